@@ -31,16 +31,15 @@ from sequences import memory
 
 from structinv.datasets import conll_features, load_conll
 from structinv.estimators import TokenVectorizer
-from structinv.matrices import products
 from structinv.model_selection import span_scores
-from structinv.objective import Objective
 from structinv.oracles import FDrop, Identity, InvarianceOracle
 from structinv.solvers import FrankWolfe, Gap, Iterations, Seconds, Solution, solve
 from structinv.solvers.stopping import StopRule
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Layout
 from structinv.structures import Sequence as Chain
-from structinv.terms import WorstCase
+from structinv.terms import Objective, WorstCase
+from structinv.utils.matrices import products
 
 FOLDER = Path("conll2000")
 CRFSUITE = {"L-BFGS": ("lbfgs", {}), "averaged perceptron": ("ap", {"max_iterations": 10})}

@@ -22,12 +22,11 @@ import numpy as np
 from mail import Corpus, add_data_option, load_mailboxes, require
 from report import table, versions, write_json
 
-from structinv.objective import Objective
 from structinv.oracles import FScale
 from structinv.solvers import REGISTRY, Gap, Iterations, Seconds, Solution, solve
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Binary
-from structinv.terms import WorstCase
+from structinv.terms import Objective, WorstCase
 
 TRAIN = ("enron1", "enron2")
 SIZES = (625, 1250, 2500, 5000, 10000)

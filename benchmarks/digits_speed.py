@@ -56,11 +56,10 @@ from speed import Line, memory_mark, take_turns
 from threadpoolctl import threadpool_info
 
 from structinv import InvariantLinearSVC, InvariantSVC
-from structinv.objective import Objective
 from structinv.oracles import teo2007_transforms
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Multiclass
-from structinv.terms import WorstCase
+from structinv.terms import Objective, WorstCase
 
 # Gamma for images of 28 x 28 pixels.
 GAMMA, C = 0.02, 10.0

@@ -40,10 +40,9 @@ from structinv.functionals.representers import Representers
 from structinv.kernels import Gaussian, Kernel, Matern, Polynomial
 from structinv.losses import Logistic, ScalarLoss, Squared, SquaredHinge
 from structinv.losses.combined import Affine
-from structinv.objective import Objective
 from structinv.solvers import Gap, Representer, Solution, solve
 from structinv.spaces import RepresenterSpace
-from structinv.terms import Penalty
+from structinv.terms import Objective, Penalty
 
 LOSSES: dict[str, ScalarLoss] = {"logistic": Logistic(), "squared hinge": SquaredHinge()}
 NUS = (0.001, 0.01, 0.1)

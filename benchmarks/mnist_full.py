@@ -34,7 +34,6 @@ from scipy import ndimage
 
 from structinv.embeddings import PatchOrbits
 from structinv.kernels import Gaussian, Kernel, Polynomial
-from structinv.objective import Objective
 from structinv.oracles import (
     Changes,
     InvarianceOracle,
@@ -47,7 +46,7 @@ from structinv.solvers import FrankWolfe, Gap, Iterations, Seconds, solve
 from structinv.spaces import KernelSpace
 from structinv.spaces.atoms import expand
 from structinv.structures import Multiclass
-from structinv.terms import WorstCase
+from structinv.terms import Objective, WorstCase
 
 ROWS_AT_ONCE = 500
 IMAGES_AT_ONCE = 2000

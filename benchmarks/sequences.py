@@ -16,12 +16,11 @@ from pathlib import Path
 import numpy as np
 from report import table, versions, write_json
 
-from structinv.objective import Objective
 from structinv.oracles import FDrop
 from structinv.solvers import REGISTRY, Gap, Iterations, Seconds, Solution, solve
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Layout, Sequence
-from structinv.terms import WorstCase
+from structinv.terms import Objective, WorstCase
 
 N, LENGTH, FEATURES, LABELS = 128, 40, 20, 5
 

@@ -33,7 +33,6 @@ from report import table, versions, write_json
 from sklearn.datasets import load_digits
 
 from structinv import InvariantLinearSVC
-from structinv.matrices import ALL_ROWS, row_dots
 from structinv.oracles import (
     Ellipsoid,
     FDrop,
@@ -43,6 +42,7 @@ from structinv.oracles import (
     Scalings,
     Trajectory,
 )
+from structinv.utils.matrices import ALL_ROWS, row_dots
 
 TOLERANCES = (1e-3, 1e-6, 1e-8)
 SOLVERS = ("CLARABEL", "SCS")

@@ -7,7 +7,7 @@ Rules of the comparison:
   repeats. Every kernel is compiled or loaded before a clock starts.
 - With ``STRUCTINV_CPU_TIME=1`` in the environment, processor time is taken instead of wall time, and
   BLAS is kept to one thread: for a first look on a busy machine.
-- Objectives come from `structinv.objective` at the weights that a method returns, never from the method.
+- Objectives come from `structinv.terms` at the weights that a method returns, not from the method.
   A relative gap is ``(that value - the lower bound) / that value``.
 - Passes in the notes are iterations; ours may visit some mails several times in one.
 - LinearSVC is ``LinearSVC(loss="hinge", tol=1e-4, fit_intercept=False)`` with its default limit of 1000
@@ -54,11 +54,10 @@ from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
 from structinv import InvariantLinearSVC
-from structinv.objective import Objective
 from structinv.oracles import FAdd, FDrop, FEdit, FScale, Identity
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Binary
-from structinv.terms import WorstCase
+from structinv.terms import Objective, WorstCase
 
 TRAIN = ("enron1", "enron2")
 WORDS = {"FScale(10, 0.5, 2)": FScale(10, 0.5, 2.0), "FDrop(10)": FDrop(10)}

@@ -31,7 +31,6 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import SVC
 
 from structinv.kernels import Gaussian, SetKernel
-from structinv.matrices import in_threads, one_blas_thread
 from structinv.metrics import nearest, set_distance, tangent_distance
 from structinv.oracles import (
     Box,
@@ -47,6 +46,7 @@ from structinv.oracles import (
 from structinv.oracles.geometry import tangent_planes
 from structinv.regions.products import Stack, pair_products
 from structinv.regions.tiles import tiles
+from structinv.utils.matrices import in_threads, one_blas_thread
 
 PARTS = ("speed", "neighbours", "kernels", "eigenvalues")
 WIDTHS = (0.15, 0.2, 0.3, 0.45)

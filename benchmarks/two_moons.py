@@ -50,10 +50,9 @@ from structinv.functionals.representers import Representers
 from structinv.kernels import Gaussian
 from structinv.losses import EpsilonInsensitive, Hinge
 from structinv.losses.combined import Affine
-from structinv.objective import Objective
 from structinv.solvers import Gap, Representer, solve
 from structinv.spaces import RepresenterSpace
-from structinv.terms import Penalty
+from structinv.terms import Objective, Penalty
 
 NUS = (0.0, 0.01, 0.1, 1.0)
 HINGE = {

@@ -7,12 +7,11 @@ sequence, each step's worst change included, is found by one dynamic programme.
 import numpy as np
 
 from structinv.certificates import worst_change
-from structinv.objective import Objective
 from structinv.oracles import FDrop, Identity
 from structinv.solvers import FrankWolfe, Gap, solve
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Decoding, Layout, Sequence, Structure, check_structure
-from structinv.terms import WorstCase
+from structinv.terms import Objective, WorstCase
 
 LENGTH, FEATURES, LABELS = 12, 10, 4
 

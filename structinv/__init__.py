@@ -2,7 +2,8 @@
 
 __version__ = "0.1.0"
 
-from .certificates import Certificate
+from .certificates.certificate import Certificate
+from .certificates.predictions import PredictionBounds
 from .estimators import (
     CustomStructuredSVC,
     InvariantLinearSVC,
@@ -19,11 +20,15 @@ from .estimators import (
     VirtualSVC,
     explain_solver,
 )
-from .exceptions import CheckError, IndefiniteKernelWarning, UninformativeFitWarning, UnitLengthWarning
 from .foreign import certify
 from .model_selection import learn_widths, select_changes
 from .persistence import load, save
-from .prediction_bounds import PredictionBounds
+from .utils.exceptions import (
+    CheckError,
+    IndefiniteKernelWarning,
+    UninformativeFitWarning,
+    UnitLengthWarning,
+)
 
 __all__ = [
     "IndefiniteKernelWarning",

@@ -11,7 +11,6 @@ import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
-from structinv.objective import Objective
 from structinv.oracles import (
     Budget,
     FDrop,
@@ -24,7 +23,7 @@ from structinv.oracles import (
 )
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Layout, Sequence
-from structinv.terms import WorstCase
+from structinv.terms import Objective, WorstCase
 
 from .problems import minimum
 

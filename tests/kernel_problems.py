@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from structinv.kernels import Gaussian, Polynomial
-from structinv.objective import Objective
 from structinv.spaces import KernelSpace
-from structinv.terms import WorstCase
+from structinv.terms import Objective, WorstCase
 
 from .oracle_cases import D
 from .orbit_cases import ORBIT_CASE

@@ -19,7 +19,6 @@ from structinv.estimators.virtual import VirtualSVC
 from structinv.functionals import Functional
 from structinv.functionals.parts import Derivatives, Gradients, SecondDerivatives, Values
 from structinv.kernels import Gaussian, Kernel
-from structinv.objective import Objective
 from structinv.oracles import Box, Changes, FDrop, Identity, InvarianceOracle, Shifts, Support
 from structinv.oracles.base import BoundOracle
 from structinv.oracles.listed_changes import ListedChanges
@@ -27,7 +26,7 @@ from structinv.solvers import FrankWolfe, Gap, Iterations, solve
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Binary, Multiclass
 from structinv.structures.base import RowStructure, Structure
-from structinv.terms import WorstCase
+from structinv.terms import Objective, WorstCase
 
 from .oracle_cases import Reorderings, Shrinkings
 

@@ -12,13 +12,12 @@ import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
-from structinv.objective import Objective
 from structinv.oracles import InvarianceOracle
 from structinv.solvers import REGISTRY, Solution
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Binary, Decoding, Layout, Multiclass, Structure
 from structinv.structures.decodings import Separation
-from structinv.terms import Penalty, WorstCase
+from structinv.terms import Objective, Penalty, WorstCase
 
 from .oracle_cases import CASES, Case, D
 

@@ -8,15 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from structinv import InvariantLinearSVC
-from structinv.dual_states.addition_shares import share_out
-from structinv.dual_states.addition_steps import BUDGET, SUMS, TOTAL, settle, weights_of
-from structinv.dual_states.additions import AdditionState
-from structinv.objective import Objective
+from structinv.dual.addition_shares import share_out
+from structinv.dual.addition_steps import BUDGET, SUMS, TOTAL, settle, weights_of
+from structinv.dual.additions import AdditionState
 from structinv.oracles import FAdd, FDrop
 from structinv.solvers import BMRM, FrankWolfe, Gap, Status, solve
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Binary
-from structinv.terms import WorstCase
+from structinv.terms import Objective, WorstCase
 
 from .covering import pairs
 from .word_problems import (

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from structinv.ascent import ascend
+from structinv.utils.ascent import ascend
 
 
 def problem(seed, n, dimension):

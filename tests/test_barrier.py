@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from structinv.barrier import Master, OuterRows
+from structinv.solvers.barrier import Master, OuterRows
 
 
 def random_master(seed, n_blocks=4, extra=10, scales=1.0):

@@ -11,19 +11,18 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from structinv.dual_states import case, chain_steps, chains, dual_state, refusals
-from structinv.dual_states.chains import ChainState
-from structinv.dual_states.labelled_rows import LabelledRows
-from structinv.dual_states.plane_cache import PlaneCache
-from structinv.objective import Objective
+from structinv.dual import case, chain_steps, chains, dual_state, refusals
+from structinv.dual.chains import ChainState
+from structinv.dual.labelled_rows import LabelledRows
+from structinv.dual.plane_cache import PlaneCache
 from structinv.oracles import Box, FDrop, FScale, Identity
-from structinv.planes import PlaneSet
 from structinv.solvers import BMRM, FrankWolfe, Gap, Iterations, Status, SVMStruct, solve
 from structinv.solvers.archive import packed, unpacked
 from structinv.spaces import ExplicitSpace
+from structinv.spaces.tensor_rows import TensorRows
 from structinv.structures import Layout, Sequence
-from structinv.tensor_rows import TensorRows
-from structinv.terms import WorstCase
+from structinv.terms import Objective, WorstCase
+from structinv.terms.planes import PlaneSet
 
 from .problems import assert_brackets, minimum
 

@@ -7,7 +7,6 @@ from scipy.spatial.distance import cdist
 from scipy.spatial.transform import Rotation
 from sklearn.base import clone
 
-from structinv.matrices import ALL_ROWS
 from structinv.oracles import (
     Box,
     FDrop,
@@ -29,6 +28,7 @@ from structinv.oracles import (
 from structinv.oracles.changes import LinearChanges
 from structinv.oracles.listed_changes import DrawnChanges
 from structinv.oracles.listing import averaged
+from structinv.utils.matrices import ALL_ROWS
 
 from .oracle_cases import CASES, ORDERS, D, Reorderings, Shrinkings, rows
 

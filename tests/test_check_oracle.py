@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from structinv.exceptions import CheckError
-from structinv.matrices import ALL_ROWS
 from structinv.oracles import Box, FiniteOracle, InvarianceOracle, Support, check_oracle
 from structinv.oracles.changes import LinearChanges
 from structinv.oracles.listed_changes import DrawnChanges
+from structinv.utils.exceptions import CheckError
+from structinv.utils.matrices import ALL_ROWS
 
 X = np.random.default_rng(0).standard_normal((6, 3))
 X[4, 0] = 100.0

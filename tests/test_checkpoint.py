@@ -19,7 +19,6 @@ from structinv import (
     RepresenterClassifier,
     RepresenterRegressor,
 )
-from structinv.files import write_atomically
 from structinv.functionals import Gradient
 from structinv.kernels import Gaussian
 from structinv.oracles import (
@@ -34,6 +33,7 @@ from structinv.oracles import (
 )
 from structinv.solvers import Status, checkpoint, loop
 from structinv.solvers.base import Record
+from structinv.utils.files import write_atomically
 
 from .covering import pairs, slow_unless
 
@@ -149,7 +149,7 @@ KERNEL_MACHINES = [
 ]
 
 
-@pytest.mark.filterwarnings("ignore::structinv.exceptions.UninformativeFitWarning")
+@pytest.mark.filterwarnings("ignore::structinv.utils.exceptions.UninformativeFitWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 # In turns, so that every solver and every machine meets both numbers of classes.
 @pytest.mark.parametrize(

@@ -14,10 +14,11 @@ import pytest
 from numba.core import caching, event
 
 import structinv
-from structinv import compile_notice, compiled
-from structinv.compiled import Stopwatch, njit
 from structinv.oracles import InvarianceOracle
 from structinv.oracles.base import Support
+from structinv.utils import compile_notice
+from structinv.utils import jit as compiled
+from structinv.utils.jit import Stopwatch, njit
 
 X, Y = np.array([[2.0, 0.0], [-2.0, 1.0]] * 5), np.array([0, 1] * 5)
 
@@ -63,7 +64,7 @@ def new(tmp_path, monkeypatch):
     """A maker of functions that are read from the same file, and cached."""
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "cache"))
     path = tmp_path / "functions.py"
-    text = "from structinv.compiled import njit\n@njit(cache=True)\ndef grown(x):\n    return x + 1\n"
+    text = "from structinv.utils.jit import njit\n@njit(cache=True)\ndef grown(x):\n    return x + 1\n"
     path.write_text(text)
 
     def read():
@@ -120,8 +121,8 @@ def test_estimates_contain_no_preparing(clock):
 SLOW = """
 import sys, time
 from numba.core import event
-from structinv import compile_notice
-from structinv.compiled import njit
+from structinv.utils import compile_notice
+from structinv.utils.jit import njit
 
 class Pausing(event.Listener):
     def on_start(self, event):

@@ -16,8 +16,9 @@ import pytest
 from numba.core import caching, event
 
 import structinv
-from structinv import compile_notice, compiled
-from structinv.compiled import Stopwatch, njit
+from structinv.utils import compile_notice
+from structinv.utils import jit as compiled
+from structinv.utils.jit import Stopwatch, njit
 
 PACKAGE = Path(structinv.__file__).parent
 
@@ -119,7 +120,7 @@ def test_other_errors_of_numba_are_passed_on(monkeypatch):
 def test_what_was_read_before_its_file_changed_is_not_kept(tmp_path, monkeypatch, edited):
     monkeypatch.setattr(numba.config, "CACHE_DIR", "")
     source, folder = tmp_path / "grown.py", tmp_path / "__pycache__"
-    text = "from structinv.compiled import njit\n\n@njit(cache=True)\ndef grown(x):\n    return x + 1\n"
+    text = "from structinv.utils.jit import njit\n\n@njit(cache=True)\ndef grown(x):\n    return x + 1\n"
     source.write_text(text)
     names = {}
     exec(compile(text, str(source), "exec"), names)

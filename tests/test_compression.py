@@ -16,20 +16,19 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import structinv
 from structinv import InvariantStructuredSVC, InvariantSVC, InvariantSVR
-from structinv.dual_states.base import never
-from structinv.dual_states.members import MemberState
+from structinv.dual.base import never
+from structinv.dual.members import MemberState
 from structinv.estimators import compression
-from structinv.exceptions import IndefiniteKernelWarning
 from structinv.functionals import Gradient
 from structinv.kernels import Gaussian, Linear, Matern, Polynomial, mended
-from structinv.objective import Objective
 from structinv.oracles import Identity, Shifts
 from structinv.solvers import Status
 from structinv.spaces import KernelSpace
 from structinv.spaces.moved_points import _Scores, moved_points
 from structinv.spaces.reduced_sets import Whole, best_coefficients, chosen_atoms
 from structinv.structures import Multiclass, Sequence
-from structinv.terms import WorstCase
+from structinv.terms import Objective, WorstCase
+from structinv.utils.exceptions import IndefiniteKernelWarning
 
 from .test_kernel_svc import known_failures
 
@@ -488,7 +487,7 @@ def test_who_has_nothing_to_compress_says_so():
 
 
 def test_what_does_not_fit_is_refused_before_work(monkeypatch):
-    monkeypatch.setattr("structinv.machine.free_memory", lambda: 1000.0)
+    monkeypatch.setattr("structinv.utils.resources.free_memory", lambda: 1000.0)
     with pytest.raises(MemoryError, match="compressing .* support vectors to at most 20"):
         fitted().compress(n_support=20)
 

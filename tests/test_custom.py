@@ -15,13 +15,13 @@ from sklearn.model_selection import GridSearchCV
 
 import structinv
 from structinv.estimators import CustomStructuredSVC
-from structinv.exceptions import CheckError
-from structinv.objective import Objective
 from structinv.oracles import Box, Identity
 from structinv.solvers import BMRM, FrankWolfe, Gap, Pegasos, Status, SVMStruct, solve
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Custom, check_custom
+from structinv.terms import Objective
 from structinv.terms.joint_feature import JointFeature
+from structinv.utils.exceptions import CheckError
 
 from .problems import assert_brackets, minimum
 

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from structinv import InvariantLinearSVC
-from structinv.dual_states import refusals
-from structinv.dual_states.additions import AdditionState
-from structinv.dual_states.edits import EditState
-from structinv.dual_states.plane_cache import PlaneCache
+from structinv.dual import refusals
+from structinv.dual.additions import AdditionState
+from structinv.dual.edits import EditState
+from structinv.dual.plane_cache import PlaneCache
 from structinv.oracles import FAdd, FDrop, FEdit, Protected
 from structinv.solvers import BMRM, FrankWolfe, Gap, Status, solve
 

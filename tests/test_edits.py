@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from structinv import InvariantLinearSVC, matrices
-from structinv.matrices import ALL_ROWS, row_dots
+from structinv import InvariantLinearSVC
 from structinv.oracles import (
     Box,
     Budget,
@@ -25,6 +24,8 @@ from structinv.oracles import (
 )
 from structinv.oracles.base import BoundOracle, Support
 from structinv.oracles.listing import averaged
+from structinv.utils import matrices
+from structinv.utils.matrices import ALL_ROWS, row_dots
 
 VALUES = np.array([0.5, 2.0, 1.0, 0.25, 3.0, 1.0])
 ALL = {

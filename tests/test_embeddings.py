@@ -419,7 +419,7 @@ def test_blocks_and_threads_make_no_difference(estimator, monkeypatch):
     monkeypatch.setattr("structinv.embeddings.responses.VALUES", 10 * D)
     monkeypatch.setattr("structinv.embeddings.nystroem.ROWS_AT_ONCE", 13)
     monkeypatch.setattr("structinv.embeddings.nystroem.VALUES", 1)
-    monkeypatch.setattr("structinv.matrices.VALUES_A_THREAD", 1)
+    monkeypatch.setattr("structinv.utils.matrices.VALUES_A_THREAD", 1)
     np.testing.assert_allclose(estimator.fit(X).transform(X), whole, atol=1e-12)
 
 

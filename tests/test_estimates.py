@@ -15,10 +15,10 @@ from structinv import (
     RepresenterRegressor,
     VirtualSupportVectorSVC,
     VirtualSVC,
-    machine,
 )
 from structinv.functionals import Gradient, Tangents
 from structinv.oracles import Box, FDrop, FiniteOracle, Rotations, Shifts
+from structinv.utils import resources as machine
 
 from .covering import slow_unless
 from .problems import two_classes

@@ -8,9 +8,9 @@ import pytest
 import scipy.sparse as sp
 
 from structinv import CustomStructuredSVC, InvariantStructuredSVC
-from structinv.exceptions import CheckError
 from structinv.oracles import Budget, FDrop, InvarianceOracle, Shifts
 from structinv.structures import Custom, Graph, Multilabel, Sequence, check_custom
+from structinv.utils.exceptions import CheckError
 
 RNG = np.random.default_rng(0)
 X = [RNG.normal(size=(length, 3)) for length in (3, 2, 4)]

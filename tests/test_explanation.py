@@ -12,7 +12,7 @@ from structinv import (
     VirtualSVC,
     explain_solver,
 )
-from structinv.dual_states import TABLE
+from structinv.dual import TABLE
 from structinv.oracles import Box, FAdd, FDrop, Flip, Identity
 from structinv.solvers import BMRM, FrankWolfe, InteriorPoint, Representer, SVMStruct
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from structinv.files import write_atomically
+from structinv.utils.files import write_atomically
 
 
 def test_an_old_file_is_replaced_and_keeps_its_permissions(tmp_path):
@@ -21,7 +21,7 @@ def test_an_old_file_is_replaced_and_keeps_its_permissions(tmp_path):
 
 
 def test_a_pipe_is_written_to():
-    code = "from structinv.files import write_atomically; write_atomically('/dev/stdout', b'all')"
+    code = "from structinv.utils.files import write_atomically; write_atomically('/dev/stdout', b'all')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
     assert (done.stdout, done.returncode) == (b"all", 0), done.stderr
 

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from structinv.exceptions import CheckError
 from structinv.functionals import (
     REGISTRY,
     Difference,
@@ -43,6 +42,7 @@ from structinv.kernels import (
     RationalQuadratic,
 )
 from structinv.oracles import FDrop, Identity
+from structinv.utils.exceptions import CheckError
 
 from .covering import slow_unless
 from .functional_cases import CASES, D, N, rows

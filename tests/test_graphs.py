@@ -14,15 +14,14 @@ from sklearn.base import clone
 
 from structinv import InvariantStructuredSVC, load, save
 from structinv.certificates import worst_change
-from structinv.exceptions import CheckError
-from structinv.objective import Objective
 from structinv.oracles import Box, FDrop, Flip, Identity, InvarianceOracle, Shared, Support
 from structinv.solvers import FrankWolfe, Gap, Status, SVMStruct, solve
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Decoding, Graph, Layout, Sequence, Structure, check_structure
 from structinv.structures.graph_layout import GraphLayout
 from structinv.structures.local_polytope import PAIRS_AT_ONCE
-from structinv.terms import WorstCase
+from structinv.terms import Objective, WorstCase
+from structinv.utils.exceptions import CheckError
 
 from .joint_cases import Turns
 from .problems import assert_brackets, minimum

@@ -8,10 +8,11 @@ from scipy import ndimage
 from sklearn.datasets import load_digits
 
 from structinv import InvariantLinearSVC
-from structinv.oracles import ImageShape, Rotations, Scalings, Shears, Shifts, check_oracle, image_paths
-from structinv.oracles.image_base import ImageOracle
-from structinv.oracles.image_maps import fill_code, image_shape
-from structinv.oracles.image_paths import Path, furthest
+from structinv.oracles import ImageShape, Rotations, Scalings, Shears, Shifts, check_oracle
+from structinv.oracles.images import image_paths
+from structinv.oracles.images.image_base import ImageOracle
+from structinv.oracles.images.image_maps import fill_code, image_shape
+from structinv.oracles.images.image_paths import Path, furthest
 
 FILLS = ["zero", "nearest", "reflect", "wrap", 200.0]
 

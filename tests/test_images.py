@@ -10,7 +10,6 @@ from scipy import ndimage, stats
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 
-from structinv.matrices import ALL_ROWS
 from structinv.oracles import (
     Box,
     Flip,
@@ -24,6 +23,7 @@ from structinv.oracles import (
     teo2007_transforms,
     zhang2013_transforms,
 )
+from structinv.utils.matrices import ALL_ROWS
 
 SCIPY_MODES = {"zero": "grid-constant", "nearest": "nearest", "reflect": "reflect", "wrap": "grid-wrap"}
 SHAPES = [(5, 5), (4, 7), (6, 3, 3), ImageShape(3, 4, 2)]

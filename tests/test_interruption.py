@@ -22,14 +22,13 @@ from structinv import (
     VirtualSupportVectorSVC,
     VirtualSVC,
 )
-from structinv.objective import Objective
 from structinv.oracles import Box, FiniteOracle, Support
 from structinv.oracles.base import InvarianceOracle
 from structinv.solvers import FrankWolfe, Iterations, Status, solve
 from structinv.solvers.interruption import interrupts
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Binary
-from structinv.terms import WorstCase
+from structinv.terms import Objective, WorstCase
 
 from .covering import pairs
 

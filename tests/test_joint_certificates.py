@@ -11,14 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from structinv.certificates import worst_change, worst_change_in
+from structinv.certificates.certificate import worst_change, worst_change_in
 from structinv.kernels import Gaussian, Linear
-from structinv.objective import Objective
 from structinv.oracles import FDrop, Identity
 from structinv.solvers import FrankWolfe, Gap, solve
 from structinv.spaces import ExplicitSpace, KernelSpace
 from structinv.structures import Decoding, Layout, Sequence, Structure
-from structinv.terms import WorstCase
+from structinv.terms import Objective, WorstCase
 
 from .joint_cases import (
     CASE,

@@ -8,9 +8,9 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from structinv import InvariantStructuredSVC
-from structinv.dual_states import Case, dual_state, refusals
-from structinv.dual_states.case import worst_case_of_examples
-from structinv.dual_states.plane_cache import PlaneCache
+from structinv.dual import Case, dual_state, refusals
+from structinv.dual.case import worst_case_of_examples
+from structinv.dual.plane_cache import PlaneCache
 from structinv.oracles import (
     Box,
     Budget,

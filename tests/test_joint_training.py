@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from structinv.kernels import Linear
-from structinv.objective import Objective
 from structinv.solvers import BMRM, FrankWolfe, Gap, Pegasos, Status, SVMStruct, solve
 from structinv.spaces import KernelSpace
 from structinv.structures import Sequence
+from structinv.terms import Objective
 
 from .covering import slow_unless
 from .joint_cases import CASE, FEATURES, JOINT, LABELS, objective, optimum

@@ -7,14 +7,12 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from structinv.dual_states import Case, dual_state, refusals
-from structinv.dual_states.labelling_steps import ascend_blocks
-from structinv.dual_states.labellings import LabellingState
-from structinv.dual_states.plane_cache import PlaneCache
+from structinv.dual import Case, dual_state, refusals
+from structinv.dual.labelling_steps import ascend_blocks
+from structinv.dual.labellings import LabellingState
+from structinv.dual.plane_cache import PlaneCache
 from structinv.estimators.kernel_machine import compacted
 from structinv.kernels import Gaussian, Linear
-from structinv.matrices import ALL_ROWS
-from structinv.objective import Objective
 from structinv.oracles import Identity
 from structinv.solvers import BMRM, REGISTRY, FrankWolfe, Gap, Iterations, Status, SVMStruct, solve
 from structinv.solvers.archive import packed, unpacked
@@ -22,7 +20,8 @@ from structinv.solvers.warm_start import fitting, sound_start
 from structinv.spaces import ExplicitSpace, KernelSpace
 from structinv.structures import Decoding, Layout, Multiclass, Sequence, Structure
 from structinv.structures.bound import predicted
-from structinv.terms import WorstCase
+from structinv.terms import Objective, WorstCase
+from structinv.utils.matrices import ALL_ROWS
 
 from .kernel_problems import KERNELS, features
 from .oracle_cases import D

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from structinv.kernels import Gaussian, Laplacian, Matern, Polynomial
-from structinv.matrices import ALL_ROWS
 from structinv.oracles import Box, Changes, InvarianceOracle, Support
 from structinv.solvers import (
     REGISTRY,
@@ -14,6 +13,7 @@ from structinv.solvers import (
     solve,
 )
 from structinv.spaces import KernelSpace
+from structinv.utils.matrices import ALL_ROWS
 
 from .covering import pairs
 from .kernel_problems import problem

@@ -9,7 +9,6 @@ import scipy.sparse as sp
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from structinv.kernels import Gaussian, Linear
-from structinv.objective import Objective
 from structinv.oracles import Identity
 from structinv.solvers import (
     BMRM,
@@ -25,7 +24,7 @@ from structinv.solvers import (
 from structinv.solvers.dual_coordinates import DualCoordinates
 from structinv.spaces import ExplicitSpace, KernelSpace
 from structinv.structures import Binary, Multiclass
-from structinv.terms import WorstCase
+from structinv.terms import Objective, WorstCase
 
 from .covering import slow_unless
 from .kernel_problems import (

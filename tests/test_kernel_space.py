@@ -3,13 +3,11 @@
 import numpy as np
 import pytest
 
-from structinv.dual_states import dual_state
-from structinv.dual_states.case import MOST_MEMBERS
-from structinv.dual_states.members import MemberState
-from structinv.dual_states.plane_cache import PlaneCache
+from structinv.dual import dual_state
+from structinv.dual.case import MOST_MEMBERS
+from structinv.dual.members import MemberState
+from structinv.dual.plane_cache import PlaneCache
 from structinv.kernels import Gaussian, Laplacian, Linear, Matern, Polynomial
-from structinv.matrices import ALL_ROWS
-from structinv.objective import Objective
 from structinv.oracles import FiniteOracle, Identity
 from structinv.solvers import (
     REGISTRY,
@@ -24,7 +22,8 @@ from structinv.spaces import atoms as atoms_module
 from structinv.spaces import kernel as kernel_module
 from structinv.spaces.kernel import AtomRows, Expansion
 from structinv.structures import Binary
-from structinv.terms import WorstCase
+from structinv.terms import Objective, WorstCase
+from structinv.utils.matrices import ALL_ROWS
 
 from .kernel_problems import CACHES, every_cache, problem
 from .oracle_cases import ORDERS, D, Reorderings, Shrinkings
@@ -437,7 +436,7 @@ def test_very_long_lists_keep_no_table_of_members(monkeypatch):
     (term,) = this.terms
     states, ends = [], []
     for most in (MOST_MEMBERS, 1):
-        monkeypatch.setattr("structinv.dual_states.case.MOST_MEMBERS", most)
+        monkeypatch.setattr("structinv.dual.case.MOST_MEMBERS", most)
         states.append(type(dual_state(term, this.space, np.random.default_rng(0))))
         ends.append(solve(this, REGISTRY["frank_wolfe"](), Gap(1e-6), random_state=0).primal)
     assert states == [MemberState, PlaneCache]

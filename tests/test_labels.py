@@ -4,21 +4,20 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from structinv.dual_states import Case, dual_state
-from structinv.dual_states.hull import HullState
-from structinv.dual_states.labels import LabelState
-from structinv.dual_states.plane_cache import PlaneCache
-from structinv.matrices import csr
-from structinv.objective import Objective
+from structinv.dual import Case, dual_state
+from structinv.dual.hull import HullState
+from structinv.dual.labels import LabelState
+from structinv.dual.plane_cache import PlaneCache
 from structinv.oracles import FDrop, FScale, Identity
 from structinv.oracles.checked import bind
 from structinv.oracles.hulls import LabelHull
 from structinv.oracles.question import Worst
 from structinv.solvers import BMRM, FrankWolfe, Gap, Status, solve
 from structinv.spaces import ExplicitSpace
+from structinv.spaces.tensor_rows import TensorRows
 from structinv.structures import Multiclass
-from structinv.tensor_rows import TensorRows
-from structinv.terms import WorstCase
+from structinv.terms import Objective, WorstCase
+from structinv.utils.matrices import csr
 
 from .problems import CASE, SETTING, assert_brackets, objective, optimum
 

@@ -9,17 +9,16 @@ import pytest
 import scipy.sparse as sp
 
 from structinv import InvariantLinearSVC
-from structinv.dual_states import dual_state, linear_members
-from structinv.dual_states.linear_members import LinearMemberState
-from structinv.dual_states.members import MemberState
-from structinv.dual_states.plane_cache import PlaneCache
-from structinv.objective import Objective
+from structinv.dual import dual_state, linear_members
+from structinv.dual.linear_members import LinearMemberState
+from structinv.dual.members import MemberState
+from structinv.dual.plane_cache import PlaneCache
 from structinv.oracles import Box, FScale, Identity
 from structinv.solvers import FrankWolfe, Gap, Iterations, Pegasos, Status, SVMStruct, solve
 from structinv.spaces import ExplicitSpace, KernelSpace
+from structinv.spaces.tensor_rows import TensorRows
 from structinv.structures import Multiclass
-from structinv.tensor_rows import TensorRows
-from structinv.terms import WorstCase
+from structinv.terms import Objective, WorstCase
 
 from .covering import slow_unless
 from .kernel_problems import KERNELS

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from structinv import machine, matrices
-from structinv.machine import allowed_threads, check_memory, free_memory
+from structinv.utils import matrices
+from structinv.utils import resources as machine
+from structinv.utils.resources import allowed_threads, check_memory, free_memory
 
 
 @pytest.fixture

@@ -7,10 +7,10 @@ import scipy.sparse as sp
 from structinv import InvariantLinearSVC, InvariantSVC
 from structinv.estimators.representer import RepresenterClassifier
 from structinv.estimators.virtual import VirtualSVC
-from structinv.matrices import row_dots, same_entries
 from structinv.oracles import BoundOracle, Box, FiniteOracle, InvarianceOracle, Shifts, Support
 from structinv.oracles.checked import bind
-from structinv.oracles.image_base import ImageOracle
+from structinv.oracles.images.image_base import ImageOracle
+from structinv.utils.matrices import row_dots, same_entries
 
 from .malformed import ARRAYS, INDICES, SPARSE, data, draw, run
 from .problems import two_classes

@@ -12,20 +12,19 @@ from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from structinv import InvariantLinearSVC, InvariantSVC, load, save
-from structinv.dual_states import TABLE as STATES
-from structinv.dual_states import dual_state, refusals
-from structinv.dual_states.margin import MarginState
-from structinv.dual_states.margin_steps import KINDS, best_level, conjugate, loss_value
-from structinv.dual_states.plane_cache import PlaneCache
+from structinv.dual import TABLE as STATES
+from structinv.dual import dual_state, refusals
+from structinv.dual.margin import MarginState
+from structinv.dual.margin_steps import KINDS, best_level, conjugate, loss_value
+from structinv.dual.plane_cache import PlaneCache
 from structinv.functionals.acting import LinearFunctionals
 from structinv.kernels import Gaussian
 from structinv.losses import EpsilonInsensitive, Hinge, Logistic, Squared, SquaredHinge
-from structinv.objective import Objective
 from structinv.oracles import Box, Ellipsoid, FDrop, Identity
 from structinv.solvers import REGISTRY, FrankWolfe, Gap, Iterations, Pegasos, Reference, Status, solve
 from structinv.spaces import ExplicitSpace, KernelSpace
 from structinv.structures import Binary
-from structinv.terms import Penalty, WorstCase
+from structinv.terms import Objective, Penalty, WorstCase
 from structinv.terms.worst_margin import WorstMargin
 
 from .covering import slow_unless

@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from structinv.matrices import contiguous_read_only, interleave, short_indices, take
+from structinv.utils.matrices import contiguous_read_only, interleave, short_indices, take
 
 MASKS = st.lists(st.booleans(), min_size=1, max_size=9).map(np.array)
 

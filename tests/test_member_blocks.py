@@ -3,15 +3,14 @@
 import numpy as np
 import pytest
 
-from structinv.dual_states import Case, members
-from structinv.dual_states.members import MemberState
+from structinv.dual import Case, members
+from structinv.dual.members import MemberState
 from structinv.kernels import Gaussian
-from structinv.matrices import ALL_ROWS
-from structinv.objective import Objective
 from structinv.solvers import REGISTRY, Gap, solve
 from structinv.spaces import KernelSpace, atoms
 from structinv.structures import Binary, Multiclass
-from structinv.terms import WorstCase
+from structinv.terms import Objective, WorstCase
+from structinv.utils.matrices import ALL_ROWS
 
 from .oracle_cases import Shrinkings
 

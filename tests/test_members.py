@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from structinv.matrices import ALL_ROWS, row_dots
-from structinv.objective import Objective
 from structinv.oracles import Box, FiniteOracle, Flip, FScale, Identity, Rotations, Support
 from structinv.spaces import ExplicitSpace
-from structinv.terms import WorstCase
+from structinv.terms import Objective, WorstCase
+from structinv.utils.matrices import ALL_ROWS, row_dots
 
 from .oracle_cases import CASES, ORDERS, D, Reorderings, Shrinkings, rows
 from .orbit_cases import ORBIT_CASE, ORBIT_CASES, Halves

@@ -19,16 +19,15 @@ from sklearn.svm import LinearSVC
 
 import structinv
 from structinv import InvariantLinearSVC, InvariantStructuredSVC
-from structinv.dual_states import refusals
+from structinv.certificates.label_sets import labels_worst_change
+from structinv.dual import refusals
 from structinv.kernels import Linear
-from structinv.label_certificates import labels_worst_change
-from structinv.objective import Objective
 from structinv.oracles import Box, FDrop, FiniteOracle, Identity
 from structinv.solvers import BMRM, FrankWolfe, Gap, Pegasos, Status, SVMStruct, solve
 from structinv.spaces import ExplicitSpace, KernelSpace
 from structinv.structures import Layout, Multilabel, Sequence, check_structure
 from structinv.structures.multilabel import mutual_information, positions, tree_of
-from structinv.terms import one_change_search
+from structinv.terms import Objective, one_change_search
 from structinv.terms.one_change import OneChange
 
 from .covering import pairs

@@ -9,8 +9,6 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
 
-from structinv.exceptions import CheckError
-from structinv.matrices import ALL_ROWS, row_dots
 from structinv.oracles import (
     REGISTRY,
     Box,
@@ -28,6 +26,8 @@ from structinv.oracles import (
     check_oracle,
 )
 from structinv.oracles.checked import bind
+from structinv.utils.exceptions import CheckError
+from structinv.utils.matrices import ALL_ROWS, row_dots
 
 from .oracle_cases import CASES, FACTOR, RADII, D, Reorderings, rows
 

@@ -12,9 +12,9 @@ from structinv import OrbitRidge
 from structinv.embeddings import GroupCDF, OrbitFourier, OrbitNystroem, PatchOrbits
 from structinv.kernels import Gaussian, Laplacian, Linear, OrbitDistance, OrbitMean, Polynomial
 from structinv.kernels.combinations import Sum
-from structinv.matrices import refuse_half_or_masked
 from structinv.model_selection import learn_widths
 from structinv.oracles import Box, Flip, FScale, LocalTangents, Permutations, Rotations, Weighted
+from structinv.utils.matrices import refuse_half_or_masked
 
 X = np.random.default_rng(0).standard_normal((20, 16))
 Y = X[:, 0] * X[:, 1]

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from structinv import matrices
 from structinv.kernels import (
     CallableKernel,
     Gaussian,
@@ -20,9 +19,10 @@ from structinv.kernels import (
     orbit_tables,
     orbits,
 )
-from structinv.machine import controller
 from structinv.oracles import Flip, Rotations, Shifts
-from structinv.oracles.image_list import MovedImages
+from structinv.oracles.images.image_list import MovedImages
+from structinv.utils import matrices
+from structinv.utils.resources import controller
 
 TURNS = Rotations((-30, 20, 50))
 

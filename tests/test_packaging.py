@@ -17,20 +17,8 @@ PACKAGE = ROOT / "structinv"
 
 # From bottom to top: a module imports from its own layer and from those above it in this list.
 LAYERS = [
-    "exceptions",
-    "files",
-    "compile_notice",
-    "compiled",
-    "machine",
-    "matrices",
-    "answers",
-    "polynomials",
-    "tensor_rows",
-    "learnt",
+    "utils",
     "losses",
-    "barrier",
-    "ascent",
-    "planes",
     "structures",
     "regions",
     "oracles",
@@ -40,12 +28,9 @@ LAYERS = [
     "spaces",
     "functionals",
     "terms",
-    "dual_states",
-    "objective",
+    "dual",
     "solvers",
     "certificates",
-    "label_certificates",
-    "prediction_bounds",
     "estimators",
     "foreign",
     "persistence",
@@ -111,6 +96,11 @@ def layer(module):
     return parts[1] if len(parts) > 1 else None
 
 
+def test_every_module_is_in_a_package_of_its_layer():
+    assert {path.stem for path in PACKAGE.glob("*.py")} == {"__init__", "__main__"}
+    assert len(list(PACKAGE.glob("*/__init__.py"))) == len(LAYERS) - 1
+
+
 def test_every_module_has_a_layer():
     unknown = {layer(name) for name in MODULES} - {None} - set(LAYERS)
     assert not unknown, f"give {sorted(unknown)} a place in LAYERS"
@@ -150,8 +140,8 @@ def test_there_are_no_circles():
     assert list(TopologicalSorter(graph).static_order())
 
 
-@pytest.mark.parametrize("name", [name for name in MODULES if layer(name) != "compiled"])
-def test_numba_is_asked_through_compiled(name):
+@pytest.mark.parametrize("name", [name for name in MODULES if name != "structinv.utils.jit"])
+def test_numba_is_asked_through_jit(name):
     """Where nothing can be kept, its own `njit(cache=True)` fails when a module is imported."""
     assert "numba" not in {module.split(".")[0] for module in imports(name)}
 

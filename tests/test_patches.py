@@ -14,7 +14,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import structinv
-from structinv import matrices
 from structinv.embeddings import PatchOrbits, patch_values, patches
 from structinv.embeddings.patch_grid import PatchGrid
 from structinv.embeddings.patch_values import add_kernel_values
@@ -30,6 +29,7 @@ from structinv.oracles import (
     Weighted,
 )
 from structinv.oracles.changes import LinearChanges
+from structinv.utils import matrices
 
 from .covering import pairs
 

@@ -8,9 +8,9 @@ from sklearn.base import clone
 
 from structinv import InvariantLinearSVC
 from structinv.kernels import Gaussian, OrbitMean
-from structinv.matrices import ALL_ROWS
 from structinv.oracles import ImageShape, Permutations, check_oracle
 from structinv.oracles.listing import averaged
+from structinv.utils.matrices import ALL_ROWS
 
 
 @pytest.fixture

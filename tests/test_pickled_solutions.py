@@ -16,12 +16,11 @@ from structinv import (
 )
 from structinv.functionals import Gradient
 from structinv.kernels import Gaussian, PrecomputedKernel
-from structinv.objective import Objective
 from structinv.oracles import Box, FDrop, FiniteOracle, Identity, Shifts
 from structinv.solvers import REGISTRY, Gap, Representer, Status, solve
 from structinv.spaces import KernelSpace
 from structinv.structures import Binary
-from structinv.terms import WorstCase
+from structinv.terms import Objective, WorstCase
 
 from . import kernel_problems, problems, test_representer_solvers
 from .orbit_cases import ORBIT_CASE
@@ -212,7 +211,7 @@ CLASSIFIERS = {
 }
 
 
-@pytest.mark.filterwarnings("ignore::structinv.exceptions.UninformativeFitWarning")
+@pytest.mark.filterwarnings("ignore::structinv.utils.exceptions.UninformativeFitWarning")
 @pytest.mark.parametrize("name", CLASSIFIERS)
 def test_pickled_estimators_go_on(name):
     X, y = SETTING["binary"].X, SETTING["binary"].y

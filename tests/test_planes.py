@@ -7,8 +7,8 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from structinv.planes import PlaneSet, WorkingSet, room_for, simplex_ascent
 from structinv.spaces import ExplicitSpace
+from structinv.terms.planes import PlaneSet, WorkingSet, room_for, simplex_ascent
 
 SPACE = ExplicitSpace(6)
 

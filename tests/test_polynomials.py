@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.polynomial import polynomial
 
-from structinv.polynomials import largest_on_interval, smallest_on_interval, squared_distances
+from structinv.utils.polynomials import largest_on_interval, smallest_on_interval, squared_distances
 
 INTERVALS = [(-1.0, 1.0), (0.0, 3.0), (-20.0, 0.5), (1.0, 2.0), (-2.0, -1.0), (0.0, 0.0)]
 

@@ -10,8 +10,9 @@ import pytest
 from sklearn.base import clone
 
 from structinv import InvariantLinearSVC, InvariantSVC
-from structinv.oracles import Box, Rotations, Shifts, image_family, image_search
+from structinv.oracles import Box, Rotations, Shifts
 from structinv.oracles.checked import bind
+from structinv.oracles.images import image_family, image_search
 
 RNG = np.random.default_rng(0)
 X = RNG.random((6, 16))

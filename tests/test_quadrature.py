@@ -8,7 +8,7 @@ from scipy import integrate, special, stats
 from sklearn.base import clone
 
 from structinv.oracles import Flip, ImageOracle, Rotations, Scalings, Shears, Shifts, check_oracle
-from structinv.oracles.image_parameters import log_density
+from structinv.oracles.images.image_parameters import log_density
 from structinv.oracles.listing import averaged
 
 from .covering import slow_unless

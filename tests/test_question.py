@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from structinv.matrices import ALL_ROWS, dense
 from structinv.oracles import FDrop
 from structinv.oracles.checked import bind
 from structinv.oracles.question import Question, Worst, rows_at, worst_at, worst_by_support
 from structinv.structures.rivals import LabelFunctions, Rivals
+from structinv.utils.matrices import ALL_ROWS, dense
 
 from .oracle_cases import CASES, D, rows
 

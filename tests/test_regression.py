@@ -9,18 +9,17 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from structinv.dual_states import Case, dual_state, refusals
-from structinv.dual_states.linear_members import LinearMemberState
-from structinv.dual_states.members import MemberState
-from structinv.dual_states.plane_cache import PlaneCache
-from structinv.dual_states.tube import TubeState
-from structinv.objective import Objective
+from structinv.dual import Case, dual_state, refusals
+from structinv.dual.linear_members import LinearMemberState
+from structinv.dual.members import MemberState
+from structinv.dual.plane_cache import PlaneCache
+from structinv.dual.tube import TubeState
 from structinv.oracles import Box, FDrop, Identity
 from structinv.solvers import REGISTRY, FrankWolfe, Gap, Status, SVMStruct, solve
 from structinv.solvers.warm_start import sound_start
 from structinv.spaces import ExplicitSpace, KernelSpace
 from structinv.structures import Binary, Layout, Multiclass, Regression
-from structinv.terms import WorstCase
+from structinv.terms import Objective, WorstCase
 
 from .covering import slow_unless
 from .kernel_problems import KERNELS, features

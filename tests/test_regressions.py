@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 from structinv import InvariantLinearSVC, InvariantSVC
-from structinv.dual_states import dual_state
-from structinv.dual_states.members import MemberState
+from structinv.dual import dual_state
+from structinv.dual.members import MemberState
 from structinv.kernels import Gaussian
-from structinv.objective import Objective
 from structinv.oracles import (
     Box,
     Ellipsoid,
@@ -20,7 +19,6 @@ from structinv.oracles import (
     Support,
     TangentDerivative,
 )
-from structinv.planes import PlaneSet
 from structinv.solvers import (
     BMRM,
     FrankWolfe,
@@ -35,7 +33,8 @@ from structinv.solvers import (
 from structinv.spaces import ExplicitSpace, KernelSpace, atoms
 from structinv.spaces.atoms import AtomRows, AtomStore
 from structinv.structures import Binary
-from structinv.terms import WorstCase
+from structinv.terms import Objective, WorstCase
+from structinv.terms.planes import PlaneSet
 
 
 def data(n=40, d=20, seed=0):

@@ -25,7 +25,6 @@ from structinv.losses import (
     SquaredHinge,
 )
 from structinv.losses.combined import Affine
-from structinv.objective import Objective
 from structinv.oracles import FiniteOracle, Rotations, Shifts
 from structinv.solvers import (
     BMRM,
@@ -41,7 +40,7 @@ from structinv.solvers import (
 )
 from structinv.spaces import RepresenterSpace
 from structinv.structures import Binary, Multiclass
-from structinv.terms import Penalty, WorstCase
+from structinv.terms import Objective, Penalty, WorstCase
 
 from .covering import pairs, slow_unless
 

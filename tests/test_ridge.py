@@ -307,7 +307,7 @@ def test_data_that_cannot_be_used_are_refused(monkeypatch):
     fitted = OrbitRidge().fit(X, y)
     before = fitted.predict(X)
     monkeypatch.setattr(ridge_systems, "eigh", None)
-    monkeypatch.setattr("structinv.machine.free_memory", lambda: 100.0)
+    monkeypatch.setattr("structinv.utils.resources.free_memory", lambda: 100.0)
     with pytest.raises(MemoryError, match="a ridge of 18 rows would take .*: take fewer rows"):
         fitted.fit(X, y)
     np.testing.assert_array_equal(fitted.predict(X), before)

@@ -6,8 +6,8 @@ import pytest
 import scipy.sparse as sp
 
 from structinv import InvariantLinearSVC, InvariantSVC
-from structinv.matrices import ALL_ROWS, row_dots
 from structinv.oracles import Box, FiniteOracle, Offset, Segment, check_oracle
+from structinv.utils.matrices import ALL_ROWS, row_dots
 
 from .oracle_cases import D, rows
 

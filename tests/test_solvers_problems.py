@@ -8,7 +8,6 @@ from sklearn.svm import LinearSVC
 
 from structinv.functionals.acting import LinearFunctionals
 from structinv.losses import REGISTRY as LOSSES
-from structinv.objective import Objective
 from structinv.oracles import (
     Box,
     Ellipsoid,
@@ -23,7 +22,7 @@ from structinv.oracles import (
 from structinv.solvers import REGISTRY, FrankWolfe, Gap, Status, SVMStruct, solve
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Binary, Multiclass
-from structinv.terms import Penalty, WorstCase
+from structinv.terms import Objective, Penalty, WorstCase
 
 from .oracle_cases import FACTOR, TANGENTS, Case, D
 from .problems import (

@@ -5,10 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from structinv.exceptions import CheckError
 from structinv.functionals.acting import LinearFunctionals
 from structinv.losses import Absolute, Squared
-from structinv.objective import Objective
 from structinv.oracles import Box, Ellipsoid, FDrop, FScale, Identity
 from structinv.solvers import (
     BMRM,
@@ -27,7 +25,8 @@ from structinv.solvers import (
 from structinv.solvers.stopping import Stall
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Binary
-from structinv.terms import Penalty, WorstCase
+from structinv.terms import Objective, Penalty, WorstCase
+from structinv.utils.exceptions import CheckError
 
 from .oracle_cases import D
 from .problems import SETTING, assert_brackets, objective, optimum, two_classes

@@ -17,12 +17,11 @@ from sklearn.preprocessing import FunctionTransformer
 import structinv
 from structinv import InvariantLinearSVC, InvariantStructuredSVC
 from structinv.kernels import Linear
-from structinv.objective import Objective
 from structinv.oracles import Box, FDrop, FiniteOracle, Shifts
 from structinv.solvers import Gap, SVMStruct, solve
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Layout, Multiclass, Multilabel, Sequence
-from structinv.terms import WorstCase
+from structinv.terms import Objective, WorstCase
 
 NAMES = np.array(["B-x", "I-x", "O"])
 

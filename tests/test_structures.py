@@ -10,11 +10,9 @@ import pytest
 import scipy.sparse as sp
 
 from structinv.certificates import worst_change
-from structinv.dual_states import dual_state, refusals
-from structinv.dual_states.hull import HullState
-from structinv.dual_states.plane_cache import PlaneCache
-from structinv.exceptions import CheckError
-from structinv.objective import Objective
+from structinv.dual import dual_state, refusals
+from structinv.dual.hull import HullState
+from structinv.dual.plane_cache import PlaneCache
 from structinv.oracles import Box, FDrop, Identity
 from structinv.solvers import FrankWolfe, Gap, Status, SVMStruct, solve
 from structinv.spaces import ExplicitSpace
@@ -30,7 +28,8 @@ from structinv.structures import (
     Structure,
     check_structure,
 )
-from structinv.terms import WorstCase
+from structinv.terms import Objective, WorstCase
+from structinv.utils.exceptions import CheckError
 
 from .problems import Chain, assert_brackets, minimum
 

@@ -23,12 +23,11 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import structinv
 from structinv import InvariantLinearSVR, InvariantSVR, PredictionBounds
 from structinv.functionals import SecondDerivative
-from structinv.objective import Objective
 from structinv.oracles import Box, Ellipsoid, FDrop, Flip, FScale, Identity, Rotations, Shifts
 from structinv.solvers import REGISTRY, FrankWolfe, InteriorPoint
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Regression
-from structinv.terms import WorstCase
+from structinv.terms import Objective, WorstCase
 
 from .orbit_cases import ORBIT_CASE
 from .problems import minimum

@@ -217,8 +217,8 @@ def test_tables_do_not_depend_on_threads(kind, monkeypatch):
     monkeypatch.setattr(tiles, "NUMBERS_A_TILE", 36 * 400)
     kernel = kind(ORACLE)
     whole, own = kernel.matrix(X, Y), kernel.matrix(X, X)
-    monkeypatch.setattr("structinv.matrices.VALUES_A_THREAD", 100)
-    monkeypatch.setattr("structinv.matrices.allowed_threads", lambda: 3)
+    monkeypatch.setattr("structinv.utils.matrices.VALUES_A_THREAD", 100)
+    monkeypatch.setattr("structinv.utils.matrices.allowed_threads", lambda: 3)
     assert np.array_equal(kernel.matrix(X, Y), whole)
     assert np.array_equal(kernel.matrix(X, X), own)
     np.testing.assert_allclose(kernel.matrix(X, X.copy()), own, rtol=1e-11, atol=1e-14)
@@ -409,7 +409,7 @@ def test_numbers_that_are_none_are_refused_by_name(monkeypatch):
     for bad in (np.nan, np.inf):
         with pytest.raises(ValueError, match="X must be finite"):
             VicinalKernel().matrix(np.full((2, 2), bad), np.ones((2, 2)))
-    monkeypatch.setattr("structinv.machine.free_memory", lambda: 1e7)
+    monkeypatch.setattr("structinv.utils.resources.free_memory", lambda: 1e7)
     with pytest.raises(MemoryError, match="the directions of 50 rows would take 14.4 MB, and 10 MB are"):
         TangentVectorKernel(ORACLE).matrix(rows(50, 2000), rows(50, 2000))
 

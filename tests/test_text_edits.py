@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from structinv.oracles.text_edits import TextEdits, counted
-from structinv.oracles.text_grams import Grams
+from structinv.oracles.text.text_edits import TextEdits, counted
+from structinv.oracles.text.text_grams import Grams
 
 UNKNOWN = "?"
 
@@ -152,7 +152,7 @@ def test_real_answers_are_rows_of_texts_that_there_are(words, binary, least, lon
 def test_a_portion_of_texts_is_answered_as_all(words, monkeypatch):
     problem = Problem(5, words, False, 1, 2)
     whole = problem.oracle().bind(problem.rows()).worst_edits(EVERY, problem.V, problem.assign)
-    monkeypatch.setattr("structinv.oracles.text_edits.CHANGES_AT_ONCE", 1)
+    monkeypatch.setattr("structinv.oracles.text.text_edits.CHANGES_AT_ONCE", 1)
     parts = problem.oracle().bind(problem.rows()).worst_edits(EVERY, problem.V, problem.assign)
     np.testing.assert_array_equal(whole.values, parts.values)
     np.testing.assert_array_equal(whole.changes.toarray(), parts.changes.toarray())

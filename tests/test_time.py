@@ -5,20 +5,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from structinv import InvariantLinearSVC, compiled
+from structinv import InvariantLinearSVC
 from structinv.datasets import make_mail_like
-from structinv.dual_states import dual_state, focused, labellings, members
-from structinv.dual_states.chains import ChainState
-from structinv.dual_states.hull import HullState
-from structinv.dual_states.labellings import LabellingState
-from structinv.dual_states.linear_members import LinearMemberState
-from structinv.dual_states.members import MemberState
-from structinv.dual_states.penalty import PenaltyState
-from structinv.dual_states.plane_cache import PlaneCache
-from structinv.dual_states.tube import TubeState
+from structinv.dual import dual_state, focused, labellings, members
+from structinv.dual.chains import ChainState
+from structinv.dual.hull import HullState
+from structinv.dual.labellings import LabellingState
+from structinv.dual.linear_members import LinearMemberState
+from structinv.dual.members import MemberState
+from structinv.dual.penalty import PenaltyState
+from structinv.dual.plane_cache import PlaneCache
+from structinv.dual.tube import TubeState
 from structinv.estimators import classifier, earlier_fit
-from structinv.matrices import count
-from structinv.objective import Objective
 from structinv.oracles import Box, FDrop, Identity
 from structinv.solvers import (
     BMRM,
@@ -37,7 +35,9 @@ from structinv.solvers import (
 from structinv.solvers.dual_coordinates import CoordinateState, DualCoordinates
 from structinv.spaces import ExplicitSpace, KernelSpace
 from structinv.structures import Binary
-from structinv.terms import WorstCase
+from structinv.terms import Objective, WorstCase
+from structinv.utils import jit as compiled
+from structinv.utils.matrices import count
 
 from . import kernel_problems, test_chains, test_kernel_chains, test_regression
 from . import test_representer_solvers as representers
@@ -69,7 +69,7 @@ def small_portions(monkeypatch):
     monkeypatch.setattr(focused, "LEAST_ROWS", 2)
     monkeypatch.setattr(members, "ROWS_AT_ONCE", 2)
     monkeypatch.setattr(members, "PRODUCTS_AT_ONCE", 1)
-    monkeypatch.setattr("structinv.dual_states.chains.PRODUCTS_AT_ONCE", 1)
+    monkeypatch.setattr("structinv.dual.chains.PRODUCTS_AT_ONCE", 1)
     monkeypatch.setattr(labellings, "MEMBERS_AT_ONCE", 2)
     monkeypatch.setattr(labellings, "ROUNDS", 1)
     monkeypatch.setattr("structinv.spaces.KernelSpace.blocks_in_a_set", 2)

@@ -7,8 +7,6 @@ import pytest
 from sklearn.base import clone
 
 from structinv import InvariantLinearSVC, InvariantSVC, load, save
-from structinv.exceptions import CheckError
-from structinv.matrices import ALL_ROWS
 from structinv.oracles import (
     Box,
     Ellipsoid,
@@ -22,6 +20,8 @@ from structinv.oracles import (
     Trajectory,
     check_oracle,
 )
+from structinv.utils.exceptions import CheckError
+from structinv.utils.matrices import ALL_ROWS
 
 from .oracle_cases import D, row_lags, row_powers, rows
 

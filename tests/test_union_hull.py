@@ -5,16 +5,15 @@ import pytest
 import scipy.sparse as sp
 
 from structinv.datasets import make_mail_like
-from structinv.dual_states import dual_state
-from structinv.dual_states.hull import HullState
-from structinv.objective import Objective
+from structinv.dual import dual_state
+from structinv.dual.hull import HullState
 from structinv.oracles import Box, Ellipsoid, FDrop, FScale, Identity, TangentDerivative
 from structinv.oracles.checked import bind
 from structinv.oracles.union_hull import LEAST_ROOM, UnionHull
 from structinv.solvers import FrankWolfe, Gap, Status, SVMStruct, solve
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Binary
-from structinv.terms import WorstCase
+from structinv.terms import Objective, WorstCase
 
 from .covering import pairs
 from .oracle_cases import (

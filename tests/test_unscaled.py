@@ -12,12 +12,11 @@ from sklearn.exceptions import ConvergenceWarning
 
 from structinv import InvariantLinearSVC
 from structinv.estimators.learnt_nothing import nothing_learnt
-from structinv.objective import Objective
 from structinv.oracles import Box, Ellipsoid, Identity, Shifts
 from structinv.solvers import FrankWolfe, Gap, InteriorPoint, Iterations, Status, solve
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Binary, Multiclass
-from structinv.terms import WorstCase
+from structinv.terms import Objective, WorstCase
 
 from .covering import pairs
 

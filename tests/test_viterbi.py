@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from structinv.dual_states.chain_scores import score
+from structinv.dual.chain_scores import score
 from structinv.structures.viterbi import best_labels, viterbi
 
 

@@ -110,7 +110,7 @@ def test_it_refuses_where_nothing_can_be_cached(monkeypatch):
 def test_a_folder_that_was_named_and_is_not_used_counts_as_none(tmp_path):
     file = tmp_path / "file"
     file.touch()
-    code = "from structinv.compiled import cache_folder; print(cache_folder())"
+    code = "from structinv.utils.jit import cache_folder; print(cache_folder())"
     assert in_new_process("-c", code, folder=file / "cache").strip() == "None"
     assert in_new_process("-c", code, folder=tmp_path).strip().startswith(str(tmp_path))
 

@@ -6,7 +6,6 @@ from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
 
 from structinv import InvariantLinearSVC
-from structinv.matrices import ALL_ROWS
 from structinv.oracles import (
     Box,
     Flip,
@@ -19,6 +18,7 @@ from structinv.oracles import (
     teo2007_transforms,
 )
 from structinv.oracles.listing import averaged
+from structinv.utils.matrices import ALL_ROWS
 
 from .oracle_cases import ORDERS, D, Reorderings, Shrinkings, rows
 

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from structinv import InvariantLinearSVC
-from structinv.exceptions import CheckError
 from structinv.oracles import (
     Box,
     Ellipsoid,
@@ -16,6 +15,7 @@ from structinv.oracles import (
     check_oracle,
 )
 from structinv.oracles.listed_changes import ListedChanges
+from structinv.utils.exceptions import CheckError
 
 from .oracle_cases import D, rows
 

@@ -8,14 +8,14 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from structinv.matrices import dense
 from structinv.oracles import FDrop, FScale
-from structinv.oracles.bound_edits import BoundEdits
 from structinv.oracles.question import Question, worst_by_support
+from structinv.oracles.words.bound_edits import BoundEdits
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Layout, Multiclass, Sequence
 from structinv.structures.rivals import LabelFunctions, Rivals
 from structinv.terms import WorstCase
+from structinv.utils.matrices import dense
 
 from .covering import pairs
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from structinv.oracles import FDrop, FEdit, FScale
 from structinv.oracles.checked import bind
-from structinv.oracles.word_selection import largest, ordered
+from structinv.oracles.words.word_selection import largest, ordered
 
 
 def by_sort(gain, k):

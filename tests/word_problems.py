@@ -3,12 +3,11 @@
 import numpy as np
 import scipy.sparse as sp
 
-from structinv.dual_states import dual_state
+from structinv.dual import dual_state
 from structinv.losses import Logistic, SquaredHinge
-from structinv.objective import Objective
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Binary
-from structinv.terms import WorstCase
+from structinv.terms import Objective, WorstCase
 from structinv.terms.worst_margin import WorstMargin
 
 VALUES = np.random.default_rng(5).uniform(0.3, 2.0, 30)

@@ -16,10 +16,10 @@ from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
 
-from ..compiled import Stopwatch
 from ..datasets import make_mail_like
 from ..estimators import InvariantLinearSVC
 from ..oracles import FDrop, FScale, Identity, InvarianceOracle
+from ..utils.jit import Stopwatch
 from .demo_digits import digits_table, draw_digits, fit_digits
 from .demo_plots import plot_certified, plot_gaps
 from .demo_tagger import draw_taggers, fit_taggers, taggers_table

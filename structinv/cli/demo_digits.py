@@ -12,11 +12,11 @@ from rich.table import Table
 from sklearn.datasets import load_digits
 from sklearn.svm import SVC
 
-from ..compiled import Stopwatch
 from ..estimators import InvariantSVC, VirtualSupportVectorSVC, VirtualSVC
 from ..inspection import draw_transforms, draw_worst_cases, name_changes
 from ..oracles import Identity, InvarianceOracle, Rotations, Shifts
 from ..oracles.listing import listed
+from ..utils.jit import Stopwatch
 from .demo_plots import Errors, plot_errors
 from .reports import percent
 

@@ -10,12 +10,12 @@ from typing import Any
 from rich.table import Table
 from sklearn.exceptions import ConvergenceWarning
 
-from ..compiled import Stopwatch
 from ..datasets import conll_features, make_tagged_text, mistype
 from ..estimators import InvariantStructuredSVC
 from ..inspection import TransitionDisplay, draw_margins, position_margins
 from ..oracles import FDrop, Identity, InvarianceOracle
 from ..structures import Sequence
+from ..utils.jit import Stopwatch
 from .reports import percent
 
 RATES = (0.0, 0.1, 0.3)

@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from ..compile_notice import compiling_shown_by
+from ..utils.compile_notice import compiling_shown_by
 from .writing import drop_the_rest_of_the_output
 
 Parameters = ParamSpec("Parameters")

@@ -17,8 +17,8 @@ from ..datasets import load_jsonlines, load_svmlight, load_table
 from ..datasets.opening import Kind, Source, in_columns, kind_of, name_of, rereadable
 from ..datasets.readers import line_of_row
 from ..estimators.estimates import linear_functions
-from ..machine import check_memory, free_memory
-from ..matrices import Matrix
+from ..utils.matrices import Matrix
+from ..utils.resources import check_memory, free_memory
 from .features import Features, Reading, Scaling
 from .sentences import SentenceFeatures
 

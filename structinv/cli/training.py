@@ -10,7 +10,6 @@ import numpy as np
 from rich.console import Console
 from sklearn.exceptions import ConvergenceWarning
 
-from ..compiled import Stopwatch
 from ..estimators import (
     InvariantLinearSVC,
     InvariantStructuredSVC,
@@ -19,12 +18,13 @@ from ..estimators import (
 )
 from ..estimators.classifier import InvariantClassifier
 from ..estimators.labels import label_name
-from ..exceptions import UninformativeFitWarning
-from ..matrices import Matrix
 from ..model_selection import select_changes
 from ..oracles import REGISTRY, ImageShape
 from ..solvers import Status
 from ..structures import Sequence
+from ..utils.exceptions import UninformativeFitWarning
+from ..utils.jit import Stopwatch
+from ..utils.matrices import Matrix
 from .reports import weights_report
 from .rows import Labels
 

@@ -23,17 +23,7 @@ from ..foreign import certify
 from ..functionals import Gradient
 from ..kernels import Gaussian, OrbitMean, SetKernel
 from ..metrics import nearest
-from ..oracles import (
-    Budget,
-    FAdd,
-    FDrop,
-    FEdit,
-    FScale,
-    Identity,
-    InvarianceOracle,
-    Rotations,
-    Shifts,
-)
+from ..oracles import Budget, FAdd, FDrop, FEdit, FScale, Identity, InvarianceOracle, Rotations, Shifts
 from ..structures import Sequence
 
 

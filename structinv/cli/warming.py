@@ -23,8 +23,8 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
-from ..compiled import Stopwatch, cache_folder, compiled_functions, save_one_at_a_time
-from ..machine import available_cpus
+from ..utils.jit import Stopwatch, cache_folder, compiled_functions, save_one_at_a_time
+from ..utils.resources import available_cpus
 from .messages import say
 from .warm_jobs import JOBS, Job
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import typer
 
-from ..files import write_atomically
 from ..persistence.model_files import check_writable
+from ..utils.files import write_atomically
 
 
 def is_standard(output: Path) -> bool:

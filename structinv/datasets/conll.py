@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from os import PathLike
 from typing import TypeAlias
 
-from ..files import write_atomically
+from ..utils.files import write_atomically
 from .opening import Source, name_of, opened_text
 
 # A token's columns, and the tokens of a sentence.

@@ -15,14 +15,14 @@ from ..kernels import Gaussian, Kernel, OrbitDistance, OrbitMean
 from ..kernels.checked import kernel_matrix
 from ..kernels.names import check_kernel
 from ..kernels.values import check_real
-from ..learnt import taken_back
-from ..matrices import Matrix, dense
 from ..oracles import Identity, InvarianceOracle
 from ..oracles.arguments import hint_of
 from ..oracles.changes import Changes
 from ..oracles.columns import with_numbers
 from ..oracles.kept import Kept
 from ..oracles.listing import averaged, check_seed, check_size
+from ..utils.fitted_state import taken_back
+from ..utils.matrices import Matrix, dense
 from .rows import checked_random, checked_rows
 
 # Rows on which a fit tells its error, and how many of their members are compared with one another.

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ..matrices import Matrix
 from ..oracles import InvarianceOracle
 from ..oracles.arguments import check_count
 from ..oracles.changes import Changes
+from ..utils.matrices import Matrix
 from .base import OrbitFeatures, refuse_sparse
 from .responses import Responses, mean_steps
 from .templates import check_templates, unit_templates

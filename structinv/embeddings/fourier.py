@@ -9,11 +9,11 @@ import numpy as np
 
 from ..kernels import Kernel
 from ..kernels.frequencies import normals
-from ..matrices import Matrix
 from ..oracles import Identity, InvarianceOracle
 from ..oracles.arguments import check_count
 from ..oracles.changes import Changes
 from ..oracles.listing import averaged
+from ..utils.matrices import Matrix
 from .base import KernelFeatures, refuse_sparse
 from .responses import Responses, mean_waves
 from .templates import check_templates, draw_templates, spectrum_of

@@ -7,10 +7,10 @@ import numpy as np
 from ..kernels import Kernel
 from ..kernels.checked import kernel_matrix
 from ..kernels.indefinite import trained_kernel
-from ..matrices import Matrix
 from ..oracles import InvarianceOracle
 from ..oracles.arguments import check_count
 from ..oracles.changes import Changes
+from ..utils.matrices import Matrix
 from .base import KernelFeatures
 from .landmarks import LANDMARKS, inverse_root
 from .responses import VALUES

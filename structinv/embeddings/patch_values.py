@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..compiled import njit
 from ..kernels import Kernel
 from ..kernels.checked import kernel_table
 from ..kernels.values import half_norms
-from ..matrices import in_threads, one_blas_thread
+from ..utils.jit import njit
+from ..utils.matrices import in_threads, one_blas_thread
 
 # Values of the kernel that each thread holds at once: 1 MB of float32.
 VALUES = 2**18

@@ -10,16 +10,16 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.random import sample_without_replacement
 from sklearn.utils.validation import check_is_fitted
 
-from .. import answers
 from ..kernels import Gaussian, Kernel
 from ..kernels.checked import ISOMETRIES, PERMUTATIONS
 from ..kernels.names import check_kernel
 from ..kernels.values import check_real
-from ..learnt import taken_back
 from ..oracles import ImageShape, InvarianceOracle
 from ..oracles.arguments import check_count, hint_of
 from ..oracles.changes import Changes
-from ..oracles.image_maps import image_shape
+from ..oracles.images.image_maps import image_shape
+from ..utils import plugins as answers
+from ..utils.fitted_state import taken_back
 from .image_changes import ImageChanges, image_changes
 from .landmarks import LANDMARKS, inverse_root
 from .patch_grid import WINDOWS, PatchGrid

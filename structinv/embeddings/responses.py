@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..compiled import njit
-from ..matrices import Matrix, in_threads, one_blas_thread, products
 from ..oracles.changes import Changes
+from ..utils.jit import njit
+from ..utils.matrices import Matrix, in_threads, one_blas_thread, products
 
 # Products of rows with templates that are held at once, by each thread.
 PRODUCTS = 2**20

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
-from ..matrices import Matrix, refuse_half_or_masked
+from ..utils.matrices import Matrix, refuse_half_or_masked
 
 
 def checked_rows(transformer: BaseEstimator, X: Any, *, reset: bool, **rules: Any) -> Matrix:

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaincinv
 
-from .. import answers
 from ..kernels import Kernel
 from ..kernels.frequencies import Spectrum, normals
+from ..utils import plugins as answers
 
 # What SciPy has direction numbers of Sobol's sequence for.
 _MOST_DIMENSIONS = 21201

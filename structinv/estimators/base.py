@@ -18,11 +18,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from ..matrices import Matrix
-from ..objective import Objective
 from ..oracles import InvarianceOracle
 from ..solvers import REGISTRY, Gap, Seconds, Solution, Solver, Status, solve
 from ..solvers.stopping import Progress, StopRule
+from ..terms import Objective
+from ..utils.matrices import Matrix
 from .callbacks import CallbackSupportMixin, FitTask, Printer, with_callbacks
 from .earlier_fit import OF_THE_WEIGHTS, EarlierFit
 from .estimates import EstimatesItself

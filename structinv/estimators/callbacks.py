@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from sklearn.utils import _safe_indexing
 
-from ..learnt import learnt_attributes
 from ..solvers import Solution
 from ..solvers.stopping import Progress
+from ..utils.fitted_state import learnt_attributes
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks

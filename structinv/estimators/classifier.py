@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
 
-from ..certificates import Certificate, WorstChange, warn_of_unit_length
-from ..matrices import Matrix
-from ..objective import Objective
+from ..certificates.certificate import Certificate, WorstChange, warn_of_unit_length
 from ..oracles import InvarianceOracle
 from ..solvers import Solution
 from ..structures import Binary, Multiclass, Structure
 from ..structures.bound import BoundStructure, predicted
 from ..structures.labels import check_cost, check_rescaling
+from ..terms import Objective
+from ..utils.matrices import Matrix
 from .base import InvariantEstimator
 from .labels import check_targets, class_factors, one_label_a_row
 from .learnt_nothing import warn_if_uninformative

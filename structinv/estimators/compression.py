@@ -11,12 +11,12 @@ from sklearn.base import clone
 
 from ..kernels import least_eigenvalue
 from ..kernels.indefinite import rounding_of
-from ..learnt import learnt_attributes
-from ..machine import check_memory
-from ..objective import Objective
 from ..solvers import Status
 from ..spaces.moved_points import has_gradients, moved_points
 from ..spaces.reduced_sets import Whole, best_coefficients, chosen_atoms, norm_of_difference
+from ..terms import Objective
+from ..utils.fitted_state import learnt_attributes
+from ..utils.resources import check_memory
 from .parameters import check_count, check_number
 
 if TYPE_CHECKING:

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ..machine import check_memory
-from ..matrices import squared_lengths
-from ..objective import Objective
 from ..oracles import Identity
 from ..solvers import Solution, Solver, Status
 from ..spaces import ExplicitSpace
 from ..structures import Custom
 from ..structures.examples import as_list, example_weights
+from ..terms import Objective
 from ..terms.joint_feature import JointFeature
+from ..utils.matrices import squared_lengths
+from ..utils.resources import check_memory
 from .base import InvariantEstimator
 from .callbacks import with_callbacks
 from .estimates import linear_functions

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from ..objective import Objective
 from ..solvers import Solution, Solver, Status
 from ..solvers.checkpoint import Checkpoint
 from ..solvers.warm_start import fitting, sound_start
+from ..terms import Objective
 from .fingerprint import digest, tells_all
 
 # What a fit may be given anew without becoming another one.

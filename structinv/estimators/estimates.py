@@ -11,11 +11,11 @@ from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
-from ..compiled import Stopwatch
-from ..matrices import Matrix
 from ..oracles import InvarianceOracle
 from ..oracles.base import BoundOracle
 from ..oracles.listing import listed
+from ..utils.jit import Stopwatch
+from ..utils.matrices import Matrix
 from .labels import one_a_row
 
 # Rows of the two small fits from which seconds are told.

@@ -10,10 +10,10 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_array
 
-from ..matrices import ALL_ROWS, Matrix, squared_lengths
-from ..objective import Objective
 from ..solvers import FrankWolfe, InteriorPoint, Solver
 from ..structures.examples import Reader, check_no_mask, stacked
+from ..terms import Objective
+from ..utils.matrices import ALL_ROWS, Matrix, squared_lengths
 from .tokens import are_tokens, can_be_tokens
 
 # Planes that an example comes to have.
@@ -109,7 +109,7 @@ def solver_for(objective: Objective, length: float) -> tuple[Solver, str]:
     Examples
     --------
     >>> import numpy as np
-    >>> from structinv.objective import Objective
+    >>> from structinv.terms import Objective
     >>> from structinv.oracles import Identity
     >>> from structinv.spaces import ExplicitSpace
     >>> from structinv.structures import Multiclass

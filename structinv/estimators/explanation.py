@@ -7,8 +7,8 @@ from typing import Any
 
 from sklearn.base import clone
 
-from ..dual_states import TABLE as STATES
-from ..dual_states import refusals
+from ..dual import TABLE as STATES
+from ..dual import refusals
 from ..solvers import FrankWolfe, Solver
 from ..terms import WorstCase
 from .base import InvariantEstimator

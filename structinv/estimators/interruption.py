@@ -11,8 +11,8 @@ from typing import TypeVar
 from sklearn import config_context, get_config
 from sklearn.base import BaseEstimator
 
-from ..learnt import remembered
 from ..solvers.interruption import Interrupts, interrupts
+from ..utils.fitted_state import remembered
 
 Result = TypeVar("Result")
 

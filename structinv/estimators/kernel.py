@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from ..certificates import WorstChange, worst_change_in
+from ..certificates.certificate import WorstChange, worst_change_in
 from ..functionals import Functional
 from ..functionals.base import BoundFunctional
 from ..kernels import Kernel
-from ..matrices import Matrix
-from ..objective import Objective
 from ..oracles import InvarianceOracle
 from ..solvers import Solution, Solver
 from ..structures.bound import BoundStructure
+from ..terms import Objective
+from ..utils.matrices import Matrix
 from .classifier import InvariantClassifier
 from .parameters import check_epsilon
 from .problem import Problem

@@ -14,13 +14,13 @@ from ..functionals.representers import Representers
 from ..kernels import Kernel
 from ..kernels.indefinite import trained_kernel
 from ..kernels.names import as_kernel
-from ..machine import check_memory
 from ..oracles.base import BoundOracle
 from ..solvers import Solution
 from ..spaces import KernelSpace
 from ..spaces.atoms import COLUMNS_WORTH_A_CACHE, expand
 from ..spaces.kernel import PLANES_EXPECTED_OF_A_BLOCK
 from ..terms import WorstCase
+from ..utils.resources import check_memory
 from .base import InvariantEstimator
 from .estimates import named
 from .invariances import Invariances

@@ -13,11 +13,11 @@ from ..functionals.base import BoundFunctional
 from ..kernels import Kernel
 from ..kernels.checked import kernel_matrix
 from ..kernels.values import precision
-from ..matrices import Matrix
-from ..objective import Objective
 from ..oracles import InvarianceOracle
 from ..solvers import Solution
 from ..spaces import Space
+from ..terms import Objective
+from ..utils.matrices import Matrix
 from .problem import Problem
 from .regressor import InvariantRegressor
 from .support_vectors import SupportVectorMachine

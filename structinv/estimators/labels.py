@@ -10,7 +10,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
-from ..matrices import Matrix
+from ..utils.matrices import Matrix
 from .rows import flat_rows
 
 # The label of rows without one, as in scikit-learn's semi-supervised estimators.

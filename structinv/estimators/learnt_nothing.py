@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from ..exceptions import UninformativeFitWarning
-from ..objective import Objective
 from ..oracles import Identity
 from ..solvers import Gap, Seconds, Solution, Status, solve
-from ..terms import WorstCase
+from ..terms import Objective, WorstCase
+from ..utils.exceptions import UninformativeFitWarning
 from .labels import label_name
 from .problem import Problem
 

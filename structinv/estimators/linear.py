@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.metaestimators import available_if
 
-from ..objective import Objective
 from ..oracles import InvarianceOracle
 from ..solvers import Solution
+from ..terms import Objective
 from .classifier import InvariantClassifier
 from .interruption import all_or_nothing
 from .linear_machine import LinearMachine

@@ -8,16 +8,16 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import assert_all_finite, check_array
 
-from ..certificates import WorstChange, worst_change
-from ..machine import check_memory
-from ..matrices import Matrix, squared_lengths
-from ..objective import Objective
+from ..certificates.certificate import WorstChange, worst_change
 from ..oracles import Identity, InvarianceOracle
 from ..oracles.checked import bind
 from ..solvers import BMRM, FrankWolfe, InteriorPoint, Solution, Solver
 from ..spaces import ExplicitSpace
 from ..structures.bound import BoundStructure
+from ..terms import Objective
 from ..terms.worst_margin import WorstMargin
+from ..utils.matrices import Matrix, squared_lengths
+from ..utils.resources import check_memory
 from .base import InvariantEstimator
 from .estimates import (
     LINEAR_PLANES_OF_A_CLASS,

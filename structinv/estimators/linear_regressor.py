@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..certificates import linear_function
-from ..matrices import Matrix
+from ..certificates.certificate import linear_function
 from ..oracles import InvarianceOracle
 from ..spaces import Space
+from ..utils.matrices import Matrix
 from .linear_machine import LinearMachine
 from .regressor import InvariantRegressor
 

@@ -9,11 +9,11 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight
 
-from ..compiled import Stopwatch
-from ..objective import Objective
-from ..planes import PlaneSet
 from ..solvers import Pegasos, Solution, Status
 from ..solvers.pegasos import Streamed
+from ..terms import Objective
+from ..terms.planes import PlaneSet
+from ..utils.jit import Stopwatch
 from .labels import class_factors, labelled_rows
 from .parameters import check_oracle_type
 from .rows import check_shape, for_oracle, learn_shape, shaped

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 from sklearn.base import RegressorMixin
 
-from ..matrices import Matrix
-from ..objective import Objective
+from ..certificates.predictions import PredictionBounds, furthest_members, prediction_bounds
 from ..oracles import Identity, InvarianceOracle
 from ..oracles.checked import bind
-from ..prediction_bounds import PredictionBounds, furthest_members, prediction_bounds
 from ..solvers import Solution, Status
 from ..spaces import Space
 from ..structures import Regression
+from ..terms import Objective
+from ..utils.matrices import Matrix
 from .base import InvariantEstimator
 from .labels import one_a_row
 from .learnt_nothing import Fitted, warn_if_unexplained

@@ -14,10 +14,10 @@ from sklearn.utils.validation import validate_data
 
 from ..functionals import Functional
 from ..kernels import Kernel
-from ..objective import Objective
 from ..oracles import InvarianceOracle
 from ..solvers import Solution
 from ..structures import Binary, Multiclass
+from ..terms import Objective
 from .callbacks import labelled_alone, with_callbacks
 from .labels import (
     as_labels,

@@ -16,7 +16,6 @@ from ..functionals.base import BoundFunctional
 from ..functionals.representers import Representers
 from ..losses import ScalarLoss
 from ..losses.combined import Affine
-from ..objective import Objective
 from ..oracles import InvarianceOracle
 from ..oracles.arguments import hint_of
 from ..oracles.checked import bind
@@ -24,7 +23,7 @@ from ..solvers import REGISTRY, Representer, Solution, Solver
 from ..solvers.newton_cg import MAX_DIRECT
 from ..solvers.representer import METHODS
 from ..spaces import RepresenterSpace
-from ..terms import Penalty, Term
+from ..terms import Objective, Penalty, Term
 from .kernel_machine import (
     FUNCTIONS_AT_ONCE,
     KernelMachine,

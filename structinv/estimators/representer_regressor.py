@@ -14,10 +14,10 @@ from sklearn.utils.validation import column_or_1d, validate_data
 from ..functionals import Functional
 from ..kernels import Kernel
 from ..kernels.checked import kernel_matrix
-from ..objective import Objective
 from ..oracles import Identity
 from ..solvers import Solution, Status
 from ..structures import Regression
+from ..terms import Objective
 from .callbacks import labelled_alone, with_callbacks
 from .labels import labels_equal, one_a_row
 from .learnt_nothing import Fitted, warn_if_unexplained

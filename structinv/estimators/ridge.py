@@ -12,15 +12,15 @@ from sklearn.metrics import check_scoring
 from sklearn.utils import check_array
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from .. import answers
 from ..kernels import Kernel
 from ..kernels.checked import kernel_matrix
 from ..kernels.indefinite import trained_kernel
 from ..kernels.names import as_kernel
 from ..kernels.values import precision
-from ..machine import check_memory
-from ..matrices import refuse_half_or_masked
 from ..spaces.atoms import expand
+from ..utils import plugins as answers
+from ..utils.matrices import refuse_half_or_masked
+from ..utils.resources import check_memory
 from .estimates import EstimatesItself
 from .interruption import all_or_nothing, leaving_on_interrupt
 from .learnt_nothing import Fitted, warn_if_unexplained

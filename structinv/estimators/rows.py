@@ -9,11 +9,11 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _get_feature_names
 
-from .. import answers
-from ..matrices import Matrix, with_data
 from ..oracles import InvarianceOracle
 from ..oracles.columns import with_numbers
 from ..oracles.shapes import Part, with_shape
+from ..utils import plugins as answers
+from ..utils.matrices import Matrix, with_data
 
 
 def flat_rows(X: Any) -> Any:

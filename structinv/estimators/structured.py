@@ -10,12 +10,9 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-from ..certificates import Certificate, WorstChange, linear_function, worst_change_in
+from ..certificates.certificate import Certificate, WorstChange, linear_function, worst_change_in
+from ..certificates.label_sets import labels_worst_change
 from ..kernels import Kernel
-from ..label_certificates import labels_worst_change
-from ..machine import check_memory
-from ..matrices import Matrix
-from ..objective import Objective
 from ..oracles import InvarianceOracle
 from ..oracles.checked import bind
 from ..oracles.columns import with_numbers
@@ -25,6 +22,9 @@ from ..structures import Layout, Structure
 from ..structures.bound import BoundStructure, predicted
 from ..structures.examples import example_weights, flat_numbers, sorted_classes
 from ..structures.labels import encode_labels
+from ..terms import Objective
+from ..utils.matrices import Matrix
+from ..utils.resources import check_memory
 from .callbacks import with_callbacks
 from .earlier_fit import OF_THE_WEIGHTS
 from .estimates import linear_functions

@@ -11,9 +11,6 @@ from sklearn.utils.validation import check_is_fitted
 from ..functionals.representers import Representers
 from ..kernels import PrecomputedKernel
 from ..kernels.values import precision
-from ..learnt import learnt_attributes
-from ..matrices import Matrix
-from ..objective import Objective
 from ..oracles import InvarianceOracle
 from ..oracles.checked import bind
 from ..oracles.listing import listed
@@ -21,6 +18,9 @@ from ..solvers import FrankWolfe, Representer, Solution, Solver
 from ..spaces import KernelSpace, RepresenterSpace
 from ..spaces.atoms import AtomRows
 from ..spaces.kernel import Expansion
+from ..terms import Objective
+from ..utils.fitted_state import learnt_attributes
+from ..utils.matrices import Matrix
 from .compression import compressed, within_budget
 from .kernel_machine import (
     FUNCTIONS_AT_ONCE,

@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from ..certificates import Certificate
-from ..matrices import Matrix
+from ..certificates.certificate import Certificate
 from ..oracles import InvarianceOracle
 from ..oracles.combinators import OnlyFor
-from ..oracles.text_edits import BoundTexts, TextEdits, TokenEdits
-from ..oracles.text_grams import Documents, PlacedEdits
+from ..oracles.text.text_edits import BoundTexts, TextEdits, TokenEdits
+from ..oracles.text.text_grams import Documents, PlacedEdits
 from ..structures.bound import BoundStructure
+from ..utils.matrices import Matrix
 from .classifier import InvariantClassifier
 from .labels import as_labels, one_a_row
 from .linear_machine import LinearMachine

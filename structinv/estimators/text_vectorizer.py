@@ -13,8 +13,8 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.utils.validation import check_is_fitted
 
-from ..oracles.text_edits import counted
-from ..oracles.text_grams import Documents, Grams, PlacedEdits
+from ..oracles.text.text_edits import counted
+from ..oracles.text.text_grams import Documents, Grams, PlacedEdits
 
 WEIGHTS = ("counts", "binary", "idf")
 TOKENS = r"(?u)\b\w\w+\b"

@@ -14,16 +14,16 @@ from sklearn.svm import SVC
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from ..compiled import njit
 from ..kernels import Kernel
 from ..kernels.indefinite import trained_kernel
 from ..kernels.names import as_kernel, resolve_gamma
-from ..machine import check_memory
-from ..matrices import Matrix
 from ..oracles import InvarianceOracle
 from ..oracles.base import BoundOracle
 from ..oracles.checked import bind
 from ..oracles.listing import listed
+from ..utils.jit import njit
+from ..utils.matrices import Matrix
+from ..utils.resources import check_memory
 from .estimates import EstimatesItself, named, virtual_memory
 from .interruption import all_or_nothing, leaving_on_interrupt
 from .labels import class_factors, labelled_rows, one_label_a_row

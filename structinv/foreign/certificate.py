@@ -9,24 +9,17 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import check_array
 
-from ..certificates import Certificate, WorstChange, warn_of_unit_length, worst_change
+from ..certificates.certificate import Certificate, WorstChange, warn_of_unit_length, worst_change
 from ..estimators import InvariantStructuredSVC, InvariantTextClassifier
 from ..estimators.classifier import InvariantClassifier
 from ..estimators.labels import one_label_a_row
 from ..estimators.parameters import check_oracle_type
 from ..estimators.rows import canonical, shaped
-from ..matrices import Matrix
 from ..oracles import InvarianceOracle
 from ..terms.worst_case import ROWS_AT_ONCE
+from ..utils.matrices import Matrix
 from .layers import Layers, check_fitted, layers
-from .linear import (
-    LinearClassifier,
-    check_labels,
-    check_scores,
-    linear_classifier,
-    roundings,
-    scores_of,
-)
+from .linear import LinearClassifier, check_labels, check_scores, linear_classifier, roundings, scores_of
 from .naive_bayes import binary_rows, refuse_before_comparison
 from .steps import before_steps
 from .thresholds import thresholded

@@ -9,9 +9,9 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.multiclass import OneVsRestClassifier
 
-from ..matrices import Matrix
 from ..structures import Binary, Multiclass, Structure
 from ..structures.bound import predicted
+from ..utils.matrices import Matrix
 from .naive_bayes import is_naive_bayes, naive_bayes_scores
 from .steps import Affine
 

@@ -9,8 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from ..matrices import Matrix
 from ..oracles import FAdd, FDrop, FEdit, Identity, InvarianceOracle, OnlyFor, Protected, Union
+from ..utils.matrices import Matrix
 from .steps import Affine
 
 

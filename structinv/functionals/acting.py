@@ -6,9 +6,9 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from ..matrices import Matrix
 from ..spaces import ExplicitSpace, RepresenterSpace, Space
 from ..spaces.base import Element
+from ..utils.matrices import Matrix
 from .representers import Representers
 
 

@@ -11,8 +11,8 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
-from .. import answers
 from ..kernels import Kernel
+from ..utils import plugins as answers
 from .parts import Part, Values
 from .representers import Representers
 

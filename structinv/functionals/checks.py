@@ -11,8 +11,8 @@ import numpy as np
 from scipy.spatial.distance import pdist
 from sklearn.base import clone
 
-from ..exceptions import CheckError
 from ..kernels import Gaussian, Kernel
+from ..utils.exceptions import CheckError
 from .base import BoundFunctional, Functional
 from .families import Evaluation, Gradient
 from .gram import centred

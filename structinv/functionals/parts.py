@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from .. import answers
+from ..utils import plugins as answers
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..compiled import njit
 from ..kernels import Kernel
-from ..matrices import in_threads
+from ..utils.jit import njit
+from ..utils.matrices import in_threads
 from .gram import centred, partials_between
 
 # Values of a kernel that are made at once: 32 MB in double precision.

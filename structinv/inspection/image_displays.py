@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from ..oracles import InvarianceOracle
 from ..oracles.checked import bind
-from ..oracles.image_maps import ImageShape, image_shape
+from ..oracles.images.image_maps import ImageShape, image_shape
 from ..oracles.listing import listed
 from .figures import new_figure, written
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from .. import answers
 from ..oracles.arguments import real_rows
+from ..utils import plugins as answers
 from .checked import NOTHING, kernel_matrix
 from .frequencies import Spectrum
 from .values import Norms, check_real, describe, floats, is_real

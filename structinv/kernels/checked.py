@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .. import answers
+from ..utils import plugins as answers
 
 if TYPE_CHECKING:
     from .base import Kernel

@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..machine import check_memory
-from ..matrices import floating
 from ..oracles.checked import bind, tangents_of
 from ..oracles.geometry import check_distances_of
 from ..oracles.kept import parameters_of
 from ..oracles.listing import listed
 from ..regions.products import Stack
 from ..regions.tiles import fill_tables
+from ..utils.matrices import floating
+from ..utils.resources import check_memory
 from .base import Kernel
 from .kept_by_rows import KeptByRows
 from .values import DOUBLE, SINGLE, check_rows, same_precision

@@ -7,22 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from ..compiled import njit
-from ..matrices import contiguous_read_only, in_threads
+from ..utils.jit import njit
+from ..utils.matrices import contiguous_read_only, in_threads
 from .base import Kernel
 from .checked import ISOMETRIES, PERMUTATIONS
 from .exponentials import exponentials
 from .frequencies import cauchy, gamma_mixture, normals, students
-from .values import (
-    Norms,
-    check_real,
-    half_norms,
-    holds,
-    in_double,
-    in_tiles,
-    precision,
-    same_precision,
-)
+from .values import Norms, check_real, half_norms, holds, in_double, in_tiles, precision, same_precision
 
 # Below this share of |x|^2 + |y|^2 a squared distance is computed again, without cancellation,
 CLOSE = 0.01

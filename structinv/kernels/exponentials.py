@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..compiled import njit
+from ..utils.jit import njit
 
 # ``exp(x) = 2^n exp(r)``, |r| <= log(2) / 2; log(2) in two parts, n times the first of which is exact,
 # and a polynomial of r that begins with ``1 + r + r^2 / 2`` (Moshier 1992, Cephes, expf).

@@ -7,9 +7,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..exceptions import IndefiniteKernelWarning, UninformativeFitWarning
-from ..machine import check_memory
 from ..oracles.arguments import closest_of
+from ..utils.exceptions import IndefiniteKernelWarning, UninformativeFitWarning
+from ..utils.resources import check_memory
 from .base import Kernel
 from .checked import kernel_diagonal, kernel_matrix
 from .kept_by_rows import KeptByRows

@@ -9,8 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from ..matrices import Matrix
 from ..oracles.arguments import closest_of, hint_of
+from ..utils.matrices import Matrix
 from .base import Kernel
 from .checked import check_declarations
 from .distances import Gaussian, Laplacian

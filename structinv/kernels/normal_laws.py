@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..compiled import njit
 from ..regions.products import Stack, pair_products
+from ..utils.jit import njit
 from .directed_rows import MOST_IN_SINGLE, DirectedKernel, DirectedRows
 from .values import DOUBLE, precision
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from .. import answers
-from ..compiled import njit
-from ..matrices import in_threads, one_blas_thread
 from ..oracles.changes import Changes
+from ..utils import plugins as answers
+from ..utils.jit import njit
+from ..utils.matrices import in_threads, one_blas_thread
 from .base import Kernel
 from .checked import kernel_matrix, kernel_table
 from .values import half_norms

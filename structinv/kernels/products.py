@@ -7,7 +7,7 @@ from numbers import Integral
 
 import numpy as np
 
-from ..compiled import njit
+from ..utils.jit import njit
 from .base import Kernel
 from .checked import ISOMETRIES
 from .values import check_real, holds, in_double, in_tiles, precision, same_precision, squared_norms

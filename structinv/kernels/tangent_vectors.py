@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ..compiled import njit
 from ..oracles import InvarianceOracle
 from ..oracles.arguments import closest_of
 from ..regions.products import Stack
+from ..utils.jit import njit
 from .directed_rows import DirectedKernel, DirectedRows, unit_directions
 from .values import check_real, check_rows, precision
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from .. import answers
-from ..compiled import njit
-from ..matrices import contiguous_read_only, in_threads, refuse_half_or_masked
+from ..utils import plugins as answers
+from ..utils.jit import njit
+from ..utils.matrices import contiguous_read_only, in_threads, refuse_half_or_masked
 
 if TYPE_CHECKING:
     from .base import Kernel

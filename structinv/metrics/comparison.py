@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import answers
 from ..oracles import InvarianceOracle
 from ..oracles.arguments import closest_of
 from ..oracles.geometry import region_of, tangent_planes
@@ -15,6 +14,7 @@ from ..regions import Region
 from ..regions.base import SquaredDistances
 from ..regions.parts import between
 from ..regions.tiles import fill_tables
+from ..utils import plugins as answers
 
 SIDES = ("one", "two", "mean")
 

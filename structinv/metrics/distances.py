@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..machine import check_memory
 from ..oracles import InvarianceOracle
 from ..oracles.arguments import check_count, real_rows
 from ..oracles.geometry import check_distances_of
+from ..utils.resources import check_memory
 from .comparison import check_sides, compare, sets_of, table
 
 # Distances that `nearest` holds at once.

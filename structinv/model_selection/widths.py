@@ -24,8 +24,8 @@ from ..inspection.figures import written
 from ..kernels import Kernel, OrbitMean
 from ..kernels.checked import kernel_matrix
 from ..kernels.names import as_kernel
-from ..matrices import refuse_half_or_masked
 from ..oracles import Identity, InvarianceOracle
+from ..utils.matrices import refuse_half_or_masked
 from .pictures import columns_of, draw_settings
 
 if TYPE_CHECKING:

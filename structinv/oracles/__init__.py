@@ -7,13 +7,10 @@ from .changes import Changes, LinearChanges
 from .checks import check_oracle
 from .combinators import Discounted, OnlyFor
 from .compose import Compose
-from .edits import FAdd, FDrop, FEdit, FScale
 from .fast import BOUND as BOUND
 from .finite import FiniteOracle
 from .identity import Identity
-from .image_base import ImageOracle
-from .image_maps import ImageShape
-from .images import (
+from .images.families import (
     Flip,
     Rotations,
     Scalings,
@@ -22,16 +19,19 @@ from .images import (
     teo2007_transforms,
     zhang2013_transforms,
 )
+from .images.image_base import ImageOracle
+from .images.image_maps import ImageShape
 from .local_tangents import LocalTangents
 from .permutations import Permutations
 from .protected import Protected
 from .sampled import Sampled
 from .segments import Offset, Segment
 from .shared import Shared
-from .text_edits import TokenEdits
+from .text.text_edits import TokenEdits
 from .trajectories import Trajectory
 from .union import Union
 from .weighted import Weighted
+from .words.edits import FAdd, FDrop, FEdit, FScale
 
 # The tests of the contract and of the solvers run through this table.
 REGISTRY: dict[str, type[InvarianceOracle]] = {

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq, lsq_linear
 
-from .. import answers
-from ..matrices import ALL_ROWS, Matrix, Rows, dense_rows, floating, rounding, take
 from ..regions import Boxes, Ellipsoids, Region, Zonotopes
 from ..regions.ellipsoids import Balls
 from ..regions.products import Stack
+from ..utils import plugins as answers
+from ..utils.matrices import ALL_ROWS, Matrix, Rows, dense_rows, floating, rounding, take
 from .affine_hull import BoxHull, EllipsoidHull, ZonotopeHull
 from .arguments import check_directions, grade_profile
 from .base import BoundOracle, Hull, InvarianceOracle, Support

@@ -19,8 +19,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..compiled import njit
-from ..matrices import Matrix, dense_rows
+from ..utils.jit import njit
+from ..utils.matrices import Matrix, dense_rows
 from .identity_hull import IdentityHull, contiguous
 
 Array = np.ndarray

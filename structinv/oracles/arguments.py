@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from .. import answers
-from ..matrices import Matrix, refuse_half_or_masked
+from ..utils import plugins as answers
+from ..utils.matrices import Matrix, refuse_half_or_masked
 
 
 def check_directions(

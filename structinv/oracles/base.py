@@ -11,13 +11,13 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
-from ..matrices import Matrix, Rows, count, dense_rows, take
+from ..utils.matrices import Matrix, Rows, count, dense_rows, take
 from .hulls import Hull, LabelHull
 from .listed_changes import ListedChanges
 from .listing import changes_of, listed_region
 from .question import Question, Worst, worst_of
 from .support import Grades, Support
-from .word_edits import RowEdits
+from .words.word_edits import RowEdits
 
 if TYPE_CHECKING:
     from ..regions import Region

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..matrices import Rows
+from ..utils.matrices import Rows
 from .base import BoundOracle, InvarianceOracle
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..matrices import Matrix
+from ..utils.matrices import Matrix
 from .arguments import grade_profile
 from .base import BoundOracle
 from .checked import bind

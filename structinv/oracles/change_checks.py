@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from sklearn.base import clone
 
-from ..exceptions import CheckError
-from ..matrices import ALL_ROWS, resolution
+from ..utils.exceptions import CheckError
+from ..utils.matrices import ALL_ROWS, resolution
 from .changes import Changes
 from .checked import bind, tangents_of
 from .listing import averaged

@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 
-from ..matrices import ALL_ROWS, Matrix, Rows, count, dense_rows, floating, take
+from ..utils.matrices import ALL_ROWS, Matrix, Rows, count, dense_rows, floating, take
 from .arguments import profile_of_list
 
 # Rows of the unit matrix that are moved at once.

@@ -7,21 +7,15 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from .. import answers
-from ..matrices import Matrix, Rows, resolution, row_dots, take
-from .base import (
-    BoundOracle,
-    Hull,
-    InvarianceOracle,
-    Support,
-    check_rows,
-)
+from ..utils import plugins as answers
+from ..utils.matrices import Matrix, Rows, resolution, row_dots, take
+from .base import BoundOracle, Hull, InvarianceOracle, Support, check_rows
 from .changes import Changes
 from .checked_changes import checked_changes
 from .hulls import LabelHull
 from .question import Question, Worst, worst_of
 from .support import Grades
-from .word_edits import RowEdits
+from .words.word_edits import RowEdits
 
 
 def bind(oracle: InvarianceOracle, X: Matrix, y: np.ndarray | None = None) -> CheckedOracle:

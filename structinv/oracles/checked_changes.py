@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from .. import answers
-from ..matrices import ALL_ROWS, Matrix, Rows
+from ..utils import plugins as answers
+from ..utils.matrices import ALL_ROWS, Matrix, Rows
 from .changes import Changes, LinearChanges
 
 

@@ -10,8 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from ..exceptions import CheckError
-from ..matrices import ALL_ROWS, Matrix
+from ..utils.exceptions import CheckError
+from ..utils.matrices import ALL_ROWS, Matrix
 from .arguments import instance_of
 from .base import BoundOracle, InvarianceOracle, Support
 from .change_checks import check_draws, check_list

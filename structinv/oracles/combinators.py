@@ -9,7 +9,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..matrices import (
+from ..regions import Region
+from ..utils.matrices import (
     ALL_ROWS,
     Matrix,
     Rows,
@@ -21,7 +22,6 @@ from ..matrices import (
     select,
     take,
 )
-from ..regions import Region
 from .arguments import check_directions, check_row_by_row, grade_profile, hint_of
 from .base import BoundOracle, Hull, InvarianceOracle, Support
 from .bound_part import BoundPart
@@ -33,7 +33,7 @@ from .joined_changes import SomeChanges
 from .listing import changes_of, draws_of
 from .question import Question, Worst, worst_at
 from .support import Grades
-from .word_edits import RowEdits
+from .words.word_edits import RowEdits
 
 
 class Combination(InvarianceOracle):

@@ -9,9 +9,19 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import nnls
 
-from ..matrices import ALL_ROWS, Matrix, Rows, dense_rows, floating, rounding, row_dots, select, take
 from ..regions import Region
 from ..regions.parts import Parts
+from ..utils.matrices import (
+    ALL_ROWS,
+    Matrix,
+    Rows,
+    dense_rows,
+    floating,
+    rounding,
+    row_dots,
+    select,
+    take,
+)
 from .arguments import check_row_by_row
 from .base import BoundOracle, InvarianceOracle, Support
 from .changes import Changes

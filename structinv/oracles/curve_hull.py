@@ -17,9 +17,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..compiled import njit
-from ..matrices import Matrix, dense_rows
-from ..polynomials import largest_place
+from ..utils.jit import njit
+from ..utils.matrices import Matrix, dense_rows
+from ..utils.polynomials import largest_place
 from .hulls import Hull
 from .identity_hull import contiguous
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..matrices import ALL_ROWS, Matrix, Rows, dense_rows, floating
+from ..utils.matrices import ALL_ROWS, Matrix, Rows, dense_rows, floating
 from .arguments import check_count
 from .base import InvarianceOracle
 from .changes import Changes
-from .image_parameters import check_draw
-from .image_search import halve
+from .images.image_parameters import check_draw
+from .images.image_search import halve
 
 # Halvings of the interval between the neighbors of the best parameter on a grid.
 _HALVINGS = 12

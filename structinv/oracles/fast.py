@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from .affine import BoundBox, BoundFrame, Box, Ellipsoid, TangentDerivative
 from .base import BOUND
-from .bound_edits import BoundEdits
-from .edits import FAdd, FDrop, FEdit, FScale
 from .identity import BoundIdentity, Identity
 from .local_tangents import LocalTangents
 from .sampled import BoundSampled, Sampled
 from .segments import BoundLine, Offset, Segment
 from .trajectories import BoundTrajectory, Trajectory
+from .words.bound_edits import BoundEdits
+from .words.edits import FAdd, FDrop, FEdit, FScale
 
 BOUND.update(
     {

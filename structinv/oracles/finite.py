@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .. import answers
-from ..matrices import Matrix, dense_rows, resolution
+from ..utils import plugins as answers
+from ..utils.matrices import Matrix, dense_rows, resolution
 from .arguments import check_directions, profile_of_list
 from .base import InvarianceOracle, Support
 from .changes import Changes

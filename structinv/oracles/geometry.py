@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from .. import answers
-from ..matrices import floating
 from ..regions import Flats, Region
+from ..utils import plugins as answers
+from ..utils.matrices import floating
 from .arguments import hint_of
 from .base import InvarianceOracle
 from .checked import tangents_of

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..matrices import Matrix
+from ..utils.matrices import Matrix
 
 
 class Hull(ABC):

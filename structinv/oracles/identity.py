@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import scipy.sparse as sp
 
-from ..matrices import ALL_ROWS, Matrix, Rows, csr, dense_rows, floating, products, take
+from ..utils.matrices import ALL_ROWS, Matrix, Rows, csr, dense_rows, floating, products, take
 from .arguments import check_directions, grade_profile
 from .base import BoundOracle, Hull, Support
 from .changes import Changes, LinearChanges
@@ -15,7 +15,7 @@ from .finite import FiniteOracle
 from .hulls import LabelHull
 from .identity_hull import IdentityHull
 from .label_hull import IdentityLabelHull
-from .word_edits import RowEdits
+from .words.word_edits import RowEdits
 
 
 class Identity(FiniteOracle):

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..compiled import njit
-from ..matrices import Matrix, add_combinations, row_dots, scale_rows, squared_lengths
+from ..utils.jit import njit
+from ..utils.matrices import Matrix, add_combinations, row_dots, scale_rows, squared_lengths
 from .hulls import Hull
 
 # Reordering of sums is allowed, infinities keep their meaning.

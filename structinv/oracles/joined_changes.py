@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 
-from ..matrices import ALL_ROWS, Matrix, Rows, dense_rows, floating, pick, take, with_data
+from ..utils.matrices import ALL_ROWS, Matrix, Rows, dense_rows, floating, pick, take, with_data
 from .changes import MOST_PAIRS, Changes, LinearChanges, usable_differences
 
 

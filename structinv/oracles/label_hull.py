@@ -5,17 +5,12 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from ..matrices import Matrix, in_threads, longest_row, ranges, short_indices, squared_lengths
+from ..utils.matrices import Matrix, in_threads, longest_row, ranges, short_indices, squared_lengths
 from .hulls import LabelHull
-from .label_kernels import (
-    combine_identity,
-    losses_identity,
-    restore_identity,
-    sweep_identity,
-)
-from .label_word_kernels import NEWCOMERS, losses_words, sweep_words, workspace
-from .label_word_pools import combine_words, points_words, restore_words
-from .word_edits import WordEdits
+from .label_kernels import combine_identity, losses_identity, restore_identity, sweep_identity
+from .words.label_word_kernels import NEWCOMERS, losses_words, sweep_words, workspace
+from .words.label_word_pools import combine_words, points_words, restore_words
+from .words.word_edits import WordEdits
 
 # Pairs for which there is room at first, and then always; more are made as needed.
 LEAST_PAIRS = 4096

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ..compiled import njit
+from ..utils.jit import njit
 
 _PLAIN: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
 # Reordering of sums is allowed, infinities keep their meaning.

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .. import answers
-from ..matrices import ALL_ROWS, Matrix, Rows, dense_rows, floating, take
+from ..utils import plugins as answers
+from ..utils.matrices import ALL_ROWS, Matrix, Rows, dense_rows, floating, take
 from .changes import Changes
 from .checked_changes import checked_names
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..matrices import ALL_ROWS, Matrix, dense_rows, floating
 from ..regions import Points, Region
 from ..regions.covers import Covers, Score
+from ..utils.matrices import ALL_ROWS, Matrix, dense_rows, floating
 from .changes import MOST_CHANGES, Changes
 from .checked_changes import checked_changes
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from ..compiled import njit
-from ..matrices import in_threads, refuse_half_or_masked
+from ..utils.jit import njit
+from ..utils.matrices import in_threads, refuse_half_or_masked
 from .affine import Ellipsoid, _finite
 from .arguments import check_count
 

@@ -12,14 +12,14 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import linear_sum_assignment
 
-from ..compiled import njit
-from ..matrices import ALL_ROWS, Matrix, Rows, dense_rows, floating, in_threads, rounding, take
+from ..utils.jit import njit
+from ..utils.matrices import ALL_ROWS, Matrix, Rows, dense_rows, floating, in_threads, rounding, take
 from .arguments import check_directions
 from .base import Support
 from .changes import Changes, LinearChanges
 from .finite import FiniteOracle
-from .image_maps import ImageShape
-from .image_parameters import check_draw
+from .images.image_maps import ImageShape
+from .images.image_parameters import check_draw
 
 AXES = ("rows", "both")
 # Larger groups are not listed.

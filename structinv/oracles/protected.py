@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..matrices import Matrix, Rows, dense_rows, row_dots, take
 from ..regions import Region
+from ..utils.matrices import Matrix, Rows, dense_rows, row_dots, take
 from .arguments import check_features, check_row_by_row, chosen_features
 from .base import BoundOracle, InvarianceOracle, Support
 from .changes import Changes
@@ -19,7 +19,7 @@ from .combinators import Combination, OfOnePart, validate_part
 from .joined_changes import KeptFeatures, with_features
 from .listing import changes_of, listed, listed_region
 from .support import Grades
-from .word_edits import RowEdits
+from .words.word_edits import RowEdits
 
 
 class Protected(OfFeatures, OfOnePart, Combination):

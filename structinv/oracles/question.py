@@ -8,17 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from ..compiled import njit
-from ..matrices import (
-    Matrix,
-    Rows,
-    in_threads,
-    interleave,
-    pick,
-    products,
-    stack,
-)
 from ..structures.rivals import Rivals
+from ..utils.jit import njit
+from ..utils.matrices import Matrix, Rows, in_threads, interleave, pick, products, stack
 from .support import rounding_error
 
 if TYPE_CHECKING:

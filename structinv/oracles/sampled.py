@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .. import answers
-from ..matrices import Matrix, Rows, dense_rows, floating
+from ..utils import plugins as answers
+from ..utils.matrices import Matrix, Rows, dense_rows, floating
 from .arguments import profile_of_list
 from .base import BoundOracle, Support
 from .changes import Changes

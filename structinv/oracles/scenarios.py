@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..matrices import Matrix, Rows, dense_rows, rounding
+from ..utils.matrices import Matrix, Rows, dense_rows, rounding
 from .arguments import check_row_by_row
 from .base import BoundOracle, Hull, InvarianceOracle, Support
 from .bound_part import BoundPart

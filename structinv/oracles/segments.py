@@ -7,7 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..matrices import (
+from ..regions import Region, Zonotopes
+from ..regions.products import Stack
+from ..utils.matrices import (
     Matrix,
     Rows,
     dense_rows,
@@ -18,13 +20,11 @@ from ..matrices import (
     scale_rows,
     take,
 )
-from ..regions import Region, Zonotopes
-from ..regions.products import Stack
 from .affine_hull import ZonotopeHull
 from .arguments import check_directions, grade_profile
 from .base import BoundOracle, Hull, Support
 from .curves import CurveOracle
-from .image_parameters import check_number
+from .images.image_parameters import check_number
 from .support import DeferredSupport
 
 

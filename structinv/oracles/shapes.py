@@ -6,8 +6,8 @@ from typing import Any, TypeVar
 
 from sklearn.base import BaseEstimator, clone
 
-from .image_base import ImageOracle
-from .image_maps import ImageShape
+from .images.image_base import ImageOracle
+from .images.image_maps import ImageShape
 
 Part = TypeVar("Part", bound=BaseEstimator)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..matrices import Matrix
+from ..utils.matrices import Matrix
 from .base import BoundOracle
 from .checked import bind
 from .listing import listed

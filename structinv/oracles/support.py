@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 import scipy.sparse as sp
 
-from ..matrices import Matrix, row_dots, row_sizes
+from ..utils.matrices import Matrix, row_dots, row_sizes
 
 # Grades of changes: that of a full change, or one for each size; see `InvarianceOracle.discounted`.
 Grades: TypeAlias = float | Sequence[float]

@@ -8,20 +8,20 @@ from typing import Any, Self
 
 import numpy as np
 
-from .. import answers
-from ..matrices import Matrix, Rows, dense_rows, floating, rounding, row_dots
-from ..polynomials import largest_on_interval, smallest_on_interval, squared_distances
 from ..regions import Region
 from ..regions.curves import CurveRegion, Grid
 from ..regions.products import Stack
+from ..utils import plugins as answers
+from ..utils.matrices import Matrix, Rows, dense_rows, floating, rounding, row_dots
+from ..utils.polynomials import largest_on_interval, smallest_on_interval, squared_distances
 from .arguments import check_count, check_directions
 from .base import BoundOracle, Hull, Support
 from .changes import Changes
 from .curve_hull import CurveHull
 from .curves import CurveOracle, Curves, GridOfCurves
-from .image_base import ImageOracle
-from .image_curves import ImageCurve, check_one_family
-from .image_parameters import interval
+from .images.image_base import ImageOracle
+from .images.image_curves import ImageCurve, check_one_family
+from .images.image_parameters import interval
 from .kept import Last
 
 # Rows of a block whose images at many values are compared at once.
@@ -115,7 +115,7 @@ class Trajectory(CurveOracle):
             `between`.
         method : {"fit", "taylor"}, default="fit"
             Least squares over the whole interval, or differences near no change; see
-            `structinv.oracles.image_curves.ImageCurve`.
+            `structinv.oracles.images.image_curves.ImageCurve`.
         grid : int, default=9
 
         Returns

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..exceptions import CheckError
-from ..matrices import ALL_ROWS, Matrix, resolution
+from ..utils.exceptions import CheckError
+from ..utils.matrices import ALL_ROWS, Matrix, resolution
 from .base import BoundOracle, InvarianceOracle, Support
 from .combinators import attained_by
 

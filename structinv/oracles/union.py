@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ..matrices import ALL_ROWS, Matrix, Rows
 from ..regions import Region
 from ..regions.parts import Parts
+from ..utils.matrices import ALL_ROWS, Matrix, Rows
 from .arguments import check_directions
 from .base import BoundOracle, Hull, InvarianceOracle, Support
 from .changes import Changes

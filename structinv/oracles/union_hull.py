@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..ascent import ascend
-from ..compiled import njit
-from ..matrices import Matrix, scale_rows
+from ..utils.ascent import ascend
+from ..utils.jit import njit
+from ..utils.matrices import Matrix, scale_rows
 from .base import Hull
 
 # Less than this of a level is no room to move in.

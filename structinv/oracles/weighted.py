@@ -7,16 +7,16 @@ from numbers import Real
 
 import numpy as np
 
-from ..matrices import Matrix, Rows
+from ..utils.matrices import Matrix, Rows
 from .arguments import check_row_by_row
 from .base import BoundOracle, InvarianceOracle, Support
 from .changes import Changes
 from .checked import bind, tangents_of
 from .combinators import Combination, OfOnePart, validate_part
-from .image_parameters import check_draw
+from .images.image_parameters import check_draw
 from .listing import changes_of, listed
 from .scenarios import BoundWhole
-from .word_edits import RowEdits
+from .words.word_edits import RowEdits
 
 
 class Weighted(OfOnePart, Combination):

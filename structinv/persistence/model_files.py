@@ -19,7 +19,7 @@ from zipfile import ZIP_DEFLATED, ZipFile
 
 from sklearn.base import BaseEstimator
 
-from ..files import write_atomically
+from ..utils.files import write_atomically
 from .encoding import Decoder, Encoder
 from .older import LAST_BY_OUTPUT
 from .restored import stored

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
 
-from ..dual_states.labelled_rows import LabelledRows
+from ..dual.labelled_rows import LabelledRows
 from ..embeddings import REGISTRY as EMBEDDINGS
 from ..embeddings.base import KernelError
 from ..embeddings.image_changes import ImageChanges
@@ -41,15 +41,15 @@ from ..losses.base import MoreauEnvelope
 from ..losses.combined import Affine, Joined
 from ..oracles import REGISTRY as ORACLES
 from ..oracles import ImageShape
-from ..oracles.image_curves import ImageCurve
-from ..oracles.text_edits import TokenEdits
-from ..planes import PlaneSet
+from ..oracles.images.image_curves import ImageCurve
+from ..oracles.text.text_edits import TokenEdits
 from ..solvers import REGISTRY as SOLVERS
 from ..solvers import Reference
 from ..solvers.pegasos import Streamed
+from ..spaces.tensor_rows import MadeRows, TensorRows
 from ..structures import REGISTRY as STRUCTURES
 from ..structures import Custom
-from ..tensor_rows import MadeRows, TensorRows
+from ..terms.planes import PlaneSet
 
 # Classes with parameters: registries, and those that none of them lists. A name, once given, stays:
 # files that ask for it must load.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..matrices import dense
+from ..utils.matrices import dense
 
 # Up to this format the weights of a function of several outputs lay output by output.
 LAST_BY_OUTPUT = 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..compiled import njit
+from ..utils.jit import njit
 from .base import SquaredDistances, exactly
 from .padded import Padded
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from ..polynomials import smallest_on_interval, squared_distances
+from ..utils.polynomials import smallest_on_interval, squared_distances
 from .base import Region, SquaredDistances, exactly
 from .points import CLOSE, nearest_members
 from .products import Stack, pair_products

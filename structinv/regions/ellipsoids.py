@@ -6,8 +6,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..compiled import njit
-from ..matrices import contiguous_read_only
+from ..utils.jit import njit
+from ..utils.matrices import contiguous_read_only
 from .base import Region, SquaredDistances, exactly
 from .padded import Padded
 from .points import CLOSE, nearest_members

@@ -6,8 +6,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..compiled import njit
-from ..matrices import contiguous_read_only, in_threads, one_blas_thread
+from ..utils.jit import njit
+from ..utils.matrices import contiguous_read_only, in_threads, one_blas_thread
 from .base import Region, SquaredDistances, exactly
 from .least_squares import orthonormalise
 from .points import CLOSE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..compiled import njit
+from ..utils.jit import njit
 
 # Sweeps over single coordinates before Newton steps of all that are inside their bounds.
 SWEEPS = 4

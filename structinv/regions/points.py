@@ -6,8 +6,8 @@ from typing import Self
 
 import numpy as np
 
-from ..compiled import njit
-from ..matrices import contiguous_read_only
+from ..utils.jit import njit
+from ..utils.matrices import contiguous_read_only
 from .base import Region, SquaredDistances, exactly
 
 # A square below this share of |x|^2 + |y|^2 is made again, from differences: the products have lost its

@@ -6,7 +6,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from ..matrices import in_threads, one_blas_thread
+from ..utils.matrices import in_threads, one_blas_thread
 
 # Rows that a thread takes at once.
 _ROWS_AT_ONCE = 256

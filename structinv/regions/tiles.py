@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..matrices import in_threads, one_blas_thread
+from ..utils.matrices import in_threads, one_blas_thread
 
 # Numbers that are held at once for a tile: they stay in a core's cache.
 NUMBERS_A_TILE = 2**20

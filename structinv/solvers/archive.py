@@ -7,16 +7,15 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..dual_states.labelled_rows import LabelledRows, labelled_rows
-from ..dual_states.linear_members import made_rows
-from ..matrices import Matrix
-from ..objective import Objective
+from ..dual.labelled_rows import LabelledRows, labelled_rows
+from ..dual.linear_members import made_rows
 from ..oracles.listing import listed
-from ..planes import PlaneSet
 from ..spaces import KernelSpace
 from ..spaces.base import Element, Normals
-from ..tensor_rows import MadeRows, TensorRows
-from ..terms import WorstCase
+from ..spaces.tensor_rows import MadeRows, TensorRows
+from ..terms import Objective, WorstCase
+from ..terms.planes import PlaneSet
+from ..utils.matrices import Matrix
 
 # Names of arrays that hold the slopes of a block begin like this.
 SLOPES = "slopes "

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from ..objective import Objective
-from ..planes import PlaneSet
 from ..spaces.base import Element
+from ..terms import Objective
+from ..terms.planes import PlaneSet
 
 
 class Status(Enum):

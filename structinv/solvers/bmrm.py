@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..objective import Objective
-from ..planes import PlaneSet, WorkingSet
+from ..terms import Objective
+from ..terms.planes import PlaneSet, WorkingSet
 from .base import Bounds, Solver, check_planes, check_positive_integer
 
 

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from ..files import write_atomically
-from ..objective import Objective
-from ..planes import PlaneSet
 from ..spaces.base import Element
+from ..terms import Objective
+from ..terms.planes import PlaneSet
+from ..utils.files import write_atomically
 from .archive import packed, unpacked
 from .base import Solution, Status
 

@@ -10,15 +10,14 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from ..exceptions import CheckError
 from ..functionals.acting import LinearFunctionals
 from ..losses import Squared
-from ..objective import Objective
 from ..oracles import Box, Ellipsoid, FDrop, InvarianceOracle
-from ..planes import PlaneSet
 from ..spaces import ExplicitSpace
 from ..structures import Binary, Multiclass, Structure
-from ..terms import Penalty, Term, WorstCase
+from ..terms import Objective, Penalty, Term, WorstCase
+from ..terms.planes import PlaneSet
+from ..utils.exceptions import CheckError
 from .base import Solution, Solver, Status
 from .loop import solve
 from .reference import Reference

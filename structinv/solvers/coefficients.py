@@ -7,16 +7,15 @@ from functools import cached_property
 
 import numpy as np
 
-from ..dual_states.base import join_planes
-from ..dual_states.penalty import slopes_fit
+from ..dual.base import join_planes
+from ..dual.penalty import slopes_fit
 from ..losses import ScalarLoss
 from ..losses.combined import Joined
-from ..objective import Objective
-from ..planes import PlaneSet
 from ..spaces import RepresenterSpace, Space
 from ..spaces.representer import RepresenterExpansion
-from ..terms import Term
+from ..terms import Objective, Term
 from ..terms.base import Coordinates
+from ..terms.planes import PlaneSet
 
 # What rounding leaves of an equation, as a share of its terms.
 ROUNDING = 1e-14

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..objective import Objective
-from ..planes import PlaneSet
+from ..terms import Objective
+from ..terms.planes import PlaneSet
 from .base import Bounds
 from .coefficients import CoefficientProblem, coefficient_problem
 from .method import CoefficientMethod

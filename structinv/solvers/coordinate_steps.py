@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..compiled import njit
+from ..utils.jit import njit
 
 
 @njit(cache=True, nogil=True)

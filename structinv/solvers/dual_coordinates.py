@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from ..dual_states import Case, DualState, chosen
-from ..dual_states.base import Hurried, never
-from ..objective import Objective
-from ..planes import PlaneSet
+from ..dual import Case, DualState, chosen
+from ..dual.base import Hurried, never
 from ..spaces import RepresenterSpace
 from ..spaces.representer import RepresenterExpansion
+from ..terms import Objective
 from ..terms.base import Coordinates
+from ..terms.planes import PlaneSet
 from .base import Bounds, check_planes
 from .coefficients import CoefficientProblem, planes_of_slopes, slopes_of_planes
 from .coordinate_steps import coordinate_sweeps

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from ..losses.pieces import Segments
-from ..matrices import one_blas_thread
-from ..objective import Objective
-from ..planes import PlaneSet
 from ..spaces import RepresenterSpace
+from ..terms import Objective
+from ..terms.planes import PlaneSet
+from ..utils.matrices import one_blas_thread
 from .coefficients import coefficient_problem
 from .equations import Equations
 from .method import CoefficientMethod

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..dual_states import Case, DualState, chosen, dual_state
-from ..dual_states.base import join_planes, total
-from ..objective import Objective
-from ..planes import PlaneSet
+from ..dual import Case, DualState, chosen, dual_state
+from ..dual.base import join_planes, total
 from ..spaces.base import Element
+from ..terms import Objective
+from ..terms.planes import PlaneSet
 from .base import Bounds, Solver, check_epsilon, check_planes
 
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from ..barrier import Master, OuterRows
-from ..dual_states.base import join_planes
-from ..matrices import dense
-from ..objective import Objective
-from ..planes import Planes, PlaneSet
+from ..dual.base import join_planes
 from ..spaces import ExplicitSpace, Space
 from ..spaces.base import Element
-from ..tensor_rows import TensorRows
+from ..spaces.tensor_rows import TensorRows
+from ..terms import Objective
+from ..terms.planes import Planes, PlaneSet
+from ..utils.matrices import dense
+from .barrier import Master, OuterRows
 from .base import Bounds, Solver, check_planes, check_positive_integer
 
 # Beyond so many weights rows are not written out: the planes' inner products take their place.

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ..compiled import Stopwatch
-from ..dual_states.base import never
-from ..objective import Objective
-from ..planes import PlaneSet
 from ..spaces.base import Element
+from ..terms import Objective
+from ..terms.base import never
+from ..terms.planes import PlaneSet
+from ..utils.jit import Stopwatch
 from .base import Record, Solution, Solver, Status
 from .closing import Closing
 from .interruption import Interrupts, interrupts
@@ -74,7 +74,7 @@ def solve(
     Examples
     --------
     >>> import numpy as np
-    >>> from structinv.objective import Objective
+    >>> from structinv.terms import Objective
     >>> from structinv.terms import WorstCase
     >>> from structinv.oracles import Box
     >>> from structinv.structures import Binary

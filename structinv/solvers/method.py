@@ -6,15 +6,10 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from ..objective import Objective
-from ..planes import PlaneSet
+from ..terms import Objective
+from ..terms.planes import PlaneSet
 from .base import Bounds
-from .coefficients import (
-    CoefficientProblem,
-    coefficient_problem,
-    planes_of_slopes,
-    slopes_of_planes,
-)
+from .coefficients import CoefficientProblem, coefficient_problem, planes_of_slopes, slopes_of_planes
 
 
 class Method(ABC):

@@ -8,9 +8,9 @@ from contextlib import nullcontext
 import numpy as np
 from scipy.linalg import LinAlgError
 
-from ..matrices import one_blas_thread
-from ..objective import Objective
 from ..spaces.representer import RepresenterSystem
+from ..terms import Objective
+from ..utils.matrices import one_blas_thread
 from .coefficients import CoefficientProblem
 from .equations import Equations
 from .smooth import SmoothDescent

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ..objective import Objective
-from ..planes import PlaneSet
 from ..spaces import ExplicitSpace
+from ..terms import Objective
+from ..terms.planes import PlaneSet
 from .base import Bounds, Solver, check_planes
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..objective import Objective
-from ..planes import PlaneSet
+from ..terms import Objective
+from ..terms.planes import PlaneSet
 from .base import Bounds, Solver, check_epsilon
 from .convex_program import ConvexProgram, check_cvxpy_solver
 from .dual_coordinates import SELECTIONS, DualCoordinates

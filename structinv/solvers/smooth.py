@@ -11,8 +11,8 @@ from scipy.optimize import brentq
 
 from ..losses import ScalarLoss
 from ..losses.combined import Affine, Joined
-from ..objective import Objective
-from ..planes import PlaneSet
+from ..terms import Objective
+from ..terms.planes import PlaneSet
 from .coefficients import CoefficientProblem, coefficient_problem
 from .method import CoefficientMethod
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..dual_states.base import Hurried, join_planes, total
-from ..objective import Objective
-from ..planes import PlaneSet, WorkingSet
+from ..dual.base import Hurried, join_planes, total
 from ..spaces.base import Element
+from ..terms import Objective
+from ..terms.planes import PlaneSet, WorkingSet
 from .base import Bounds, Solver, check_epsilon, check_planes
 
 # Rounds of the master program over all working sets, after a pass of the oracle.

@@ -13,12 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from ..dual_states.base import join_planes
-from ..objective import Objective
+from ..dual.base import join_planes
 from ..oracles.listing import listed
-from ..planes import PlaneSet
 from ..spaces.atoms import AtomStore
-from ..terms import WorstCase
+from ..terms import Objective, WorstCase
+from ..terms.planes import PlaneSet
 from ..terms.worst_case import ROWS_AT_ONCE
 from .base import Solution, Solver
 from .coefficients import planes_of_slopes, slopes_of_planes

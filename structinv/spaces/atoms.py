@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..compiled import njit
 from ..kernels import Kernel
 from ..kernels.checked import kernel_matrix
 from ..kernels.values import half_norms
-from ..matrices import Matrix, floating
-from ..matrices import stack as stack_rows
+from ..utils.jit import njit
+from ..utils.matrices import Matrix, floating
+from ..utils.matrices import stack as stack_rows
 
 if TYPE_CHECKING:
     from ..oracles.changes import Changes

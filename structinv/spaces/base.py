@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from ..matrices import Matrix, Rows
 from ..oracles.listing import listed
 from ..structures.rivals import Rivals
+from ..utils.matrices import Matrix, Rows
 
 if TYPE_CHECKING:
     from ..oracles.base import BoundOracle

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..matrices import Matrix, Rows, add_combinations, dense, products, scale_rows, stack
 from ..oracles.question import Question, Worst
 from ..structures.rivals import Rivals
-from ..tensor_rows import TensorRows
+from ..utils.matrices import Matrix, Rows, add_combinations, dense, products, scale_rows, stack
 from .base import Normals, Space
+from .tensor_rows import TensorRows
 
 if TYPE_CHECKING:
     from ..oracles.base import BoundOracle

@@ -11,10 +11,10 @@ import scipy.sparse as sp
 
 from ..kernels import Kernel
 from ..kernels.checked import kernel_diagonal
-from ..matrices import Rows, count, dense, pick, scale_rows
 from ..oracles.listing import listed
 from ..oracles.question import Worst, WorstPoints, best_members
 from ..structures.rivals import Rivals
+from ..utils.matrices import Rows, count, dense, pick, scale_rows
 from .atoms import LOOSE, SUMMED_AT_ONCE, VALUES_AT_ONCE, AtomRows, AtomStore, Pool, expand, split_keys
 from .base import NUMBERS_AT_ONCE, Space
 from .rounding import kernel_rounding
@@ -159,7 +159,7 @@ class KernelSpace(Space):
     --------
     >>> import numpy as np
     >>> from structinv.kernels import Gaussian
-    >>> from structinv.objective import Objective
+    >>> from structinv.terms import Objective
     >>> from structinv.terms import WorstCase
     >>> from structinv.oracles import Identity
     >>> from structinv.structures import Binary

@@ -11,8 +11,8 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
-from .. import answers
-from ..matrices import Matrix
+from ..utils import plugins as answers
+from ..utils.matrices import Matrix
 from .bound import BoundStructure
 from .checked import decoded
 from .decodings import Decoding, Separation

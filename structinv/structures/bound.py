@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..matrices import ALL_ROWS, Matrix, Rows, count
+from ..utils.matrices import ALL_ROWS, Matrix, Rows, count
 from . import checked
 from .decodings import Decoding, Separation
 from .labels import check_cost, check_rescaling, encode_labels

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from .. import answers
-from ..matrices import Matrix
+from ..utils import plugins as answers
+from ..utils.matrices import Matrix
 from .decodings import Decoding, Separation
 from .layout import Layout
 from .rivals import LabelFunctions, Rivals

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..exceptions import CheckError
+from ..utils.exceptions import CheckError
 from .base import Structure
 from .bound import BoundStructure
 from .checked import decoded

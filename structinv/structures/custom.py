@@ -10,9 +10,9 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
-from .. import answers
-from ..exceptions import CheckError
-from ..matrices import Matrix, read_only
+from ..utils import plugins as answers
+from ..utils.exceptions import CheckError
+from ..utils.matrices import Matrix, read_only
 
 # How far an argmax may stay behind another labelling, as a share of the scores, and be called exact.
 SAME = 1e-9

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..compiled import njit
+from ..utils.jit import njit
 
 # Numbers in the largest table over a node and its scope, and in all tables of a graph.
 LARGEST_TABLE = 1_000_000

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..matrices import Matrix, refuse_masked, stack
+from ..utils.matrices import Matrix, refuse_masked, stack
 
 # What is no list of anything, though it can be gone through.
 NO_LIST = (str, bytes, dict, set, frozenset)

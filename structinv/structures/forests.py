@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..compiled import njit
+from ..utils.jit import njit
 
 
 def acyclic(starts: np.ndarray, edges: np.ndarray, edge_starts: np.ndarray, found: np.ndarray) -> None:

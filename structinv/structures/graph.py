@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from ..matrices import Matrix
+from ..utils.matrices import Matrix
 from . import elimination, forests, local_polytope
 from .base import Structure
 from .decodings import Decoding

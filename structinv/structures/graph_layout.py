@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..matrices import Rows
+from ..utils.matrices import Rows
 from . import elimination, forests
 from .elimination import Elimination
 from .examples import kind_of

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..matrices import Rows
+from ..utils.matrices import Rows
 
 
 @dataclass(frozen=True)

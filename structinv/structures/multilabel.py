@@ -9,8 +9,8 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
 from sklearn.base import clone
 
-from ..compiled import njit
-from ..matrices import Matrix
+from ..utils.jit import njit
+from ..utils.matrices import Matrix
 from .base import Structure
 from .decodings import Decoding
 from .examples import Reader, check_no_mask, kind_of

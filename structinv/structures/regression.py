@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..matrices import Rows
+from ..utils.matrices import Rows
 from .base import RowStructure
 from .bound import BoundStructure
 from .layout import Layout

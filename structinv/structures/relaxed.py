@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from ..compiled import njit
+from ..utils.jit import njit
 
 # Most sweeps of messages, and of splits of labels that a program does not have.
 SWEEPS, REPAIRS = 60, 4

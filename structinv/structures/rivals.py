@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..matrices import Rows
+from ..utils.matrices import Rows
 
 
 @dataclass(frozen=True)

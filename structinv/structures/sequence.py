@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from ..compiled import njit
+from ..utils.jit import njit
 from .base import Structure
 from .decodings import Decoding
 from .layout import Layout

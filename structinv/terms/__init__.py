@@ -1,6 +1,7 @@
 """What an objective is a sum of: worst-case losses of rows, and penalties on functionals."""
 
 from .base import Term
+from .objective import Objective
 from .one_change import OneChange
 from .penalty import Penalty
 from .worst_case import WorstCase
@@ -10,6 +11,7 @@ REGISTRY: dict[str, type[Term]] = {"worst_case": WorstCase, "one_change": OneCha
 
 __all__ = [
     "REGISTRY",
+    "Objective",
     "Penalty",
     "Term",
     "WorstCase",

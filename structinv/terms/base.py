@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ..losses import ScalarLoss
-from ..matrices import ALL_ROWS, Rows
-from ..planes import Planes, PlaneSet
 from ..spaces import Space
 from ..spaces.base import Element
+from ..utils.matrices import ALL_ROWS, Rows
+from .planes import Planes, PlaneSet
+
+# Asked between portions of work: whether the rest had better be left.
+Hurried: TypeAlias = Callable[[], bool]
+
+
+def never() -> bool:
+    """No hurry: what is begun is finished."""
+    return False
 
 
 class Term(ABC):

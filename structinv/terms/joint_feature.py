@@ -9,14 +9,14 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from ..matrices import ALL_ROWS, Matrix, Rows, count, csr, scale_rows, stack
 from ..oracles import Identity
 from ..oracles.base import InvarianceOracle
-from ..planes import Planes
 from ..spaces import Space
 from ..spaces.base import Element
 from ..structures import Custom
+from ..utils.matrices import ALL_ROWS, Matrix, Rows, count, csr, scale_rows, stack
 from .base import Term, check_weights, join
+from .planes import Planes
 
 # Examples between two looks at the clock, and rows of joint features that are made together.
 EXAMPLES_AT_ONCE = 8
@@ -53,7 +53,7 @@ class JointFeature(Term):
     Examples
     --------
     >>> import numpy as np
-    >>> from structinv.objective import Objective
+    >>> from structinv.terms import Objective
     >>> from structinv.solvers import FrankWolfe, Gap, solve
     >>> from structinv.spaces import ExplicitSpace
     >>> def joint_feature(x, y):

@@ -6,17 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from ..matrices import ALL_ROWS, Rows, count
 from ..oracles.base import InvarianceOracle
 from ..oracles.checked import bind
 from ..oracles.listing import listed
-from ..planes import Planes
 from ..spaces import Space
 from ..spaces.base import NUMBERS_AT_ONCE, Element
 from ..structures import Structure
 from ..structures.checked import decoded
+from ..utils.matrices import ALL_ROWS, Rows, count
 from .base import join
 from .one_change_search import MOST_LABELS, JointWorst, OneChangeSearch
+from .planes import Planes
 from .worst_case import WorstCase
 
 
@@ -61,7 +61,7 @@ class OneChange(WorstCase):
     >>> import numpy as np
     >>> from structinv.oracles import Box
     >>> from structinv.solvers import FrankWolfe, Gap, solve
-    >>> from structinv.objective import Objective
+    >>> from structinv.terms import Objective
     >>> from structinv.spaces import ExplicitSpace
     >>> from structinv.structures import Multilabel
     >>> from structinv.structures.multilabel import positions

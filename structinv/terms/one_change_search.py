@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from ..matrices import Matrix, Rows, row_sizes, stack
 from ..oracles.checked import CheckedOracle
 from ..oracles.listing import listed
 from ..oracles.question import WEIGHTS_AT_ONCE
@@ -16,6 +15,7 @@ from ..spaces.base import Element
 from ..structures import Layout
 from ..structures.bound import BoundStructure
 from ..structures.checked import decoded
+from ..utils.matrices import Matrix, Rows, row_sizes, stack
 
 # Up to so many labels all sets of them are looked at, where the members of S(x) are not listed.
 MOST_LABELS = 12

@@ -7,11 +7,11 @@ from numpy.typing import ArrayLike
 
 from ..functionals.acting import Functionals
 from ..losses import ScalarLoss
-from ..matrices import ALL_ROWS, Rows
-from ..planes import Planes, PlaneSet
 from ..spaces import Space
 from ..spaces.base import Element
+from ..utils.matrices import ALL_ROWS, Rows
 from .base import Coordinates, Term, check_weights
+from .planes import Planes, PlaneSet
 
 
 class Penalty(Term):

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..matrices import stack
 from ..oracles.base import BoundOracle
 from ..oracles.question import Worst, WorstPoints
 from ..structures import Layout
 from ..structures.bound import BoundStructure
 from ..structures.decodings import Separation
 from ..structures.rivals import Rivals
+from ..utils.matrices import stack
 
 
 @dataclass(frozen=True)

@@ -9,18 +9,18 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from ..matrices import ALL_ROWS, Matrix, Rows, count
 from ..oracles.base import InvarianceOracle
 from ..oracles.checked import bind
 from ..oracles.question import Worst
-from ..planes import Planes
 from ..spaces import Space
 from ..spaces.base import NUMBERS_AT_ONCE, Element
 from ..structures import Layout, Structure
 from ..structures.bound import BoundStructure
 from ..structures.decodings import Separation
 from ..structures.rivals import Rivals
+from ..utils.matrices import ALL_ROWS, Matrix, Rows, count
 from .base import Term, check_weights, join
+from .planes import Planes
 from .scenarios import Asked, Taken, best_of, points_of, scenarios_of
 
 # Rows whose worst members are held at once.

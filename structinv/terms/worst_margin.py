@@ -7,13 +7,13 @@ from numpy.typing import ArrayLike
 
 from ..losses import ScalarLoss
 from ..losses.base import check_loss
-from ..matrices import ALL_ROWS, Matrix, Rows
 from ..oracles.base import InvarianceOracle
 from ..oracles.question import Worst
-from ..planes import Planes
 from ..spaces import Space
 from ..spaces.base import Element, Normals
 from ..structures import Binary
+from ..utils.matrices import ALL_ROWS, Matrix, Rows
+from .planes import Planes
 from .worst_case import WorstCase
 
 

@@ -1,0 +1,161 @@
+"""Certificates of sets of labels whose row changes once for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..oracles.base import InvarianceOracle
+from ..oracles.checked import bind
+from ..oracles.listing import listed
+from ..oracles.support import rounding_error
+from ..spaces import Space
+from ..spaces.base import NUMBERS_AT_ONCE, Element
+from ..spaces.rounding import output_rounding
+from ..structures import Layout
+from ..structures.bound import BoundStructure
+from ..structures.checked import decoded
+from ..terms.one_change_search import MOST_LABELS, OneChangeSearch
+from ..utils.matrices import ALL_ROWS, Matrix, Rows, row_sizes, stack, take
+from .certificate import WorstChange, joined
+
+
+def labels_worst_change(
+    space: Space,
+    f: Element,
+    oracle: InvarianceOracle,
+    labels: BoundStructure,
+    X: Matrix,
+    points: bool = True,
+    extra: np.ndarray | None = None,
+) -> WorstChange:
+    """The changes that lower the margin of each row's set of labels most, over all other sets.
+
+    The margin is ``min over y' other than y, z in S(x) of f(z, y) - f(z, y')``: exact as the values of
+    `OneChange` are, else the bound is that of a change for each label.
+
+    Whatever is predicted under a change scores there at least as much as the set r that is predicted
+    without one, and as the true one, so that no more labels are wrong than in the worst set that some
+    change brings up to r, or to the true one. With listed members the predictions themselves are looked
+    at, sets that tie with them included.
+
+    Parameters
+    ----------
+    space : Space
+        With an output for each label.
+    f : element
+    oracle : InvarianceOracle
+        Of a list where functions are not linear in x.
+    labels : BoundStructure
+        With the labels that are certified, of a structure with ``one_row``.
+    X : (n, d) array or CSR matrix
+    points : bool, default=True
+        Whether the changed rows are wanted.
+    extra : (n_extra,) array, optional
+        Parameters that no input multiplies; by default those of f.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the arrays do not fit one another.
+
+    Examples
+    --------
+    >>> from structinv.oracles import Box
+    >>> from structinv.spaces import ExplicitSpace
+    >>> from structinv.structures import Multilabel
+    >>> from structinv.structures.multilabel import positions
+    >>> X = np.array([[2.0, -1.0]])
+    >>> y, layout = positions(X > 0)
+    >>> labels = Multilabel().bind(y, np.arange(2), layout=layout)
+    >>> labels_worst_change(ExplicitSpace(2, 2), np.eye(2).ravel(), Box(0.5), labels, X).bounds
+    array([0.5])
+    """
+    extra = np.asarray(space.extra(f) if extra is None else extra)
+    layout, size = _checked(space, labels, X, extra)
+    scores = space.values(f, X)
+    potentials = labels.functions.scores(scores.reshape(-1, 1))
+    predicted = decoded(labels.structure, potentials, extra, layout).labels.reshape(-1, size)
+    parts, moved, wrong = [], [], []
+    for blocks, search, sizes in _searches(space, f, oracle, labels, X, extra):
+        found = search.worst(other=True, points=points)
+        reached, rows = found.gains, take(X, blocks)
+        rounding = _rounding(search, rows, np.maximum(sizes, found.sizes))
+        parts.append(WorstChange(-reached, -np.maximum(found.upper, reached), rounding, None))
+        twice = 2.0 * _rounding(search, rows, sizes)
+        most = search.against(predicted[blocks]).most_wrong(search.codes, twice)
+        if not oracle.finite:
+            # Of a list the predictions are known; elsewhere either reference may tell more.
+            most = np.minimum(most, search.most_wrong(search.codes, twice))
+        wrong.append(most)
+        if points:
+            moved.append(space.points(found.points))
+    whole = joined(parts, stack(moved) if points else None)
+    # Where no other set wins, nothing is wrong.
+    most = np.where(whole.certificate().correct, 0, np.concatenate(wrong))
+    return replace(whole, most_wrong=most, sizes=layout.sizes)
+
+
+def _of_a_kernel(space: Space) -> bool:
+    return "kernel members" in space.capabilities
+
+
+def _checked(space: Space, labels: BoundStructure, X: Matrix, extra: np.ndarray) -> tuple[Layout, int]:
+    """The layout of positions and how many each row has, if all fits."""
+    if not isinstance(labels, BoundStructure) or not labels.structure.one_row or labels.layout is None:
+        raise TypeError("labels must be bound to a structure whose positions look at one row")
+    if len(labels.layout) != X.shape[0]:
+        raise ValueError(f"labels are of {len(labels.layout)} rows, and X has {X.shape[0]}")
+    size = len(labels.codes) // X.shape[0]
+    wanted = (X.shape[1], size, labels.n_extra)
+    given = (space.n_features, space.n_outputs, len(extra))
+    if wanted != given:
+        raise ValueError(f"the space must have (n_features, n_outputs, n_extra) = {wanted}, got {given}")
+    return labels.layout, size
+
+
+def _searches(
+    space: Space,
+    f: Element,
+    oracle: InvarianceOracle,
+    labels: BoundStructure,
+    X: Matrix,
+    extra: np.ndarray,
+) -> Iterator[tuple[Rows, OneChangeSearch, np.ndarray]]:
+    """Portions of rows, what asks about them, and sizes of sums whose rounding is a share of them."""
+    bound, size = bind(oracle, X), len(labels.codes) // X.shape[0]
+    each = 1 << size if size <= MOST_LABELS else size
+    if oracle.finite:
+        each = listed(bound).size * max(size, X.shape[1])
+    for blocks in labels.portions(ALL_ROWS, size * max(1, NUMBERS_AT_ONCE // each)):
+        codes = labels.codes.reshape(-1, size)[blocks]
+        costs = np.zeros((*codes.shape, 2))
+        search = OneChangeSearch(space, f, bound, labels, blocks, codes, costs, extra)
+        yield blocks, search, _sizes(search, take(X, blocks))
+
+
+def _sizes(search: OneChangeSearch, X: Matrix) -> np.ndarray:
+    """Sums of the sizes of all terms of all labels' scores at the members of a list, or the row."""
+    space: Any = search.space
+    n_rows = X.shape[0]
+    if _of_a_kernel(search.space):
+        members = listed(search.bound).members(search.rows)
+        return output_rounding(space.kernel, search.f, members).sum(axis=1)
+    weights = np.abs(space.weights(search.f)).sum(axis=0)[None]
+    nothing = np.zeros(n_rows, dtype=np.int64)
+    sizes = row_sizes(X, weights, nothing)
+    if search.bound.oracle.finite:
+        members = listed(search.bound).members(search.rows)
+        sizes = np.maximum(sizes, (np.abs(members) @ weights[0]).max(axis=1))
+    return sizes + np.abs(space.constants(search.f)).sum()
+
+
+def _rounding(search: OneChangeSearch, X: Matrix, sizes: np.ndarray) -> np.ndarray:
+    """How far rounding can move the difference of two labellings' scores."""
+    terms = search.codes.shape[1] + 1.0
+    largest = np.abs(search.extra).max(initial=0.0)
+    share = 1.0 if _of_a_kernel(search.space) else rounding_error(X)
+    return share * sizes * (1.0 + terms / 4) + 4 * np.finfo(float).eps * terms**2 * largest

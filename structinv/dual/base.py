@@ -1,0 +1,111 @@
+"""What block-coordinate solvers improve: the dual variables of one term."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+
+import numpy as np
+
+from ..spaces import Space
+from ..spaces.base import Element
+from ..terms.base import Hurried, never
+from ..terms.planes import PlaneSet, WorkingSet
+
+
+class DualState(ABC):
+    """The dual variables of one term; the element they stand for is part of the solver's `f`.
+
+    A class in the table is made as ``State(case, rng)``, of cases that meet its requirements.
+
+    Attributes
+    ----------
+    settled : bool
+        Whether the last sweep took up nothing new and left next to no gap on what there was.
+    verifies : bool
+        Whether `restore` drops, or mends, planes that do not bound the term.
+    """
+
+    settled: bool = False
+    verifies: bool = False
+
+    @property
+    @abstractmethod
+    def offset(self) -> float:
+        """The linear part of the dual."""
+
+    @abstractmethod
+    def sweep(self, f: Element, hurried: Hurried = never) -> tuple[float, int]:
+        """Improve every block once, updating `f` in place.
+
+        Parameters
+        ----------
+        f : element
+        hurried : callable
+            Asked between portions of blocks. Once it says True the rest is left as it is, and the state
+            and `f` belong together as ever.
+
+        Returns
+        -------
+        gap : float
+            Sum of the blocks' gaps, each measured on arrival: an estimate of the duality gap. Infinity
+            if blocks were left out.
+        rows : int
+            How many rows an oracle was asked.
+        """
+
+    @abstractmethod
+    def value(self, f: Element) -> tuple[float, float]:
+        """The term at `f`: a bound from above, and what was attained."""
+
+    @abstractmethod
+    def combination(self) -> Element:
+        """The term's part of `f`, recomputed from the state."""
+
+    @abstractmethod
+    def planes(self) -> PlaneSet:
+        """The state as planes with masses, blocks numbered within the term."""
+
+    @abstractmethod
+    def restore(self, planes: PlaneSet) -> None:
+        """Start from planes of the same blocks."""
+
+
+def in_runs(rows: np.ndarray, sizes: np.ndarray, room: int) -> list[np.ndarray]:
+    """Rows in runs of about `room` in all by their sizes; none of them is empty."""
+    ends = np.flatnonzero(np.diff(np.cumsum(sizes) // room)) + 1
+    return np.split(rows, ends) if len(rows) else []
+
+
+def total(space: Space, parts: Iterable[DualState | WorkingSet]) -> Element:
+    """The element that the dual variables of all parts stand for together, recomputed from them.
+
+    Parameters
+    ----------
+    space : Space
+    parts : iterable of DualState or WorkingSet
+    """
+    f = space.zeros()
+    for part in parts:
+        f += part.combination()
+    return f
+
+
+def join_planes(space: Space, parts: list[PlaneSet]) -> PlaneSet:
+    """Several plane sets as one.
+
+    Parameters
+    ----------
+    space : Space
+    parts : list of PlaneSet
+    """
+    if not parts:
+        empty = space.element(space.zeros())[:0]
+        return PlaneSet(empty, np.zeros(0), np.zeros(0, dtype=np.int64), np.zeros(0))
+    return PlaneSet(
+        space.stack([part.normals for part in parts]),
+        np.concatenate([part.offsets for part in parts]),
+        np.concatenate([part.blocks for part in parts]),
+        np.concatenate([part.masses for part in parts]),
+        slopes={block: slopes for part in parts for block, slopes in part.slopes.items()},
+    )

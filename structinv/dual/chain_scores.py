@@ -1,0 +1,129 @@
+"""Scores of labellings of sequences, at rows as they are and at their worst edits, compiled.
+
+See `chain_steps` for the groups of arrays. The label of position t of an example whose first row is
+`begin` is ``codes[begin + t]``, that of a labelling which starts at place `at` is ``labels[at + t]``.
+"""
+
+from __future__ import annotations
+
+from ..utils.jit import njit
+
+
+@njit(cache=True, nogil=True)
+def fill_scores(begin, size, rows, codes, costs, factors, table, potentials, worst, gains):
+    """Scores of all labels at all positions, costs included: of rows as they are, and at worst edits.
+
+    `gains` has a row for each edit and one more; with one row alone `worst` is left as it is.
+    """
+    indptr, ids, data = rows
+    low, high = factors
+    n_edits, n_labels = len(gains) - 1, costs.shape[1]
+    for t in range(size):
+        into = potentials[t]
+        for k in range(n_labels):
+            into[k] = costs[begin + t, k]
+        first, end = indptr[begin + t], indptr[begin + t + 1]
+        for e in range(first, end - 3, 4):
+            a, b = table[ids[e]], table[ids[e + 1]]
+            c, d = table[ids[e + 2]], table[ids[e + 3]]
+            x_a, x_b, x_c, x_d = data[e], data[e + 1], data[e + 2], data[e + 3]
+            for k in range(n_labels):
+                into[k] += x_a * a[k] + x_b * b[k] + x_c * c[k] + x_d * d[k]
+        for e in range(end - (end - first) % 4, end):
+            x, row = data[e], table[ids[e]]
+            for k in range(n_labels):
+                into[k] += x * row[k]
+        if n_edits == 0:
+            continue
+        for i in range(n_edits):
+            for k in range(n_labels):
+                gains[i, k] = 0.0
+        own, gain, edited = codes[begin + t], gains[n_edits], worst[t]
+        for e in range(first, end):
+            x, row = data[e], table[ids[e]]
+            truth = row[own]
+            for k in range(n_labels):
+                wins = x * (row[k] - truth)
+                less, more = (low - 1.0) * wins, (high - 1.0) * wins
+                gain[k] = less if less > more else more
+            for i in range(n_edits):
+                # The largest so far, in falling order.
+                level = gains[i]
+                for k in range(n_labels):
+                    value, other = gain[k], level[k]
+                    level[k] = value if value > other else other
+                    gain[k] = other if value > other else value
+        for k in range(n_labels):
+            edited[k] = into[k]
+        for i in range(n_edits):
+            for k in range(n_labels):
+                edited[k] += gains[i, k]
+
+
+@njit(cache=True, nogil=True)
+def find_edits(begin, size, rows, codes, factors, table, labels, at, edits, gains):
+    """The edits of rows that give wrong labels most; of each row in the order of its entries."""
+    indptr, ids, data = rows
+    low, high = factors
+    most = len(gains) - 1
+    for t in range(size):
+        own, label, place = codes[begin + t], labels[at + t], (at + t) * most
+        for i in range(most):
+            edits[place + i], gains[i, 0] = 0, 0.0
+        if label == own:
+            continue
+        first = indptr[begin + t]
+        for e in range(first, indptr[begin + t + 1]):
+            wins = data[e] * (table[ids[e], label] - table[ids[e], own])
+            less, more = (low - 1.0) * wins, (high - 1.0) * wins
+            gain, edit = (less, 1) if less > more else (more, 2)
+            if gain <= gains[most - 1, 0]:
+                continue
+            i = most - 1
+            while i > 0 and gain > gains[i - 1, 0]:
+                gains[i, 0], edits[place + i] = gains[i - 1, 0], edits[place + i - 1]
+                i -= 1
+            gains[i, 0], edits[place + i] = gain, 2 * (e - first) + edit
+        for i in range(1, most):
+            edit, j = edits[place + i], i
+            while j > 0 and edits[place + j - 1] > edit:
+                edits[place + j] = edits[place + j - 1]
+                j -= 1
+            edits[place + j] = edit
+
+
+@njit(cache=True, nogil=True)
+def add_edits(begin, size, rows, codes, changes, labels, at, edits, amount, table):
+    """Add a multiple of what edits add to the normal of a labelling to weights, unless `amount` is 0.
+
+    Returns what the edits add to the score of the labelling by these weights, if `amount` is 0.
+    """
+    indptr, ids, data = rows
+    n_edits, factors = changes
+    total = 0.0
+    if n_edits == 0:
+        return total
+    for t in range(size):
+        own, label = codes[begin + t], labels[at + t]
+        for i in range((at + t) * n_edits, (at + t + 1) * n_edits):
+            edit = edits[i]
+            if edit > 0 and label != own:
+                e = indptr[begin + t] + (edit - 1) // 2
+                x = (factors[(edit - 1) % 2] - 1.0) * data[e]
+                total += x * (table[ids[e], label] - table[ids[e], own])
+                if amount != 0.0:
+                    table[ids[e], own] += amount * x
+                    table[ids[e], label] -= amount * x
+    return total
+
+
+@njit(cache=True, nogil=True)
+def score(potentials, links, size, labels, at):
+    """The score of a labelling, summed up in the order of `viterbi`."""
+    n_labels, last = links.shape[1], labels[at]
+    total = potentials[0, last] + links[n_labels, last]
+    for t in range(1, size):
+        label = labels[at + t]
+        total = total + links[last, label] + potentials[t, label]
+        last = label
+    return total + links[n_labels + 1, last]

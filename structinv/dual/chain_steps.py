@@ -1,0 +1,268 @@
+"""Exact steps between the labellings that examples of several rows keep, compiled.
+
+A labelling remembers how the rows at which it is wrong are edited, if words of rows may change. Groups
+of arrays that belong together go from function to function:
+
+- ``rows``: indptr, indices and data of CSR rows;
+- ``grams``: of each example where the inner products of its rows start, -1 if they are not kept; these;
+  of rows that change none are kept;
+- ``zeros``: (d, K) for a normal, where inner products are not kept;
+- ``truth``: starts of the examples, true labels (n,), costs (n, K), what is added to transitions, first
+  and last labels (K + 2, K), minus infinity where they are forbidden, else zero, and the examples'
+  weights;
+- ``kept``: of each example its first slot (n_blocks + 1,) and the first label of that slot, how many
+  slots are used, the labels of all slots, their masses, and so many edits for each label, flat.
+  An edit is 0 for none, else 1 or 2 and twice the place of its entry in the row: 1 is the low factor;
+- ``changes``: how many words of a row may change, and the lowest and highest factor;
+- ``parameters``: weights by feature (d, K), then transitions, first and last labels (K + 2, K);
+- ``room``: see `workspace`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..structures.viterbi import before as label_before
+from ..structures.viterbi import viterbi
+from ..utils.jit import njit
+from .chain_products import add_links, fill_products
+from .chain_scores import add_edits, fill_scores, find_edits, score
+
+# A visit looks for the best labelling at most so often; each search may add a labelling.
+ROUNDS = 3
+# A visit ends when the gap of its example is at most this share of what it was on arrival.
+VISIT_SHARE = 0.1
+# Steps between the labellings known end at this share of their gap.
+STEPS_SHARE = 0.1
+
+
+def workspace(longest: int, n_labels: int, n_edits: int, widest: int) -> tuple[np.ndarray, ...]:
+    """Arrays for the visit of an example of at most `longest` rows and `widest` labellings.
+
+    Returns
+    -------
+    tables : (5, longest, n_labels) array
+        Scores of rows as they are, and at their worst edits; heights; changes by position and label.
+    links : (3, n_labels + 2, n_labels) array
+        Transitions, then first and last labels: scores, their changes, and those of one normal.
+    gains : (n_edits + 1, n_labels) array
+    products : (widest + 1, widest + 1) array
+        Inner products of normals; the last row and column stay zero.
+    wrong : (widest, longest) array of int
+        The positions at which each labelling is wrong.
+    counts : (2, widest) array of int
+        How many these are, and of how many labellings the products are known.
+    levels : (2, widest) array
+        How far each labelling is above the true one, and its mass before a step.
+    marks : (2, max(longest, n_labels)) array of int
+        Which positions have changed; labels that have, of one position.
+    """
+    return (
+        np.zeros((5, longest, n_labels)),
+        np.zeros((3, n_labels + 2, n_labels)),
+        np.empty((n_edits + 1, n_labels)),
+        np.zeros((widest + 1, widest + 1)),
+        np.empty((widest, longest), dtype=np.int64),
+        np.empty((2, widest), dtype=np.int64),
+        np.empty((2, widest)),
+        np.zeros((2, max(longest, n_labels)), dtype=np.int64),
+    )
+
+
+@njit(cache=True, nogil=True)
+def sweep(order, rounds, rows, truth, kept, changes, grams, zeros, parameters, room, gaps, losses):
+    """Raise the dual in each example of `order`; parameters, slots and gaps change in place.
+
+    Each visit looks for the best labelling at most `rounds` times. With none, it is but to find the
+    `losses` of examples, without their weights.
+    """
+    starts, codes, costs, barred, weights = truth
+    first_slot, first_label, used, labels, masses, edits = kept
+    tables, link_tables, gains, products, wrong, counts, levels, marks = room
+    table, link_weights = parameters
+    n_labels, n_edits = costs.shape[1], changes[0]
+    potentials, heights, delta, total = tables[0], tables[2], tables[3], tables[4]
+    worst = tables[0] if n_edits == 0 else tables[1]
+    links, moves, above, before = link_tables[0], link_tables[1], levels[0], levels[1]
+    indptr, ids, data = rows
+    for b in order:
+        begin, size, weight = starts[b], starts[b + 1] - starts[b], weights[b]
+        slot, first, gram = first_slot[b], first_label[b], grams[0][b]
+        for j in range(n_labels + 2):
+            for k in range(n_labels):
+                links[j, k] = link_weights[j, k] + barred[j, k]
+        arrival, known, mean, step = 0.0, 0, 0.0, 0
+        done = False
+        while not done:
+            if step == 0 or gram < 0:
+                fill_scores(begin, size, rows, codes, costs, changes[1], table, potentials, worst, gains)
+            label, best = viterbi(worst, 0, size, links, heights)
+            base = score(potentials, links, size, codes, begin)
+            if step == 0:
+                losses[b] = best - base if best > base else 0.0
+                for j in range(used[b] if rounds > 0 else 0):
+                    at = first + j * size
+                    above[j] = score(potentials, links, size, labels, at) - base
+                    above[j] += add_edits(
+                        begin, size, rows, codes, changes, labels, at, edits, 0.0, table
+                    )
+            mean = 0.0
+            for j in range(used[b] if rounds > 0 else 0):
+                mean += masses[slot + j] * above[j]
+            gap = weight * (best - base - mean) if best - base > mean else 0.0
+            if step == 0:
+                arrival = gap
+            done = step == rounds or gap <= 1e-15 * weight * abs(base)
+            done = done or (step > 0 and gap <= VISIT_SHARE * arrival)
+            if not done:
+                # The best labelling goes to the next slot, and stays there if it is new.
+                at = first + used[b] * size
+                labels[at + size - 1] = label
+                for t in range(size - 1, 0, -1):
+                    label = label_before(t, label, links, heights)
+                    labels[at + t - 1] = label
+                if n_edits > 0:
+                    find_edits(begin, size, rows, codes, changes[1], table, labels, at, edits, gains)
+                t, j = 0, 0
+                while t < size and labels[at + t] == codes[begin + t]:
+                    t += 1
+                while t < size and j < used[b]:
+                    s, i = 0, 0
+                    while s < size and labels[first + j * size + s] == labels[at + s]:
+                        s += 1
+                    while s == size and i < size * n_edits:
+                        if edits[(first + j * size) * n_edits + i] != edits[at * n_edits + i]:
+                            break
+                        i += 1
+                    if s == size and i == size * n_edits:
+                        break
+                    j += 1
+                if t < size and j == used[b]:
+                    masses[slot + j], above[j] = 0.0, best - base
+                    used[b] += 1
+                while known < used[b]:
+                    counts[0, known] = counts[1, known] = 0
+                    for t in range(size):
+                        if labels[first + known * size + t] != codes[begin + t]:
+                            wrong[known, counts[0, known]] = t
+                            counts[0, known] += 1
+                    known += 1
+                for j in range(known):
+                    before[j] = masses[slot + j]
+                example, target = (begin, size, first, gram, known), STEPS_SHARE * gap / weight
+                one = _ascend(known, target, weight, slot, masses, products, counts, above)
+                while one >= 0:
+                    fill_products(
+                        one, example, rows, codes, labels, edits, changes, grams[1], zeros, room
+                    )
+                    one = _ascend(known, target, weight, slot, masses, products, counts, above)
+                for j in range(known):
+                    amount = weight * (masses[slot + j] - before[j])
+                    if amount == 0.0:
+                        continue
+                    at = first + j * size
+                    for q in range(counts[0, j]):
+                        t = wrong[j, q]
+                        marks[0, t] = 1
+                        delta[t, codes[begin + t]] += amount
+                        delta[t, labels[at + t]] -= amount
+                        add_links(begin, size, codes, labels, at, t, amount, moves)
+                    add_edits(begin, size, rows, codes, changes, labels, at, edits, amount, table)
+                for j in range(n_labels + 2):
+                    for k in range(n_labels):
+                        links[j, k] += moves[j, k]
+                        link_weights[j, k] += moves[j, k]
+                        moves[j, k] = 0.0
+                for t in range(size):
+                    if marks[0, t] == 0:
+                        continue
+                    change = delta[t]
+                    for s in range(size if gram >= 0 else 0):
+                        product = grams[1][gram + t * size + s]
+                        if product != 0.0:
+                            into = potentials[s]
+                            for k in range(n_labels):
+                                into[k] += product * change[k]
+                    for k in range(n_labels):
+                        total[t, k] += change[k]
+                        change[k] = 0.0
+                step += 1
+                done = step == rounds
+            # Weights of features follow at the end, or at once where scores are made of them anew.
+            for t in range(size):
+                if marks[0, t] == 0 or (gram >= 0 and not done):
+                    continue
+                marks[0, t], count = 0, 0
+                for k in range(n_labels):
+                    if total[t, k] != 0.0:
+                        marks[1, count] = k
+                        count += 1
+                for e in range(indptr[begin + t], indptr[begin + t + 1]):
+                    row, x = table[ids[e]], data[e]
+                    for c in range(count):
+                        row[marks[1, c]] += x * total[t, marks[1, c]]
+                for k in range(n_labels):
+                    total[t, k] = 0.0
+        gaps[b], count = arrival, 0
+        # Labellings without mass are forgotten.
+        for j in range(known):
+            if masses[slot + j] > 0.0:
+                if count < j:
+                    masses[slot + count] = masses[slot + j]
+                    for t in range(size):
+                        labels[first + count * size + t] = labels[first + j * size + t]
+                    for i in range(size * n_edits):
+                        edits[(first + count * size) * n_edits + i] = edits[
+                            (first + j * size) * n_edits + i
+                        ]
+                count += 1
+        for j in range(count, known):
+            masses[slot + j] = 0.0
+        if known > 0:
+            used[b] = count
+
+
+@njit(cache=True, nogil=True)
+def _ascend(count, target, weight, slot, masses, products, counts, above):
+    """Pairwise steps between known labellings, and the true one, until little of their gap is left.
+
+    Returns a labelling that takes part and lacks inner products, as few take part; -1 at the end.
+    """
+    # The normal of the true labelling is zero.
+    null = len(products) - 1
+    for _ in range(4 * count + 4):
+        best, highest, mean, free = -1, 0.0, 0.0, 1.0
+        for j in range(count):
+            mean += masses[slot + j] * above[j]
+            free -= masses[slot + j]
+            if above[j] > highest:
+                best, highest = j, above[j]
+        gap = highest - mean
+        if gap <= 0.0 or gap < target:
+            break
+        worst, lowest = -2, highest
+        # The true labelling (-1) gives mass away only if it has some to give.
+        if free > 1e-15:
+            worst, lowest = -1, 0.0
+        for j in range(count):
+            if masses[slot + j] > 0.0 and (worst == -2 or above[j] < lowest):
+                worst, lowest = j, above[j]
+        if worst == -2 or worst == best or highest <= lowest:
+            break
+        if best >= 0 and counts[1, best] < count:
+            return best
+        if worst >= 0 and counts[1, worst] < count:
+            return worst
+        up, down = best if best >= 0 else null, worst if worst >= 0 else null
+        curvature = products[up, up] + products[down, down] - 2.0 * products[up, down]
+        step = masses[slot + worst] if worst >= 0 else free
+        whole = weight * curvature * step <= highest - lowest
+        if not whole:
+            step = (highest - lowest) / (weight * curvature)
+        if best >= 0:
+            masses[slot + best] += step
+        if worst >= 0:
+            masses[slot + worst] = 0.0 if whole else masses[slot + worst] - step
+        for j in range(count):
+            above[j] -= weight * step * (products[up, j] - products[down, j])
+    return -1

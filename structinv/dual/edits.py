@@ -1,0 +1,89 @@
+"""Levels and own changes of rows to which the same words may be added, and what all of them add."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..oracles.words.word_hull import deviating_combination
+from ..oracles.words.word_kernels import deviate
+from ..spaces.base import Element
+from ..spaces.tensor_rows import TensorRows
+from ..terms.planes import PlaneSet
+from ..utils.matrices import squared_lengths, with_data
+from .additions import AdditionState
+from .case import Case
+from .edit_steps import sweep_edits
+
+
+class EditState(AdditionState):
+    """A level and own words' deviations of each row, besides the words that the rows of each sign add.
+
+    What a row's own words leave of its budget is what it adds; see `edit_steps`.
+
+    Parameters
+    ----------
+    case : Case
+        Worst cases of two classes with one function, the hinge loss, and an oracle that adds words and
+        multiplies those that are there.
+    rng : numpy.random.Generator
+    """
+
+    more_rounds = 0
+
+    def __init__(self, case: Case, rng: np.random.Generator) -> None:
+        super().__init__(case, rng)
+        found = self.additions
+        self.drop, self.grow = 1.0 - found.low, found.high - 1.0
+        self.delta = np.zeros(found.rows.nnz)
+        self.spent, self.mu = np.zeros((2, len(self.signs)))
+        self.squares = squared_lengths(found.rows) + self.space.intercept
+
+    def _parts(self, f: Element) -> tuple[np.ndarray, ...]:
+        return *super()._parts(f), self.delta, self.spent
+
+    def _sweep_rows(self, f: Element, order: np.ndarray) -> None:
+        found = self.additions
+        sweep_edits(
+            found.rows.indptr, found.rows.indices, found.rows.data, self.delta, self.signs, self.weights,
+            self.squares, found.changed, found.value, found.max_changes, self.drop, self.grow,
+            self.space.intercept, self.cautious, f, self.own, self.sides, self.place, self.levels,
+            self.spent, self.mu, order, self.gaps,
+        )  # fmt: skip
+        # Sweeps follow the sums of rows that have a word for some words only.
+        self._count()
+
+    def _left_over(self) -> tuple[np.ndarray, np.ndarray]:
+        budgets = np.maximum(self.additions.max_changes * self.levels - self.spent, 0.0)
+        return self.weights * np.minimum(self.levels, budgets), self.weights * budgets
+
+    def _of_rows(self) -> Element:
+        rates = self.weights * self.signs
+        return deviating_combination(
+            self.additions.rows, self.delta, self.levels, rates, self.space.intercept
+        )
+
+    def _rows(self, active: np.ndarray) -> sp.csr_matrix:
+        rows, lengths = self.additions.rows, np.diff(self.additions.rows.indptr)
+        levels = np.repeat(np.where(self.levels > 0, self.levels, 1.0), lengths)
+        return with_data(rows, rows.data * (1.0 + self.delta / levels))[active]
+
+    def _take_over(self, levels: np.ndarray, planes: PlaneSet) -> None:
+        super()._take_over(levels, planes)
+        found, rows = self.additions, planes.normals
+        if isinstance(rows, TensorRows):
+            rows = rows.summed()
+        places, shape = np.arange(len(planes.blocks)), (len(levels), len(planes.blocks))
+        gather = sp.csr_matrix((planes.masses, (planes.blocks, places)), shape)
+        normals = sp.csr_matrix(gather @ rows[:, : found.rows.shape[1]])
+        deviate(
+            found.rows.indptr, found.rows.indices, found.rows.data, normals.indptr, normals.indices,
+            normals.data, self.signs, self.levels, found.max_changes, self.drop, self.grow,
+            np.ones(found.rows.nnz), np.zeros(found.rows.shape[1]), self.delta,
+        )  # fmt: skip
+        if not found.changed.all():
+            self.delta[np.repeat(~found.changed, np.diff(found.rows.indptr))] = 0.0
+        units = np.where(self.delta < 0, -self.drop, self.grow)
+        spent = np.divide(self.delta, units, out=np.zeros_like(self.delta), where=self.delta != 0)
+        self.spent = np.add.reduceat(np.append(spent, 0.0), found.rows.indptr[:-1])
+        self.spent[np.diff(found.rows.indptr) == 0] = 0.0

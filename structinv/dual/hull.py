@@ -1,0 +1,98 @@
+"""One averaged plane a row, moved inside the hull of S(x)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..oracles.base import Hull
+from ..spaces.base import Element
+from ..spaces.tensor_rows import TensorRows
+from ..terms.planes import PlaneSet
+from ..utils.matrices import Matrix, scale_rows
+from .base import DualState, join_planes
+from .case import Case
+from .focused import FocusedSweeps, rows_at_once
+
+
+class HullState(FocusedSweeps, DualState):
+    """One averaged plane a row, moved inside the hull of S(x) by the oracle's own kernel.
+
+    Parameters
+    ----------
+    case : Case
+        Worst cases of two classes with one function, linear in the input.
+    rng : numpy.random.Generator
+
+    Attributes
+    ----------
+    hull : Hull
+        The oracle's own.
+    signs : (n_rows,) array of -1 and 1
+    factor : (n_rows,) array
+        What the hull's planes are multiplied with to become planes of the term (slack rescaling).
+    """
+
+    verifies = True
+
+    def __init__(self, case: Case, rng: np.random.Generator) -> None:
+        assert case.hull is not None
+        self.hull: Hull = case.hull
+        self.term = term = case.term
+        self.space = case.space
+        self.signs = case.signs
+        self.factor = others = case.others
+        self.rng = rng
+        self.rows = np.flatnonzero(term.weights * others > 0)
+        self.gaps = np.zeros(len(others))
+        self.rows_at_once = rows_at_once(term.bound.X)
+
+    @property
+    def offset(self) -> float:
+        return self.hull.offset
+
+    def _step(self, f: Element, order: np.ndarray, again: bool) -> None:
+        self.hull.sweep(f, order, self.gaps)
+
+    def value(self, f: Element) -> tuple[float, float]:
+        losses = self.hull.losses(f)
+        if losses is None:
+            return self.term.total(self.space, f)
+        value = float(self.term.weights @ (self.factor * losses))
+        return value, value
+
+    def combination(self) -> Element:
+        return self.hull.combination()
+
+    def planes(self) -> PlaneSet:
+        """See `DualState.planes`; only rows whose plane is not the null plane."""
+        parts = self.hull.planes_by_part()
+        if len(parts) == 1:
+            return self._of_part(*parts[0])
+        # Masses tell what each part has of a row's level.
+        split = [self._of_part(normals, levels, masses=levels) for normals, levels in parts]
+        return join_planes(self.space, split)
+
+    def _of_part(
+        self, normals: Matrix, levels: np.ndarray, masses: np.ndarray | None = None
+    ) -> PlaneSet:
+        """Planes with a level; of mass 1 unless told."""
+        active = np.flatnonzero(levels > 0)
+        mass = np.ones(len(active)) if masses is None else masses[active]
+        levels, factor = levels[active] / mass, self.factor[active] / mass
+        if len(active) < len(self.factor):
+            normals = normals[active]
+        scaled = normals if np.all(factor == 1) else scale_rows(normals, factor)
+        offsets = self.factor[active] * levels
+        whole = self.space.with_constants(scaled, self.signs[active] * offsets)
+        return PlaneSet(whole, offsets, active, mass)
+
+    def restore(self, planes: PlaneSet) -> None:
+        share = planes.masses / self.factor[planes.blocks]
+        rows: Any = planes.normals
+        if isinstance(rows, TensorRows):
+            rows = rows.summed()
+        normals = scale_rows(rows[:, : self.space.n_features], share)
+        levels = share * planes.offsets
+        self.hull.restore_several(normals, levels, planes.blocks, len(self.gaps))

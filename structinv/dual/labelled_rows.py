@@ -1,0 +1,132 @@
+"""Normals of planes of labellings, which are made of rows and labels when they are asked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..spaces import ExplicitSpace
+from ..spaces.tensor_rows import TensorRows
+from ..structures import Layout
+from ..structures.bound import BoundStructure
+from ..terms import WorstCase
+from ..utils.matrices import Matrix, csr
+
+
+class LabelledRows(TensorRows):
+    """Normals of labellings of examples: a labelling each is all that is kept.
+
+    The points of a normal are the rows at which the labelling is wrong, as it edits them. What they are
+    made of must not change as long as these rows are in use.
+
+    Parameters
+    ----------
+    X : (n, d) array or CSR matrix
+        The rows of all examples as a space takes them, a constant included.
+    bound : BoundStructure
+        The true labels.
+    blocks : (m,) array of int
+        The example that each labelling is of.
+    labels : array of int
+        The labels of all labellings, one behind the other.
+    edits : (n_labels, n_edits) array of int, optional
+        What is edited in the row of each label: 0 nothing, else 1 or 2 and twice the place of the entry
+        in the row; 1 multiplies it with the low factor, 2 with the high one.
+    factors : (low, high), default=(1.0, 1.0)
+    """
+
+    def __init__(
+        self,
+        X: Matrix,
+        bound: BoundStructure,
+        blocks: np.ndarray,
+        labels: np.ndarray,
+        edits: np.ndarray | None = None,
+        factors: tuple[float, float] = (1.0, 1.0),
+    ) -> None:
+        self.X = X
+        self.bound = bound
+        self.blocks = blocks
+        self.labels = labels
+        self.edits = np.zeros((len(labels), 0), dtype=np.int32) if edits is None else edits
+        self.factors = factors
+        assert bound.layout is not None
+        self.layout: Layout = bound.layout.take(blocks)
+        wrong = self.layout.sums((labels != self._truth()).astype(np.int64)) if len(blocks) else blocks
+        self.start = np.r_[0, np.cumsum(wrong)]
+
+    def _rows_of_all(self) -> np.ndarray:
+        """The row of each label."""
+        assert self.bound.layout is not None
+        return self.bound.layout.rows(self.blocks)
+
+    def _truth(self) -> np.ndarray:
+        return self.bound.codes[self._rows_of_all()]
+
+    @property
+    def _wrong(self) -> np.ndarray:
+        """The places of labels that are not the true ones."""
+        return np.flatnonzero(self.labels != self._truth())
+
+    @property
+    def points(self) -> Matrix:
+        """The rows at which labellings are wrong, edited."""
+        wrong = self._wrong
+        rows, edits = self.X[self._rows_of_all()[wrong]], self.edits[wrong]
+        if not np.any(edits):
+            return rows
+        found = csr(rows).copy()
+        owners, which = np.nonzero(edits)
+        edited = edits[owners, which] - 1
+        found.data[found.indptr[owners] + edited // 2] *= np.array(self.factors)[edited % 2]
+        return found if sp.issparse(rows) else found.toarray()
+
+    @property
+    def coefficients(self) -> sp.csr_matrix:
+        """1 for the true label, -1 for that of the labelling."""
+        wrong = self._wrong
+        columns = np.column_stack([self._truth()[wrong], self.labels[wrong]]).ravel()
+        signs = np.tile([1.0, -1.0], len(wrong))
+        starts = 2 * np.arange(len(wrong) + 1)
+        return sp.csr_matrix((signs, columns, starts), shape=(len(wrong), self.bound.n_labels))
+
+    @property
+    def extra(self) -> sp.csr_matrix:
+        """By how much features of the true labellings exceed those of these."""
+        if len(self) == 0:
+            return sp.csr_matrix((0, self.bound.n_extra))
+        found: Any = self.bound.moved(self.labels.astype(np.int64), self._truth(), self.layout)
+        return sp.csr_matrix(-found)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self), self.X.shape[1] * self.bound.n_labels + self.bound.n_extra
+
+    def __getitem__(self, rows: Any) -> LabelledRows:
+        chosen = np.arange(len(self))[rows]
+        places = self.layout.rows(chosen)
+        labels, edits = self.labels[places], self.edits[places]
+        return LabelledRows(self.X, self.bound, self.blocks[chosen], labels, edits, self.factors)
+
+    def __reduce__(self) -> tuple:
+        """Pickled with the points, without what makes them."""
+        return TensorRows, (self.points, self.coefficients, self.start, self.extra)
+
+
+def labelled_rows(
+    term: WorstCase,
+    space: ExplicitSpace,
+    blocks: np.ndarray,
+    labels: np.ndarray,
+    edits: np.ndarray,
+    factors: tuple[float, float],
+) -> LabelledRows:
+    """Normals of labellings of the examples of a term."""
+    return LabelledRows(constant_rows(term.bound.X, space), term.labels, blocks, labels, edits, factors)
+
+
+def constant_rows(X: Matrix, space: ExplicitSpace) -> Matrix:
+    """Rows with the constant that the space may have; themselves, if it has none."""
+    return space.with_constants(X, np.ones(X.shape[0], dtype=X.dtype)) if space.intercept else X

@@ -1,0 +1,308 @@
+"""Exact steps between the labellings of examples of several rows, and between the members of a row."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..utils.jit import njit
+
+# Steps on a block at most, and the share of its gap at which it is left.
+MOST_STEPS = 10
+BLOCK_SHARE = 0.1
+
+
+def mean_heights(
+    values: np.ndarray,
+    codes: np.ndarray,
+    costs: np.ndarray,
+    grades: np.ndarray,
+    shares: np.ndarray,
+    moved: tuple[np.ndarray, np.ndarray, np.ndarray],
+    listed: np.ndarray,
+    masses: np.ndarray,
+    starts: np.ndarray,
+    extra: np.ndarray,
+) -> np.ndarray:
+    """What the planes that carry each block are worth on average.
+
+    `values`, (n_outputs, n_rows * s), are those at the rows' members, `shares`, (n_rows, s, n_labels),
+    the masses there, `moved` the features of listed labellings as CSR arrays, of which block b owns
+    those from ``listed[b]`` on.
+    """
+    n_blocks, size = len(starts) - 1, grades.shape[1]
+    rows, members, labels = np.nonzero(shares)
+    places = rows * size + members
+    leads = values[labels, places] - values[codes[rows], places]
+    leads = leads + costs[rows, labels] * grades[rows, members]
+    owners = np.repeat(np.arange(n_blocks), np.diff(starts))[rows]
+    found = np.bincount(owners, shares[rows, members, labels] * leads, n_blocks)
+    blocks = np.repeat(np.arange(n_blocks), np.diff(listed))
+    own = masses[blocks, np.arange(len(blocks)) - listed[blocks]]
+    indptr, indices, data = moved
+    each = np.repeat(own, np.diff(indptr)) * data * extra[indices]
+    return found + np.bincount(np.repeat(blocks, np.diff(indptr)), each, n_blocks)
+
+
+@njit(cache=True, nogil=True)
+def ascend_blocks(
+    order, starts, values, kernel, held, codes, costs, grades, weights, labellings, listed, moved,
+    masses, shares, extra, changes,
+):  # fmt: skip
+    """Steps in each block of `order` on the labellings and members that it has.
+
+    `held` says which row of `kernel` a member is, -1 for none; `kernel` has a column a member. Of
+    `values`, `masses`, `shares` and `extra` the changes are made in place, those of the atoms'
+    coefficients are added to `changes`, (n_outputs, n_rows * s).
+    """
+    size = grades.shape[1]
+    for b in order:
+        first, last = starts[b], starts[b + 1]
+        begin, end = first * size, last * size
+        local = values[:, begin:end].astype(np.float64)
+        before = changes[:, begin:end].copy()
+        own, atoms = np.zeros((end - begin, end - begin)), np.empty(end - begin, dtype=np.int64)
+        for p in range(end - begin):
+            if held[begin + p] >= 0:
+                for q in range(end - begin):
+                    own[p, q] = kernel[held[begin + p], begin + q]
+        mine = slice(first, last)
+        _ascend(
+            local, own, held[begin:end] >= 0, codes[mine], costs[mine], grades[mine], weights[b],
+            labellings[mine], listed[b], listed[b + 1] - listed[b], moved, masses[b], shares[mine],
+            extra, changes[:, begin:end],
+        )  # fmt: skip
+        # What changed of the block's atoms goes to the values at all members of the batch.
+        used = 0
+        for p in range(begin, end):
+            changed = False
+            for k in range(values.shape[0]):
+                # Columns of atoms that changed take the place of those before them.
+                before[k, used] = changes[k, p] - before[k, p - begin]
+                changed |= before[k, used] != 0.0
+            if changed:
+                atoms[used] = held[p]
+                used += 1
+        if used > 0:
+            coefficients = np.ascontiguousarray(before[:, :used]).astype(values.dtype)
+            moves = np.dot(coefficients, kernel[atoms[:used]])
+            for k in range(values.shape[0]):
+                for p in range(values.shape[1]):
+                    values[k, p] += moves[k, p]
+
+
+@njit(cache=True, nogil=True)
+def _ascend(
+    local, kernel, held, codes, costs, grades, weight, labellings, first, n_listed, moved, masses,
+    shares, extra, changes,
+):  # fmt: skip
+    """Pairwise steps in one block until its gap on what it has is a tenth."""
+    shape = costs.shape
+    best, members = np.empty(shape), np.empty(shape, dtype=np.int64)
+    mean, mass = np.empty(shape), np.empty(shape)
+    direction, products = np.zeros(local.shape), np.empty(local.shape)
+    moving = np.zeros(len(extra))
+    target = -1.0
+    for _ in range(MOST_STEPS):
+        _between_members(local, kernel, held, codes, costs, grades, weight, shares, changes)
+        up, down, gap, used = _pair(
+            local, held, codes, costs, grades, shares, labellings, first, n_listed, moved, masses,
+            extra, best, members, mean, mass,
+        )  # fmt: skip
+        if target < 0.0:
+            target = BLOCK_SHARE * gap
+        if weight * gap <= 1e-15 or gap <= target or up == down:
+            break
+        limit = 1.0 - used if down < 0 else masses[down]
+        advantage = _towards(up, down, labellings, codes, best, members, mean, mass, shares, direction)
+        for j, sign in ((up, -1.0), (down, 1.0)):
+            if j >= 0:
+                for e in range(moved[0][first + j], moved[0][first + j + 1]):
+                    moving[moved[1][e]] += sign * moved[2][e]
+                    advantage -= sign * moved[2][e] * extra[moved[1][e]]
+        curvature = _multiplied(direction, kernel, products)
+        for p in range(len(moving)):
+            curvature += moving[p] * moving[p]
+        step = limit
+        if weight * curvature * limit > advantage:
+            step = advantage / (weight * curvature)
+        if step > 0.0:
+            for t in range(len(codes)):
+                c = codes[t]
+                new = labellings[t, up] if up >= 0 else c
+                old = labellings[t, down] if down >= 0 else c
+                if new != old and new != c:
+                    shares[t, members[t, new], new] += step
+                if new != old and old != c and mass[t, old] > 0.0:
+                    left = 1.0 - step / mass[t, old]
+                    for m in range(shares.shape[1]):
+                        shares[t, m, old] *= left if left > 0.0 else 0.0
+            if up >= 0:
+                masses[up] += step
+            if down >= 0:
+                masses[down] = 0.0 if step == limit else masses[down] - step
+            size = weight * step
+            for k in range(local.shape[0]):
+                for p in range(local.shape[1]):
+                    local[k, p] += size * products[k, p]
+                    changes[k, p] += size * direction[k, p]
+            for p in range(len(moving)):
+                extra[p] += size * moving[p]
+        for p in range(len(moving)):
+            moving[p] = 0.0
+        for k in range(local.shape[0]):
+            for p in range(local.shape[1]):
+                direction[k, p] = 0.0
+        if step <= 0.0:
+            break
+    # No mass, be it rounding only, stays on a label that no labelling with mass has.
+    for t in range(len(codes)):
+        for k in range(shares.shape[2]):
+            carried = False
+            for j in range(n_listed):
+                carried |= masses[j] > 0.0 and labellings[t, j] == k and k != codes[t]
+            if not carried:
+                for m in range(shares.shape[1]):
+                    shares[t, m, k] = 0.0
+
+
+@njit(cache=True, nogil=True)
+def _pair(
+    local, held, codes, costs, grades, shares, labellings, first, n_listed, moved, masses, extra,
+    best, members, mean, mass,
+):  # fmt: skip
+    """The highest labelling and the lowest with mass (-1: the true one), the gap, the mass in use.
+
+    Put in place for each row and label: the worst held member, and what those with mass are worth on
+    average.
+    """
+    n_rows, n_labels = costs.shape
+    size = grades.shape[1]
+    for t in range(n_rows):
+        c = codes[t]
+        for k in range(n_labels):
+            best[t, k], members[t, k], mean[t, k], mass[t, k] = -np.inf, -1, 0.0, 0.0
+        for m in range(size):
+            p = t * size + m
+            if not held[p]:
+                continue
+            for k in range(n_labels):
+                height = local[k, p] - local[c, p] + costs[t, k] * grades[t, m]
+                if height > best[t, k]:
+                    best[t, k], members[t, k] = height, m
+                if shares[t, m, k] > 0.0:
+                    mean[t, k] += shares[t, m, k] * height
+                    mass[t, k] += shares[t, m, k]
+        best[t, c], mean[t, c] = 0.0, 0.0
+        for k in range(n_labels):
+            if mass[t, k] > 0.0:
+                mean[t, k] /= mass[t, k]
+    up, highest, down, lowest, total, used = -1, 0.0, -2, np.inf, 0.0, 0.0
+    for j in range(n_listed):
+        height = 0.0
+        for e in range(moved[0][first + j], moved[0][first + j + 1]):
+            height += moved[2][e] * extra[moved[1][e]]
+        average = height
+        for t in range(len(codes)):
+            k = labellings[t, j]
+            if k != codes[t]:
+                height += best[t, k]
+                average += mean[t, k]
+        if height > highest:
+            up, highest = j, height
+        if masses[j] > 0.0:
+            used += masses[j]
+            total += masses[j] * average
+            if average < lowest:
+                down, lowest = j, average
+    if 1.0 - used > 1e-15 and lowest > 0.0:
+        down = -1
+    if down == -2:
+        down = up
+    return up, down, highest - total, used
+
+
+@njit(cache=True, nogil=True)
+def _towards(up, down, labellings, codes, best, members, mean, mass, shares, direction):
+    """The direction from one labelling to another, where their labels differ; how much it gains."""
+    gained, size = 0.0, shares.shape[1]
+    for t in range(len(codes)):
+        c = codes[t]
+        new = labellings[t, up] if up >= 0 else c
+        old = labellings[t, down] if down >= 0 else c
+        if new == old:
+            continue
+        gained += best[t, new] - mean[t, old]
+        if new != c:
+            direction[c, t * size + members[t, new]] += 1.0
+            direction[new, t * size + members[t, new]] -= 1.0
+        # Shares that were split off may be so small that their sum is none.
+        if old != c and mass[t, old] > 0.0:
+            for m in range(size):
+                share = shares[t, m, old] / mass[t, old]
+                if share > 0.0:
+                    direction[c, t * size + m] -= share
+                    direction[old, t * size + m] += share
+    return gained
+
+
+@njit(cache=True, nogil=True)
+def _between_members(local, kernel, held, codes, costs, grades, weight, shares, changes):
+    """In each row and label that has mass, an exact step from its lowest member to its highest."""
+    n_rows, size, n_labels = shares.shape
+    for t in range(n_rows):
+        c = codes[t]
+        for k in range(n_labels):
+            up, highest, down, lowest = -1, -np.inf, -1, np.inf
+            for m in range(size):
+                if shares[t, m, k] > 0.0:
+                    down = m
+                    break
+            if down < 0:
+                continue
+            for m in range(size):
+                p = t * size + m
+                if not held[p]:
+                    continue
+                height = local[k, p] - local[c, p] + costs[t, k] * grades[t, m]
+                if height > highest:
+                    up, highest = m, height
+                if shares[t, m, k] > 0.0 and height < lowest:
+                    down, lowest = m, height
+            a, z = t * size + up, t * size + down
+            curvature = 2.0 * (kernel[a, a] + kernel[z, z] - 2.0 * kernel[a, z])
+            if up == down or highest <= lowest:
+                continue
+            step = shares[t, down, k]
+            if weight * curvature * step > highest - lowest:
+                step = (highest - lowest) / (weight * curvature)
+                shares[t, down, k] -= step
+            else:
+                shares[t, down, k] = 0.0
+            shares[t, up, k] += step
+            size_of_step = weight * step
+            for p in range(local.shape[1]):
+                change = size_of_step * (kernel[a, p] - kernel[z, p])
+                local[c, p] += change
+                local[k, p] -= change
+            changes[c, a] += size_of_step
+            changes[k, a] -= size_of_step
+            changes[c, z] -= size_of_step
+            changes[k, z] += size_of_step
+
+
+@njit(cache=True, nogil=True)
+def _multiplied(direction, kernel, products):
+    """The direction's values at all members of the block; its squared norm."""
+    square = 0.0
+    for k in range(direction.shape[0]):
+        for q in range(direction.shape[1]):
+            products[k, q] = 0.0
+        for p in range(direction.shape[1]):
+            factor = direction[k, p]
+            if factor != 0.0:
+                for q in range(direction.shape[1]):
+                    products[k, q] += factor * kernel[p, q]
+        for p in range(direction.shape[1]):
+            if direction[k, p] != 0.0:
+                square += direction[k, p] * products[k, p]
+    return square

@@ -1,0 +1,314 @@
+"""Masses on labellings of examples and on the members of their rows, in a kernel's space."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..oracles.listing import listed
+from ..oracles.question import Worst, best_members
+from ..spaces import KernelSpace
+from ..spaces.atoms import AtomRows, split_keys
+from ..spaces.kernel import Expansion
+from ..structures import Layout
+from ..structures.layout import laid_out
+from ..terms.planes import PlaneSet
+from .base import DualState, Hurried, in_runs, never
+from .case import Case
+from .labelling_steps import ascend_blocks, mean_heights
+
+if TYPE_CHECKING:
+    from ..structures.rivals import Rivals
+
+# Members of blocks that are visited together, and how often before the others hear of it.
+MEMBERS_AT_ONCE, ROUNDS = 2048, 8
+# Blocks with less than this share of the mean gap wait for a later sweep.
+FAR_OFF = 0.1
+# So many labellings of a block are kept before those without mass give way.
+LABELLINGS_KEPT = 16
+# Planes that are off by no more than this are the same.
+NEGLIGIBLE = 1e-9
+
+
+class LabellingState(DualState):
+    """A mass for a few labellings of every example, and one for every row, member and wrong label.
+
+    Each row changes by itself, so what a wrong label of a row has of mass may lie on any of the row's
+    members, whatever the other rows have: the two kinds of masses together say all about the average of
+    a block's planes, without a list of its pairs of labelling and members. Batches of blocks are visited
+    together, at the values at their own members and the kernel between these: their worst labellings
+    are asked for, then each block takes exact pairwise steps between its labellings and, in each row,
+    between members. Then what changed is carried to the values at all members at once, through BLAS.
+
+    Parameters
+    ----------
+    case : Case
+        Worst cases of any structure with a function for each label, costs as margins. The kernel's space
+        knows all members of the oracle, and these are all there are.
+    rng : numpy.random.Generator
+    """
+
+    verifies = True
+
+    def __init__(self, case: Case, rng: np.random.Generator) -> None:
+        self.term = term = case.term
+        self.space: KernelSpace = case.space
+        self.pool = pool = case.pool
+        self.rng = rng
+        self.labels = term.labels
+        self.layout = laid_out(self.labels.layout, term.X.shape[0])
+        rivals = self.labels.rivals()
+        self.codes, self.costs = rivals.codes, rivals.costs
+        grades = listed(term.bound).grades()
+        n_rows = len(self.codes)
+        self.grades = np.ones((n_rows, pool.size)) if grades is None else grades
+        self.shares = np.zeros((n_rows, pool.size, rivals.n_labels))
+        self.masses = np.zeros((term.n_blocks, LABELLINGS_KEPT))
+        self.labellings = np.repeat(self.codes[:, None], LABELLINGS_KEPT, axis=1)
+        self.n_listed = np.zeros(term.n_blocks, dtype=np.int64)
+        self.blocks = np.flatnonzero(term.weights > 0)
+        self.gaps = np.full(term.n_blocks, np.inf)
+
+    @property
+    def offset(self) -> float:
+        each = np.einsum("isk,is,ik->i", self.shares, self.grades, self.costs, optimize=True)
+        return float(self.term.weights @ self.layout.sums(each))
+
+    def sweep(self, f: Expansion, hurried: Hurried = never) -> tuple[float, int]:
+        order, asked = self.rng.permutation(self.blocks), 0
+        far_off = FAR_OFF * float(self.gaps[self.blocks].mean()) if len(order) else 0.0
+        if not np.isfinite(far_off):
+            far_off = 0.0
+        for batch in in_runs(order, self.pool.size * self.layout.sizes[order], MEMBERS_AT_ONCE):
+            if hurried():
+                return np.inf, asked
+            self._visit(f, np.sort(batch), far_off)
+            asked += self.term.rows_of(batch)
+        return float(self.gaps[self.blocks].sum()), asked
+
+    def _visit(self, f: Expansion, blocks: np.ndarray, far_off: float) -> None:
+        """Rounds of asking for labellings of a batch and of steps; then all values hear of it."""
+        batch = _Batch(self, f, blocks)
+        for count in range(ROUNDS):
+            gaps = batch.ask()
+            if count == 0:
+                self.gaps[blocks] = gaps
+                chosen = np.flatnonzero(gaps > far_off)
+            if len(chosen) == 0:
+                return
+            batch.ascend(self.rng.permutation(chosen))
+        f += batch.change()
+
+    def enlist(self, blocks: np.ndarray, labels: np.ndarray) -> None:
+        """Put a labelling of each block on its list, unless it is there; `labels` are of all rows.
+
+        It takes the place of one without mass where the list is long.
+        """
+        rows, layout = self.layout.rows(blocks), self.layout.take(blocks)
+        new = layout.sums(labels != self.codes[rows]) > 0
+        listed = np.arange(self.masses.shape[1]) < self.n_listed[blocks][:, None]
+        differences = layout.sums(self.labellings[rows] != labels[:, None])
+        new &= ~np.any((differences == 0) & listed, axis=1)
+        idle = listed & (self.masses[blocks] == 0)
+        full = self.n_listed[blocks] >= LABELLINGS_KEPT
+        places = np.where(full & np.any(idle, axis=1), np.argmax(idle, axis=1), self.n_listed[blocks])
+        self._make_room(int(np.max(places[new], initial=-1)) + 1)
+        fresh = new[layout.owners]
+        self.labellings[rows[fresh], places[layout.owners[fresh]]] = labels[fresh]
+        self.n_listed[blocks[new]] = np.maximum(self.n_listed[blocks[new]], places[new] + 1)
+
+    def listed(self, blocks: np.ndarray, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray, Layout]:
+        """Labellings of some blocks, one after the other: labels, the rows that have them, their layout.
+
+        Parameters
+        ----------
+        blocks : (m,) array of int
+        chosen : (m,) array of int
+            Which labelling of each block.
+        """
+        rows, layout = self.layout.rows(blocks), self.layout.take(blocks)
+        return self.labellings[rows, chosen[layout.owners]], rows, layout
+
+    def moved(self, blocks: np.ndarray, chosen: np.ndarray) -> sp.csr_matrix:
+        """By how much features of labellings differ from those of the true one, (m, n_extra)."""
+        if not self.space.n_extra or not len(blocks):
+            return sp.csr_matrix((len(blocks), self.space.n_extra))
+        labels, rows, layout = self.listed(blocks, chosen)
+        return sp.csr_matrix(self.labels.moved(labels, self.codes[rows], layout))
+
+    def value(self, f: Expansion) -> tuple[float, float]:
+        return self.term.total(self.space, f)
+
+    def combination(self) -> Expansion:
+        rows, members, labels = np.nonzero(self.shares)
+        weights = self.term.weights[self.layout.owners[rows]]
+        sizes = weights * self.shares[rows, members, labels]
+        atoms = self.space.atoms.slots(self.pool.keys(rows, members))
+        f = self.space.zeros()
+        f.make_room(len(self.space.atoms))
+        np.add.at(f.coefficients, (atoms, self.codes[rows]), sizes)
+        np.add.at(f.coefficients, (atoms, labels), -sizes)
+        if self.space.n_extra:
+            blocks, chosen = np.nonzero(self.masses)
+            sizes = self.term.weights[blocks] * self.masses[blocks, chosen]
+            f.extra -= self.moved(blocks, chosen).T @ sizes
+        return f
+
+    def planes(self) -> PlaneSet:
+        """See `DualState.planes`: one of each labelling with mass, averaged over members of its rows."""
+        blocks, chosen = np.nonzero(self.masses)
+        labels, rows, layout = self.listed(blocks, chosen)
+        parts = self.shares[rows, :, labels]
+        parts[labels == self.codes[rows]] = 0.0
+        terms, members = np.nonzero(parts)
+        sizes = (parts / np.maximum(parts.sum(axis=1, keepdims=True), 1e-300))[terms, members]
+        own, labels = rows[terms], labels[terms]
+        coefficients, every = np.zeros((len(terms), self.space.n_outputs)), np.arange(len(terms))
+        coefficients[every, self.codes[own]] += sizes
+        coefficients[every, labels] -= sizes
+        ends = np.searchsorted(terms, layout.starts)
+        keys = self.pool.keys(own, members)
+        extra = -self.moved(blocks, chosen) if self.space.n_extra else None
+        costs = np.r_[0.0, np.cumsum(sizes * self.costs[own, labels] * self.grades[own, members])]
+        normals = AtomRows(self.space.atoms, keys, coefficients, ends, extra)
+        return PlaneSet(normals, np.diff(costs[ends]), blocks, self.masses[blocks, chosen])
+
+    def restore(self, planes: PlaneSet) -> None:
+        """See `DualState.restore`; what is no labelling and members is left to the null plane."""
+        normals: Any = self.space.over_atoms(planes.normals)
+        owners = np.repeat(np.arange(len(planes)), np.diff(normals.start))
+        numbers, places = split_keys(normals.keys)
+        mine = numbers == self.pool.number
+        rows, members = self.pool.members(np.where(mine, places, 0))
+        all_rows, layout = self.layout.rows(planes.blocks), self.layout.take(planes.blocks)
+        within = rows - self.layout.starts[planes.blocks][owners]
+        mine &= (within >= 0) & (within < layout.sizes[owners])
+        places = np.where(mine, layout.starts[owners] + within, 0)
+        # What label of which row a term speaks of, and how much of it.
+        found, sizes = np.argmin(normals.coefficients, axis=1), -normals.coefficients.min(axis=1)
+        wanted = np.zeros(normals.coefficients.shape)
+        np.add.at(wanted, (np.arange(len(owners)), self.codes[rows]), sizes)
+        np.subtract.at(wanted, (np.arange(len(owners)), found), sizes)
+        labels, totals = self.codes[all_rows], np.zeros(len(all_rows))
+        labels[places[mine]] = found[mine]
+        np.add.at(totals, places[mine], sizes[mine])
+        mine &= np.all(np.abs(normals.coefficients - wanted) <= NEGLIGIBLE, axis=1)
+        mine &= (labels[places] == found) & (np.abs(totals[places] - 1.0) <= NEGLIGIBLE)
+        usable = planes.masses > 0
+        usable[owners[~mine]] = False
+        self._take_up(planes, usable, labels, layout, normals.extra)
+        kept = np.flatnonzero(usable[owners])
+        parts = planes.masses[owners[kept]] * sizes[kept] / totals[places[kept]]
+        np.add.at(self.shares, (rows[kept], members[kept], found[kept]), parts)
+        self.space.atoms.slots(self.pool.keys(rows[kept], members[kept]))
+
+    def _take_up(
+        self, planes: PlaneSet, usable: np.ndarray, labels: np.ndarray, layout: Layout, extra: Any
+    ) -> None:
+        """List the labellings of planes that are usable, and whose features are those of the planes."""
+        blocks = planes.blocks
+        if extra is not None and len(planes):
+            moved = self.labels.moved(labels, self.codes[self.layout.rows(blocks)], layout)
+            off = sp.csr_matrix(abs(extra + moved)).max(axis=1).toarray().ravel()
+            usable &= off <= NEGLIGIBLE
+        kept = np.flatnonzero(usable)
+        kept = kept[np.argsort(blocks[kept], kind="stable")]
+        own = blocks[kept]
+        chosen = np.arange(len(kept)) - np.searchsorted(own, own)
+        self._make_room(int(np.max(chosen, initial=-1)) + 1)
+        self.masses[own, chosen] = planes.masses[kept]
+        np.maximum.at(self.n_listed, own, chosen + 1)
+        rows = np.isin(layout.owners, kept)
+        place = np.empty(len(planes), dtype=np.int64)
+        place[kept] = chosen
+        self.labellings[self.layout.rows(blocks)[rows], place[layout.owners[rows]]] = labels[rows]
+
+    def _make_room(self, n_listed: int) -> None:
+        """Have room for at least so many labellings of a block."""
+        short = n_listed - self.masses.shape[1]
+        if short > 0:
+            short += self.masses.shape[1] // 2
+            self.masses = np.pad(self.masses, ((0, 0), (0, short)))
+            self.labellings = np.pad(self.labellings, ((0, 0), (0, short)), mode="edge")
+
+
+class _Batch:
+    """Blocks that are visited together: what they have, at their own members only."""
+
+    def __init__(self, state: LabellingState, f: Expansion, blocks: np.ndarray) -> None:
+        self.state = state
+        self.f = f
+        self.blocks = blocks
+        self.rows, self.layout = state.layout.rows(blocks), state.layout.take(blocks)
+        self.rivals: Rivals = state.labels.rivals(self.rows)
+        self.grades = state.grades[self.rows]
+        self.weights = state.term.weights[blocks]
+        self.places = state.pool.first + state.pool.numbers[self.rows]
+        self.values = f.values().T[:, self.places.ravel()]
+        self.extra = f.extra.copy()
+        self.changes = np.zeros(self.values.shape)
+        # Which row of `kernel` a member is, -1 for those that are no atoms.
+        self.held = np.full(self.places.size, -1)
+        self.kernel = np.zeros((0, self.places.size), dtype=self.values.dtype)
+        self.listed = self._listed()
+
+    def ask(self) -> np.ndarray:
+        """List the worst labelling of each block, and make atoms of its members; the blocks' gaps."""
+        state = self.state
+        shape = (-1, *self.places.shape)
+        values = self.values.reshape(shape).transpose(1, 2, 0)
+        gains, costs, members = best_members(values, self.rivals, self.grades)
+        found = Worst(gains, costs, gains + costs)
+        chosen = state.labels.separate(self.rivals, found, self.extra, self.layout)
+        means = mean_heights(
+            self.values, self.rivals.codes, self.rivals.costs, self.grades, state.shares[self.rows],
+            *self.listed, state.masses[self.blocks], self.layout.starts, self.extra,
+        )  # fmt: skip
+        state.enlist(self.blocks, chosen.labels)
+        self.listed = self._listed()
+        wrong = np.flatnonzero(chosen.labels != self.rivals.codes)
+        worst = members[wrong, chosen.labels[wrong]]
+        state.space.atoms.slots(state.pool.keys(self.rows[wrong], worst))
+        return self.weights * np.maximum(chosen.upper - means, 0.0)
+
+    def _listed(self) -> tuple[tuple, np.ndarray]:
+        """Features of the blocks' labellings, as CSR arrays, and where those of each block begin."""
+        sizes = self.state.n_listed[self.blocks]
+        ends = np.r_[0, np.cumsum(sizes)]
+        chosen = np.arange(ends[-1]) - np.repeat(ends[:-1], sizes)
+        moved = self.state.moved(np.repeat(self.blocks, sizes), chosen)
+        return (moved.indptr, moved.indices, moved.data), ends
+
+    def ascend(self, order: np.ndarray) -> None:
+        """Steps in some of the blocks, by their places in the batch."""
+        state, store = self.state, self.state.space.atoms
+        atoms = state.pool.slots[state.pool.numbers[self.rows]]
+        # The row itself once more is never better than the row.
+        atoms[:, 1:][self.places[:, 1:] == self.places[:, :1]] = -1
+        atoms = atoms.ravel()
+        new = np.flatnonzero((atoms >= 0) & (self.held < 0))
+        self.held[new] = len(self.kernel) + np.arange(len(new))
+        fresh = store.between(atoms[new], self.places.ravel())
+        self.kernel = fresh if len(self.kernel) == 0 else np.concatenate([self.kernel, fresh])
+        masses, shares = state.masses[self.blocks], state.shares[self.rows]
+        moved, listed = self.listed
+        ascend_blocks(
+            order, self.layout.starts, self.values, self.kernel, self.held, self.rivals.codes,
+            self.rivals.costs, self.grades, self.weights, state.labellings[self.rows], listed, moved,
+            masses, shares,
+            self.extra, self.changes,
+        )  # fmt: skip
+        state.masses[self.blocks], state.shares[self.rows] = masses, shares
+
+    def change(self) -> Expansion:
+        """By how much the function has changed."""
+        state = self.state
+        total = state.space.zeros()
+        total.make_room(len(state.space.atoms))
+        own = np.flatnonzero(np.any(self.changes != 0, axis=0))
+        atoms = state.pool.slots[(self.places.ravel() - state.pool.first)[own]]
+        total.coefficients[atoms] = self.changes[:, own].T
+        total.extra += self.extra - self.f.extra
+        return total

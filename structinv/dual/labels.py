@@ -1,0 +1,102 @@
+"""Averaged planes of pairs of a row and a label, moved inside the hull of S(x)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..oracles.base import LabelHull
+from ..spaces.base import Element
+from ..spaces.tensor_rows import TensorRows
+from ..terms.planes import PlaneSet
+from ..utils.matrices import scale_rows
+from .base import DualState
+from .case import Case
+from .focused import FocusedSweeps, rows_at_once
+
+# Of so few labels all compete in every visit: leaving some out would save next to nothing.
+FEW_LABELS = 4
+# Between two looks at the clock so many products are made.
+PRODUCTS_AT_ONCE = 100_000_000
+
+
+class LabelState(FocusedSweeps, DualState):
+    """One averaged plane for each pair of a row and a label that has a level.
+
+    Parameters
+    ----------
+    case : Case
+        Worst cases of several labels with a function each, and costs as margins; linear in the input.
+    rng : numpy.random.Generator
+    """
+
+    verifies = True
+    far_off, enough = 0.4, 0.3
+
+    def __init__(self, case: Case, rng: np.random.Generator) -> None:
+        assert case.label_hull is not None
+        self.hull: LabelHull = case.label_hull
+        term, self.space = case.term, case.space
+        labels = term.labels
+        self.codes = labels.codes
+        self.weights = term.weights
+        self.cost = labels.cost
+        self.rng = rng
+        self.rows = np.flatnonzero(term.weights > 0)
+        self.gaps = np.zeros(len(term.weights))
+        self.rows_at_once = rows_at_once(term.bound.X, PRODUCTS_AT_ONCE // self.space.n_outputs)
+
+    @property
+    def offset(self) -> float:
+        return self.hull.offset
+
+    def _step(self, f: Element, order: np.ndarray, again: bool) -> None:
+        """See `FocusedSweeps._step`; rows that come again look at few labels."""
+        every_label = not again or self.space.n_outputs <= FEW_LABELS
+        self.hull.sweep(self.space.table(f), order, self.gaps, every_label)
+
+    def value(self, f: Element) -> tuple[float, float]:
+        value = float(self.weights @ self.hull.losses(self.space.table(f)))
+        return value, value
+
+    def combination(self) -> Element:
+        return self.hull.combination().ravel()
+
+    def planes(self) -> PlaneSet:
+        """See `DualState.planes`: one of each row that has a level, a sum over its labels."""
+        points, rows, levels = self.hull.points()
+        blocks, first = np.unique(rows, return_index=True)
+        start = np.concatenate([first, [len(rows)]])
+        sizes = np.asarray(levels.sum(axis=1)).ravel()
+        truths = np.repeat(self.codes[rows], np.diff(levels.indptr))
+        each = sp.csr_matrix(
+            (levels.data * self.cost[truths, levels.indices], levels.indices, levels.indptr),
+            shape=levels.shape,
+        )
+        costs = np.asarray(each.sum(axis=1)).ravel()
+        masses, offsets = np.zeros(len(blocks)), np.zeros(len(blocks))
+        if len(rows):
+            masses, offsets = np.add.reduceat(sizes, first), np.add.reduceat(costs, first)
+        share = np.repeat(1.0 / masses, np.diff(start))
+        places = np.arange(len(rows)), self.codes[rows]
+        gained = sp.csr_matrix((sizes * share, places), shape=levels.shape)
+        coefficients = sp.csr_matrix(gained - scale_rows(levels, share))
+        normals = TensorRows(
+            self.space.with_constants(points, np.ones(len(rows), dtype=points.dtype)),
+            coefficients,
+            start,
+            np.zeros((len(blocks), 0)),
+        )
+        return PlaneSet(normals, offsets / masses, blocks, np.minimum(masses, 1.0))
+
+    def restore(self, planes: PlaneSet) -> None:
+        """See `DualState.restore`; what is no sum of points and labels is left to the null plane."""
+        rows: Any = planes.normals
+        if not isinstance(rows, TensorRows):
+            return
+        owners = np.repeat(np.arange(len(rows)), np.diff(rows.start))
+        levels = -scale_rows(sp.csr_matrix(rows.coefficients), planes.masses[owners])
+        points = rows.points[:, : self.space.n_features]
+        self.hull.restore(points, planes.blocks[owners], levels)

@@ -1,0 +1,161 @@
+"""Rows in blocks that share what they look at: the kernel among the atoms of a block alone."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..spaces.atoms import AtomStore
+from ..spaces.kernel import Expansion
+from ..utils.jit import njit
+from ..utils.matrices import in_threads
+from .base import in_runs
+from .row_steps import ascend_row
+
+# Of the table so many columns at once: the functions' values there stay in a core's cache.
+COLUMNS_AT_ONCE = 4096
+# So many numbers of the table are added in the time of one exponential.
+NUMBERS_A_VALUE = 100
+# Passes over a block until so much of its gap is left; rows with less than a share of the mean gap
+# wait, and a row is left when this share of its own gap is.
+MOST_PASSES, LEFT, ACTIVE, ROW_SHARE = 8, 0.1, 0.6, 0.5
+
+
+class RowBlock:
+    """Some rows, the atoms that they have, and the kernel among these.
+
+    Parameters
+    ----------
+    store : AtomStore
+    rows : (n,) array of int
+    slots : (n, n_members) array of int
+        The atoms that the rows' members are, -1 for none.
+
+    Attributes
+    ----------
+    atoms, owners, members : (m,) arrays of int
+        Numbers of the atoms, row by row; whose each is, by its place among the rows; which member.
+    start : (n + 1,) array of int
+        Row r has the atoms from number ``start[r]`` to ``start[r + 1] - 1``.
+    """
+
+    def __init__(self, store: AtomStore, rows: np.ndarray, slots: np.ndarray) -> None:
+        self.store = store
+        self.rows = rows
+        self.owners, self.members = np.nonzero(slots >= 0)
+        self.atoms = slots[self.owners, self.members]
+        self.start = np.searchsorted(self.owners, np.arange(len(rows) + 1))
+        self.kernel = store.square(self.atoms)
+
+    def ascend(
+        self,
+        f: Expansion,
+        order: np.ndarray,
+        problem: tuple,
+        grades: np.ndarray,
+        weights: np.ndarray,
+        masses: np.ndarray,
+    ) -> np.ndarray:
+        """Exact steps between the atoms of each row of `order`; the gap of each when last visited.
+
+        Parameters
+        ----------
+        f : Expansion
+            Changed in place.
+        order : (r,) array of int
+            Places of rows.
+        problem : tuple
+            `Rivals.arrays` of the block's rows.
+        grades : (m,) array
+            Of the atoms.
+        weights : (n,) array
+            Of the rows.
+        masses : (m, n_labels) array
+            Changed in place.
+        """
+        values = f.values().T
+        local = np.ascontiguousarray(values[:, self.store.places[self.atoms]])
+        moved, gaps = np.zeros((len(self.atoms), len(values))), np.zeros(len(self.rows))
+        own = np.empty((2, np.diff(self.start).max(initial=0), len(values)))
+        _passes(
+            local, moved, own, self.kernel, self.start, order, *problem, grades, weights, masses, gaps,
+            LEFT, ACTIVE, MOST_PASSES, ROW_SHARE,
+        )  # fmt: skip
+        used = np.flatnonzero(np.any(moved != 0, axis=1))
+        f.coefficients[self.atoms[used]] += moved[used]
+        _carry(self.store, values, self.atoms[used], moved[used])
+        return gaps[order]
+
+
+def _carry(store: AtomStore, values: np.ndarray, atoms: np.ndarray, moved: np.ndarray) -> None:
+    """Add changes of coefficients, (m, n_outputs), to the functions' values at all known points."""
+    late = np.where(atoms >= store.n_whole_rows, 1, 0)
+    for part in in_runs(np.arange(len(atoms)), late, store.rows_at_once):
+        _carry_some(store, values, atoms[part], moved[part])
+
+
+def _carry_some(store: AtomStore, values: np.ndarray, atoms: np.ndarray, moved: np.ndarray) -> None:
+    where, table, extra = store.rows_of_table(atoms)
+    places = where[atoms]
+
+    def work(columns: slice) -> None:
+        first, last = columns.start, columns.stop
+        _add_rows(values, first, last, table, extra, places, moved, COLUMNS_AT_ONCE)
+
+    n_columns = values.shape[1]
+    in_threads(work, n_columns, len(atoms) * n_columns // NUMBERS_A_VALUE)
+
+
+@njit(cache=True, nogil=True)
+def _add_rows(values, first, last, table, extra, where, moved, columns_at_once):
+    for start in range(first, last, columns_at_once):
+        size = columns_at_once if last - start > columns_at_once else last - start
+        for a in range(len(where)):
+            row = where[a] - table.shape[0]
+            products = (extra[row] if row >= 0 else table[where[a]])[start : start + size]
+            for k in range(values.shape[0]):
+                if moved[a, k] != 0.0:
+                    # In one precision, from 0 on: what compilers turn into vector instructions.
+                    factor = values.dtype.type(moved[a, k])
+                    own = values[k, start : start + size]
+                    for u in range(own.shape[0]):
+                        own[u] += factor * products[u]
+
+
+@njit(cache=True, nogil=True)
+def _passes(
+    local, moved, own, kernel, start, order, codes, outputs, signs, costs, slack, grades, weights,
+    masses, gaps, left, active, most_passes, row_share,
+):  # fmt: skip
+    """Visit the rows of `order` again and again until a share of their gap is left.
+
+    `local` holds the functions' values at the block's atoms, `kernel` is that among them, `moved`
+    collects the changes of their coefficients; row r has the atoms from ``start[r]`` on. `own` has
+    room for the values and the changes of a row.
+    """
+    n_outputs = local.shape[0]
+    arrival, floor = -1.0, -1.0
+    for _ in range(most_passes):
+        total = 0.0
+        for r in order:
+            first, q = start[r], start[r + 1] - start[r]
+            if gaps[r] > floor and q > 0:
+                for a in range(q):
+                    for k in range(n_outputs):
+                        own[0, a, k], own[1, a, k] = local[k, first + a], 0.0
+                gaps[r] = ascend_row(
+                    own[0], own[1], q, kernel, first, codes[r], outputs, signs, costs[r], slack, grades,
+                    weights[r], masses, first, row_share,
+                )  # fmt: skip
+                for a in range(q):
+                    for k in range(n_outputs):
+                        if own[1, a, k] != 0.0:
+                            moved[first + a, k] += own[1, a, k]
+                            factor = local.dtype.type(own[1, a, k])
+                            for u in range(kernel.shape[1]):
+                                local[k, u] += factor * kernel[first + a, u]
+            total += gaps[r]
+        if arrival < 0.0:
+            arrival = total
+        if total <= left * arrival:
+            break
+        floor = active * total / len(order)

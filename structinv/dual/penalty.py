@@ -1,0 +1,102 @@
+"""One slope for each functional of a penalty."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..losses import ScalarLoss
+from ..spaces.base import Element
+from ..terms.planes import PlaneSet
+from .base import DualState, Hurried, never
+from .case import Case
+
+# Proximal steps on the slopes in a sweep.
+STEPS = 5
+
+
+class PenaltyState(DualState):
+    """One slope a functional; a list of planes would lose, since slopes may be averaged.
+
+    The dual of ``sum_j c_j r(L_j f)`` is ``- sum_j c_j r*(p_j)`` with ``- sum_j c_j p_j z_j`` as its
+    part of f. A sweep takes proximal-gradient steps on p, whose step length is one over the largest
+    eigenvalue of the weighted Gram matrix of the functionals.
+
+    Parameters
+    ----------
+    case : Case
+        A penalty. Its `epsilon` changes nothing, since there is no list of planes.
+    rng : numpy.random.Generator
+    """
+
+    verifies = True
+
+    def __init__(self, case: Case, rng: np.random.Generator) -> None:
+        term, space = case.term, case.space
+        loss, weights = term.loss, term.weights[0] * term.shares
+        self.term = term
+        self.functionals = term.functionals
+        self.loss = loss
+        self.weights = weights
+        self.space = space
+        self.slopes = loss.derivative(np.zeros(len(weights)))
+        self.curvature = 1.05 * self._largest_eigenvalue(rng)
+
+    def _largest_eigenvalue(self, rng: np.random.Generator) -> float:
+        root = np.sqrt(self.weights)
+        vector = rng.standard_normal(len(root))
+        value = 0.0
+        for _ in range(50):
+            norm = np.linalg.norm(vector)
+            if norm == 0:
+                break
+            element = self.functionals.combine(self.space, root * vector / norm)
+            vector = root * self.functionals.apply(self.space, element)
+            value = max(value, float(np.linalg.norm(vector)))
+        return max(value, np.finfo(float).tiny)
+
+    @property
+    def offset(self) -> float:
+        return -float(self.weights @ self.loss.conjugate(self.slopes))
+
+    def sweep(self, f: Element, hurried: Hurried = never) -> tuple[float, int]:
+        u = self.functionals.apply(self.space, f)
+        parts = self.loss.value(u) + self.loss.conjugate(self.slopes) - self.slopes * u
+        gap = float(self.weights @ np.maximum(0.0, parts))
+        for _ in range(STEPS):
+            if hurried():
+                break
+            step = 1.0 / self.curvature
+            new = self.loss.conjugate_prox(self.slopes + step * u, step)
+            f -= self.functionals.combine(self.space, self.weights * (new - self.slopes))
+            self.slopes = new
+            u = self.functionals.apply(self.space, f)
+        return gap, 0
+
+    def value(self, f: Element) -> tuple[float, float]:
+        return self.term.total(self.space, f)
+
+    def combination(self) -> Element:
+        return self.functionals.combine(self.space, -self.weights * self.slopes)
+
+    def planes(self) -> PlaneSet:
+        """See `DualState.planes`: the family is one block, its state one plane."""
+        return self.term.plane_of_slopes(self.space, self.slopes)
+
+    def restore(self, planes: PlaneSet) -> None:
+        """See `DualState.restore`; only where the slopes are known and the loss has them."""
+        slopes = planes.slopes.get(0)
+        if slopes is not None and slopes_fit(slopes, self.loss, len(self.slopes)):
+            self.slopes = slopes.copy()
+
+
+def slopes_fit(slopes: np.ndarray, loss: ScalarLoss, size: int) -> bool:
+    """Whether slopes, as planes remember them, are of so many functionals and in the loss's domain.
+
+    Parameters
+    ----------
+    slopes : array
+    loss : ScalarLoss
+    size : int
+        Number of functionals.
+    """
+    return slopes.shape == (size,) and bool(np.all(np.isfinite(loss.conjugate(slopes))))

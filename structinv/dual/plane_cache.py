@@ -1,0 +1,75 @@
+"""A few planes a block, for any term and space."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..spaces.base import Element, Normals
+from ..terms.planes import PlaneSet, WorkingSet
+from .base import Hurried, join_planes
+from .batches import BatchedState
+
+
+class PlaneCache(BatchedState):
+    """A few planes a block, asked for in batches; pairwise steps over each batch's planes.
+
+    Parameters
+    ----------
+    case : Case
+        Any term and space. Its `epsilon` says how far a plane must rise above the planes of its block to
+        be kept.
+    rng : numpy.random.Generator
+    """
+
+    def _new_set(self, batch: np.ndarray) -> WorkingSet:
+        return WorkingSet(self.space, self.term.weights[batch], self.term.floors[batch])
+
+    def _visit(self, f: Element, number: int, hurried: Hurried) -> tuple[float, int]:
+        """See `BatchedState`: planes that rise above the known ones are added."""
+        blocks, working = self.batches[number], self.sets[number]
+        normals, offsets, heights = self._planes_in_time(f, blocks, hurried)
+        asked = len(heights)
+        known, mean = (each[:asked] for each in working.heights(f))
+        new = np.flatnonzero(heights > known + self.epsilon + 1e-12 * (1.0 + np.abs(heights)))
+        self.n_added += len(new)
+        working.add(normals[new], offsets[new], new)
+        gap = float(working.weights[:asked] @ np.maximum(0.0, heights - mean))
+        working.ascend(f, 0.1 * gap, max_passes=3)
+        return gap if asked == len(blocks) else np.inf, asked
+
+    def _planes_in_time(
+        self, f: Element, blocks: np.ndarray, hurried: Hurried
+    ) -> tuple[Normals, np.ndarray, np.ndarray]:
+        """Normals, offsets and heights of planes: of one portion, then more while there is time."""
+        step = self.term.blocks_at_once(self.space)
+        found = [self.term.planes(self.space, f, blocks[:step])]
+        for first in range(step, len(blocks), step):
+            if hurried():
+                break
+            found.append(self.term.planes(self.space, f, blocks[first : first + step]))
+        return (
+            self.space.stack([planes.normals for planes in found]),
+            np.concatenate([planes.offsets for planes in found]),
+            np.concatenate([planes.heights for planes in found]),
+        )
+
+    def planes(self) -> PlaneSet:
+        return join_planes(
+            self.space,
+            [
+                PlaneSet(working.normals, working.offsets, batch[working.blocks], working.masses)
+                for batch, working in zip(self.batches, self.sets, strict=True)
+                if working.normals is not None
+            ],
+        )
+
+    def restore(self, planes: PlaneSet) -> None:
+        for batch, working in zip(self.batches, self.sets, strict=True):
+            mine = np.flatnonzero(np.isin(planes.blocks, batch))
+            if len(mine):
+                working.add(
+                    planes.normals[mine],
+                    planes.offsets[mine],
+                    np.searchsorted(batch, planes.blocks[mine]),
+                    planes.masses[mine],
+                )

@@ -1,0 +1,97 @@
+"""Exact steps between the planes of one row, of which each is a member of S(x) and a label."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..utils.jit import njit
+
+# Pairwise steps on a row at most.
+MOST_STEPS = 200
+
+
+@njit(cache=True, nogil=True)
+def ascend_row(
+    own, moved, q, kernel, corner, c, outputs, signs, costs, slack, grades, weight, masses, first, share
+):  # fmt: skip
+    """Exact pairwise steps between the planes of a row's members, until a share of its gap is left.
+
+    Returns the weighted gap on arrival.
+
+    Parameters
+    ----------
+    own, moved : (at least q, n_outputs) arrays
+        The functions' values at the members, and where changes of the members' coefficients are
+        collected; changed in place.
+    q : int
+        How many members the row has.
+    kernel : array
+        The kernel among the members is the square of q rows and columns that starts at
+        ``kernel[corner, corner]``.
+    c : int
+        The true label.
+    outputs, signs, costs : (n_labels,) arrays
+        Of the labels; `costs` are those of the row.
+    slack : bool
+        Whether costs are factors, too.
+    grades : array
+    masses : (..., n_labels) array
+        Changed in place. The first member of the row has number `first` in these two.
+    """
+    arrival = -1.0
+    for _ in range(MOST_STEPS):
+        best, best_m, best_k = 0.0, -1, -1
+        low, low_m, low_k = np.inf, -2, -1
+        mean, used = 0.0, 0.0
+        for m in range(q):
+            truth, grade = signs[c] * own[m, outputs[c]], grades[first + m]
+            for k in range(masses.shape[1]):
+                if k == c:
+                    continue
+                factor = costs[k] if slack else 1.0
+                height = costs[k] * grade + factor * (signs[k] * own[m, outputs[k]] - truth)
+                if height > best:
+                    best, best_m, best_k = height, m, k
+                mass = masses[first + m, k]
+                if mass > 0.0:
+                    mean += mass * height
+                    used += mass
+                    if height < low:
+                        low, low_m, low_k = height, m, k
+        gap = weight * (best - mean)
+        if arrival < 0.0:
+            arrival = 0.0 if gap < 0.0 else gap
+        if gap <= share * arrival:
+            break
+        if 1.0 - used > 1e-15 and low > 0.0:
+            low, low_m, low_k = 0.0, -1, -1
+        if low_m == -2 or best <= low:
+            break
+        # Parts of the two planes: those of the label and of the true one. Member -1 is the null plane.
+        up = costs[best_k] if slack else 1.0
+        down = (costs[low_k] if slack else 1.0) if low_m >= 0 else 0.0
+        parts = (
+            (best_m, outputs[best_k], up * signs[best_k]),
+            (best_m, outputs[c], -up * signs[c]),
+            (low_m, outputs[low_k], -down * signs[low_k]),
+            (low_m, outputs[c], down * signs[c]),
+        )
+        square = 0.0
+        for m, k, size in parts:
+            for other, j, factor in parts:
+                if k == j and m >= 0 and other >= 0:
+                    square += size * factor * kernel[corner + m, corner + other]
+        curvature = weight * square
+        limit = masses[first + low_m, low_k] if low_m >= 0 else 1.0 - used
+        step = limit if curvature * limit <= best - low else (best - low) / curvature
+        if best_m >= 0:
+            masses[first + best_m, best_k] += step
+        if low_m >= 0:
+            masses[first + low_m, low_k] = 0.0 if step == limit else masses[first + low_m, low_k] - step
+        for m, k, size in parts:
+            if m >= 0:
+                change = -weight * step * size
+                moved[m, k] += change
+                for other in range(q):
+                    own[other, k] += change * kernel[corner + m, corner + other]
+    return arrival

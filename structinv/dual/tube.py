@@ -1,0 +1,126 @@
+"""Regression on rows that nothing changes: one number a row, and a step in closed form."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..structures.regression import ABOVE, BELOW
+from ..utils.jit import njit
+from ..utils.matrices import Matrix, floating, squared_lengths
+from .base import Hurried, never
+from .case import Case
+from .focused import FocusedSweeps, rows_at_once
+from .linear_members import LinearMemberState
+
+
+class TubeState(FocusedSweeps, LinearMemberState):
+    """How far each row pulls the function up or down, between its weight and minus its weight.
+
+    A row has a plane that is below the tube and one that is above, and only one of them has mass, so
+    that a number b with ``f = sum_i b_i x_i`` says all. The dual is ``sum_i b_i y_i - epsilon |b_i|``
+    minus half of the squared norm, and its maximum along one b is known (Ho and Lin 2012, sec. 3.2).
+
+    Parameters
+    ----------
+    case : Case
+        Worst cases of a regression, linear in the input, whose oracle changes nothing.
+    rng : numpy.random.Generator
+    """
+
+    def __init__(self, case: Case, rng: np.random.Generator) -> None:
+        super().__init__(case, rng)
+        rows = case.term
+        X = floating(rows.bound.X)
+        self.X: Matrix = X if sp.issparse(X) else np.ascontiguousarray(X)
+        self.squares = squared_lengths(self.X) + float(self.space.intercept)
+        self.targets, self.tube = rows.labels.targets, float(rows.labels.structure.epsilon)
+        self.pulls = np.zeros(len(self.targets))
+        self.rows_at_once = rows_at_once(self.X)
+
+    def sweep(self, f: np.ndarray, hurried: Hurried = never) -> tuple[float, int]:
+        signs = np.where(self.pairs == BELOW, 1.0, -1.0)
+        self.pulls = self.term.weights * np.sum(signs * self.masses, axis=1)
+        try:
+            return super().sweep(f, hurried)
+        finally:
+            used = self.pulls != 0
+            # Masses last: Ctrl-C in between must leave none without a label.
+            self.masses[:] = 0.0
+            self.pairs[:, 0] = np.where(used, np.where(self.pulls > 0, BELOW, ABOVE), -1)
+            self.pairs[:, 1:] = -1
+            self.masses[used, 0] = np.abs(self.pulls[used]) / self.term.weights[used]
+
+    def _step(self, f: np.ndarray, order: np.ndarray, again: bool) -> None:
+        problem = self.targets, self.tube, self.term.weights, self.squares
+        rows = order, f, self.space.intercept, *problem, self.pulls, self.gaps
+        if sp.issparse(self.X):
+            _steps_csr(self.X.indptr, self.X.indices, self.X.data, *rows)
+        else:
+            _steps_dense(self.X, *rows)
+
+    def value(self, f: np.ndarray) -> tuple[float, float]:
+        off = np.abs(self.X @ self.space.weights(f)[0] + self.space.constants(f)[0] - self.targets)
+        value = float(self.term.weights @ np.maximum(0.0, off - self.tube))
+        return value, value
+
+
+@njit(cache=True, nogil=True)
+def _steps_dense(X, order, f, intercept, targets, tube, weights, squares, pulls, gaps):
+    n_features = X.shape[1]
+    for i in order:
+        row = X[i]
+        value = f[n_features] if intercept else 0.0
+        value += _product(row, f)
+        off = value - targets[i]
+        gaps[i], pull = _gap_and_pull(off, tube, weights[i], squares[i], pulls[i])
+        change = pull - pulls[i]
+        if change != 0.0:
+            pulls[i] = pull
+            for j in range(n_features):
+                f[j] += change * row[j]
+            if intercept:
+                f[n_features] += change
+
+
+@njit(cache=True, nogil=True)
+def _steps_csr(indptr, indices, data, order, f, intercept, targets, tube, weights, squares, pulls, gaps):
+    for i in order:
+        value = f[-1] if intercept else 0.0
+        for e in range(indptr[i], indptr[i + 1]):
+            value += data[e] * f[indices[e]]
+        off = value - targets[i]
+        gaps[i], pull = _gap_and_pull(off, tube, weights[i], squares[i], pulls[i])
+        change = pull - pulls[i]
+        if change != 0.0:
+            pulls[i] = pull
+            for e in range(indptr[i], indptr[i + 1]):
+                f[indices[e]] += change * data[e]
+            if intercept:
+                f[-1] += change
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc"})
+def _product(row, f):
+    total = 0.0
+    for j in range(len(row)):
+        total += row[j] * f[j]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _gap_and_pull(off, tube, weight, square, pull):
+    """A row's weighted loss minus what it has in the dual, and its best pull, all others as they are.
+
+    `off` is how far f is above the target.
+    """
+    outside = abs(off) - tube
+    gap = weight * (0.0 if outside < 0.0 else outside) + pull * off + tube * abs(pull)
+    if square == 0.0:
+        best = 0.0 if outside <= 0.0 else -np.sign(off) * np.inf
+    else:
+        best = pull - off / square
+        size = abs(best) - tube / square
+        best = np.sign(best) * (0.0 if size < 0.0 else size)
+    best = -weight if best < -weight else best
+    return 0.0 if gap < 0.0 else gap, weight if best > weight else best

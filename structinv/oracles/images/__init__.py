@@ -1,0 +1,1 @@
+"""Geometric changes of images: shifts, rotations, scalings, shears and flips."""

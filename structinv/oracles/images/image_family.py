@@ -1,0 +1,203 @@
+"""A family of geometric maps with one parameter: its values, their maps, and the shape of the images."""
+
+from __future__ import annotations
+
+import copy
+from abc import abstractmethod
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+
+from ...utils import plugins as answers
+from ...utils.matrices import Matrix
+from ..base import InvarianceOracle
+from ..kept import Kept
+from .image_maps import (
+    FILLS,
+    ORDERS,
+    ImageMaps,
+    ImageShape,
+    image_maps,
+    image_shape,
+    warp_images,
+    warps_of,
+)
+from .image_parameters import check_distribution, check_number, interval, listed
+from .image_paths import Path
+from .image_table import MemberTable, member_table
+
+
+class ImageFamily(InvarianceOracle):
+    """What parameters say of geometric maps: `ImageOracle` has the views of the set that they make."""
+
+    parameter: str
+    neutral: float = 0.0
+    distributions: tuple[str, ...] = ("uniform", "normal")
+
+    # Those of a family whose constructor has none of them.
+    shape: ImageShape | tuple[int, ...] | None = None
+    order: int = 1
+    fill: str | float = "zero"
+    unitary: bool = False
+    between: tuple[float, float] | None = None
+    grid: int = 9
+    distribution: str = "uniform"
+    spread: float | None = None
+    smoothing: float = 0.0
+
+    # Of a prepared copy only.
+    _kept: Kept | None = None
+
+    @abstractmethod
+    def geometry(self, family: Any, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Matrices A (m, 2, 2) and translations t (m, 2) of the maps with these values, (m,).
+
+        What lies at (row, column) q of the input goes to ``c + A (q - c) + t`` in the output, c
+        being the centre of the image.
+        """
+
+    @abstractmethod
+    def describe(self, family: Any, value: float) -> str:
+        """A short name of the member of a family with this value."""
+
+    def families(self) -> tuple[Any, ...]:
+        """Axes or directions, each of which has a member for every value."""
+        return (None,)
+
+    def tangent_families(self) -> tuple[Any, ...]:
+        """The families that `tangents` differentiates."""
+        return self.families()
+
+    def turned(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+        """Radians by which the sources of pixels turn around the centre between two values.
+
+        Zero, the default, says that they move on straight lines, all by the same fraction at the
+        same value. A family for which neither holds overrides `mesh`.
+        """
+        return np.zeros(len(low))
+
+    def path(self, family: Any, low: float, high: float) -> Path | None:
+        """The members of a family between two values as a path; with order 1 `support` is then exact.
+
+        None, the default, where the warps move neither on a line nor on a circle.
+        """
+        return None
+
+    def check_values(self, name: str, values: Sequence[float]) -> None:
+        """Raise ValueError if a value of the parameter is out of its range."""
+
+    def values(self) -> tuple[float, ...]:
+        """The values of a finite set, as given."""
+        return listed(self.parameter, getattr(self, self.parameter))
+
+    @property
+    def finite(self) -> bool:  # type: ignore[override]
+        """Whether the values are listed, and no interval is given."""
+        return self.between is None
+
+    def validate(self, n_features: int | None = None) -> None:
+        """Raise if a parameter is out of its range, or the shape does not fit the features."""
+        self._check_range()
+        name = type(self).__name__
+        if self.order not in ORDERS or isinstance(self.order, bool):
+            raise ValueError(f"order must be 0, 1 or 3, got {self.order!r}")
+        if isinstance(self.fill, str):
+            if self.fill not in FILLS:
+                raise ValueError(f"fill must be a number or one of {tuple(FILLS)}, got {self.fill!r}")
+        else:
+            check_number("fill", self.fill)
+        if not isinstance(self.unitary, (bool, np.bool_)):
+            raise TypeError(f"unitary must be True or False, got {self.unitary!r}")
+        if not isinstance(self.grid, (int, np.integer)) or isinstance(self.grid, bool):
+            raise TypeError(f"grid must be an integer, got {self.grid!r}")
+        if self.grid < 2:
+            raise ValueError(f"grid must be at least 2, got {self.grid!r}")
+        check_distribution(name, self.distributions, self.distribution, self.spread)
+        check_number("smoothing", self.smoothing)
+        if self.smoothing < 0:
+            raise ValueError(f"smoothing must be at least 0, got {self.smoothing!r}")
+        image_shape(self.shape, n_features)
+
+    def prepared(self) -> Self:
+        """See `InvarianceOracle.prepared`: the values are looked at once, and their maps kept."""
+        if self._kept is not None:
+            return self
+        prepared = copy.copy(self)
+        prepared._kept = Kept()
+        return prepared
+
+    def _once(self, name: Hashable, make: Callable[[], Any]) -> Any:
+        return make() if self._kept is None else self._kept.get(name, make)
+
+    def _shape(self, n_features: int) -> ImageShape:
+        def make() -> ImageShape:
+            self.validate(n_features)
+            shape = image_shape(self.shape, n_features)
+            assert shape is not None
+            return shape
+
+        return self._once(("shape", n_features), make)
+
+    def _check_range(self) -> None:
+        if self.between is None:
+            self.check_values(self.parameter, self.values())
+            return
+        if getattr(self, self.parameter) is not None:
+            raise ValueError(
+                f"{self.parameter} and between exclude each other: give one and leave the other None"
+            )
+        self.check_values("between", self._ends())
+
+    def _rows(self, X: Matrix) -> tuple[np.ndarray, ImageShape]:
+        rows = X.toarray() if sp.issparse(X) else np.asarray(X)
+        if rows.ndim != 2:
+            raise ValueError(
+                f"X must have shape (n, d), an image a row, got {rows.shape}; "
+                "X.reshape(len(X), -1) makes rows of images"
+            )
+        if np.iscomplexobj(rows):
+            raise ValueError(f"X must hold real numbers, got {rows.dtype}")
+        shape = self._shape(rows.shape[1])
+        return rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64), shape
+
+    def _table(self) -> MemberTable:
+        return self._once("table", self._new_table)
+
+    def _new_table(self) -> MemberTable:
+        values = np.array(self.values() if self.finite else np.linspace(*self._ends(), self.grid))
+        return member_table(values, len(self.families()), self.neutral, self._warps)
+
+    def _ends(self) -> tuple[float, float]:
+        """The lowest and the highest value of a continuous set."""
+        return interval("between", self.between)
+
+    def _warps(self, family: np.ndarray, value: np.ndarray) -> np.ndarray:
+        """The warps of many members, (m, 6)."""
+        warps = np.empty((len(family), 6))
+        for number, name in enumerate(self.families()):
+            mine = family == number
+            if np.any(mine):
+                warps[mine] = warps_of(*self._geometry(name, value[mine]))
+        return warps
+
+    def _geometry(self, family: Any, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """`geometry`, looked at."""
+        source, found = answers.method(self, "geometry"), self.geometry(family, values)
+        if not isinstance(found, tuple) or len(found) != 2:
+            raise TypeError(f"{source} must return matrices and translations, got {found!r}")
+        matrices = answers.numbers(source, "matrices", found[0], (len(values), 2, 2))
+        return matrices, answers.numbers(source, "translations", found[1], (len(values), 2))
+
+    def _maps(self, shape: ImageShape) -> ImageMaps:
+        """The maps of all members in the table."""
+
+        def make() -> ImageMaps:
+            warps = self._table().warps
+            return image_maps(shape, warps, self.order, self.fill, bool(self.unitary))
+
+        return self._once(("maps", shape), make)
+
+    def _changed(self, X: np.ndarray, shape: ImageShape, warps: np.ndarray) -> np.ndarray:
+        return warp_images(X, shape, warps, self.order, self.fill, bool(self.unitary))

@@ -1,0 +1,112 @@
+"""Lists of geometric changes of images, and covers of continuous ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.sparse as sp
+
+from ...utils.matrices import ALL_ROWS, Matrix, Rows, dense_rows, take
+from ..changes import Changes, LinearChanges, normalised
+from .image_maps import ImageMaps
+
+if TYPE_CHECKING:
+    from .image_base import ImageOracle
+
+
+class MovedImages(Changes):
+    """Images under maps that are made once.
+
+    Parameters
+    ----------
+    X : (n, d) array or CSR matrix
+    maps : ImageMaps
+    names : sequence of str, optional
+    weights : (s,) array, optional
+        Probabilities, up to a factor.
+    """
+
+    def __init__(
+        self,
+        X: Matrix,
+        maps: ImageMaps,
+        names: Sequence[str] | None = None,
+        weights: np.ndarray | None = None,
+    ) -> None:
+        super().__init__(X)
+        self.maps = maps
+        self._names = names
+        self._weights = None if weights is None else normalised(weights)
+
+    @property
+    def size(self) -> int:
+        return len(self.maps.constant)
+
+    @property
+    def names(self) -> list[str]:
+        return super().names if self._names is None else list(self._names)
+
+    def _images(self, rows: Rows) -> np.ndarray:
+        images = dense_rows(take(self.X, rows))
+        return images if images.dtype in (np.float32, np.float64) else images.astype(np.float64)
+
+    def members(self, rows: Rows = ALL_ROWS, numbers: np.ndarray | None = None) -> np.ndarray:
+        images, chosen = self._images(rows), np.arange(self.size) if numbers is None else numbers
+        return self.maps.apply(images, np.tile(chosen, (len(images), 1)))
+
+    def points(self, rows: Rows, index: np.ndarray) -> np.ndarray:
+        images, index = self._images(rows), np.asarray(index, dtype=np.intp)
+        last = self.size - 1
+        if index.shape != (len(images),) or np.any((index < 0) | (index > last)):
+            raise ValueError(f"index must be {len(images)} numbers from 0 to {last}, got {index!r}")
+        return self.maps.apply(images, index[:, None])[:, 0]
+
+    def adjoint(self, V: np.ndarray) -> np.ndarray | None:
+        """See `Changes.adjoint`; None where the background is a number."""
+        return self.maps.pull_back(V) if self.maps.linear else None
+
+    def _member_scores(self, rows: Rows, V: np.ndarray) -> np.ndarray:
+        return self.maps.scores(self._images(rows), V)
+
+    def linear(self) -> LinearChanges | None:
+        """See `Changes.linear`; None where the background is a number."""
+        if not self.maps.linear:
+            return None
+        channels = sp.identity(self.maps.shape.channels, format="csr")
+        maps = [sp.kron(self.maps.matrix(number), channels, format="csr") for number in range(self.size)]
+        return LinearChanges(self.X, maps, self._names, self.weights)
+
+
+class CoverOfImages(MovedImages):
+    """Listed members of a continuous set, between which others are looked for.
+
+    Parameters
+    ----------
+    oracle : ImageOracle
+        With `between`.
+    X : (n, d) array or CSR matrix
+    maps : ImageMaps
+    names : sequence of str
+    """
+
+    scored = False
+
+    def __init__(self, oracle: ImageOracle, X: Matrix, maps: ImageMaps, names: Sequence[str]) -> None:
+        super().__init__(X, maps, names)
+        self.oracle = oracle
+
+    def mesh(self, rows: Rows = ALL_ROWS) -> np.ndarray:
+        return self.oracle.mesh(self._images(rows), self.members(rows))
+
+    def refine(
+        self, rows: Rows, index: np.ndarray, score: Callable[[np.ndarray], np.ndarray]
+    ) -> np.ndarray:
+        return self.oracle.refined(self._images(rows), self.points(rows, index), index, score)
+
+    def adjoint(self, V: np.ndarray) -> None:
+        """See `Changes.adjoint`; None, as other members are no fixed maps."""
+
+    def linear(self) -> None:
+        """See `Changes.linear`; None, as other members are no fixed maps."""

@@ -1,0 +1,444 @@
+"""Geometric maps of images: where each pixel of the output comes from, and with which weights.
+
+A *warp* is six numbers (m00, m01, m10, m11, o0, o1) that send a pixel p = (row, column) of the output
+to its source ``c + M (p - c) + o`` in the input, c = ((height - 1) / 2, (width - 1) / 2) being the
+centre. Interpolation is separable, so a pixel of the output is a weighted sum of 1, 4 or 16 pixels
+of the input, the same ones in each channel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import isqrt
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ...utils.jit import njit
+from ...utils.matrices import in_threads
+from ...utils.resources import check_memory
+
+# How pixels beyond the border are made; a number is the zero of an image less its background.
+FILLS = {"zero": 0, "nearest": 1, "reflect": 2, "wrap": 3}
+ORDERS = (0, 1, 3)
+# Beyond these a tuple is more likely a volume, or has its channels in front.
+CHANNELS_OF_A_TUPLE = 4
+# Pixels of the output whose weights are worked out at a time.
+PIXELS_AT_ONCE = 2**13
+
+
+@dataclass(frozen=True)
+class ImageShape:
+    """The shape of the images that rows hold, in C order of (height, width, channels).
+
+    Parameters
+    ----------
+    height, width : int
+        In pixels.
+    channels : int, default=1
+        Values a pixel, such as 3 for colour; a geometric change treats them alike.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If one of them is no integer of at least 1.
+
+    Examples
+    --------
+    >>> ImageShape(32, 32, channels=3).size
+    3072
+    """
+
+    height: int
+    width: int
+    channels: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("height", "width", "channels"):
+            value = getattr(self, name)
+            if not isinstance(value, (int, np.integer)) or isinstance(value, bool):
+                raise TypeError(f"{name} of an image must be an integer, got {value!r}")
+            if value < 1:
+                raise ValueError(f"{name} of an image must be at least 1, got {value!r}")
+
+    @property
+    def pixels(self) -> int:
+        """Height times width."""
+        return self.height * self.width
+
+    @property
+    def size(self) -> int:
+        """Values of an image: features of a row."""
+        return self.pixels * self.channels
+
+
+def image_shape(shape: Any, n_features: int | None = None) -> ImageShape | None:
+    """The shape that a parameter `shape` stands for on rows of `n_features`, checked.
+
+    None stands for square images of one channel; the answer is None if nothing is known yet.
+    """
+    if shape is None:
+        if n_features is None:
+            return None
+        side = isqrt(n_features)
+        if side * side != n_features:
+            raise ValueError(
+                f"shape must be given, as (height, width) or (height, width, channels), for images of "
+                f"{n_features} features, which are not square"
+            )
+        return ImageShape(side, side)
+    if not isinstance(shape, ImageShape):
+        if not isinstance(shape, Sequence) or isinstance(shape, str):
+            raise TypeError(
+                f"shape must be None, an ImageShape, (height, width) or (height, width, channels), "
+                f"got {shape!r}"
+            )
+        if len(shape) not in (2, 3):
+            raise ValueError(
+                f"shape must have two or three entries, height, width and channels, got {shape!r}: "
+                "volumes and stacks of images are no images"
+            )
+        given, shape = shape, ImageShape(*shape)
+        if shape.channels > CHANNELS_OF_A_TUPLE:
+            raise ValueError(
+                f"shape must end with the channels, at most {CHANNELS_OF_A_TUPLE}, got {given!r}: "
+                "volumes are no images, and channels come last in a row (pixel by pixel); if so many "
+                f"are meant, give ImageShape{tuple(given)}"
+            )
+    if n_features is not None and shape.size != n_features:
+        raise ValueError(
+            f"shape {shape} has {shape.size} values, but the rows have {n_features} features"
+        )
+    return shape
+
+
+@dataclass(frozen=True)
+class ImageMaps:
+    """Several maps of images of one shape, stacked; they act on pixels, the same in each channel.
+
+    Parameters
+    ----------
+    shape : ImageShape
+    indptr, indices, data : arrays
+        Row p of map number s is ``data[indptr[s, p]:indptr[s, p + 1]]``, in CSR.
+    constant : (s, pixels) array
+        What a map adds to each pixel: zero but for a background that is a number.
+    """
+
+    shape: ImageShape
+    indptr: np.ndarray
+    indices: np.ndarray
+    data: np.ndarray
+    constant: np.ndarray
+
+    @property
+    def linear(self) -> bool:
+        """Whether nothing is added."""
+        return not np.any(self.constant)
+
+    def matrix(self, number: int) -> sp.csr_matrix:
+        """One map as a matrix of pixels, without what it adds."""
+        first, last = self.indptr[number, 0], self.indptr[number, -1]
+        parts = self.data[first:last], self.indices[first:last], self.indptr[number] - first
+        return sp.csr_matrix(parts, shape=(self.shape.pixels, self.shape.pixels))
+
+    def apply(self, X: np.ndarray, index: np.ndarray) -> np.ndarray:
+        """Map number ``index[i, k]`` of row i, (n, k, d), in the precision of `X`."""
+        X = np.ascontiguousarray(X)
+        out = np.empty((*index.shape, self.shape.size), dtype=X.dtype)
+        work = index.shape[1] * len(self.data) // len(self.constant)
+
+        def apply(part: slice) -> None:
+            _apply_maps(
+                self.indptr, self.indices, self.data, self.constant, self.shape.channels,
+                X[part], index[part], out[part],
+            )  # fmt: skip
+
+        in_threads(apply, len(X), len(X) * work * self.shape.channels)
+        return out
+
+    def pull_back(self, V: np.ndarray) -> np.ndarray:
+        """T'v for all maps T and directions v, (s, p, d), in float64."""
+        V = np.ascontiguousarray(V, dtype=np.float64)
+        pulled, across = np.empty((len(self.constant), *V.shape)), np.ascontiguousarray(V.T)
+
+        def pull(part: slice) -> None:
+            _pull_back_maps(
+                self.indptr[part], self.indices, self.data, self.shape.channels, across,
+                np.zeros(across.shape), pulled[part],
+            )  # fmt: skip
+
+        in_threads(pull, len(pulled), len(self.data) * V.shape[0] * self.shape.channels)
+        return pulled
+
+    def constants(self, V: np.ndarray) -> np.ndarray:
+        """``<v, b>`` for what the maps add, b, (s, p)."""
+        return np.repeat(self.constant, self.shape.channels, axis=1) @ np.asarray(V, np.float64).T
+
+    def scores(self, X: np.ndarray, V: np.ndarray) -> np.ndarray:
+        """``<v, T x>`` for all rows, maps and directions, (n, s, p): one product, in X's precision."""
+        maps = self.pull_back(V)
+        flat = np.ascontiguousarray(maps.reshape(-1, self.shape.size).T.astype(X.dtype))
+        scores = (X @ flat).reshape(len(X), *maps.shape[:2])
+        return scores if self.linear else scores + self.constants(V).astype(X.dtype)
+
+    def facing_scores(self, X: np.ndarray, V: np.ndarray, assign: np.ndarray) -> np.ndarray:
+        """``<V[assign[i]], T x_i>`` for all rows and maps, (n, s)."""
+        asked, place = np.unique(assign, return_inverse=True)
+        out = np.empty((len(X), len(self.constant)))
+        if len(asked) <= max(8, len(X) // 8):
+            for number, direction in enumerate(asked):
+                mine = np.flatnonzero(place == number) if len(asked) > 1 else slice(None)
+                out[mine] = self.scores(X[mine], V[direction : direction + 1])[:, :, 0]
+            return out
+        # A direction for each row: pulling each of them back costs more than the members do.
+        X, V = np.ascontiguousarray(X), np.ascontiguousarray(V, dtype=np.float64)
+
+        def ask(part: slice) -> None:
+            _score_maps(
+                self.indptr, self.indices, self.data, self.constant, self.shape.channels,
+                X[part], V, assign[part], out[part],
+            )  # fmt: skip
+
+        in_threads(ask, len(X), len(X) * len(self.data) * self.shape.channels)
+        return out
+
+
+def image_maps(
+    shape: ImageShape, warps: np.ndarray, order: int, fill: str | float, unitary: bool
+) -> ImageMaps:
+    """The maps of these warps, (s, 6)."""
+    warps = np.ascontiguousarray(warps, dtype=np.float64)
+    code, background = fill_code(fill)
+    gains = warp_gains(warps, unitary)
+    size, pixels = len(warps), shape.pixels
+    # Numbers and places.
+    needed = 1.0 * size * pixels * (16 if order == 3 else 4) * 12
+    check_memory(f"{size} changes of images of {pixels} pixels", needed, "list fewer values")
+    counts, sums = np.zeros((size, pixels), np.int64), np.zeros((size, pixels))
+    indices, data = [np.zeros(0, np.int32)], [np.zeros(0)]
+    step = max(1, PIXELS_AT_ONCE // pixels)
+    for first in range(0, size, step):
+        part = slice(first, first + step)
+        places, weights = _merge(*_warp_weights(shape, warps[part], gains[part], order, code))
+        there = weights != 0.0
+        counts[part] = np.count_nonzero(there, axis=-1)
+        for k in range(weights.shape[-1]):
+            sums[part] += weights[..., k]
+        indices.append(places[there].astype(np.int32))
+        data.append(weights[there])
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    indptr = np.concatenate([starts[:-1].reshape(size, pixels), starts[pixels::pixels, None]], axis=1)
+    found = indptr, np.concatenate(indices), np.concatenate(data)
+    constant = background * (1.0 - sums)
+    for array in (*found, constant):
+        array.setflags(write=False)
+    return ImageMaps(shape, *found, constant)
+
+
+def fill_code(fill: str | float) -> tuple[int, float]:
+    """The way pixels beyond the border are made, and the background."""
+    return (FILLS[fill], 0.0) if isinstance(fill, str) else (FILLS["zero"], float(fill))
+
+
+def warps_of(matrices: np.ndarray, translations: np.ndarray) -> np.ndarray:
+    """Warps, (m, 6), of maps that take pixel q of the input to ``c + A (q - c) + t``."""
+    inverse = np.linalg.inv(matrices)
+    moved = -np.einsum("mij,mj->mi", inverse, translations)
+    # Adding zero makes negative zeros positive, so that equal maps have equal bytes.
+    return np.concatenate([inverse.reshape(-1, 4), moved], axis=1) + 0.0
+
+
+def warp_gains(warps: np.ndarray, unitary: bool) -> np.ndarray:
+    """Factors of the intensities, |J|^-1/2 for the Jacobian J of the map if it is to be unitary."""
+    if not unitary:
+        return np.ones(warps.shape[:-1])
+    gains = np.sqrt(np.abs(warps[..., 0] * warps[..., 3] - warps[..., 1] * warps[..., 2]))
+    return np.where(np.abs(gains - 1.0) < 1e-12, 1.0, gains)
+
+
+def sources_of(shape: ImageShape, warps: np.ndarray) -> np.ndarray:
+    """Where the pixels of the output come from, (m, pixels, 2)."""
+    centre = np.array([(shape.height - 1) / 2, (shape.width - 1) / 2])
+    grid = np.indices((shape.height, shape.width)).reshape(2, -1).T - centre
+    return grid @ warps[:, :4].reshape(-1, 2, 2).swapaxes(1, 2) + warps[:, None, 4:] + centre
+
+
+def warp_images(
+    X: np.ndarray,
+    shape: ImageShape,
+    warps: np.ndarray,
+    order: int,
+    fill: str | float,
+    unitary: bool,
+) -> np.ndarray:
+    """Row i changed by ``warps[i, k]``, (n, k, d), with no matrix made."""
+    X = np.ascontiguousarray(X)
+    code, background = fill_code(fill)
+    gains = warp_gains(warps, unitary)
+    out = np.empty((*warps.shape[:2], shape.size), dtype=X.dtype)
+
+    step = max(1, PIXELS_AT_ONCE // max(1, warps.shape[1] * shape.pixels))
+
+    def warp(part: slice) -> None:
+        for first in range(part.start, part.stop, step):
+            rows = slice(first, min(first + step, part.stop))
+            flat = warps[rows].reshape(-1, 6), gains[rows].ravel()
+            places, weights = _warp_weights(shape, *flat, order, code)
+            _add_up(X[rows], places, weights, shape.channels, background, out[rows])
+
+    in_threads(warp, len(X), 10 * out.size)
+    return out
+
+
+def places_beyond(first: int, last: int, length: int, fill: int) -> np.ndarray:
+    """The pixels of an axis that stand for its places from `first` to `last`; -1 for the background."""
+    return _pixels_of(np.arange(first, last + 1), length, fill)
+
+
+def _pixels_of(k: np.ndarray, length: int, fill: int) -> np.ndarray:
+    """The pixels that stand for places of an axis; -1 for the background."""
+    if fill == FILLS["zero"]:
+        return np.where((k >= 0) & (k < length), k, -1)
+    if fill == FILLS["nearest"]:
+        return np.clip(k, 0, length - 1)
+    if fill == FILLS["wrap"]:
+        return k % length
+    k = k % (2 * length)
+    return np.where(k < length, k, 2 * length - 1 - k)
+
+
+def _axis_weights(t: np.ndarray, length: int, order: int, fill: int) -> tuple[np.ndarray, np.ndarray]:
+    """Pixels along an axis and their weights for sources at t, both (order + 1, ...).
+
+    Weights of the background are 0.
+    """
+    # Turns by 90 degrees and shifts by whole pixels are exact, and ties fall alike.
+    halves = np.floor(2.0 * t + 0.5)
+    t = np.where(np.abs(2.0 * t - halves) < 2e-9, 0.5 * halves, t)
+    first = np.floor(t + 0.5) if order == 0 else np.floor(t)
+    u = t - first
+    if order == 0:
+        weights = np.ones((1, *t.shape))
+    elif order == 1:
+        weights = np.stack([1.0 - u, u])
+    else:
+        # Cubic convolution (Keys 1981) with a = -1/2.
+        first -= 1.0
+        weights = np.stack(
+            [
+                u * (-0.5 + u * (1.0 - 0.5 * u)),
+                1.0 + u * u * (-2.5 + 1.5 * u),
+                u * (0.5 + u * (2.0 - 1.5 * u)),
+                u * u * (-0.5 + 0.5 * u),
+            ]
+        )
+    first = first.astype(np.int64)
+    places = np.stack([_pixels_of(first + k, length, fill) for k in range(order + 1)])
+    if fill == FILLS["zero"]:
+        weights *= places >= 0
+    return places, weights
+
+
+def _warp_weights(
+    shape: ImageShape, warps: np.ndarray, gains: np.ndarray, order: int, fill: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Pixels of the input and their weights for each pixel of the output, both (w, m, pixels).
+
+    Where the weight is 0 the pixel is any. A pixel may be there several times.
+    """
+    middle_row, middle_column = 0.5 * (shape.height - 1), 0.5 * (shape.width - 1)
+    pixels = np.arange(shape.pixels)
+    r, c = pixels // shape.width - middle_row, pixels % shape.width - middle_column
+    m = warps[:, :, None]
+    source_row = m[:, 0] * r + m[:, 1] * c + m[:, 4] + middle_row
+    source_column = m[:, 2] * r + m[:, 3] * c + m[:, 5] + middle_column
+    rows, down = _axis_weights(source_row, shape.height, order, fill)
+    columns, across = _axis_weights(source_column, shape.width, order, fill)
+    down *= gains[:, None]
+    # Runs over pixels are long, those over weights short.
+    weights = (down[:, None] * across).reshape((order + 1) ** 2, *source_row.shape)
+    places = (rows[:, None] * shape.width + columns).reshape(weights.shape)
+    return places, weights
+
+
+def _merge(places: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The pixels for each one of the output in order, (m, pixels, w), the weights of equals added up.
+
+    The last of equals has the weight.
+    """
+    weights = np.moveaxis(weights, 0, -1).copy()
+    places = np.where(weights != 0.0, np.moveaxis(places, 0, -1), -1)
+    if np.all((places[..., 1:] > places[..., :-1]) | (places[..., 1:] < 0)):
+        return places, weights
+    order = np.argsort(places, axis=-1, kind="stable")
+    places, weights = np.take_along_axis(places, order, -1), np.take_along_axis(weights, order, -1)
+    for k in range(1, places.shape[-1]):
+        carried = np.where(places[..., k] == places[..., k - 1], weights[..., k - 1], 0.0)
+        weights[..., k] += carried
+        weights[..., k - 1] -= carried
+    return places, weights
+
+
+@njit(cache=True, nogil=True)
+def _pull_back_maps(indptr, indices, data, channels, across, sums, pulled):
+    """T'v for all maps T and directions v, (s, p, d); `across` has the directions as columns."""
+    # All directions side by side, so that a weight is looked up once for them.
+    n_directions = across.shape[1]
+    for s in range(indptr.shape[0]):
+        for p in range(indptr.shape[1] - 1):
+            for e in range(indptr[s, p], indptr[s, p + 1]):
+                for channel in range(channels):
+                    source, target = p * channels + channel, indices[e] * channels + channel
+                    for j in range(n_directions):
+                        sums[target, j] += data[e] * across[source, j]
+        for target in range(sums.shape[0]):
+            for j in range(n_directions):
+                pulled[s, j, target] = sums[target, j]
+                sums[target, j] = 0.0
+
+
+@njit(cache=True, nogil=True)
+def _apply_maps(indptr, indices, data, constant, channels, X, index, out):
+    for i in range(index.shape[0]):
+        for k in range(index.shape[1]):
+            s = index[i, k]
+            for p in range(constant.shape[1]):
+                for channel in range(channels):
+                    total = constant[s, p]
+                    for e in range(indptr[s, p], indptr[s, p + 1]):
+                        total += data[e] * X[i, indices[e] * channels + channel]
+                    out[i, k, p * channels + channel] = total
+
+
+@njit(cache=True, nogil=True)
+def _score_maps(indptr, indices, data, constant, channels, X, V, assign, out):
+    for i in range(X.shape[0]):
+        v = V[assign[i]]
+        for s in range(constant.shape[0]):
+            score = 0.0
+            for p in range(constant.shape[1]):
+                for channel in range(channels):
+                    total = constant[s, p]
+                    for e in range(indptr[s, p], indptr[s, p + 1]):
+                        total += data[e] * X[i, indices[e] * channels + channel]
+                    score += v[p * channels + channel] * total
+            out[i, s] = score
+
+
+@njit(cache=True, nogil=True)
+def _add_up(X, places, weights, channels, background, out):
+    """Weighted sums of pixels for output k of row i, whose weights come row by row."""
+    for i in range(out.shape[0]):
+        for k in range(out.shape[1]):
+            m = i * out.shape[1] + k
+            for p in range(places.shape[2]):
+                for channel in range(channels):
+                    total, inside = 0.0, 0.0
+                    for j in range(places.shape[0]):
+                        if weights[j, m, p] != 0.0:
+                            total += weights[j, m, p] * X[i, places[j, m, p] * channels + channel]
+                            inside += weights[j, m, p]
+                    out[i, k, p * channels + channel] = total + background * (1.0 - inside)

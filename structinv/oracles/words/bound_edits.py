@@ -1,0 +1,152 @@
+"""Edits of words of given rows, with in-hull steps and questions about all labels at once."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.sparse as sp
+
+from ...utils.matrices import Matrix, Rows, in_threads, longest_row, take, with_data
+from ..arguments import grade_profile
+from ..base import BoundOracle, Support
+from ..hulls import Hull, LabelHull
+from ..identity_hull import IdentityHull
+from ..label_hull import IdentityLabelHull, WordLabelHull, word_losses
+from ..question import Question, Worst, WorstPoints, rows_at, worst_by_support
+from ..support import DeferredSupport, Grades
+from .edit_kernels import label_maxima
+from .word_edits import RowEdits, WordEdits, canonical_words
+from .word_hull import WordHull
+
+if TYPE_CHECKING:
+    from .edits import EditOracle
+
+
+class BoundEdits(BoundOracle):
+    """Edits of words of given rows."""
+
+    oracle: EditOracle
+
+    @cached_property
+    def words(self) -> sp.csr_matrix:
+        """All rows; dense ones become sparse once, and not in each call."""
+        return canonical_words(self.X)
+
+    @cached_property
+    def word_edits(self) -> WordEdits:
+        """What may be done to them."""
+        return self.oracle.edits(self.X.shape[1])
+
+    def support(
+        self,
+        rows: Rows,
+        V: np.ndarray,
+        assign: np.ndarray,
+        cost: np.ndarray | None = None,
+        rho: Grades | None = None,
+    ) -> Support:
+        X, edits = take(self.words, rows), self.word_edits
+        if rho is not None:
+            grades = grade_profile(rho, self.oracle.max_changes + 1)
+            points, reached = edits.worst(X, V, assign, cost, grades)
+            return Support(self._as_given(points), rho=reached)
+        return DeferredSupport(
+            X,
+            lambda: self._as_given(edits.worst(X, V, assign)[0]),
+            lambda: edits.maxima(X, V, assign),
+        )
+
+    def worst(self, rows: Rows, question: Question) -> Worst:
+        """See `BoundOracle.worst`: all labels in one pass where each has a function."""
+        if self.word_edits.adds or not question.of_all_labels or question.rounding:
+            return worst_by_support(self, rows, question)
+        part, rivals = take(self.words, rows), question.rivals
+        if rivals.alone and not question.points:
+            largest = self._largest(part, question)
+            if largest is not None:
+                return largest
+        table = np.ascontiguousarray(question.weights.T, dtype=np.float64)
+        gains = self._label_maxima(part, table, rivals.codes)
+        gains += question.constants - question.constants[rivals.codes, None]
+
+        def points_of(places: np.ndarray, labels: np.ndarray) -> WorstPoints:
+            points = self._edited_for(rows_at(part, places), table, rivals.codes[places], labels)
+            return WorstPoints(points, gains[places, labels], rivals.costs[places, labels])
+
+        return Worst(gains, rivals.costs, gains + rivals.costs, points_of)
+
+    def _largest(self, rows: sp.csr_matrix, question: Question) -> Worst | None:
+        """An answer in which all labels have the sum of the worst one; None if costs differ by row."""
+        rivals = question.rivals
+        codes, n_labels = rivals.codes, rivals.n_labels
+        cost = np.zeros((n_labels, n_labels))
+        cost[codes] = rivals.costs
+        if not np.array_equal(cost[codes], rivals.costs):
+            return None
+        table = np.vstack([question.weights.T, question.constants])
+        moves = self.word_edits.moves(self.X.shape[1])
+        losses = word_losses(rows, codes, cost, True, moves, np.zeros(len(codes)), table)
+        gains = losses[:, None] - rivals.costs
+        gains[np.arange(len(codes)), codes] = 0.0
+        return Worst(gains, rivals.costs, gains + rivals.costs)
+
+    def _label_maxima(self, rows: sp.csr_matrix, table: np.ndarray, codes: np.ndarray) -> np.ndarray:
+        """What each label exceeds the true one by at its worst edits, (n, n_labels)."""
+        n_labels, room = table.shape[1], longest_row(rows.indptr)
+        found, factors = np.empty((len(codes), n_labels)), self._factors
+
+        def ask(some: slice) -> None:
+            indptr = rows.indptr[some.start : some.stop + 1]
+            label_maxima(
+                indptr, rows.indices, rows.data, table, codes[some], *factors, found[some],
+                np.empty((n_labels, room)), np.zeros(n_labels),
+            )  # fmt: skip
+
+        in_threads(ask, len(codes), rows.nnz * n_labels)
+        return found
+
+    def _edited_for(
+        self, rows: sp.csr_matrix, table: np.ndarray, codes: np.ndarray, labels: np.ndarray
+    ) -> Matrix:
+        """Rows after their worst edits for one label each."""
+        # The place in the table of each word's weight for the true label, and from there to the other.
+        places, sizes = rows.indices * np.int64(table.shape[1]), np.diff(rows.indptr)
+        places += np.repeat(codes, sizes)
+        weights, own = np.ravel(table), np.repeat(labels - codes, sizes)
+        products = (weights.take(places + own) - weights.take(places)) * rows.data
+        return self._as_given(with_data(rows, self.word_edits.worst_of_products(rows, products)))
+
+    def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull | None:
+        if self.word_edits.adds:
+            return None
+        if not self.word_edits.multiplies:
+            return IdentityHull(self.words, signs, weights, intercept)
+        return WordHull(self.words, signs, weights, self.word_edits, intercept)
+
+    def label_hull(
+        self, codes: np.ndarray, weights: np.ndarray, cost: np.ndarray, intercept: bool
+    ) -> LabelHull | None:
+        if self.word_edits.adds:
+            return None
+        if not self.word_edits.multiplies:
+            return IdentityLabelHull(self.words, codes, weights, cost, intercept=intercept)
+        return WordLabelHull(self.words, codes, weights, cost, self.word_edits, intercept=intercept)
+
+    @property
+    def _factors(self) -> tuple[int, float, float]:
+        """How many words of a row may be multiplied, and the lowest and the highest factor."""
+        edits = self.word_edits
+        return min(edits.max_changes, self.X.shape[1]), edits.low, edits.high
+
+    def edits(self) -> RowEdits:
+        edits, rows = self.word_edits, self.words
+        if edits.adds and not rows.data.all():
+            rows = rows.copy()
+            rows.eliminate_zeros()
+        return RowEdits(**vars(edits), rows=rows, changed=np.ones(rows.shape[0], dtype=bool))
+
+    def _as_given(self, points: sp.csr_matrix) -> Matrix:
+        """Points that are dense if the rows are."""
+        return points if sp.issparse(self.X) else points.toarray()

@@ -1,0 +1,91 @@
+"""Deviations of words, as pairs of a row and a label keep them: their weights, points and restoration.
+
+See `label_word_kernels` for the pools that they are in.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...utils.jit import njit
+
+_PLAIN: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
+
+
+@njit(**_PLAIN)
+def combine_words(indptr, indices, data, codes, weights, intercept, slots, labels, levels, sizes, parts,
+                  words, deviations, W):  # fmt: skip
+    """Add what the levels and deviations of all rows stand for to ``W``."""
+    last = W.shape[0] - 1
+    for i in range(codes.size):
+        start, at, truth = indptr[i], parts[i, 0], codes[i]
+        for p in range(slots[i, 0], slots[i, 0] + slots[i, 1]):
+            k, rate = labels[p], weights[i] * levels[p]
+            if rate != 0:
+                for j in range(start, indptr[i + 1]):
+                    W[indices[j], truth] += rate * data[j]
+                    W[indices[j], k] -= rate * data[j]
+                if intercept:
+                    W[last, truth] += rate
+                    W[last, k] -= rate
+            for e in range(at, at + sizes[p]):
+                j = start + words[e]
+                moved = weights[i] * data[j] * deviations[e]
+                W[indices[j], truth] += moved
+                W[indices[j], k] -= moved
+            at += sizes[p]
+
+
+@njit(**_PLAIN)
+def points_words(indptr, data, rows, places, slots, levels, sizes, parts, words, deviations, out):
+    """The mean point of each pair named, of level 1, one behind the other in ``out``."""
+    at = 0
+    for p in range(rows.size):
+        i, place, e = rows[p], places[p], parts[rows[p], 0]
+        for other in range(slots[i, 0], place):
+            e += sizes[other]
+        for j in range(indptr[i], indptr[i + 1]):
+            out[at + j - indptr[i]] = data[j]
+        for d in range(e, e + sizes[place]):
+            out[at + words[d]] += data[indptr[i] + words[d]] * deviations[d] / levels[place]
+        at += indptr[i + 1] - indptr[i]
+
+
+@njit(**_PLAIN)
+def restore_words(indptr, indices, data, K, drop, grow, start, labels_in, levels_in, n_indptr, n_indices,
+                  n_data, slots, labels, levels, sizes, parts, words, deviations, w):  # fmt: skip
+    """Take over levels and points sorted by row and label; what does not fit is shrunk until it does.
+
+    Deviations are within their bounds and the budget afterwards, levels add up to at most 1. The
+    workspace ``w`` holds zeros. Returns how much of both pools is used.
+    """
+    at, e = 0, 0
+    for i in range(slots.shape[0]):
+        slots[i, 0], slots[i, 1], parts[i, 0], total = at, 0, e, 0.0
+        for p in range(start[i], start[i + 1]):
+            total += levels_in[p]
+        shrink = 1.0 / max(total, 1.0)
+        for p in range(start[i], start[i + 1]):
+            level, cost, first = shrink * levels_in[p], 0.0, e
+            for d in range(n_indptr[p], n_indptr[p + 1]):
+                w[n_indices[d]] = shrink * n_data[d]
+            for j in range(indptr[i], indptr[i + 1]):
+                if data[j] == 0:
+                    continue
+                change = w[indices[j]] / data[j] - level
+                change = min(max(change, -drop * level), grow * level)
+                # What rounding leaves of a word that is as it was is no change.
+                if abs(change) > 1e-15 * level:
+                    cost += -change / drop if change < 0 else change / grow
+                    words[e], deviations[e] = j - indptr[i], change
+                    e += 1
+            for d in range(first, e):
+                if cost > K * level:
+                    deviations[d] *= K * level / cost
+            for d in range(n_indptr[p], n_indptr[p + 1]):
+                w[n_indices[d]] = 0.0
+            labels[at], levels[at], sizes[at] = labels_in[p], level, e - first
+            at += 1
+        slots[i, 1], parts[i, 1] = at - slots[i, 0], e - parts[i, 0]
+        slots[i, 2], parts[i, 2] = slots[i, 1], parts[i, 1]
+    return at, e

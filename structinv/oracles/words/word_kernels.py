@@ -1,0 +1,166 @@
+r"""Averaged planes of a robust linear SVM whose words can be rescaled or dropped.
+
+A row :math:`x` of a sparse matrix may be changed in at most :math:`K` of its
+stored entries (words), each multiplied by a factor in :math:`[l, u]`,
+:math:`0 \le l \le 1 \le u`.  The robust hinge loss of a row of sign :math:`y` is
+
+.. math:: \ell(w) = \max\bigl(0, 1 - \min_{z \in S(x)} y \langle w, z\rangle\bigr).
+
+The convex hull of the planes of this maximum, null plane included, is described
+without listing its vertices by a level :math:`\tau \in [0, 1]` and, per word, a
+deviation :math:`\delta_j` from it:
+
+.. math:: a = y\, x \circ (\tau + \delta), \quad
+   \delta_j = -(1-l)\kappa_j \text{ or } (u-1)\kappa_j, \quad
+   0 \le \kappa_j \le \tau, \quad \sum_j \kappa_j \le K \tau.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...utils.jit import njit
+from .word_blocks import step_block
+from .word_selection import changing, gains, largest, products
+
+_PLAIN: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
+# Reordering of sums is allowed, infinities keep their meaning.
+_FAST: dict[str, Any] = {**_PLAIN, "fastmath": {"reassoc", "contract", "nsz", "arcp", "nnan"}}
+# Words whose gain is below this fraction of the row's last multiplier are left
+# unchanged in a visit; a smaller block is still a valid ascent direction.
+_KEEP = 0.7
+# Rows of the workspace of `sweep_words`.
+WORK_ROWS = 11
+
+
+@njit(**_FAST)
+def move_words(indices, data, delta, start, stop, place, count, step_tau, target, gamma, rate, f):
+    """Take a share of the way to the target deviations; updates delta and f."""
+    if step_tau != 0:
+        scale = rate * step_tau
+        for j in range(start, stop):
+            f[indices[j]] += scale * data[j]
+    # The change as stored, so that f stays the combination of the stored state.
+    for t in range(count):
+        j = place[t]
+        old = delta[j]
+        delta[j] = target[t] if gamma == 1.0 else old + gamma * (target[t] - old)
+        f[indices[j]] += rate * data[j] * (delta[j] - old)
+
+
+@njit(**_PLAIN)
+def sweep_words(indptr, indices, data, tallies, delta, signs, weights, square, tau, mu, K, drop, grow,
+                intercept, f, order, gaps, work, place):  # fmt: skip
+    """Improve the block of each row in ``order``; ``delta``, ``tau``, ``mu``, ``f`` and ``gaps`` change.
+
+    Given the level and one multiplier of the budget the words of a row are independent: both are
+    found by Newton's method over the words that are, or may become, changed; the others enter as
+    two sums.
+
+    A word of ``tallies[t]`` occurrences takes as many units of the budget; without tallies, which are
+    empty then, it takes one. ``work`` is a workspace of `WORK_ROWS` rows, ``place`` one of integers;
+    both have room for the units of the longest row and one more.
+    """
+    size, gain, b, q, dev, h, kappa = (
+        work[0], work[1], work[2], work[3], work[4], work[5], work[6]
+    )  # fmt: skip
+    base, drops, grows, cap, last = work[7], work[8], work[9], work[10], f.size - 1
+    for t in range(base.size):
+        base[t], drops[t], grows[t], cap[t] = 1.0, drop, grow, 1.0
+    for i in order:
+        c = weights[i]
+        gaps[i] = 0.0
+        if c == 0:
+            continue
+        start, stop, level = indptr[i], indptr[i + 1], tau[i]
+        length, count, above, own = stop - start, 0, 0, delta[start:stop]
+        total, _ = products(indices[start:stop], data[start:stop], signs[i], f, size)
+        # The K-th gain moves little between visits: most words are below it and not looked at again.
+        cut = _KEEP * mu[i]
+        if tallies.size:
+            # Each unit of a word counts by itself.
+            for t in range(length):
+                h[t] = max(drop * size[t], -grow * size[t]) / tallies[start + t]
+            while True:
+                for t in range(length):
+                    for _ in range(min(tallies[start + t], K) if h[t] > cut else 0):
+                        gain[above] = h[t]
+                        above += 1
+                if above >= K or cut == 0:
+                    break
+                above, cut = 0, 0.0
+        else:
+            if cut > 0:
+                count = changing(size, own, length, drop, grow, cut, place)
+                for t in range(count):
+                    value = size[place[t]]
+                    gain[above] = max(drop * value, -grow * value)
+                    above += gain[above] > cut
+            if above < K or cut == 0:
+                gains(size, length, drop, grow, gain)
+                above = length
+        top, threshold = largest(gain, above, K, mu[i])
+        if tallies.size:
+            cut = _KEEP * min(mu[i], threshold)
+            for t in range(length):
+                n = tallies[start + t]
+                place[count] = t
+                drops[count], grows[count], cap[count] = drop / n, grow / n, n
+                count += (h[t] > cut) | (delta[start + t] != 0)
+        elif above == length:
+            count = changing(size, own, length, drop, grow, _KEEP * threshold, place)
+        b0, q0 = total, c * square[i]
+        if intercept:
+            b0 += signs[i] * f[last]
+            q0 += c
+        lack, inner = 1.0 - (b0 - top), level * b0
+        for t in range(count):
+            j = place[t]
+            x = data[start + j]
+            b[t], dev[t], q[t] = size[j], delta[start + j], c * x * x
+            inner += b[t] * dev[t]
+            b0 -= b[t]
+            q0 -= q[t]
+            place[t] = start + j
+        gap = (lack if lack > 0 else 0.0) - level + inner
+        gaps[i] = 0.0 if gap < 0 else c * gap
+        mu[i] = threshold
+        if gap <= 0:
+            continue
+        gamma, new = step_block(
+            level, 1.0, lack, gap, c * square[i], b, q, base, dev, count, b0, q0, threshold, K, drops,
+            grows, cap, h, kappa,
+        )  # fmt: skip
+        if gamma == 0.0:
+            continue
+        tau[i] = new if gamma == 1.0 else level + gamma * (new - level)
+        move_words(
+            indices, data, delta, start, stop, place, count, tau[i] - level, kappa, gamma,
+            c * signs[i], f,
+        )  # fmt: skip
+        if intercept:
+            f[last] += c * signs[i] * (tau[i] - level)
+
+
+@njit(**_PLAIN)
+def deviate(indptr, indices, data, n_indptr, n_indices, n_data, signs, tau, K, drop, grow, costs, w,
+            delta):  # fmt: skip
+    """Deviations of normals that may have lost their zeros; the workspace ``w`` holds zeros.
+
+    The largest deviation of word j takes ``costs[j]`` of the budget.
+    """
+    for i in range(tau.size):
+        for j in range(n_indptr[i], n_indptr[i + 1]):
+            w[n_indices[j]] = n_data[j]
+        cost = 0.0
+        for j in range(indptr[i], indptr[i + 1]):
+            factor = signs[i] * w[indices[j]] / data[j] if data[j] != 0 else tau[i]
+            change = min(max(factor - tau[i], -drop * tau[i]), grow * tau[i])
+            delta[j] = change
+            share = -change / drop if change < 0 else (change / grow if change > 0 else 0.0)
+            cost += costs[j] * share
+        for j in range(indptr[i], indptr[i + 1]):
+            if cost > K * tau[i]:
+                delta[j] *= K * tau[i] / cost
+        for j in range(n_indptr[i], n_indptr[i + 1]):
+            w[n_indices[j]] = 0.0

@@ -1,0 +1,127 @@
+"""The objective: terms, and half of a squared norm, seen through planes and values only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..spaces import Space
+from ..spaces.base import Element
+from ..utils.matrices import ALL_ROWS
+from .base import Hurried, Term, join, never
+from .planes import Planes
+
+
+@dataclass(frozen=True)
+class Value:
+    """A value of the objective.
+
+    Parameters
+    ----------
+    upper : float
+        A bound from above; infinity where an oracle knows none.
+    attained : float
+        The value over the changes that the oracles found. Equal to `upper` if they are exact.
+    """
+
+    upper: float
+    attained: float
+
+
+class Objective:
+    """``F(f) = 1/2 |f|^2 + sum of terms``, seen through planes and values only.
+
+    Parameters
+    ----------
+    space : Space
+    terms : sequence of Term
+        Their blocks are numbered one after the other.
+
+    Attributes
+    ----------
+    weights, floors : (n_blocks,) arrays
+    rows_asked : int
+        How many rows the oracles have been asked so far.
+    hurried : callable
+        Whether a step under way had better end; the loop sets it for a run, see `Solver.step`.
+    """
+
+    def __init__(self, space: Space, terms: Sequence[Term]) -> None:
+        if len(terms) == 0:
+            raise ValueError("terms must not be empty")
+        for term in terms:
+            term.validate(space)
+        self.space = space
+        self.terms = list(terms)
+        self.weights = np.concatenate([term.weights for term in terms])
+        self.floors = np.concatenate([term.floors for term in terms])
+        self.first = np.cumsum([0, *(term.n_blocks for term in terms)])
+        self.rows_asked = 0
+        self.hurried: Hurried = never
+
+    @property
+    def n_blocks(self) -> int:
+        """How many blocks all terms have together."""
+        return len(self.weights)
+
+    @property
+    def rows_of_a_pass(self) -> int:
+        """How many rows one pass over all terms asks the oracles about."""
+        return sum(term.rows_of(ALL_ROWS) for term in self.terms)
+
+    @property
+    def relaxed(self) -> bool:
+        """Whether a term's loss is a relaxed one, and the value a bound of that of the loss itself."""
+        return any(term.relaxed for term in self.terms)
+
+    @property
+    def unit(self) -> float:
+        """The rounding unit of the least precise term."""
+        return max((float(np.finfo(term.dtype).eps) for term in self.terms), default=0.0)
+
+    def planes(self, f: Element, blocks: np.ndarray | None = None) -> Planes:
+        """A plane of each block named (all by default, in order) that touches it at `f`."""
+        if blocks is None:
+            parts = []
+            for term in self.terms:
+                self.rows_asked += term.rows_of(ALL_ROWS)
+                parts.append(term.planes(self.space, f))
+            return join(self.space, parts)
+        owner = np.searchsorted(self.first, blocks, side="right") - 1
+        parts, places = [], []
+        for number, term in enumerate(self.terms):
+            place = np.flatnonzero(owner == number)
+            if len(place):
+                local = blocks[place] - self.first[number]
+                self.rows_asked += term.rows_of(local)
+                parts.append(term.planes(self.space, f, local))
+                places.append(place)
+        joined = join(self.space, parts)
+        if len(parts) == 1:
+            return joined
+        order = np.argsort(np.concatenate(places))
+        return Planes(
+            joined.normals[order], joined.offsets[order], joined.upper[order], joined.heights[order]
+        )
+
+    def plane_of_sum(self, f: Element) -> Planes:
+        """The plane at `f` of the weighted sum of all blocks; only a portion is in memory at a time."""
+        normal, numbers = self.space.zeros(), np.zeros((3, 1))
+        for term in self.terms:
+            self.rows_asked += term.rows_of(ALL_ROWS)
+            plane = term.plane_of_sum(self.space, f)
+            normal += self.space.combine(plane.normals, np.ones(1))
+            numbers += [plane.offsets, plane.upper, plane.heights]
+        return Planes(self.space.element(normal), *numbers)
+
+    def value(self, f: Element) -> Value:
+        """The objective at `f`."""
+        upper = attained = 0.5 * self.space.dot(f, f)
+        for term in self.terms:
+            self.rows_asked += term.rows_of(ALL_ROWS)
+            above, reached = term.total(self.space, f)
+            upper += above
+            attained += reached
+        return Value(float(upper), float(attained))

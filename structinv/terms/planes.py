@@ -1,0 +1,425 @@
+"""Planes that touch a convex term from below, and the small quadratic programs over them.
+
+A plane of block b is ``phi_b(g) >= offset - <normal, g>``. A convex combination of a block's planes
+is again one, so with masses alpha the dual of ``1/2 |f|^2 + sum_b c_b phi_b(f)`` is
+``sum_b c_b sum_j alpha_j offset_j - 1/2 |f|^2`` at ``f = sum_b c_b sum_j alpha_j normal_j``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..utils.ascent import ascend
+from ..utils.jit import njit
+
+# Idle planes are dropped once they are more than this share of the others: copying costs time.
+IDLE_SHARE = 0.25
+# Steps within a block end at this share of its gap.
+BLOCK_SHARE = 0.1
+
+if TYPE_CHECKING:
+    from ..spaces import Space
+    from ..spaces.base import Normals
+
+
+@dataclass(frozen=True)
+class Planes:
+    """One plane a block, as an objective answers.
+
+    Parameters
+    ----------
+    normals : (m, D) array, CSR matrix or TensorRows
+    offsets : (m,) array
+    upper : (m,) array
+        Bound on each block's value at the point where the planes were asked for; infinity where
+        an oracle knows none. Equal to the plane's own value where the answer is exact.
+    heights : (m,) array
+        Each plane's own value at that point.
+    """
+
+    normals: Normals
+    offsets: np.ndarray
+    upper: np.ndarray
+    heights: np.ndarray
+
+
+@dataclass(frozen=True)
+class PlaneSet:
+    """Planes with the masses that a solver gave them: a dual point, and a warm start.
+
+    Parameters
+    ----------
+    normals : (m, D) array, CSR matrix or TensorRows
+    offsets : (m,) array
+    blocks : (m,) array of int
+        The block of the objective that each plane bounds.
+    masses : (m,) array
+        Non-negative, at most 1 in total for each block; what is missing lies on the block's floor.
+    summed : (n_blocks,) array, optional
+        Where the planes bound not single blocks but the sum of all, the weights of that sum.
+    slopes : dict of int to array
+        For a block that is a family of penalties, the slopes that its plane was made of: no plane
+        tells them, and a warm start needs them.
+    passes : (m,) array of int, optional
+        Of sums that were made in passes over all blocks, how many each has seen.
+    """
+
+    normals: Normals
+    offsets: np.ndarray
+    blocks: np.ndarray
+    masses: np.ndarray
+    summed: np.ndarray | None = None
+    slopes: dict[int, np.ndarray] = field(default_factory=dict)
+    passes: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def chosen(self, rows: slice | np.ndarray) -> PlaneSet:
+        """Some of the planes; slopes stay as they are."""
+        passes = None if self.passes is None else self.passes[rows]
+        own = self.normals[rows], self.offsets[rows], self.blocks[rows], self.masses[rows]
+        return PlaneSet(*own, self.summed, self.slopes, passes)
+
+    @classmethod
+    def of_sum(cls, space: Space, f: np.ndarray, offset: float, weights: np.ndarray) -> PlaneSet:
+        """One plane with normal `f` that bounds the sum of all blocks with these weights."""
+        whole = np.full(1, -1)
+        return cls(space.element(f), np.array([offset]), whole, np.ones(1), weights.copy())
+
+    def total(self, space: Space, weights: np.ndarray, floors: np.ndarray) -> tuple[np.ndarray, float]:
+        """Normal and offset of the plane that bounds the sum of all blocks with other weights.
+
+        Raises
+        ------
+        ValueError
+            If the planes bound a sum whose weights are not proportional to those given.
+        """
+        if self.summed is None:
+            mass = weights[self.blocks] * self.masses
+            gained = self.offsets - floors[self.blocks]
+            return space.combine(self.normals, mass), float(weights @ floors + mass @ gained)
+        factor = self._factor(weights)
+        mass = factor * self.masses
+        null = float(weights @ floors) * (1.0 - self.masses.sum())
+        return space.combine(self.normals, mass), float(mass @ self.offsets) + null
+
+    def sums(self, space: Space, weights: np.ndarray, floors: np.ndarray) -> PlaneSet:
+        """Planes that bound the sum of all blocks with these weights; one, unless they do so already.
+
+        Raises
+        ------
+        ValueError
+            If the planes bound a sum whose weights are not proportional to those given.
+        """
+        if self.summed is None:
+            return self.of_sum(space, *self.total(space, weights, floors), weights)
+        factor = self._factor(weights)
+        rows = [
+            space.element(space.combine(self.normals[[j]], np.full(1, factor))) for j in range(len(self))
+        ]
+        normals = self.normals if factor == 1.0 else space.stack(rows)
+        return replace(self, normals=normals, offsets=factor * self.offsets, summed=weights.copy())
+
+    def _factor(self, weights: np.ndarray) -> float:
+        """How much larger weights are than those of the sum."""
+        assert self.summed is not None
+        factor = weights.sum() / self.summed.sum() if self.summed.sum() > 0 else 0.0
+        if weights.shape != self.summed.shape or not np.allclose(weights, factor * self.summed):
+            raise ValueError(
+                "warm_start does not fit: its planes bound the sum of all losses, and the weights "
+                "are not proportional to those of that sum"
+            )
+        return float(factor)
+
+    def by_block(self) -> PlaneSet:
+        """These planes; ValueError if they bound only the sum of all blocks."""
+        if self.summed is not None:
+            raise ValueError(
+                "warm_start does not fit: planes of BMRM and Pegasos bound the sum of all losses; "
+                "SVMStruct and FrankWolfe need planes of single blocks"
+            )
+        return self
+
+
+class WorkingSet:
+    """The planes found so far for some blocks, their Gram matrix, and their masses.
+
+    Parameters
+    ----------
+    space : Space
+    weights : (n,) array
+        Weight of each block in the objective.
+    floors : (n,) array
+        Lower bound of each block: the offset of its null plane, which is always there.
+    """
+
+    def __init__(self, space: Space, weights: np.ndarray, floors: np.ndarray) -> None:
+        self.space = space
+        self.weights = weights
+        self.floors = floors
+        self.normals: Normals | None = None
+        self.offsets = np.zeros(0)
+        self.blocks = np.zeros(0, dtype=np.int64)
+        self.masses = np.zeros(0)
+        self.idle = np.zeros(0, dtype=np.int64)
+        # With room to spare, so that adding a few planes does not copy all.
+        self._table = np.zeros((0, 0))
+        # Of the planes there are; made when they are asked for.
+        self._order: tuple[np.ndarray, np.ndarray] | None = None
+        self._room: tuple[np.ndarray, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    @property
+    def gram(self) -> np.ndarray:
+        """Inner products of the normals, (m, m); a view."""
+        return self._table[: len(self), : len(self)]
+
+    def _by_block(self) -> tuple[np.ndarray, np.ndarray]:
+        """Planes in the order of their blocks, and where each block starts among them."""
+        if self._order is None:
+            order = np.argsort(self.blocks, kind="stable")
+            start = np.searchsorted(self.blocks[order], np.arange(len(self.weights) + 1))
+            self._order = order, start
+            self._room = room_for(start)
+        return self._order
+
+    def scores(self, f: np.ndarray) -> np.ndarray:
+        """Each plane's value at `f`, relative to its block's floor."""
+        if self.normals is None:
+            return np.zeros(0)
+        return self.offsets - self.floors[self.blocks] - self.space.scores(f, self.normals)
+
+    def heights(self, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """At `f`, the highest plane of each block, the null plane included, and the average one."""
+        scores = self.scores(f)
+        highest = np.zeros(len(self.weights))
+        np.maximum.at(highest, self.blocks, scores)
+        mean = np.bincount(self.blocks, self.masses * scores, minlength=len(self.weights))
+        return self.floors + highest, self.floors + mean
+
+    def add(
+        self,
+        normals: Normals,
+        offsets: np.ndarray,
+        blocks: np.ndarray,
+        masses: np.ndarray | None = None,
+    ) -> None:
+        """Put in planes for the given (local) blocks; mass zero unless told."""
+        if len(offsets) == 0:
+            return
+        old, size = len(self), len(self) + len(offsets)
+        own = self.space.gram(normals, normals)
+        if self.normals is None:
+            joined, table = normals, own
+        else:
+            cross = self.space.gram(self.normals, normals)
+            joined = self.space.stack([self.normals, normals])
+            table = self._table if size <= len(self._table) else _enlarged(self.gram, size)
+            # Beyond the planes that there are, nobody reads: Ctrl-C leaves no harm.
+            table[:old, old:size], table[old:size, :old] = cross, cross.T
+            table[old:size, old:size] = own
+        new = np.zeros(len(offsets)) if masses is None else masses
+        self._set(
+            joined,
+            table,
+            np.concatenate([self.offsets, offsets]),
+            np.concatenate([self.blocks, blocks]),
+            np.concatenate([self.masses, new]),
+            np.concatenate([self.idle, np.zeros(len(offsets), dtype=np.int64)]),
+        )
+
+    def ascend(self, f: np.ndarray, tolerance: float, max_passes: int) -> float:
+        """Raise the dual over the masses until its gap on these planes is small; update `f`.
+
+        Returns the gap that was left on these planes.
+        """
+        if self.normals is None:
+            return 0.0
+        order, start = self._by_block()
+        before = self.masses.copy()
+        gap = simplex_ascent(
+            self._table, self.scores(f), order, start, self.weights, self.masses, self._room,
+            tolerance, max_passes,
+        )  # fmt: skip
+        moved = self.weights[self.blocks] * (self.masses - before)
+        if np.any(moved):
+            f += self.space.combine(self.normals, moved)
+        self.idle = np.where(self.masses > 0, 0, self.idle + 1)
+        return float(gap)
+
+    def prune(self, max_idle: int) -> None:
+        """Forget planes that have had no mass for more than `max_idle` rounds."""
+        keep = self.idle <= max_idle
+        # Few idle planes cost less than to copy the inner products of all others.
+        if IDLE_SHARE * np.count_nonzero(keep) < np.count_nonzero(~keep):
+            self._keep(keep)
+
+    def merge(self, max_planes: int) -> None:
+        """Replace the lightest planes of a crowded block by their average, which is a plane too."""
+        if self.normals is None:
+            return
+        crowded = np.flatnonzero(np.bincount(self.blocks) > max_planes)
+        if len(crowded) == 0:
+            return
+        lightest_first = np.lexsort((self.masses, self.blocks))
+        start = self._by_block()[1]
+        keep = np.ones(len(self), dtype=bool)
+        averages, offsets, masses = [], [], []
+        for block in crowded:
+            light = lightest_first[start[block] : start[block + 1] - max_planes + 1]
+            keep[light] = False
+            mass = self.masses[light].sum()
+            share = self.masses[light] / mass if mass > 0 else np.full(len(light), 1 / len(light))
+            averages.append(self.space.mix(self.normals[light], share))
+            offsets.append(share @ self.offsets[light])
+            masses.append(mass)
+        self._keep(keep)
+        self.add(self.space.stack(averages), np.array(offsets), crowded, np.array(masses))
+
+    def combination(self) -> np.ndarray:
+        """The element of the space that the masses stand for."""
+        if self.normals is None:
+            return self.space.zeros()
+        return self.space.combine(self.normals, self.weights[self.blocks] * self.masses)
+
+    @property
+    def offset(self) -> float:
+        """The linear part of the dual."""
+        gained = self.masses * (self.offsets - self.floors[self.blocks])
+        return float(self.weights @ self.floors + self.weights[self.blocks] @ gained)
+
+    def _keep(self, keep: np.ndarray) -> None:
+        if self.normals is None or np.all(keep):
+            return
+        kept = np.flatnonzero(keep)
+        self._set(
+            self.normals[kept],
+            self.gram[np.ix_(kept, kept)],
+            self.offsets[kept],
+            self.blocks[kept],
+            self.masses[kept],
+            self.idle[kept],
+        )
+
+    def _set(
+        self,
+        normals: Normals,
+        table: np.ndarray,
+        offsets: np.ndarray,
+        blocks: np.ndarray,
+        masses: np.ndarray,
+        idle: np.ndarray,
+    ) -> None:
+        """Take over planes that are computed already: Ctrl-C must not leave ones that do not match."""
+        self._order = None
+        self.normals, self._table = normals, np.ascontiguousarray(table)
+        self.offsets, self.blocks, self.masses, self.idle = offsets, blocks, masses, idle
+
+
+def _enlarged(gram: np.ndarray, size: int) -> np.ndarray:
+    """A copy with room for half as many planes again, or for `size` if that is more."""
+    old = len(gram)
+    capacity = max(size, old + old // 2)
+    table = np.empty((capacity, capacity), dtype=gram.dtype)
+    table[:old, :old] = gram
+    return table
+
+
+def room_for(start: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Arrays for the block with most planes: heights, masses, counts, and inner products.
+
+    Parameters
+    ----------
+    start : (n + 1,) array of int
+        Where the planes of each block begin.
+    """
+    most = int(np.diff(start).max(initial=0))
+    return np.empty(most), np.empty(most), np.empty(most, dtype=np.int64), np.empty((most, most))
+
+
+@njit(cache=True, nogil=True)
+def simplex_ascent(gram, scores, order, start, weights, masses, room, tolerance, max_passes):
+    """Pairwise steps on a product of simplices, each block with a null plane of score zero.
+
+    Maximises ``sum_b c_b sum_j masses_j offset_j - 1/2 |f|^2`` over masses that are non-negative and
+    sum to at most one in each block; `scores` are ``offset_j - <normal_j, f>`` at the current masses.
+    `scores` and `masses` are changed in place.
+
+    Parameters
+    ----------
+    gram : (at least m, at least m) array
+        Inner products of the normals, and perhaps more.
+    scores, masses : (m,) arrays
+    order : (m,) array of int
+    start : (n + 1,) array of int
+        Block b owns the planes ``order[start[b]]`` to ``order[start[b + 1] - 1]``.
+    weights : (n,) array
+    room : tuple of arrays
+        See `room_for`.
+    tolerance : float
+        The passes end when the gap over these planes is at most this.
+    max_passes : int
+
+    Returns
+    -------
+    float
+        The gap over these planes as measured in the last pass.
+    """
+    heights, shares, known, products = room
+    total = 0.0
+    for _ in range(max_passes):
+        total = 0.0
+        for b in range(start.shape[0] - 1):
+            first, n, weight = start[b], start[b + 1] - start[b], weights[b]
+            wanted, highest, mean = -1, 0.0, 0.0
+            for j in range(n):
+                plane = order[first + j]
+                heights[j], shares[j], known[j] = scores[plane], masses[plane], 0
+                mean += shares[j] * heights[j]
+                if heights[j] > highest:
+                    wanted, highest = j, heights[j]
+            gap = weight * (highest - mean)
+            if not gap > 0.0:
+                continue
+            total += gap
+            while True:
+                for i in range(n):
+                    if known[i] == 0 and (shares[i] > 0.0 or i == wanted):
+                        known[i], own = n, gram[order[first + i]]
+                        for j in range(n):
+                            products[i, j] = own[order[first + j]]
+                wanted = ascend(
+                    heights, products, known, shares, n, weight, BLOCK_SHARE * gap, 4 * n + 4
+                )
+                if wanted < 0:
+                    break
+            # Two planes at once, since most steps are between two.
+            former, amount = -1, 0.0
+            for j in range(n):
+                plane = order[first + j]
+                size = weight * (shares[j] - masses[plane])
+                if size == 0.0:
+                    continue
+                masses[plane], own = shares[j], gram[plane]
+                if former < 0:
+                    former, amount = plane, size
+                    continue
+                other, former = gram[former], -1
+                # Loops without a condition are what compilers turn into vector instructions.
+                for k in range(scores.shape[0]):
+                    scores[k] -= amount * other[k] + size * own[k]
+            if former >= 0:
+                own = gram[former]
+                for k in range(scores.shape[0]):
+                    scores[k] -= amount * own[k]
+            for j in range(n):
+                scores[order[first + j]] = heights[j]
+        if total <= tolerance:
+            break
+    return total

@@ -1,0 +1,461 @@
+"""Rows of a matrix that is dense or CSR: take, join, multiply, without the caller asking which."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from threading import Lock
+from typing import Any, TypeAlias
+
+import numpy as np
+import scipy.sparse as sp
+
+from .jit import njit
+from .resources import allowed_threads, controller
+
+Rows: TypeAlias = slice | np.ndarray
+# An array or a CSR matrix; SciPy has no types that a checker could tell apart.
+Matrix: TypeAlias = Any
+
+ALL_ROWS = slice(None)
+# Threads of a product at most, and the values that repay one more thread.
+MOST_THREADS = 8
+VALUES_A_THREAD = 100_000
+# Dense rows of which a combination is taken at a time.
+COMBINED_AT_ONCE = 4096
+
+
+def take(X: Matrix, rows: Rows) -> Matrix:
+    """Rows of `X` in the order asked; `X` itself, not a copy, for all, and a view for some in a row."""
+    if not isinstance(rows, slice):
+        return X[rows]
+    if rows == ALL_ROWS:
+        return X
+    first, last, step = rows.indices(X.shape[0])
+    if not sp.issparse(X) or step != 1 or last <= first:
+        return X[rows]
+    # SciPy would copy, also where it is given the parts.
+    entries = slice(X.indptr[first], X.indptr[last])
+    found = sp.csr_matrix((last - first, X.shape[1]), dtype=X.dtype)
+    found.data, found.indices = X.data[entries], X.indices[entries]
+    found.indptr = X.indptr[first : last + 1] - X.indptr[first]
+    return found
+
+
+def refuse_masked(name: str, given: Any, hint: str) -> None:
+    """Raise TypeError for a masked array: what it hides would be taken for data."""
+    if isinstance(given, np.ma.MaskedArray):
+        raise TypeError(f"{name} must be without a mask, got a masked array: {hint}")
+
+
+def refuse_half_or_masked(name: str, X: Any) -> None:
+    """Raise TypeError for masked rows, and for those of float16 numbers, also a column of a data frame.
+
+    Examples
+    --------
+    >>> refuse_half_or_masked("X", np.zeros((2, 3), dtype=np.float16))
+    Traceback (most recent call last):
+        ...
+    TypeError: X must hold float32 or float64 numbers, got float16: pass X.astype(np.float32)
+    """
+    refuse_masked(name, X, "what it hides would be taken for data")
+    listed = isinstance(X, (list, tuple))
+    kinds = [getattr(row, "dtype", None) for row in X] if listed else [getattr(X, "dtype", None)]
+    if hasattr(X, "columns"):
+        kinds = list(X.dtypes)
+    if any(isinstance(kind, np.dtype) and kind == np.float16 for kind in kinds):
+        better = f"np.array({name}, dtype=np.float32)" if listed else f"{name}.astype(np.float32)"
+        raise TypeError(f"{name} must hold float32 or float64 numbers, got float16: pass {better}")
+
+
+def floating(X: Matrix) -> Matrix:
+    """`X` itself if it holds floating-point numbers, else a copy in float64."""
+    return X if X.dtype.kind == "f" else X.astype(np.float64)
+
+
+def csr(X: Matrix) -> sp.csr_matrix:
+    """`X` as a CSR matrix of floating-point numbers; itself if it is one."""
+    if sp.issparse(X):
+        return floating(X)
+    # SciPy would go through lists of all places.
+    X = np.ascontiguousarray(floating(X))
+    indptr = np.zeros(len(X) + 1, dtype=np.int64)
+    _count_entries(X, indptr)
+    kind = _index_kind(indptr[-1], X.shape[1])
+    rows = sp.csr_matrix(X.shape, dtype=X.dtype)
+    rows.indices, rows.data = np.empty(indptr[-1], dtype=kind), np.empty(indptr[-1], dtype=X.dtype)
+    _write_entries(X, rows.indices, rows.data)
+    rows.indptr = indptr.astype(kind)
+    return rows
+
+
+def _index_kind(n_entries: int, n_columns: int) -> type[np.signedinteger]:
+    """The shorter integers that can count so many entries and name so many columns."""
+    return np.int32 if max(n_entries, n_columns) <= np.iinfo(np.int32).max else np.int64
+
+
+def dense(X: Any) -> np.ndarray:
+    """A matrix as an array: itself if it is one."""
+    return X.toarray() if sp.issparse(X) else X
+
+
+def dense_rows(X: Matrix, rows: Any = ALL_ROWS) -> np.ndarray:
+    """The rows named as a dense array."""
+    return dense(take(X, rows) if isinstance(rows, slice) else X[rows])
+
+
+def pick(rows: Rows, chosen: np.ndarray, n_rows: int) -> Rows:
+    """Some of the `n_rows` rows that a selection names; the selection itself for all of them."""
+    if len(chosen) == n_rows:
+        return rows
+    if isinstance(rows, slice):
+        start, step = rows.start or 0, rows.step or 1
+        return start + step * chosen
+    return rows[chosen]
+
+
+def count(rows: Rows, n_rows: int) -> int:
+    """How many rows a selection of `n_rows` names."""
+    if isinstance(rows, slice):
+        return len(range(*rows.indices(n_rows)))
+    return len(rows)
+
+
+def stack(parts: Sequence[Matrix]) -> Matrix:
+    """Rows of all parts, one below the other; CSR as soon as one part is."""
+    if len(parts) == 1:
+        return parts[0]
+    if any(sp.issparse(part) for part in parts):
+        return sp.csr_matrix(sp.vstack(parts, format="csr"))
+    return np.vstack(parts)
+
+
+def select(choice: np.ndarray, parts: Sequence[Matrix]) -> Matrix:
+    """Row i of part ``choice[i]``; every part has as many rows as `choice`."""
+    if len(parts) == 1:
+        return parts[0]
+    if not any(sp.issparse(part) for part in parts):
+        chosen = np.array(parts[0], copy=True)
+        for number, part in enumerate(parts[1:], start=1):
+            mask = choice == number
+            chosen[mask] = part[mask]
+        return chosen
+    place = np.argsort(np.argsort(choice, kind="stable"), kind="stable")
+    grouped = stack([part[choice == number] for number, part in enumerate(parts)])
+    return grouped[place]
+
+
+def with_data(X: sp.csr_matrix, data: np.ndarray) -> sp.csr_matrix:
+    """A CSR matrix with the pattern of `X`, index arrays shared, and other values."""
+    # The constructor would copy 64-bit indices into 32-bit ones.
+    other = sp.csr_matrix(X.shape, dtype=data.dtype)
+    other.data, other.indices, other.indptr = data, X.indices, X.indptr
+    return other
+
+
+def short_indices(X: sp.csr_matrix) -> sp.csr_matrix:
+    """The same matrix, its numbers shared, with indices of 32 bits where these are enough.
+
+    For functions that are long to compile: SciPy's own routines hand out both kinds.
+    """
+    kind = _index_kind(X.nnz, X.shape[1])
+    if X.indices.dtype == X.indptr.dtype == kind:
+        return X
+    shorter = with_data(X, X.data)
+    shorter.indices, shorter.indptr = X.indices.astype(kind), X.indptr.astype(kind)
+    return shorter
+
+
+def read_only(X: Any) -> Any:
+    """An array or CSR matrix that shares its numbers with `X`, and lets nobody change them."""
+    if sp.issparse(X):
+        locked = with_data(X, read_only(X.data))
+        locked.indices, locked.indptr = read_only(X.indices), read_only(X.indptr)
+        return locked
+    if not isinstance(X, np.ndarray):
+        return X
+    locked = X.view()
+    locked.flags.writeable = False
+    return locked
+
+
+def contiguous_read_only(X: np.ndarray) -> np.ndarray:
+    """An array by rows that nobody writes to: functions are compiled anew for each order and right."""
+    return read_only(np.ascontiguousarray(X))
+
+
+def same_entries(left: Matrix, right: Matrix) -> bool:
+    """Whether two matrices, both dense or both CSR, hold the same numbers."""
+    if sp.issparse(left) and sp.issparse(right):
+        return left.shape == right.shape and (left != right).nnz == 0
+    return not sp.issparse(left) and not sp.issparse(right) and np.array_equal(left, right)
+
+
+def scale_rows(X: Matrix, factors: np.ndarray) -> Matrix:
+    """Row i times ``factors[i]``."""
+    if sp.issparse(X):
+        return with_data(X, X.data * np.repeat(factors, np.diff(X.indptr)))
+    return X * factors[:, None]
+
+
+def in_threads(work: Callable[[slice], None], n_rows: int, size: int, most: int | None = None) -> None:
+    """Do work that releases the interpreter's lock on portions of rows, if it is worth threads.
+
+    A portion has at most `most` rows, by default as many as each thread gets: where they take long,
+    smaller ones let Ctrl-C end the work sooner, as portions that are not begun are left.
+
+    All callers of the process share the threads that `allowed_threads` leaves it, so that several fits
+    at a time do not take several times as many.
+    """
+    wanted = min(MOST_THREADS, size // VALUES_A_THREAD)
+    n_threads = _take_threads(wanted) if wanted > 1 else 0
+    try:
+        if n_threads < 2:
+            return work(slice(0, n_rows))
+        count = n_threads if most is None else max(n_threads, -(-n_rows // most))
+        edges = np.linspace(0, n_rows, min(count, n_rows) + 1).astype(int)
+        parts = [slice(first, last) for first, last in zip(edges[:-1], edges[1:], strict=True)]
+        with ThreadPoolExecutor(n_threads) as pool:
+            list(pool.map(work, parts))
+    finally:
+        _give_back(n_threads)
+
+
+_threads_lock = Lock()
+_threads_taken = 0
+
+
+def _take_threads(wanted: int) -> int:
+    """As many of the threads that nobody has taken as are wanted."""
+    global _threads_taken
+    allowed = allowed_threads()
+    with _threads_lock:
+        n_threads = max(0, min(wanted, allowed - _threads_taken))
+        _threads_taken += n_threads
+    return n_threads
+
+
+def _give_back(n_threads: int) -> None:
+    global _threads_taken
+    with _threads_lock:
+        _threads_taken -= n_threads
+
+
+_blas_lock = Lock()
+_blas_users = 0
+_blas_limit: Any = None
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """A context in which BLAS takes one thread, in the whole process.
+
+    NumPy and SciPy come with pools of threads of their own, which wait busily: where small products
+    and factors take turns, each pool stands in the other's way, ten times slower than one thread.
+    """
+    global _blas_users, _blas_limit
+    # The first sets the limit and the last lifts it: in between others would restore a limit of one.
+    with _blas_lock:
+        if _blas_users == 0:
+            _blas_limit = controller().limit(limits=1, user_api="blas")
+        _blas_users += 1
+    try:
+        yield
+    finally:
+        with _blas_lock:
+            _blas_users -= 1
+            if _blas_users == 0:
+                _blas_limit.restore_original_limits()
+
+
+def longest_row(indptr: np.ndarray) -> int:
+    """The largest number of entries of a row of CSR rows."""
+    return int(np.diff(indptr).max(initial=0))
+
+
+def ranges(starts: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Concatenated ranges of integers, and the number of the range of each.
+
+    Examples
+    --------
+    >>> places, which = ranges(np.array([4, 0]), np.array([2, 1]))
+    >>> places.tolist(), which.tolist()
+    ([4, 5, 0], [0, 0, 1])
+    """
+    which = np.repeat(np.arange(len(lengths)), lengths)
+    first = starts - (np.cumsum(lengths) - lengths)
+    return first[which] + np.arange(len(which)), which
+
+
+def squared_lengths(X: Matrix) -> np.ndarray:
+    """``|x|^2`` of each row, (n,) of float64."""
+    if sp.issparse(X):
+        return np.ravel(with_data(X, np.square(X.data, dtype=np.float64)).sum(axis=1))
+    return np.einsum("ij,ij->i", X, X, dtype=np.float64)
+
+
+def row_sizes(points: Matrix, V: np.ndarray, assign: np.ndarray) -> np.ndarray:
+    """``<V[assign[i]], |points[i]|>`` for every row i and non-negative V."""
+    if sp.issparse(points):
+        return row_dots(with_data(points, np.abs(points.data)), V, assign)
+    return row_dots(np.abs(points), V, assign)
+
+
+def products(points: Matrix, table: np.ndarray) -> np.ndarray:
+    """``points @ table`` of a table with a row a feature, (n, p); of CSR rows without a copy of them."""
+    if sp.issparse(points):
+        table, found = np.ascontiguousarray(table), np.zeros((points.shape[0], table.shape[1]))
+        _products_csr(points.indptr, points.indices, points.data, table, found)
+        return found
+    return np.asarray(points @ table)
+
+
+def add_combinations(points: Matrix, weights: np.ndarray, into: np.ndarray) -> None:
+    """Add ``points' weights`` to `into`, a row a feature; of CSR rows without a copy of it."""
+    if sp.issparse(points):
+        used = np.empty(weights.shape[1], dtype=np.int64)
+        _add_combinations_csr(points.indptr, points.indices, points.data, weights, used, into)
+        return
+    # In portions, since a product with other precision makes a copy of the points.
+    for first in range(0, len(points), COMBINED_AT_ONCE):
+        part = slice(first, first + COMBINED_AT_ONCE)
+        into += points[part].T @ weights[part]
+
+
+def row_dots(points: Matrix, V: np.ndarray, assign: np.ndarray) -> np.ndarray:
+    """``<V[assign[i]], points[i]>`` for every row i, in float64."""
+    V = np.ascontiguousarray(V, dtype=np.float64)
+    if sp.issparse(points):
+        dots = np.empty(points.shape[0])
+        _row_dots_csr(points.indptr, points.indices, points.data, V, assign, dots)
+        return dots
+    if len(V) == 1:
+        return np.asarray(points @ V[0], dtype=np.float64)
+    dots = np.empty(len(points))
+    _row_dots_dense(np.ascontiguousarray(points), V, assign, dots)
+    return dots
+
+
+@njit(cache=True, nogil=True)
+def _count_entries(X, indptr):
+    for i in range(X.shape[0]):
+        found = 0
+        for k in range(X.shape[1]):
+            found += X[i, k] != 0
+        indptr[i + 1] = indptr[i] + found
+
+
+@njit(cache=True, nogil=True)
+def _write_entries(X, indices, data):
+    at = 0
+    for i in range(X.shape[0]):
+        for k in range(X.shape[1]):
+            if X[i, k] != 0:
+                indices[at], data[at] = k, X[i, k]
+                at += 1
+
+
+@njit(cache=True, nogil=True)
+def _put_rows(first, indptr, indices, data, all_indices, all_data):
+    """Copy row i of a part so that it begins at entry ``first[i]``."""
+    for i in range(len(first)):
+        shift = first[i] - indptr[i]
+        for k in range(indptr[i], indptr[i + 1]):
+            all_indices[shift + k] = indices[k]
+            all_data[shift + k] = data[k]
+
+
+@njit(cache=True, nogil=True)
+def _products_csr(indptr, indices, data, table, found):
+    if table.shape[1] == 1:
+        for i in range(found.shape[0]):
+            total = 0.0
+            for e in range(indptr[i], indptr[i + 1]):
+                total += data[e] * table[indices[e], 0]
+            found[i, 0] = total
+        return
+    for i in range(found.shape[0]):
+        for e in range(indptr[i], indptr[i + 1]):
+            row, x = table[indices[e]], data[e]
+            for p in range(found.shape[1]):
+                found[i, p] += x * row[p]
+
+
+@njit(cache=True, nogil=True)
+def _add_combinations_csr(indptr, indices, data, weights, used, into):
+    n_outputs = weights.shape[1]
+    for i in range(weights.shape[0]):
+        # Most weights of a row are zero where outputs are many.
+        n_used = 0
+        for k in range(n_outputs):
+            if weights[i, k] != 0.0:
+                used[n_used] = k
+                n_used += 1
+        for e in range(indptr[i], indptr[i + 1]):
+            row, x = into[indices[e]], data[e]
+            for t in range(n_used):
+                row[used[t]] += weights[i, used[t]] * x
+
+
+@njit(cache=True, nogil=True)
+def _row_dots_csr(indptr, indices, data, V, assign, dots):
+    for i in range(len(dots)):
+        v = assign[i]
+        total = 0.0
+        for k in range(indptr[i], indptr[i + 1]):
+            total += V[v, indices[k]] * data[k]
+        dots[i] = total
+
+
+@njit(cache=True, nogil=True)
+def _row_dots_dense(points, V, assign, dots):
+    for i in range(len(dots)):
+        v = assign[i]
+        total = 0.0
+        for k in range(points.shape[1]):
+            total += V[v, k] * points[i, k]
+        dots[i] = total
+
+
+def interleave(mask: np.ndarray, inside: Matrix, outside: Matrix) -> Matrix:
+    """The rows of `inside` where `mask` holds and those of `outside` elsewhere, each in order."""
+    if np.all(mask):
+        return inside
+    if not np.any(mask):
+        return outside
+    if sp.issparse(inside) and sp.issparse(outside):
+        return _interleave_csr(mask, inside, outside)
+    place = np.empty(len(mask), dtype=np.intp)
+    place[mask] = np.arange(inside.shape[0])
+    place[~mask] = inside.shape[0] + np.arange(outside.shape[0])
+    return stack([inside, outside])[place]
+
+
+def _interleave_csr(mask: np.ndarray, inside: Matrix, outside: Matrix) -> Matrix:
+    # SciPy would copy both twice, and look at each copy.
+    lengths = np.empty(len(mask), dtype=np.int64)
+    lengths[mask], lengths[~mask] = np.diff(inside.indptr), np.diff(outside.indptr)
+    ends = np.concatenate([[0], np.cumsum(lengths)])
+    arrays = (inside.indices, outside.indices, inside.indptr, outside.indptr)
+    kind = np.result_type(*arrays) if ends[-1] <= np.iinfo(np.int32).max else np.dtype(np.int64)
+    dtype = np.result_type(inside.dtype, outside.dtype)
+    joined = sp.csr_matrix((len(mask), inside.shape[1]), dtype=dtype)
+    joined.indptr = ends.astype(kind)
+    joined.indices, joined.data = np.empty(ends[-1], dtype=kind), np.empty(ends[-1], dtype=dtype)
+    for some, part in ((mask, inside), (~mask, outside)):
+        places = ends[:-1][some]
+        _put_rows(places, part.indptr, part.indices, part.data, joined.indices, joined.data)
+    return joined
+
+
+def resolution(*arrays: Any) -> float:
+    """How far numbers may be apart, by their size, and still be equal in the coarsest precision."""
+    floats = [array.dtype for array in arrays if array is not None and array.dtype.kind == "f"]
+    return max(1e-9, 16 * max((float(np.finfo(dtype).eps) for dtype in floats), default=0.0))
+
+
+def rounding(x: np.ndarray, z: np.ndarray) -> float:
+    """How far two points may be apart and still count as equal, by their size and precision."""
+    size = max(float(np.max(np.abs(part), initial=0.0)) for part in (x, z))
+    return resolution(x, z) * size

@@ -1,0 +1,215 @@
+"""Polynomials of one variable, a row each: where they are largest or smallest on an interval."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .jit import njit
+from .matrices import in_threads
+
+# Steps of a bracketed search for a root at most.
+_STEPS = 100
+# A root is known when a step is no more than this share of the interval.
+_STEP = 4e-16
+
+
+def largest_on_interval(
+    coefficients: np.ndarray, low: float, high: float
+) -> tuple[np.ndarray, np.ndarray]:
+    r"""Where each polynomial :math:`\sum_k c_{ik} t^k` is largest for t in [low, high].
+
+    Between neighbouring roots of one derivative the derivative of the order below is monotone, so that
+    it has at most one root there, found by bisection and Newton's method. From the highest order down to
+    the first this isolates all stationary points: no start can miss one. A root that rounding hides is
+    one where the polynomial differs from its best value by rounding alone.
+
+    Parameters
+    ----------
+    coefficients : (n, p + 1) array
+        That of t to the power of k in column k; any may be zero.
+    low, high : float
+        The ends, ``low <= high``.
+
+    Returns
+    -------
+    t, values : (n,) arrays of float64
+        Of several best places 0 if it is one, else the lowest one.
+
+    Examples
+    --------
+    >>> t, values = largest_on_interval(np.array([[1.0, 4.0, -1.0]]), 0.0, 5.0)
+    >>> t, values
+    (array([2.]), array([5.]))
+    """
+    table = np.ascontiguousarray(coefficients, dtype=np.float64)
+    t, values = np.empty(len(table)), np.empty(len(table))
+
+    def find(part: slice) -> None:
+        size = table.shape[1]
+        room = np.empty(size + 2), np.empty(size + 2), np.empty(size), np.empty((2, size + 1))
+        _largest(table[part], float(low), float(high), *room, t[part], values[part])
+
+    in_threads(find, len(table), 50 * table.size)
+    return t, values
+
+
+def smallest_on_interval(
+    coefficients: np.ndarray, low: float, high: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Where each polynomial is smallest for t in [low, high]; see `largest_on_interval`.
+
+    Examples
+    --------
+    >>> t, values = smallest_on_interval(np.array([[1.0, -4.0, 1.0]]), 0.0, 5.0)
+    >>> t, values
+    (array([2.]), array([-3.]))
+    """
+    t, values = largest_on_interval(-np.asarray(coefficients, dtype=np.float64), low, high)
+    return t, -values
+
+
+def squared_distances(squares: np.ndarray, cross: np.ndarray, gram: np.ndarray) -> np.ndarray:
+    r"""The polynomials :math:`|z - \sum_k t^k x_k|^2` of points z and curves, from inner products.
+
+    Parameters
+    ----------
+    squares : (...) array
+        ``<z, z>`` of each pair of a point and a curve.
+    cross : (..., p + 1) array
+        ``<z, x_k>``; x_0 is where the curve is at t = 0.
+    gram : (..., p + 1, p + 1) array
+        ``<x_j, x_k>``.
+
+    Returns
+    -------
+    (..., 2 p + 1) array
+        Coefficients of powers of t, whose leading shape is what those of the arguments broadcast to.
+        Inner products that cancel cost digits: of a distance that is small beside the points, about
+        half of them.
+
+    Examples
+    --------
+    >>> z, curve = np.array([0.0, 2.0]), np.array([[1.0, 0.0], [0.0, 1.0]])
+    >>> squared_distances(z @ z, curve @ z, curve @ curve.T)
+    array([ 5., -4.,  1.])
+    """
+    size = cross.shape[-1]
+    shape = np.broadcast_shapes(np.shape(squares), cross.shape[:-1], gram.shape[:-2])
+    found = np.zeros((*shape, 2 * size - 1))
+    found[..., 0] += squares
+    found[..., :size] -= 2.0 * cross
+    for j in range(size):
+        found[..., j : j + size] += gram[..., j, :]
+    return found
+
+
+@njit(cache=True, nogil=True)
+def _value(c, t):
+    total = 0.0
+    for k in range(c.size - 1, -1, -1):
+        total = total * t + c[k]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _root(c, slopes, factor, left, right, rising):
+    """The root of a polynomial that is monotone between two ends of different signs.
+
+    Its derivative is `factor` times another polynomial.
+    """
+    t, room = 0.5 * (left + right), _STEP * (abs(right) if abs(right) > abs(left) else abs(left))
+    step = right - left
+    for _ in range(_STEPS):
+        here = _value(c, t)
+        if here == 0.0:
+            break
+        if (here > 0.0) == rising:
+            right = t
+        else:
+            left = t
+        slope = factor * _value(slopes, t)
+        tried = t - here / slope if slope != 0.0 else left
+        # Newton's method leaves the bracket, or does not halve its steps: halve the bracket.
+        if not left < tried < right or abs(tried - t) > 0.5 * abs(step):
+            tried = 0.5 * (left + right)
+        step = tried - t
+        t = tried
+        if abs(step) <= room or right - left <= room:
+            break
+    return t
+
+
+@njit(cache=True, nogil=True)
+def largest_place(c, low, high, places, others, work):
+    """Where one polynomial is largest on an interval within [-1, 1], and how large.
+
+    Parameters
+    ----------
+    c : (p + 1,) array
+        Its last coefficient is not 0, unless it is the only one.
+    low, high : float
+    places, others : (p + 3,) arrays
+        Work space, as is the next.
+    work : (2, p + 2) array
+    """
+    # The ends, and all roots of the derivative of an order between them, in order.
+    count = 2
+    places[0], places[1] = low, high
+    for order in range(c.size - 2, 0, -1):
+        # The derivatives of this order and of the next, over the factorials of their orders.
+        for row in range(2):
+            for k in range(c.size - order - row):
+                choose = 1.0
+                for j in range(1, order + row + 1):
+                    choose = choose * (k + j) / j
+                work[row, k] = choose * c[k + order + row]
+        here, slopes = work[0, : c.size - order], work[1, : c.size - order - 1]
+        found = 1
+        others[0] = low
+        before = _value(here, low)
+        for k in range(1, count):
+            after = _value(here, places[k])
+            if (before < 0.0 < after) or (after < 0.0 < before):
+                left, right = places[k - 1], places[k]
+                others[found] = _root(here, slopes, order + 1.0, left, right, after > 0.0)
+                found += 1
+            elif after == 0.0 and k + 1 < count:
+                others[found] = places[k]
+                found += 1
+            before = after
+        others[found] = high
+        count = found + 1
+        for k in range(count):
+            places[k] = others[k]
+    best, where = -np.inf, 0.0
+    if low <= 0.0 <= high:
+        best = c[0]
+    for k in range(count):
+        value = _value(c, places[k])
+        if value > best:
+            best, where = value, places[k]
+    return where, best
+
+
+@njit(cache=True, nogil=True)
+def _largest(table, low, high, places, others, scaled, work, t, values):
+    size = table.shape[1]
+    # Places are shares of the larger end, so that no power of them overflows.
+    reach = abs(high) if abs(high) > abs(low) else abs(low)
+    reach = reach if reach > 0.0 else 1.0
+    for i in range(table.shape[0]):
+        largest, power, degree = 0.0, 1.0, 0
+        for k in range(size):
+            scaled[k] = table[i, k] * power
+            power *= reach
+            if scaled[k] != 0.0:
+                degree = k
+                largest = abs(scaled[k]) if abs(scaled[k]) > largest else largest
+        if largest > 0.0:
+            for k in range(size):
+                scaled[k] /= largest
+        c = scaled[: degree + 1]
+        where, _ = largest_place(c, low / reach, high / reach, places, others, work)
+        best = where * reach
+        best = low if best < low else (high if best > high else best)
+        t[i], values[i] = best, _value(table[i], best)
