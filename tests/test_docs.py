@@ -1,6 +1,8 @@
 """The pages: their code runs and prints what they show, and their links lead somewhere."""
 
+import importlib
 import importlib.util
+import pkgutil
 import re
 import sys
 import types
@@ -10,6 +12,7 @@ from pathlib import Path
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
+import structinv
 from structinv.oracles import REGISTRY
 
 from . import pages
@@ -75,6 +78,21 @@ def test_the_table_of_oracles_is_what_their_classes_declare():
     page = read("docs/choose.md")
     assert module.with_table(page) == page, "run python docs/oracle_table.py"
     assert set(module.CHANGES) == set(REGISTRY)
+
+
+def test_what_is_exported_is_in_a_page_an_example_or_a_benchmark():
+    """Other names are imported from their modules."""
+    code = [path for folder in ("examples", "benchmarks") for path in (ROOT / folder).glob("*.py")]
+    pages_and_code = [*map(read, PAGES), read("CONTRIBUTING.md")]
+    pages_and_code += [path.read_text(encoding="utf-8") for path in code]
+    known = {name for text in pages_and_code for name in re.findall(r"\w+", text)}
+    modules = [structinv]
+    for found in pkgutil.walk_packages(structinv.__path__, "structinv."):
+        if found.ispkg:
+            modules.append(importlib.import_module(found.name))
+    exported = {name for module in modules for name in getattr(module, "__all__", ())}
+    assert len(exported) > 100
+    assert exported <= known
 
 
 def test_the_first_page_is_short():

@@ -147,6 +147,5 @@ __all__ = [
     "TABLE",
     "Case",
     "DualState",
-    "dual_state",
     "refusals",
 ]
