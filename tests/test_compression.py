@@ -385,7 +385,7 @@ def test_a_budget_of_a_regressor_knows_its_gap_too():
     assert small.solution_.primal == pytest.approx(value, rel=1e-9)
     assert small.solution_.dual == model.solution_.dual
     assert small.solution_.status is Status.COMPRESSED
-    with pytest.raises(TypeError, match="budget must be an integer above 0, got 2.5"):
+    with pytest.raises(TypeError, match="budget must be an integer of at least 1, got 2.5"):
         clone(model).set_params(budget=2.5).fit(X, y)
 
 
@@ -395,7 +395,7 @@ def test_a_budget_of_a_regressor_knows_its_gap_too():
 )
 def test_budgets_that_are_none_are_refused(budget, error):
     X, y = images()
-    with pytest.raises(error, match=f"budget must be an integer above 0, got {budget!r}"):
+    with pytest.raises(error, match=f"budget must be an integer of at least 1, got {budget!r}"):
         InvariantSVC(budget=budget).fit(X, y)
 
 
@@ -463,9 +463,13 @@ def test_a_budget_and_a_warm_start_are_refused():
         ({"tol": 1.0}, ValueError, "tol must be below 1, which leaves the zero function, got 1.0"),
         ({"tol": np.nan}, ValueError, "tol must be a number of at least 0, got nan"),
         ({"tol": "much"}, TypeError, "tol must be a number of at least 0, got 'much'"),
-        ({"n_support": 0}, ValueError, "n_support must be an integer above 0, got 0"),
-        ({"n_support": 2.0}, TypeError, "n_support must be an integer above 0, got 2.0"),
-        ({"n_support": 3, "max_iter": 0}, ValueError, "max_iter must be an integer above 0, got 0"),
+        ({"n_support": 0}, ValueError, "n_support must be an integer of at least 1, got 0"),
+        ({"n_support": 2.0}, TypeError, "n_support must be an integer of at least 1, got 2.0"),
+        (
+            {"n_support": 3, "max_iter": 0},
+            ValueError,
+            "max_iter must be an integer .* got 0",
+        ),
         ({"n_support": 3, "points": "all"}, ValueError, "points must be one of .*, got 'all'"),
         ({"tol": 0.1, "points": "moved"}, ValueError, "points='moved' needs n_support"),
     ],

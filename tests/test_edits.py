@@ -309,8 +309,16 @@ class TestDistributionsOfFactors:
             (FScale(1, distribution="lognormal"), ValueError, "spread must be a number above 0"),
             (FScale(1, distribution="lognormal", spread=0.0), ValueError, "spread must be above 0"),
             (FScale(1, distribution="lognormal", spread=-1.0), ValueError, "spread must be above 0"),
-            (FScale(1, distribution="lognormal", spread=np.nan), ValueError, "spread must be finite"),
-            (FScale(1, distribution="lognormal", spread="1"), TypeError, "spread must be a real number"),
+            (
+                FScale(1, distribution="lognormal", spread=np.nan),
+                ValueError,
+                "spread must be a finite",
+            ),
+            (
+                FScale(1, distribution="lognormal", spread="1"),
+                TypeError,
+                "spread must be a finite",
+            ),
             (FScale(1, distribution="normal", spread=1.0), ValueError, "distribution of FScale"),
         ],
     )

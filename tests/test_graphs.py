@@ -529,7 +529,7 @@ def test_graphs_that_do_not_fit_are_refused(change, kind, message):
     [
         ({"inference": "loopy"}, "inference must be one of"),
         ({"tol": 0.0}, "tol must be above 0 and below 1"),
-        ({"max_steps": 0}, "max_steps must be at least 1"),
+        ({"max_steps": 0}, "max_steps must be an integer of at least 1"),
     ],
 )
 def test_parameters_out_of_range_are_refused(parameters, message):

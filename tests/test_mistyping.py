@@ -86,9 +86,9 @@ def test_plain_words_and_lists_of_columns():
 @pytest.mark.parametrize(
     ("arguments", "error", "said"),
     [
-        (([["a"]], 1.5), ValueError, "rate must be a number from 0 to 1, got 1.5"),
+        (([["a"]], 1.5), ValueError, "rate must be a number of at least 0 and at most 1, got 1.5"),
         (([["a"]], np.nan), ValueError, "rate"),
-        (([["a"]], "much"), ValueError, "rate"),
+        (([["a"]], "much"), TypeError, "rate"),
         (([["a"]], 0.1, "upper"), ValueError, "kind must be one of 'typo', .*'all', got 'upper'"),
         (([["a"], [3]], 0.1), TypeError, "sentence 1, token 0"),
         (([[()]], 0.1), TypeError, "sentence 0, token 0"),

@@ -208,7 +208,7 @@ WEIGHTS = {
     "params-value": (
         {"invariance_loss": "huber", "invariance_loss_params": {"width": -1.0}},
         ValueError,
-        "width must be a finite number above 0, got -1.0",
+        "width must be a number above 0, got -1.0",
     ),
     "params-type": (
         {"invariance_loss_params": 0.1},
@@ -238,7 +238,7 @@ OF_CLASSIFIER = {
     "params-value": (
         {"loss": "epsilon_insensitive", "loss_params": {"epsilon": -1.0}},
         ValueError,
-        "epsilon must be a finite number of at least 0, got -1.0",
+        "epsilon must be a number of at least 0, got -1.0",
     ),
     "params-type": ({"loss_params": 3}, TypeError, "loss_params must be a dict or None, got 3"),
     "weight-unknown": (

@@ -90,5 +90,5 @@ def test_no_line_tells_the_classes_apart_and_rows_without_size_and_level_are_eas
     ],
 )
 def test_a_bad_argument_is_named(name, value):
-    with pytest.raises(ValueError, match=f"{name} must .*got"):
+    with pytest.raises((TypeError, ValueError), match=f"{name} must .*got"):
         make_signals(**{name: value})

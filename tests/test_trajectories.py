@@ -44,8 +44,8 @@ def along(X, t, powers):
     [
         (Trajectory(row_powers, 2, (0.5, 1.0)), ValueError, r"interval must contain 0.*\(0.5, 1.0\)"),
         (Trajectory(row_powers, 2, (1.0, -1.0)), ValueError, "low <= high"),
-        (Trajectory(row_powers, 2, (-1.0, np.nan)), ValueError, "interval must be finite"),
-        (Trajectory(row_powers, 2, (-1.0, True)), TypeError, "interval must be a pair of real numbers"),
+        (Trajectory(row_powers, 2, (-1.0, np.nan)), ValueError, "interval must be a finite number"),
+        (Trajectory(row_powers, 2, (-1.0, True)), TypeError, "interval must be a finite number"),
         (Trajectory(row_powers, 2, 1.0), TypeError, "interval must be a pair"),
         (Trajectory(row_powers, 2, (-1.0, 0.0, 1.0)), ValueError, "interval must be a pair"),
         (Trajectory(row_powers, 0), ValueError, "degree must be an integer of at least 1, got 0"),

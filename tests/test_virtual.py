@@ -312,7 +312,7 @@ def test_clones_and_pickles(machine, kernel):
         ({"tol": 0}, ValueError, "tol"),
         ({"cache_mb": -1}, ValueError, "cache_mb"),
         ({"n_draws": 0}, ValueError, "n_draws must be an integer of at least 1, got 0"),
-        ({"n_draws": 2.0}, ValueError, "n_draws"),
+        ({"n_draws": 2.0}, TypeError, "n_draws"),
         ({"kernel": "sigmoid"}, ValueError, "kernel must be one of"),
         ({"kernel": "precomputed"}, ValueError, "kernel must not be 'precomputed'"),
         ({"kernel": Gaussian(0.0)}, ValueError, "sigma"),

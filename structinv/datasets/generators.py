@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils import check_random_state
+
+from ..utils.parameters import check_integer, check_number
 
 _N_STRONG = 16  # telltale words per class
 _STRONG_RATE = 0.3  # share of a class's mails that have a given telltale word
@@ -82,10 +84,8 @@ def make_mail_like(
 
 def _check(n_samples: Any, n_features: Any, shift: Any, spam_share: Any) -> None:
     for name, value, least in (("n_samples", n_samples, 2), ("n_features", n_features, 100)):
-        if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
-            raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}")
-    if not _is_number(shift) or not 0 <= shift <= 1:
-        raise ValueError(f"shift must be a number from 0 to 1, got {shift!r}")
+        check_integer(name, value, least)
+    check_number("shift", shift, maximum=1.0)
     if not _is_number(spam_share) or not 0 < spam_share < 1:
         raise ValueError(f"spam_share must lie strictly between 0 and 1, got {spam_share!r}")
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from numbers import Real
 from random import Random
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from sklearn.utils import check_random_state
+
+from ..utils.parameters import check_number
 
 Kind: TypeAlias = Literal["typo", "lower", "unseen"]
 
@@ -74,8 +75,7 @@ def mistype(
     >>> mistype([[("Chancellor", "NNP"), ("of", "IN")]], 1.0, "lower")
     [[('chancellor', 'NNP'), ('of', 'IN')]]
     """
-    if not isinstance(rate, Real) or isinstance(rate, bool) or not 0 <= rate <= 1:
-        raise ValueError(f"rate must be a number from 0 to 1, got {rate!r}")
+    check_number("rate", rate, maximum=1.0)
     if kind != "all" and kind not in _CHANGES:
         allowed = ", ".join(repr(each) for each in (*_CHANGES, "all"))
         raise ValueError(f"kind must be one of {allowed}, got {kind!r}")

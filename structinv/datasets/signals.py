@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
+
+from ..utils.parameters import check_integer, check_number
 
 _SHORTEST = 16  # features, below which the quicker rhythm has too few values a turn
 _SLOW = (2.0, 3.5)  # turns of the rhythm in a recording
@@ -107,11 +109,9 @@ def _waves(time: NDArray[np.float64], n_samples: int, rng: np.random.RandomState
 
 def _check(n_samples: Any, n_features: Any, scale: Any, offset: Any, noise: Any) -> tuple[float, float]:
     for name, value, least in (("n_samples", n_samples, 2), ("n_features", n_features, _SHORTEST)):
-        if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
-            raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}")
+        check_integer(name, value, least)
     for name, value in (("offset", offset), ("noise", noise)):
-        if not _is_finite(value) or value < 0:
-            raise ValueError(f"{name} must be a finite number of at least 0, got {value!r}")
+        check_number(name, value)
     pair = isinstance(scale, Sequence | np.ndarray) and len(scale) == 2
     if not pair or not all(map(_is_finite, scale)) or not 0 < scale[0] <= scale[1]:
         raise ValueError(f"scale must be two finite numbers (low, high), 0 < low <= high, got {scale!r}")

@@ -14,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted
 from ..kernels import Gaussian, Kernel, OrbitDistance, OrbitMean
 from ..kernels.checked import kernel_matrix
 from ..kernels.names import check_kernel
-from ..kernels.values import check_real
 from ..oracles import Identity, InvarianceOracle
 from ..oracles.arguments import hint_of
 from ..oracles.changes import Changes
@@ -23,6 +22,7 @@ from ..oracles.kept import Kept
 from ..oracles.listing import averaged, check_seed, check_size
 from ..utils.fitted_state import taken_back
 from ..utils.matrices import Matrix, dense
+from ..utils.parameters import check_number
 from .rows import checked_random, checked_rows
 
 # Rows on which a fit tells its error, and how many of their members are compared with one another.
@@ -203,7 +203,7 @@ class KernelFeatures(OrbitFeatures):
             raise TypeError(f"layers must be 1 or 2, got {self.layers!r}")
         if self.layers not in (1, 2):
             raise ValueError(f"layers must be 1 or 2, got {self.layers!r}")
-        check_real("tau", self.tau)
+        check_number("tau", self.tau, strict=True)
         return kernel
 
     def _learn_kernel(self) -> Kernel:

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from ..oracles import InvarianceOracle
-from ..oracles.arguments import check_count
 from ..oracles.changes import Changes
 from ..utils.matrices import Matrix
+from ..utils.parameters import check_integer
 from .base import OrbitFeatures, refuse_sparse
 from .responses import Responses, mean_steps
 from .templates import check_templates, unit_templates
@@ -91,8 +91,8 @@ class GroupCDF(OrbitFeatures):
         self.random_state = random_state
 
     def _check_parameters(self) -> None:
-        check_count("n_bins", self.n_bins)
-        check_count("n_components", self.n_components)
+        check_integer("n_bins", self.n_bins)
+        check_integer("n_components", self.n_components)
         check_templates(self.templates)
 
     @property

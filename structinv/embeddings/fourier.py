@@ -10,10 +10,10 @@ import numpy as np
 from ..kernels import Kernel
 from ..kernels.frequencies import normals
 from ..oracles import Identity, InvarianceOracle
-from ..oracles.arguments import check_count
 from ..oracles.changes import Changes
 from ..oracles.listing import averaged
 from ..utils.matrices import Matrix
+from ..utils.parameters import check_integer
 from .base import KernelFeatures, refuse_sparse
 from .responses import Responses, mean_waves
 from .templates import check_templates, draw_templates, spectrum_of
@@ -139,9 +139,9 @@ class OrbitFourier(KernelFeatures):
         self.random_state = random_state
 
     def _check_parameters(self) -> None:
-        check_count("n_components", self.n_components)
+        check_integer("n_components", self.n_components)
         if self.n_hidden is not None:
-            check_count("n_hidden", self.n_hidden)
+            check_integer("n_hidden", self.n_hidden)
         check_templates(self.templates)
         spectrum_of(self._check_kernel(), self.templates)
 

@@ -8,9 +8,9 @@ from ..kernels import Kernel
 from ..kernels.checked import kernel_matrix
 from ..kernels.indefinite import trained_kernel
 from ..oracles import InvarianceOracle
-from ..oracles.arguments import check_count
 from ..oracles.changes import Changes
 from ..utils.matrices import Matrix
+from ..utils.parameters import check_integer
 from .base import KernelFeatures
 from .landmarks import LANDMARKS, inverse_root
 from .responses import VALUES
@@ -123,7 +123,7 @@ class OrbitNystroem(KernelFeatures):
         self.random_state = random_state
 
     def _check_parameters(self) -> None:
-        check_count("n_components", self.n_components)
+        check_integer("n_components", self.n_components)
         if not isinstance(self.landmarks, str) or self.landmarks not in LANDMARKS:
             raise ValueError(f"landmarks must be one of {sorted(LANDMARKS)}, got {self.landmarks!r}")
         self._check_kernel()

@@ -13,13 +13,13 @@ from sklearn.utils.validation import check_is_fitted
 from ..kernels import Gaussian, Kernel
 from ..kernels.checked import ISOMETRIES, PERMUTATIONS
 from ..kernels.names import check_kernel
-from ..kernels.values import check_real
 from ..oracles import ImageShape, InvarianceOracle
-from ..oracles.arguments import check_count, hint_of
+from ..oracles.arguments import hint_of
 from ..oracles.changes import Changes
 from ..oracles.images.image_maps import image_shape
 from ..utils import plugins as answers
 from ..utils.fitted_state import taken_back
+from ..utils.parameters import check_integer, check_number
 from .image_changes import ImageChanges, image_changes
 from .landmarks import LANDMARKS, inverse_root
 from .patch_grid import WINDOWS, PatchGrid
@@ -276,13 +276,13 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     def _check_parameters(self) -> None:
         """Raise unless every parameter is in its range, those of the layers below too."""
         for name in ("size", "stride", "n_components", "pool", "n_patches"):
-            check_count(name, getattr(self, name))
+            check_integer(name, getattr(self, name))
         for name in ("draws", "whole_draws"):
             if getattr(self, name) is not None:
-                check_count(name, getattr(self, name))
+                check_integer(name, getattr(self, name))
         for name in ("contrast", "whitening"):
             if getattr(self, name) is not None:
-                check_real(name, getattr(self, name), strict=False)
+                check_number(name, getattr(self, name))
         for name, known in (("window", WINDOWS), ("lengths", LENGTHS), ("landmarks", LANDMARKS)):
             if getattr(self, name) not in tuple(known):
                 names = ", ".join(map(repr, known))

@@ -16,8 +16,8 @@ from ..spaces.moved_points import has_gradients, moved_points
 from ..spaces.reduced_sets import Whole, best_coefficients, chosen_atoms, norm_of_difference
 from ..terms import Objective
 from ..utils.fitted_state import learnt_attributes
+from ..utils.parameters import check_integer, check_number
 from ..utils.resources import check_memory
-from .parameters import check_count, check_number
 
 if TYPE_CHECKING:
     from .support_vectors import SupportVectorMachine
@@ -78,8 +78,8 @@ def _check_compression(model: Any, tol: Any, n_support: Any, points: Any, max_it
         if tol >= 1:
             raise ValueError(f"tol must be below 1, which leaves the zero function, got {tol!r}")
     else:
-        check_count("n_support", n_support)
-    check_count("max_iter", max_iter)
+        check_integer("n_support", n_support)
+    check_integer("max_iter", max_iter)
     if not isinstance(points, str) or points not in POINTS:
         raise ValueError(f"points must be one of {list(POINTS)}, got {points!r}")
     if "support_" not in vars(model):

@@ -12,7 +12,8 @@ from ..functionals.base import BoundFunctional
 from ..functionals.representers import Representers
 from ..oracles import InvarianceOracle
 from ..terms import Penalty
-from .parameters import check_number, loss_of_name
+from ..utils.parameters import check_number
+from .parameters import loss_of_name
 from .rows import shaped
 
 INVARIANCE_LOSSES = ("squared", "absolute", "epsilon_insensitive", "huber")

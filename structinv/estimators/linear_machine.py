@@ -17,6 +17,7 @@ from ..structures.bound import BoundStructure
 from ..terms import Objective
 from ..terms.worst_margin import WorstMargin
 from ..utils.matrices import Matrix, squared_lengths
+from ..utils.parameters import check_boolean
 from ..utils.resources import check_memory
 from .base import InvariantEstimator
 from .estimates import (
@@ -26,7 +27,7 @@ from .estimates import (
     linear_memory,
     named,
 )
-from .parameters import check_boolean, check_oracle_type
+from .parameters import check_oracle_type
 from .problem import Problem
 from .rows import flat_rows, for_oracle, shaped
 

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from numbers import Integral, Real
 from os import PathLike
 from typing import Any
-
-import numpy as np
 
 from ..functionals import Functional
 from ..functionals.base import BoundFunctional
@@ -16,6 +13,7 @@ from ..losses import ScalarLoss
 from ..oracles import Identity, InvarianceOracle
 from ..oracles.arguments import instance_of
 from ..solvers import REGISTRY, Solver
+from ..utils.parameters import check_number
 
 ON_INTERRUPT = ("raise", "return")
 
@@ -32,41 +30,6 @@ def check_oracle_type(oracle: Any) -> InvarianceOracle:
     if isinstance(oracle, (Functional, BoundFunctional)):
         hint = "; functionals go into invariances=[...] of InvariantSVC and RepresenterClassifier"
     raise TypeError(f"oracle must be an InvarianceOracle or None, got {oracle!r}{hint}")
-
-
-def check_boolean(name: str, value: Any) -> None:
-    """Raise TypeError unless `value` is True or False: anything else is true by accident."""
-    if not isinstance(value, (bool, np.bool_)):
-        raise TypeError(f"{name} must be True or False, got {value!r}")
-
-
-def check_number(
-    name: str,
-    value: Any,
-    *,
-    minimum: float,
-    maximum: float = np.inf,
-    strict: bool = False,
-    finite: bool = True,
-) -> None:
-    """Raise TypeError or ValueError unless `value` is a real number from `minimum` to `maximum`."""
-    allowed = f"a number {'above' if strict else 'of at least'} {minimum:g}"
-    if np.isfinite(maximum):
-        allowed += f" and at most {maximum:g}"
-    if not isinstance(value, Real) or isinstance(value, bool):
-        raise TypeError(f"{name} must be {allowed}, got {value!r}")
-    number = float(value)
-    too_small = not number > minimum if strict else not number >= minimum
-    if too_small or number > maximum or (finite and not np.isfinite(number)):
-        raise ValueError(f"{name} must be {allowed}, got {value!r}")
-
-
-def check_count(name: str, value: Any) -> None:
-    """Raise TypeError or ValueError unless `value` is an integer above 0."""
-    if not isinstance(value, Integral) or isinstance(value, bool):
-        raise TypeError(f"{name} must be an integer above 0, got {value!r}")
-    if value < 1:
-        raise ValueError(f"{name} must be an integer above 0, got {value!r}")
 
 
 def loss_of_name(

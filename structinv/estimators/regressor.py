@@ -16,10 +16,10 @@ from ..spaces import Space
 from ..structures import Regression
 from ..terms import Objective
 from ..utils.matrices import Matrix
+from ..utils.parameters import check_boolean, check_number
 from .base import InvariantEstimator
 from .labels import one_a_row
 from .learnt_nothing import Fitted, warn_if_unexplained
-from .parameters import check_boolean, check_number
 from .problem import Problem
 
 

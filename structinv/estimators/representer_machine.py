@@ -24,6 +24,7 @@ from ..solvers.newton_cg import MAX_DIRECT
 from ..solvers.representer import METHODS
 from ..spaces import RepresenterSpace
 from ..terms import Objective, Penalty, Term
+from ..utils.parameters import check_boolean, check_number
 from .kernel_machine import (
     FUNCTIONS_AT_ONCE,
     KernelMachine,
@@ -32,7 +33,7 @@ from .kernel_machine import (
     compacted,
     kernel_memory,
 )
-from .parameters import check_boolean, check_number, loss_of_name
+from .parameters import loss_of_name
 from .problem import Problem
 from .rows import flat_rows, shaped
 

@@ -20,11 +20,11 @@ from ..kernels.values import precision
 from ..spaces.atoms import expand
 from ..utils import plugins as answers
 from ..utils.matrices import refuse_half_or_masked
+from ..utils.parameters import check_boolean, check_number
 from ..utils.resources import check_memory
 from .estimates import EstimatesItself
 from .interruption import all_or_nothing, leaving_on_interrupt
 from .learnt_nothing import Fitted, warn_if_unexplained
-from .parameters import check_boolean, check_number
 from .ridge_systems import FACTORS, RidgePath, ridge_path
 from .rows import check_shape, flat_rows, learn_shape, shaped
 

@@ -24,6 +24,7 @@ from ..structures.examples import example_weights, flat_numbers, sorted_classes
 from ..structures.labels import encode_labels
 from ..terms import Objective
 from ..utils.matrices import Matrix
+from ..utils.parameters import check_number
 from ..utils.resources import check_memory
 from .callbacks import with_callbacks
 from .earlier_fit import OF_THE_WEIGHTS
@@ -31,7 +32,7 @@ from .estimates import linear_functions
 from .examples import PLANES_OF_AN_EXAMPLE, RowReader, length_of_rows, solver_for
 from .kernel_machine import check_cover, kernel_memory
 from .labels import class_factors
-from .parameters import check_epsilon, check_number, check_oracle_type
+from .parameters import check_epsilon, check_oracle_type
 from .problem import Problem
 from .rows import for_oracle
 from .support_vectors import SupportVectorMachine

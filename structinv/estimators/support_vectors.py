@@ -21,6 +21,7 @@ from ..spaces.kernel import Expansion
 from ..terms import Objective
 from ..utils.fitted_state import learnt_attributes
 from ..utils.matrices import Matrix
+from ..utils.parameters import check_integer, check_number
 from .compression import compressed, within_budget
 from .kernel_machine import (
     FUNCTIONS_AT_ONCE,
@@ -30,7 +31,7 @@ from .kernel_machine import (
     compacted,
     kernel_memory,
 )
-from .parameters import check_count, check_number, check_oracle_type
+from .parameters import check_oracle_type
 from .problem import Problem
 from .rows import flat_rows, for_oracle, shaped
 
@@ -70,7 +71,7 @@ class SupportVectorMachine(KernelMachine):
                 f"change, got {self.oracle!r}"
             )
         if self.budget is not None:
-            check_count("budget", self.budget)
+            check_integer("budget", self.budget)
             if self.warm_start:
                 raise ValueError(
                     "warm_start must be False with a budget, after which nothing is left to start "

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..oracles.text.text_edits import counted
 from ..oracles.text.text_grams import Documents, Grams, PlacedEdits
+from ..utils.parameters import check_boolean
 
 WEIGHTS = ("counts", "binary", "idf")
 TOKENS = r"(?u)\b\w\w+\b"
@@ -92,8 +93,7 @@ class TextVectorizer(
             raise TypeError(f"{wanted}got {given!r}")
         if not 1 <= given[0] <= given[1]:
             raise ValueError(f"{wanted}1 <= least <= largest, got {given!r}")
-        if not isinstance(self.lowercase, (bool, np.bool_)):
-            raise TypeError(f"lowercase must be True or False, got {self.lowercase!r}")
+        check_boolean("lowercase", self.lowercase)
         if not isinstance(self.token_pattern, str):
             raise TypeError(f"token_pattern must be a regular expression, got {self.token_pattern!r}")
         try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -23,11 +22,12 @@ from ..oracles.checked import bind
 from ..oracles.listing import listed
 from ..utils.jit import njit
 from ..utils.matrices import Matrix
+from ..utils.parameters import check_integer, check_number
 from ..utils.resources import check_memory
 from .estimates import EstimatesItself, named, virtual_memory
 from .interruption import all_or_nothing, leaving_on_interrupt
 from .labels import class_factors, labelled_rows, one_label_a_row
-from .parameters import check_number, check_on_interrupt, check_oracle_type
+from .parameters import check_on_interrupt, check_oracle_type
 from .rows import canonical, check_shape, flat_rows, learn_shape, shaped
 
 # What libsvm computes itself, a few columns at a time; all else is one large Gram matrix.
@@ -205,8 +205,7 @@ class VirtualSVC(EstimatesItself, ClassifierMixin, BaseEstimator):
         check_number("tol", self.tol, minimum=0.0, strict=True)
         check_number("cache_mb", self.cache_mb, minimum=0.0, strict=True)
         check_on_interrupt(self.on_interrupt)
-        if not isinstance(self.n_draws, Integral) or isinstance(self.n_draws, bool) or self.n_draws < 1:
-            raise ValueError(f"n_draws must be an integer of at least 1, got {self.n_draws!r}")
+        check_integer("n_draws", self.n_draws)
         if isinstance(self.kernel, str) and self.kernel == "precomputed":
             raise ValueError("kernel must not be 'precomputed': its table has no virtual samples")
         return check_oracle_type(self.oracle)

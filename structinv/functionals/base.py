@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator
 
 from ..kernels import Kernel
 from ..utils import plugins as answers
+from ..utils.parameters import check_number
 from .parts import Part, Values
 from .representers import Representers
 
@@ -203,7 +204,7 @@ class Scaled(Functional):
 
     def validate(self, X: np.ndarray) -> None:
         check_family("functional", self.functional)
-        check_finite("factor", self.factor)
+        check_number("factor", self.factor, minimum=-np.inf)
         self.functional.validate(X)
 
     def parts(self, X: np.ndarray, kernel: Kernel) -> list[Part]:
@@ -243,7 +244,7 @@ class WeightedSum(Functional):
     def validate(self, X: np.ndarray) -> None:
         for name in ("left", "right"):
             check_family(name, getattr(self, name))
-            check_finite(f"{name}_weight", getattr(self, f"{name}_weight"))
+            check_number(f"{name}_weight", getattr(self, f"{name}_weight"), minimum=-np.inf)
             getattr(self, name).validate(X)
 
     def parts(self, X: np.ndarray, kernel: Kernel) -> list[Part]:
@@ -276,14 +277,6 @@ def check_family(name: str, value: object) -> None:
     """Raise TypeError unless `value` is a `Functional`."""
     if not isinstance(value, Functional):
         raise TypeError(f"{name} must be a Functional, got {value!r}")
-
-
-def check_finite(name: str, value: object) -> None:
-    """Raise TypeError or ValueError unless `value` is a finite real number."""
-    if not isinstance(value, Real) or isinstance(value, bool):
-        raise TypeError(f"{name} must be a finite number, got {value!r}")
-    if not np.isfinite(float(value)):
-        raise ValueError(f"{name} must be a finite number, got {value!r}")
 
 
 def differences(pairs: np.ndarray, weights: np.ndarray, n_rows: int) -> sp.csr_matrix:

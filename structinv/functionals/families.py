@@ -11,12 +11,12 @@ from numpy.typing import ArrayLike
 from sklearn.neighbors import kneighbors_graph
 
 from ..kernels import Kernel
-from ..kernels.values import check_real
 from ..oracles import InvarianceOracle
 from ..oracles.arguments import check_features
 from ..oracles.checked import bind, tangents_of
 from ..oracles.columns import OfFeatures
 from ..oracles.listing import listed
+from ..utils.parameters import check_integer, check_number
 from .base import Functional, differences
 from .parts import Derivatives, Gradients, Part, SecondDerivatives, Values
 from .quadrature import MOST_NODES, nodes
@@ -276,7 +276,7 @@ class GraphLaplacian(Functional):
                 f"got {self.n_neighbors!r}"
             )
         if self.width is not None:
-            check_real("width", self.width)
+            check_number("width", self.width, strict=True)
 
     def parts(self, X: np.ndarray, kernel: Kernel) -> list[Part]:
         graph = kneighbors_graph(X, self.n_neighbors, mode="distance")
@@ -317,9 +317,8 @@ class LocalAverage(Functional):
         self.n_nodes = n_nodes
 
     def validate(self, X: np.ndarray) -> None:
-        check_real("width", self.width)
-        if not isinstance(self.n_nodes, Integral) or self.n_nodes < 1:
-            raise ValueError(f"n_nodes must be an integer of at least 1, got {self.n_nodes!r}")
+        check_number("width", self.width, strict=True)
+        check_integer("n_nodes", self.n_nodes)
 
     def parts(self, X: np.ndarray, kernel: Kernel) -> list[Part]:
         """See `Functional.parts`; ValueError where neither closed form nor quadrature will do."""

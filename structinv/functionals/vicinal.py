@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Integral
 
 import numpy as np
 import scipy.sparse as sp
 
 from ..kernels import Kernel
-from ..kernels.values import check_real
 from ..kernels.vicinal import check_spread, spreads_of
 from ..oracles import InvarianceOracle
 from ..oracles.checked import tangents_of
+from ..utils.parameters import check_integer, check_number
 from .base import Functional
 from .parts import Part, Values
 from .quadrature import MOST_NODES, nodes
@@ -78,9 +77,8 @@ class VicinalAverages(Functional):
 
     def validate(self, X: np.ndarray) -> None:
         check_spread(self.spread)
-        check_real("noise", self.noise, strict=False)
-        if not isinstance(self.n_nodes, Integral) or self.n_nodes < 1:
-            raise ValueError(f"n_nodes must be an integer of at least 1, got {self.n_nodes!r}")
+        check_number("noise", self.noise)
+        check_integer("n_nodes", self.n_nodes)
         if self.oracle is not None:
             if not isinstance(self.oracle, InvarianceOracle):
                 raise TypeError(f"oracle must be an InvarianceOracle or None, got {self.oracle!r}")

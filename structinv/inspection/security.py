@@ -13,7 +13,7 @@ from sklearn.utils import _safe_indexing, check_consistent_length
 
 from ..foreign import certify
 from ..oracles import InvarianceOracle
-from ..oracles.arguments import check_count
+from ..utils.parameters import check_integer
 from .figures import row_of_axes, written
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ def _check(models: Any, y: np.ndarray, oracle: Any, sizes: Any, label: Any, max_
     if len(sizes) == 0:
         raise ValueError("sizes must hold a number of changes, got none")
     for size in sizes:
-        check_count("sizes", size, least=0)
+        check_integer("sizes", size, least=0)
     try:
         oracle.limited(0)
     except NotImplementedError as error:

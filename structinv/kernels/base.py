@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from numbers import Integral
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -11,9 +10,10 @@ from sklearn.base import BaseEstimator
 
 from ..oracles.arguments import real_rows
 from ..utils import plugins as answers
+from ..utils.parameters import check_integer, check_number
 from .checked import NOTHING, kernel_matrix
 from .frequencies import Spectrum
-from .values import Norms, check_real, describe, floats, is_real
+from .values import Norms, describe, floats, is_real
 
 if TYPE_CHECKING:
     from .combinations import Product, Scaled, Sum
@@ -255,7 +255,7 @@ class Kernel(BaseEstimator, ABC):
         Kernel or None
             The kernel itself if `variance` is 0.
         """
-        check_real("variance", variance, strict=False)
+        check_number("variance", variance)
         if variance == 0:
             return self
         return self._blurred(float(variance), n_features)
@@ -298,15 +298,12 @@ class Kernel(BaseEstimator, ABC):
 
         if not is_real(other):
             return NotImplemented
-        check_real("factor", other, strict=False)
+        check_number("factor", other)
         return Scaled(self, other)
 
 
 def _check_order(kernel: Kernel, order: Any) -> None:
-    if not isinstance(order, Integral) or isinstance(order, bool):
-        raise TypeError(f"order must be an integer of at least 0, got {order!r}")
-    if int(order) < 0:
-        raise ValueError(f"order must be an integer of at least 0, got {order!r}")
+    check_integer("order", order, least=0)
     smoothness = kernel.smoothness
     if int(order) > 2 * smoothness:
         m = int(smoothness)

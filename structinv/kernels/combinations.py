@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ..utils.parameters import check_number
 from .base import Kernel, Partials
 from .checked import SYMMETRIES, kernel_diagonal, kernel_matrix
 from .names import check_kernel
-from .values import check_real
 
 
 class CompositeKernel(Kernel):
@@ -227,7 +227,7 @@ class Scaled(_Pointwise):
         self.factor = factor
 
     def validate(self, n_features: int | None = None) -> None:
-        check_real("factor", self.factor, strict=False)
+        check_number("factor", self.factor)
         super().validate(n_features)
 
     def matrix(self, X, Y, norms=None):

@@ -9,11 +9,12 @@ import numpy as np
 
 from ..utils.jit import njit
 from ..utils.matrices import contiguous_read_only, in_threads
+from ..utils.parameters import check_number
 from .base import Kernel
 from .checked import ISOMETRIES, PERMUTATIONS
 from .exponentials import exponentials
 from .frequencies import cauchy, gamma_mixture, normals, students
-from .values import Norms, check_real, half_norms, holds, in_double, in_tiles, precision, same_precision
+from .values import Norms, half_norms, holds, in_double, in_tiles, precision, same_precision
 
 # Below this share of |x|^2 + |y|^2 a squared distance is computed again, without cancellation,
 CLOSE = 0.01
@@ -62,7 +63,7 @@ class Gaussian(_Stationary):
         self.sigma = sigma
 
     def validate(self, n_features: int | None = None) -> None:
-        check_real("sigma", self.sigma)
+        check_number("sigma", self.sigma, strict=True)
 
     def matrix(self, X, Y, norms=None):
         self.validate()
@@ -121,8 +122,8 @@ class RationalQuadratic(_Stationary):
         self.alpha = alpha
 
     def validate(self, n_features: int | None = None) -> None:
-        check_real("length_scale", self.length_scale)
-        check_real("alpha", self.alpha)
+        check_number("length_scale", self.length_scale, strict=True)
+        check_number("alpha", self.alpha, strict=True)
 
     def matrix(self, X, Y, norms=None):
         self.validate()
@@ -180,7 +181,7 @@ class Laplacian(_Stationary):
         self.gamma = gamma
 
     def validate(self, n_features: int | None = None) -> None:
-        check_real("gamma", self.gamma)
+        check_number("gamma", self.gamma, strict=True)
 
     def matrix(self, X, Y, norms=None):
         self.validate()
@@ -249,7 +250,7 @@ class Matern(_Stationary):
         self.nu = nu
 
     def validate(self, n_features: int | None = None) -> None:
-        check_real("length_scale", self.length_scale)
+        check_number("length_scale", self.length_scale, strict=True)
         if self.nu not in (0.5, 1.5, 2.5, np.inf):
             raise ValueError(f"nu must be 0.5, 1.5, 2.5 or inf, got {self.nu!r}")
 

@@ -11,13 +11,14 @@ from ..oracles.arguments import hint_of
 from ..oracles.changes import Changes
 from ..oracles.kept import Record, parameters_of
 from ..oracles.listing import averaged, check_seed, check_size
+from ..utils.parameters import check_number
 from .base import Kernel
 from .checked import ISOMETRIES, PERMUTATIONS
 from .combinations import CompositeKernel
 from .kept_by_rows import KeptByRows
 from .names import check_kernel
 from .orbit_tables import mean_diagonal, mean_table
-from .values import check_real, check_rows, holds, precision, same_precision
+from .values import check_rows, holds, precision, same_precision
 
 # Squared distances of embeddings are the difference of numbers that are rounded so often.
 ROUNDINGS = 8
@@ -224,7 +225,7 @@ class OrbitDistance(CompositeKernel):
         self.random_state = random_state
 
     def validate(self, n_features: int | None = None) -> None:
-        check_real("tau", self.tau)
+        check_number("tau", self.tau, strict=True)
         self._mean().validate(n_features)
 
     def _mean(self) -> OrbitMean:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from math import perm
-from numbers import Integral
 
 import numpy as np
 
 from ..utils.jit import njit
+from ..utils.parameters import check_integer, check_number
 from .base import Kernel
 from .checked import ISOMETRIES
-from .values import check_real, holds, in_double, in_tiles, precision, same_precision, squared_norms
+from .values import holds, in_double, in_tiles, precision, same_precision, squared_norms
 
 
 class Linear(Kernel):
@@ -82,12 +82,9 @@ class Polynomial(Kernel):
         self.gamma = gamma
 
     def validate(self, n_features: int | None = None) -> None:
-        if not isinstance(self.degree, Integral) or isinstance(self.degree, bool):
-            raise TypeError(f"degree must be an integer of at least 1, got {self.degree!r}")
-        if self.degree < 1:
-            raise ValueError(f"degree must be an integer of at least 1, got {self.degree!r}")
-        check_real("coef0", self.coef0, strict=False)
-        check_real("gamma", self.gamma)
+        check_integer("degree", self.degree)
+        check_number("coef0", self.coef0)
+        check_number("gamma", self.gamma, strict=True)
 
     def matrix(self, X, Y, norms=None):
         X, Y = same_precision(X, Y)

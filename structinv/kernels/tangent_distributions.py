@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ..oracles import InvarianceOracle
+from ..utils.parameters import check_number
 from .directed_rows import DirectedRows, turned, unit_directions
 from .normal_laws import LawKernel, in_units, normal_laws
-from .values import check_real
 
 
 class TangentDistributionKernel(LawKernel):
@@ -84,9 +84,9 @@ class TangentDistributionKernel(LawKernel):
 
     def validate(self, n_features: int | None = None) -> None:
         super().validate(n_features)
-        check_real("sigma", self.sigma)
-        check_real("gamma_w", self.gamma_w)
-        check_real("rho", self.rho)
+        check_number("sigma", self.sigma, strict=True)
+        check_number("gamma_w", self.gamma_w, strict=True)
+        check_number("rho", self.rho, strict=True)
         if not isinstance(self.normalised, bool | np.bool_):
             raise TypeError(f"normalised must be True or False, got {self.normalised!r}")
 

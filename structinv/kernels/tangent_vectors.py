@@ -10,8 +10,9 @@ from ..oracles import InvarianceOracle
 from ..oracles.arguments import closest_of
 from ..regions.products import Stack
 from ..utils.jit import njit
+from ..utils.parameters import check_number
 from .directed_rows import DirectedKernel, DirectedRows, unit_directions
-from .values import check_real, check_rows, precision
+from .values import check_rows, precision
 
 DIRECTIONS = ("tangents", "differences")
 
@@ -40,9 +41,9 @@ class _TangentSum(DirectedKernel):
 
     def validate(self, n_features: int | None = None) -> None:
         super().validate(n_features)
-        check_real("sigma", self.sigma)
-        check_real("gamma_w", self.gamma_w)
-        check_real("eta", self.eta, strict=False)
+        check_number("sigma", self.sigma, strict=True)
+        check_number("gamma_w", self.gamma_w, strict=True)
+        check_number("eta", self.eta)
         if not isinstance(self.directions, str) or self.directions not in DIRECTIONS:
             hint = closest_of(self.directions, DIRECTIONS)
             raise ValueError(

@@ -86,15 +86,6 @@ def is_real(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
-def check_real(name: str, value: Any, *, strict: bool = True) -> None:
-    """Raise TypeError or ValueError unless `value` is finite and above 0, or 0 if not `strict`."""
-    allowed = "a number above 0" if strict else "a number of at least 0"
-    if not is_real(value):
-        raise TypeError(f"{name} must be {allowed}, got {value!r}")
-    if not (0 < value < np.inf or (value == 0 and not strict)):
-        raise ValueError(f"{name} must be {allowed}, got {value!r}")
-
-
 def floats(values: Any) -> np.ndarray | None:
     """Values as an array of floats; None stays None."""
     if values is None:

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..oracles import Identity, InvarianceOracle
+from ..utils.parameters import check_number
 from .directed_rows import DirectedRows, turned
 from .normal_laws import LawKernel, in_units, normal_laws
-from .values import check_real, same_precision
+from .values import same_precision
 
 
 class VicinalKernel(LawKernel):
@@ -93,9 +94,9 @@ class VicinalKernel(LawKernel):
     def validate(self, n_features: int | None = None) -> None:
         if self.oracle is not None:
             super().validate(n_features)
-        check_real("sigma", self.sigma)
+        check_number("sigma", self.sigma, strict=True)
         check_spread(self.spread)
-        check_real("noise", self.noise, strict=False)
+        check_number("noise", self.noise)
 
     def one_vicinal(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
         """The Gaussian kernel of rows and others, averaged over the laws of the others alone.

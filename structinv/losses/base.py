@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from numbers import Real
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from ..utils.parameters import check_number
 from .pieces import Pieces
 
 
@@ -131,7 +131,7 @@ class MoreauEnvelope(ScalarLoss):
 
     def validate(self) -> None:
         check_loss("loss", self.loss)
-        check_real("width", self.width)
+        check_number("width", self.width, strict=True)
 
     def value(self, u):
         near = self.loss.prox(u, self.width)
@@ -179,13 +179,3 @@ def check_loss(name: str, loss: Any) -> None:
     if not isinstance(loss, ScalarLoss):
         raise TypeError(f"{name} must be a ScalarLoss, got {loss!r}")
     loss.validate()
-
-
-def check_real(name: str, value: Any, *, strict: bool = True) -> None:
-    """Raise TypeError or ValueError unless `value` is finite and above 0, or 0 if not `strict`."""
-    allowed = "a finite number above 0" if strict else "a finite number of at least 0"
-    if not isinstance(value, Real) or isinstance(value, bool):
-        raise TypeError(f"{name} must be {allowed}, got {value!r}")
-    number = float(value)
-    if not (0 < number < np.inf or (number == 0 and not strict)):
-        raise ValueError(f"{name} must be {allowed}, got {value!r}")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .base import ScalarLoss, check_real
+from ..utils.parameters import check_number
+from .base import ScalarLoss
 from .pieces import Pieces
 
 
@@ -64,7 +65,7 @@ class EpsilonInsensitive(ScalarLoss):
         self.epsilon = epsilon
 
     def validate(self) -> None:
-        check_real("epsilon", self.epsilon, strict=False)
+        check_number("epsilon", self.epsilon)
 
     def value(self, u):
         return np.maximum(0.0, np.abs(u) - self.epsilon)
@@ -124,7 +125,7 @@ class Huber(ScalarLoss):
         self.width = width
 
     def validate(self) -> None:
-        check_real("width", self.width)
+        check_number("width", self.width, strict=True)
 
     def value(self, u):
         inside = np.minimum(np.abs(u), self.width)

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..oracles import InvarianceOracle
-from ..oracles.arguments import check_count, real_rows
+from ..oracles.arguments import real_rows
 from ..oracles.geometry import check_distances_of
+from ..utils.parameters import check_boolean, check_integer
 from ..utils.resources import check_memory
 from .comparison import check_sides, compare, sets_of, table
 
@@ -235,9 +236,8 @@ def nearest(
     if Y is None:
         raise TypeError("Y must be rows, got None: for neighbours among X itself pass X twice")
     X, Y = _rows(X, Y)
-    check_count("k", k, 1, len(Y), "rows of Y")
-    if not isinstance(tangents, bool | np.bool_):
-        raise TypeError(f"tangents must be True or False, got {tangents!r}")
+    check_integer("k", k, 1, len(Y), "rows of Y")
+    check_boolean("tangents", tangents)
     make = sets_of(bool(tangents))
     step = max(1, _AT_ONCE // len(Y))
     found = np.empty((len(X), int(k)), dtype=np.result_type(X, Y))

@@ -15,10 +15,11 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 from sklearn.utils.parallel import Parallel, delayed
 
-from ..estimators.parameters import check_number, check_oracle_type
+from ..estimators.parameters import check_oracle_type
 from ..inspection.figures import written
 from ..oracles import InvarianceOracle
 from ..utils.exceptions import UninformativeFitWarning
+from ..utils.parameters import check_number
 from .held_out import Fold, HeldOutRows, held_out
 from .pictures import columns_of, draw_settings
 

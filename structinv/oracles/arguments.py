@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Sequence
 from difflib import get_close_matches
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -32,26 +31,6 @@ def check_directions(
         )
     if cost is not None and np.shape(cost) != (n_rows,):
         raise ValueError(f"cost must have shape ({n_rows},), one a row, got {np.shape(cost)}")
-
-
-def check_count(name: str, value: Any, least: int = 1, most: int | None = None, what: str = "") -> None:
-    """Raise TypeError or ValueError unless it is an integer in a range, whose end counts `what`.
-
-    Examples
-    --------
-    >>> check_count("n_neighbors", 9, 2, 5, "reference rows")
-    Traceback (most recent call last):
-        ...
-    ValueError: n_neighbors must be at least 2 and at most 5, the number of reference rows, got 9
-    """
-    if not isinstance(value, Integral) or isinstance(value, bool):
-        raise TypeError(f"{name} must be an integer of at least {least}, got {value!r}")
-    if most is None and value < least:
-        raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}")
-    if most is not None and not least <= int(value) <= most:
-        raise ValueError(
-            f"{name} must be at least {least} and at most {most}, the number of {what}, got {value!r}"
-        )
 
 
 def check_features(name: str, given: Any, n_features: int | None) -> None:

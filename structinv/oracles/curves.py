@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..utils.matrices import ALL_ROWS, Matrix, Rows, dense_rows, floating
-from .arguments import check_count
+from ..utils.parameters import check_integer
 from .base import InvarianceOracle
 from .changes import Changes
 from .images.image_parameters import check_draw
@@ -83,7 +83,7 @@ class CurveOracle(InvarianceOracle):
         """A short name of the member at t."""
 
     def _check_grid(self) -> None:
-        check_count("grid", self.grid, 2)
+        check_integer("grid", self.grid, 2)
 
     def _curves(self, X: Matrix) -> Curves:
         self._check_rows(X)

@@ -7,8 +7,8 @@ import scipy.sparse as sp
 
 from ..utils.jit import njit
 from ..utils.matrices import in_threads, refuse_half_or_masked
+from ..utils.parameters import check_integer
 from .affine import Ellipsoid, _finite
-from .arguments import check_count
 
 # Features that are summed before a row may be known to be too far away.
 _SUMMED_AT_ONCE = 64
@@ -93,9 +93,9 @@ class LocalTangents(Ellipsoid):
                 f"reference must have shape (m, {n_features or 'd'}), rows like those that change, got "
                 f"shape {reference.shape}"
             )
-        check_count("n_neighbors", self.n_neighbors, 2, len(reference), "reference rows")
+        check_integer("n_neighbors", self.n_neighbors, 2, len(reference), "reference rows")
         most = min(int(self.n_neighbors) - 1, reference.shape[1])
-        check_count("n_directions", self.n_directions, 1, most, "dimensions of so many neighbours")
+        check_integer("n_directions", self.n_directions, 1, most, "dimensions of so many neighbours")
 
     def _frame(self, X: np.ndarray) -> np.ndarray:
         """Directions times standard deviations, (n, d, r)."""

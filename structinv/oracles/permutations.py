@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from scipy.optimize import linear_sum_assignment
 
 from ..utils.jit import njit
 from ..utils.matrices import ALL_ROWS, Matrix, Rows, dense_rows, floating, in_threads, rounding, take
+from ..utils.parameters import check_number
 from .arguments import check_directions
 from .base import Support
 from .changes import Changes, LinearChanges
@@ -104,10 +105,7 @@ class Permutations(FiniteOracle):
             raise ValueError(
                 f"shape must be that of a square matrix for axes='both', got {self.shape!r}"
             )
-        if not isinstance(self.noise, Real) or isinstance(self.noise, bool):
-            raise TypeError(f"noise must be a number of at least 0, got {self.noise!r}")
-        if not self.noise >= 0:
-            raise ValueError(f"noise must be a number of at least 0, got {self.noise!r}")
+        check_number("noise", self.noise, finite=False)
         if n_features is not None and r * c != n_features:
             raise ValueError(f"shape must fit {n_features} features, got {self.shape!r} for {r * c}")
 

@@ -20,11 +20,11 @@ from ..utils.matrices import (
     scale_rows,
     take,
 )
+from ..utils.parameters import check_number
 from .affine_hull import ZonotopeHull
 from .arguments import check_directions, grade_profile
 from .base import BoundOracle, Hull, Support
 from .curves import CurveOracle
-from .images.image_parameters import check_number
 from .support import DeferredSupport
 
 
@@ -170,8 +170,8 @@ class Segment(_Line):
 
     def validate(self, n_features: int | None = None) -> None:
         """Raise unless the limits are finite numbers with 1 between them."""
-        check_number("low", self.low)
-        check_number("high", self.high)
+        check_number("low", self.low, minimum=-np.inf)
+        check_number("high", self.high, minimum=-np.inf)
         if not self.low <= 1 <= self.high:
             raise ValueError(
                 "low must be at most 1 and high at least 1, so that the row itself is a member, got "
@@ -242,7 +242,7 @@ class Offset(_Line):
 
     def validate(self, n_features: int | None = None) -> None:
         """Raise unless the limit is a finite number of at least 0."""
-        check_number("limit", self.limit)
+        check_number("limit", self.limit, minimum=-np.inf)
         if self.limit < 0:
             raise ValueError(f"limit must be at least 0, got {self.limit!r}")
         self._check_grid()

@@ -13,8 +13,9 @@ from ..regions.curves import CurveRegion, Grid
 from ..regions.products import Stack
 from ..utils import plugins as answers
 from ..utils.matrices import Matrix, Rows, dense_rows, floating, rounding, row_dots
+from ..utils.parameters import check_integer
 from ..utils.polynomials import largest_on_interval, smallest_on_interval, squared_distances
-from .arguments import check_count, check_directions
+from .arguments import check_directions
 from .base import BoundOracle, Hull, Support
 from .changes import Changes
 from .curve_hull import CurveHull
@@ -150,7 +151,7 @@ class Trajectory(CurveOracle):
         """Raise unless the function can be called and 0 lies in an interval of finite numbers."""
         if not callable(self.function):
             raise TypeError(f"function must be callable, got {self.function!r}")
-        check_count("degree", self.degree)
+        check_integer("degree", self.degree)
         low, high = self._interval()
         if not low <= 0.0 <= high:
             raise ValueError(
@@ -234,7 +235,7 @@ class Trajectory(CurveOracle):
             The largest Euclidean distance.
         """
         check_one_family(oracle)
-        check_count("steps", steps, 2)
+        check_integer("steps", steps, 2)
         self._check_rows(X)
         t, rows = np.linspace(*self._interval(), steps), dense_rows(X)
         found = np.zeros(len(rows))

@@ -20,6 +20,7 @@ from zipfile import ZIP_DEFLATED, ZipFile
 from sklearn.base import BaseEstimator
 
 from ..utils.files import write_atomically
+from ..utils.parameters import check_boolean
 from .encoding import Decoder, Encoder
 from .older import LAST_BY_OUTPUT
 from .restored import stored
@@ -114,8 +115,7 @@ def save(model: BaseEstimator, path: str | PathLike[str], *, planes: bool = Fals
     (InvariantLinearSVC(C=0.01, oracle=FDrop(max_changes=2)), True)
     """
     path = check_path(path)
-    if not isinstance(planes, bool):
-        raise TypeError(f"planes must be True or False, got {planes!r}")
+    check_boolean("planes", planes)
     check_writable(path)
     content = model_bytes(model, planes=planes)
     refused, _ = _refused_types(content)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from enum import Enum
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -276,16 +275,3 @@ def check_planes(solver: str, objective: Objective, *, free: bool = False) -> No
                 f"{solver} needs losses with a derivative, which a loss written in cvxpy does not tell; "
                 "Representer(method='cvxpy') takes it"
             )
-
-
-def check_epsilon(epsilon: Any) -> None:
-    """Raise ValueError unless `epsilon` is a finite number of at least 0."""
-    number = isinstance(epsilon, Real) and not isinstance(epsilon, bool)
-    if not number or not 0 <= epsilon < np.inf:
-        raise ValueError(f"epsilon must be a number of at least 0, got {epsilon!r}")
-
-
-def check_positive_integer(name: str, value: Any, *, minimum: int = 1) -> None:
-    """Raise ValueError unless `value` is an integer of at least `minimum`."""
-    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < minimum:
-        raise ValueError(f"{name} must be an integer of at least {minimum}, got {value!r}")

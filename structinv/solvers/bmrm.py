@@ -8,7 +8,8 @@ import numpy as np
 
 from ..terms import Objective
 from ..terms.planes import PlaneSet, WorkingSet
-from .base import Bounds, Solver, check_planes, check_positive_integer
+from ..utils.parameters import check_integer
+from .base import Bounds, Solver, check_planes
 
 
 @dataclass
@@ -45,7 +46,7 @@ class BMRM(Solver):
         self.max_idle = max_idle
 
     def validate(self, objective: Objective) -> None:
-        check_positive_integer("max_idle", self.max_idle)
+        check_integer("max_idle", self.max_idle)
         check_planes("BMRM", objective)
 
     def init(

@@ -12,7 +12,8 @@ from ..dual.base import join_planes, total
 from ..spaces.base import Element
 from ..terms import Objective
 from ..terms.planes import PlaneSet
-from .base import Bounds, Solver, check_epsilon, check_planes
+from ..utils.parameters import check_number
+from .base import Bounds, Solver, check_planes
 
 
 @dataclass
@@ -49,7 +50,7 @@ class FrankWolfe(Solver):
         self.epsilon = epsilon
 
     def validate(self, objective: Objective) -> None:
-        check_epsilon(self.epsilon)
+        check_number("epsilon", self.epsilon)
         check_planes("FrankWolfe", objective)
 
     def init(

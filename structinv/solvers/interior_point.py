@@ -14,8 +14,9 @@ from ..spaces.tensor_rows import TensorRows
 from ..terms import Objective
 from ..terms.planes import Planes, PlaneSet
 from ..utils.matrices import dense
+from ..utils.parameters import check_integer
 from .barrier import Master, OuterRows
-from .base import Bounds, Solver, check_planes, check_positive_integer
+from .base import Bounds, Solver, check_planes
 
 # Beyond so many weights rows are not written out: the planes' inner products take their place.
 MOST_WEIGHTS = 2000
@@ -82,7 +83,7 @@ class InteriorPoint(Solver):
         self.max_idle = max_idle
 
     def validate(self, objective: Objective) -> None:
-        check_positive_integer("max_idle", self.max_idle)
+        check_integer("max_idle", self.max_idle)
         check_planes("InteriorPoint", objective)
 
     def init(

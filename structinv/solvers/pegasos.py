@@ -8,7 +8,8 @@ import numpy as np
 
 from ..terms import Objective
 from ..terms.planes import PlaneSet
-from .base import Bounds, Solver, check_planes, check_positive_integer
+from ..utils.parameters import check_integer
+from .base import Bounds, Solver, check_planes
 
 
 @dataclass
@@ -78,7 +79,7 @@ class Pegasos(Solver):
         self.average = average
 
     def validate(self, objective: Objective) -> None:
-        check_positive_integer("batch_size", self.batch_size)
+        check_integer("batch_size", self.batch_size)
         check_planes("Pegasos", objective)
 
     def init(

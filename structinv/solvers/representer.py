@@ -6,7 +6,8 @@ import numpy as np
 
 from ..terms import Objective
 from ..terms.planes import PlaneSet
-from .base import Bounds, Solver, check_epsilon
+from ..utils.parameters import check_number
+from .base import Bounds, Solver
 from .convex_program import ConvexProgram, check_cvxpy_solver
 from .dual_coordinates import SELECTIONS, DualCoordinates
 from .dual_interior import DualInterior
@@ -84,7 +85,7 @@ class Representer(Solver):
         names = ["auto", *METHODS]
         if self.method not in names:
             raise ValueError(f"method must be one of {names}, got {self.method!r}")
-        check_epsilon(self.epsilon)
+        check_number("epsilon", self.epsilon)
         if self.selection not in SELECTIONS:
             raise ValueError(f"selection must be one of {list(SELECTIONS)}, got {self.selection!r}")
         method = self.resolved(objective)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ..utils.parameters import check_number
 from .base import Record, Solution, Status
 
 
@@ -107,7 +108,7 @@ class Gap(StopRule):
     relative: float
 
     def __post_init__(self) -> None:
-        _check_number("Gap", self.relative)
+        check_number("Gap", self.relative, finite=False)
 
     def reason(self, progress: Progress) -> Status | None:
         if progress.relative_gap <= self.relative:
@@ -134,7 +135,7 @@ class Seconds(StopRule):
     limit: float
 
     def __post_init__(self) -> None:
-        _check_number("Seconds", self.limit)
+        check_number("Seconds", self.limit, finite=False)
 
     def reason(self, progress: Progress) -> Status | None:
         return Status.TIME_LIMIT if progress.seconds >= self.limit else None
@@ -157,7 +158,7 @@ class OracleCalls(StopRule):
     limit: float
 
     def __post_init__(self) -> None:
-        _check_number("OracleCalls", self.limit)
+        check_number("OracleCalls", self.limit, finite=False)
 
     def reason(self, progress: Progress) -> Status | None:
         return Status.ORACLE_CALL_LIMIT if progress.rows_asked >= self.limit else None
@@ -176,7 +177,7 @@ class Iterations(StopRule):
     limit: float
 
     def __post_init__(self) -> None:
-        _check_number("Iterations", self.limit)
+        check_number("Iterations", self.limit, finite=False)
 
     def reason(self, progress: Progress) -> Status | None:
         return Status.ITERATION_LIMIT if progress.iteration >= self.limit else None
@@ -212,8 +213,3 @@ class Stall(StopRule):
         before = earlier[-1].primal - earlier[-1].dual
         now = progress.history[-1].primal - progress.history[-1].dual
         return Status.STALLED if now > self.shrink * before else None
-
-
-def _check_number(name: str, value: float) -> None:
-    if not isinstance(value, (int, float, np.integer, np.floating)) or not value >= 0:
-        raise ValueError(f"{name} takes a number of at least 0, got {value!r}")

@@ -10,7 +10,8 @@ from ..dual.base import Hurried, join_planes, total
 from ..spaces.base import Element
 from ..terms import Objective
 from ..terms.planes import PlaneSet, WorkingSet
-from .base import Bounds, Solver, check_epsilon, check_planes
+from ..utils.parameters import check_number
+from .base import Bounds, Solver, check_planes
 
 # Rounds of the master program over all working sets, after a pass of the oracle.
 MASTER_ROUNDS = 20
@@ -52,7 +53,7 @@ class SVMStruct(Solver):
         self.max_idle = max_idle
 
     def validate(self, objective: Objective) -> None:
-        check_epsilon(self.epsilon)
+        check_number("epsilon", self.epsilon)
         check_planes("SVMStruct", objective)
 
     def init(

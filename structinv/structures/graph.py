@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from ..utils.matrices import Matrix
+from ..utils.parameters import check_integer
 from . import elimination, forests, local_polytope
 from .base import Structure
 from .decodings import Decoding
@@ -107,10 +108,7 @@ class Graph(Structure):
             raise TypeError(f"tol must be a number, got {self.tol!r}")
         if not 0 < self.tol < 1:
             raise ValueError(f"tol must be above 0 and below 1, got {self.tol!r}")
-        if not isinstance(self.max_steps, Integral) or isinstance(self.max_steps, bool):
-            raise TypeError(f"max_steps must be an integer of at least 1, got {self.max_steps!r}")
-        if self.max_steps < 1:
-            raise ValueError(f"max_steps must be at least 1, got {self.max_steps!r}")
+        check_integer("max_steps", self.max_steps)
 
     def _graphs(self, layout: Layout) -> GraphLayout:
         """The layout with its edges, looked at."""

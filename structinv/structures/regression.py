@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ..utils.matrices import Rows
+from ..utils.parameters import check_number
 from .base import RowStructure
 from .bound import BoundStructure
 from .layout import Layout
@@ -95,9 +95,7 @@ class BoundRegression(BoundStructure):
         for name, value in given.items():
             if value is not None:
                 raise ValueError(f"{name} must be None for Regression, whose truth is no label")
-        epsilon = self.structure.epsilon
-        if not isinstance(epsilon, Real) or not 0 <= float(epsilon) < np.inf:
-            raise ValueError(f"epsilon must be a number of at least 0, got {epsilon!r}")
+        check_number("epsilon", self.structure.epsilon)
         numbers = np.asarray(y)
         if numbers.dtype.kind not in "biuf" or not np.all(np.isfinite(numbers)):
             raise ValueError("y must hold finite numbers")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from ..arguments import check_count
+from ...utils.parameters import check_integer
 from .image_base import ImageOracle
 from .image_maps import image_shape, sources_of
 from .image_parameters import interval
@@ -57,7 +57,7 @@ class ImageCurve(BaseEstimator):
     def validate(self) -> None:
         """Raise TypeError or ValueError if a parameter is out of its range."""
         check_one_family(self.oracle)
-        check_count("degree", self.degree)
+        check_integer("degree", self.degree)
         interval("ends", self.ends)
         if self.method not in METHODS:
             raise ValueError(f"method must be one of {METHODS}, got {self.method!r}")

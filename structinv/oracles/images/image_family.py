@@ -12,6 +12,7 @@ import scipy.sparse as sp
 
 from ...utils import plugins as answers
 from ...utils.matrices import Matrix
+from ...utils.parameters import check_boolean, check_integer, check_number
 from ..base import InvarianceOracle
 from ..kept import Kept
 from .image_maps import (
@@ -24,7 +25,7 @@ from .image_maps import (
     warp_images,
     warps_of,
 )
-from .image_parameters import check_distribution, check_number, interval, listed
+from .image_parameters import check_distribution, interval, listed
 from .image_paths import Path
 from .image_table import MemberTable, member_table
 
@@ -107,17 +108,11 @@ class ImageFamily(InvarianceOracle):
             if self.fill not in FILLS:
                 raise ValueError(f"fill must be a number or one of {tuple(FILLS)}, got {self.fill!r}")
         else:
-            check_number("fill", self.fill)
-        if not isinstance(self.unitary, (bool, np.bool_)):
-            raise TypeError(f"unitary must be True or False, got {self.unitary!r}")
-        if not isinstance(self.grid, (int, np.integer)) or isinstance(self.grid, bool):
-            raise TypeError(f"grid must be an integer, got {self.grid!r}")
-        if self.grid < 2:
-            raise ValueError(f"grid must be at least 2, got {self.grid!r}")
+            check_number("fill", self.fill, minimum=-np.inf)
+        check_boolean("unitary", self.unitary)
+        check_integer("grid", self.grid, least=2)
         check_distribution(name, self.distributions, self.distribution, self.spread)
         check_number("smoothing", self.smoothing)
-        if self.smoothing < 0:
-            raise ValueError(f"smoothing must be at least 0, got {self.smoothing!r}")
         image_shape(self.shape, n_features)
 
     def prepared(self) -> Self:

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from ...utils.parameters import check_number
+
 DISTRIBUTIONS = ("uniform", "normal", "vonmises", "lognormal")
 # Nodes of the table from which quantiles of a distribution are read.
 _NODES = 2001
@@ -26,7 +28,7 @@ def listed(name: str, values: Any) -> tuple[float, ...]:
     # Oracles look at their values whenever they are asked: all at once, where there is nothing wrong.
     if not set(map(type, parts)) <= {float, np.float64} or not np.all(np.isfinite(parts)):
         for part in parts:
-            check_number(name, part)
+            check_number(name, part, minimum=-np.inf)
     return tuple(dict.fromkeys(map(float, parts)))
 
 
@@ -38,18 +40,10 @@ def interval(name: str, between: Any) -> tuple[float, float]:
     if len(ends) != 2:
         raise ValueError(f"{name} must be a pair (low, high), got {between!r}")
     for end in ends:
-        check_number(name, end, "a pair of real numbers")
+        check_number(name, end, minimum=-np.inf)
     if ends[0] > ends[1]:
         raise ValueError(f"{name} must be a pair (low, high) with low <= high, got {between!r}")
     return float(ends[0]), float(ends[1])
-
-
-def check_number(name: str, value: Any, kind: str = "a real number") -> None:
-    """Raise unless the value is a finite real number."""
-    if not isinstance(value, Real) or isinstance(value, bool):
-        raise TypeError(f"{name} must be {kind}, got {value!r}")
-    if not np.isfinite(float(value)):
-        raise ValueError(f"{name} must be finite, got {value!r}")
 
 
 def check_draw(size: Any, rng: Any) -> None:
@@ -73,7 +67,7 @@ def check_distribution(owner: str, known: tuple[str, ...], distribution: Any, sp
                 f"spread must be a number above 0 for the distribution {distribution!r}, got None"
             )
         return
-    check_number("spread", spread)
+    check_number("spread", spread, minimum=-np.inf)
     if spread <= 0:
         raise ValueError(f"spread must be above 0, got {spread!r}")
     if distribution == "uniform":

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import eigh_tridiagonal
 
-from ..arguments import check_count
+from ...utils.parameters import check_integer
 from .image_parameters import log_density
 
 RULES = ("gauss", "spaced")
@@ -27,7 +27,7 @@ _SPARE = 32
 
 def check_rule(nodes: Any, rule: Any) -> None:
     """Raise unless there is a rule of this name and with so many nodes."""
-    check_count("nodes", nodes)
+    check_integer("nodes", nodes)
     if rule is not None and rule not in RULES:
         raise ValueError(f"rule must be None or one of {RULES}, got {rule!r}")
 

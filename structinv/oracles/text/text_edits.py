@@ -20,8 +20,8 @@ from ...utils.matrices import (
     short_indices,
     take,
 )
+from ...utils.parameters import check_integer
 from ...utils.resources import check_memory
-from ..arguments import check_count
 from ..base import BoundOracle, InvarianceOracle, Support
 from ..hulls import Hull
 from ..identity import Identity
@@ -75,7 +75,7 @@ class TokenEdits(InvarianceOracle):
     def validate(self, n_features: int | None = None) -> None:
         if not isinstance(self.words, str) or self.words not in WORDS:
             raise ValueError(f"words must be one of {list(WORDS)}, got {self.words!r}")
-        check_count("max_changes", self.max_changes, least=0)
+        check_integer("max_changes", self.max_changes, least=0)
         if self.allowed is not None and (
             isinstance(self.allowed, (str, bytes)) or not np.iterable(self.allowed)
         ):

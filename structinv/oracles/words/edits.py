@@ -10,7 +10,8 @@ import numpy as np
 from sklearn.base import clone
 
 from ...utils.matrices import ALL_ROWS, Matrix, dense_rows, floating
-from ..arguments import check_count, check_directions, check_features, chosen_features
+from ...utils.parameters import check_boolean, check_integer
+from ..arguments import check_directions, check_features, chosen_features
 from ..base import InvarianceOracle, Support
 from ..columns import OfFeatures
 from ..images.image_parameters import check_distribution, draw
@@ -48,7 +49,7 @@ class EditOracle(OfFeatures, InvarianceOracle):
         return WordEdits(int(self.max_changes), *self.factors, values, bool(self.present))
 
     def validate(self, n_features: int | None = None) -> None:
-        check_count("max_changes", self.max_changes, least=0)
+        check_integer("max_changes", self.max_changes, least=0)
         for name in self.feature_parameters:
             if getattr(self, name) is not None:
                 check_features(name, getattr(self, name), n_features)
@@ -248,11 +249,10 @@ class FAdd(EditOracle):
     def validate(self, n_features: int | None = None) -> None:
         super().validate(n_features)
         _check_value("value", self.value, self.allowed, n_features)
-        if not isinstance(self.present, (bool, np.bool_)):
-            raise TypeError(f"present must be True or False, got {self.present!r}")
+        check_boolean("present", self.present)
         if n_features is not None:
             able = len(chosen_features(self.allowed, n_features))
-            check_count("max_changes", self.max_changes, 0, able, "features that may be added")
+            check_integer("max_changes", self.max_changes, 0, able, "features that may be added")
 
     def _values(self, n_features: int) -> np.ndarray:
         return _spread(self.value, self.allowed, n_features)
@@ -302,8 +302,7 @@ class FEdit(EditOracle):
 
     def validate(self, n_features: int | None = None) -> None:
         super().validate(n_features)
-        if not isinstance(self.drop, (bool, np.bool_)):
-            raise TypeError(f"drop must be True or False, got {self.drop!r}")
+        check_boolean("drop", self.drop)
         _check_scale(self.scale)
         if self.add is not None:
             _check_value("add", self.add, self.allowed, n_features)
@@ -315,7 +314,7 @@ class FEdit(EditOracle):
         elif not self.drop and self.scale is None:
             raise ValueError("FEdit must allow an edit: drop=True, add=a value, or scale=(low, high)")
         if n_features is not None:
-            check_count("max_changes", self.max_changes, 0, n_features, "features")
+            check_integer("max_changes", self.max_changes, 0, n_features, "features")
 
     @property
     def factors(self) -> tuple[float, float]:

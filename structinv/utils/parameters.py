@@ -1,0 +1,77 @@
+"""Checks of parameters; errors name the parameter, what it must be and what it is."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+
+def check_boolean(name: str, value: Any) -> None:
+    """Raise TypeError unless `value` is True or False: anything else is true by accident."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name} must be True or False, got {value!r}")
+
+
+def check_integer(
+    name: str, value: Any, least: int = 1, most: int | None = None, what: str = ""
+) -> None:
+    """Raise TypeError or ValueError unless `value` is an integer in a range, whose end counts `what`.
+
+    Examples
+    --------
+    >>> check_integer("n_neighbors", 9, 2, 5, "reference rows")
+    Traceback (most recent call last):
+        ...
+    ValueError: n_neighbors must be at least 2 and at most 5, the number of reference rows, got 9
+    """
+    if not isinstance(value, Integral) or isinstance(value, bool):
+        raise TypeError(f"{name} must be an integer of at least {least}, got {value!r}")
+    if most is None and value < least:
+        raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}")
+    if most is not None and not least <= int(value) <= most:
+        raise ValueError(
+            f"{name} must be at least {least} and at most {most}, the number of {what}, got {value!r}"
+        )
+
+
+def check_number(
+    name: str,
+    value: Any,
+    *,
+    minimum: float = 0.0,
+    maximum: float = np.inf,
+    strict: bool = False,
+    finite: bool = True,
+) -> None:
+    """Raise TypeError or ValueError unless `value` is a real number from `minimum` to `maximum`.
+
+    Parameters
+    ----------
+    name : str
+    value : object
+    minimum, maximum : float
+    strict : bool, default=False
+        Whether `value` must be above `minimum`.
+    finite : bool, default=True
+        Whether infinity is refused, too.
+
+    Examples
+    --------
+    >>> check_number("tol", 0, strict=True)
+    Traceback (most recent call last):
+        ...
+    ValueError: tol must be a number above 0, got 0
+    """
+    allowed = f"a number {'above' if strict else 'of at least'} {minimum:g}"
+    if not np.isfinite(minimum):
+        allowed = "a finite number"
+    if np.isfinite(maximum):
+        allowed += f" and at most {maximum:g}"
+    if not isinstance(value, Real) or isinstance(value, bool):
+        raise TypeError(f"{name} must be {allowed}, got {value!r}")
+    number = float(value)
+    too_small = not number > minimum if strict else not number >= minimum
+    if too_small or number > maximum or (finite and not np.isfinite(number)):
+        raise ValueError(f"{name} must be {allowed}, got {value!r}")
