@@ -44,7 +44,7 @@ from structinv.oracles import (
     TangentDerivative,
 )
 from structinv.oracles.geometry import tangent_planes
-from structinv.regions.products import Stack, pair_products
+from structinv.regions.inner_products import Stack, pair_products
 from structinv.regions.tiles import tiles
 from structinv.utils.matrices import in_threads, one_blas_thread
 

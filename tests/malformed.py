@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
 from structinv import InvariantLinearSVC, InvariantSVC
-from structinv.estimators.representer import RepresenterClassifier
+from structinv.estimators.representer_classifier import RepresenterClassifier
 from structinv.estimators.virtual import VirtualSVC
 from structinv.functionals import Functional
 from structinv.functionals.parts import Derivatives, Gradients, SecondDerivatives, Values

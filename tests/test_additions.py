@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from structinv import InvariantLinearSVC
 from structinv.dual.addition_shares import share_out
+from structinv.dual.addition_state import AdditionState
 from structinv.dual.addition_steps import BUDGET, SUMS, TOTAL, settle, weights_of
-from structinv.dual.additions import AdditionState
 from structinv.oracles import FAdd, FDrop
 from structinv.solvers import BMRM, FrankWolfe, Gap, Status, solve
 from structinv.spaces import ExplicitSpace

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from structinv.dual import case, chain_steps, chains, dual_state, refusals
-from structinv.dual.chains import ChainState
+from structinv.dual import case, chain_steps, dual_state, refusals
+from structinv.dual import chain_state as chains
+from structinv.dual.chain_state import ChainState
 from structinv.dual.labelled_rows import LabelledRows
 from structinv.dual.plane_cache import PlaneCache
 from structinv.oracles import Box, FDrop, FScale, Identity
@@ -49,7 +50,7 @@ ORACLES = [Identity(), FDrop(1), FScale(2)]
 
 
 class Mine(Sequence):
-    """Sequences that answer for themselves, as a stranger's do."""
+    """Sequences that answer for themselves, as third-party classes do."""
 
     def decode(self, potentials, extra, layout):
         return super().decode(potentials, extra, layout)

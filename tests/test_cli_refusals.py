@@ -60,7 +60,7 @@ class TestIndicesThatNoMemoryHolds:
     @pytest.fixture
     def small_machine(self, monkeypatch):
         """Less than 1 GB is free, whatever runs the tests."""
-        for module in ("structinv.utils.resources", "structinv.cli.rows"):
+        for module in ("structinv.utils.resources", "structinv.cli.row_files"):
             monkeypatch.setattr(f"{module}.free_memory", lambda: 9e8)
 
     @pytest.fixture

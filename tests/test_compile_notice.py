@@ -16,8 +16,7 @@ from numba.core import caching, event
 import structinv
 from structinv.oracles import InvarianceOracle
 from structinv.oracles.base import Support
-from structinv.utils import compile_notice
-from structinv.utils import jit as compiled
+from structinv.utils import compile_notice, jit
 from structinv.utils.jit import Stopwatch, njit
 
 X, Y = np.array([[2.0, 0.0], [-2.0, 1.0]] * 5), np.array([0, 1] * 5)
@@ -42,9 +41,9 @@ def clock(monkeypatch):
     """A clock that only preparing functions moves."""
     clock = SimpleNamespace(now=0.0)
     clock.perf_counter = clock.monotonic = lambda: clock.now
-    monkeypatch.setattr(compiled, "time", clock)
+    monkeypatch.setattr(jit, "time", clock)
     monkeypatch.setattr(compile_notice, "time", clock)
-    declare, load = compiled._declare, caching.FunctionCache.load_overload
+    declare, load = jit._declare, caching.FunctionCache.load_overload
 
     def slowly(move, work):
         def worked(*args):
@@ -53,7 +52,7 @@ def clock(monkeypatch):
 
         return worked
 
-    monkeypatch.setattr(compiled, "_declare", slowly(1.0, declare))
+    monkeypatch.setattr(jit, "_declare", slowly(1.0, declare))
     monkeypatch.setattr(caching.FunctionCache, "load_overload", slowly(10.0, load))
     with event.install_listener("numba:compile", Moving(clock, 100.0)):
         yield clock

@@ -16,8 +16,7 @@ import pytest
 from numba.core import caching, event
 
 import structinv
-from structinv.utils import compile_notice
-from structinv.utils import jit as compiled
+from structinv.utils import compile_notice, jit
 from structinv.utils.jit import Stopwatch, njit
 
 PACKAGE = Path(structinv.__file__).parent
@@ -35,10 +34,10 @@ print(structinv.__file__, model.score(X, y), solution.seconds, solution.compile_
 @pytest.fixture
 def silent(monkeypatch):
     """A compiler that has said nothing yet and keeps what it can."""
-    compiler = compiled._Compiler()
+    compiler = jit._Compiler()
     # The one of the process listens on.
-    monkeypatch.setattr(compiled._COMPILER.notice, "silent", False)
-    monkeypatch.setattr(compiled, "_COMPILER", compiler)
+    monkeypatch.setattr(jit._COMPILER.notice, "silent", False)
+    monkeypatch.setattr(jit, "_COMPILER", compiler)
     with event.install_listener("numba:compile", compiler):
         yield compiler
 
@@ -145,14 +144,14 @@ def test_numba_hears_of_functions_when_they_are_used():
 
 def test_threads_declare_a_function_once(monkeypatch):
     declared, start = [], threading.Barrier(4)
-    declare = compiled._declare
+    declare = jit._declare
 
     def slowly(*args):
         declared.append(args)
         time.sleep(0.01)
         return declare(*args)
 
-    monkeypatch.setattr(compiled, "_declare", slowly)
+    monkeypatch.setattr(jit, "_declare", slowly)
 
     @njit(cache=False, nogil=True)
     def double(x):

@@ -17,7 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import structinv
 from structinv import InvariantStructuredSVC, InvariantSVC, InvariantSVR
 from structinv.dual.base import never
-from structinv.dual.members import MemberState
+from structinv.dual.member_state import MemberState
 from structinv.estimators import compression
 from structinv.functionals import Gradient
 from structinv.kernels import Gaussian, Linear, Matern, Polynomial, mended
@@ -429,11 +429,11 @@ def test_a_fit_that_ctrl_c_ends_is_not_shortened_behind_it(monkeypatch, on_inter
     X, y = images()
     sweep, sweeps, forbidden = MemberState.sweep, [], []
 
-    def sweep_and_press(self, f, hurried=never):
+    def sweep_and_press(self, f, out_of_time=never):
         sweeps.append(1)
         if len(sweeps) > 20:
             press()
-        return sweep(self, f, hurried)
+        return sweep(self, f, out_of_time)
 
     monkeypatch.setattr(MemberState, "sweep", sweep_and_press)
     monkeypatch.setattr(InvariantSVC, "compress", lambda *_, **__: forbidden.append(1))

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from structinv import InvariantLinearSVC
 from structinv.dual import refusals
-from structinv.dual.additions import AdditionState
-from structinv.dual.edits import EditState
+from structinv.dual.addition_state import AdditionState
+from structinv.dual.edit_state import EditState
 from structinv.dual.plane_cache import PlaneCache
 from structinv.oracles import FAdd, FDrop, FEdit, Protected
 from structinv.solvers import BMRM, FrankWolfe, Gap, Status, solve

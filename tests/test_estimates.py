@@ -18,7 +18,7 @@ from structinv import (
 )
 from structinv.functionals import Gradient, Tangents
 from structinv.oracles import Box, FDrop, FiniteOracle, Rotations, Shifts
-from structinv.utils import resources as machine
+from structinv.utils import resources
 
 from .covering import slow_unless
 from .problems import two_classes
@@ -144,7 +144,7 @@ def test_what_does_not_fit_is_refused_by_name(name, monkeypatch):
     model = ESTIMATORS[name]
     model.fit(X[:40], y[:40])
     learnt = dict(vars(model))
-    monkeypatch.setattr(machine, "free_memory", lambda: 2e5)
+    monkeypatch.setattr(resources, "free_memory", lambda: 2e5)
     with pytest.raises(MemoryError, match=REFUSED[name] + ".* would take .* MB, and 0.2 MB are free"):
         model.fit(X, y)
     assert vars(model) == learnt
@@ -152,7 +152,7 @@ def test_what_does_not_fit_is_refused_by_name(name, monkeypatch):
 
 def test_weights_for_too_many_features_are_refused(monkeypatch):
     X = sp.csr_matrix(([1.0, 2.0], ([0, 1], [3, 2_000_000_000])), shape=(2, 2_000_000_001))
-    monkeypatch.setattr(machine, "free_memory", lambda: 1e9)
+    monkeypatch.setattr(resources, "free_memory", lambda: 1e9)
     with pytest.raises(
         MemoryError, match="training with weights for 2000000001 features would take 128"
     ):
@@ -161,7 +161,7 @@ def test_weights_for_too_many_features_are_refused(monkeypatch):
 
 def test_too_many_maps_of_images_are_refused(monkeypatch):
     X, y = digits("", 20)
-    monkeypatch.setattr(machine, "free_memory", lambda: 1e6)
+    monkeypatch.setattr(resources, "free_memory", lambda: 1e6)
     values = tuple(np.linspace(-1, 1, 997))
     with pytest.raises(MemoryError, match="997 changes of images of 64 pixels would take 3.06 MB"):
         InvariantLinearSVC(Rotations(degrees=values)).fit(X, y)
@@ -169,7 +169,7 @@ def test_too_many_maps_of_images_are_refused(monkeypatch):
 
 def test_kernels_keep_what_fits_where_all_does_not(monkeypatch):
     X, y = digits("", 60)
-    monkeypatch.setattr(machine, "free_memory", lambda: 1.2e6)
+    monkeypatch.setattr(resources, "free_memory", lambda: 1.2e6)
     with pytest.raises(MemoryError, match="lower cache_mb"):
         InvariantSVC(TURNS, cache_mb=1000, **FEW).fit(X, y)
     assert InvariantSVC(TURNS, cache_mb=5, **FEW).fit(X, y).solution_.relative_gap <= 1e-2

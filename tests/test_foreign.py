@@ -415,6 +415,6 @@ def test_many_rows_come_in_portions(monkeypatch):
     model = LogisticRegression().fit(X, y)
     oracle = FDrop(1).only_for("a") | Box(0.1).only_for("b")
     whole = certify(model, oracle, X, y)
-    monkeypatch.setattr("structinv.foreign.certificate.ROWS_AT_ONCE", 7)
+    monkeypatch.setattr("structinv.foreign.certify_model.ROWS_AT_ONCE", 7)
     parts = certify(model, oracle, X, y)
     np.testing.assert_array_equal(whole.margins, parts.margins)

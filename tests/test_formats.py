@@ -7,9 +7,9 @@ import pytest
 import scipy.sparse as sp
 
 from structinv import InvariantLinearSVC
-from structinv.estimators.rows import canonical
+from structinv.estimators.row_shapes import canonical
 from structinv.oracles import Box, FDrop, FScale, Identity, Support
-from structinv.oracles.checked import bind
+from structinv.oracles.checked_oracle import bind
 
 from .test_linear_svc import mails
 

@@ -25,8 +25,8 @@ from structinv.functionals import (
     TransformDifference,
     check_functional,
 )
+from structinv.functionals import fast_products as products_module
 from structinv.functionals import gram as gram_module
-from structinv.functionals import products as products_module
 from structinv.functionals import representers as representers_module
 from structinv.functionals.base import BoundFunctional, Scaled, WeightedSum
 from structinv.functionals.parts import Derivatives, Gradients, SecondDerivatives, Values

@@ -23,7 +23,7 @@ from structinv.oracles import (
     check_oracle,
 )
 from structinv.oracles.base import BoundOracle
-from structinv.oracles.checked import bind
+from structinv.oracles.checked_oracle import bind
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Decoding, Layout, Multiclass, Sequence
 from structinv.terms import WorstCase

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from structinv.dual import Case, dual_state, refusals
+from structinv.dual.labelling_state import LabellingState
 from structinv.dual.labelling_steps import ascend_blocks
-from structinv.dual.labellings import LabellingState
 from structinv.dual.plane_cache import PlaneCache
 from structinv.estimators.kernel_machine import compacted
 from structinv.kernels import Gaussian, Linear

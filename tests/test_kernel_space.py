@@ -5,7 +5,7 @@ import pytest
 
 from structinv.dual import dual_state
 from structinv.dual.case import MOST_MEMBERS
-from structinv.dual.members import MemberState
+from structinv.dual.member_state import MemberState
 from structinv.dual.plane_cache import PlaneCache
 from structinv.kernels import Gaussian, Laplacian, Linear, Matern, Polynomial
 from structinv.oracles import FiniteOracle, Identity
@@ -19,8 +19,8 @@ from structinv.solvers import (
 )
 from structinv.spaces import KernelSpace
 from structinv.spaces import atoms as atoms_module
-from structinv.spaces import kernel as kernel_module
-from structinv.spaces.kernel import AtomRows, Expansion
+from structinv.spaces import kernel_space as kernel_module
+from structinv.spaces.kernel_space import AtomRows, Expansion
 from structinv.structures import Binary
 from structinv.terms import Objective, WorstCase
 from structinv.utils.matrices import ALL_ROWS

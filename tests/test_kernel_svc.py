@@ -313,7 +313,7 @@ def test_many_rows_are_certified_in_blocks(monkeypatch):
     X, y = strokes(3)
     model = InvariantSVC(SHIFTS, gamma=0.2, random_state=0).fit(X, y)
     whole, moved = model.certify(X, y), model.worst_case(X, y)
-    monkeypatch.setattr("structinv.spaces.kernel.NUMBERS_AT_ONCE", 200)
+    monkeypatch.setattr("structinv.spaces.kernel_space.NUMBERS_AT_ONCE", 200)
     parts = model.certify(X, y)
     np.testing.assert_allclose(parts.margins, whole.margins, atol=1e-12)
     assert np.array_equal(model.worst_case(X, y), moved)

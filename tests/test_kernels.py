@@ -27,7 +27,7 @@ from structinv.kernels import (
     PrecomputedKernel,
     RationalQuadratic,
 )
-from structinv.kernels.names import as_kernel, resolve_gamma
+from structinv.kernels.kernel_names import as_kernel, resolve_gamma
 
 from . import object_kernels
 

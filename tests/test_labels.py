@@ -5,11 +5,11 @@ import pytest
 import scipy.sparse as sp
 
 from structinv.dual import Case, dual_state
-from structinv.dual.hull import HullState
-from structinv.dual.labels import LabelState
+from structinv.dual.hull_state import HullState
+from structinv.dual.label_state import LabelState
 from structinv.dual.plane_cache import PlaneCache
 from structinv.oracles import FDrop, FScale, Identity
-from structinv.oracles.checked import bind
+from structinv.oracles.checked_oracle import bind
 from structinv.oracles.hulls import LabelHull
 from structinv.oracles.question import Worst
 from structinv.solvers import BMRM, FrankWolfe, Gap, Status, solve

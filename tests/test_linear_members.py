@@ -9,9 +9,10 @@ import pytest
 import scipy.sparse as sp
 
 from structinv import InvariantLinearSVC
-from structinv.dual import dual_state, linear_members
-from structinv.dual.linear_members import LinearMemberState
-from structinv.dual.members import MemberState
+from structinv.dual import dual_state
+from structinv.dual import linear_member_state as linear_members
+from structinv.dual.linear_member_state import LinearMemberState
+from structinv.dual.member_state import MemberState
 from structinv.dual.plane_cache import PlaneCache
 from structinv.oracles import Box, FScale, Identity
 from structinv.solvers import FrankWolfe, Gap, Iterations, Pegasos, Status, SVMStruct, solve

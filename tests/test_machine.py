@@ -8,16 +8,15 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from structinv.utils import matrices
-from structinv.utils import resources as machine
+from structinv.utils import matrices, resources
 from structinv.utils.resources import allowed_threads, check_memory, free_memory
 
 
 @pytest.fixture
 def many_cpus(monkeypatch):
     """A machine of eight processors without any limit."""
-    monkeypatch.setattr(machine, "available_cpus", lambda: 8)
-    for name in machine.THREAD_VARIABLES:
+    monkeypatch.setattr(resources, "available_cpus", lambda: 8)
+    for name in resources.THREAD_VARIABLES:
         monkeypatch.delenv(name, raising=False)
     with threadpool_limits(8, user_api="openmp"):
         yield
@@ -33,7 +32,7 @@ def test_variables_limit_threads(many_cpus, monkeypatch, name, value, allowed):
 
 
 def test_limits_of_threadpoolctl_are_kept(many_cpus):
-    if not any(pool.user_api == "openmp" for pool in machine.controller().lib_controllers):
+    if not any(pool.user_api == "openmp" for pool in resources.controller().lib_controllers):
         pytest.skip("no library with OpenMP is loaded")
     assert allowed_threads() == 8
     with threadpool_limits(2):
@@ -76,7 +75,7 @@ def threads_at_work(n_callers, expected):
 def test_callers_share_the_threads(many_cpus, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "4")
     # Limits of OpenMP hold in the thread in which they were set.
-    monkeypatch.setattr(machine, "controller", lambda: SimpleNamespace(lib_controllers=[]))
+    monkeypatch.setattr(resources, "controller", lambda: SimpleNamespace(lib_controllers=[]))
     assert threads_at_work(1, 4) == 4
     # Who comes too late works in the thread that it has.
     assert 4 <= threads_at_work(3, 4) <= 4 + 2
@@ -119,18 +118,18 @@ def folder_of(tmp_path, limit, used, dropped):
 )
 def test_memory_is_what_kernel_and_control_groups_leave(tmp_path, monkeypatch, limit, free):
     folder_of(tmp_path, limit, used=200_000, dropped=10_000)
-    monkeypatch.setattr(machine, "_MEMINFO", tmp_path / "meminfo")
-    monkeypatch.setattr(machine, "_OWN_GROUP", tmp_path / "group")
-    monkeypatch.setattr(machine, "_GROUPS", tmp_path / "groups")
+    monkeypatch.setattr(resources, "_MEMINFO", tmp_path / "meminfo")
+    monkeypatch.setattr(resources, "_OWN_GROUP", tmp_path / "group")
+    monkeypatch.setattr(resources, "_GROUPS", tmp_path / "groups")
     assert free_memory() == free
 
 
 def test_memory_where_nothing_is_known(tmp_path, monkeypatch):
-    monkeypatch.setattr(machine, "_MEMINFO", tmp_path / "absent")
-    monkeypatch.setattr(machine.os, "sysconf", lambda name: {"SC_PAGE_SIZE": 4096}[name])
+    monkeypatch.setattr(resources, "_MEMINFO", tmp_path / "absent")
+    monkeypatch.setattr(resources.os, "sysconf", lambda name: {"SC_PAGE_SIZE": 4096}[name])
     with pytest.raises(KeyError):
         free_memory()
-    monkeypatch.delattr(machine.os, "sysconf")
+    monkeypatch.delattr(resources.os, "sysconf")
     assert free_memory() == float("inf")
 
 
@@ -139,7 +138,7 @@ def test_memory_of_this_machine_is_a_number():
 
 
 def test_too_much_is_refused_with_numbers(monkeypatch):
-    monkeypatch.setattr(machine, "free_memory", lambda: 2e6)
+    monkeypatch.setattr(resources, "free_memory", lambda: 2e6)
     check_memory("a table", 2e6, "take fewer rows")
     with pytest.raises(MemoryError, match=r"table would take 4.5 GB, and 2 MB are free: take"):
         check_memory("a table", 4.5e9, "take fewer rows")

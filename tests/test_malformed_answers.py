@@ -5,10 +5,10 @@ import pytest
 import scipy.sparse as sp
 
 from structinv import InvariantLinearSVC, InvariantSVC
-from structinv.estimators.representer import RepresenterClassifier
+from structinv.estimators.representer_classifier import RepresenterClassifier
 from structinv.estimators.virtual import VirtualSVC
 from structinv.oracles import BoundOracle, Box, FiniteOracle, InvarianceOracle, Shifts, Support
-from structinv.oracles.checked import bind
+from structinv.oracles.checked_oracle import bind
 from structinv.oracles.images.image_base import ImageOracle
 from structinv.utils.matrices import row_dots, same_entries
 

@@ -14,7 +14,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from structinv import InvariantLinearSVC, InvariantSVC, load, save
 from structinv.dual import TABLE as STATES
 from structinv.dual import dual_state, refusals
-from structinv.dual.margin import MarginState
+from structinv.dual.margin_state import MarginState
 from structinv.dual.margin_steps import KINDS, best_level, conjugate, loss_value
 from structinv.dual.plane_cache import PlaneCache
 from structinv.functionals.acting import LinearFunctionals

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from structinv.dual import Case, members
-from structinv.dual.members import MemberState
+from structinv.dual import Case
+from structinv.dual import member_state as members
+from structinv.dual.member_state import MemberState
 from structinv.kernels import Gaussian
 from structinv.solvers import REGISTRY, Gap, solve
 from structinv.spaces import KernelSpace, atoms

@@ -25,7 +25,7 @@ from structinv.oracles import (
     Union,
     check_oracle,
 )
-from structinv.oracles.checked import bind
+from structinv.oracles.checked_oracle import bind
 from structinv.utils.exceptions import CheckError
 from structinv.utils.matrices import ALL_ROWS, row_dots
 

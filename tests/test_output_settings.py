@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
 from structinv import InvariantTextClassifier, embeddings, estimators, load, save, select_changes
-from structinv.cli.rows import _vectorizer
+from structinv.cli.row_files import _vectorizer
 from structinv.estimators import TextVectorizer, TokenVectorizer
 from structinv.oracles import FDrop, TokenEdits
 

@@ -119,7 +119,7 @@ def test_imports_run_one_way(name):
 
 def test_the_import_walker_sees_relative_imports():
     assert "structinv.datasets.readers" in imported_modules("structinv.datasets")
-    assert "structinv.datasets" in imported_modules("structinv.cli.rows")
+    assert "structinv.datasets" in imported_modules("structinv.cli.row_files")
     assert "structinv.cli" in imported_modules("structinv.__main__")
 
 

@@ -55,7 +55,7 @@ from structinv.kernels import (
 from structinv.losses import ScalarLoss
 from structinv.oracles import Box, FDrop, FScale, Identity, InvarianceOracle, Rotations, Shifts
 from structinv.persistence.model_files import FORMAT, model_bytes
-from structinv.persistence.names import NAMES, PARAMETERISED
+from structinv.persistence.stored_names import NAMES, PARAMETERISED
 from structinv.solvers import BMRM, FrankWolfe, Solver, Status
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Sequence
@@ -96,7 +96,7 @@ def overlap(X, Y):
 
 
 class Own(InvarianceOracle):
-    """A stranger's oracle, at the top of a module."""
+    """A third-party oracle, at the top of a module."""
 
     def __init__(self, inner=None, size=1.0):
         self.inner = inner

@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import validate_data
 
 from structinv import InvariantLinearSVC, InvariantSVC
-from structinv.estimators.rows import are_plain
+from structinv.estimators.row_shapes import are_plain
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(20, 3))

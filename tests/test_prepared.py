@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 from structinv import InvariantLinearSVC, InvariantSVC
 from structinv.oracles import Box, Rotations, Shifts
-from structinv.oracles.checked import bind
+from structinv.oracles.checked_oracle import bind
 from structinv.oracles.images import image_family, image_search
 
 RNG = np.random.default_rng(0)

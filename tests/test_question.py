@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from structinv.oracles import FDrop
-from structinv.oracles.checked import bind
+from structinv.oracles.checked_oracle import bind
 from structinv.oracles.question import Question, Worst, rows_at, worst_at, worst_by_support
 from structinv.structures.rivals import LabelFunctions, Rivals
 from structinv.utils.matrices import ALL_ROWS, dense

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from scipy.optimize import lsq_linear
 
 from structinv.regions import Ellipsoids, Flats, Points, Zonotopes
+from structinv.regions.inner_products import Stack, pair_products
 from structinv.regions.least_squares import bounded_minimum
-from structinv.regions.parts import Parts
-from structinv.regions.products import Stack, pair_products
+from structinv.regions.unions import Parts
 
 
 def bounded(matrix, target, low, high):

@@ -10,10 +10,10 @@ import pytest
 import scipy.sparse as sp
 
 from structinv.dual import Case, dual_state, refusals
-from structinv.dual.linear_members import LinearMemberState
-from structinv.dual.members import MemberState
+from structinv.dual.linear_member_state import LinearMemberState
+from structinv.dual.member_state import MemberState
 from structinv.dual.plane_cache import PlaneCache
-from structinv.dual.tube import TubeState
+from structinv.dual.tube_state import TubeState
 from structinv.oracles import Box, FDrop, Identity
 from structinv.solvers import REGISTRY, FrankWolfe, Gap, Status, SVMStruct, solve
 from structinv.solvers.warm_start import sound_start

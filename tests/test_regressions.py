@@ -5,7 +5,7 @@ import pytest
 
 from structinv import InvariantLinearSVC, InvariantSVC
 from structinv.dual import dual_state
-from structinv.dual.members import MemberState
+from structinv.dual.member_state import MemberState
 from structinv.kernels import Gaussian
 from structinv.oracles import (
     Box,

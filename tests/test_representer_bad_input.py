@@ -20,7 +20,7 @@ from structinv.functionals import (
     TransformDifference,
 )
 from structinv.functionals.base import Scaled
-from structinv.functionals.products import JetGram
+from structinv.functionals.fast_products import JetGram
 from structinv.functionals.representers import Representers
 from structinv.kernels import Gaussian, Matern, Polynomial
 from structinv.oracles import FDrop, Rotations, Shifts

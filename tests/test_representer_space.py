@@ -14,7 +14,7 @@ from structinv.functionals.acting import FamilyFunctionals, LinearFunctionals
 from structinv.functionals.representers import Representers
 from structinv.kernels import Gaussian, Linear, Polynomial
 from structinv.spaces import ExplicitSpace, KernelSpace, RepresenterSpace
-from structinv.spaces.kernel import AtomRows
+from structinv.spaces.kernel_space import AtomRows
 
 from .covering import pairs
 from .kernel_problems import CACHES

@@ -20,7 +20,7 @@ import structinv.estimators.ridge
 from structinv import OrbitRidge
 from structinv.estimators import ridge_systems
 from structinv.kernels import Gaussian, OrbitMean
-from structinv.kernels.checked import kernel_matrix
+from structinv.kernels.checked_kernel import kernel_matrix
 from structinv.oracles import Flip, Rotations
 
 ROUTES = {"factors": (1e-3, 0.1, 2.0), "eigenvectors": (1e-3, 1e-2, 0.05, 0.1, 0.5, 1.0, 2.0)}

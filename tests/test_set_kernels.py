@@ -32,7 +32,7 @@ from structinv.kernels import (
     least_eigenvalue,
     mended,
 )
-from structinv.kernels.names import as_kernel
+from structinv.kernels.kernel_names import as_kernel
 from structinv.metrics import set_distance, tangent_distance
 from structinv.oracles import Box, FDrop, Flip, Identity, Rotations, Segment
 

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from structinv.certificates import worst_change
 from structinv.dual import dual_state, refusals
-from structinv.dual.hull import HullState
+from structinv.dual.hull_state import HullState
 from structinv.dual.plane_cache import PlaneCache
 from structinv.oracles import Box, FDrop, Identity
 from structinv.solvers import FrankWolfe, Gap, Status, SVMStruct, solve

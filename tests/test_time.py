@@ -7,15 +7,17 @@ import pytest
 
 from structinv import InvariantLinearSVC
 from structinv.datasets import make_mail_like
-from structinv.dual import dual_state, focused, labellings, members
-from structinv.dual.chains import ChainState
-from structinv.dual.hull import HullState
-from structinv.dual.labellings import LabellingState
-from structinv.dual.linear_members import LinearMemberState
-from structinv.dual.members import MemberState
-from structinv.dual.penalty import PenaltyState
+from structinv.dual import dual_state, focused
+from structinv.dual import labelling_state as labellings
+from structinv.dual import member_state as members
+from structinv.dual.chain_state import ChainState
+from structinv.dual.hull_state import HullState
+from structinv.dual.labelling_state import LabellingState
+from structinv.dual.linear_member_state import LinearMemberState
+from structinv.dual.member_state import MemberState
+from structinv.dual.penalty_state import PenaltyState
 from structinv.dual.plane_cache import PlaneCache
-from structinv.dual.tube import TubeState
+from structinv.dual.tube_state import TubeState
 from structinv.estimators import classifier, earlier_fit
 from structinv.oracles import Box, FDrop, Identity
 from structinv.solvers import (
@@ -36,7 +38,7 @@ from structinv.solvers.dual_coordinates import CoordinateState, DualCoordinates
 from structinv.spaces import ExplicitSpace, KernelSpace
 from structinv.structures import Binary
 from structinv.terms import Objective, WorstCase
-from structinv.utils import jit as compiled
+from structinv.utils import jit
 from structinv.utils.matrices import count
 
 from . import kernel_problems, test_chains, test_kernel_chains, test_regression
@@ -69,7 +71,7 @@ def small_portions(monkeypatch):
     monkeypatch.setattr(focused, "LEAST_ROWS", 2)
     monkeypatch.setattr(members, "ROWS_AT_ONCE", 2)
     monkeypatch.setattr(members, "PRODUCTS_AT_ONCE", 1)
-    monkeypatch.setattr("structinv.dual.chains.PRODUCTS_AT_ONCE", 1)
+    monkeypatch.setattr("structinv.dual.chain_state.PRODUCTS_AT_ONCE", 1)
     monkeypatch.setattr(labellings, "MEMBERS_AT_ONCE", 2)
     monkeypatch.setattr(labellings, "ROUNDS", 1)
     monkeypatch.setattr("structinv.spaces.KernelSpace.blocks_in_a_set", 2)
@@ -158,12 +160,12 @@ def test_a_cut_leaves_bounds_on_both_sides_of_the_optimum(name, small_portions):
             for _ in range(before):
                 solver.step(problem, state)
             for _ in range(2):
-                problem.hurried = Countdown(questions)
+                problem.out_of_time = Countdown(questions)
                 asked = problem.rows_asked
                 estimate = solver.step(problem, state)
                 asked = problem.rows_asked - asked
-                ended = problem.hurried.left < 0
-                problem.hurried = lambda: False
+                ended = problem.out_of_time.left < 0
+                problem.out_of_time = lambda: False
                 bounds = solver.bounds(problem, state)
                 value = problem.value(bounds.f)
                 assert bounds.dual <= best + slack
@@ -182,10 +184,10 @@ def test_a_cut_step_goes_on_later(name, small_portions):
     problem, best = make()
     state = solver.init(problem, np.random.default_rng(0))
     for questions in (3, 0, 2):
-        problem.hurried = Countdown(questions)
+        problem.out_of_time = Countdown(questions)
         solver.step(problem, state)
         solver.bounds(problem, state)
-    problem.hurried = lambda: False
+    problem.out_of_time = lambda: False
     tolerance = 0.1 if "pegasos" in name or "epsilon" in name else 1e-3
     for _ in range(400):
         solver.step(problem, state)
@@ -201,7 +203,7 @@ def test_a_sweep_ends_soon_after_time_is_up(name, small_portions):
     problem, _ = make()
     state = solver.init(problem, np.random.default_rng(0))
     for questions in range(12):
-        clock = problem.hurried = Countdown(questions)
+        clock = problem.out_of_time = Countdown(questions)
         solver.step(problem, state)
         # Loops within loops ask once each on their way out.
         assert clock.asked_late <= 25
@@ -216,7 +218,7 @@ def test_no_row_is_asked_once_time_is_up(name, small_portions):
     asked = []
     for questions in (0, 2):
         state = solver.init(problem, np.random.default_rng(0))
-        problem.hurried = Countdown(questions)
+        problem.out_of_time = Countdown(questions)
         before = problem.rows_asked
         assert solver.step(problem, state) == np.inf
         asked.append(problem.rows_asked - before)
@@ -241,19 +243,19 @@ class Clock:
 @every_solver
 @pytest.mark.parametrize("limit", [0.0, 1.0, 4.0, 9.0])
 def test_the_rule_says_when_time_is_up(name, limit, monkeypatch, small_portions):
-    monkeypatch.setattr(compiled, "time", Clock())
+    monkeypatch.setattr(jit, "time", Clock())
     problem = objective(FDrop(2))
     solution = solve(problem, REGISTRY[name](), Gap(0) | Seconds(limit), random_state=0)
     assert solution.status is Status.TIME_LIMIT
     assert_brackets(solution, optimum("fdrop", "binary"))
-    assert not problem.hurried()
+    assert not problem.out_of_time()
 
 
 def test_without_a_limit_nobody_looks_at_the_clock_in_a_step(monkeypatch):
     problem = objective(FDrop(2))
     solver, looks = FrankWolfe(), []
     clock = Clock()
-    monkeypatch.setattr(compiled, "time", clock)
+    monkeypatch.setattr(jit, "time", clock)
 
     class Watching(FrankWolfe):
         def step(self, objective, state):
@@ -281,7 +283,7 @@ def test_an_interrupted_run_is_in_no_hurry_afterwards():
         problem, FrankWolfe(), Gap(0) | Seconds(1e-9), callbacks=[interrupt], random_state=0
     )
     assert solution.status is Status.INTERRUPTED
-    assert not problem.hurried()
+    assert not problem.out_of_time()
 
 
 def test_members_of_a_kernel_are_taken_up_as_long_as_there_is_time(small_portions):
@@ -310,7 +312,7 @@ def rows_are_seconds(monkeypatch, small_portions):
         clock.now = before + N
         return found
 
-    monkeypatch.setattr(compiled, "time", clock)
+    monkeypatch.setattr(jit, "time", clock)
     monkeypatch.setattr(WorstCase, "_asked", asked)
     monkeypatch.setattr(HullState, "value", valued)
 
@@ -381,17 +383,17 @@ def test_a_second_fit_without_changes_has_what_a_resumed_fit_has_left(monkeypatc
 @pytest.mark.parametrize("questions", [0, 1, 3, 6])
 def test_no_more_rows_are_asked_than_there_is_time_for(questions, monkeypatch):
     # Room for the members of a single row.
-    monkeypatch.setattr("structinv.spaces.kernel.VALUES_AT_ONCE", 1)
+    monkeypatch.setattr("structinv.spaces.kernel_space.VALUES_AT_ONCE", 1)
     problem, _ = with_members_made_anew()
     solver = FrankWolfe()
     state = solver.init(problem, np.random.default_rng(0))
     before = problem.rows_asked
-    problem.hurried = Countdown(questions)
+    problem.out_of_time = Countdown(questions)
     estimate = solver.step(problem, state)
     # The first question comes before the first row, and each row but that one has a question.
     assert problem.rows_asked - before == questions < problem.n_blocks
     assert estimate == np.inf
-    problem.hurried = lambda: False
+    problem.out_of_time = lambda: False
     assert np.isfinite(solver.bounds(problem, state).dual)
 
 
@@ -401,13 +403,13 @@ def test_the_interior_point_stops_between_its_steps():
     problem = Objective(ExplicitSpace(10), [WorstCase(X, y, Box(0.1), Binary(), 1.0)])
     asked = []
 
-    class Hurried(InteriorPoint):
+    class OutOfTime(InteriorPoint):
         def step(self, objective, state):
             # From now on time is up.
-            objective.hurried = lambda: asked.append(True) or True
+            objective.out_of_time = lambda: asked.append(True) or True
             return super().step(objective, state)
 
-    solution = solve(problem, Hurried(), Gap(0) | Seconds(1e-3), random_state=0)
+    solution = solve(problem, OutOfTime(), Gap(0) | Seconds(1e-3), random_state=0)
     assert asked
     assert solution.status is Status.TIME_LIMIT
     assert solution.dual <= solution.primal

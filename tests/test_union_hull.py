@@ -6,9 +6,9 @@ import scipy.sparse as sp
 
 from structinv.datasets import make_mail_like
 from structinv.dual import dual_state
-from structinv.dual.hull import HullState
+from structinv.dual.hull_state import HullState
 from structinv.oracles import Box, Ellipsoid, FDrop, FScale, Identity, TangentDerivative
-from structinv.oracles.checked import bind
+from structinv.oracles.checked_oracle import bind
 from structinv.oracles.union_hull import LEAST_ROOM, UnionHull
 from structinv.solvers import FrankWolfe, Gap, Status, SVMStruct, solve
 from structinv.spaces import ExplicitSpace

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from structinv.oracles import FDrop, FEdit, FScale
-from structinv.oracles.checked import bind
+from structinv.oracles.checked_oracle import bind
 from structinv.oracles.words.word_selection import largest, ordered
 
 

@@ -11,13 +11,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..oracles.base import BoundOracle, InvarianceOracle
-from ..oracles.checked import bind
+from ..oracles.checked_oracle import bind
 from ..oracles.question import Worst
 from ..spaces import ExplicitSpace, Space
 from ..spaces.base import Element
 from ..structures import Layout
 from ..structures.bound import BoundStructure, predicted
-from ..structures.checked import decoded
+from ..structures.checked_structure import decoded
 from ..structures.decodings import Decoding
 from ..structures.layout import laid_out
 from ..structures.rivals import Rivals

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..oracles.base import InvarianceOracle
-from ..oracles.checked import bind
+from ..oracles.checked_oracle import bind
 from ..oracles.listing import listed
 from ..oracles.support import rounding_error
 from ..spaces import Space
@@ -17,7 +17,7 @@ from ..spaces.base import NUMBERS_AT_ONCE, Element
 from ..spaces.rounding import output_rounding
 from ..structures import Layout
 from ..structures.bound import BoundStructure
-from ..structures.checked import decoded
+from ..structures.checked_structure import decoded
 from ..terms.one_change_search import MOST_LABELS, OneChangeSearch
 from ..utils.matrices import ALL_ROWS, Matrix, Rows, row_sizes, stack, take
 from .certificate import WorstChange, joined

@@ -78,7 +78,7 @@ def prediction_bounds(
     >>> import numpy as np
     >>> from structinv.certificates.certificate import linear_function
     >>> from structinv.oracles import Box
-    >>> from structinv.oracles.checked import bind
+    >>> from structinv.oracles.checked_oracle import bind
     >>> bound = bind(Box(0.5), np.array([[1.0, 2.0]]))
     >>> found = prediction_bounds(*linear_function(np.array([[1.0, -1.0]]), np.zeros(1)), bound)
     >>> found.lowest.round(6), found.highest.round(6), found.exact

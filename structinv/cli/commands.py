@@ -20,7 +20,7 @@ from .features import Reading
 from .messages import one_line_errors, say, working_on
 from .model_file import SavedModel, load_model
 from .reports import counted, explanation_report, training_report
-from .rows import READING_OPTIONS, training_file
+from .row_files import READING_OPTIONS, training_file
 from .tasks import Asked, task_of
 from .training import (
     build_classifier,

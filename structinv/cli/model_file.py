@@ -11,10 +11,10 @@ from typing import Any
 from ..datasets.opening import is_standard_input
 from ..estimators import InvariantStructuredSVC
 from ..estimators.classifier import InvariantClassifier
-from ..estimators.labels import label_name
+from ..estimators.target_labels import label_name
 from ..oracles import Identity
 from ..persistence.model_files import model_bytes, read_model
-from .rows import Labels, features_from_notes
+from .row_files import Labels, features_from_notes
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,10 @@ from rich.table import Table
 
 from ..inspection import explain_edit
 from ..inspection.explanation import Explanation
-from ..model_selection.changes import ChangesSelection
+from ..model_selection.select_changes import ChangesSelection
 from ..oracles import Identity
 from .model_file import SavedModel
-from .rows import Labels
+from .row_files import Labels
 
 
 def percent(share: float) -> str:

@@ -15,7 +15,7 @@ from ..datasets.opening import Source
 from .messages import say
 from .model_file import SavedModel
 from .reports import evaluation_report
-from .rows import Labels
+from .row_files import Labels
 from .sentence_reports import sentences_report
 
 

@@ -17,7 +17,7 @@ from ..estimators import (
     InvariantTextClassifier,
 )
 from ..estimators.classifier import InvariantClassifier
-from ..estimators.labels import label_name
+from ..estimators.target_labels import label_name
 from ..model_selection import select_changes
 from ..oracles import REGISTRY, ImageShape
 from ..solvers import Status
@@ -26,7 +26,7 @@ from ..utils.exceptions import UninformativeFitWarning
 from ..utils.jit import Stopwatch
 from ..utils.matrices import Matrix
 from .reports import weights_report
-from .rows import Labels
+from .row_files import Labels
 
 # Parameters of oracles that fit has options for, and how their text is read.
 ORACLE_OPTIONS = (

@@ -8,20 +8,20 @@ import numpy as np
 
 from ..spaces import Space
 from . import case as needs
-from .additions import AdditionState
+from .addition_state import AdditionState
 from .base import DualState
 from .case import Case, Requirement
-from .chains import ChainState
-from .edits import EditState
-from .hull import HullState
-from .labellings import LabellingState
-from .labels import LabelState
-from .linear_members import LinearMemberState
-from .margin import MarginState
-from .members import MemberState
-from .penalty import PenaltyState
+from .chain_state import ChainState
+from .edit_state import EditState
+from .hull_state import HullState
+from .label_state import LabelState
+from .labelling_state import LabellingState
+from .linear_member_state import LinearMemberState
+from .margin_state import MarginState
+from .member_state import MemberState
+from .penalty_state import PenaltyState
 from .plane_cache import PlaneCache
-from .tube import TubeState
+from .tube_state import TubeState
 
 if TYPE_CHECKING:
     from ..terms import Term

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..spaces import Space
 from ..spaces.base import Element
-from ..terms.base import Hurried, never
+from ..terms.base import OutOfTime, never
 from ..terms.planes import PlaneSet, WorkingSet
 
 
@@ -35,13 +35,13 @@ class DualState(ABC):
         """The linear part of the dual."""
 
     @abstractmethod
-    def sweep(self, f: Element, hurried: Hurried = never) -> tuple[float, int]:
+    def sweep(self, f: Element, out_of_time: OutOfTime = never) -> tuple[float, int]:
         """Improve every block once, updating `f` in place.
 
         Parameters
         ----------
         f : element
-        hurried : callable
+        out_of_time : callable
             Asked between portions of blocks. Once it says True the rest is left as it is, and the state
             and `f` belong together as ever.
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..spaces.base import Element
-from .base import DualState, Hurried, never
+from .base import DualState, OutOfTime, never
 from .case import Case
 
 # Passes over cached planes between passes of the oracle: 3 to 10 times fewer of these on digits.
@@ -55,53 +55,53 @@ class BatchedState(DualState):
         """A working set for some blocks."""
 
     @abstractmethod
-    def _visit(self, f: Element, number: int, hurried: Hurried) -> tuple[float, int]:
+    def _visit(self, f: Element, number: int, out_of_time: OutOfTime) -> tuple[float, int]:
         """Ask about a batch, take up what is new, and ascend.
 
         Returns the gap on arrival, and how many of the first blocks there was time to ask for.
         """
 
-    def _asked(self, f: Element, total: float, hurried: Hurried) -> None:
+    def _asked(self, f: Element, total: float, out_of_time: OutOfTime) -> None:
         """What is to be done once all batches have been asked; nothing, by default."""
 
-    def _still_at_it(self, f: Element, count: int, target: float, hurried: Hurried) -> None:
+    def _still_at_it(self, f: Element, count: int, target: float, out_of_time: OutOfTime) -> None:
         """What is to be done where so many rounds over what there is have not been enough."""
 
     @property
     def offset(self) -> float:
         return sum(working.offset for working in self.sets)
 
-    def sweep(self, f: Element, hurried: Hurried = never) -> tuple[float, int]:
+    def sweep(self, f: Element, out_of_time: OutOfTime = never) -> tuple[float, int]:
         total, rows, self.n_added, self.settled = 0.0, 0, 0, False
         order = self.rng.permutation(len(self.batches))
         for number in order:
-            if hurried():
+            if out_of_time():
                 return np.inf, rows
-            gap, asked = self._visit(f, number, hurried)
+            gap, asked = self._visit(f, number, out_of_time)
             total += gap
             rows += self.term.rows_of(self.batches[number][:asked])
-        self._asked(f, total, hurried)
-        left = self._use_up(f, order, 0.2 * total, hurried)
+        self._asked(f, total, out_of_time)
+        left = self._use_up(f, order, 0.2 * total, out_of_time)
         self.settled = self.n_added == 0 and left <= SETTLED_SHARE * total
         for working in self.sets:
-            if hurried():
+            if out_of_time():
                 break
             working.prune(max_idle=2 * CACHED_ROUNDS)
             working.merge(self.term.planes_of_a_block(self.space))
         return total, rows
 
-    def _use_up(self, f: Element, order: np.ndarray, target: float, hurried: Hurried) -> float:
+    def _use_up(self, f: Element, order: np.ndarray, target: float, out_of_time: OutOfTime) -> float:
         """Oracles are dear: go on over what is there until its gap is small; what is left of it."""
         left = np.inf
         for count in range(CACHED_ROUNDS):
             left = 0.0
             for number in order:
-                if hurried():
+                if out_of_time():
                     return np.inf
                 left += self.sets[number].ascend(f, 0.0, max_passes=1)
             if left <= target:
                 break
-            self._still_at_it(f, count, target, hurried)
+            self._still_at_it(f, count, target, out_of_time)
         return left
 
     def value(self, f: Element) -> tuple[float, float]:

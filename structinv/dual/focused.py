@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from ..spaces.base import Element
 from ..utils.matrices import Matrix
-from .base import Hurried, never
+from .base import OutOfTime, never
 
 # Neighboring rows are visited in runs, since they share lines of memory.
 ROWS_IN_A_RUN = 4
@@ -52,17 +52,17 @@ class FocusedSweeps(ABC):
         `again` says that these are rows that were far off, and not a pass over all.
         """
 
-    def sweep(self, f: Element, hurried: Hurried = never) -> tuple[float, int]:
+    def sweep(self, f: Element, out_of_time: OutOfTime = never) -> tuple[float, int]:
         """See `DualState.sweep`: first the rows that were far off, again and again, then all."""
-        visits = self._revisit(f, hurried)
-        visited = self._pass(f, self._order(), hurried, again=False)
+        visits = self._revisit(f, out_of_time)
+        visited = self._pass(f, self._order(), out_of_time, again=False)
         gap = float(self.gaps.sum()) if visited == len(self.rows) else np.inf
         return gap, visits + visited
 
-    def _pass(self, f: Element, order: np.ndarray, hurried: Hurried, again: bool) -> int:
+    def _pass(self, f: Element, order: np.ndarray, out_of_time: OutOfTime, again: bool) -> int:
         """Sweep over rows in portions until all are done or time is up; how many were done."""
         for first in range(0, len(order), self.rows_at_once):
-            if hurried():
+            if out_of_time():
                 return first
             self._step(f, order[first : first + self.rows_at_once], again)
         return len(order)
@@ -73,15 +73,15 @@ class FocusedSweeps(ABC):
         places = (starts[:, None] + np.arange(ROWS_IN_A_RUN)).ravel()
         return self.rows[places[places < len(self.rows)]]
 
-    def _revisit(self, f: Element, hurried: Hurried) -> int:
+    def _revisit(self, f: Element, out_of_time: OutOfTime) -> int:
         """Sweep over the rows that hold most of the gap until little is left; how many visits."""
         visits, total = 0, self.gaps.sum()
         for _ in range(FOCUSED_PASSES):
             active = np.flatnonzero(self.gaps > self.far_off * total / len(self.gaps))
             if len(active) == 0:
                 break
-            visits += self._pass(f, active, hurried, again=True)
-            if hurried() or self.gaps[active].sum() <= self.enough * total:
+            visits += self._pass(f, active, out_of_time, again=True)
+            if out_of_time() or self.gaps[active].sum() <= self.enough * total:
                 break
         return visits
 

@@ -9,11 +9,11 @@ import numpy as np
 
 from ..spaces import Space
 from ..spaces.base import Element
-from .base import Hurried
+from .base import OutOfTime
 
 if TYPE_CHECKING:
     from ..losses import ScalarLoss
-    from .margin import PointSet
+    from .margin_state import PointSet
 
 NEWTON_STEPS, GRADIENT_STEPS, SEARCH_STEPS = 20, 60, 30
 # How far the equations of a step are solved, at first and near the optimum.
@@ -68,7 +68,7 @@ class Levels:
             f += self.space.combine(points.normals, share * each)
         return f
 
-    def minimise(self, f: Element, target: float, hurried: Hurried) -> None:
+    def minimise(self, f: Element, target: float, out_of_time: OutOfTime) -> None:
         """Lower the problem from `f` until its gap is at most `target`; `f` and slopes follow.
 
         They are left as they are unless the dual value has risen.
@@ -77,9 +77,9 @@ class Levels:
         slopes, gradient = self._slopes(found, u)
         for _ in range(NEWTON_STEPS):
             # The gap between a function and its own slopes is half of the gradient's square.
-            if 0.5 * self.space.dot(gradient, gradient) <= target or hurried():
+            if 0.5 * self.space.dot(gradient, gradient) <= target or out_of_time():
                 break
-            way, along = self._direction(gradient, u, hurried)
+            way, along = self._direction(gradient, u, out_of_time)
             size = self._search(found, u, way, along, self.space.dot(gradient, way))
             if size == 0.0:
                 break
@@ -97,7 +97,7 @@ class Levels:
         return slopes, gradient
 
     def _direction(
-        self, gradient: Element, u: np.ndarray, hurried: Hurried
+        self, gradient: Element, u: np.ndarray, out_of_time: OutOfTime
     ) -> tuple[Element, np.ndarray]:
         """Newton's direction by conjugate gradients, and how the depths change along it."""
         bend = self.loss.curvature(-u)
@@ -114,7 +114,7 @@ class Levels:
             along += size * change
             rest -= size * applied
             before, square = square, self.space.dot(rest, rest)
-            if square <= FORCING**2 * start or hurried():
+            if square <= FORCING**2 * start or out_of_time():
                 break
             conjugate *= square / before
             conjugate += rest

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..spaces.atoms import AtomStore
-from ..spaces.kernel import Expansion
+from ..spaces.kernel_space import Expansion
 from ..utils.jit import njit
 from ..utils.matrices import in_threads
 from .base import in_runs

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..spaces.base import Element, Normals
 from ..terms.planes import PlaneSet, WorkingSet
-from .base import Hurried, join_planes
+from .base import OutOfTime, join_planes
 from .batches import BatchedState
 
 
@@ -24,10 +24,10 @@ class PlaneCache(BatchedState):
     def _new_set(self, batch: np.ndarray) -> WorkingSet:
         return WorkingSet(self.space, self.term.weights[batch], self.term.floors[batch])
 
-    def _visit(self, f: Element, number: int, hurried: Hurried) -> tuple[float, int]:
+    def _visit(self, f: Element, number: int, out_of_time: OutOfTime) -> tuple[float, int]:
         """See `BatchedState`: planes that rise above the known ones are added."""
         blocks, working = self.batches[number], self.sets[number]
-        normals, offsets, heights = self._planes_in_time(f, blocks, hurried)
+        normals, offsets, heights = self._planes_in_time(f, blocks, out_of_time)
         asked = len(heights)
         known, mean = (each[:asked] for each in working.heights(f))
         new = np.flatnonzero(heights > known + self.epsilon + 1e-12 * (1.0 + np.abs(heights)))
@@ -38,13 +38,13 @@ class PlaneCache(BatchedState):
         return gap if asked == len(blocks) else np.inf, asked
 
     def _planes_in_time(
-        self, f: Element, blocks: np.ndarray, hurried: Hurried
+        self, f: Element, blocks: np.ndarray, out_of_time: OutOfTime
     ) -> tuple[Normals, np.ndarray, np.ndarray]:
         """Normals, offsets and heights of planes: of one portion, then more while there is time."""
         step = self.term.blocks_at_once(self.space)
         found = [self.term.planes(self.space, f, blocks[:step])]
         for first in range(step, len(blocks), step):
-            if hurried():
+            if out_of_time():
                 break
             found.append(self.term.planes(self.space, f, blocks[first : first + step]))
         return (

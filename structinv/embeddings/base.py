@@ -1,4 +1,4 @@
-"""What features of orbits share: checks, the law of the changes, errors against the exact kernel."""
+"""What features of orbits share: checks, the changes, errors against the exact kernel."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from ..kernels import Gaussian, Kernel, OrbitDistance, OrbitMean
-from ..kernels.checked import kernel_matrix
-from ..kernels.names import check_kernel
+from ..kernels.checked_kernel import kernel_matrix
+from ..kernels.kernel_names import check_kernel
 from ..oracles import Identity, InvarianceOracle
 from ..oracles.arguments import hint_of
 from ..oracles.changes import Changes
@@ -23,7 +23,7 @@ from ..oracles.listing import averaged, check_seed, check_size
 from ..utils.fitted_state import taken_back
 from ..utils.matrices import Matrix, dense
 from ..utils.parameters import check_number
-from .rows import checked_random, checked_rows
+from .embedded_rows import checked_random, checked_rows
 
 # Rows on which a fit tells its error, and how many of their members are compared with one another.
 HELD = 100
@@ -83,9 +83,9 @@ class OrbitFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             self.seed_, self.size_ = seed, self.size
             columns = getattr(self, "feature_names_in_", None)
             self.oracle_: InvarianceOracle = clone(with_numbers(oracle, columns))
-            law = self._law()
+            changes = self._changes()
             self.n_columns_ = int(self.n_components)
-            self._learn(X, law, np.random.default_rng([self.seed_, 1]))
+            self._learn(X, changes, np.random.default_rng([self.seed_, 1]))
         return self
 
     def transform(self, X: Any) -> Matrix:
@@ -109,7 +109,7 @@ class OrbitFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         """Raise where a parameter is out of its range."""
 
     @abstractmethod
-    def _learn(self, X: Matrix, law: Changes, rng: np.random.Generator) -> None:
+    def _learn(self, X: Matrix, changes: Changes, rng: np.random.Generator) -> None:
         """Set what `transform` needs."""
 
     @abstractmethod
@@ -145,10 +145,10 @@ class OrbitFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         kept: Kept = self.__dict__.setdefault("_kept", Kept())
         return kept.get(name, make)
 
-    def _law(self) -> Changes:
+    def _changes(self) -> Changes:
         """The changes that features are means over."""
         return self._keep(
-            "law", lambda: averaged(self.oracle_, self.n_features_in_, self.size_, self.seed_)
+            "changes", lambda: averaged(self.oracle_, self.n_features_in_, self.size_, self.seed_)
         )
 
     def __sklearn_tags__(self) -> Any:
@@ -221,7 +221,7 @@ class KernelFeatures(OrbitFeatures):
 
     def _learn_error(self, X: Matrix, rows: np.ndarray, rng: np.random.Generator) -> None:
         """Set `kernel_error_`, of some of the rows named."""
-        most = max(LEAST_HELD, min(HELD, HELD_MEMBERS // self._law().size))
+        most = max(LEAST_HELD, min(HELD, HELD_MEMBERS // self._changes().size))
         held = np.sort(rng.permutation(rows)[:most])
         self.kernel_error_ = self._error(X[held])
 

@@ -33,7 +33,7 @@ class GroupCDF(OrbitFeatures):
     Parameters
     ----------
     oracle : InvarianceOracle, optional
-        With a law, see `InvarianceOracle.law`; nothing changes by default. Oracles that depend on
+        See `InvarianceOracle.changes` and `draws`; nothing changes by default. Oracles that depend on
         labels are refused.
     n_components : int, default=100
         Columns of the features: `n_bins` for each template, and what is left for the last.
@@ -99,16 +99,16 @@ class GroupCDF(OrbitFeatures):
     def _rows(self) -> dict[str, Any]:
         return super()._rows | {"accept_sparse": "csr"}
 
-    def _learn(self, X: Matrix, law: Changes, rng: np.random.Generator) -> None:
+    def _learn(self, X: Matrix, changes: Changes, rng: np.random.Generator) -> None:
         bins = min(int(self.n_bins), self.n_columns_)
         size = -(-self.n_columns_ // bins)
         self.templates_ = unit_templates(self.templates, size, X.shape[1], rng)
         responses = self._responses()
         if not responses.moves_templates:
             refuse_sparse(X, self.oracle_)
-        most = max(1, min(QUANTILE_ROWS, QUANTILE_MEMBERS // law.size))
+        most = max(1, min(QUANTILE_ROWS, QUANTILE_MEMBERS // changes.size))
         values = _all_responses(responses, X[np.sort(rng.permutation(X.shape[0])[:most])])
-        weights = np.tile(law.weights, len(values) // law.size)
+        weights = np.tile(changes.weights, len(values) // changes.size)
         resolution = 1e3 * float(np.finfo(X.dtype).eps)
         self.thresholds_ = _thresholds(values, weights, bins, resolution)
         left = self.n_columns_ - bins * (size - 1)
@@ -116,7 +116,7 @@ class GroupCDF(OrbitFeatures):
         self.thresholds_[-1, left:] = np.inf
 
     def _responses(self) -> Responses:
-        return self._keep("responses", lambda: Responses(self._law(), self.templates_))
+        return self._keep("responses", lambda: Responses(self._changes(), self.templates_))
 
     def _features(self, X: Matrix) -> np.ndarray:
         responses = self._responses()
@@ -127,7 +127,7 @@ class GroupCDF(OrbitFeatures):
 
 def _all_responses(responses: Responses, X: Matrix) -> np.ndarray:
     """Of all members of the rows, member by member, to all templates, (n * s, p)."""
-    size, p = responses.law.size, len(responses.templates)
+    size, p = responses.changes.size, len(responses.templates)
     found = np.empty((X.shape[0], size, p))
 
     def use(rows: slice, templates: slice, values: np.ndarray) -> None:

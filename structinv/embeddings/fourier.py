@@ -38,7 +38,7 @@ class OrbitFourier(KernelFeatures):
     Parameters
     ----------
     oracle : InvarianceOracle, optional
-        With a law, see `InvarianceOracle.law`; nothing changes by default. Oracles that depend on
+        See `InvarianceOracle.changes` and `draws`; nothing changes by default. Oracles that depend on
         labels are refused.
     kernel : Kernel, optional
         Gaussian, Laplacian, Matern or RationalQuadratic, or another with `Kernel.spectral_law`;
@@ -149,7 +149,7 @@ class OrbitFourier(KernelFeatures):
     def _rows(self) -> dict[str, Any]:
         return super()._rows | {"accept_sparse": "csr"}
 
-    def _learn(self, X: Matrix, law: Changes, rng: np.random.Generator) -> None:
+    def _learn(self, X: Matrix, changes: Changes, rng: np.random.Generator) -> None:
         spectrum = spectrum_of(self._learn_kernel(), self.templates)
         columns = [int(self.n_components)]
         if self.layers == 2:
@@ -165,11 +165,11 @@ class OrbitFourier(KernelFeatures):
         self._learn_error(X, np.arange(X.shape[0]), rng)
 
     def _first(self) -> Responses:
-        return self._keep("first", lambda: Responses(self._law(), self.templates_))
+        return self._keep("first", lambda: Responses(self._changes(), self.templates_))
 
     def _second(self) -> Responses:
-        law = averaged(Identity(), self.second_templates_.shape[1])
-        return self._keep("second", lambda: Responses(law, self.second_templates_))
+        changes = averaged(Identity(), self.second_templates_.shape[1])
+        return self._keep("second", lambda: Responses(changes, self.second_templates_))
 
     def _features(self, X: Matrix) -> np.ndarray:
         if not self._first().moves_templates:

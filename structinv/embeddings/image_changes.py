@@ -15,7 +15,7 @@ from ..oracles.shapes import with_shape
 
 @dataclass(frozen=True)
 class ImageChanges:
-    """What may change in images of one shape, or in their patches, and the law of it.
+    """What may change in images of one shape, or in their patches, as a list.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ class ImageChanges:
     seed: int
 
     @cached_property
-    def law(self) -> Changes:
+    def changes(self) -> Changes:
         """Made from what is above alone, also by whoever loads this."""
         return averaged(self.oracle, self.shape.size, self.size, self.seed)
 
@@ -59,15 +59,16 @@ def image_changes(
     Raises
     ------
     TypeError, ValueError
-        Where there is no law of it.
+        Where they cannot be listed.
     """
     oracle = Identity() if oracle is None else clone(with_shape(oracle, shape))
     found = ImageChanges(oracle, shape, None if size is None else int(size), seed)
     try:
-        found.law  # noqa: B018
+        found.changes  # noqa: B018
     except (TypeError, ValueError) as error:
         called, counted = names
         raise type(error)(
-            f"{called} must have a law on images of {shape}, {counted}={size} being its size: {error}"
+            f"{called} must list its changes on images of {shape}, {counted}={size} being its size: "
+            f"{error}"
         ) from error
     return found

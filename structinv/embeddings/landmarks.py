@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..kernels import Kernel
-from ..kernels.checked import kernel_diagonal, kernel_matrix
+from ..kernels.checked_kernel import kernel_diagonal, kernel_matrix
 
 Landmarks = tuple[np.ndarray, np.ndarray]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..kernels import Kernel
-from ..kernels.checked import kernel_matrix
+from ..kernels.checked_kernel import kernel_matrix
 from ..kernels.indefinite import trained_kernel
 from ..oracles import InvarianceOracle
 from ..oracles.changes import Changes
@@ -34,7 +34,7 @@ class OrbitNystroem(KernelFeatures):
     Parameters
     ----------
     oracle : InvarianceOracle, optional
-        With a law, see `InvarianceOracle.law`; nothing changes by default. Oracles that depend on
+        See `InvarianceOracle.changes` and `draws`; nothing changes by default. Oracles that depend on
         labels are refused.
     kernel : Kernel, optional
         ``Gaussian()`` by default.
@@ -128,7 +128,7 @@ class OrbitNystroem(KernelFeatures):
             raise ValueError(f"landmarks must be one of {sorted(LANDMARKS)}, got {self.landmarks!r}")
         self._check_kernel()
 
-    def _learn(self, X: Matrix, law: Changes, rng: np.random.Generator) -> None:
+    def _learn(self, X: Matrix, changes: Changes, rng: np.random.Generator) -> None:
         if self.n_components > len(X):
             raise ValueError(
                 f"n_components must be at most the number of rows, as landmarks come from them, got "

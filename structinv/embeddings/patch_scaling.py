@@ -58,7 +58,7 @@ class PatchScaling:
         patches : (m, d) array
         changed : callable
             Tells pairs (weight, array (k, d)), portions of the same patches under each change of their
-            law, whose weight each has; asked only where patches are whitened.
+            changes, whose weight each has; asked only where patches are whitened.
         """
         if self.contrast is not None:
             spread = np.mean(np.var(patches, axis=1, dtype=np.float64))

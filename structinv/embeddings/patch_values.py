@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..kernels import Kernel
-from ..kernels.checked import kernel_table
+from ..kernels.checked_kernel import kernel_table
 from ..kernels.values import half_norms
 from ..utils.jit import njit
 from ..utils.matrices import in_threads, one_blas_thread

@@ -11,21 +11,21 @@ from sklearn.utils.random import sample_without_replacement
 from sklearn.utils.validation import check_is_fitted
 
 from ..kernels import Gaussian, Kernel
-from ..kernels.checked import ISOMETRIES, PERMUTATIONS
-from ..kernels.names import check_kernel
+from ..kernels.checked_kernel import ISOMETRIES, PERMUTATIONS
+from ..kernels.kernel_names import check_kernel
 from ..oracles import ImageShape, InvarianceOracle
 from ..oracles.arguments import hint_of
 from ..oracles.changes import Changes
 from ..oracles.images.image_maps import image_shape
-from ..utils import plugins as answers
+from ..utils import plugins
 from ..utils.fitted_state import taken_back
 from ..utils.parameters import check_integer, check_number
+from .embedded_rows import checked_random, checked_rows
 from .image_changes import ImageChanges, image_changes
 from .landmarks import LANDMARKS, inverse_root
 from .patch_grid import WINDOWS, PatchGrid
 from .patch_scaling import LENGTHS, PatchScaling
 from .patch_values import add_kernel_values
-from .rows import checked_random, checked_rows
 
 # Values of a kernel that are in memory at once.
 AT_ONCE = 2**22
@@ -119,7 +119,7 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     TypeError, ValueError
         From `fit`, before work starts: for parameters out of their range, patches larger than images,
         more cells than patches along a side, more landmarks than training patches, oracles without a
-        law, rows that are no such images. What an earlier fit has learnt stays.
+        changes, rows that are no such images. What an earlier fit has learnt stays.
 
     Notes
     -----
@@ -208,7 +208,7 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
                 _seed(random),
                 names=("whole", "whole_draws"),
             )
-            self._learn(X, self.whole_changes_.law, random)
+            self._learn(X, self.whole_changes_.changes, random)
         return self
 
     def transform(self, X: Any) -> np.ndarray:
@@ -226,10 +226,10 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         check_is_fitted(self)
         X = self._checked_images(X, reset=False)
         found = np.empty((len(X), self._n_features_out), dtype=X.dtype)
-        law = self.whole_changes_.law
-        weights = law.weights.astype(X.dtype)
-        for part in _blocks(len(X), law.size * max(X.shape[1], self._n_features_out)):
-            members = law.on(X[part]).members().astype(X.dtype, copy=False)
+        changes = self.whole_changes_.changes
+        weights = changes.weights.astype(X.dtype)
+        for part in _blocks(len(X), changes.size * max(X.shape[1], self._n_features_out)):
+            members = changes.on(X[part]).members().astype(X.dtype, copy=False)
             maps = self._maps(members.reshape(-1, X.shape[1]))
             found[part] = np.einsum("ijk,j->ik", maps.reshape(*members.shape[:2], -1), weights)
         return found
@@ -348,8 +348,10 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         self.map_shape_ = self._map_shape()
         patches = self._draw_patches(X, whole, random)
         self.scaling_ = PatchScaling(self.contrast, self.whitening, self.lengths)
-        self.scaling_.learn(patches, lambda: _under_in_blocks(self.changes_.law, patches))
-        self.landmarks_ = self._find_landmarks(_change_each(self.changes_.law, patches, random), random)
+        self.scaling_.learn(patches, lambda: _under_in_blocks(self.changes_.changes, patches))
+        self.landmarks_ = self._find_landmarks(
+            _change_each(self.changes_.changes, patches, random), random
+        )
         # The features of one fit are asked for in both precisions.
         root, self.rank_ = inverse_root(self.kernel_, self.landmarks_, np.float32)
         self.normalization_ = root.astype(self.landmarks_.dtype)
@@ -384,8 +386,8 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
     def _moved_landmarks(self) -> np.ndarray | None:
         """The landmarks under each change, (s, n_components, d); None where patches must move."""
-        law, symmetry = self.changes_.law, self.kernel_.symmetry
-        linear = law.linear() if symmetry in (ISOMETRIES, PERMUTATIONS) else None
+        changes, symmetry = self.changes_.changes, self.kernel_.symmetry
+        linear = changes.linear() if symmetry in (ISOMETRIES, PERMUTATIONS) else None
         if linear is None or not linear.isometric:
             return None
         if not (linear.permutes or symmetry == ISOMETRIES):
@@ -401,7 +403,7 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     def _maps(self, X: np.ndarray) -> np.ndarray:
         """Features of images as they are, (n, values of the map)."""
         pooling = self.pooling_.astype(X.dtype, copy=False)
-        changes = self.changes_.law.size if self.moved_ is None else 1
+        changes = self.changes_.changes.size if self.moved_ is None else 1
         count, (n_landmarks, n_values) = self.grid_.count, self.landmarks_.shape
         found = np.zeros((len(X), len(pooling), n_landmarks), dtype=X.dtype)
         for part in _blocks(len(X), count * max(n_landmarks, changes * n_values)):
@@ -413,7 +415,7 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
                 factors = factors.reshape(-1, count)
                 add_kernel_values(self.kernel_, scaled, landmarks, pooling, factors, found[part])
         # The kernel's values are looked at here, where they are few.
-        found = answers.numbers(answers.method(self.kernel_, "matrix"), "values", found, found.shape)
+        found = plugins.numbers(plugins.method(self.kernel_, "matrix"), "values", found, found.shape)
         # One product for all images: each of its own would read the table from memory again.
         found = found.reshape(-1, n_landmarks) @ self.normalization_.astype(X.dtype, copy=False)
         return found.reshape(len(X), -1)
@@ -424,11 +426,11 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         """Changes' weights; patches, lengths where these count, and landmarks, one of them moved."""
         if self.moved_ is None:
             landmarks = self.landmarks_.astype(patches.dtype, copy=False)
-            for weight, part in _under(self.changes_.law, patches):
+            for weight, part in _under(self.changes_.changes, patches):
                 yield weight, (*self.scaling_.apply(part), landmarks)
             return
         scaled, lengths = self.scaling_.apply(patches)
-        for weight, landmarks in zip(self.changes_.law.weights, self.moved_, strict=True):
+        for weight, landmarks in zip(self.changes_.changes.weights, self.moved_, strict=True):
             yield float(weight), (scaled, lengths, landmarks.astype(patches.dtype, copy=False))
 
 
@@ -443,24 +445,24 @@ def _blocks(n_rows: int, values: int) -> Iterator[slice]:
         yield slice(first, min(first + step, n_rows))
 
 
-def _under(law: Changes, patches: np.ndarray) -> Iterator[tuple[float, np.ndarray]]:
-    """The patches under each change of a law, and its weight."""
-    members = law.on(patches).members()
-    for number, weight in enumerate(law.weights):
+def _under(changes: Changes, patches: np.ndarray) -> Iterator[tuple[float, np.ndarray]]:
+    """The patches under each change, and its weight."""
+    members = changes.on(patches).members()
+    for number, weight in enumerate(changes.weights):
         yield float(weight), members[:, number].astype(patches.dtype, copy=False)
 
 
-def _under_in_blocks(law: Changes, patches: np.ndarray) -> Iterator[tuple[float, np.ndarray]]:
-    for part in _blocks(len(patches), law.size * patches.shape[1]):
-        yield from _under(law, patches[part])
+def _under_in_blocks(changes: Changes, patches: np.ndarray) -> Iterator[tuple[float, np.ndarray]]:
+    for part in _blocks(len(patches), changes.size * patches.shape[1]):
+        yield from _under(changes, patches[part])
 
 
-def _change_each(law: Changes, patches: np.ndarray, random: np.random.RandomState) -> np.ndarray:
-    """Every patch under a change of its own, drawn from a law."""
-    change = random.choice(law.size, len(patches), p=law.weights)
+def _change_each(changes: Changes, patches: np.ndarray, random: np.random.RandomState) -> np.ndarray:
+    """Every patch under a change of its own, drawn from a list."""
+    change = random.choice(changes.size, len(patches), p=changes.weights)
     found = np.empty_like(patches)
-    for part in _blocks(len(patches), law.size * patches.shape[1]):
-        members = law.on(patches[part]).members()
+    for part in _blocks(len(patches), changes.size * patches.shape[1]):
+        members = changes.on(patches[part]).members()
         found[part] = members[np.arange(len(members)), change[part]]
     return found
 

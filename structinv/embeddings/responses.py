@@ -35,12 +35,12 @@ class Responses:
 
     Parameters
     ----------
-    law : Changes
+    changes : Changes
     templates : (p, d) array
     """
 
-    def __init__(self, law: Changes, templates: np.ndarray) -> None:
-        self.law = law
+    def __init__(self, changes: Changes, templates: np.ndarray) -> None:
+        self.changes = changes
         self.templates = templates
         self._moved: dict[tuple[int, Any], np.ndarray] = {}
         self.moves_templates = self._pull_back(slice(0, 1)) is not None
@@ -69,7 +69,7 @@ class Responses:
     def _parts(self) -> list[slice]:
         """Blocks of templates."""
         p = len(self.templates)
-        count = max(1, COLUMNS // self.law.size)
+        count = max(1, COLUMNS // self.changes.size)
         # Whole vectors of the vector unit, where there are some.
         count -= count % VECTOR if count > VECTOR else 0
         return [slice(first, min(first + count, p)) for first in range(0, p, count)]
@@ -110,19 +110,19 @@ class Responses:
 
     @property
     def _keeps(self) -> bool:
-        return self.law.size * self.templates.size <= KEPT
+        return self.changes.size * self.templates.size <= KEPT
 
     def _pull_back(self, part: slice) -> np.ndarray | None:
-        return self.law.adjoint(self.templates[part])
+        return self.changes.adjoint(self.templates[part])
 
     def _each_of_members(self, X: Matrix, use: Use) -> None:
         p, d = self.templates.shape
-        size = self.law.size
+        size = self.changes.size
         templates = self.templates.astype(X.dtype, copy=False)
         step = max(1, VALUES // (size * max(p, d)))
         every = slice(0, p)
         for first in range(0, X.shape[0], step):
-            members = self.law.on(X[first : first + step]).members().astype(X.dtype, copy=False)
+            members = self.changes.on(X[first : first + step]).members().astype(X.dtype, copy=False)
             values = (members.reshape(-1, d) @ templates.T).reshape(len(members), -1)
 
             def work(portion: slice, values: np.ndarray = values, first: int = first) -> None:
@@ -171,7 +171,7 @@ def mean_waves(responses: Responses, X: Matrix, n_columns: int, phase: float) ->
         Times ``(2 / n_columns)^(1/2)``, in the precision of the rows.
     """
     found = np.empty((X.shape[0], n_columns), dtype=X.dtype)
-    weights = responses.law.weights * np.sqrt(2.0 / n_columns)
+    weights = responses.changes.weights * np.sqrt(2.0 / n_columns)
     p = len(responses.templates)
 
     def use(rows: slice, templates: slice, values: np.ndarray) -> None:
@@ -210,7 +210,7 @@ def mean_steps(responses: Responses, X: Matrix, thresholds: np.ndarray, n_column
 
     def use(rows: slice, templates: slice, values: np.ndarray) -> None:
         first, own = bins * templates.start, thresholds[templates]
-        _mean_steps(values, responses.law.weights, own, first, found[rows])
+        _mean_steps(values, responses.changes.weights, own, first, found[rows])
 
     responses.each(X, use)
     return found

@@ -10,7 +10,7 @@ from scipy.special import gammaincinv
 
 from ..kernels import Kernel
 from ..kernels.frequencies import Spectrum, normals
-from ..utils import plugins as answers
+from ..utils import plugins
 
 # What SciPy has direction numbers of Sobol's sequence for.
 _MOST_DIMENSIONS = 21201
@@ -56,7 +56,7 @@ def spectrum_of(kernel: Kernel, kind: str) -> Spectrum:
     TypeError
         If the kernel has none that is known.
     ValueError
-        If the kind needs frequencies whose law is the same in all directions.
+        If the kind needs frequencies whose distribution is the same in all directions.
     """
     found = kernel.spectral_law()
     if not isinstance(found, Spectrum):
@@ -123,16 +123,16 @@ def _fastfood(spectrum: Spectrum, size: int, d: int, rng: np.random.Generator) -
 
 def _frequencies(spectrum: Spectrum, uniforms: np.ndarray, d: int) -> np.ndarray:
     """What a spectrum makes of uniform numbers, looked at, (size, d)."""
-    source = answers.method(spectrum, "frequencies")
+    source = plugins.method(spectrum, "frequencies")
     found = spectrum.frequencies(uniforms, d)
-    return answers.numbers(source, "frequencies", found, (len(uniforms), d)).astype(np.float64)
+    return plugins.numbers(source, "frequencies", found, (len(uniforms), d)).astype(np.float64)
 
 
 def _lengths(spectrum: Spectrum, size: int, d: int, rng: np.random.Generator) -> np.ndarray:
     """Of vectors with d standard normal coordinates, times the scales of the spectrum, (size, 1)."""
-    source = answers.method(spectrum, "scales")
+    source = plugins.method(spectrum, "scales")
     found = spectrum.scales(_stratified(size, rng))
-    scales = answers.numbers(source, "scales", found, (size,))
+    scales = plugins.numbers(source, "scales", found, (size,))
     # Quantiles of the chi distribution.
     return (np.sqrt(2.0 * gammaincinv(0.5 * d, _stratified(size, rng))) * scales)[:, None]
 

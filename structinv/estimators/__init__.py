@@ -1,13 +1,13 @@
 """scikit-learn estimators."""
 
-from .custom import CustomStructuredSVC
-from .explanation import explain_solver
-from .kernel import InvariantSVC
+from .custom_structured import CustomStructuredSVC
+from .explain_solver import explain_solver
+from .kernel_classifier import InvariantSVC
 from .kernel_regressor import InvariantSVR
 from .laplacian import LapSVC
-from .linear import InvariantLinearSVC
+from .linear_classifier import InvariantLinearSVC
 from .linear_regressor import InvariantLinearSVR
-from .representer import RepresenterClassifier
+from .representer_classifier import RepresenterClassifier
 from .representer_regressor import RepresenterRegressor
 from .ridge import OrbitRidge
 from .structured import InvariantStructuredSVC

@@ -27,12 +27,12 @@ from ..utils.parameters import check_boolean, check_number
 from .callbacks import CallbackSupportMixin, FitTask, Printer, with_callbacks
 from .earlier_fit import OF_THE_WEIGHTS, EarlierFit
 from .estimates import EstimatesItself
-from .interruption import all_or_nothing
-from .labels import as_labels, one_label_a_row
+from .interrupted_fit import all_or_nothing
 from .learnt_nothing import nothing_learnt
 from .parameters import check_checkpoint, check_on_interrupt, check_oracle_type
 from .problem import Problem
-from .rows import are_plain, check_shape, flat_rows, for_oracle, learn_shape, shaped
+from .row_shapes import are_plain, check_shape, flat_rows, for_oracle, learn_shape, shaped
+from .target_labels import as_labels, one_label_a_row
 
 
 @dataclass(eq=False, repr=False)

@@ -14,14 +14,14 @@ from ..oracles import InvarianceOracle
 from ..solvers import Solution
 from ..structures import Binary, Multiclass, Structure
 from ..structures.bound import BoundStructure, predicted
-from ..structures.labels import check_cost, check_rescaling
+from ..structures.label_codes import check_cost, check_rescaling
 from ..terms import Objective
 from ..utils.matrices import Matrix
 from .base import InvariantEstimator
-from .labels import check_targets, class_factors, one_label_a_row
 from .learnt_nothing import warn_if_uninformative
 from .parameters import check_oracle_type
 from .problem import HINGE, Problem, check_margin_loss, check_two_classes
+from .target_labels import check_targets, class_factors, one_label_a_row
 
 
 class InvariantClassifier(ClassifierMixin, InvariantEstimator):

@@ -101,7 +101,7 @@ class EarlierFit:
         )
 
     def _same_oracle(self, before: dict[str, str]) -> bool:
-        """Whether S(x) is certainly what it was: of a stranger's oracle nobody knows what it calls."""
+        """Whether S(x) is certainly what it was, which code of third parties cannot tell."""
         same = before.get("oracle") == self.parts.get("oracle")
         return same and tells_all(getattr(self.estimator, "oracle", None))
 

@@ -16,7 +16,7 @@ from ..oracles.base import BoundOracle
 from ..oracles.listing import listed
 from ..utils.jit import Stopwatch
 from ..utils.matrices import Matrix
-from .labels import one_a_row
+from .target_labels import one_a_row
 
 # Rows of the two small fits from which seconds are told.
 SMALL = (16, 32)

@@ -50,7 +50,7 @@ def digest(value: Any) -> str:
 
 
 def tells_all(value: Any) -> bool:
-    """Whether a digest cannot miss a change: no code of a stranger's takes part, or what it calls.
+    """Whether a digest cannot miss a change: no third-party code takes part, or what it calls.
 
     Examples
     --------
@@ -113,7 +113,7 @@ def _of_object(value: Any) -> str:
         return _hashed(value.__qualname__.encode(), _of_code(value.__code__).encode())
     try:
         return _hashed(_of_class(type(value)).encode(), pickle.dumps(value))
-    except Exception:  # whatever a stranger's class raises when it is pickled
+    except Exception:  # whatever a third-party class raises when it is pickled
         return _hashed(repr((type(value).__qualname__, id(value))).encode())
 
 

@@ -14,7 +14,7 @@ from ..oracles import InvarianceOracle
 from ..terms import Penalty
 from ..utils.parameters import check_number
 from .parameters import loss_of_name
-from .rows import shaped
+from .row_shapes import shaped
 
 INVARIANCE_LOSSES = ("squared", "absolute", "epsilon_insensitive", "huber")
 

@@ -13,18 +13,18 @@ from ..functionals.base import BoundFunctional
 from ..functionals.representers import Representers
 from ..kernels import Kernel
 from ..kernels.indefinite import trained_kernel
-from ..kernels.names import as_kernel
+from ..kernels.kernel_names import as_kernel
 from ..oracles.base import BoundOracle
 from ..solvers import Solution
 from ..spaces import KernelSpace
 from ..spaces.atoms import COLUMNS_WORTH_A_CACHE, expand
-from ..spaces.kernel import PLANES_EXPECTED_OF_A_BLOCK
+from ..spaces.kernel_space import PLANES_EXPECTED_OF_A_BLOCK
 from ..terms import WorstCase
 from ..utils.resources import check_memory
 from .base import InvariantEstimator
 from .estimates import named
 from .invariances import Invariances
-from .rows import shaped
+from .row_shapes import shaped
 
 # Functions that a solver holds at the same time, as `estimate_memory` counts them.
 FUNCTIONS_AT_ONCE = 4

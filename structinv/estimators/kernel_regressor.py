@@ -11,7 +11,7 @@ import numpy as np
 from ..functionals import Functional
 from ..functionals.base import BoundFunctional
 from ..kernels import Kernel
-from ..kernels.checked import kernel_matrix
+from ..kernels.checked_kernel import kernel_matrix
 from ..kernels.values import precision
 from ..oracles import InvarianceOracle
 from ..solvers import Solution

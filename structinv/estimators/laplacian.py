@@ -7,7 +7,7 @@ from typing import Any
 
 from ..functionals import GraphLaplacian
 from .invariances import Invariances
-from .representer import RepresenterClassifier
+from .representer_classifier import RepresenterClassifier
 
 
 @dataclass(eq=False, repr=False)

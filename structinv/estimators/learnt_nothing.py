@@ -13,8 +13,8 @@ from ..oracles import Identity
 from ..solvers import Gap, Seconds, Solution, Status, solve
 from ..terms import Objective, WorstCase
 from ..utils.exceptions import UninformativeFitWarning
-from .labels import label_name
 from .problem import Problem
+from .target_labels import label_name
 
 # A fit that ended early and gained less than this share of the objective at zero has learnt nothing.
 NOTHING_GAINED = 1e-3

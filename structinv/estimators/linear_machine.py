@@ -10,7 +10,7 @@ from sklearn.utils import assert_all_finite, check_array
 
 from ..certificates.certificate import WorstChange, worst_change
 from ..oracles import Identity, InvarianceOracle
-from ..oracles.checked import bind
+from ..oracles.checked_oracle import bind
 from ..solvers import BMRM, FrankWolfe, InteriorPoint, Solution, Solver
 from ..spaces import ExplicitSpace
 from ..structures.bound import BoundStructure
@@ -29,7 +29,7 @@ from .estimates import (
 )
 from .parameters import check_oracle_type
 from .problem import Problem
-from .rows import flat_rows, for_oracle, shaped
+from .row_shapes import flat_rows, for_oracle, shaped
 
 # Up to so many weights bundles of planes are quickest.
 FEW_WEIGHTS = 16

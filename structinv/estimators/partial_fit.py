@@ -14,9 +14,9 @@ from ..solvers.pegasos import Streamed
 from ..terms import Objective
 from ..terms.planes import PlaneSet
 from ..utils.jit import Stopwatch
-from .labels import class_factors, labelled_rows
 from .parameters import check_oracle_type
-from .rows import check_shape, for_oracle, learn_shape, shaped
+from .row_shapes import check_shape, for_oracle, learn_shape, shaped
+from .target_labels import class_factors, labelled_rows
 
 
 @dataclass(frozen=True)

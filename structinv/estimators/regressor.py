@@ -10,7 +10,7 @@ from sklearn.base import RegressorMixin
 
 from ..certificates.predictions import PredictionBounds, furthest_members, prediction_bounds
 from ..oracles import Identity, InvarianceOracle
-from ..oracles.checked import bind
+from ..oracles.checked_oracle import bind
 from ..solvers import Solution, Status
 from ..spaces import Space
 from ..structures import Regression
@@ -18,9 +18,9 @@ from ..terms import Objective
 from ..utils.matrices import Matrix
 from ..utils.parameters import check_boolean, check_number
 from .base import InvariantEstimator
-from .labels import one_a_row
 from .learnt_nothing import Fitted, warn_if_unexplained
 from .problem import Problem
+from .target_labels import one_a_row
 
 
 class InvariantRegressor(RegressorMixin, InvariantEstimator):

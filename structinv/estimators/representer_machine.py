@@ -18,10 +18,10 @@ from ..losses import ScalarLoss
 from ..losses.combined import Affine
 from ..oracles import InvarianceOracle
 from ..oracles.arguments import hint_of
-from ..oracles.checked import bind
+from ..oracles.checked_oracle import bind
 from ..solvers import REGISTRY, Representer, Solution, Solver
 from ..solvers.newton_cg import MAX_DIRECT
-from ..solvers.representer import METHODS
+from ..solvers.representer_solver import METHODS
 from ..spaces import RepresenterSpace
 from ..terms import Objective, Penalty, Term
 from ..utils.parameters import check_boolean, check_number
@@ -35,7 +35,7 @@ from .kernel_machine import (
 )
 from .parameters import loss_of_name
 from .problem import Problem
-from .rows import flat_rows, shaped
+from .row_shapes import flat_rows, shaped
 
 # A Gram matrix, its scaled copies and factors.
 COPIES_OF_A_TABLE = 5

@@ -13,17 +13,17 @@ from sklearn.utils.validation import column_or_1d, validate_data
 
 from ..functionals import Functional
 from ..kernels import Kernel
-from ..kernels.checked import kernel_matrix
+from ..kernels.checked_kernel import kernel_matrix
 from ..oracles import Identity
 from ..solvers import Solution, Status
 from ..structures import Regression
 from ..terms import Objective
 from .callbacks import labelled_alone, with_callbacks
-from .labels import labels_equal, one_a_row
 from .learnt_nothing import Fitted, warn_if_unexplained
 from .problem import Problem
 from .representer_machine import RepresenterMachine
-from .rows import flat_rows, learn_shape
+from .row_shapes import flat_rows, learn_shape
+from .target_labels import labels_equal, one_a_row
 
 REGRESSOR_LOSSES = ("squared", "epsilon_insensitive", "absolute", "huber")
 

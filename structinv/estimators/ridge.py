@@ -13,20 +13,20 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from ..kernels import Kernel
-from ..kernels.checked import kernel_matrix
+from ..kernels.checked_kernel import kernel_matrix
 from ..kernels.indefinite import trained_kernel
-from ..kernels.names import as_kernel
+from ..kernels.kernel_names import as_kernel
 from ..kernels.values import precision
 from ..spaces.atoms import expand
-from ..utils import plugins as answers
+from ..utils import plugins
 from ..utils.matrices import refuse_half_or_masked
 from ..utils.parameters import check_boolean, check_number
 from ..utils.resources import check_memory
 from .estimates import EstimatesItself
-from .interruption import all_or_nothing, leaving_on_interrupt
+from .interrupted_fit import all_or_nothing, leaving_on_interrupt
 from .learnt_nothing import Fitted, warn_if_unexplained
 from .ridge_systems import FACTORS, RidgePath, ridge_path
-from .rows import check_shape, flat_rows, learn_shape, shaped
+from .row_shapes import check_shape, flat_rows, learn_shape, shaped
 
 MARGINAL_LIKELIHOOD = "marginal_likelihood"
 
@@ -280,8 +280,8 @@ class OrbitRidge(EstimatesItself, MultiOutputMixin, RegressorMixin, BaseEstimato
         if self.kernel_ is None:
             return X.copy() if rows is X else X[np.ix_(used, used)]
         found = kernel_matrix(self.kernel_, rows, rows)
-        # A stranger may hand out what it keeps.
-        return found.copy() if answers.of_a_stranger(self.kernel_) else found
+        # A third-party class may hand out what it keeps.
+        return found.copy() if plugins.is_third_party(self.kernel_) else found
 
     def _look_at_fit(
         self, X: np.ndarray, targets: np.ndarray, weights: np.ndarray, used: np.ndarray

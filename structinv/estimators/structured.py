@@ -14,14 +14,14 @@ from ..certificates.certificate import Certificate, WorstChange, linear_function
 from ..certificates.label_sets import labels_worst_change
 from ..kernels import Kernel
 from ..oracles import InvarianceOracle
-from ..oracles.checked import bind
+from ..oracles.checked_oracle import bind
 from ..oracles.columns import with_numbers
 from ..solvers import Solution, Solver
 from ..spaces import ExplicitSpace
 from ..structures import Layout, Structure
 from ..structures.bound import BoundStructure, predicted
-from ..structures.examples import example_weights, flat_numbers, sorted_classes
-from ..structures.labels import encode_labels
+from ..structures.example_blocks import example_weights, flat_numbers, sorted_classes
+from ..structures.label_codes import encode_labels
 from ..terms import Objective
 from ..utils.matrices import Matrix
 from ..utils.parameters import check_number
@@ -29,13 +29,13 @@ from ..utils.resources import check_memory
 from .callbacks import with_callbacks
 from .earlier_fit import OF_THE_WEIGHTS
 from .estimates import linear_functions
-from .examples import PLANES_OF_AN_EXAMPLE, RowReader, length_of_rows, solver_for
+from .example_inputs import PLANES_OF_AN_EXAMPLE, RowReader, length_of_rows, solver_for
 from .kernel_machine import check_cover, kernel_memory
-from .labels import class_factors
 from .parameters import check_epsilon, check_oracle_type
 from .problem import Problem
-from .rows import for_oracle
+from .row_shapes import for_oracle
 from .support_vectors import SupportVectorMachine
+from .target_labels import class_factors
 from .tokens import TokenVectorizer, check_n_hashed
 
 COSTS = ("hamming", "mean_hamming")

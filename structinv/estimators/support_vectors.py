@@ -12,12 +12,12 @@ from ..functionals.representers import Representers
 from ..kernels import PrecomputedKernel
 from ..kernels.values import precision
 from ..oracles import InvarianceOracle
-from ..oracles.checked import bind
+from ..oracles.checked_oracle import bind
 from ..oracles.listing import listed
 from ..solvers import FrankWolfe, Representer, Solution, Solver
 from ..spaces import KernelSpace, RepresenterSpace
 from ..spaces.atoms import AtomRows
-from ..spaces.kernel import Expansion
+from ..spaces.kernel_space import Expansion
 from ..terms import Objective
 from ..utils.fitted_state import learnt_attributes
 from ..utils.matrices import Matrix
@@ -33,7 +33,7 @@ from .kernel_machine import (
 )
 from .parameters import check_oracle_type
 from .problem import Problem
-from .rows import flat_rows, for_oracle, shaped
+from .row_shapes import flat_rows, for_oracle, shaped
 
 
 class SupportVectorMachine(KernelMachine):

@@ -19,10 +19,10 @@ from ..oracles.text.text_grams import Documents, PlacedEdits
 from ..structures.bound import BoundStructure
 from ..utils.matrices import Matrix
 from .classifier import InvariantClassifier
-from .labels import as_labels, one_a_row
 from .linear_machine import LinearMachine
 from .parameters import check_oracle_type
 from .problem import Problem
+from .target_labels import as_labels, one_a_row
 from .text_vectorizer import TOKENS, TextVectorizer, as_texts
 
 # Makes an oracle of changes of tokens.

@@ -15,20 +15,20 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from ..kernels import Kernel
 from ..kernels.indefinite import trained_kernel
-from ..kernels.names import as_kernel, resolve_gamma
+from ..kernels.kernel_names import as_kernel, resolve_gamma
 from ..oracles import InvarianceOracle
 from ..oracles.base import BoundOracle
-from ..oracles.checked import bind
+from ..oracles.checked_oracle import bind
 from ..oracles.listing import listed
 from ..utils.jit import njit
 from ..utils.matrices import Matrix
 from ..utils.parameters import check_integer, check_number
 from ..utils.resources import check_memory
 from .estimates import EstimatesItself, named, virtual_memory
-from .interruption import all_or_nothing, leaving_on_interrupt
-from .labels import class_factors, labelled_rows, one_label_a_row
+from .interrupted_fit import all_or_nothing, leaving_on_interrupt
 from .parameters import check_on_interrupt, check_oracle_type
-from .rows import canonical, check_shape, flat_rows, learn_shape, shaped
+from .row_shapes import canonical, check_shape, flat_rows, learn_shape, shaped
+from .target_labels import class_factors, labelled_rows, one_label_a_row
 
 # What libsvm computes itself, a few columns at a time; all else is one large Gram matrix.
 NATIVE = ("linear", "poly", "rbf")

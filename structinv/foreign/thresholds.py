@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .layers import calibrated_kind, inner_of, opened, threshold_kinds
-from .linear import LinearClassifier
+from .linear_models import LinearClassifier
 from .links import Link, calibration_link, probability_link
 from .steps import Affine
 

@@ -1,7 +1,6 @@
 """Bounded linear functionals of the learnt function, for penalties and losses."""
 
 from .base import Functional, Scaled, WeightedSum
-from .checks import check_functional
 from .families import (
     Difference,
     DirectionalDerivative,
@@ -15,7 +14,8 @@ from .families import (
     TransformDifference,
 )
 from .folding import Folded
-from .vicinal import VicinalAverages
+from .functional_checks import check_functional
+from .vicinal_averages import VicinalAverages
 
 # The tests of the contract run through this table.
 REGISTRY: dict[str, type[Functional]] = {

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
 from ..kernels import Kernel
-from ..utils import plugins as answers
+from ..utils import plugins
 from ..utils.parameters import check_number
 from .parts import Part, Values
 from .representers import Representers
@@ -261,7 +261,7 @@ class WeightedSum(Functional):
 
 def checked_parts(functional: Functional, X: np.ndarray, kernel: Kernel) -> list[Part]:
     """``functional.parts(X, kernel)``, looked at; for errors see `BoundFunctional.parts`."""
-    source = answers.method(functional, "parts")
+    source = plugins.method(functional, "parts")
     found: Any = functional.parts(X, kernel)
     parts = list(found) if np.iterable(found) else []
     if not parts or not all(isinstance(part, Part) for part in parts):

@@ -13,7 +13,7 @@ from sklearn.neighbors import kneighbors_graph
 from ..kernels import Kernel
 from ..oracles import InvarianceOracle
 from ..oracles.arguments import check_features
-from ..oracles.checked import bind, tangents_of
+from ..oracles.checked_oracle import bind, tangents_of
 from ..oracles.columns import OfFeatures
 from ..oracles.listing import listed
 from ..utils.parameters import check_integer, check_number

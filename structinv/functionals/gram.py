@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ..kernels import Kernel
-from ..kernels.checked import kernel_matrix
+from ..kernels.checked_kernel import kernel_matrix
 from ..kernels.values import squared_norms
 from .parts import Atoms
 

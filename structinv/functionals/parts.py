@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..utils import plugins as answers
+from ..utils import plugins
 
 
 @dataclass(frozen=True)
@@ -77,8 +77,8 @@ class Part(ABC):
         TypeError, ValueError
             If an array is none, has another shape, or holds what it must not.
         """
-        points = answers.numbers(source, "points", self.points, ("u", n_features))
-        answers.number(source, "a blur", self.blur, least=0.0)
+        points = plugins.numbers(source, "points", self.points, ("u", n_features))
+        plugins.number(source, "a blur", self.blur, least=0.0)
         part = self if points is self.points else replace(self, points=points)
         return part._checked_own(source)._with_mix(source)
 
@@ -98,8 +98,8 @@ class Part(ABC):
                 f"{source} must return a mix of shape (size, {self.n_atoms}), a column an atom, got "
                 f"{mix.shape}"
             )
-        answers.places(source, "a mix", mix)
-        answers.numbers(source, "entries of a mix", mix.data, mix.indices.shape)
+        plugins.places(source, "a mix", mix)
+        plugins.numbers(source, "entries of a mix", mix.data, mix.indices.shape)
         return self if mix is self.mix else replace(self, mix=mix)
 
     @property
@@ -203,7 +203,7 @@ class Gradients(Part):
 
     def _checked_own(self, source: str) -> Part:
         if self.features is not None:
-            answers.integers(source, "features", self.features, ("m",), self.points.shape[1])
+            plugins.integers(source, "features", self.features, ("m",), self.points.shape[1])
         return self
 
     @property
@@ -260,7 +260,7 @@ class Derivatives(Part):
 
     def _checked_own(self, source: str) -> Part:
         shape = (len(self.points), "t", self.points.shape[1])
-        table = answers.numbers(source, "directions", self.directions, shape)
+        table = plugins.numbers(source, "directions", self.directions, shape)
         return self if table is self.directions else replace(self, directions=table)
 
     @property
@@ -306,8 +306,8 @@ class SecondDerivatives(Part):
     order = 2
 
     def _checked_own(self, source: str) -> Part:
-        left = answers.numbers(source, "left directions", self.left, self.points.shape)
-        right = answers.numbers(source, "right directions", self.right, self.points.shape)
+        left = plugins.numbers(source, "left directions", self.left, self.points.shape)
+        right = plugins.numbers(source, "right directions", self.right, self.points.shape)
         return (
             self if left is self.left and right is self.right else replace(self, left=left, right=right)
         )

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from ..kernels import Kernel
+from .fast_products import VALUES_AT_ONCE, JetGram, Jets
 from .gram import gram_of_atoms
 from .parts import Atoms, Part, Values
-from .products import VALUES_AT_ONCE, JetGram, Jets
 
 # Each entry of a Gram matrix has some ten numbers beside it while it is formed.
 ENTRIES_AT_ONCE = 500_000

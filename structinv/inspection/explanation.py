@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from sklearn.utils.validation import _num_samples
 
 from ..estimators import InvariantLinearSVC, InvariantTextClassifier
-from ..estimators.labels import one_label_a_row
+from ..estimators.target_labels import one_label_a_row
 from ..oracles import InvarianceOracle
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..oracles import InvarianceOracle
-from ..oracles.checked import bind
+from ..oracles.checked_oracle import bind
 from ..oracles.images.image_maps import ImageShape, image_shape
 from ..oracles.listing import listed
 from .figures import new_figure, written

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..estimators.labels import label_name
+from ..estimators.target_labels import label_name
 from .figures import new_figure, written
 
 if TYPE_CHECKING:

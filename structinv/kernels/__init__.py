@@ -1,11 +1,11 @@
 """Positive definite kernels of dense inputs, as blocks of Gram matrices."""
 
 from .base import Kernel
-from .distances import Gaussian, Laplacian, Matern, RationalQuadratic
+from .dot_products import Linear, Polynomial
 from .given import CallableKernel, PrecomputedKernel
 from .indefinite import least_eigenvalue, mended
 from .orbits import OrbitDistance, OrbitMean
-from .products import Linear, Polynomial
+from .radial import Gaussian, Laplacian, Matern, RationalQuadratic
 from .sets import SetKernel
 from .tangent_distributions import TangentDistributionKernel
 from .tangent_vectors import TangentOverlapKernel, TangentVectorKernel

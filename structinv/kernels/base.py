@@ -9,9 +9,9 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from ..oracles.arguments import real_rows
-from ..utils import plugins as answers
+from ..utils import plugins
 from ..utils.parameters import check_integer, check_number
-from .checked import NOTHING, kernel_matrix
+from .checked_kernel import NOTHING, kernel_matrix
 from .frequencies import Spectrum
 from .values import Norms, describe, floats, is_real
 
@@ -57,8 +57,8 @@ class Kernel(BaseEstimator, ABC):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        answers.reset_declarations(cls, Kernel, {"matrix"}, _OF_MATRIX)
-        answers.reset_declarations(cls, Kernel, {"diagonal"}, {"_level"})
+        plugins.reset_declarations(cls, Kernel, {"matrix"}, _OF_MATRIX)
+        plugins.reset_declarations(cls, Kernel, {"diagonal"}, {"_level"})
 
     # Else NumPy's numbers and arrays would take ``array * kernel`` for themselves, entry by entry.
     __array_ufunc__ = None
@@ -196,11 +196,11 @@ class Kernel(BaseEstimator, ABC):
         distances, products = floats(distances), floats(products)
         found: Any = self._partials(distances, products, order)
         known: Any = distances if uses_distances else products
-        source = answers.method(self, "_partials")
+        source = plugins.method(self, "_partials")
         if not isinstance(found, dict):
             raise TypeError(f"{source} must return a dict of arrays, got {type(found).__name__}")
         shape = known.shape
-        return {key: answers.numbers(source, f"entry {key}", v, shape) for key, v in found.items()}
+        return {key: plugins.numbers(source, f"entry {key}", v, shape) for key, v in found.items()}
 
     def __call__(self, X: Any, Y: Any = None) -> Any:
         """The values between rows as scikit-learn asks a kernel for them: looked at, as is the question.

@@ -10,8 +10,8 @@ import numpy as np
 
 from ..utils.parameters import check_number
 from .base import Kernel, Partials
-from .checked import SYMMETRIES, kernel_diagonal, kernel_matrix
-from .names import check_kernel
+from .checked_kernel import SYMMETRIES, kernel_diagonal, kernel_matrix
+from .kernel_names import check_kernel
 
 
 class CompositeKernel(Kernel):

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..oracles.checked import bind, tangents_of
+from ..oracles.checked_oracle import bind, tangents_of
 from ..oracles.geometry import check_distances_of
 from ..oracles.kept import parameters_of
 from ..oracles.listing import listed
-from ..regions.products import Stack
+from ..regions.inner_products import Stack
 from ..regions.tiles import fill_tables
 from ..utils.matrices import floating
 from ..utils.resources import check_memory

@@ -11,9 +11,9 @@ from ..oracles.arguments import closest_of
 from ..utils.exceptions import IndefiniteKernelWarning, UninformativeFitWarning
 from ..utils.resources import check_memory
 from .base import Kernel
-from .checked import kernel_diagonal, kernel_matrix
+from .checked_kernel import kernel_diagonal, kernel_matrix
 from .kept_by_rows import KeptByRows
-from .names import check_kernel
+from .kernel_names import check_kernel
 from .values import check_rows, precision, same_precision
 
 SPECTRA = ("clip", "flip", "square", "shift")

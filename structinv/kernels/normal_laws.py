@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..regions.products import Stack, pair_products
+from ..regions.inner_products import Stack, pair_products
 from ..utils.jit import njit
 from .directed_rows import MOST_IN_SINGLE, DirectedKernel, DirectedRows
 from .values import DOUBLE, precision

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from ..oracles.changes import Changes
-from ..utils import plugins as answers
+from ..utils import plugins
 from ..utils.jit import njit
 from ..utils.matrices import in_threads, one_blas_thread
 from .base import Kernel
-from .checked import kernel_matrix, kernel_table
+from .checked_kernel import kernel_matrix, kernel_table
 from .values import half_norms
 
 # Values of members that are held at once, of each side: 64 MB of float32.
@@ -76,7 +76,7 @@ def mean_table(
     if symmetric:
         _mirror(out)
     # Looked at here, where values are few: what is not finite makes means that are not.
-    return answers.numbers(answers.method(kernel, "matrix"), "values", out, out.shape)
+    return plugins.numbers(plugins.method(kernel, "matrix"), "values", out, out.shape)
 
 
 def _portions(first: int, last: int, size: int) -> Iterator[slice]:
@@ -84,12 +84,12 @@ def _portions(first: int, last: int, size: int) -> Iterator[slice]:
         yield slice(start, min(start + size, last))
 
 
-def _members(law: Changes, X: np.ndarray) -> np.ndarray:
+def _members(changes: Changes, X: np.ndarray) -> np.ndarray:
     """All members of the rows, one after another, in the precision of the rows."""
-    found = np.empty((len(X), law.size, X.shape[1]), dtype=X.dtype)
-    # In portions, as laws may answer in another precision.
-    for rows in _portions(0, len(X), max(1, LEFT_ALONE // law.size)):
-        found[rows] = law.on(X[rows]).members()
+    found = np.empty((len(X), changes.size, X.shape[1]), dtype=X.dtype)
+    # In portions, as lists may answer in another precision.
+    for rows in _portions(0, len(X), max(1, LEFT_ALONE // changes.size)):
+        found[rows] = changes.on(X[rows]).members()
     return found.reshape(-1, X.shape[1])
 
 

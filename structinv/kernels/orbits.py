@@ -13,10 +13,10 @@ from ..oracles.kept import Record, parameters_of
 from ..oracles.listing import averaged, check_seed, check_size
 from ..utils.parameters import check_number
 from .base import Kernel
-from .checked import ISOMETRIES, PERMUTATIONS
+from .checked_kernel import ISOMETRIES, PERMUTATIONS
 from .combinations import CompositeKernel
 from .kept_by_rows import KeptByRows
-from .names import check_kernel
+from .kernel_names import check_kernel
 from .orbit_tables import mean_diagonal, mean_table
 from .values import check_rows, holds, precision, same_precision
 
@@ -25,7 +25,7 @@ ROUNDINGS = 8
 # Tables whose diagonals are kept: the centres of a machine, and blocks of its rows.
 DIAGONALS = 64
 # What a kernel of this file can make again.
-_MADE = ("_law", "_sides", "_stretched", "_diagonals")
+_MADE = ("_changes", "_sides", "_stretched", "_diagonals")
 
 
 class OrbitMean(CompositeKernel):
@@ -38,7 +38,7 @@ class OrbitMean(CompositeKernel):
     orbit, if the changes are a whole group, all alike; else it is smooth along it.
 
     Where changes are fixed linear maps that keep inner products, and k depends on these alone, the
-    mean is one over the difference of both changes, ``E k(x, h x')`` with the law of ``h = g^-1 g'``:
+    mean is one over the difference of both changes, ``E k(x, h x')`` with ``h = g^-1 g'``:
     as many values as there are differences, in the place of pairs of changes. Whether maps keep inner
     products is measured on their matrices: shifts by whole pixels with ``fill="wrap"``, quarter turns,
     mirror images and permutations do, interpolated images and those cut off at the border do not. Of
@@ -48,7 +48,7 @@ class OrbitMean(CompositeKernel):
     Parameters
     ----------
     oracle : InvarianceOracle
-        With a law: see `InvarianceOracle.law`. Oracles that depend on labels are refused.
+        See `InvarianceOracle.changes` and `draws`. Oracles that depend on labels are refused.
     kernel : Kernel
     size : int, optional
         How many changes to draw; without it all members that the oracle lists, by their weights.
@@ -58,7 +58,7 @@ class OrbitMean(CompositeKernel):
     Raises
     ------
     TypeError, ValueError
-        From `validate`, and where the oracle has no law.
+        From `validate`, and where the oracle lists no changes and no size is given.
 
     Notes
     -----
@@ -96,18 +96,18 @@ class OrbitMean(CompositeKernel):
         check_size(self.size)
         check_seed(self.random_state)
         if n_features is not None:
-            self.law(n_features)
+            self.changes(n_features)
 
-    def law(self, n_features: int) -> Changes:
+    def changes(self, n_features: int) -> Changes:
         """The changes of rows of so many features."""
-        return self._law_record(n_features).made
+        return self._changes_record(n_features).made
 
     def sides(self, n_features: int) -> tuple[Changes | None, Changes]:
         """The changes of the left input, None for none, and of the right one; see `Changes.sides`."""
-        return self._sides_by(self._law_record(n_features), self.kernel.symmetry)
+        return self._sides_by(self._changes_record(n_features), self.kernel.symmetry)
 
     def _sides_by(self, known: Record, symmetry: str) -> tuple[Changes | None, Changes]:
-        # Which law it is of stands in its key: another thread may put another one there meanwhile.
+        # Which changes it is of stands in its key: another thread may put another one there meanwhile.
         key = known, symmetry
         record: Record | None = vars(self).get("_sides")
         if record is None or record.key != key:
@@ -115,14 +115,14 @@ class OrbitMean(CompositeKernel):
             self._sides = record
         return record.made
 
-    def _law_record(self, n_features: int) -> Record:
-        """The law, and what it was made of: parameters may change in place."""
+    def _changes_record(self, n_features: int) -> Record:
+        """The changes, and what it was made of: parameters may change in place."""
         key = parameters_of((self.oracle, self.size, self.random_state, n_features))
-        record: Record | None = vars(self).get("_law")
+        record: Record | None = vars(self).get("_changes")
         if record is None or record.key != key:
-            law = averaged(self.oracle, n_features, self.size, self.random_state)
-            record = Record(key, law)
-            self._law = record
+            changes = averaged(self.oracle, n_features, self.size, self.random_state)
+            record = Record(key, changes)
+            self._changes = record
         return record
 
     def __getstate__(self) -> dict[str, Any]:
@@ -153,7 +153,7 @@ class OrbitMean(CompositeKernel):
 
     def _own_values(self, X: np.ndarray) -> np.ndarray:
         """`diagonal` of checked rows."""
-        known, symmetry = self._law_record(X.shape[1]), self.kernel.symmetry
+        known, symmetry = self._changes_record(X.shape[1]), self.kernel.symmetry
         kept: KeptByRows = self.__dict__.setdefault("_diagonals", KeptByRows(DIAGONALS))
         X = X.astype(precision(X), copy=False)
 
@@ -176,10 +176,10 @@ class OrbitMean(CompositeKernel):
 
     def _stretch(self, n_features: int) -> float:
         """`Changes.stretch`, kept: it takes the matrices of all maps."""
-        law = self.law(n_features)
+        changes = self.changes(n_features)
         record: Record | None = vars(self).get("_stretched")
-        if record is None or record.key is not law:
-            record = Record(law, law.stretch(n_features))
+        if record is None or record.key is not changes:
+            record = Record(changes, changes.stretch(n_features))
             self._stretched = record
         return float(record.made)
 
@@ -270,7 +270,7 @@ class OrbitDistance(CompositeKernel):
         return 1.0
 
 
-def _sides_of(law: Changes, symmetry: str) -> tuple[Changes | None, Changes]:
+def _sides_of(changes: Changes, symmetry: str) -> tuple[Changes | None, Changes]:
     if symmetry not in (ISOMETRIES, PERMUTATIONS):
-        return law, law
-    return law.sides(reordering=symmetry == PERMUTATIONS)
+        return changes, changes
+    return changes.sides(reordering=symmetry == PERMUTATIONS)

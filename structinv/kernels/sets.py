@@ -15,7 +15,7 @@ from ..regions import Region
 from .base import Kernel
 from .indefinite import check_spectrum, mended
 from .kept_by_rows import KeptByRows
-from .names import check_kernel
+from .kernel_names import check_kernel
 from .values import check_rows, describe, precision, same_precision
 
 SIDES = ("two", "mean", "tangent")

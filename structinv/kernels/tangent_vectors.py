@@ -8,7 +8,7 @@ import numpy as np
 
 from ..oracles import InvarianceOracle
 from ..oracles.arguments import closest_of
-from ..regions.products import Stack
+from ..regions.inner_products import Stack
 from ..utils.jit import njit
 from ..utils.parameters import check_number
 from .directed_rows import DirectedKernel, DirectedRows, unit_directions

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from ..utils import plugins as answers
+from ..utils import plugins
 from ..utils.jit import njit
 from ..utils.matrices import contiguous_read_only, in_threads, refuse_half_or_masked
 
@@ -143,7 +143,7 @@ def check_rows(X: Any, Y: Any) -> None:
         if rows.ndim != 2:
             hint = f": pass {name}.reshape(len({name}), -1)" if rows.ndim > 2 else ""
             raise ValueError(f"{name} must have shape (n, d), a row an input, got {rows.shape}{hint}")
-        if not answers.all_finite(rows):
+        if not plugins.all_finite(rows):
             raise ValueError(f"{name} must be finite, got NaN or infinity")
     if X.shape[1] != Y.shape[1]:
         raise ValueError(f"Y must have {X.shape[1]} features as X has, got {Y.shape[1]}")

@@ -2,8 +2,8 @@
 
 from .base import ScalarLoss
 from .cvxpy_loss import CvxpyLoss
-from .margin import Hinge, Logistic, SquaredHinge
-from .regression import Absolute, EpsilonInsensitive, Huber, Squared
+from .margin_losses import Hinge, Logistic, SquaredHinge
+from .regression_losses import Absolute, EpsilonInsensitive, Huber, Squared
 
 REGISTRY: dict[str, type[ScalarLoss]] = {
     "squared": Squared,

@@ -12,9 +12,9 @@ from ..oracles.arguments import closest_of
 from ..oracles.geometry import region_of, tangent_planes
 from ..regions import Region
 from ..regions.base import SquaredDistances
-from ..regions.parts import between
 from ..regions.tiles import fill_tables
-from ..utils import plugins as answers
+from ..regions.unions import between
+from ..utils import plugins
 
 SIDES = ("one", "two", "mean")
 
@@ -153,7 +153,7 @@ def table(compared: Comparison, n: int, m: int, same: bool) -> tuple[np.ndarray,
     # What is too large is said by name, not by NumPy.
     with np.errstate(over="ignore", invalid="ignore"):
         fill_tables(tables, compared.numbers_a_pair(), same and compared.sides != "one", make)
-    if not all(answers.all_finite(each) for each in tables):
+    if not all(plugins.all_finite(each) for each in tables):
         raise ValueError(
             "distances are no numbers: rows, or what the oracle makes of them, are too large; scale the "
             "features"

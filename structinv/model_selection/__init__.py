@@ -1,8 +1,8 @@
 """Choosing parameters: how many changes, how wide, how large a C; folds without labels; scores."""
 
-from .changes import select_changes
-from .labels import LabelledSplit, labelled_scorer
+from .label_scores import LabelledSplit, labelled_scorer
 from .scorers import certified_accuracy_scorer
+from .select_changes import select_changes
 from .spans import span_f1_scorer, span_scores
 from .widths import learn_widths
 

@@ -16,7 +16,7 @@ from sklearn.utils.validation import column_or_1d
 from ..estimators import CustomStructuredSVC, InvariantStructuredSVC
 from ..foreign import certify
 from ..oracles import InvarianceOracle
-from ..structures.examples import as_list
+from ..structures.example_blocks import as_list
 
 Fold = tuple[np.ndarray, np.ndarray]
 

@@ -15,15 +15,15 @@ from sklearn.model_selection import ParameterGrid, check_cv
 from sklearn.utils import check_X_y
 from sklearn.utils.multiclass import type_of_target
 
-from ..estimators.labels import as_labels, check_targets
 from ..estimators.parameters import check_oracle_type
 from ..estimators.regressor import as_targets
 from ..estimators.ridge import MARGINAL_LIKELIHOOD, OrbitRidge, checked_alphas
-from ..estimators.rows import flat_rows, shaped
+from ..estimators.row_shapes import flat_rows, shaped
+from ..estimators.target_labels import as_labels, check_targets
 from ..inspection.figures import written
 from ..kernels import Kernel, OrbitMean
-from ..kernels.checked import kernel_matrix
-from ..kernels.names import as_kernel
+from ..kernels.checked_kernel import kernel_matrix
+from ..kernels.kernel_names import as_kernel
 from ..oracles import Identity, InvarianceOracle
 from ..utils.matrices import refuse_half_or_masked
 from .pictures import columns_of, draw_settings

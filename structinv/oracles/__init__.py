@@ -4,13 +4,14 @@ from .affine import Box, Ellipsoid, TangentDerivative
 from .base import BoundOracle, InvarianceOracle, Support
 from .budget import Budget
 from .changes import Changes, LinearChanges
-from .checks import check_oracle
 from .combinators import Discounted, OnlyFor
 from .compose import Compose
 from .fast import BOUND as BOUND
 from .finite import FiniteOracle
 from .identity import Identity
-from .images.families import (
+from .images.image_base import ImageOracle
+from .images.image_maps import ImageShape
+from .images.image_oracles import (
     Flip,
     Rotations,
     Scalings,
@@ -19,9 +20,8 @@ from .images.families import (
     teo2007_transforms,
     zhang2013_transforms,
 )
-from .images.image_base import ImageOracle
-from .images.image_maps import ImageShape
 from .local_tangents import LocalTangents
+from .oracle_checks import check_oracle
 from .permutations import Permutations
 from .protected import Protected
 from .sampled import Sampled

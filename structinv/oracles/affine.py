@@ -11,13 +11,13 @@ from scipy.optimize import brentq, lsq_linear
 
 from ..regions import Boxes, Ellipsoids, Region, Zonotopes
 from ..regions.ellipsoids import Balls
-from ..regions.products import Stack
-from ..utils import plugins as answers
+from ..regions.inner_products import Stack
+from ..utils import plugins
 from ..utils.matrices import ALL_ROWS, Matrix, Rows, dense_rows, floating, rounding, take
 from .affine_hull import BoxHull, EllipsoidHull, ZonotopeHull
 from .arguments import check_directions, grade_profile
 from .base import BoundOracle, Hull, InvarianceOracle, Support
-from .checked import tangents_of
+from .checked_oracle import tangents_of
 from .support import Grades
 
 
@@ -122,7 +122,7 @@ class BoundFrame(BoundOracle):
         self.frame = oracle._frame(X)
         if not oracle.additive:
             # Directions may be turned, as singular vectors are; their size may not change.
-            answers.repeats(
+            plugins.repeats(
                 f"the function of {type(oracle).__name__}",
                 "directions",
                 np.linalg.norm(self.frame, axis=(1, 2)),
@@ -229,7 +229,7 @@ class Ellipsoid(_Framed):
 
     def _frame(self, X: np.ndarray) -> np.ndarray:
         if callable(self.factor):
-            found = answers.ask_stranger("factor", self.factor, X)
+            found = plugins.ask_third_party("factor", self.factor, X)
             return _shaped("factor(X)", found, (*X.shape, "r"))
         factor = np.asarray(self.factor, dtype=np.float64)
         return factor if factor.ndim else factor * np.eye(X.shape[1])
@@ -362,7 +362,7 @@ class TangentDerivative(_Framed):
         if isinstance(self._tangents, InvarianceOracle):
             tangents = tangents_of(self._tangents, X)
         else:
-            tangents = answers.ask_stranger("tangents", self._tangents, X)
+            tangents = plugins.ask_third_party("tangents", self._tangents, X)
         n, d = X.shape
         tangents = _shaped("tangents(X)", tangents, (n, "t", d))
         _number_or_vector("bounds", np.asarray(self.bounds), tangents.shape[1])

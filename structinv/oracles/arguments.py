@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..utils import plugins as answers
+from ..utils import plugins
 from ..utils.matrices import Matrix, refuse_half_or_masked
 
 
@@ -189,6 +189,6 @@ def real_rows(name: str, X: Any) -> np.ndarray:
         hint = f": pass {name}.reshape(len({name}), -1)" if rows.ndim > 2 else ""
         raise ValueError(f"{name} must have shape (n, d), a row an input, got {rows.shape}{hint}")
     rows = rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64)
-    if not answers.all_finite(rows):
+    if not plugins.all_finite(rows):
         raise ValueError(f"{name} must be finite, got NaN or infinity")
     return rows

@@ -10,8 +10,8 @@ import numpy as np
 from ..utils.matrices import Matrix
 from .arguments import grade_profile
 from .base import BoundOracle
-from .checked import bind
-from .scenarios import BoundWhole, SameGrade, WholeExample
+from .checked_oracle import bind
+from .whole_examples import BoundWhole, SameGrade, WholeExample
 
 
 class Budget(WholeExample):

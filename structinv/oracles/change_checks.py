@@ -8,7 +8,7 @@ from sklearn.base import clone
 from ..utils.exceptions import CheckError
 from ..utils.matrices import ALL_ROWS, resolution
 from .changes import Changes
-from .checked import bind, tangents_of
+from .checked_oracle import bind, tangents_of
 from .listing import averaged
 from .trials import Trial, fail_where, inside, optional, refused
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..utils import plugins as answers
+from ..utils import plugins
 from ..utils.matrices import ALL_ROWS, Matrix, Rows
 from .changes import Changes, LinearChanges
 
@@ -29,7 +29,7 @@ def checked_changes(source: str, found: Any) -> Changes:
     """
     if not isinstance(found, Changes):
         raise TypeError(f"{source} must return Changes, got {type(found).__name__}")
-    return CheckedChanges(found) if answers.of_a_stranger(found) else found
+    return CheckedChanges(found) if plugins.is_third_party(found) else found
 
 
 class CheckedChanges(Changes):
@@ -52,21 +52,21 @@ class CheckedChanges(Changes):
 
     def _ask(self, name: str, *question: Any) -> tuple[str, Any]:
         """How messages name a method of the author's class, and its answer."""
-        source = answers.method(self.inner, name)
-        return source, answers.ask_stranger(source, getattr(self.inner, name), *question)
+        source = plugins.method(self.inner, name)
+        return source, plugins.ask_third_party(source, getattr(self.inner, name), *question)
 
     @property
     def size(self) -> int:
-        source = answers.method(self.inner, "size")
-        return int(answers.number(source, "a size", self.inner.size, least=1))
+        source = plugins.method(self.inner, "size")
+        return int(plugins.number(source, "a size", self.inner.size, least=1))
 
     @property
     def names(self) -> list[str]:
-        return checked_names(answers.method(self.inner, "names"), self.inner.names, self.size)
+        return checked_names(plugins.method(self.inner, "names"), self.inner.names, self.size)
 
     def _own_weights(self) -> np.ndarray:
-        source = answers.method(self.inner, "weights")
-        weights = answers.numbers(source, "weights", self.inner.weights, (self.size,))
+        source = plugins.method(self.inner, "weights")
+        weights = plugins.numbers(source, "weights", self.inner.weights, (self.size,))
         if np.min(weights) < 0 or not np.sum(weights) > 0:
             raise ValueError(f"{source} must be at least 0, and some above, got {weights}")
         return weights
@@ -74,11 +74,11 @@ class CheckedChanges(Changes):
     def members(self, rows: Rows = ALL_ROWS, numbers: np.ndarray | None = None) -> np.ndarray:
         size = self.size if numbers is None else len(numbers)
         source, found = self._ask("members", rows, numbers)
-        return answers.numbers(source, "members", found, (self.count(rows), size, self.X.shape[1]))
+        return plugins.numbers(source, "members", found, (self.count(rows), size, self.X.shape[1]))
 
     def points(self, rows: Rows, index: np.ndarray) -> Any:
         source, found = self._ask("points", rows, index)
-        return answers.rows(source, found, self.X, (self.count(rows), self.X.shape[1]))
+        return plugins.rows(source, found, self.X, (self.count(rows), self.X.shape[1]))
 
     def scores(self, rows: Rows, V: np.ndarray) -> np.ndarray | None:
         source, found = self._ask("scores", rows, V)
@@ -87,17 +87,17 @@ class CheckedChanges(Changes):
         if found is None:
             return None
         self._has_scores = True
-        return answers.numbers(source, "scores", found, (self.count(rows), self.size, len(V)))
+        return plugins.numbers(source, "scores", found, (self.count(rows), self.size, len(V)))
 
     def grades(self, rows: Rows = ALL_ROWS) -> np.ndarray | None:
         if self._rho is not None:
             return super().grades(rows)
         source, found = self._ask("grades", rows)
-        return None if found is None else answers.grades(source, found, (self.count(rows), self.size))
+        return None if found is None else plugins.grades(source, found, (self.count(rows), self.size))
 
     def mesh(self, rows: Rows = ALL_ROWS) -> np.ndarray:
         source, found = self._ask("mesh", rows)
-        mesh = answers.numbers(source, "a mesh", found, (self.count(rows),), finite=False)
+        mesh = plugins.numbers(source, "a mesh", found, (self.count(rows),), finite=False)
         if np.any(mesh < 0):
             raise ValueError(f"{source} must return a mesh of at least 0, got {mesh.min():g}")
         return mesh
@@ -106,11 +106,11 @@ class CheckedChanges(Changes):
         self, rows: Rows, index: np.ndarray, score: Callable[[np.ndarray], np.ndarray]
     ) -> np.ndarray:
         source, found = self._ask("refine", rows, index, score)
-        return answers.numbers(source, "points", found, (self.count(rows), self.X.shape[1]))
+        return plugins.numbers(source, "points", found, (self.count(rows), self.X.shape[1]))
 
     def adjoint(self, V: np.ndarray) -> np.ndarray | None:
         source, found = self._ask("adjoint", V)
-        return None if found is None else answers.numbers(source, "images", found, (self.size, *V.shape))
+        return None if found is None else plugins.numbers(source, "images", found, (self.size, *V.shape))
 
     def linear(self) -> LinearChanges | None:
         source, found = self._ask("linear")
@@ -122,8 +122,8 @@ class CheckedChanges(Changes):
         for each in found.maps:
             if not sp.issparse(each) or each.format != "csr" or each.shape != wanted:
                 raise ValueError(f"{source} must return maps as CSR of shape {wanted}, got {each!r}")
-            answers.places(source, "maps", each)
-            answers.numbers(source, "maps", each.data, each.indices.shape)
+            plugins.places(source, "maps", each)
+            plugins.numbers(source, "maps", each.data, each.indices.shape)
         return found
 
 

@@ -26,7 +26,7 @@ from .arguments import check_directions, check_row_by_row, grade_profile, hint_o
 from .base import BoundOracle, Hull, InvarianceOracle, Support
 from .bound_part import BoundPart
 from .changes import Changes
-from .checked import bind, tangents_of
+from .checked_oracle import bind, tangents_of
 from .geometry import region_of
 from .identity import Identity
 from .joined_changes import SomeChanges

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from scipy.optimize import nnls
 
 from ..regions import Region
-from ..regions.parts import Parts
+from ..regions.unions import Parts
 from ..utils.matrices import (
     ALL_ROWS,
     Matrix,
@@ -25,7 +25,7 @@ from ..utils.matrices import (
 from .arguments import check_row_by_row
 from .base import BoundOracle, InvarianceOracle, Support
 from .changes import Changes
-from .checked import bind
+from .checked_oracle import bind
 from .combinators import Pair, best_of, upper_of
 from .geometry import region_of
 from .joined_changes import ThenChanges

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..utils import plugins as answers
+from ..utils import plugins
 from ..utils.matrices import Matrix, dense_rows, resolution
 from .arguments import check_directions, profile_of_list
 from .base import InvarianceOracle, Support
@@ -61,7 +61,7 @@ class FiniteOracle(InvarianceOracle):
 
     def _members(self, X: Matrix) -> np.ndarray:
         """The orbit, looked at."""
-        return answers.members(answers.method(self, "orbit"), self.orbit(X), dense_rows(X))
+        return plugins.members(plugins.method(self, "orbit"), self.orbit(X), dense_rows(X))
 
     def _asked(
         self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from ..regions import Flats, Region
-from ..utils import plugins as answers
+from ..utils import plugins
 from ..utils.matrices import floating
 from .arguments import hint_of
 from .base import InvarianceOracle
-from .checked import tangents_of
+from .checked_oracle import tangents_of
 from .listing import listed_region
 
 
@@ -42,10 +42,10 @@ def region_of(oracle: InvarianceOracle, X: np.ndarray) -> Region:
     'box'
     """
     check_distances_of(oracle)
-    if answers.of_a_stranger(oracle) and not answers.writes(oracle, "region"):
+    if plugins.is_third_party(oracle) and not plugins.writes(oracle, "region"):
         return listed_region(oracle, X)
-    source = answers.method(oracle, "region")
-    found = answers.ask(oracle, source, oracle.region, floating(X))
+    source = plugins.method(oracle, "region")
+    found = plugins.ask(oracle, source, oracle.region, floating(X))
     if not isinstance(found, Region):
         raise TypeError(f"{source} must return a Region, got {type(found).__name__}")
     if len(found) != len(X) or found.centers.shape != X.shape:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..utils import plugins as answers
+from ..utils import plugins
 from ..utils.matrices import ALL_ROWS, Matrix, Rows, dense_rows, floating, take
 from .changes import Changes
 from .checked_changes import checked_names
@@ -52,7 +52,7 @@ class ListedChanges(Changes):
 
     @property
     def names(self) -> list[str]:
-        source = answers.method(self.oracle, "member_names")
+        source = plugins.method(self.oracle, "member_names")
         return checked_names(source, self.oracle.member_names(self.size), self.size)
 
     def members(self, rows: Rows = ALL_ROWS, numbers: np.ndarray | None = None) -> np.ndarray:
@@ -63,9 +63,9 @@ class ListedChanges(Changes):
 
     def _ask(self, X: Matrix) -> np.ndarray:
         """The orbit of rows, validated."""
-        source, X = answers.method(self.oracle, "orbit"), floating(X)
-        found = answers.ask(self.oracle, source, self.oracle.orbit, X)
-        members = answers.members(source, found, dense_rows(X))
+        source, X = plugins.method(self.oracle, "orbit"), floating(X)
+        found = plugins.ask(self.oracle, source, self.oracle.orbit, X)
+        members = plugins.members(source, found, dense_rows(X))
         known = self._known.setdefault("size", members.shape[1])
         if members.shape[1] != known:
             raise ValueError(
@@ -112,13 +112,13 @@ class DrawnChanges(Changes):
         return [f"draw {number}" for number in range(1, self.size + 1)]
 
     def members(self, rows: Rows = ALL_ROWS, numbers: np.ndarray | None = None) -> np.ndarray:
-        source, X = answers.method(self.oracle, "sample"), floating(take(self.X, rows))
+        source, X = plugins.method(self.oracle, "sample"), floating(take(self.X, rows))
         found = []
         # A row at a time: the members of a row must not depend on the rows beside it.
         for number in range(X.shape[0]):
             generator = np.random.default_rng(self.random_state)
             row = X[number : number + 1]
-            part = answers.ask(self.oracle, source, self.oracle.sample, row, self.size, generator)
-            found.append(answers.numbers(source, "members", part, (1, self.size, X.shape[1])))
+            part = plugins.ask(self.oracle, source, self.oracle.sample, row, self.size, generator)
+            found.append(plugins.numbers(source, "members", part, (1, self.size, X.shape[1])))
         table = np.concatenate(found) if found else np.zeros((0, self.size, X.shape[1]))
         return table if numbers is None else table[:, numbers]

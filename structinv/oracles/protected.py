@@ -13,7 +13,7 @@ from ..utils.matrices import Matrix, Rows, dense_rows, row_dots, take
 from .arguments import check_features, check_row_by_row, chosen_features
 from .base import BoundOracle, InvarianceOracle, Support
 from .changes import Changes
-from .checked import bind, tangents_of
+from .checked_oracle import bind, tangents_of
 from .columns import OfFeatures
 from .combinators import Combination, OfOnePart, validate_part
 from .joined_changes import KeptFeatures, with_features

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..utils import plugins as answers
+from ..utils import plugins
 from ..utils.matrices import Matrix, Rows, dense_rows, floating
 from .arguments import profile_of_list
 from .base import BoundOracle, Support
@@ -79,8 +79,8 @@ class Sampled(FiniteOracle):
         return np.concatenate([first[:, None, :], members], axis=1)
 
     def _listed(self, rows: np.ndarray) -> np.ndarray:
-        found = answers.ask_stranger("function", self.function, rows)
-        return answers.numbers("function", "members", found, (len(rows), "s", rows.shape[1]))
+        found = plugins.ask_third_party("function", self.function, rows)
+        return plugins.numbers("function", "members", found, (len(rows), "s", rows.shape[1]))
 
     def prepared(self) -> Sampled:
         """See `InvarianceOracle.prepared`; the members of the rows asked about last are kept."""
@@ -107,7 +107,7 @@ class BoundSampled(BoundOracle):
     def __init__(self, oracle: Sampled, X: Matrix, y: np.ndarray | None) -> None:
         super().__init__(oracle, X, y)
         self.kept = self._listed().members()
-        answers.repeats("function", "members", self.kept, lambda: oracle.orbit(X[-1:]))
+        plugins.repeats("function", "members", self.kept, lambda: oracle.orbit(X[-1:]))
 
     def _listed(self) -> Changes:
         found = self.changes()

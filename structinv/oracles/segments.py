@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..regions import Region, Zonotopes
-from ..regions.products import Stack
+from ..regions.inner_products import Stack
 from ..utils.matrices import (
     Matrix,
     Rows,

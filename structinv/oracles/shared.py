@@ -6,9 +6,9 @@ import numpy as np
 
 from ..utils.matrices import Matrix
 from .base import BoundOracle
-from .checked import bind
+from .checked_oracle import bind
 from .listing import listed
-from .scenarios import BoundWhole, OneMember, WholeExample
+from .whole_examples import BoundWhole, OneMember, WholeExample
 
 
 class Shared(WholeExample):

@@ -9,9 +9,9 @@ from typing import Any, Self
 import numpy as np
 
 from ..regions import Region
-from ..regions.curves import CurveRegion, Grid
-from ..regions.products import Stack
-from ..utils import plugins as answers
+from ..regions.curve_regions import CurveRegion, Grid
+from ..regions.inner_products import Stack
+from ..utils import plugins
 from ..utils.matrices import Matrix, Rows, dense_rows, floating, rounding, row_dots
 from ..utils.parameters import check_integer
 from ..utils.polynomials import largest_on_interval, smallest_on_interval, squared_distances
@@ -163,8 +163,8 @@ class Trajectory(CurveOracle):
         return interval("interval", self.interval)
 
     def _powers(self, X: np.ndarray) -> np.ndarray:
-        found = answers.ask_stranger("function", self.function, X)
-        return answers.numbers("function", "the x_k", found, (len(X), int(self.degree), X.shape[1]))
+        found = plugins.ask_third_party("function", self.function, X)
+        return plugins.numbers("function", "the x_k", found, (len(X), int(self.degree), X.shape[1]))
 
     def _name(self, t: float) -> str:
         return f"t = {t:g}"
@@ -257,7 +257,7 @@ class BoundTrajectory(BoundOracle):
         listed: Any = self.changes()
         self.curves: Curves = listed.curves()
         powers = self.curves.powers
-        answers.repeats("function", "the x_k", powers, lambda: oracle._curves(X[-1:]).powers)
+        plugins.repeats("function", "the x_k", powers, lambda: oracle._curves(X[-1:]).powers)
 
     def _support(
         self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from ..regions import Region
-from ..regions.parts import Parts
+from ..regions.unions import Parts
 from ..utils.matrices import ALL_ROWS, Matrix, Rows
 from .arguments import check_directions
 from .base import BoundOracle, Hull, InvarianceOracle, Support
 from .changes import Changes
-from .checked import bind
+from .checked_oracle import bind
 from .combinators import Pair, best_of
 from .geometry import region_of
 from .joined_changes import EitherChanges

@@ -23,8 +23,8 @@ import numpy as np
 from ..kernels import Kernel
 from ..solvers import Solution, Status
 from ..solvers.base import Record
-from .names import MADE, NAMES, PARAMETERISED, arguments
 from .older import by_feature
+from .stored_names import MADE, NAMES, PARAMETERISED, arguments
 
 MARK = "structinv"
 _PACKAGE = __name__.partition(".")[0]

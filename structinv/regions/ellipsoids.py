@@ -9,9 +9,9 @@ import numpy as np
 from ..utils.jit import njit
 from ..utils.matrices import contiguous_read_only
 from .base import Region, SquaredDistances, exactly
+from .inner_products import Stack, pair_products
 from .padded import Padded
 from .points import CLOSE, nearest_members
-from .products import Stack, pair_products
 
 # Steps of the search between two ellipsoids, which ends where distances are known to this share.
 STEPS = 500

@@ -9,9 +9,9 @@ import numpy as np
 from ..utils.jit import njit
 from ..utils.matrices import contiguous_read_only, in_threads, one_blas_thread
 from .base import Region, SquaredDistances, exactly
+from .inner_products import Stack, pair_products
 from .least_squares import orthonormalise
 from .points import CLOSE
-from .products import Stack, pair_products
 
 # Singular values of directions of length 1, below this share of the largest: they depend on others.
 # Tangents are differences of images, whose rounding would else count as directions of its own.

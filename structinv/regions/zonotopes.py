@@ -9,9 +9,9 @@ import numpy as np
 from ..utils.jit import njit
 from ..utils.matrices import contiguous_read_only
 from .base import Region, SquaredDistances
+from .inner_products import Stack, pair_products
 from .least_squares import bounded_least_squares, bounded_minimum, orthonormalise
 from .points import CLOSE
-from .products import Stack, pair_products
 
 # Of the length of what is compared: what the least square may still be below that found.
 ENOUGH = 1e-13

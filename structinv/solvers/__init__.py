@@ -2,13 +2,13 @@
 
 from .base import Bounds, Solution, Solver, Status
 from .bmrm import BMRM
-from .checks import check_solver
 from .frank_wolfe import FrankWolfe
 from .interior_point import InteriorPoint
 from .loop import solve
 from .pegasos import Pegasos
 from .reference import Reference
-from .representer import Representer
+from .representer_solver import Representer
+from .solver_checks import check_solver
 from .stopping import Gap, Iterations, OracleCalls, Seconds
 from .svmstruct import SVMStruct
 

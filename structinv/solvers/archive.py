@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..dual.labelled_rows import LabelledRows, labelled_rows
-from ..dual.linear_members import made_rows
+from ..dual.linear_member_state import made_rows
 from ..oracles.listing import listed
 from ..spaces import KernelSpace
 from ..spaces.base import Element, Normals
@@ -104,7 +104,7 @@ def _points(objective: Objective, arrays: dict[str, np.ndarray]) -> np.ndarray:
         mine = np.flatnonzero(owners == number)
         if len(mine):
             rows, members = origins[mine].T
-            # A stranger's oracle may list fewer by now: any member will do, as planes are looked at.
+            # A third-party oracle may list fewer by now: any member will do, as planes are checked.
             changes = listed(bound)
             points[mine] = changes.points(rows, np.minimum(members, changes.size - 1))
     return points

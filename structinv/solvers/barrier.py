@@ -168,7 +168,7 @@ class Master:
         w: np.ndarray,
         level: float,
         tolerance: float,
-        hurried: Callable[[], bool] = lambda: False,
+        out_of_time: Callable[[], bool] = lambda: False,
     ) -> tuple[np.ndarray, float]:
         """Masses, (m,), non-negative and at most 1 in total for each block, and the gap they leave.
 
@@ -180,7 +180,7 @@ class Master:
             Product of slack and mass to start with, above 0: about the gap a constraint, or more.
         tolerance : float
             The gap between the program and its dual at which to end.
-        hurried : callable, optional
+        out_of_time : callable, optional
             Asked before each of Newton's steps whether to end with what there is.
         """
         best, least = np.zeros(len(self.offsets)), np.inf
@@ -192,7 +192,7 @@ class Master:
                     break
                 if gap < least:
                     best, least = masses, gap
-                if gap <= tolerance or hurried() or not self._step(at):
+                if gap <= tolerance or out_of_time() or not self._step(at):
                     break
         return best, least
 

@@ -237,8 +237,8 @@ class Solver(BaseEstimator, ABC):
         Where None is returned the run is checked after every step, otherwise when the estimate is
         promising, and now and then.
 
-        A solver keeps no clock, but asks ``objective.hurried()`` between portions of its work, none of
-        which takes longer than a pass of the oracles. Once the answer is True it leaves the rest: the
+        A solver keeps no clock, but asks ``objective.out_of_time()`` between portions of its work, none
+        of which takes longer than a pass of the oracles. Once the answer is True it leaves the rest: the
         state must then be one that `bounds` and `planes` can be asked about, as after any other step,
         and an estimate is infinite, since blocks that were not visited have a gap that nobody measured.
         A cut may come anywhere, in the first step too.
@@ -252,8 +252,8 @@ class Solver(BaseEstimator, ABC):
     def bounds(self, objective: Objective, state: Any) -> Bounds:
         """The candidate and the dual value, recomputed from the state.
 
-        Once ``objective.hurried()`` is True, the values of a candidate that a pass of the oracles would
-        tell are left to the loop, to which they are the certificate.
+        Once ``objective.out_of_time()`` is True, the values of a candidate that a pass of the oracles
+        would tell are left to the loop, to which they are the certificate.
         """
 
     @abstractmethod

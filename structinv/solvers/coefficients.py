@@ -8,11 +8,11 @@ from functools import cached_property
 import numpy as np
 
 from ..dual.base import join_planes
-from ..dual.penalty import slopes_fit
+from ..dual.penalty_state import slopes_fit
 from ..losses import ScalarLoss
 from ..losses.combined import Joined
 from ..spaces import RepresenterSpace, Space
-from ..spaces.representer import RepresenterExpansion
+from ..spaces.representer_space import RepresenterExpansion
 from ..terms import Objective, Term
 from ..terms.base import Coordinates
 from ..terms.planes import PlaneSet

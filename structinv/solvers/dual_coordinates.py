@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from ..dual import Case, DualState, chosen
-from ..dual.base import Hurried, never
+from ..dual.base import OutOfTime, never
 from ..spaces import RepresenterSpace
-from ..spaces.representer import RepresenterExpansion
+from ..spaces.representer_space import RepresenterExpansion
 from ..terms import Objective
 from ..terms.base import Coordinates
 from ..terms.planes import PlaneSet
@@ -99,7 +99,7 @@ class CoordinateState(DualState):
         problem = self.problem
         return -float(problem.weights @ problem.loss.conjugate(problem.feasible(self.slopes)))
 
-    def sweep(self, f: RepresenterExpansion, hurried: Hurried = never) -> tuple[float, int]:
+    def sweep(self, f: RepresenterExpansion, out_of_time: OutOfTime = never) -> tuple[float, int]:
         problem = self.problem
         u = f.functionals().ravel()[problem.places]
         gaps = self._gaps(u)
@@ -108,7 +108,7 @@ class CoordinateState(DualState):
             if not self.space.system.fits:
                 self._grow(held, np.where(problem.places % len(self.held) == output, gaps, 0.0))
             border = self._border(held)
-            moved = self._swept(held, border, u, gaps, hurried)
+            moved = self._swept(held, border, u, gaps, out_of_time)
             change[held.chosen] = moved - self.coefficients[held.chosen]
         self.coefficients = self.coefficients + change
         if len(self.free):
@@ -130,7 +130,7 @@ class CoordinateState(DualState):
         return np.sqrt(self._grip) * self.problem.basis[held.chosen, 0]
 
     def _swept(
-        self, held: _Held, border: np.ndarray, u: np.ndarray, gaps: np.ndarray, hurried: Hurried
+        self, held: _Held, border: np.ndarray, u: np.ndarray, gaps: np.ndarray, out_of_time: OutOfTime
     ) -> np.ndarray:
         """The coefficients of the functionals held after some sweeps."""
         problem, chosen = self.problem, held.chosen
@@ -146,7 +146,7 @@ class CoordinateState(DualState):
         together = SWEEPS if len(parts) == 1 and SWEEPS * len(order) <= at_once else 1
         for _ in range(0, SWEEPS, together):
             for part in parts:
-                if hurried():
+                if out_of_time():
                     return moved
                 coordinate_sweeps(
                     held.gram, border, inner, moved, weights, breaks, intercepts, slopes, part, together

@@ -82,7 +82,7 @@ class FrankWolfe(Solver):
     def step(self, objective: Objective, state: FrankWolfeState) -> float:
         estimate = 0.0
         for part in state.parts:
-            gap, rows = part.sweep(state.f, objective.hurried)
+            gap, rows = part.sweep(state.f, objective.out_of_time)
             objective.rows_asked += rows
             estimate += gap
         return estimate
@@ -97,7 +97,7 @@ class FrankWolfe(Solver):
         offset = sum(part.offset for part in state.parts)
         if not np.isfinite(half):
             return Bounds(f, -np.inf)
-        if objective.hurried():
+        if objective.out_of_time():
             return Bounds(f, offset - half)
         values = [part.value(f) for part in state.parts]
         objective.rows_asked += objective.rows_of_a_pass

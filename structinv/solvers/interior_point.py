@@ -97,14 +97,14 @@ class InteriorPoint(Solver):
     def step(self, objective: Objective, state: InteriorPointState) -> None:
         """See `Solver.step`: planes where the last program led, then the next program."""
         answers = [self._ask(objective, state, state.f)]
-        if state.attained < answers[0][1] and not objective.hurried():
+        if state.attained < answers[0][1] and not objective.out_of_time():
             answers += self._search(objective, state)
         new = [_above(objective, state, point, planes) for point, _, planes in answers]
         self._forget(objective, state)
         parts = [state.found, *new]
         state.idle = np.concatenate([state.idle, *(np.zeros(len(each), dtype=int) for each in new)])
         state.found = join_planes(objective.space, [part for part in parts if len(part)])
-        if len(state.found) and not objective.hurried():
+        if len(state.found) and not objective.out_of_time():
             self._solve_master(objective, state)
 
     def _ask(
@@ -135,7 +135,7 @@ class InteriorPoint(Solver):
             f += start
             answers = [self._ask(objective, state, f)]
             attained = answers[0][1]
-            if attained < before or attained > lowest or objective.hurried():
+            if attained < before or attained > lowest or objective.out_of_time():
                 break
             lowest = attained
         return answers
@@ -160,7 +160,7 @@ class InteriorPoint(Solver):
         offsets = found.offsets - objective.floors[found.blocks]
         master = Master(rows, offsets, blocks, objective.weights[owners])
         level = START_FACTOR * gap / master.n_constraints
-        masses, _ = master.solve(start, level, MASTER_SHARE * gap, objective.hurried)
+        masses, _ = master.solve(start, level, MASTER_SHARE * gap, objective.out_of_time)
         state.found = PlaneSet(found.normals, found.offsets, found.blocks, masses)
         state.f = _combination(objective, state.found)
         dual = _dual(objective, state.found, state.f)

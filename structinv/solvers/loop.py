@@ -93,7 +93,7 @@ def solve(
     overflow = _Overflow()
     with interrupts() as ctrl_c, np.errstate(over="call", invalid="ignore", call=overflow):
         run = _Run(objective, solver, stop, warm_start, check_always, overflow)
-        objective.hurried = run.hurried if np.isfinite(stop.deadline) else never
+        objective.out_of_time = run.out_of_time if np.isfinite(stop.deadline) else never
         try:
             try:
                 known = warm_start.planes if warm_start is not None and len(warm_start.planes) else None
@@ -106,7 +106,7 @@ def solve(
                 ctrl_c.pressed, status = True, Status.INTERRUPTED
             return run.finish(status, ctrl_c)
         finally:
-            objective.hurried = never
+            objective.out_of_time = never
 
 
 class _Overflow:
@@ -159,7 +159,7 @@ class _Run:
             value = objective.value(warm_start.f)
             self._offer(warm_start.f, value.upper, value.attained, own=True)
 
-    def hurried(self) -> bool:
+    def out_of_time(self) -> bool:
         """Whether time is up, but for what ending takes, so that a step under way had better end."""
         return self.closing.is_due(self.watch.seconds)
 
@@ -299,7 +299,7 @@ class _Run:
         elif finite := bool(np.isfinite(bounds.attained)):
             self._offer(bounds.f, bounds.upper, bounds.attained, own=False)
         for f in bounds.others:
-            finite = finite and (self.objective.hurried() or self._value(f))
+            finite = finite and (self.objective.out_of_time() or self._value(f))
         if not finite:
             return False
         seconds, rows = self.watch.seconds, self._rows()

@@ -8,7 +8,7 @@ from contextlib import nullcontext
 import numpy as np
 from scipy.linalg import LinAlgError
 
-from ..spaces.representer import RepresenterSystem
+from ..spaces.representer_space import RepresenterSystem
 from ..terms import Objective
 from ..utils.matrices import one_blas_thread
 from .coefficients import CoefficientProblem
@@ -64,7 +64,7 @@ class NewtonCG(SmoothDescent):
             of_r = problem.product(r)
             before, left = left, max(float(r @ of_r), 0.0)
             # Every iterate of conjugate gradients is a direction of descent.
-            if left <= tolerance or objective.hurried():
+            if left <= tolerance or objective.out_of_time():
                 break
             p, of_p = r + left / before * p, of_r + left / before * of_p
         return x, of_x

@@ -119,7 +119,7 @@ class Pegasos(Solver):
             state.anchor = (*state.ended, state.passes)
         projected = False
         for first in range(0, n_blocks, self.batch_size):
-            if objective.hurried():
+            if objective.out_of_time():
                 self._leave(state, seen, n_blocks)
                 return
             batch = order[first : first + self.batch_size]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..dual.base import Hurried, join_planes, total
+from ..dual.base import OutOfTime, join_planes, total
 from ..spaces.base import Element
 from ..terms import Objective
 from ..terms.planes import PlaneSet, WorkingSet
@@ -84,7 +84,7 @@ class SVMStruct(Solver):
         planes = objective.planes(state.f)
         violation, state.n_added, state.left = 0.0, 0, 0.0
         for batch, working in zip(state.batches, state.sets, strict=True):
-            if objective.hurried():
+            if objective.out_of_time():
                 # Whether nothing new will come is not known.
                 state.left = np.inf
                 return
@@ -99,14 +99,14 @@ class SVMStruct(Solver):
             working.add(planes.normals[batch[new]], planes.offsets[batch[new]], new)
         # Below epsilon nothing new will come, so that the master problem need not be solved further.
         enough = 0.1 * max(violation, 0.01 * self.epsilon * objective.weights.sum())
-        self._solve_master(state, enough, objective.hurried)
+        self._solve_master(state, enough, objective.out_of_time)
 
     def finished(self, objective: Objective, state: SVMStructState) -> bool:
         """See `Solver.finished`: no plane violates by more than epsilon, and those found are used up."""
         share = 0.1 * self.epsilon * objective.weights.sum()
         return self.epsilon > 0 and state.n_added == 0 and state.left <= share
 
-    def _solve_master(self, state: SVMStructState, tolerance: float, hurried: Hurried) -> None:
+    def _solve_master(self, state: SVMStructState, tolerance: float, out_of_time: OutOfTime) -> None:
         """Block-coordinate ascent over the working sets, as exact as the violation deserves.
 
         What is left when the rounds run out is taken up by the next iteration.
@@ -115,7 +115,7 @@ class SVMStruct(Solver):
         for _ in range(MASTER_ROUNDS):
             gap = 0.0
             for working in state.sets:
-                if hurried():
+                if out_of_time():
                     return
                 gap += working.ascend(state.f, 0.5 * share, 10)
             if gap <= tolerance:

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..kernels import Kernel
-from ..kernels.checked import kernel_matrix
+from ..kernels.checked_kernel import kernel_matrix
 from ..kernels.values import half_norms
 from ..utils.jit import njit
 from ..utils.matrices import Matrix, floating

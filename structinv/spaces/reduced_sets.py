@@ -8,7 +8,7 @@ import numpy as np
 from scipy.linalg import lapack, solve_triangular
 
 from ..kernels import Kernel
-from ..kernels.checked import kernel_diagonal, kernel_matrix
+from ..kernels.checked_kernel import kernel_diagonal, kernel_matrix
 from ..kernels.values import half_norms, squared_norms
 from .atoms import expand
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..kernels import Kernel
-from ..kernels.checked import kernel_diagonal
+from ..kernels.checked_kernel import kernel_diagonal
 from ..kernels.values import precision, squared_norms
 from ..structures.rivals import Rivals
 
 if TYPE_CHECKING:
-    from .kernel import Expansion
+    from .kernel_space import Expansion
 
 
 def output_rounding(kernel: Kernel, f: Expansion, members: np.ndarray) -> np.ndarray:

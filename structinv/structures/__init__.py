@@ -2,7 +2,6 @@
 
 from .base import RowStructure, Structure
 from .binary import Binary
-from .checks import check_structure
 from .custom import Custom, check_custom
 from .decodings import Decoding
 from .graph import Graph
@@ -11,6 +10,7 @@ from .multiclass import Multiclass
 from .multilabel import Multilabel
 from .regression import Regression
 from .sequence import Sequence
+from .structure_checks import check_structure
 
 REGISTRY: dict[str, type[Structure]] = {
     "binary": Binary,

@@ -11,12 +11,12 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
-from ..utils import plugins as answers
+from ..utils import plugins
 from ..utils.matrices import Matrix
 from .bound import BoundStructure
-from .checked import decoded
+from .checked_structure import decoded
 from .decodings import Decoding, Separation
-from .examples import Reader, as_blocks, flat_labels
+from .example_blocks import Reader, as_blocks, flat_labels
 from .layout import Layout
 from .rivals import LabelFunctions, Rivals
 from .wrong_rows import most_wrong
@@ -88,7 +88,7 @@ class Structure(BaseEstimator, ABC):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        answers.reset_declarations(cls, Structure, _ANSWERS, {"budgets"})
+        plugins.reset_declarations(cls, Structure, _ANSWERS, {"budgets"})
 
     def bind(
         self,

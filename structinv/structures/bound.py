@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..utils.matrices import ALL_ROWS, Matrix, Rows, count
-from . import checked
+from . import checked_structure
 from .decodings import Decoding, Separation
-from .labels import check_cost, check_rescaling, encode_labels
+from .label_codes import check_cost, check_rescaling, encode_labels
 from .layout import Layout, laid_out
 from .rivals import Rivals
 
@@ -69,8 +69,8 @@ class BoundStructure:
                 raise ValueError(f"layout must be None for {name}, whose examples are single rows")
         structure = self.structure = structure.prepared(self.classes, self.codes, layout)
         self.slack = rescaling == "slack"
-        self.functions = checked.functions(structure, n_labels)
-        self.n_extra = checked.n_extra(structure, n_labels)
+        self.functions = checked_structure.functions(structure, n_labels)
+        self.n_extra = checked_structure.n_extra(structure, n_labels)
         if layout is None and (self.n_extra or not structure.rowwise):
             # Examples of one row each, whose labels have features all the same.
             self.layout = Layout.of_rows(len(self.codes))
@@ -139,7 +139,7 @@ class BoundStructure:
     def allowed(self) -> np.ndarray:
         """Whether the structure has the true labelling of each block, (n_blocks,) of bool."""
         layout = laid_out(self.layout, len(self.codes))
-        return checked.allowed(self.structure, self.codes, layout, self.n_labels)
+        return checked_structure.allowed(self.structure, self.codes, layout, self.n_labels)
 
     def rivals(self, rows: Rows = ALL_ROWS) -> Rivals:
         """All labels against the true ones of some rows."""
@@ -151,7 +151,7 @@ class BoundStructure:
     ) -> Separation:
         """The most violated labelling of each block; see `Structure.separate`."""
         known = laid_out(layout, len(rivals))
-        return checked.separated(self.structure, rivals, found, extra, known)
+        return checked_structure.separated(self.structure, rivals, found, extra, known)
 
     def as_shares(self, chosen: Separation, layout: Layout) -> Separation:
         """What was chosen as shares of labels, of which whole labellings have one each."""
@@ -186,10 +186,10 @@ class BoundStructure:
         return chosen.features @ extra - own
 
     def _extra_score(self, labels: np.ndarray, extra: np.ndarray, layout: Layout) -> np.ndarray:
-        return checked.extra_score(self.structure, labels, extra, layout, self.n_labels)
+        return checked_structure.extra_score(self.structure, labels, extra, layout, self.n_labels)
 
     def _features(self, labels: np.ndarray, layout: Layout) -> Matrix:
-        return checked.features(self.structure, labels, layout, self.n_labels, self.n_extra)
+        return checked_structure.features(self.structure, labels, layout, self.n_labels, self.n_extra)
 
     def predict(
         self, scores: np.ndarray, extra: np.ndarray | None = None, layout: Layout | None = None
@@ -206,7 +206,7 @@ class BoundStructure:
     ) -> Decoding:
         """The best labelling other than the one given, and a bound; see `Structure.runner_up`."""
         known = laid_out(layout, len(codes))
-        return checked.runner_up(self.structure, potentials, codes, extra, known)
+        return checked_structure.runner_up(self.structure, potentials, codes, extra, known)
 
     def most_wrong(
         self,
@@ -217,7 +217,7 @@ class BoundStructure:
         layout: Layout,
     ) -> np.ndarray:
         """How many rows of each block differ at most; see `Structure.most_wrong`."""
-        return checked.most_wrong(self.structure, potentials, codes, floors, extra, layout)
+        return checked_structure.most_wrong(self.structure, potentials, codes, floors, extra, layout)
 
 
 def predicted(
@@ -248,9 +248,9 @@ def predicted(
     if layout is not None:
         check_layout(layout, len(scores))
     known = laid_out(layout, len(scores))
-    potentials = checked.functions(structure, n_labels).scores(scores)
+    potentials = checked_structure.functions(structure, n_labels).scores(scores)
     own = np.zeros(0) if extra is None else extra
-    return checked.decoded(structure, potentials, own, known).labels
+    return checked_structure.decoded(structure, potentials, own, known).labels
 
 
 def check_layout(layout: Layout, n_rows: int) -> None:

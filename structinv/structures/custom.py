@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
-from ..utils import plugins as answers
+from ..utils import plugins
 from ..utils.exceptions import CheckError
 from ..utils.matrices import Matrix, read_only
 
@@ -102,7 +102,7 @@ class Custom(BaseEstimator):
         array = np.asarray(found) if isinstance(found, (list, tuple)) else found
         if isinstance(array, np.ndarray) and array.ndim == 2 and len(array) == 1:
             array = array[0]
-        return answers.numbers("joint_feature", "features", array, (width,)).astype(np.float64)[None]
+        return plugins.numbers("joint_feature", "features", array, (width,)).astype(np.float64)[None]
 
     @staticmethod
     def _sparse(found: Any, width: Any) -> Matrix:
@@ -112,7 +112,7 @@ class Custom(BaseEstimator):
                 f"joint_feature must return features of shape (1, {width}), got {row.shape}"
             )
         row.sum_duplicates()
-        answers.numbers("joint_feature", "features", row.data, ("n",))
+        plugins.numbers("joint_feature", "features", row.data, ("n",))
         return row
 
     def cost_of(self, y: Any, other: Any) -> float:
@@ -123,7 +123,7 @@ class Custom(BaseEstimator):
         TypeError, ValueError
             If it is no finite number of at least 0.
         """
-        return answers.number("cost", "a cost", self.cost(y, other), least=0.0)
+        return plugins.number("cost", "a cost", self.cost(y, other), least=0.0)
 
     def best(self, x: Any, w: np.ndarray, y: Any = None) -> Any:
         """``argmax(x, w)``, or ``argmax(x, w, y)``; the weights cannot be changed.

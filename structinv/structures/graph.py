@@ -17,7 +17,7 @@ from . import elimination, forests, local_polytope
 from .base import Structure
 from .decodings import Decoding
 from .elimination import Elimination
-from .examples import Reader, as_list, kind_of
+from .example_blocks import Reader, as_list, kind_of
 from .graph_layout import GraphLayout
 from .layout import Layout, laid_out
 

@@ -11,7 +11,7 @@ import numpy as np
 from ..utils.matrices import Rows
 from . import elimination, forests
 from .elimination import Elimination
-from .examples import kind_of
+from .example_blocks import kind_of
 from .layout import Layout
 
 

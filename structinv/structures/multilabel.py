@@ -13,7 +13,7 @@ from ..utils.jit import njit
 from ..utils.matrices import Matrix
 from .base import Structure
 from .decodings import Decoding
-from .examples import Reader, check_no_mask, kind_of
+from .example_blocks import Reader, check_no_mask, kind_of
 from .layout import Layout
 from .rivals import LabelFunctions
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .checked import best_by_wrong, decoded, without_infinities
+from .checked_structure import best_by_wrong, decoded, without_infinities
 from .layout import Layout
 
 if TYPE_CHECKING:

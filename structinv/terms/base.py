@@ -17,7 +17,7 @@ from ..utils.matrices import ALL_ROWS, Rows
 from .planes import Planes, PlaneSet
 
 # Asked between portions of work: whether the rest had better be left.
-Hurried: TypeAlias = Callable[[], bool]
+OutOfTime: TypeAlias = Callable[[], bool]
 
 
 def never() -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 from ..spaces import Space
 from ..spaces.base import Element
 from ..utils.matrices import ALL_ROWS
-from .base import Hurried, Term, join, never
+from .base import OutOfTime, Term, join, never
 from .planes import Planes
 
 
@@ -44,7 +44,7 @@ class Objective:
     weights, floors : (n_blocks,) arrays
     rows_asked : int
         How many rows the oracles have been asked so far.
-    hurried : callable
+    out_of_time : callable
         Whether a step under way had better end; the loop sets it for a run, see `Solver.step`.
     """
 
@@ -59,7 +59,7 @@ class Objective:
         self.floors = np.concatenate([term.floors for term in terms])
         self.first = np.cumsum([0, *(term.n_blocks for term in terms)])
         self.rows_asked = 0
-        self.hurried: Hurried = never
+        self.out_of_time: OutOfTime = never
 
     @property
     def n_blocks(self) -> int:

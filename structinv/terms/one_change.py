@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from ..oracles.base import InvarianceOracle
-from ..oracles.checked import bind
+from ..oracles.checked_oracle import bind
 from ..oracles.listing import listed
 from ..spaces import Space
 from ..spaces.base import NUMBERS_AT_ONCE, Element
 from ..structures import Structure
-from ..structures.checked import decoded
+from ..structures.checked_structure import decoded
 from ..utils.matrices import ALL_ROWS, Rows, count
 from .base import join
 from .one_change_search import MOST_LABELS, JointWorst, OneChangeSearch

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from ..oracles.checked import CheckedOracle
+from ..oracles.checked_oracle import CheckedOracle
 from ..oracles.listing import listed
 from ..oracles.question import WEIGHTS_AT_ONCE
 from ..spaces import Space
 from ..spaces.base import Element
 from ..structures import Layout
 from ..structures.bound import BoundStructure
-from ..structures.checked import decoded
+from ..structures.checked_structure import decoded
 from ..utils.matrices import Matrix, Rows, row_sizes, stack
 
 # Up to so many labels all sets of them are looked at, where the members of S(x) are not listed.

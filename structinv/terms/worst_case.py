@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from ..oracles.base import InvarianceOracle
-from ..oracles.checked import bind
+from ..oracles.checked_oracle import bind
 from ..oracles.question import Worst
 from ..spaces import Space
 from ..spaces.base import NUMBERS_AT_ONCE, Element

@@ -1,4 +1,4 @@
-"""What comes back from code of strangers, looked at by name: arrays of numbers, rows, indices."""
+"""Checks of what code of third-party classes returns: arrays of numbers, rows, indices."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def method(owner: Any, name: str) -> str:
     return f"{type(owner).__name__}.{name}"
 
 
-def of_a_stranger(plugin: Any) -> bool:
+def is_third_party(plugin: Any) -> bool:
     """Whether the class of an object is none of this package's.
 
     Examples
     --------
     >>> from structinv.oracles import Box
-    >>> of_a_stranger(Box(0.1)), of_a_stranger(type("Mine", (Box,), {})(0.1))
+    >>> is_third_party(Box(0.1)), is_third_party(type("Mine", (Box,), {})(0.1))
     (False, True)
     """
     return _outside(type(plugin))
@@ -43,7 +43,7 @@ def _outside(kind: type) -> bool:
 
 
 def ask(plugin: Any, source: str, call: Callable[..., Any], *question: Any) -> Any:
-    """``call(*question)``; if the plugin is a stranger's, it cannot change the arrays of the question.
+    """``call(*question)``; a third-party plug-in cannot change the arrays of the question.
 
     Raises
     ------
@@ -59,11 +59,11 @@ def ask(plugin: Any, source: str, call: Callable[..., Any], *question: Any) -> A
         ...
     ValueError: halve must not change its inputs: copy them first (output array is read-only)
     """
-    return ask_stranger(source, call, *question) if of_a_stranger(plugin) else call(*question)
+    return ask_third_party(source, call, *question) if is_third_party(plugin) else call(*question)
 
 
-def ask_stranger(source: str, call: Callable[..., Any], *question: Any) -> Any:
-    """`ask` of a plugin that is known to be a stranger's."""
+def ask_third_party(source: str, call: Callable[..., Any], *question: Any) -> Any:
+    """`ask` of a plugin that is of a third-party class."""
     try:
         return call(*map(read_only, question))
     except ValueError as error:

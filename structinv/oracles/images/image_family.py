@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 
-from ...utils import plugins as answers
+from ...utils import plugins
 from ...utils.matrices import Matrix
 from ...utils.parameters import check_boolean, check_integer, check_number
 from ..base import InvarianceOracle
@@ -179,11 +179,11 @@ class ImageFamily(InvarianceOracle):
 
     def _geometry(self, family: Any, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """`geometry`, looked at."""
-        source, found = answers.method(self, "geometry"), self.geometry(family, values)
+        source, found = plugins.method(self, "geometry"), self.geometry(family, values)
         if not isinstance(found, tuple) or len(found) != 2:
             raise TypeError(f"{source} must return matrices and translations, got {found!r}")
-        matrices = answers.numbers(source, "matrices", found[0], (len(values), 2, 2))
-        return matrices, answers.numbers(source, "translations", found[1], (len(values), 2))
+        matrices = plugins.numbers(source, "matrices", found[0], (len(values), 2, 2))
+        return matrices, plugins.numbers(source, "translations", found[1], (len(values), 2))
 
     def _maps(self, shape: ImageShape) -> ImageMaps:
         """The maps of all members in the table."""

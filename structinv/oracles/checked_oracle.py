@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..utils import plugins as answers
+from ..utils import plugins
 from ..utils.matrices import Matrix, Rows, resolution, row_dots, take
 from .base import BoundOracle, Hull, InvarianceOracle, Support, check_rows
 from .changes import Changes
@@ -19,7 +19,7 @@ from .words.word_edits import RowEdits
 
 
 def bind(oracle: InvarianceOracle, X: Matrix, y: np.ndarray | None = None) -> CheckedOracle:
-    """``oracle.bind(X, y)`` whose answers are looked at before anyone builds on them.
+    """``oracle.bind(X, y)`` whose answers are checked before they are used.
 
     Parameters
     ----------
@@ -48,8 +48,8 @@ def bind(oracle: InvarianceOracle, X: Matrix, y: np.ndarray | None = None) -> Ch
     if not isinstance(oracle, InvarianceOracle):
         raise TypeError(f"oracle must be an instance of an InvarianceOracle, got {oracle!r}")
     check_rows(X)
-    source = answers.method(oracle, "bind")
-    inner = answers.ask(oracle, source, oracle.bind, X, y)
+    source = plugins.method(oracle, "bind")
+    inner = plugins.ask(oracle, source, oracle.bind, X, y)
     if not isinstance(inner, BoundOracle):
         raise TypeError(f"{source} must return a BoundOracle, got {type(inner).__name__}")
     if isinstance(inner, CheckedOracle):
@@ -65,9 +65,9 @@ def tangents_of(oracle: InvarianceOracle, X: np.ndarray) -> np.ndarray:
     TypeError, ValueError
         If it is no finite array of shape (n, t, d).
     """
-    source = answers.method(oracle, "tangents")
-    found = answers.ask(oracle, source, oracle.tangents, X)
-    return answers.numbers(source, "directions", found, (X.shape[0], "t", X.shape[1]))
+    source = plugins.method(oracle, "tangents")
+    found = plugins.ask(oracle, source, oracle.tangents, X)
+    return plugins.numbers(source, "directions", found, (X.shape[0], "t", X.shape[1]))
 
 
 class CheckedOracle(BoundOracle):
@@ -91,13 +91,13 @@ class CheckedOracle(BoundOracle):
     ) -> None:
         super().__init__(oracle, X, y)
         self.inner = inner
-        self._stranger = answers.of_a_stranger(oracle)
+        self._third_party = plugins.is_third_party(oracle)
 
     def _ask(self, name: str, *question: Any) -> Any:
         """What `inner` answers."""
         call = getattr(self.inner, name)
-        if self._stranger:
-            return answers.ask_stranger(self._source(name), call, *question)
+        if self._third_party:
+            return plugins.ask_third_party(self._source(name), call, *question)
         return call(*question)
 
     def support(
@@ -108,11 +108,11 @@ class CheckedOracle(BoundOracle):
         cost: np.ndarray | None = None,
         rho: Grades | None = None,
     ) -> Support:
-        if not self._stranger:
+        if not self._third_party:
             return self.inner.support(rows, V, assign, cost, rho)
         name = "support" if rho is None else "graded_support"
         more = () if rho is None else (rho,)
-        found = answers.ask_stranger(
+        found = plugins.ask_third_party(
             self._source(name), self.inner.support, rows, V, assign, cost, *more
         )
         answer = self._supported(name, found, len(assign))
@@ -120,7 +120,7 @@ class CheckedOracle(BoundOracle):
 
     def worst(self, rows: Rows, question: Question) -> Worst:
         """See `BoundOracle.worst`; classes of others answer by `support` or a list."""
-        return worst_of(self, rows, question) if self._stranger else self.inner.worst(rows, question)
+        return worst_of(self, rows, question) if self._third_party else self.inner.worst(rows, question)
 
     def _look_at_answer(
         self,
@@ -170,12 +170,12 @@ class CheckedOracle(BoundOracle):
         source = self._source(name)
         if not isinstance(answer, Support):
             raise ValueError(f"{source} must return a Support, got {type(answer).__name__}")
-        points = answers.rows(source, answer.points, self.X, (n_rows, self.X.shape[1]))
+        points = plugins.rows(source, answer.points, self.X, (n_rows, self.X.shape[1]))
         upper, rho = answer.upper, answer.rho
         if upper is not None:
-            upper = answers.numbers(source, "upper", upper, (n_rows,), finite=False)
+            upper = plugins.numbers(source, "upper", upper, (n_rows,), finite=False)
         if rho is not None:
-            rho = answers.grades(source, rho, (n_rows,))
+            rho = plugins.grades(source, rho, (n_rows,))
         return Support(points, upper, rho)
 
     def _new_changes(self) -> Changes | None:
@@ -185,7 +185,7 @@ class CheckedOracle(BoundOracle):
     def sample(self, rows: Rows, size: int, rng: np.random.Generator) -> np.ndarray:
         members = self._ask("sample", rows, size, rng)
         shape = (self.count(rows), size, self.X.shape[1])
-        return answers.numbers(self._source("sample"), "members", members, shape)
+        return plugins.numbers(self._source("sample"), "members", members, shape)
 
     def contains(self, row: int, z: np.ndarray) -> bool:
         inside = self._ask("contains", row, z)
@@ -196,23 +196,23 @@ class CheckedOracle(BoundOracle):
 
     def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull | None:
         """See `BoundOracle.hull`; None for classes of others, whose own answers count."""
-        return None if self._stranger else self.inner.hull(signs, weights, intercept)
+        return None if self._third_party else self.inner.hull(signs, weights, intercept)
 
     def label_hull(
         self, codes: np.ndarray, weights: np.ndarray, cost: np.ndarray, intercept: bool
     ) -> LabelHull | None:
         """See `BoundOracle.label_hull`; None for classes of others."""
-        return None if self._stranger else self.inner.label_hull(codes, weights, cost, intercept)
+        return None if self._third_party else self.inner.label_hull(codes, weights, cost, intercept)
 
     def edits(self) -> RowEdits | None:
         """See `BoundOracle.edits`; None for classes of others, whose own answers count."""
-        return None if self._stranger else self.inner.edits()
+        return None if self._third_party else self.inner.edits()
 
     def scenarios(self) -> list[tuple[BoundOracle, ...]]:
         return checked_scenarios(self)
 
     def _source(self, name: str) -> str:
-        return answers.method(self.oracle, name)
+        return plugins.method(self.oracle, name)
 
 
 class CheckedLevel(CheckedOracle):
@@ -242,7 +242,7 @@ def checked_scenarios(checked: CheckedOracle) -> list[tuple[BoundOracle, ...]]:
         Unless they are a list of tuples of bound oracles of the same rows.
     """
     found: Any = checked.inner.scenarios()
-    source = answers.method(checked.oracle, "scenarios")
+    source = plugins.method(checked.oracle, "scenarios")
     if not isinstance(found, list) or not found:
         raise TypeError(f"{source} must return a list of scenarios, got {found!r}")
     for levels in found:

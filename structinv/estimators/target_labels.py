@@ -11,7 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from ..utils.matrices import Matrix
-from .rows import flat_rows
+from .row_shapes import flat_rows
 
 # The label of rows without one, as in scikit-learn's semi-supervised estimators.
 MISSING = -1

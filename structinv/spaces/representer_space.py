@@ -10,7 +10,7 @@ import numpy as np
 from ..kernels import Kernel
 from .atoms import AtomRows, expand
 from .base import Space
-from .kernel import Expansion, KernelSpace
+from .kernel_space import Expansion, KernelSpace
 
 
 class RepresenterSystem(Protocol):

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_array
 
 from ..solvers import FrankWolfe, InteriorPoint, Solver
-from ..structures.examples import Reader, check_no_mask, stacked
+from ..structures.example_blocks import Reader, check_no_mask, stacked
 from ..terms import Objective
 from ..utils.matrices import ALL_ROWS, Matrix, squared_lengths
 from .tokens import are_tokens, can_be_tokens

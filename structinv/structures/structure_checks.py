@@ -11,7 +11,7 @@ import numpy as np
 from ..utils.exceptions import CheckError
 from .base import Structure
 from .bound import BoundStructure
-from .checked import decoded
+from .checked_structure import decoded
 from .decodings import Decoding, Separation
 from .layout import Layout
 from .rivals import Rivals

@@ -12,10 +12,10 @@ from sklearn.base import clone
 from ..oracles.arguments import closest_of, hint_of
 from ..utils.matrices import Matrix
 from .base import Kernel
-from .checked import check_declarations
-from .distances import Gaussian, Laplacian
+from .checked_kernel import check_declarations
+from .dot_products import Linear, Polynomial
 from .given import CallableKernel, PrecomputedKernel
-from .products import Linear, Polynomial
+from .radial import Gaussian, Laplacian
 from .values import is_real
 
 NAMES = ("laplacian", "linear", "poly", "precomputed", "rbf")

@@ -12,14 +12,21 @@ from sklearn.utils import check_array
 from ..certificates.certificate import Certificate, WorstChange, warn_of_unit_length, worst_change
 from ..estimators import InvariantStructuredSVC, InvariantTextClassifier
 from ..estimators.classifier import InvariantClassifier
-from ..estimators.labels import one_label_a_row
 from ..estimators.parameters import check_oracle_type
-from ..estimators.rows import canonical, shaped
+from ..estimators.row_shapes import canonical, shaped
+from ..estimators.target_labels import one_label_a_row
 from ..oracles import InvarianceOracle
 from ..terms.worst_case import ROWS_AT_ONCE
 from ..utils.matrices import Matrix
 from .layers import Layers, check_fitted, layers
-from .linear import LinearClassifier, check_labels, check_scores, linear_classifier, roundings, scores_of
+from .linear_models import (
+    LinearClassifier,
+    check_labels,
+    check_scores,
+    linear_classifier,
+    roundings,
+    scores_of,
+)
 from .naive_bayes import binary_rows, refuse_before_comparison
 from .steps import before_steps
 from .thresholds import thresholded

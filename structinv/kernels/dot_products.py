@@ -9,7 +9,7 @@ import numpy as np
 from ..utils.jit import njit
 from ..utils.parameters import check_integer, check_number
 from .base import Kernel
-from .checked import ISOMETRIES
+from .checked_kernel import ISOMETRIES
 from .values import holds, in_double, in_tiles, precision, same_precision, squared_norms
 
 

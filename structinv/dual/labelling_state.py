@@ -11,11 +11,11 @@ from ..oracles.listing import listed
 from ..oracles.question import Worst, best_members
 from ..spaces import KernelSpace
 from ..spaces.atoms import AtomRows, split_keys
-from ..spaces.kernel import Expansion
+from ..spaces.kernel_space import Expansion
 from ..structures import Layout
 from ..structures.layout import laid_out
 from ..terms.planes import PlaneSet
-from .base import DualState, Hurried, in_runs, never
+from .base import DualState, OutOfTime, in_runs, never
 from .case import Case
 from .labelling_steps import ascend_blocks, mean_heights
 
@@ -76,13 +76,13 @@ class LabellingState(DualState):
         each = np.einsum("isk,is,ik->i", self.shares, self.grades, self.costs, optimize=True)
         return float(self.term.weights @ self.layout.sums(each))
 
-    def sweep(self, f: Expansion, hurried: Hurried = never) -> tuple[float, int]:
+    def sweep(self, f: Expansion, out_of_time: OutOfTime = never) -> tuple[float, int]:
         order, asked = self.rng.permutation(self.blocks), 0
         far_off = FAR_OFF * float(self.gaps[self.blocks].mean()) if len(order) else 0.0
         if not np.isfinite(far_off):
             far_off = 0.0
         for batch in in_runs(order, self.pool.size * self.layout.sizes[order], MEMBERS_AT_ONCE):
-            if hurried():
+            if out_of_time():
                 return np.inf, asked
             self._visit(f, np.sort(batch), far_off)
             asked += self.term.rows_of(batch)

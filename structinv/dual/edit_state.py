@@ -11,7 +11,7 @@ from ..spaces.base import Element
 from ..spaces.tensor_rows import TensorRows
 from ..terms.planes import PlaneSet
 from ..utils.matrices import squared_lengths, with_data
-from .additions import AdditionState
+from .addition_state import AdditionState
 from .case import Case
 from .edit_steps import sweep_edits
 

@@ -12,7 +12,7 @@ from sklearn.utils.validation import _get_feature_names
 from ..oracles import InvarianceOracle
 from ..oracles.columns import with_numbers
 from ..oracles.shapes import Part, with_shape
-from ..utils import plugins as answers
+from ..utils import plugins
 from ..utils.matrices import Matrix, with_data
 
 
@@ -124,4 +124,4 @@ def are_plain(estimator: Any, X: Any, sparse: bool, finite: bool) -> bool:
         return False
     if X.ndim != 2 or X.shape[0] == 0 or X.shape[1] != learnt.get("n_features_in_"):
         return False
-    return not finite or answers.all_finite(X if type(X) is np.ndarray else X.data)
+    return not finite or plugins.all_finite(X if type(X) is np.ndarray else X.data)

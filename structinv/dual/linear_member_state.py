@@ -16,7 +16,7 @@ from ..structures.rivals import Rivals
 from ..terms.planes import PlaneSet
 from ..utils.jit import njit
 from ..utils.matrices import Matrix, floating, same_entries, scale_rows
-from .base import DualState, Hurried, in_runs, never
+from .base import DualState, OutOfTime, in_runs, never
 from .case import Case
 from .member_steps import CarryingMembers
 
@@ -105,19 +105,19 @@ class LinearMemberState(DualState):
         members, labels = np.divmod(self.pairs[rows[owners], slots], self.n_labels)
         return owners, members, labels, masses[owners, slots]
 
-    def sweep(self, f: np.ndarray, hurried: Hurried = never) -> tuple[float, int]:
+    def sweep(self, f: np.ndarray, out_of_time: OutOfTime = never) -> tuple[float, int]:
         """See `DualState.sweep`: all rows once, then those with planes, again and again."""
         self.n_added, self.settled = 0, False
         order = self.rng.permutation(self.rows)
         step = min(ROWS_AT_ONCE, 1 + len(order) // BATCHES_OF_A_SWEEP)
         for first in range(0, len(order), step):
-            if hurried():
+            if out_of_time():
                 return np.inf, first
             self._visit(f, np.sort(order[first : first + step]))
         total, left = float(self.gaps.sum()), 0.0
         holding = np.flatnonzero(np.any(self.masses > 0, axis=1))
         for rows in self._portions(holding):
-            left += np.inf if hurried() else self._focus(f, rows, hurried)
+            left += np.inf if out_of_time() else self._focus(f, rows, out_of_time)
         left_out = self.epsilon * self.term.weights.sum()
         few = total <= (1.0 + SETTLED_SHARE) * left_out
         self.settled = self.n_added == 0 and few and left <= SETTLED_SHARE * total
@@ -145,7 +145,7 @@ class LinearMemberState(DualState):
         size = X.data.nbytes + X.indices.nbytes if sp.issparse(X) else X.nbytes
         return int(max(LEAST_MADE, size // 2) // max(1, size // max(1, X.shape[0])))
 
-    def _focus(self, f: np.ndarray, rows: np.ndarray, hurried: Hurried) -> float:
+    def _focus(self, f: np.ndarray, rows: np.ndarray, out_of_time: OutOfTime) -> float:
         """Go over the planes of some rows until most of their gap is gone; what is left of it."""
         total = self.gaps[rows].sum()
         held = self._held(rows, np.full(len(rows), -1))
@@ -153,7 +153,7 @@ class LinearMemberState(DualState):
         gaps = self._ascend(f, rows, held, carrying, self.rng.permutation(len(rows)))
         target = (FOCUSED_SHARE if self.n_added else SETTLED_SHARE) * total
         for _ in range(FOCUSED_ROUNDS):
-            if hurried() or gaps.sum() <= target:
+            if out_of_time() or gaps.sum() <= target:
                 break
             active = np.flatnonzero(gaps > FOCUSED_SHARE * gaps.mean())
             gaps[active] = self._ascend(f, rows, held, carrying, self.rng.permutation(active))[active]

@@ -19,7 +19,12 @@ from ..solvers import Solution
 from ..structures import Binary, Multiclass
 from ..terms import Objective
 from .callbacks import labelled_alone, with_callbacks
-from .labels import (
+from .learnt_nothing import warn_if_uninformative
+from .parameters import check_oracle_type
+from .problem import Problem
+from .representer_machine import OF_MARGINS, RepresenterMachine
+from .row_shapes import flat_rows, learn_shape, shaped
+from .target_labels import (
     as_labels,
     check_one_kind,
     check_targets,
@@ -28,11 +33,6 @@ from .labels import (
     say_what_is_missing,
     without_label,
 )
-from .learnt_nothing import warn_if_uninformative
-from .parameters import check_oracle_type
-from .problem import Problem
-from .representer_machine import OF_MARGINS, RepresenterMachine
-from .rows import flat_rows, learn_shape, shaped
 
 CLASSIFIER_LOSSES = (*OF_MARGINS, "squared", "epsilon_insensitive")
 

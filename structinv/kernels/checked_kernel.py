@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..utils import plugins as answers
+from ..utils import plugins
 
 if TYPE_CHECKING:
     from .base import Kernel
@@ -46,8 +46,8 @@ def kernel_matrix(
 def kernel_table(kernel: Kernel, X: np.ndarray, Y: np.ndarray, norms: Norms) -> np.ndarray:
     """`kernel_matrix` that may overflow, for callers that check what they make of it."""
     found = kernel.matrix(X, Y, norms)
-    if answers.of_a_stranger(kernel):
-        return answers.table(answers.method(kernel, "matrix"), "values", found, (len(X), len(Y)))
+    if plugins.is_third_party(kernel):
+        return plugins.table(plugins.method(kernel, "matrix"), "values", found, (len(X), len(Y)))
     return found
 
 
@@ -67,15 +67,15 @@ def kernel_diagonal(kernel: Kernel, X: np.ndarray) -> np.ndarray:
     """
     found = _finite(kernel, "diagonal", kernel.diagonal(X), (len(X),))
     if np.min(found, initial=0.0) < -1e-4 * np.max(found, initial=0.0):
-        source = answers.method(kernel, "diagonal")
+        source = plugins.method(kernel, "diagonal")
         raise ValueError(f"{source} must return values of at least 0, got {found.min():g}")
     return np.maximum(found, 0.0)
 
 
 def _finite(kernel: Kernel, name: str, found: Any, shape: tuple[int, ...]) -> np.ndarray:
-    if not answers.of_a_stranger(kernel) and answers.all_finite(found):
+    if not plugins.is_third_party(kernel) and plugins.all_finite(found):
         return found
-    return answers.numbers(answers.method(kernel, name), "values", found, shape)
+    return plugins.numbers(plugins.method(kernel, name), "values", found, shape)
 
 
 def check_declarations(kernel: Kernel, n_features: int | None = None) -> None:
@@ -92,21 +92,21 @@ def check_declarations(kernel: Kernel, n_features: int | None = None) -> None:
     >>> from structinv.kernels import Gaussian
     >>> check_declarations(Gaussian())
     """
-    if not answers.of_a_stranger(kernel):
+    if not plugins.is_third_party(kernel):
         return
     declared: Any = kernel
     for name in _FLAGS:
         if not isinstance(getattr(declared, name), (bool, np.bool_)):
-            source = answers.method(kernel, name)
+            source = plugins.method(kernel, name)
             raise TypeError(f"{source} must be True or False, got {getattr(declared, name)!r}")
-    symmetry, source = declared.symmetry, answers.method(kernel, "symmetry")
+    symmetry, source = declared.symmetry, plugins.method(kernel, "symmetry")
     if not isinstance(symmetry, str) or symmetry not in SYMMETRIES:
         raise ValueError(f"{source} must be one of {list(SYMMETRIES)}, got {symmetry!r}")
-    source = answers.method(kernel, "smoothness")
-    answers.number(source, "a number", declared.smoothness, least=0.0, finite=False)
-    source = answers.method(kernel, "lipschitz")
+    source = plugins.method(kernel, "smoothness")
+    plugins.number(source, "a number", declared.smoothness, least=0.0, finite=False)
+    source = plugins.method(kernel, "lipschitz")
     if not callable(declared.lipschitz):
         raise TypeError(
             f"{source} must be a method with the argument n_features, got {declared.lipschitz!r}"
         )
-    answers.number(source, "a constant", declared.lipschitz(n_features), least=0.0, finite=False)
+    plugins.number(source, "a constant", declared.lipschitz(n_features), least=0.0, finite=False)

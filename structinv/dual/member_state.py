@@ -7,10 +7,10 @@ import numpy as np
 from ..oracles.listing import listed
 from ..spaces import KernelSpace
 from ..spaces.atoms import AtomRows
-from ..spaces.kernel import Expansion
+from ..spaces.kernel_space import Expansion
 from ..terms.planes import PlaneSet
 from ..utils.jit import njit
-from .base import DualState, Hurried, in_runs, never
+from .base import DualState, OutOfTime, in_runs, never
 from .case import Case
 from .member_blocks import RowBlock
 
@@ -74,7 +74,7 @@ class MemberState(DualState):
         parts = self.term.weights, self.masses, self.grades, self.rivals.costs
         return float(np.einsum("i,isk,is,ik->", *parts, optimize=True))
 
-    def sweep(self, f: Expansion, hurried: Hurried = never) -> tuple[float, int]:
+    def sweep(self, f: Expansion, out_of_time: OutOfTime = never) -> tuple[float, int]:
         """See `DualState.sweep`: all rows once, then the rows that hold most of the gap."""
         order = self.rng.permutation(self.rows)
         self.n_added, self.settled, total = 0, False, 0.0
@@ -84,10 +84,10 @@ class MemberState(DualState):
         if self.total > 0:
             ask = max(ask, PATIENCE * self.total / self.term.weights.sum())
         for first in range(0, len(order), self.rows_at_once):
-            if hurried():
+            if out_of_time():
                 return np.inf, first
             rows = order[first : first + self.rows_at_once]
-            total += self._grow(f, rows, ask, hurried)
+            total += self._grow(f, rows, ask, out_of_time)
             # Atoms may be new, or older than the function: of an earlier run on the same space.
             f.make_room(len(self.space.atoms))
             # Whoever is far from all borders, and has no mass, is left alone.
@@ -98,9 +98,9 @@ class MemberState(DualState):
         self.total = total
         if self.n_added == 0 and ask == self.epsilon > 0:
             # What is left on the rows' own atoms, against what epsilon leaves out.
-            self._again(f, blocks, 0.0, hurried)
-            self.settled = not hurried() and bool(self.gaps.sum() <= SETTLED_SHARE * self.total)
-        self._focus(f, blocks, hurried)
+            self._again(f, blocks, 0.0, out_of_time)
+            self.settled = not out_of_time() and bool(self.gaps.sum() <= SETTLED_SHARE * self.total)
+        self._focus(f, blocks, out_of_time)
         return self.total, len(self.rows)
 
     def _blocks(self, rows: np.ndarray) -> list[RowBlock]:
@@ -111,24 +111,24 @@ class MemberState(DualState):
         places = in_runs(np.arange(len(rows)), np.count_nonzero(slots >= 0, axis=1), most)
         return [RowBlock(store, rows[own], slots[own]) for own in places]
 
-    def _focus(self, f: Expansion, blocks: list[RowBlock], hurried: Hurried) -> None:
+    def _focus(self, f: Expansion, blocks: list[RowBlock], out_of_time: OutOfTime) -> None:
         """Go over the rows that hold most of the gap, again and again, with the atoms there are."""
         for _ in range(FOCUSED_PASSES):
             left = self.gaps.sum()
-            if hurried() or (left <= self.focused_share * self.total and self.n_added):
+            if out_of_time() or (left <= self.focused_share * self.total and self.n_added):
                 break
-            self._again(f, blocks, self.focused_share * left / len(self.gaps), hurried)
+            self._again(f, blocks, self.focused_share * left / len(self.gaps), out_of_time)
 
-    def _again(self, f: Expansion, blocks: list[RowBlock], floor: float, hurried: Hurried) -> None:
+    def _again(self, f: Expansion, blocks: list[RowBlock], floor: float, out_of_time: OutOfTime) -> None:
         """Steps on their own atoms of rows with a gap above `floor`, of as many as there is time for."""
         for number in self.rng.permutation(len(blocks)):
-            if hurried():
+            if out_of_time():
                 break
             block = blocks[number]
             far_off = np.flatnonzero(self.gaps[block.rows] >= floor)
             self._ascend(f, block, self.rng.permutation(far_off))
 
-    def _grow(self, f: Expansion, rows: np.ndarray, ask: float, hurried: Hurried) -> float:
+    def _grow(self, f: Expansion, rows: np.ndarray, ask: float, out_of_time: OutOfTime) -> float:
         """Make atoms of the worst members that rise above the atoms of their rows by more than `ask`.
 
         Returns the rows' gap over all members.
@@ -144,7 +144,7 @@ class MemberState(DualState):
         work = self.space.n_features * max(1, len(self.space.atoms.known))
         at_once = max(1, int(PRODUCTS_AT_ONCE // work))
         for first in range(0, len(new), at_once):
-            if hurried():
+            if out_of_time():
                 break
             some = new[first : first + at_once]
             self.n_added += len(some)

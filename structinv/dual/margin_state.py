@@ -9,7 +9,7 @@ import numpy as np
 from ..spaces import Space
 from ..spaces.base import Element, Normals
 from ..terms.planes import PlaneSet, WorkingSet
-from .base import Hurried, join_planes
+from .base import OutOfTime, join_planes
 from .batches import BatchedState
 from .case import Case
 from .levels import Levels
@@ -110,30 +110,30 @@ class MarginState(BatchedState):
     def _new_set(self, batch: np.ndarray) -> PointSet:
         return PointSet(self.space, self.term, batch)
 
-    def _asked(self, f: Element, total: float, hurried: Hurried) -> None:
+    def _asked(self, f: Element, total: float, out_of_time: OutOfTime) -> None:
         if total > SLOW * self.total:
             # What rows see on arrival says little where each undoes the steps of the others.
-            self._solve_levels(f, 0.2 * total, hurried)
+            self._solve_levels(f, 0.2 * total, out_of_time)
         self.total = total
 
-    def _still_at_it(self, f: Element, count: int, target: float, hurried: Hurried) -> None:
+    def _still_at_it(self, f: Element, count: int, target: float, out_of_time: OutOfTime) -> None:
         if count == ROUNDS_ALONE:
-            self._solve_levels(f, target, hurried)
+            self._solve_levels(f, target, out_of_time)
 
-    def _solve_levels(self, f: Element, target: float, hurried: Hurried) -> None:
+    def _solve_levels(self, f: Element, target: float, out_of_time: OutOfTime) -> None:
         """The best levels of all rows together, shares of points as they are."""
         if self.term.loss.smooth and any(len(points) for points in self.sets):
             levels = Levels(self.space, self.sets, self.term.loss, f)
-            levels.minimise(f, NEWTON_SHARE * target, hurried)
+            levels.minimise(f, NEWTON_SHARE * target, out_of_time)
 
-    def _visit(self, f: Element, number: int, hurried: Hurried) -> tuple[float, int]:
+    def _visit(self, f: Element, number: int, out_of_time: OutOfTime) -> tuple[float, int]:
         """See `BatchedState`: points that are deeper than the known ones are taken up."""
         points = self.sets[number]
         known, means = points.depths(f)
         reached, normals, new, asked = [], [], [], 0
         step = self.term.blocks_at_once(self.space)
         for first in range(0, len(points.rows), step):
-            if first and hurried():
+            if first and out_of_time():
                 break
             rows = points.rows[first : first + step]
             worst = self.term.worst(self.space, f, rows)

@@ -12,7 +12,7 @@ from ..oracles import Identity
 from ..solvers import Solution, Solver, Status
 from ..spaces import ExplicitSpace
 from ..structures import Custom
-from ..structures.examples import as_list, example_weights
+from ..structures.example_blocks import as_list, example_weights
 from ..terms import Objective
 from ..terms.joint_feature import JointFeature
 from ..utils.matrices import squared_lengths
@@ -20,7 +20,7 @@ from ..utils.resources import check_memory
 from .base import InvariantEstimator
 from .callbacks import with_callbacks
 from .estimates import linear_functions
-from .examples import PLANES_OF_AN_EXAMPLE, solver_for
+from .example_inputs import PLANES_OF_AN_EXAMPLE, solver_for
 from .problem import Problem
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from ..losses import ScalarLoss
 from ..spaces.base import Element
 from ..terms.planes import PlaneSet
-from .base import DualState, Hurried, never
+from .base import DualState, OutOfTime, never
 from .case import Case
 
 # Proximal steps on the slopes in a sweep.
@@ -58,12 +58,12 @@ class PenaltyState(DualState):
     def offset(self) -> float:
         return -float(self.weights @ self.loss.conjugate(self.slopes))
 
-    def sweep(self, f: Element, hurried: Hurried = never) -> tuple[float, int]:
+    def sweep(self, f: Element, out_of_time: OutOfTime = never) -> tuple[float, int]:
         u = self.functionals.apply(self.space, f)
         parts = self.loss.value(u) + self.loss.conjugate(self.slopes) - self.slopes * u
         gap = float(self.weights @ np.maximum(0.0, parts))
         for _ in range(STEPS):
-            if hurried():
+            if out_of_time():
                 break
             step = 1.0 / self.curvature
             new = self.loss.conjugate_prox(self.slopes + step * u, step)

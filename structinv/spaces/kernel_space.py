@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..kernels import Kernel
-from ..kernels.checked import kernel_diagonal
+from ..kernels.checked_kernel import kernel_diagonal
 from ..oracles.listing import listed
 from ..oracles.question import Worst, WorstPoints, best_members
 from ..structures.rivals import Rivals

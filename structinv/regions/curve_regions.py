@@ -8,8 +8,8 @@ import numpy as np
 
 from ..utils.polynomials import smallest_on_interval, squared_distances
 from .base import Region, SquaredDistances, exactly
+from .inner_products import Stack, pair_products
 from .points import CLOSE, nearest_members
-from .products import Stack, pair_products
 
 # Each side in turn, the other one as it was found.
 _TURNS = 4

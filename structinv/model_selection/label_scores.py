@@ -12,7 +12,7 @@ from sklearn.model_selection import BaseCrossValidator, StratifiedKFold
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from ..estimators.labels import (
+from ..estimators.target_labels import (
     MISSING,
     as_labels,
     check_one_kind,

@@ -13,7 +13,7 @@ from ..oracles import InvarianceOracle
 from ..solvers import Solution
 from ..terms import Objective
 from .classifier import InvariantClassifier
-from .interruption import all_or_nothing
+from .interrupted_fit import all_or_nothing
 from .linear_machine import LinearMachine
 from .partial_fit import Stream, learn_batch, streams
 from .problem import Problem

@@ -14,10 +14,10 @@ from ..terms.worst_margin import WorstMargin
 from ..utils.matrices import add_combinations, scale_rows, with_data
 from .addition_shares import share_out
 from .addition_steps import BUDGET, SUMS, TOTAL, settle, sweep_additions, weights_of
-from .base import DualState, Hurried, never
+from .base import DualState, OutOfTime, never
 from .case import Case
 from .focused import FocusedSweeps, rows_at_once
-from .margin import MarginState
+from .margin_state import MarginState
 from .margin_steps import HINGE, KINDS, SQUARED_HINGE
 from .plane_cache import PlaneCache
 
@@ -86,9 +86,9 @@ class AdditionState(FocusedSweeps, DualState):
     def _offset(self) -> float:
         return -float(self.weights @ self.loss.conjugate(-self.levels))
 
-    def sweep(self, f: Element, hurried: Hurried = never) -> tuple[float, int]:
+    def sweep(self, f: Element, out_of_time: OutOfTime = never) -> tuple[float, int]:
         if self.rest is not None:
-            found = self.rest.sweep(f, hurried)
+            found = self.rest.sweep(f, out_of_time)
             self.settled = self.rest.settled
             return found
         u = f
@@ -96,18 +96,18 @@ class AdditionState(FocusedSweeps, DualState):
         self._count()
         self._settle(u)
         self.height = before = self._height_at(u)
-        first, visits = super().sweep(u, hurried)
+        first, visits = super().sweep(u, out_of_time)
         gap = first
         for _ in range(self.more_rounds):
-            if gap <= _ENOUGH * first or hurried():
+            if gap <= _ENOUGH * first or out_of_time():
                 break
-            gap, visited = super().sweep(u, hurried)
+            gap, visited = super().sweep(u, out_of_time)
             visits += visited
         lost = self._share_out(u)
         u[: len(self.pushed)] += self.pushed
         slow = self.height - before < max(lost, _PROGRESS * gap)
         self.slow_sweeps = self.slow_sweeps + 1 if slow else 0
-        if lost > gap or (self.slow_sweeps > _MOST_SLOW and not hurried()):
+        if lost > gap or (self.slow_sweeps > _MOST_SLOW and not out_of_time()):
             self.rest = self._successor()
             self.rest.restore(self._own_planes())
         return gap + lost, visits

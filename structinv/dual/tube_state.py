@@ -8,10 +8,10 @@ import scipy.sparse as sp
 from ..structures.regression import ABOVE, BELOW
 from ..utils.jit import njit
 from ..utils.matrices import Matrix, floating, squared_lengths
-from .base import Hurried, never
+from .base import OutOfTime, never
 from .case import Case
 from .focused import FocusedSweeps, rows_at_once
-from .linear_members import LinearMemberState
+from .linear_member_state import LinearMemberState
 
 
 class TubeState(FocusedSweeps, LinearMemberState):
@@ -38,11 +38,11 @@ class TubeState(FocusedSweeps, LinearMemberState):
         self.pulls = np.zeros(len(self.targets))
         self.rows_at_once = rows_at_once(self.X)
 
-    def sweep(self, f: np.ndarray, hurried: Hurried = never) -> tuple[float, int]:
+    def sweep(self, f: np.ndarray, out_of_time: OutOfTime = never) -> tuple[float, int]:
         signs = np.where(self.pairs == BELOW, 1.0, -1.0)
         self.pulls = self.term.weights * np.sum(signs * self.masses, axis=1)
         try:
-            return super().sweep(f, hurried)
+            return super().sweep(f, out_of_time)
         finally:
             used = self.pulls != 0
             # Masses last: Ctrl-C in between must leave none without a label.

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from ..kernels import Kernel
 from ..kernels.vicinal import check_spread, spreads_of
 from ..oracles import InvarianceOracle
-from ..oracles.checked import tangents_of
+from ..oracles.checked_oracle import tangents_of
 from ..utils.parameters import check_integer, check_number
 from .base import Functional
 from .parts import Part, Values

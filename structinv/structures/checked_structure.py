@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..utils import plugins as answers
+from ..utils import plugins
 from ..utils.matrices import Matrix
 from .decodings import Decoding, Separation
 from .layout import Layout
@@ -34,7 +34,7 @@ def decoded(structure: Structure, potentials: np.ndarray, extra: np.ndarray, lay
     """
     asked, unbounded = without_infinities(potentials, layout)
     found = structure.decode(asked, extra, layout)
-    if answers.of_a_stranger(structure):
+    if plugins.is_third_party(structure):
         found = _decoding(structure, "decode", found, potentials.shape, layout, len(extra))
     if unbounded is None:
         return found
@@ -49,19 +49,19 @@ def separated(
 ) -> Separation:
     """``structure.separate(rivals, found, extra, layout)``."""
     answer = structure.separate(rivals, found, extra, layout)
-    if not answers.of_a_stranger(structure):
+    if not plugins.is_third_party(structure):
         return answer
-    source = answers.method(structure, "separate")
+    source = plugins.method(structure, "separate")
     if not isinstance(answer, Separation):
         raise TypeError(f"{source} must return a Separation, got {type(answer).__name__}")
     shape, blocks = np.shape(found.gains), (len(layout),)
-    labels = answers.integers(source, "labels", answer.labels, shape[:1], shape[1])
-    upper = answers.numbers(source, "upper", answer.upper, blocks, finite=False)
+    labels = plugins.integers(source, "labels", answer.labels, shape[:1], shape[1])
+    upper = plugins.numbers(source, "upper", answer.upper, blocks, finite=False)
     if np.any(upper == -np.inf):
         raise ValueError(f"{source} must return upper above -infinity")
     scale = answer.scale
     if scale is not None:
-        scale = answers.numbers(source, "scale", scale, blocks)
+        scale = plugins.numbers(source, "scale", scale, blocks)
     levels = _levels(source, answer.levels, shape, layout)
     shares = _shares(source, answer, shape[:2], (len(layout), len(extra)))
     return Separation(labels, upper, scale, levels, *shares)
@@ -73,7 +73,7 @@ def runner_up(
     """``structure.runner_up(potentials, codes, extra, layout)``, always with a bound; see `decoded`."""
     asked, unbounded = without_infinities(potentials, layout)
     found = structure.runner_up(asked, codes, extra, layout)
-    if answers.of_a_stranger(structure):
+    if plugins.is_third_party(structure):
         found = _decoding(structure, "runner_up", found, potentials.shape, layout, len(extra))
     upper = found.upper
     if upper is None:
@@ -89,11 +89,11 @@ def best_by_wrong(
 ) -> np.ndarray | None:
     """``structure.best_by_wrong(potentials, codes, extra, layout)``."""
     found = structure.best_by_wrong(potentials, codes, extra, layout)
-    if found is None or not answers.of_a_stranger(structure):
+    if found is None or not plugins.is_third_party(structure):
         return found
-    source = answers.method(structure, "best_by_wrong")
+    source = plugins.method(structure, "best_by_wrong")
     shape = (len(layout), int(layout.sizes.max()) + 1)
-    return answers.numbers(source, "scores", found, shape, finite=False)
+    return plugins.numbers(source, "scores", found, shape, finite=False)
 
 
 def most_wrong(
@@ -106,39 +106,39 @@ def most_wrong(
 ) -> np.ndarray:
     """``structure.most_wrong(potentials, codes, floors, extra, layout)``."""
     found = structure.most_wrong(potentials, codes, floors, extra, layout)
-    if not answers.of_a_stranger(structure):
+    if not plugins.is_third_party(structure):
         return found
-    source, most = answers.method(structure, "most_wrong"), int(layout.sizes.max()) + 1
-    return answers.integers(source, "counts", found, (len(layout),), most)
+    source, most = plugins.method(structure, "most_wrong"), int(layout.sizes.max()) + 1
+    return plugins.integers(source, "counts", found, (len(layout),), most)
 
 
 def allowed(structure: Structure, labels: np.ndarray, layout: Layout, n_labels: int) -> np.ndarray:
     """``structure.allows(labels, layout, n_labels)``, (n_blocks,) of bool."""
     found: Any = structure.allows(labels, layout, n_labels)
-    if not answers.of_a_stranger(structure):
+    if not plugins.is_third_party(structure):
         return found
-    source = answers.method(structure, "allows")
-    return answers.numbers(source, "allows", np.asarray(found, np.float64), (len(layout),)) > 0
+    source = plugins.method(structure, "allows")
+    return plugins.numbers(source, "allows", np.asarray(found, np.float64), (len(layout),)) > 0
 
 
 def n_extra(structure: Structure, n_labels: int) -> int:
     """``structure.n_extra(n_labels)``."""
     found: Any = structure.n_extra(n_labels)
-    if not answers.of_a_stranger(structure):
+    if not plugins.is_third_party(structure):
         return found
-    return int(answers.number(answers.method(structure, "n_extra"), "n_extra", found, least=0))
+    return int(plugins.number(plugins.method(structure, "n_extra"), "n_extra", found, least=0))
 
 
 def functions(structure: Structure, n_labels: int) -> LabelFunctions:
     """``structure.functions(n_labels)``."""
     found = structure.functions(n_labels)
-    if not answers.of_a_stranger(structure):
+    if not plugins.is_third_party(structure):
         return found
-    source = answers.method(structure, "functions")
+    source = plugins.method(structure, "functions")
     if not isinstance(found, LabelFunctions):
         raise TypeError(f"{source} must return LabelFunctions, got {type(found).__name__}")
-    outputs = answers.integers(source, "outputs", found.outputs, (n_labels,), n_labels)
-    return LabelFunctions(outputs, answers.numbers(source, "signs", found.signs, (n_labels,)))
+    outputs = plugins.integers(source, "outputs", found.outputs, (n_labels,), n_labels)
+    return LabelFunctions(outputs, plugins.numbers(source, "signs", found.signs, (n_labels,)))
 
 
 def features(
@@ -146,9 +146,9 @@ def features(
 ) -> Matrix:
     """``structure.features(labels, layout, n_labels)``, (n_blocks, size)."""
     found = structure.features(labels, layout, n_labels)
-    if not answers.of_a_stranger(structure):
+    if not plugins.is_third_party(structure):
         return found
-    return _features(answers.method(structure, "features"), found, (len(layout), size))
+    return _features(plugins.method(structure, "features"), found, (len(layout), size))
 
 
 def extra_score(
@@ -156,10 +156,10 @@ def extra_score(
 ) -> np.ndarray:
     """``structure.extra_score(labels, extra, layout, n_labels)``."""
     found = structure.extra_score(labels, extra, layout, n_labels)
-    if not answers.of_a_stranger(structure):
+    if not plugins.is_third_party(structure):
         return found
-    return answers.numbers(
-        answers.method(structure, "extra_score"), "extra_score", found, (len(layout),)
+    return plugins.numbers(
+        plugins.method(structure, "extra_score"), "extra_score", found, (len(layout),)
     )
 
 
@@ -175,13 +175,13 @@ def without_infinities(potentials: np.ndarray, layout: Layout) -> tuple[np.ndarr
 def _decoding(
     structure: Structure, name: str, found: Any, shape: tuple[int, ...], layout: Layout, n_extra: int
 ) -> Decoding:
-    source = answers.method(structure, name)
+    source = plugins.method(structure, name)
     if not isinstance(found, Decoding):
         raise TypeError(f"{source} must return a Decoding, got {type(found).__name__}")
-    labels = answers.integers(source, "labels", found.labels, shape[:1], shape[1])
+    labels = plugins.integers(source, "labels", found.labels, shape[:1], shape[1])
     upper = found.upper
     if upper is not None:
-        upper = answers.numbers(source, "upper", upper, (len(layout),), finite=False)
+        upper = plugins.numbers(source, "upper", upper, (len(layout),), finite=False)
     levels = _levels(source, found.levels, shape, layout)
     return Decoding(labels, upper, levels, *_shares(source, found, shape, (len(layout), n_extra)))
 
@@ -190,7 +190,7 @@ def _levels(source: str, levels: Any, shape: tuple[int, ...], layout: Layout) ->
     """The level of each row, None where there are none."""
     if len(shape) == 2:
         return None
-    found = answers.integers(source, "levels", levels, shape[:1], shape[2])
+    found = plugins.integers(source, "levels", levels, shape[:1], shape[2])
     used = layout.sums(found)
     if np.any(used >= shape[2]):
         raise ValueError(
@@ -206,7 +206,7 @@ def _shares(
     """Shares and features of an answer; two times None where it has no shares."""
     if found.shares is None:
         return None, None
-    shares = answers.numbers(source, "shares", found.shares, shape)
+    shares = plugins.numbers(source, "shares", found.shares, shape)
     if np.any(shares < 0) or np.any(np.abs(shares.sum(axis=1) - 1.0) > 1e-9):
         raise ValueError(f"{source} must return shares of at least 0 that add up to 1 in each row")
     return shares, _features(source, found.features, of_features)
@@ -214,6 +214,6 @@ def _shares(
 
 def _features(source: str, found: Any, shape: tuple[int, int]) -> Matrix:
     if sp.issparse(found) and found.shape == shape and found.format == "csr":
-        answers.places(source, "features", found)
+        plugins.places(source, "features", found)
         return found
-    return answers.numbers(source, "features", found, shape)
+    return plugins.numbers(source, "features", found, shape)

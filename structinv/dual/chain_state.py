@@ -22,7 +22,7 @@ from ..utils.matrices import (
     short_indices,
 )
 from . import chain_steps
-from .base import DualState, Hurried, never
+from .base import DualState, OutOfTime, never
 from .case import Case
 from .chain_products import fill_grams
 from .focused import FocusedSweeps
@@ -129,9 +129,9 @@ class ChainState(FocusedSweeps, DualState):
         blocks, slots, _, _ = self._used()
         return float((self.weights[blocks] * self._kept[4][slots]) @ self._costs())
 
-    def sweep(self, f: Element, hurried: Hurried = never) -> tuple[float, int]:
+    def sweep(self, f: Element, out_of_time: OutOfTime = never) -> tuple[float, int]:
         self._asked = 0
-        gap, _ = super().sweep(f, hurried)
+        gap, _ = super().sweep(f, out_of_time)
         return gap, self._asked
 
     def _step(self, f: Element, order: np.ndarray, again: bool) -> None:

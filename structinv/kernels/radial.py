@@ -11,7 +11,7 @@ from ..utils.jit import njit
 from ..utils.matrices import contiguous_read_only, in_threads
 from ..utils.parameters import check_number
 from .base import Kernel
-from .checked import ISOMETRIES, PERMUTATIONS
+from .checked_kernel import ISOMETRIES, PERMUTATIONS
 from .exponentials import exponentials
 from .frequencies import cauchy, gamma_mixture, normals, students
 from .values import Norms, half_norms, holds, in_double, in_tiles, precision, same_precision
