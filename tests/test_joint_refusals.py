@@ -111,8 +111,6 @@ def test_a_structure_that_knows_no_budget_refuses_one():
     assert not Chain.budgets
     with pytest.raises(ValueError, match="oracle must not be a Budget for Chain"):
         term(Budget(FDrop(1)), Chain())
-    with pytest.raises(ValueError, match="oracle must not be a Budget for Chain"):
-        term(Identity(), Chain()).with_oracle(Budget(FDrop(1)))
     assert len(term(Shared(Turns()), Chain()).scenarios) == 3
 
 

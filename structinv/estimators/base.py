@@ -175,9 +175,9 @@ class InvariantEstimator(EstimatesItself, CallbackSupportMixin, BaseEstimator):
 
     def _check_parameters(self) -> None:
         """Check all that can be checked without data; errors name the parameter."""
-        check_number("tol", self.tol, minimum=0.0)
+        check_number("tol", self.tol)
         if self.max_seconds is not None:
-            check_number("max_seconds", self.max_seconds, minimum=0.0, strict=True)
+            check_number("max_seconds", self.max_seconds, strict=True)
         if not isinstance(self.verbose, (bool, Integral)) or self.verbose < 0:
             raise ValueError(f"verbose must be an integer of at least 0, got {self.verbose!r}")
         try:
@@ -193,7 +193,7 @@ class InvariantEstimator(EstimatesItself, CallbackSupportMixin, BaseEstimator):
         if not known and not isinstance(self.solver, Solver):
             raise ValueError(f"solver must be one of {sorted(names)} or a Solver, got {self.solver!r}")
         check_oracle_type(self.oracle)
-        check_number("C", self.C, minimum=0.0, strict=True)
+        check_number("C", self.C, strict=True)
 
     @abstractmethod
     def _read(self, X: Any, y: Any, sample_weight: Any) -> Problem:

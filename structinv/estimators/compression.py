@@ -74,7 +74,7 @@ def _check_compression(model: Any, tol: Any, n_support: Any, points: Any, max_it
             f"either tol or n_support must be given, got tol={tol!r} and n_support={n_support!r}"
         )
     if tol is not None:
-        check_number("tol", tol, minimum=0.0)
+        check_number("tol", tol)
         if tol >= 1:
             raise ValueError(f"tol must be below 1, which leaves the zero function, got {tol!r}")
     else:

@@ -52,7 +52,7 @@ class Invariances:
         names = _one_each("invariance_loss", losses, size)
         settings = _one_each("invariance_loss_params", parameters, size)
         for number in weights:
-            check_number("nu", number, minimum=0.0)
+            check_number("nu", number)
         # Values for all families are checked even if there is none.
         found = [
             loss_of_name("invariance_loss", name, own, INVARIANCE_LOSSES, "a list of them")

@@ -78,12 +78,12 @@ def check_checkpoint(path: Any, seconds: Any) -> None:
     """Raise TypeError or ValueError unless these can be a checkpoint's place and the time between."""
     if path is not None and not isinstance(path, (str, PathLike)):
         raise TypeError(f"checkpoint must be a path or None, got {path!r}")
-    check_number("checkpoint_seconds", seconds, minimum=0.0, strict=True)
+    check_number("checkpoint_seconds", seconds, strict=True)
 
 
 def check_epsilon(epsilon: Any, solver: str | Solver) -> None:
     """Raise unless a solver can add planes only where they rise more than `epsilon`."""
-    check_number("epsilon", epsilon, minimum=0.0)
+    check_number("epsilon", epsilon)
     named = "frank_wolfe" if isinstance(solver, str) and solver == "auto" else solver
     known = named if isinstance(named, Solver) else REGISTRY[named]()
     if epsilon > 0 and "epsilon" not in known.get_params():

@@ -32,7 +32,7 @@ class InvariantRegressor(RegressorMixin, InvariantEstimator):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_number("epsilon", self.epsilon, minimum=0.0)
+        check_number("epsilon", self.epsilon)
         check_boolean("fit_intercept", self.fit_intercept)
 
     def _read(self, X: Any, y: Any, sample_weight: Any) -> Problem:

@@ -71,7 +71,7 @@ class RepresenterMachine(KernelMachine):
                 raise ValueError(
                     "losses_on must be None with an oracle, whose worst cases are of values"
                 )
-        check_number("cache_mb", self.cache_mb, minimum=0.0)
+        check_number("cache_mb", self.cache_mb)
         check_boolean("bias", self.bias)
         self._loss()
         if isinstance(self.kernel, str) and self.kernel not in KERNELS:

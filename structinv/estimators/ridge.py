@@ -215,7 +215,7 @@ class OrbitRidge(EstimatesItself, MultiOutputMixin, RegressorMixin, BaseEstimato
         """
         check_is_fitted(self)
         if variance is not None:
-            check_number("variance", variance, minimum=0.0, strict=True)
+            check_number("variance", variance, strict=True)
         found = self._evidence_.log_marginal_likelihoods(variance)
         return found[:, 0] if self.dual_coef_.ndim == 1 else found
 

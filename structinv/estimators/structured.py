@@ -510,6 +510,6 @@ def _label_factors(
         if unknown:
             raise ValueError(f"class_weight must be of labels in y, got {unknown}")
         for label, factor in class_weight.items():
-            check_number(f"class_weight[{label!r}]", factor, minimum=0.0)
+            check_number(f"class_weight[{label!r}]", factor)
         class_weight = {places[label]: factor for label, factor in class_weight.items()}
     return class_factors(class_weight, np.arange(len(classes)), codes, own)[codes]

@@ -59,7 +59,7 @@ class SupportVectorMachine(KernelMachine):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_number("cache_mb", self.cache_mb, minimum=0.0, strict=True)
+        check_number("cache_mb", self.cache_mb, strict=True)
         invariances = self._invariances()
         if self._precomputed and invariances.families:
             raise ValueError(

@@ -201,9 +201,9 @@ class VirtualSVC(EstimatesItself, ClassifierMixin, BaseEstimator):
         return heavy
 
     def _check_parameters(self) -> InvarianceOracle:
-        check_number("C", self.C, minimum=0.0, strict=True)
-        check_number("tol", self.tol, minimum=0.0, strict=True)
-        check_number("cache_mb", self.cache_mb, minimum=0.0, strict=True)
+        check_number("C", self.C, strict=True)
+        check_number("tol", self.tol, strict=True)
+        check_number("cache_mb", self.cache_mb, strict=True)
         check_on_interrupt(self.on_interrupt)
         check_integer("n_draws", self.n_draws)
         if isinstance(self.kernel, str) and self.kernel == "precomputed":

@@ -173,7 +173,7 @@ def select_changes(
     kind = held_out(model)
     settings, oracles, own = _settings(model, grid, oracle)
     if clean_loss is not None:
-        check_number("clean_loss", clean_loss, minimum=0.0, maximum=1.0)
+        check_number("clean_loss", clean_loss, maximum=1.0)
     X, y = kind.checked(X, y)
     folds = _folds(kind, cv, X, y)
     clean, certified, warned = _results(model, kind, X, y, settings, folds, oracles, n_jobs)

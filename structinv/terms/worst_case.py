@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import copy
 from typing import Any
 
 import numpy as np
@@ -149,12 +148,6 @@ class WorstCase(Term):
     def joint(self) -> bool:
         """Whether changes of rows of one example depend on one another; else each asks `bound` alone."""
         return len(self.scenarios) > 1 or len(self.scenarios[0]) > 1
-
-    def with_oracle(self, oracle: InvarianceOracle) -> WorstCase:
-        """The same rows, labels, costs and weights with other changes."""
-        other = copy(self)
-        other._bind_rows(oracle, self.bound.y)
-        return other
 
     def scores(self, space: Space, f: Element) -> np.ndarray:
         """The functions at the rows without changes, (n, n_outputs)."""

@@ -132,10 +132,8 @@ def table(source: str, what: str, value: Any, shape: tuple[int | str, ...]) -> n
     return array
 
 
-def integers(
-    source: str, what: str, value: Any, shape: tuple[int | str, ...], size: int, *, least: int = 0
-) -> np.ndarray:
-    """An answer as an array of integers from `least` to ``size - 1``.
+def integers(source: str, what: str, value: Any, shape: tuple[int | str, ...], size: int) -> np.ndarray:
+    """An answer as an array of integers from 0 to ``size - 1``.
 
     Raises
     ------
@@ -149,9 +147,9 @@ def integers(
         raise TypeError(f"{source} must return {what} as an array of integers, got {got}")
     if not _fits(value.shape, shape):
         raise ValueError(f"{source} must return {what} of shape {_text(shape)}, got {value.shape}")
-    if value.size and (value.min() < least or value.max() >= size):
+    if value.size and (value.min() < 0 or value.max() >= size):
         raise ValueError(
-            f"{source} must return {what} from {least} to {size - 1}, got {value.min()} to {value.max()}"
+            f"{source} must return {what} from 0 to {size - 1}, got {value.min()} to {value.max()}"
         )
     return np.asarray(value).astype(np.intp, copy=False)
 

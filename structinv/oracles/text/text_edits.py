@@ -175,10 +175,6 @@ class TextEdits(InvarianceOracle):
     def for_rows(self, rows: np.ndarray) -> TextEdits:
         return self._with(documents=self.documents.take(rows))
 
-    def with_real_answers(self) -> TextEdits:
-        """The same changes, for questions about texts that there are."""
-        return self._with(real=True)
-
     def _with(self, **changed: Any) -> TextEdits:
         return TextEdits(**{**self.get_params(deep=False), **changed})
 
