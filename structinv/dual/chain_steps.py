@@ -24,6 +24,7 @@ import numpy as np
 
 from ..structures.viterbi import before as label_before
 from ..structures.viterbi import viterbi
+from ..utils.ascent import ascend
 from ..utils.jit import njit
 from .chain_products import add_links, fill_products
 from .chain_scores import add_edits, fill_scores, find_edits, score
@@ -46,8 +47,8 @@ def workspace(longest: int, n_labels: int, n_edits: int, widest: int) -> tuple[n
     links : (3, n_labels + 2, n_labels) array
         Transitions, then first and last labels: scores, their changes, and those of one normal.
     gains : (n_edits + 1, n_labels) array
-    products : (widest + 1, widest + 1) array
-        Inner products of normals; the last row and column stay zero.
+    products : (widest, widest) array
+        Inner products of normals.
     wrong : (widest, longest) array of int
         The positions at which each labelling is wrong.
     counts : (2, widest) array of int
@@ -61,7 +62,7 @@ def workspace(longest: int, n_labels: int, n_edits: int, widest: int) -> tuple[n
         np.zeros((5, longest, n_labels)),
         np.zeros((3, n_labels + 2, n_labels)),
         np.empty((n_edits + 1, n_labels)),
-        np.zeros((widest + 1, widest + 1)),
+        np.empty((widest, widest)),
         np.empty((widest, longest), dtype=np.int64),
         np.empty((2, widest), dtype=np.int64),
         np.empty((2, widest)),
@@ -149,13 +150,15 @@ def sweep(order, rounds, rows, truth, kept, changes, grams, zeros, parameters, r
                     known += 1
                 for j in range(known):
                     before[j] = masses[slot + j]
-                example, target = (begin, size, first, gram, known), STEPS_SHARE * gap / weight
-                one = _ascend(known, target, weight, slot, masses, products, counts, above)
+                example, own, one = (begin, size, first, gram, known), masses[slot : slot + known], 0
                 while one >= 0:
-                    fill_products(
-                        one, example, rows, codes, labels, edits, changes, grams[1], zeros, room
+                    one = ascend(
+                        above, products, counts[1], own, known, weight, STEPS_SHARE * gap, 4 * known + 4
                     )
-                    one = _ascend(known, target, weight, slot, masses, products, counts, above)
+                    if one >= 0:
+                        fill_products(
+                            one, example, rows, codes, labels, edits, changes, grams[1], zeros, room
+                        )
                 for j in range(known):
                     amount = weight * (masses[slot + j] - before[j])
                     if amount == 0.0:
@@ -220,49 +223,3 @@ def sweep(order, rounds, rows, truth, kept, changes, grams, zeros, parameters, r
             masses[slot + j] = 0.0
         if known > 0:
             used[b] = count
-
-
-@njit(cache=True, nogil=True)
-def _ascend(count, target, weight, slot, masses, products, counts, above):
-    """Pairwise steps between known labellings, and the true one, until little of their gap is left.
-
-    Returns a labelling that takes part and lacks inner products, as few take part; -1 at the end.
-    """
-    # The normal of the true labelling is zero.
-    null = len(products) - 1
-    for _ in range(4 * count + 4):
-        best, highest, mean, free = -1, 0.0, 0.0, 1.0
-        for j in range(count):
-            mean += masses[slot + j] * above[j]
-            free -= masses[slot + j]
-            if above[j] > highest:
-                best, highest = j, above[j]
-        gap = highest - mean
-        if gap <= 0.0 or gap < target:
-            break
-        worst, lowest = -2, highest
-        # The true labelling (-1) gives mass away only if it has some to give.
-        if free > 1e-15:
-            worst, lowest = -1, 0.0
-        for j in range(count):
-            if masses[slot + j] > 0.0 and (worst == -2 or above[j] < lowest):
-                worst, lowest = j, above[j]
-        if worst == -2 or worst == best or highest <= lowest:
-            break
-        if best >= 0 and counts[1, best] < count:
-            return best
-        if worst >= 0 and counts[1, worst] < count:
-            return worst
-        up, down = best if best >= 0 else null, worst if worst >= 0 else null
-        curvature = products[up, up] + products[down, down] - 2.0 * products[up, down]
-        step = masses[slot + worst] if worst >= 0 else free
-        whole = weight * curvature * step <= highest - lowest
-        if not whole:
-            step = (highest - lowest) / (weight * curvature)
-        if best >= 0:
-            masses[slot + best] += step
-        if worst >= 0:
-            masses[slot + worst] = 0.0 if whole else masses[slot + worst] - step
-        for j in range(count):
-            above[j] -= weight * step * (products[up, j] - products[down, j])
-    return -1
