@@ -323,7 +323,7 @@ class TestRefused:
         "seed", [None, np.random.RandomState(0), np.random.default_rng(0), True, 1.0]
     )
     def test_seeds_that_are_no_integers(self, seed):
-        with pytest.raises(TypeError, match="random_state must be an integer of at least 0, since"):
+        with pytest.raises(TypeError, match="random_state must be an integer of at least 0, got"):
             averaged(Box(1.0), D, 2, seed)
 
     def test_negative_seeds(self):

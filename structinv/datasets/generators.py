@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -86,12 +85,9 @@ def _check(n_samples: Any, n_features: Any, shift: Any, spam_share: Any) -> None
     for name, value, least in (("n_samples", n_samples, 2), ("n_features", n_features, 100)):
         check_integer(name, value, least)
     check_number("shift", shift, maximum=1.0)
-    if not _is_number(spam_share) or not 0 < spam_share < 1:
+    check_number("spam_share", spam_share, strict=True)
+    if not spam_share < 1:
         raise ValueError(f"spam_share must lie strictly between 0 and 1, got {spam_share!r}")
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, Real)
 
 
 def _vocabulary(

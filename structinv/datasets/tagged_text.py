@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
+
+from ..utils.parameters import check_integer, check_number
 
 # Patterns with how often each is drawn: of parts of speech for a phrase, of phrases for a sentence.
 # A sign or a conjunction between phrases is a part of speech, outside all chunks.
@@ -132,10 +133,8 @@ def make_tagged_text(
     >>> labels[1][:4]
     ['B-NP', 'I-NP', 'B-VP', 'B-NP']
     """
-    if not isinstance(n_sentences, Integral) or isinstance(n_sentences, bool) or n_sentences < 1:
-        raise ValueError(f"n_sentences must be an integer of at least 1, got {n_sentences!r}")
-    if not isinstance(mistaken, (int, float)) or not 0 <= mistaken <= 1:
-        raise ValueError(f"mistaken must be a number from 0 to 1, got {mistaken!r}")
+    check_integer("n_sentences", n_sentences)
+    check_number("mistaken", mistaken, maximum=1.0)
     rng = check_random_state(random_state)
     tables = {part: _zipf(words.split()) for part, words in _WORDS.items()}
     sentences, labels = [], []

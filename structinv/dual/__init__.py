@@ -147,5 +147,4 @@ __all__ = [
     "TABLE",
     "Case",
     "DualState",
-    "refusals",
 ]

@@ -127,7 +127,8 @@ def draw_transforms(
     Raises
     ------
     ValueError
-        See `transform_counts`.
+        If there is no support vector, if the lengths differ, if `order` or `classes` repeat an entry, or
+        if one is missing there.
 
     Examples
     --------
@@ -159,33 +160,7 @@ def transform_counts(
     order: Sequence[str] | None = None,
     classes: ArrayLike | None = None,
 ) -> tuple[np.ndarray, list[str], np.ndarray]:
-    """How many support vectors of each class come from each change.
-
-    Parameters
-    ----------
-    transforms, labels, order, classes
-        See `draw_transforms`.
-
-    Returns
-    -------
-    counts : (n_classes, n_transforms) array of int
-    order : list of str
-        The changes of the columns: if not given "identity" first, then by their first appearance.
-    classes : (n_classes,) array
-        The classes of the rows.
-
-    Raises
-    ------
-    ValueError
-        If there is no support vector, if the lengths differ, if `order` or `classes` repeat an
-        entry, or if one is missing there.
-
-    Examples
-    --------
-    >>> transform_counts(["flip", "identity", "flip"], [1, 0, 0])
-    (array([[1, 1],
-           [0, 1]]), ['identity', 'flip'], array([0, 1]))
-    """
+    """The table of `draw_transforms`, (n_classes, n_transforms), its changes and its classes."""
     names, groups = np.asarray(transforms), np.asarray(labels)
     if names.ndim != 1 or not len(names):
         raise ValueError(f"transforms must name one support vector or more, got shape {names.shape}")

@@ -10,6 +10,7 @@ import numpy as np
 from ..regions import Points, Region
 from ..regions.covers import Covers, Score
 from ..utils.matrices import ALL_ROWS, Matrix, dense_rows, floating
+from ..utils.parameters import check_integer
 from .changes import MOST_CHANGES, Changes
 from .checked_changes import checked_changes
 
@@ -126,13 +127,7 @@ def check_size(size: Any) -> None:
 
 def check_seed(random_state: Any) -> None:
     """Raise unless it is an integer of at least 0: the same changes have to come back in every call."""
-    if not isinstance(random_state, Integral) or isinstance(random_state, bool):
-        raise TypeError(
-            "random_state must be an integer of at least 0, since the same changes have to be drawn "
-            f"again in every call, got {random_state!r}"
-        )
-    if random_state < 0:
-        raise ValueError(f"random_state must be an integer of at least 0, got {random_state!r}")
+    check_integer("random_state", random_state, least=0)
 
 
 def listed_region(oracle: InvarianceOracle, X: np.ndarray) -> Region:
