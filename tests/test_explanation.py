@@ -7,14 +7,16 @@ from sklearn.base import clone
 from structinv import (
     InvariantLinearSVC,
     InvariantLinearSVR,
+    InvariantStructuredSVC,
     InvariantSVC,
     RepresenterClassifier,
     VirtualSVC,
     explain_solver,
 )
 from structinv.dual import TABLE
-from structinv.oracles import Box, FAdd, FDrop, Flip, Identity
+from structinv.oracles import Box, FAdd, FDrop, FEdit, Flip, Identity
 from structinv.solvers import BMRM, FrankWolfe, InteriorPoint, Representer, SVMStruct
+from structinv.structures import Sequence
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.standard_normal((24, 20)), np.arange(24) % 2
@@ -25,19 +27,26 @@ def taken(states):
     return next(name for name, reason in states.items() if not reason)
 
 
-@pytest.mark.parametrize(
-    ("model", "rows", "labels", "state"),
-    [
-        (InvariantLinearSVC(FDrop(2)), X, Y, "hull"),
-        (InvariantLinearSVC(FAdd(2)), abs(X), Y, "additions"),
-        (InvariantLinearSVC(Identity()), X, np.arange(24) % 3, "labels"),
-        (InvariantLinearSVC(Flip(shape=(4, 5))), X, Y, "linear_members"),
-        (InvariantLinearSVC(Box(0.1), loss="squared_hinge"), X, Y, "margin"),
-        (InvariantLinearSVC(Box(0.1)), X, np.arange(24) % 3, "plane_cache"),
-        (InvariantLinearSVR(Identity()), X, X[:, 0], "tube"),
-        (InvariantSVC(Flip(shape=(2, 2))), IMAGES, Y[:12], "members"),
-    ],
-)
+CHAINS = [RNG.standard_normal((3, 5)) for _ in range(8)]
+TAGS = [np.arange(3) % 2 for _ in CHAINS]
+
+
+STATES = [
+    (InvariantLinearSVC(FDrop(2)), X, Y, "hull"),
+    (InvariantLinearSVC(FAdd(2)), abs(X), Y, "additions"),
+    (InvariantLinearSVC(Identity()), X, np.arange(24) % 3, "labels"),
+    (InvariantLinearSVC(Flip(shape=(4, 5))), X, Y, "linear_members"),
+    (InvariantLinearSVC(Box(0.1), loss="squared_hinge"), X, Y, "margin"),
+    (InvariantLinearSVC(Box(0.1)), X, np.arange(24) % 3, "plane_cache"),
+    (InvariantLinearSVR(Identity()), X, X[:, 0], "tube"),
+    (InvariantSVC(Flip(shape=(2, 2))), IMAGES, Y[:12], "members"),
+    (InvariantLinearSVC(FEdit(2, add=0.1)), abs(X), Y, "edits"),
+    (InvariantStructuredSVC(Sequence()), CHAINS, TAGS, "chains"),
+    (InvariantStructuredSVC(Sequence(), kernel="rbf"), CHAINS, TAGS, "labellings"),
+]
+
+
+@pytest.mark.parametrize(("model", "rows", "labels", "state"), STATES)
 def test_the_state_told_is_the_state_of_the_fit(model, rows, labels, state, monkeypatch):
     told = explain_solver(model, rows, labels)
     assert isinstance(told.solver, FrankWolfe)
@@ -55,6 +64,11 @@ def test_the_state_told_is_the_state_of_the_fit(model, rows, labels, state, monk
     monkeypatch.setitem(TABLE, state, TABLE[state]._replace(state=Seen))
     clone(model).set_params(random_state=0).fit(rows, labels)
     assert made
+
+
+def test_every_state_has_a_case():
+    # Penalties are told of where they are solved: by `Representer`.
+    assert {state for *_, state in STATES} == set(TABLE) - {"penalty"}
 
 
 def test_the_reason_of_the_solver():

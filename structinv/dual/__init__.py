@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ..terms import Term
 
 
-class Row(NamedTuple):
+class Entry(NamedTuple):
     """A dual state, and what it requires of a term and a space."""
 
     state: Any
@@ -43,16 +43,18 @@ _IN_HULL = needs.averages_planes, needs.worst_case_of_rows, needs.linear_in_x
 _LISTED = needs.worst_case_of_rows, needs.linear_in_x
 
 # The first that suits is taken. The last one suits all terms.
-TABLE: dict[str, Row] = {
-    "additions": Row(AdditionState, (*_ADDED, needs.keeps_words)),
-    "edits": Row(EditState, (*_ADDED, needs.multiplies_words, needs.hinge)),
-    "hull": Row(
+TABLE: dict[str, Entry] = {
+    "additions": Entry(AdditionState, (*_ADDED, needs.keeps_words)),
+    "edits": Entry(EditState, (*_ADDED, needs.multiplies_words, needs.hinge)),
+    "hull": Entry(
         HullState,
         (*_IN_HULL, needs.two_classes, needs.costs_of_one_or_factors, needs.in_hull_steps),
     ),
-    "labels": Row(LabelState, (*_IN_HULL, needs.several_classes, needs.in_hull_steps_of_labels)),
-    "members": Row(MemberState, (needs.worst_case_of_rows, needs.of_a_kernel, needs.all_members_known)),
-    "labellings": Row(
+    "labels": Entry(LabelState, (*_IN_HULL, needs.several_classes, needs.in_hull_steps_of_labels)),
+    "members": Entry(
+        MemberState, (needs.worst_case_of_rows, needs.of_a_kernel, needs.all_members_known)
+    ),
+    "labellings": Entry(
         LabellingState,
         (
             needs.averages_planes,
@@ -61,7 +63,7 @@ TABLE: dict[str, Row] = {
             needs.all_members_known,
         ),
     ),
-    "tube": Row(
+    "tube": Entry(
         TubeState,
         (
             needs.one_number_a_row,
@@ -72,10 +74,10 @@ TABLE: dict[str, Row] = {
             needs.single_members,
         ),
     ),
-    "linear_members": Row(LinearMemberState, (*_LISTED, needs.listed_members)),
-    "penalty": Row(PenaltyState, (needs.penalty,)),
-    "margin": Row(MarginState, (needs.worst_margin,)),
-    "chains": Row(
+    "linear_members": Entry(LinearMemberState, (*_LISTED, needs.listed_members)),
+    "penalty": Entry(PenaltyState, (needs.penalty,)),
+    "margin": Entry(MarginState, (needs.worst_margin,)),
+    "chains": Entry(
         ChainState,
         (
             needs.averages_planes,
@@ -85,7 +87,7 @@ TABLE: dict[str, Row] = {
             needs.few_edits,
         ),
     ),
-    "plane_cache": Row(PlaneCache, ()),
+    "plane_cache": Entry(PlaneCache, ()),
 }
 
 
@@ -118,7 +120,7 @@ def dual_state(term: Term, space: Space, rng: np.random.Generator, epsilon: floa
 def refusals(term: Term, space: Space, epsilon: float = 0.0) -> dict[str, str]:
     """Why states of the table do not suit a term and a space, by their names.
 
-    Those that suit are not among them. No state is made.
+    Those that suit are not among them. No dual state is made, but the oracle's in-hull steps are.
 
     Parameters
     ----------

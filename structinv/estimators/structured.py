@@ -57,16 +57,18 @@ class InvariantStructuredSVC(SupportVectorMachine):
     where w is all that is learnt: of sequences `coef_`, `transitions_`, `start_` and `end_`, with
     ``f(x, y) = sum_t <coef_[y_t], x_t> + sum_t transitions_[y_(t-1), y_t] + start_[y_1] + end_[y_T]``
     (Teo, Globerson, Roweis and Smola 2007, eq. 2; Taskar, Guestrin and Koller 2003). The maximum over
-    labellings and changes together is exact, by one dynamic programme. There is no intercept: start and
-    end, and a constant feature, serve. With a `kernel` each label's weights become a function in the
-    kernel's space, as in `InvariantSVC`, and the other parameters stay what they are.
+    labellings and changes together is exact for sequences, by one dynamic program. There is no
+    intercept: start and end, and a constant feature, serve. With a `kernel` each label's weights
+    become a function in the kernel's space, as in `InvariantSVC`, and the other parameters stay.
 
     Parameters
     ----------
     structure : Structure
-        Which labellings there are and what scores them: ``Sequence()``, or one of your own.
+        Which labellings there are and what scores them: ``Sequence()``, ``Graph()``, ``Multilabel()``
+        or one of your own.
     oracle : InvarianceOracle, optional
-        What may change in a row; nothing by default. Each row of an example changes by itself.
+        What may change in a row; nothing by default. Rows of an example change by themselves,
+        unless it is `Shared` or a `Budget`.
     kernel : {"linear", "rbf", "poly", "laplacian"}, Kernel or callable, default="linear"
         "linear" learns weights, of sparse rows too; the others take arrays, and oracles with an orbit or
         a cover.

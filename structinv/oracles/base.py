@@ -347,9 +347,11 @@ BOUND: dict[type[InvarianceOracle], type[BoundOracle]] = {}
 
 
 class BoundOracle:
-    """An oracle on given rows; objectives and certificates ask only this.
+    """An oracle on given rows.
 
-    Oracles that need labels, a shape per row or a cache return a subclass from `bind`.
+    Linear models ask `worst` for values, planes and certificates. Dual states with in-hull steps ask
+    `hull`, `label_hull` and `edits`. Kernel machines ask `changes` only. A subclass serves oracles that
+    have a fast path, are made of others, need labels, or change whole examples.
 
     Parameters
     ----------

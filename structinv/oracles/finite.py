@@ -41,7 +41,7 @@ class FiniteOracle(InvarianceOracle):
         self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
     ) -> Support:
         """See `InvarianceOracle.support`; exact, by enumeration."""
-        return best_members(self._asked(X, V, assign, cost), V, assign)
+        return best_of_list(self._asked(X, V, assign, cost), V, assign)
 
     def graded_support(
         self,
@@ -54,7 +54,7 @@ class FiniteOracle(InvarianceOracle):
         """See `InvarianceOracle.graded_support`; exact, by enumeration."""
         members = self._asked(X, V, assign, cost)
         grades = profile_of_list(rho, members.shape[1])
-        return best_members(members, V, assign, cost, grades)
+        return best_of_list(members, V, assign, cost, grades)
 
     def _changes(self, X: Matrix, y: np.ndarray | None) -> Changes | None:
         return ListedChanges(self, X)
@@ -84,7 +84,7 @@ class FiniteOracle(InvarianceOracle):
         return bool(np.any(np.all(near, axis=1)))
 
 
-def best_members(
+def best_of_list(
     members: np.ndarray,
     V: np.ndarray,
     assign: np.ndarray,

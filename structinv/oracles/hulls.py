@@ -12,7 +12,7 @@ from ..utils.matrices import Matrix
 
 
 class Hull(ABC):
-    """The dual state of a two-class worst-case loss, kept inside the hull of each S(x).
+    """The dual variables of a two-class worst-case loss, kept inside the hull of each S(x).
 
     One averaged plane a row instead of a list: level tau in [0, 1] and a point of tau times the
     hull of S(x). The plane has normal ``y * point`` and offset ``tau``; ``f`` is the sum of the
@@ -95,7 +95,7 @@ class Hull(ABC):
 
 
 class LabelHull(ABC):
-    r"""The dual state of a joint loss of several labels, kept inside the hull of each S(x).
+    r"""The dual variables of a joint loss of several labels, kept inside the hull of each S(x).
 
     The loss of row i, whose true label is c, is
 

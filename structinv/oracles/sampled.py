@@ -12,7 +12,7 @@ from ..utils.matrices import Matrix, Rows, dense_rows, floating
 from .arguments import profile_of_list
 from .base import BoundOracle, Support
 from .changes import Changes
-from .finite import FiniteOracle, best_members
+from .finite import FiniteOracle, best_of_list
 from .kept import Last
 from .listed_changes import ListedChanges
 from .support import Grades
@@ -124,6 +124,6 @@ class BoundSampled(BoundOracle):
     ) -> Support:
         members = self.kept[rows]
         if rho is None:
-            return best_members(members, V, assign)
+            return best_of_list(members, V, assign)
         worth = np.zeros(len(assign)) if cost is None else cost
-        return best_members(members, V, assign, worth, profile_of_list(rho, members.shape[1]))
+        return best_of_list(members, V, assign, worth, profile_of_list(rho, members.shape[1]))

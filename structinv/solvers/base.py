@@ -185,7 +185,7 @@ class Bounds:
     upper : float, optional
         The objective at `f`, if the solver has just computed it.
     attained : float, optional
-        Its value over the changes that the oracles found, the lowest of all points seen.
+        Its value at `f` over the changes that the oracles found.
     others : tuple of element
         Further candidates, whose values are computed if there is time.
     """

@@ -147,7 +147,7 @@ class _Run:
         at_zero = objective.value(self.f)
         self.primal, self.at_f = at_zero.upper, at_zero.attained
         # Whether that value is the objective's own, with nothing cached.
-        self.certified = False
+        self.own_value = False
         # With loose bounds, the point of the lowest primal is not that of the lowest attained value.
         self.attained = at_zero.attained
         self.scale = 1e-12 * at_zero.attained
@@ -203,7 +203,7 @@ class _Run:
         # The function of the planes is what epsilon is about: another point may do better by
         # chance, even zero, where epsilon leaves out more than the losses are worth.
         f = self.last.copy() if status is Status.WITHIN_EPSILON else self.f
-        if f is self.f and self.certified:
+        if f is self.f and self.own_value:
             return
         value = self.objective.value(self.objective.space.fresh(f))
         self.f, self.primal = f, value.upper
@@ -324,7 +324,7 @@ class _Run:
         """
         if (attained, upper) < (self.at_f, self.primal):
             self.f, self.primal, self.at_f = f.copy(), upper, attained
-            self.certified = own and self.objective.space.fresh(f) is f
+            self.own_value = own and self.objective.space.fresh(f) is f
         self.attained = min(self.attained, attained)
 
     def _relative(self, primal: float) -> float:

@@ -1,12 +1,11 @@
 """What is predicted: classes, numbers, sequences and graphs of labels, structures of your own."""
 
 from .base import RowStructure, Structure
-from .binary import Binary
+from .classes import Binary, Multiclass
 from .custom import Custom, check_custom
 from .decodings import Decoding
 from .graph import Graph
 from .layout import Layout
-from .multiclass import Multiclass
 from .multilabel import Multilabel
 from .regression import Regression
 from .sequence import Sequence

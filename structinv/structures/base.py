@@ -301,7 +301,7 @@ class Structure(BaseEstimator, ABC):
         ----------
         rivals : Rivals
             The true labels and costs of the rows.
-        found : Furthest
+        found : Worst
             ``gains``, ``costs`` and ``upper``, (n_rows, n_labels) each: what a label wins against the
             true one at the worst change of its row that was found, what it costs there, and a bound on
             their sum.

@@ -1,4 +1,4 @@
-"""Two classes with one function: margin ``y f(x)``."""
+"""Classes: two with one function, or any number with a function each."""
 
 from __future__ import annotations
 
@@ -30,3 +30,16 @@ class Binary(RowStructure):
     def functions(self, n_labels: int) -> LabelFunctions:
         """See `Structure.functions`: zero, and f."""
         return LabelFunctions(np.zeros(2, dtype=np.int64), np.array([0.0, 1.0]))
+
+
+class Multiclass(RowStructure):
+    """Joint multiclass: ``max over y' of G(y,y') [f(z,y') - f(z,y)] + D(y,y')`` (Teo 2007, eq. 2).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> bound = Multiclass().bind(np.array([0, 1]), cost=[[0, 1], [5, 0]])
+    >>> bound.rivals(slice(None)).costs
+    array([[0., 1.],
+           [5., 0.]])
+    """
