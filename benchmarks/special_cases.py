@@ -1,15 +1,15 @@
-"""What Teo et al. (2007) call special cases, against the programmes of those who came before.
+"""What Teo et al. (2007) call special cases, against the programs of those who came before.
 
 Two-class machines of linear functions on the worst case, ``1/2 |w|^2 + 1/2 b^2 + C sum of losses``:
 
-- trajectories, polynomials of the angle, against the semidefinite programme of Graepel and Herbrich
+- trajectories, polynomials of the angle, against the semidefinite program of Graepel and Herbrich
   (2004): a polynomial that is at least 0 on an interval is a weighted sum of squares, whose
   coefficients are positive semidefinite matrices;
 - the same trajectories at 21 values, as a list: what is found when no polynomial is looked at;
-- ellipsoids, each row with a factor of its own, against the second-order cone programme of
+- ellipsoids, each row with a factor of its own, against the second-order cone program of
   Bhattacharyya, Pannagadatta and Smola (2004);
-- dropped words against the quadratic programme of Globerson and Roweis (2006), whose inner maximum is
-  the dual of a linear programme.
+- dropped words against the quadratic program of Globerson and Roweis (2006), whose inner maximum is
+  the dual of a linear program.
 
 Rows are two digits of scikit-learn's 8 x 8 images. "stated" is the optimum that a method states,
 "objective" what its weights reach, evaluated by the exact worst cases (those of the trajectory for a
@@ -140,7 +140,7 @@ def quadratic(X: np.ndarray, signs: np.ndarray, C: float, K: int) -> tuple[Margi
 def listed(
     X: np.ndarray, signs: np.ndarray, C: float, members: np.ndarray
 ) -> tuple[Margins, cp.Problem]:
-    """The quadratic programme over all members of a list, (n, s, d)."""
+    """The quadratic program over all members of a list, (n, s, d)."""
     machine = Margins(X, signs, C)
     size = members.shape[1]
     moves = (members - X[:, None]) * signs[:, None, None]
@@ -151,11 +151,11 @@ def listed(
 
 @dataclass(frozen=True)
 class Problem:
-    """An oracle, and the programme of its worst case."""
+    """An oracle, and the program of its worst case."""
 
     name: str
     oracle: InvarianceOracle
-    programme: Callable[[], tuple[Margins, cp.Problem]]
+    program: Callable[[], tuple[Margins, cp.Problem]]
     # The set in which weights are judged, where it is not that of the oracle.
     judged: InvarianceOracle | None = None
 
@@ -167,7 +167,7 @@ def problems(X: np.ndarray, signs: np.ndarray, C: float, degrees: Sequence[int])
     for degree in degrees:
         path = Trajectory.from_oracle(turns, degree)
         powers, (a, b) = path.function(X), path.interval
-        # In units of the larger end, for the sake of the programme's scale.
+        # In units of the larger end, for the sake of the program's scale.
         reach = max(abs(a), abs(b)) ** np.arange(1, degree + 1)
         scaled, ends = powers * reach[:, None], (a / max(abs(a), abs(b)), b / max(abs(a), abs(b)))
         made.append(
@@ -243,14 +243,14 @@ def ours(
 def theirs(
     problem: Problem, X: np.ndarray, signs: np.ndarray, C: float, solver: str, **options: Any
 ) -> Line:
-    """The programme, from its expressions on."""
+    """The program, from its expressions on."""
     began = time.perf_counter()
-    machine, programme = problem.programme()
-    programme.solve(solver=solver, **options)
+    machine, program = problem.program()
+    program.solve(solver=solver, **options)
     seconds = time.perf_counter() - began
     value = objective_at(problem.judged or problem.oracle, X, signs, C, *machine.weights())
-    alone = programme.solver_stats.solve_time
-    return Line(problem.name, f"cvxpy, {solver}", float(programme.value), value, seconds, alone)
+    alone = program.solver_stats.solve_time
+    return Line(problem.name, f"cvxpy, {solver}", float(program.value), value, seconds, alone)
 
 
 def rows_of(size: int, digits: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:

@@ -1,7 +1,7 @@
 """Sequences of labels, and a structure of your own: trained on the worst case, predicted, certified.
 
 A reading may lose one of its features at every step of a sequence. The most violated labelling of a
-sequence, each step's worst change included, is found by one dynamic programme.
+sequence, each step's worst change included, is found by one dynamic program.
 """
 
 import numpy as np

@@ -240,7 +240,7 @@ def line(direction: Any, low: float, high: float, grades: Any = None) -> Builder
 
 
 def parabola(powers: Any, low: float, high: float) -> Builder:
-    """A quadratic of t between two numbers, as the dual of a programme over (t, t squared).
+    """A quadratic of t between two numbers, as the dual of a program over (t, t squared).
 
     These lie in ``m_1^2 <= m_2 <= (low + high) m_1 - low high``, whose second part has the multiplier.
     """

@@ -70,7 +70,7 @@ def by_hand(case, w, X, y):
 
 
 def bound_by_hand(case, w, X, y):
-    """What the programme counts: labellings that beat, at some change, the prediction or the truth."""
+    """What the program counts: labellings that beat, at some change, the prediction or the truth."""
     every = labellings(len(y))
     still = int(np.argmax(heights(w, X)))
     own = int(np.flatnonzero(np.all(every == y, axis=1))[0])

@@ -1,4 +1,4 @@
-"""The special cases of Teo et al. (2007) have the optima of the programmes that came before."""
+"""The special cases of Teo et al. (2007) have the optima of the programs that came before."""
 
 import importlib
 from pathlib import Path
@@ -60,8 +60,8 @@ def test_semidefinite_certificates_are_those_of_polynomials_on_an_interval(cases
     rng = np.random.default_rng(0)
     for degree in (1, 2, 3, 4, 5):
         X, powers = rng.standard_normal((1, 3)), rng.standard_normal((1, degree, 3))
-        machine, programme = cases.semidefinite(X, np.array([1.0]), 1e4, powers, (-0.7, 1.0))
-        programme.solve(solver="CLARABEL")
+        machine, program = cases.semidefinite(X, np.array([1.0]), 1e4, powers, (-0.7, 1.0))
+        program.solve(solver="CLARABEL")
         w, b = machine.weights()
         t = np.linspace(-0.7, 1.0, 10001)[:, None] ** np.arange(degree + 1)
         margins = t @ np.r_[X, powers[0]] @ w + b

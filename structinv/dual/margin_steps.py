@@ -23,7 +23,7 @@ NEWTON_STEPS = 60
 def slope_ascent(gram, depths, order, start, weights, slopes, kind, tolerance, max_passes):
     """Raise the dual of losses of the least margin over slopes on known points.
 
-    Maximises ``sum_b c_b (-L*(tau_b)) - 1/2 |f|^2`` over slopes of at least 0, with
+    Maximizes ``sum_b c_b (-L*(tau_b)) - 1/2 |f|^2`` over slopes of at least 0, with
     ``tau_b = sum_j slopes_j`` and ``f = sum_b c_b sum_j slopes_j normal_j``; `depths` are
     ``-<normal_j, f>`` at the current slopes. `depths` and `slopes` are changed in place.
 
@@ -149,7 +149,7 @@ def conjugate(kind, t):
 
 @njit(cache=True, nogil=True)
 def best_level(kind, v, q, start):
-    """The t that minimises ``L*(t) + q t^2 / 2 - v t``: L' at the s where ``s + q L'(s) = v``."""
+    """The t that minimizes ``L*(t) + q t^2 / 2 - v t``: L' at the s where ``s + q L'(s) = v``."""
     if kind == SQUARED_HINGE:
         return 2.0 * (0.0 if 1.0 + v < 0.0 else 1.0 + v) / (1.0 + 2.0 * q)
     if kind == HINGE:

@@ -28,7 +28,7 @@ from .problem import Problem
 class CustomStructuredSVC(InvariantEstimator):
     r"""Learns the weights of joint features from examples of any kind, by an argmax of your own.
 
-    Minimises
+    Minimizes
 
         1/2 |coef_|^2 + C sum_i s_i max over y' of
             [<coef_, joint_feature(x_i, y') - joint_feature(x_i, y_i)> + cost(y_i, y')]

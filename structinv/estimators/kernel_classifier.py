@@ -27,7 +27,7 @@ from .support_vectors import SupportVectorMachine
 class InvariantSVC(SupportVectorMachine, InvariantClassifier):
     """Kernel support vector classifier that expects the changes an oracle allows.
 
-    Minimises ``1/2 |f|^2 + C sum_i l_i(f)`` over functions f in the space of a kernel, with ``l_i``
+    Minimizes ``1/2 |f|^2 + C sum_i l_i(f)`` over functions f in the space of a kernel, with ``l_i``
     the loss at the worst member of S(x_i) (Teo, Globerson, Roweis and Smola 2007, eq. 2), the hinge by
     default. The solution is ``f(z, k) = sum_j beta_jk k(z_j, z)`` over changed inputs z_j, the virtual
     support vectors, and only those that are worst at some point of the fit are ever looked at. Two

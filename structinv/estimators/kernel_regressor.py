@@ -27,7 +27,7 @@ from .support_vectors import SupportVectorMachine
 class InvariantSVR(SupportVectorMachine, InvariantRegressor):
     """Kernel support vector regressor that expects the changes an oracle allows.
 
-    Minimises ``1/2 |f|^2 + C sum_i max(0, |y_i - f(z_i)| - epsilon)`` over functions f in the space of a
+    Minimizes ``1/2 |f|^2 + C sum_i max(0, |y_i - f(z_i)| - epsilon)`` over functions f in the space of a
     kernel, with ``z_i`` the worst member of S(x_i). It shares most parameters with `InvariantSVC`.
 
     Parameters

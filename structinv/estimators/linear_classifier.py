@@ -23,7 +23,7 @@ from .problem import Problem
 class InvariantLinearSVC(LinearMachine, InvariantClassifier):
     """Linear support vector classifier that expects the changes an oracle allows.
 
-    Minimises ``1/2 |w|^2 + C sum_i l_i(w)`` with ``l_i`` the loss at the worst member of S(x_i) (Teo,
+    Minimizes ``1/2 |w|^2 + C sum_i l_i(w)`` with ``l_i`` the loss at the worst member of S(x_i) (Teo,
     Globerson, Roweis and Smola 2007, eq. 2), the hinge by default. Without an oracle, with two classes
     and ``fit_intercept=False``, this is exactly scikit-learn's ``LinearSVC`` with the same `loss`, or
     ``LogisticRegression`` with ``loss="logistic"``. More classes are trained jointly (Crammer and

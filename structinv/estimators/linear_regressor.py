@@ -20,7 +20,7 @@ from .regressor import InvariantRegressor
 class InvariantLinearSVR(LinearMachine, InvariantRegressor):
     """Linear support vector regressor that expects the changes an oracle allows.
 
-    Minimises ``1/2 |w|^2 + C sum_i max(0, |y_i - f(z_i)| - epsilon)`` with ``z_i`` the worst member of
+    Minimizes ``1/2 |w|^2 + C sum_i max(0, |y_i - f(z_i)| - epsilon)`` with ``z_i`` the worst member of
     S(x_i). Without an oracle and with ``fit_intercept=False`` this is exactly scikit-learn's
     ``LinearSVR(loss="epsilon_insensitive")``.
 

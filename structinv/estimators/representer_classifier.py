@@ -47,7 +47,7 @@ def _is_logistic(estimator: Any) -> bool:
 class RepresenterClassifier(ClassifierMixin, RepresenterMachine):
     """Kernel classifier that is told how its function should behave around every row.
 
-    Minimises ``1/2 |f|^2 + C sum_i l(f(x_i), y_i) + sum over families nu_k sum_j r_k(L_j f)`` over f
+    Minimizes ``1/2 |f|^2 + C sum_i l(f(x_i), y_i) + sum over families nu_k sum_j r_k(L_j f)`` over f
     in the space of a kernel (Zhang, Lee and Teh 2013, eq. 2), with labels -1 and +1 inside. The
     families' functionals act around all fitted rows, labelled or not: flat along every feature,
     flat along an image's turn, equal to its local average, smooth over a graph.

@@ -32,7 +32,7 @@ REGRESSOR_LOSSES = ("squared", "epsilon_insensitive", "absolute", "huber")
 class RepresenterRegressor(RegressorMixin, RepresenterMachine):
     """Kernel regression that is told how its function should behave around every row.
 
-    Minimises ``1/2 |f|^2 + C sum_i l(f(x_i) - y_i) + sum over families nu_k sum_j r_k(L_j f)``; see
+    Minimizes ``1/2 |f|^2 + C sum_i l(f(x_i) - y_i) + sum over families nu_k sum_j r_k(L_j f)``; see
     `RepresenterClassifier`, whose parameters it shares.
 
     Parameters

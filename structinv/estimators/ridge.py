@@ -35,7 +35,7 @@ MARGINAL_LIKELIHOOD = "marginal_likelihood"
 class OrbitRidge(EstimatesItself, MultiOutputMixin, RegressorMixin, BaseEstimator):
     r"""Kernel ridge regression under any kernel of the library, leave-one-out in closed form.
 
-    Minimises ``sum_i w_i (y_i - f(x_i) - b)^2 + alpha |f|^2`` over functions f in the space of a kernel
+    Minimizes ``sum_i w_i (y_i - f(x_i) - b)^2 + alpha |f|^2`` over functions f in the space of a kernel
     and numbers b, for each of several alphas, and keeps the best of them. The prediction for a row by
     the model fitted without it takes no second fit: with ``G = K + alpha W^-1`` and
     ``P = G^-1 - G^-1 1 1'G^-1 / 1'G^-1 1`` the residual is ``c_i / P_ii``, c being the coefficients, the

@@ -50,7 +50,7 @@ WORST_CHANGES: dict[str, Callable[..., WorstChange]] = {
 class InvariantStructuredSVC(SupportVectorMachine):
     """Labels all rows of an example together, and expects the changes that an oracle allows.
 
-    Minimises
+    Minimizes
 
         1/2 |w|^2 + C sum_i s_i max over y', z in S(x_i) of [f(z, y') - f(z, y_i) + cost(y_i, y')]
 

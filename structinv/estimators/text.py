@@ -33,7 +33,7 @@ Changes = Callable[[InvarianceOracle], InvarianceOracle]
 class InvariantTextClassifier(LinearMachine, InvariantClassifier):
     """Linear classifier of texts that expects tokens to be deleted, inserted or replaced.
 
-    Minimises ``1/2 |w|^2 + C sum_i max over z in S(d_i) of l(y_i, f(z))``, S(d) being the texts that at
+    Minimizes ``1/2 |w|^2 + C sum_i max over z in S(d_i) of l(y_i, f(z))``, S(d) being the texts that at
     most `max_changes` edits make of d (Teo, Globerson, Roweis and Smola 2007, eq. 2), and
     ``f(z) = sum_j w_j a_j c_j(z) + b`` with c_j(z) how often z has the word or n-gram j (or whether it
     has it), and a_j a fixed weight. So a certificate counts tokens of the text: *no K tokens deleted
@@ -93,7 +93,7 @@ verbose, warm_start, checkpoint, checkpoint_seconds, on_interrupt
 
     Exact are sums of the largest gains; a knapsack where features are binary, as a word goes with its
     last occurrence; and for deletions with bigrams, those that become neighbours included, a dynamic
-    programme over the last token kept and the number deleted. Where there is a bound, training and
+    program over the last token kept and the number deleted. Where there is a bound, training and
     certificates are about a larger set of rows, so that a certificate is as true, and says less: of
     inserted and replaced tokens every n-gram that they could be in counts at its worst.
 

@@ -10,7 +10,7 @@ The hull of its planes, the null plane included, needs a level and a change in a
 .. math:: a_i = y_i (\tau_i x_i + F_i \theta_i), \quad \text{offset } \tau_i, \quad
    0 \le \tau_i \le 1, \quad \theta_i \in \tau_i T.
 
-A visit of a row maximises the dual over its own :math:`(\tau_i, \theta_i)`,
+A visit of a row maximizes the dual over its own :math:`(\tau_i, \theta_i)`,
 
 .. math:: D = \sum_i c_i \tau_i - \tfrac12 \Bigl\| \sum_i c_i a_i \Bigr\|^2 .
 """

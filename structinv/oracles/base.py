@@ -103,7 +103,7 @@ class InvarianceOracle(BaseEstimator, ABC):
         Returns
         -------
         Support
-            ``points[i]`` maximises ``<V[assign[i]], z> + cost[i] * rho(X[i], z)`` over S(X[i])
+            ``points[i]`` maximizes ``<V[assign[i]], z> + cost[i] * rho(X[i], z)`` over S(X[i])
             (Teo et al. 2007, eq. 2, with the sign of alg. 2).
         """
 

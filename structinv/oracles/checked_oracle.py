@@ -1,4 +1,4 @@
-"""The door through which answers of oracles come in: looked at once, by name."""
+"""Validates the answers of oracles once, before they are used; errors name the class and the method."""
 
 from __future__ import annotations
 

@@ -412,7 +412,7 @@ class _SplitHull(Hull):
 class Discounted(OfOnePart, Combination):
     r"""The set of an oracle with grades; written ``oracle.discounted(rho)``.
 
-    The answer maximises :math:`\langle v, z\rangle + cost \cdot \rho(x, z)`: missing a small
+    The answer maximizes :math:`\langle v, z\rangle + cost \cdot \rho(x, z)`: missing a small
     change costs more than missing a large one.
 
     Parameters

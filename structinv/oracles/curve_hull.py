@@ -7,7 +7,7 @@ its planes, the null plane included, is
    \mu_i = \sum_j \alpha_{ij} (1, t_{ij}, \dots, t_{ij}^p), \quad \alpha_{ij} \ge 0, \quad
    \sum_j \alpha_{ij} \le 1,
 
-and needs a few places :math:`t_{ij}` a row, as many as a visit makes use of. A visit maximises the dual
+and needs a few places :math:`t_{ij}` a row, as many as a visit makes use of. A visit maximizes the dual
 over its own :math:`\alpha_i` and places: it adds the worst place, and moves mass between pairs of
 places by exact steps. All of that happens in p + 1 numbers, the products with the x_k, whatever the
 number of features.

@@ -36,7 +36,7 @@ class Trajectory(CurveOracle):
 
     The worst case along v is where :math:`\langle v, x \rangle + \sum_k t^k \langle v, x_k \rangle` is
     largest: at an end or at a stationary point, all of which are found. Graepel and Herbrich
-    train the same worst case by a semidefinite programme (Teo et al. 2007, section 4).
+    train the same worst case by a semidefinite program (Teo et al. 2007, section 4).
 
     Parameters
     ----------

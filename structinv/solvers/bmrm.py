@@ -24,7 +24,7 @@ class BMRMState:
 
 
 class BMRM(Solver):
-    """Minimises ``1/2 |f|^2`` plus the highest of a bundle of planes (Teo et al. 2010, alg. 1).
+    """Minimizes ``1/2 |f|^2`` plus the highest of a bundle of planes (Teo et al. 2010, alg. 1).
 
     Each iteration asks all oracles once, at the bundle's minimiser, and adds the sum of the answers
     as one plane.

@@ -227,7 +227,7 @@ class Structure(BaseEstimator, ABC):
         return self
 
     def relaxes(self, n_labels: int, layout: Layout) -> bool:
-        """Whether `decode` maximises over more than labellings for these examples; no, by default.
+        """Whether `decode` maximizes over more than labellings for these examples; no, by default.
 
         The loss is then the relaxed one, and `Decoding` may have shares.
         """

@@ -1,4 +1,4 @@
-"""Best labellings of graphs without cycles, by dynamic programmes from the leaves to a root.
+"""Best labellings of graphs without cycles, by dynamic programs from the leaves to a root.
 
 The score of a labelling y of a graph is ``sum_u potentials[u, y_u] + sum_e sum_j features[e, j]
 tables[j, y_v, y_w]`` with e = (v, w). All functions here take many graphs at once: `starts` and

@@ -209,7 +209,7 @@ class Graph(Structure):
     def runner_up(
         self, potentials: np.ndarray, codes: np.ndarray, extra: np.ndarray, layout: Layout
     ) -> Decoding:
-        """See `Structure.runner_up`: one programme a graph; where inference is relaxed, one a node."""
+        """See `Structure.runner_up`: one program a graph; where inference is relaxed, one a node."""
         graphs = self._graphs(layout)
         scores, tables = self._numbers(potentials, extra)
         trees, narrow, rest, order = self._kinds(graphs, potentials.shape[1])

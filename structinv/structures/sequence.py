@@ -122,13 +122,13 @@ class Sequence(Structure):
     def runner_up(
         self, potentials: np.ndarray, codes: np.ndarray, extra: np.ndarray, layout: Layout
     ) -> Decoding:
-        """See `Structure.runner_up`: one programme over labels, and over whether any differed so far."""
+        """See `Structure.runner_up`: one program over labels, and over whether any differed so far."""
         return self._counted(potentials, codes, 1, extra, layout)[0]
 
     def best_by_wrong(
         self, potentials: np.ndarray, codes: np.ndarray, extra: np.ndarray, layout: Layout
     ) -> np.ndarray:
-        """See `Structure.best_by_wrong`: one programme over labels and how many differed so far."""
+        """See `Structure.best_by_wrong`: one program over labels and how many differed so far."""
         longest = int(layout.sizes.max())
         return self._counted(potentials, codes, longest, extra, layout, trace=False)[1]
 

@@ -12,7 +12,7 @@ from .layout import Layout
 if TYPE_CHECKING:
     from .base import Structure
 
-# Steps of programmes over the rows and the number of those that differ; more take too long.
+# Steps of programs over the rows and the number of those that differ; more take too long.
 MOST_STEPS = 2e10
 MOST_CALLS = 60
 # How near a count must be to a whole number from below to be taken for it.
@@ -74,7 +74,7 @@ def _most_wrong_by_decoding(
 ) -> np.ndarray:
     """The bound of `Structure.most_wrong` by `decode`.
 
-    With a price p of a row that differs, `decode` maximises the score plus p times their number, and
+    With a price p of a row that differs, `decode` maximizes the score plus p times their number, and
     ``(maximum - floor) / p`` bounds that number for any p. The best price lies where the labellings
     found change from such as score enough to such as do not.
     """

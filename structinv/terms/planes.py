@@ -347,7 +347,7 @@ def room_for(start: np.ndarray) -> tuple[np.ndarray, ...]:
 def simplex_ascent(gram, scores, order, start, weights, masses, room, tolerance, max_passes):
     """Pairwise steps on a product of simplices, each block with a null plane of score zero.
 
-    Maximises ``sum_b c_b sum_j masses_j offset_j - 1/2 |f|^2`` over masses that are non-negative and
+    Maximizes ``sum_b c_b sum_j masses_j offset_j - 1/2 |f|^2`` over masses that are non-negative and
     sum to at most one in each block; `scores` are ``offset_j - <normal_j, f>`` at the current masses.
     `scores` and `masses` are changed in place.
 
