@@ -122,7 +122,7 @@ def _fastfood(spectrum: Spectrum, size: int, d: int, rng: np.random.Generator) -
 
 
 def _frequencies(spectrum: Spectrum, uniforms: np.ndarray, d: int) -> np.ndarray:
-    """What a spectrum makes of uniform numbers, looked at, (size, d)."""
+    """What a spectrum makes of uniform numbers, validated, (size, d)."""
     source = plugins.method(spectrum, "frequencies")
     found = spectrum.frequencies(uniforms, d)
     return plugins.numbers(source, "frequencies", found, (len(uniforms), d)).astype(np.float64)

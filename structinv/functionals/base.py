@@ -260,7 +260,7 @@ class WeightedSum(Functional):
 
 
 def checked_parts(functional: Functional, X: np.ndarray, kernel: Kernel) -> list[Part]:
-    """``functional.parts(X, kernel)``, looked at; for errors see `BoundFunctional.parts`."""
+    """``functional.parts(X, kernel)``, validated; for errors see `BoundFunctional.parts`."""
     source = plugins.method(functional, "parts")
     found: Any = functional.parts(X, kernel)
     parts = list(found) if np.iterable(found) else []

@@ -144,7 +144,7 @@ class DirectedKernel(Kernel):
         return out
 
     def _tangents(self, X: np.ndarray) -> np.ndarray:
-        """The oracle's tangents at the rows, (n, J, d), looked at; errors before much is done."""
+        """The oracle's tangents at the rows, (n, J, d), validated; errors before much is done."""
         try:
             one = tangents_of(self.oracle, X[:1])
         except NotImplementedError as error:

@@ -382,7 +382,7 @@ def _kernel(oracle: InvarianceOracle, base: Kernel, size: int | None, random_sta
 
 
 def _are_classes(y: np.ndarray, task: str) -> bool:
-    """Whether these are labels, looked at."""
+    """Whether these are labels, validated."""
     classes = task == "classes"
     if task == "auto":
         classes = y.dtype.kind not in "f" or type_of_target(y) != "continuous"

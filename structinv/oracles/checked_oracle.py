@@ -58,7 +58,7 @@ def bind(oracle: InvarianceOracle, X: Matrix, y: np.ndarray | None = None) -> Ch
 
 
 def tangents_of(oracle: InvarianceOracle, X: np.ndarray) -> np.ndarray:
-    """``oracle.tangents(X)``, looked at.
+    """``oracle.tangents(X)``, validated.
 
     Raises
     ------
@@ -234,7 +234,7 @@ class CheckedLevel(CheckedOracle):
 
 
 def checked_scenarios(checked: CheckedOracle) -> list[tuple[BoundOracle, ...]]:
-    """The scenarios of a bound oracle, looked at; see `BoundOracle.scenarios`.
+    """The scenarios of a bound oracle, validated; see `BoundOracle.scenarios`.
 
     Raises
     ------

@@ -60,13 +60,13 @@ class FiniteOracle(InvarianceOracle):
         return ListedChanges(self, X)
 
     def _members(self, X: Matrix) -> np.ndarray:
-        """The orbit, looked at."""
+        """The orbit, validated."""
         return plugins.members(plugins.method(self, "orbit"), self.orbit(X), dense_rows(X))
 
     def _asked(
         self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None
     ) -> np.ndarray:
-        """The orbit, once the question has been looked at."""
+        """The orbit, once the question has been validated."""
         self._check_rows(X)
         check_directions(X, V, assign, cost)
         return self._members(X)

@@ -1,4 +1,4 @@
-"""What oracles tell of their sets as geometry, looked at."""
+"""What oracles tell of their sets as geometry, validated."""
 
 from __future__ import annotations
 

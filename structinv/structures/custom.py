@@ -82,7 +82,7 @@ class Custom(BaseEstimator):
                 _check_call(name, function, arguments, calls)
 
     def features_of(self, x: Any, y: Any, n_features: int | None = None) -> Matrix:
-        """``joint_feature(x, y)`` as a row (1, D), looked at.
+        """``joint_feature(x, y)`` as a row (1, D), validated.
 
         Parameters
         ----------
@@ -116,7 +116,7 @@ class Custom(BaseEstimator):
         return row
 
     def cost_of(self, y: Any, other: Any) -> float:
-        """``cost(y, other)``, looked at.
+        """``cost(y, other)``, validated.
 
         Raises
         ------

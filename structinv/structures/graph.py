@@ -111,7 +111,7 @@ class Graph(Structure):
         check_integer("max_steps", self.max_steps)
 
     def _graphs(self, layout: Layout) -> GraphLayout:
-        """The layout with its edges, looked at."""
+        """The layout with its edges, validated."""
         wanted = 1 if self.n_edge_features_ is None else self.n_edge_features_
         graphs = GraphLayout.of(layout, wanted)
         if len(graphs.edges) == 0:

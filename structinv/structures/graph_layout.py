@@ -116,7 +116,7 @@ class GraphLayout(Layout):
 
 
 def _edges(given: Any, n_nodes: int, i: int) -> np.ndarray:
-    """Edges of graph i, looked at."""
+    """Edges of graph i, validated."""
     try:
         edges = np.asarray(given)
     except ValueError:
@@ -141,7 +141,7 @@ def _edges(given: Any, n_nodes: int, i: int) -> np.ndarray:
 
 
 def _edge_features(given: Sequence[Any], edges: list[np.ndarray]) -> list[np.ndarray]:
-    """Features of the edges of all graphs, looked at; a graph without edges may have any."""
+    """Features of the edges of all graphs, validated; a graph without edges may have any."""
     found: list[np.ndarray] = []
     for i, (each, own) in enumerate(zip(given, edges, strict=True)):
         try:

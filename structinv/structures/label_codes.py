@@ -1,4 +1,4 @@
-"""True labels and what errors cost, looked at."""
+"""True labels and what errors cost, validated."""
 
 from __future__ import annotations
 

@@ -198,7 +198,7 @@ class ImageFamily(InvarianceOracle):
         return warps
 
     def _geometry(self, family: Any, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """`geometry`, looked at."""
+        """`geometry`, validated."""
         source, found = plugins.method(self, "geometry"), self.geometry(family, values)
         if not isinstance(found, tuple) or len(found) != 2:
             raise TypeError(f"{source} must return matrices and translations, got {found!r}")
