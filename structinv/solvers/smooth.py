@@ -91,7 +91,7 @@ class SmoothDescent(CoefficientMethod):
 
     @abstractmethod
     def _direction(self, objective: Objective) -> tuple[np.ndarray, np.ndarray]:
-        """A direction of descent for f and its functionals; any that is found so far if in a hurry."""
+        """A direction of descent for f and its functionals; any that is found so far if time is up."""
 
     def _forget(self) -> None:
         """Drop what was learned about losses that have just changed."""

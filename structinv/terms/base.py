@@ -21,7 +21,7 @@ OutOfTime: TypeAlias = Callable[[], bool]
 
 
 def never() -> bool:
-    """No hurry: what is begun is finished."""
+    """False: there is no limit of time."""
     return False
 
 
