@@ -168,7 +168,7 @@ def test_members_that_fit_are_made_once(rows, monkeypatch):
 def test_a_diagonal_is_that_of_the_table(name, oracle, shift, rows):
     X = rows[:12] + (shift if name in ("gaussian", "rough", "laplacian") else 0.0)
     mean = OrbitMean(oracle, KERNELS[name])
-    law = mean.law(64)
+    law = mean.changes(64)
     wanted = [law.weights @ KERNELS[name].matrix(m, m) @ law.weights for m in law.on(X).members()]
     # Rounding errors of squared distances grow with the squares of the rows.
     rough = 3e-7 * (1.0 + shift) if name == "rough" else 1e-10

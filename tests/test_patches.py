@@ -74,7 +74,7 @@ def slowly(made, image, shape):
         for column in range(columns):
             top, left = row * made.stride, column * made.stride
             patch = image[top : top + made.size, left : left + made.size].reshape(1, -1)
-            law = made.changes_.law
+            law = made.changes_.changes
             for weight, member in zip(law.weights, law.on(patch).members()[0], strict=True):
                 point, length = scaled(member, made)
                 values = [kernel.matrix(point[None], each[None])[0, 0] for each in landmarks]
@@ -129,7 +129,7 @@ def test_the_mean_over_whole_images_is_one_of_features():
     X = images()
     whole = Rotations((-30, 30), distribution="normal", spread=20)
     made = PatchOrbits(size=3, n_components=5, whole=whole, random_state=0).fit(X)
-    law = made.whole_changes_.law
+    law = made.whole_changes_.changes
     assert len(set(law.weights)) > 1
     expected = [
         sum(w * slowly(made, z, ImageShape(7, 7)) for w, z in zip(law.weights, members, strict=True))
@@ -360,8 +360,8 @@ def test_drawn_changes_are_the_same_in_every_fit():
         whole=Shifts(between=(0, 2)), whole_draws=2, random_state=3,
     )  # fmt: skip
     found = made.fit(X).transform(X)
-    assert made.changes_.law.size == 3
-    assert made.whole_changes_.law.size == 2
+    assert made.changes_.changes.size == 3
+    assert made.whole_changes_.changes.size == 2
     np.testing.assert_array_equal(clone(made).fit(X).transform(X), found)
     other = clone(made).set_params(random_state=4).fit(X)
     assert np.abs(other.transform(X) - found).max() > 1e-3
@@ -392,10 +392,10 @@ REFUSED = [
     ({"kernel": "rbf"}, TypeError, "kernel must be None or a Kernel"),
     ({"kernel": Gaussian(-1.0)}, ValueError, "sigma"),
     ({"oracle": "flip"}, TypeError, "oracle must be None or an InvarianceOracle"),
-    ({"oracle": Flip(shape=(7, 7))}, ValueError, "oracle must have a law"),
+    ({"oracle": Flip(shape=(7, 7))}, ValueError, "oracle must list its changes"),
     ({"oracle": Rotations(between=(-9, 9))}, ValueError, "draws"),
     ({"whole": Rotations(between=(-9, 9))}, ValueError, "whole_draws"),
-    ({"whole": OnlyFor(Flip(), [1])}, ValueError, "whole must have a law"),
+    ({"whole": OnlyFor(Flip(), [1])}, ValueError, "whole must list its changes"),
     ({"draws": 0}, ValueError, "draws"),
     ({"shape": (5, 5)}, ValueError, "shape"),
     ({"below": Gaussian()}, TypeError, "below must be None or a PatchOrbits"),
