@@ -24,7 +24,6 @@ from ..utils.matrices import (
 )
 from .arguments import check_directions, check_row_by_row, grade_profile, hint_of
 from .base import BoundOracle, Hull, InvarianceOracle, Support
-from .bound_part import BoundPart
 from .changes import Changes
 from .checked_oracle import bind, tangents_of
 from .geometry import region_of
@@ -470,6 +469,27 @@ class Discounted(OfOnePart, Combination):
         self._check_rows(X)
         prepared = self.prepared()
         return _BoundDiscounted(prepared, bind(prepared.oracle, X, y))
+
+
+class BoundPart(BoundOracle):
+    """A bound oracle whose members are those of another one; a subclass says what it asks of them.
+
+    Parameters
+    ----------
+    oracle : InvarianceOracle
+    inner : BoundOracle
+        On the same rows.
+    """
+
+    def __init__(self, oracle: InvarianceOracle, inner: BoundOracle) -> None:
+        super().__init__(oracle, inner.X, inner.y)
+        self.inner = inner
+
+    def sample(self, rows: Rows, size: int, rng: np.random.Generator) -> np.ndarray:
+        return self.inner.sample(rows, size, rng)
+
+    def contains(self, row: int, z: np.ndarray) -> bool:
+        return self.inner.contains(row, z)
 
 
 class _BoundDiscounted(BoundPart):

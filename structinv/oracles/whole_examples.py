@@ -7,9 +7,8 @@ import numpy as np
 from ..utils.matrices import Matrix, Rows, dense_rows, rounding
 from .arguments import check_row_by_row
 from .base import BoundOracle, Hull, InvarianceOracle, Support
-from .bound_part import BoundPart
 from .changes import Changes
-from .combinators import OfOnePart, validate_part
+from .combinators import BoundPart, OfOnePart, validate_part
 from .hulls import LabelHull
 from .listing import changes_of, draws_of
 from .question import Question, Worst, worst_at, worst_of
