@@ -42,7 +42,7 @@ def plot_certified(
 
 def plot_gaps(title: str, histories: Mapping[str, Sequence[Record]], path: Path) -> None:
     """Relative gap of the best values so far against time: a line per run."""
-    from matplotlib.ticker import NullFormatter
+    from matplotlib.ticker import LogLocator, NullFormatter
 
     figure, (axes,) = row_of_axes(1, sharey=True)
     for name, records in histories.items():
@@ -51,6 +51,9 @@ def plot_gaps(title: str, histories: Mapping[str, Sequence[Record]], path: Path)
         gaps = np.maximum(primal - dual, 1e-12 * primal) / primal
         axes.plot([record.seconds for record in records], gaps, marker=".", markersize=4, label=name)
     axes.set(title=title, xlabel="seconds", ylabel="relative gap", xscale="log", yscale="log")
+    # Powers of ten alone may lie outside the times of short runs.
+    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.xaxis.set_major_formatter("{x:g}")
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.legend(fontsize="small")
     written(figure, path)
