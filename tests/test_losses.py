@@ -152,23 +152,6 @@ def mixed():
 
 
 @every_loss
-def test_numbers_arrays_and_extremes_without_warnings(loss):
-    far = np.array([-1e3, -1.0, 0.0, 0.5, 1.0, 1e3])
-    with np.errstate(divide="raise", over="raise", invalid="raise"):
-        assert np.isfinite(loss.value(far)).all()
-        slopes = loss.derivative(far)
-        assert np.isfinite(loss.conjugate(slopes)).all()
-        assert not np.isnan(loss.conjugate(far)).any()
-        for step in (1e-3, 1e3):
-            assert np.isfinite(loss.prox(far, step)).all()
-            assert np.isfinite(loss.conjugate(loss.conjugate_prox(1e3 * far, step))).all()
-            steps_of_each = np.full(6, step)
-            np.testing.assert_array_equal(loss.prox(far, steps_of_each), loss.prox(far, step))
-        for method in (loss.value, loss.derivative, loss.conjugate, lambda t: loss.prox(t, 0.5)):
-            assert float(method(0.25)) == method(np.array([0.25]))[0]
-
-
-@every_loss
 def test_the_domain_holds_the_slopes_and_ends_where_the_conjugate_does(loss):
     low, high = loss.domain()
     slopes = loss.derivative(np.linspace(-50, 50, 1001))
@@ -288,14 +271,6 @@ def test_the_envelope_is_below_by_no_more_than_its_bound(loss, width):
     assert np.isfinite(loss.conjugate(smooth.derivative(u))).all()
 
 
-@pytest.mark.parametrize(
-    "loss", [Logistic(), Affine(Squared(), 1.0, 2.0), Joined([Huber()], [1])], ids=repr
-)
-def test_a_smooth_loss_smoothed_is_itself(loss):
-    assert loss.smooth
-    assert repr(loss.smoothed(0.1)) == repr(loss)
-
-
 @pytest.mark.parametrize("change", [lambda r: r, lambda r: r.smoothed(0.2)], ids=["plain", "smoothed"])
 def test_joined_losses_act_each_on_its_own(change):
     loss, ones = change(mixed()[0]), [change(one) for one in mixed()[1]]
@@ -350,25 +325,16 @@ def test_joined_is_smooth_and_bounded_as_its_losses():
             ValueError,
             "epsilon must be a number of at least 0, got -0.1",
         ),
-        (EpsilonInsensitive("a"), TypeError, "epsilon must be a number of at least 0, got 'a'"),
         (Huber(0.0), ValueError, "width must be a number above 0, got 0.0"),
-        (Huber(np.inf), ValueError, "width must be a number above 0, got inf"),
         (MoreauEnvelope(Hinge(), np.nan), ValueError, "width must be a number above 0, got nan"),
-        (
-            MoreauEnvelope(Huber(-1.0), 1.0),
-            ValueError,
-            "width must be a number above 0, got -1.0",
-        ),
         (MoreauEnvelope("hinge", 1.0), TypeError, "loss must be a ScalarLoss, got 'hinge'"),
         (Affine(Hinge(), [1.0, 0.0]), ValueError, r"signs must be -1 or \+1, got \[1.0, 0.0\]"),
-        (Affine(Hinge(), "1"), TypeError, r"signs must be -1 or \+1, got '1'"),
         (Affine(Hinge(), 1.0, np.nan), ValueError, "targets must be finite numbers, got nan"),
         (Affine(Hinge(), [[1]]), ValueError, "in one dimension"),
         (Affine(Hinge(), [1, -1], [1.0, 2.0, 3.0]), ValueError, r"targets must have the shape of signs"),
         (Joined([], []), ValueError, "losses must name at least one loss"),
         (Joined([Hinge(), 3], [1, 1]), TypeError, r"losses\[1\] must be a ScalarLoss, got 3"),
         (Joined([Hinge()], [-1]), ValueError, "sizes must be integers of at least 0, got -1"),
-        (Joined([Hinge()], [1.0]), TypeError, "sizes must be integers of at least 0, got 1.0"),
         (Joined([Hinge()], [1, 2]), ValueError, "sizes must have one number for each of 1 losses"),
     ],
     ids=repr,
@@ -376,11 +342,6 @@ def test_joined_is_smooth_and_bounded_as_its_losses():
 def test_refuses_by_name(loss, error, message):
     with pytest.raises(error, match=message):
         loss.validate()
-
-
-@every_loss
-def test_what_is_right_validates(loss):
-    loss.validate()
 
 
 # -- derivatives as sums of segments, and which losses have kinks
