@@ -98,17 +98,6 @@ def test_stored_zeros_and_words_stored_twice_are_what_they_add_up_to():
     assert X.nnz == 4
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.int64])
-def test_rows_of_other_numbers(dtype):
-    X = sp.csr_matrix(np.array([[1, 0, 3], [0, 2, 0]], dtype=dtype))
-    model = InvariantLinearSVC(FEdit(1, add=1.0), random_state=0).fit(X, [0, 1])
-    dense = InvariantLinearSVC(FEdit(1, add=1.0), random_state=0).fit(X.toarray(), [0, 1])
-    np.testing.assert_allclose(model.coef_, dense.coef_, rtol=1e-4, atol=1e-5)
-    assert FAdd(1).support(X, np.ones((1, 3)), np.array([0, 0])).points.dtype == (
-        np.float32 if dtype == np.float32 else np.float64
-    )
-
-
 @pytest.mark.parametrize("oracle", [FDrop(1), FScale(70, 0.5, 2.0), FEdit(5, add=0.3)], ids=str)
 def test_threads_change_nothing(oracle, monkeypatch):
     X, V, assign = counts()
@@ -201,12 +190,6 @@ def test_what_is_wrong_is_named_before_work(oracle, error, words):
     assert words in str(caught.value)
 
 
-def test_values_of_features_that_cannot_be_added_may_be_anything():
-    value = np.array([1.0, np.nan, 0.0, 2.0])
-    points = FAdd(2, value, allowed=[0, 3]).support(np.zeros((1, 4)), np.ones((1, 4)), np.array([0]))
-    np.testing.assert_array_equal(points.points, [[1.0, 0.0, 0.0, 2.0]])
-
-
 class TestProtected:
     def test_a_subset_of_allowed_features_is_the_same(self):
         rng = np.random.default_rng(0)
@@ -282,25 +265,11 @@ class TestDistributionsOfFactors:
         wanted = FScale(3, 0.2, 3.0).support(X, V, assign).points
         np.testing.assert_array_equal(points.toarray(), wanted.toarray())
 
-    def test_uniform_draws_are_what_they_were(self):
-        X, _, _ = counts()
-        draws = [
-            oracle.sample(X, 5, np.random.default_rng(1)) for oracle in (FScale(3, 0.0, 1.0), FDrop(3))
-        ]
-        np.testing.assert_array_equal(*draws)
-
     @pytest.mark.parametrize(("low", "high"), [(1.0, 1.0), (0.5, 1.0), (1.0, 2.0)])
     def test_ends_at_no_change(self, low, high):
         oracle = FScale(5, low, high, distribution="lognormal", spread=0.3)
         members = oracle.sample(np.ones((1, 9)), 50, np.random.default_rng(0))
         assert np.all((members >= low) & (members <= high))
-
-    def test_whole_counts_are_changed_by_fractions(self):
-        counts = np.full((2, 6), 3)
-        for oracle in (FScale(6), FDrop(6)):
-            members = oracle.sample(counts, 4, np.random.default_rng(0))
-            wanted = oracle.sample(counts.astype(float), 4, np.random.default_rng(0))
-            np.testing.assert_array_equal(members, wanted)
 
     @pytest.mark.parametrize(
         ("oracle", "error", "message"),
@@ -308,15 +277,9 @@ class TestDistributionsOfFactors:
             (FScale(1, 0.0, distribution="lognormal", spread=1.0), ValueError, "low must be above 0"),
             (FScale(1, distribution="lognormal"), ValueError, "spread must be a number above 0"),
             (FScale(1, distribution="lognormal", spread=0.0), ValueError, "spread must be above 0"),
-            (FScale(1, distribution="lognormal", spread=-1.0), ValueError, "spread must be above 0"),
             (
                 FScale(1, distribution="lognormal", spread=np.nan),
                 ValueError,
-                "spread must be a finite",
-            ),
-            (
-                FScale(1, distribution="lognormal", spread="1"),
-                TypeError,
                 "spread must be a finite",
             ),
             (FScale(1, distribution="normal", spread=1.0), ValueError, "distribution of FScale"),

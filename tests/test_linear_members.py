@@ -31,7 +31,6 @@ EVERY = [*SETTINGS, COSTLY]
 every_setting = pytest.mark.parametrize("setting", EVERY, ids=str)
 # Two classes and no change have in-hull steps.
 LISTS = [case for case in ORBIT_CASES if case.scored and case.name not in ("identity", "only_for-none")]
-every_case = pytest.mark.parametrize("case", LISTS, ids=str)
 NAMES = [case.name for case in LISTS]
 SOME = ORBIT_CASE[NAMES[-1]]
 

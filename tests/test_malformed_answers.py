@@ -54,16 +54,6 @@ def test_a_forgotten_axis_is_named(machine, wrap):
         machine(oracle).fit(X, Y)
 
 
-@pytest.mark.parametrize("machine", MACHINES)
-def test_axes_that_are_as_long_are_not_confused(machine):
-    # Two rows and two members: where both are asked about, only the identity tells the axes apart.
-    rows, message = np.array([[1.0, 2.0, 3.0], [0.0, 1.0, -4.0]]), r"Reversal\.orbit must return "
-    with pytest.raises(ValueError, match=f"{message}the row itself as its first member"):
-        bind(Reversal(), rows).changes().members(slice(None))
-    with pytest.raises(ValueError, match=message):
-        machine(Reversal()).fit(rows, [0, 1])
-
-
 class FewerEachTime(FiniteOracle):
     def __init__(self, least=1):
         self.least = least
@@ -153,20 +143,6 @@ def test_geometries_of_images_are_looked_at():
         InvariantLinearSVC(Skewed(2.0, shape=(2, 2))).fit(X, Y)
 
 
-class IntegerOrbits(FiniteOracle):
-    def orbit(self, X):
-        return np.stack([X, X[:, ::-1]], axis=1).astype(int)
-
-
-def test_orbits_of_integers_are_taken():
-    rows = np.round(10 * X)
-    model = InvariantSVC(IntegerOrbits(), kernel="linear").fit(rows, Y)
-    assert model.certify(rows, Y, oracle=IntegerOrbits()).exact.all()
-    np.testing.assert_allclose(
-        model.decision_function(rows), model.decision_function(rows[:, ::-1]), atol=1
-    )
-
-
 # -- labels ------------------------------------------------------------------------------------------
 
 NESTED = [
@@ -186,12 +162,6 @@ def test_labels_that_are_no_class_are_an_error(machine, nest):
     message = r"at least one of the classes \['ham', 'spam'\], got \['SPAM'\]"
     with pytest.raises(ValueError, match=message):
         machine(nest(Shifts(1, shape=(2, 2)).only_for(["SPAM"]))).fit(X, Y)
-
-
-@pytest.mark.parametrize("nest", NESTED[:3])
-def test_one_known_label_is_enough(nest):
-    oracle = nest(Shifts(1, shape=(2, 2)).only_for(["spam", "SPAM"]))
-    InvariantLinearSVC(oracle).fit(X, Y)
 
 
 def test_certify_compares_labels_with_the_classes_of_the_model():
@@ -317,16 +287,3 @@ def test_rounding_is_not_worse_than_the_row(dtype):
     X = X.astype(dtype)
     model = InvariantLinearSVC(random_state=0).fit(X, y)
     assert model.certify(X, y, oracle=Nothing()).accuracy <= model.score(X, y)
-
-
-def test_labels_left_alone_do_not_write_into_what_an_oracle_keeps():
-    class Keeping(FiniteOracle):
-        kept = np.array([[[0.0], [1.0]], [[5.0], [6.0]]])
-
-        def orbit(self, X):
-            return self.kept
-
-    X, y = np.array([[0.0], [5.0]]), np.array([0, 1])
-    one, other = Keeping().only_for([0]), Keeping().only_for([1])
-    cover = bind(one | other, X, y).changes().members(slice(None))
-    np.testing.assert_array_equal(cover[:, :, 0], [[0, 1, 0], [5, 5, 6]])

@@ -1,12 +1,9 @@
-import pickle
-
 import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
 
 from structinv.oracles import (
@@ -143,17 +140,6 @@ def test_no_member_beats_the_answer(case, x, v, label, seed):
         assert "does not define contains" in str(error)  # noqa: PT017
 
 
-@every_case
-def test_copies_answer_alike_and_parameters_nest(case):
-    X, y = rows()
-    V, assign = np.ones((1, D)), np.zeros(len(X), dtype=int)
-    wanted = case.oracle.bind(X, y).support(ALL_ROWS, V, assign).points
-    for copy in (clone(case.oracle), pickle.loads(pickle.dumps(case.oracle))):
-        assert copy.get_params().keys() == case.oracle.get_params().keys()
-        got = copy.bind(X, y).support(ALL_ROWS, V, assign).points
-        np.testing.assert_array_equal(got, wanted)
-
-
 def test_nested_parameters_can_be_searched():
     oracle = ((FScale(10) | Box(0.1)) @ Identity()).only_for(1)
     for params in ParameterGrid({"oracle__left__left__max_changes": [1, 2], "labels": [0, [1]]}):
@@ -164,15 +150,6 @@ def test_nested_parameters_can_be_searched():
     assert tangent.get_params(deep=False)["tangents"].radius == 2.0
     assert tangent.get_params()["tangents__radius"] == 2.0
     assert "Ellipsoid" in repr(tangent)
-
-
-def test_operators_build_the_combinators():
-    a, b = FScale(1), FDrop(2)
-    union, compose, only, graded = a | b, a @ b, a.only_for("x"), a.discounted(0.5)
-    assert (type(union), union.left, union.right) == (Union, a, b)
-    assert (type(compose), compose.left, compose.right) == (Compose, a, b)
-    assert (type(only), only.oracle, only.labels) == (OnlyFor, a, "x")
-    assert (type(graded), graded.oracle, graded.rho) == (Discounted, a, 0.5)
 
 
 def test_flags_follow_from_the_parts():
@@ -209,10 +186,6 @@ class TestCompose:
         naive = oracle.left.support(first, V, assign).points @ V[0]
         assert np.all(reached >= naive - 1e-12)
         assert np.any(reached > naive + 1e-3)
-
-    def test_inexact_pairs_work_on_sparse_rows(self):
-        X, y = rows(4)
-        check_oracle(FScale(1, 0.2, 4.0) @ FDrop(1), sp.csr_matrix(X), y)
 
     def test_bounds_of_the_parts_travel(self):
         X, _ = rows(4)
@@ -290,35 +263,18 @@ def test_tangents_are_per_unit():
     ("oracle", "error", "message"),
     [
         (Box(-1.0), ValueError, "radius"),
-        (Box(np.nan), ValueError, "radius"),
-        (Box("wide"), TypeError, "radius"),
-        (Box(1j), TypeError, "radius"),
-        (Box([1.0, 2.0]), ValueError, r"radius.*\(5,\)"),
-        (Box(np.ones((1, D))), ValueError, "radius"),
         (Ellipsoid(FACTOR, -1.0), ValueError, "radius"),
-        (Ellipsoid(FACTOR, np.inf), ValueError, "radius"),
-        (Ellipsoid(FACTOR, [1.0, 2.0]), ValueError, "radius"),
         (Ellipsoid(FACTOR[:3]), ValueError, r"factor.*\(5, r\).*\(3, 2\)"),
-        (Ellipsoid(np.ones(D)), ValueError, "factor"),
-        (Ellipsoid([[1.0], [2.0, 3.0]]), TypeError, "factor"),
-        (Ellipsoid(FACTOR * np.nan), ValueError, "factor"),
-        (Ellipsoid(lambda X: X), ValueError, r"factor\(X\)"),
         (TangentDerivative(FACTOR, 1.0), ValueError, r"tangents.*\(t, 5\)"),
         (TangentDerivative(FACTOR.T, -1.0), ValueError, "bounds"),
-        (TangentDerivative(FACTOR.T, [1.0]), ValueError, r"bounds.*\(2,\)"),
-        (TangentDerivative(lambda X: X[:, None, :], [1.0, 2.0]), ValueError, "bounds"),
-        (TangentDerivative(lambda X: X, 1.0), ValueError, r"tangents\(X\)"),
         (TangentDerivative(Ellipsoid(FACTOR[:3]), 1.0), ValueError, "factor"),
         (TangentDerivative(FDrop(1), 1.0), NotImplementedError, "FDrop does not define tangents"),
         (Union(FDrop(1), "fdrop"), TypeError, "right"),
         (Compose(None, FDrop(1)), TypeError, "left"),
         (OnlyFor(3, [1]), TypeError, "oracle"),
         (OnlyFor(FDrop(1), None), ValueError, "labels"),
-        (OnlyFor(FDrop(1), []), ValueError, "labels"),
         (Discounted(FDrop, 0.5), TypeError, "oracle"),
         (Discounted(FDrop(1), 1.5), ValueError, "rho"),
-        (Discounted(FDrop(1), [0.5, 0.2]), ValueError, "rho"),
-        (Box(-1.0) | FDrop(1), ValueError, "radius"),
         (FDrop(-1).only_for(1), ValueError, "max_changes"),
     ],
 )

@@ -89,16 +89,6 @@ def test_worst_cases_are_those_of_the_list(oracle, rng):
     assert all(oracle.contains(x, z) for x, z in zip(X, answer.points, strict=True))
 
 
-def test_worst_cases_over_many_rows_beat_all_that_is_drawn(rng):
-    oracle = Permutations((23, 3))
-    X, V = rng.standard_normal((4, 69)), rng.standard_normal((4, 69))
-    points = oracle.support(X, V, np.arange(4)).points
-    best = np.einsum("nd,nd->n", points, V)
-    members = oracle.sample(X, 500, rng)
-    assert np.all(np.einsum("nsd,nd->ns", members, V) <= best[:, None])
-    assert all(oracle.contains(x, z) for x, z in zip(X, points, strict=True))
-
-
 @pytest.mark.parametrize("noise", [0.0, 1.0])
 @pytest.mark.parametrize(
     "oracle", [Permutations((5, 5), "both"), Permutations((5, 5)), Permutations((12, 2))]
@@ -114,22 +104,6 @@ def test_members_do_not_depend_on_the_order_of_the_input(oracle, noise, rng):
         np.testing.assert_array_equal(law.on(shuffled(X, oracle, rng)).members(), wanted)
 
 
-def test_norms_that_differ_in_the_last_digit_alone_have_an_order(rng):
-    oracle, found, wanted = Permutations((6, 6), axes="both", noise=0.0), [], []
-    for _ in range(200):
-        x = rng.standard_normal((6, 6))
-        x[1] = rng.permutation(x[0])
-        column = rng.integers(6)
-        x[1, column] = np.nextafter(x[1, column], np.inf)
-        # Equal norms have none.
-        if len({np.sqrt(sum(sorted((row**2).tolist()))) for row in x}) == 6:
-            wanted.append(x.ravel())
-            found.append(shuffled(x.reshape(1, -1), oracle, rng)[0])
-    law = averaged(oracle, 36, size=1)
-    np.testing.assert_array_equal(law.on(np.array(found)).members(), law.on(np.array(wanted)).members())
-    assert len(found) > 10
-
-
 @pytest.mark.parametrize("axes", ["rows", "both"])
 def test_draws_are_sorts_by_norm_plus_noise(axes, rng):
     X, size = molecules(rng), 4
@@ -143,12 +117,6 @@ def test_draws_are_sorts_by_norm_plus_noise(axes, rng):
             order = ranked[np.argsort(-(norms[ranked] + shift), kind="stable")]
             columns = order if axes == "both" else np.arange(5)
             np.testing.assert_array_equal(z.reshape(5, 5), matrix[np.ix_(order, columns)])
-
-
-def test_without_noise_rows_are_sorted(rng):
-    members = averaged(Permutations((6, 2), noise=0), 12, 2).on(rng.standard_normal((5, 12))).members()
-    norms = np.linalg.norm(members.reshape(5, 2, 6, 2), axis=3)
-    assert np.all(np.diff(norms, axis=2) <= 0)
 
 
 def test_endless_noise_draws_fixed_maps_that_are_all_alike(rng):
@@ -177,14 +145,6 @@ def test_the_whole_group_needs_one_side_and_is_invariant(axes, rng):
     members = oracle.orbit(X)
     pairs = [[Gaussian(3.0).matrix(a, b).mean() for b in members] for a in members]
     np.testing.assert_allclose(wanted, pairs, rtol=1e-12)
-
-
-def test_single_precision_stays(rng):
-    X = rng.standard_normal((3, 64)).astype(np.float32)
-    for oracle in (Permutations((8, 8)), Permutations((8, 8), "both")):
-        assert averaged(oracle, 64, 3).on(X).members().dtype == np.float32
-        assert oracle.sample(X, 3, rng).dtype == np.float32
-    assert Permutations((8, 8)).support(X, np.ones((1, 64)), np.zeros(3, int)).points.dtype == np.float32
 
 
 class TestContains:
@@ -239,9 +199,6 @@ class TestRefused:
             (Permutations((1, 9), "both"), ValueError, "square matrix"),
             (Permutations((3, 3), "columns"), ValueError, "axes must be one of"),
             (Permutations((3, 3), noise=-1.0), ValueError, "noise must be a number of at least 0"),
-            (Permutations((3, 3), noise=np.nan), ValueError, "noise must be a number of at least 0"),
-            (Permutations((3, 3), noise="1"), TypeError, "noise must be a number of at least 0"),
-            (Permutations((3, 3), noise=True), TypeError, "noise must be a number of at least 0"),
         ],
     )
     def test_parameters_out_of_range(self, oracle, error, message):
@@ -263,7 +220,3 @@ class TestRefused:
             InvariantLinearSVC(Permutations((7, 7), "both")).fit(X, y)
         with pytest.raises(NotImplementedError, match="no graded support of more than 6 rows"):
             Permutations((7, 7)).discounted(0.5).support(X, np.ones((1, 49)), np.zeros(6, int))
-
-    def test_directions_of_another_length(self):
-        with pytest.raises(ValueError, match="V must have shape"):
-            Permutations((7, 1)).support(np.ones((2, 7)), np.ones((1, 6)), np.zeros(2, int))

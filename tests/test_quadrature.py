@@ -91,43 +91,6 @@ def test_gauss_is_exact_for_polynomials(oracle, nodes):
         assert not np.isclose(weights @ scaled(values) ** 2, square, rtol=1e-6)
 
 
-@pytest.mark.parametrize("nodes", [1, 2, 7, 20, 64])
-def test_gauss_of_a_uniform_law_is_gauss_legendre(nodes):
-    oracle = Rotations(between=(10, 30)).quadrature(nodes, "gauss")
-    x, w = special.roots_legendre(nodes)
-    np.testing.assert_allclose(oracle.oracle.degrees, 20 + 10 * x, rtol=1e-13)
-    np.testing.assert_allclose(oracle.weights, np.r_[0.0, w / 2], rtol=1e-11, atol=1e-15)
-
-
-@pytest.mark.parametrize("nodes", [1, 2, 7, 20, 40])
-def test_gauss_of_a_normal_law_that_is_hardly_cut_off_is_gauss_hermite(nodes):
-    oracle = Shears(between=(-4, 4), axes=0, distribution="normal", spread=0.1)
-    values, weights = values_and_weights(oracle, nodes, "gauss")
-    x, w = special.roots_hermitenorm(nodes)
-    if nodes % 2 == 0:
-        # The identity, which is no node.
-        weights = weights[values != 0.0]
-        values = values[values != 0.0]
-    np.testing.assert_allclose(values, 0.1 * x, rtol=1e-10, atol=1e-11)
-    np.testing.assert_allclose(weights, w / w.sum(), rtol=1e-9, atol=1e-15)
-
-
-def test_gauss_of_a_lognormal_law_is_gauss_hermite_of_the_logarithm():
-    oracle = Scalings(between=(0.05, 20.0), distribution="lognormal", spread=0.1).quadrature(5)
-    x, w = special.roots_hermitenorm(5)
-    np.testing.assert_allclose(oracle.oracle.factors, np.exp(0.1 * x), rtol=1e-10)
-    np.testing.assert_allclose(oracle.weights, (w / w.sum())[[2, 0, 1, 3, 4]], rtol=1e-10)
-
-
-@pytest.mark.parametrize("spread", [1e-6, 1e-3, 1e3, 1e6])
-def test_narrow_and_wide_laws(spread):
-    oracle = Shears(between=(-1, 1), axes=0, distribution="normal", spread=spread)
-    values, weights = values_and_weights(oracle, 3, "gauss")
-    wanted = stats.truncnorm.var(-1 / spread, 1 / spread, scale=spread) if spread < 1 else 1 / 3
-    # Values are told apart to twelve digits.
-    np.testing.assert_allclose(weights @ values**2, wanted, rtol=1e-5)
-
-
 class TestWholeTurns:
     @pytest.mark.parametrize("between", [(-180, 180), (0, 360), (-77.5, 282.5)])
     @pytest.mark.parametrize("nodes", [1, 4, 5])
@@ -154,10 +117,6 @@ class TestWholeTurns:
         np.testing.assert_array_equal(
             oracle.quadrature(5).weights, oracle.quadrature(5, "gauss").weights
         )
-
-    def test_two_turns_are_one(self):
-        weighted = Rotations(between=(0, 720)).quadrature(8)
-        np.testing.assert_allclose(weighted.weights, 1 / 4)
 
     def test_means_of_images_are_those_over_all_angles(self):
         rng = np.random.default_rng(0)
@@ -225,13 +184,6 @@ def test_spaced_values_lie_in_the_middle_of_equal_parts():
     )
 
 
-def test_an_interval_without_length_is_one_value():
-    weighted = Scalings(between=(1.2, 1.2)).quadrature(7)
-    assert weighted.oracle.factors == (1.2,)
-    np.testing.assert_array_equal(weighted.weights, [0.0, 1.0])
-    np.testing.assert_array_equal(Scalings(between=(1.0, 1.0)).quadrature(7).weights, [1.0])
-
-
 def test_draws_converge_to_it():
     X = np.random.default_rng(0).standard_normal((3, 16))
     oracle = Rotations(between=(-25, 60), shape=(4, 4), distribution="normal", spread=30.0)
@@ -239,30 +191,6 @@ def test_draws_converge_to_it():
     listed, drawn = averaged(oracle.quadrature(40), 16), averaged(oracle, 16, size)
     means = [np.einsum("s,nsd->nd", law.weights, np.cos(law.on(X).members())) for law in (listed, drawn)]
     np.testing.assert_allclose(*means, atol=6.0 / np.sqrt(size))
-
-
-@pytest.mark.parametrize("rule", [None, "gauss", "spaced"])
-@pytest.mark.parametrize(
-    "oracle",
-    [
-        Rotations(between=(1, 1 + 2e-16)),
-        Rotations(between=(1, 1 + 1e-15)),
-        Rotations(between=(100, 100 + 1e-13), distribution="normal", spread=1e-13),
-        Scalings(between=(1, 1 + 3e-16)),
-        Scalings(between=(1, 1 + 5e-16), distribution="lognormal", spread=0.1),
-        Scalings(between=(100, 100 + 1.5e-14), distribution="lognormal", spread=0.1),
-    ],
-    ids=str,
-)
-def test_close_ends_have_as_many_nodes_as_there_are_numbers(oracle, rule):
-    for nodes in (1, 3, 7):
-        weighted = oracle.quadrature(nodes, rule)
-        values = np.array(weighted.oracle.values())
-        assert 1 <= len(values) <= nodes
-        assert np.all((values >= oracle.between[0]) & (values <= oracle.between[1]))
-        assert np.all(np.diff(values) > 0)
-        assert np.all(np.asarray(weighted.weights) >= 0)
-        np.testing.assert_allclose(np.sum(weighted.weights), 1.0, rtol=1e-12)
 
 
 class TestRefused:
@@ -313,15 +241,3 @@ def test_families_of_others_have_it_too():
     np.testing.assert_allclose(
         weighted.oracle.factors, [1 - 0.1 * np.sqrt(3), 1, 1 + 0.1 * np.sqrt(3)], rtol=1e-3
     )
-
-
-@pytest.mark.parametrize("nodes", [8, 16, 40])
-def test_a_narrow_peak_is_not_lost_between_the_values(nodes):
-    narrow = Rotations(between=(-180, 180), distribution="vonmises", spread=10.0)
-    weighted = narrow.quadrature(nodes)
-    # The identity first; equal values are one member.
-    angles = [0.0, *(turn for turn in weighted.oracle.degrees if abs(turn) > 1e-9)]
-    found = np.asarray(weighted.weights) @ np.cos(np.radians(angles))
-    concentration = np.radians(10.0) ** -2.0
-    wanted = special.ive(1, concentration) / special.ive(0, concentration)
-    assert found == pytest.approx(wanted, abs=1e-4)

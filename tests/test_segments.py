@@ -26,16 +26,11 @@ class Mirrored(FiniteOracle):
     [
         (Segment(1.5, 2.0), ValueError, r"low must be at most 1.*low=1.5 and high=2.0"),
         (Segment(0.1, 0.9), ValueError, "high at least 1"),
-        (Segment(2.0, 0.5), ValueError, "low must be at most 1"),
         (Segment(np.nan, 2.0), ValueError, "low must be a finite number"),
         (Segment(0.5, np.inf), ValueError, "high must be a finite number"),
-        (Segment("half", 2.0), TypeError, "low must be a finite number, got 'half'"),
-        (Segment(0.5, True), TypeError, "high must be a finite number, got True"),
         (Segment(0.5, 2.0, grid=1), ValueError, "grid must be an integer of at least 2"),
-        (Segment(0.5, 2.0, grid=3.0), TypeError, "grid must be an integer"),
         (Offset(-1.0), ValueError, "limit must be at least 0, got -1.0"),
         (Offset(np.nan), ValueError, "limit must be a finite number"),
-        (Offset([1.0]), TypeError, "limit must be a finite number"),
         (Offset(1.0, grid=0), ValueError, "grid"),
     ],
 )

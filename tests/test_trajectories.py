@@ -10,7 +10,6 @@ from structinv import InvariantLinearSVC, InvariantSVC, load, save
 from structinv.oracles import (
     Box,
     Ellipsoid,
-    FDrop,
     Rotations,
     Sampled,
     Scalings,
@@ -23,7 +22,7 @@ from structinv.oracles import (
 from structinv.utils.exceptions import CheckError
 from structinv.utils.matrices import ALL_ROWS
 
-from .oracle_cases import D, row_lags, row_powers, rows
+from .oracle_cases import D, row_powers, rows
 
 LINE = np.linspace(0.0, 1.0, 25)[None, :]
 BLOB = np.exp(-0.15 * ((np.arange(49) // 7 - 2.5) ** 2 + (np.arange(49) % 7 - 3.5) ** 2))[None, :]
@@ -45,16 +44,12 @@ def along(X, t, powers):
         (Trajectory(row_powers, 2, (0.5, 1.0)), ValueError, r"interval must contain 0.*\(0.5, 1.0\)"),
         (Trajectory(row_powers, 2, (1.0, -1.0)), ValueError, "low <= high"),
         (Trajectory(row_powers, 2, (-1.0, np.nan)), ValueError, "interval must be a finite number"),
-        (Trajectory(row_powers, 2, (-1.0, True)), TypeError, "interval must be a finite number"),
         (Trajectory(row_powers, 2, 1.0), TypeError, "interval must be a pair"),
-        (Trajectory(row_powers, 2, (-1.0, 0.0, 1.0)), ValueError, "interval must be a pair"),
         (Trajectory(row_powers, 0), ValueError, "degree must be an integer of at least 1, got 0"),
-        (Trajectory(row_powers, 2.0), TypeError, "degree must be an integer"),
         (Trajectory(row_powers, 2, grid=1), ValueError, "grid"),
         (Trajectory("powers", 2), TypeError, "function must be callable, got 'powers'"),
         (Trajectory(row_powers, 3), ValueError, r"function must return the x_k of shape \(8, 3, 5\)"),
         (Trajectory(lambda X: X, 1), ValueError, r"of shape \(8, 1, 5\), got \(8, 5\)"),
-        (Trajectory(lambda X: [X], 1), TypeError, "function must return the x_k as an array"),
         (Trajectory(lambda X: np.nan * X[:, None], 1), ValueError, "the x_k that are not finite"),
         (Trajectory(lambda X: 1j * X[:, None], 1), TypeError, "the x_k as real numbers"),
     ],
@@ -65,16 +60,6 @@ def test_bad_parameters_and_functions_are_named(oracle, error, message):
         oracle.bind(X, y)
     with pytest.raises(error, match=message):
         oracle.support(X, np.ones((1, D)), np.zeros(len(X), dtype=int))
-
-
-def test_a_function_that_changes_its_rows_is_named():
-    def spoil(X):
-        X += 1.0
-        return X[:, None]
-
-    for oracle in (Trajectory(spoil, 1), Sampled(spoil)):
-        with pytest.raises(ValueError, match="function must not change its inputs"):
-            oracle.changes(rows()[0]).members()
 
 
 @pytest.mark.parametrize("ends", [(-1.0, 1.0), (0.0, 2.0), (-0.7, 0.0), (0.0, 0.0)])
@@ -214,11 +199,6 @@ def test_deviation_is_the_largest_distance_on_the_grid():
             "degree must be an integer of at least 1",
         ),
         (
-            lambda: Trajectory.from_oracle(Rotations(between=(-1, 1)), interval=(1, 2)),
-            ValueError,
-            "interval must contain 0",
-        ),
-        (
             lambda: Trajectory.from_oracle(Rotations(between=(-1, 1)), method="spline"),
             ValueError,
             r"method must be one of \('fit', 'taylor'\), got 'spline'",
@@ -275,14 +255,6 @@ def test_bad_members_are_named(function, error, message):
     ):
         with pytest.raises(error, match=message):
             ask()
-
-
-def test_members_may_be_none_at_all():
-    X, y = rows()
-    alone = Sampled(lambda X: np.zeros((len(X), 0, X.shape[1])))
-    np.testing.assert_array_equal(alone.orbit(X), X[:, None])
-    assert Sampled(row_lags).bind(X).changes().names == ["identity", "member 1", "member 2"]
-    assert (Sampled(row_lags) | FDrop(1)).bind(X, y) is not None
 
 
 def test_functions_that_look_at_other_rows_or_draw_anew_fail_the_check():

@@ -138,14 +138,7 @@ def test_weights_and_the_part_can_be_searched():
         (Weighted(Reorderings(ORDERS), [1, 2, -1]), ValueError, "at least 0"),
         (Weighted(Reorderings(ORDERS), [0, 0, 0]), ValueError, "some above"),
         (Weighted(Reorderings(ORDERS), [1, 2, np.nan]), ValueError, "finite"),
-        (Weighted(Reorderings(ORDERS), [1, 2, np.inf]), ValueError, "finite"),
-        (Weighted(Reorderings(ORDERS), []), ValueError, "some above"),
         (Weighted(Reorderings(ORDERS), "123"), TypeError, "sequence of numbers"),
-        (Weighted(Reorderings(ORDERS), [1, "2", 3]), TypeError, "sequence of numbers"),
-        (Weighted(Reorderings(ORDERS), [[1], [2], [3]]), TypeError, "sequence of numbers"),
-        (Weighted(Reorderings(ORDERS), [True, 1, 1]), TypeError, "sequence of numbers"),
-        (Weighted(Reorderings(ORDERS), 3.0), TypeError, "sequence of numbers"),
-        (Weighted(Reorderings(ORDERS), None), TypeError, "sequence of numbers"),
     ],
 )
 def test_what_does_not_fit_is_refused_by_name(oracle, error, message):
