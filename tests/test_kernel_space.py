@@ -20,7 +20,7 @@ from structinv.solvers import (
 from structinv.spaces import KernelSpace
 from structinv.spaces import atoms as atoms_module
 from structinv.spaces import kernel_space as kernel_module
-from structinv.spaces.kernel_space import AtomRows, Expansion
+from structinv.spaces.kernel_space import AtomRows
 from structinv.structures import Binary
 from structinv.terms import Objective, WorstCase
 from structinv.utils.matrices import ALL_ROWS
@@ -139,16 +139,6 @@ def test_operations_are_those_of_dense_arrays(n_outputs, cache_mb):
         model.assert_budget()
 
 
-@pytest.mark.parametrize("n_outputs", [1, 3])
-def test_long_sums_may_have_a_member_several_times(n_outputs):
-    model = Model(n_outputs=n_outputs)
-    left, dense_left = model.normals(4)
-    numbers = np.arange(12) % 5
-    right, dense_right = model.rows_of(numbers, model.key(numbers), [12])
-    wanted = model.products(dense_left, dense_right)
-    np.testing.assert_allclose(model.space.gram(left, right), wanted, atol=1e-12)
-
-
 @pytest.mark.parametrize("seed", range(8))
 @every_cache
 def test_expansions_carry_their_values_along(cache_mb, seed):
@@ -186,21 +176,6 @@ def test_expansions_carry_their_values_along(cache_mb, seed):
         model.assert_is(f * (1.0 / scale), dense / scale)
         assert space.dot(f, f) == pytest.approx(np.einsum("pk,pq,qk->", dense, model.gram, dense))
     model.assert_budget()
-
-
-@pytest.mark.parametrize(
-    "number", [2, 2.0, np.float64(2), np.float32(2), np.int64(2), np.array([2.0])[0]]
-)
-def test_numbers_multiply_from_both_sides(number):
-    model = Model(n_outputs=2)
-    rows, dense = model.normals(4)
-    f = model.space.combine(rows, np.ones(4))
-    for product in (number * f, f * number):
-        assert isinstance(product, Expansion)
-        model.assert_is(product, 2.0 * dense.sum(axis=0))
-    f.values()
-    f *= number
-    model.assert_is(f, 2.0 * dense.sum(axis=0))
 
 
 def test_a_copy_is_independent():

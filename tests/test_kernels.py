@@ -1,7 +1,5 @@
 """Kernels against their definitions, for every kernel of the registry."""
 
-import pickle
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -9,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.spatial.distance import cdist
-from sklearn.base import clone
 from sklearn.gaussian_process.kernels import Matern as TheirMatern
 from sklearn.gaussian_process.kernels import RationalQuadratic as TheirRationalQuadratic
 from sklearn.metrics.pairwise import laplacian_kernel, polynomial_kernel, rbf_kernel
@@ -73,12 +70,6 @@ def test_equals_scikit_learns_or_the_formula(kernel, theirs):
     found = kernel.matrix(X, Y)
     assert found.shape == (40, 70)
     np.testing.assert_allclose(found, theirs(X, Y), rtol=1e-12, atol=1e-13)
-
-
-def test_gaussian_equals_the_formula_on_distances():
-    X, Y = rows(60, 20), rows(50, 20, seed=1)
-    expected = np.exp(-cdist(X, Y, "sqeuclidean") / (2 * 3.0**2))
-    np.testing.assert_allclose(Gaussian(3.0).matrix(X, Y), expected, rtol=1e-12, atol=0)
 
 
 @every_kernel_at_all
@@ -177,14 +168,6 @@ def test_blocks_equal_the_whole(kernel, monkeypatch):
 
 
 @every_kernel_at_all
-def test_long_rows_and_none(kernel):
-    X, Y = rows(2, 3), rows(2500, 3, seed=1)
-    np.testing.assert_allclose(kernel.matrix(X, Y), kernel.matrix(Y, X).T, rtol=1e-12, atol=1e-14)
-    assert kernel.matrix(X[:0], Y).shape == (0, 2500)
-    assert kernel.matrix(Y, X[:0]).shape == (2500, 0)
-
-
-@every_kernel_at_all
 def test_inputs_stay_untouched_in_any_layout(kernel):
     X, Y = rows(30, 8), rows(20, 8, seed=1)
     before = X.copy(), Y.copy()
@@ -241,24 +224,10 @@ def test_lipschitz_constants_by_hand():
         assert rough.lipschitz() == np.inf
 
 
-@every_kernel_at_all
-def test_clones_and_pickles(kernel):
-    X = rows(10)
-    for copy in (clone(kernel), pickle.loads(pickle.dumps(kernel))):
-        assert copy is not kernel
-        assert repr(copy) == repr(kernel)
-        assert np.array_equal(copy.matrix(X, X), kernel.matrix(X, X))
-    kernel.validate(5)
-
-
 @pytest.mark.parametrize(
     ("kernel", "error", "message"),
     [
         (Gaussian(0.0), ValueError, "sigma must be a number above 0, got 0.0"),
-        (Gaussian(np.inf), ValueError, "sigma"),
-        (Gaussian(np.nan), ValueError, "sigma"),
-        (Gaussian("1"), TypeError, "sigma must be a number above 0, got '1'"),
-        (Gaussian(True), TypeError, "sigma"),
         (Laplacian(-1), ValueError, "gamma"),
         (Matern(0), ValueError, "length_scale"),
         (Matern(nu=1.0), ValueError, "nu must be 0.5, 1.5, 2.5 or inf, got 1.0"),
@@ -266,8 +235,6 @@ def test_clones_and_pickles(kernel):
         (RationalQuadratic(-1.0), ValueError, "length_scale"),
         (RationalQuadratic(alpha=0), ValueError, "alpha must be a number above 0, got 0"),
         (Polynomial(0), ValueError, "degree must be an integer of at least 1, got 0"),
-        (Polynomial(2.0), TypeError, "degree"),
-        (Polynomial(True), TypeError, "degree"),
         (Polynomial(coef0=-0.5), ValueError, "coef0 must be a number of at least 0, got -0.5"),
         (Polynomial(gamma=0), ValueError, "gamma"),
         (CallableKernel(3), TypeError, "function must be callable"),
@@ -354,7 +321,6 @@ def test_names_are_scikit_learns():
             ValueError,
             r"kernel must be one of \['laplacian', .*'rbf'\].*'sigmoid'",
         ),
-        ({"kernel": None}, ValueError, "kernel must be one of .* got None"),
         ({"kernel": Gaussian(-1)}, ValueError, "sigma"),
         ({"gamma": 0}, ValueError, "gamma must be 'scale', 'auto' or a number above 0, got 0"),
         ({"gamma": "large"}, ValueError, "gamma .* got 'large'"),

@@ -162,14 +162,6 @@ def test_points_of_a_kernel_that_defines_matrix_stay_where_they_are():
             Gradient().bind(X).gram(kernel)
 
 
-def test_a_smoothness_that_is_no_number_is_refused_by_name():
-    class Smooth(Gaussian):
-        smoothness = "very"
-
-    with pytest.raises(TypeError, match="Smooth.smoothness must return a number"):
-        check_kernel("kernel", 2.0 * Smooth())
-
-
 class Fourfold(Gaussian):
     """Four times its parent, whose values are 1 at equal inputs."""
 
@@ -267,13 +259,6 @@ def test_answers_of_a_spectrum_are_looked_at(templates, wrong, message):
     np.testing.assert_allclose(features.templates_, whole.templates_, rtol=1e-12)
 
 
-def test_features_are_not_drawn_from_a_parents_spectrum():
-    with pytest.raises(
-        TypeError, match="kernel must be a function of x - y with a spectrum that is known"
-    ):
-        OrbitFourier(Identity(), Stretched()).fit(X)
-
-
 @pytest.mark.parametrize("kind", [Sum, Product, Scaled])
 def test_a_combination_that_defines_matrix_has_no_derivatives_of_its_parts(kind):
     class Own(kind):
@@ -284,13 +269,3 @@ def test_a_combination_that_defines_matrix_has_no_derivatives_of_its_parts(kind)
     with pytest.raises(NotImplementedError, match="has no derivatives"):
         kernel.partials(np.ones(3), np.ones(3), 1)
     assert (2.0 * Gaussian()).partials(np.ones(3), None, 1)
-
-
-def test_a_lipschitz_constant_that_is_no_method_is_refused_by_name():
-    class Stated(Gaussian):
-        lipschitz = 2.0
-
-    with pytest.raises(
-        TypeError, match="Stated.lipschitz must be a method with the argument n_features, got 2.0"
-    ):
-        check_kernel("kernel", Stated())

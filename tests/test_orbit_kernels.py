@@ -23,7 +23,7 @@ from structinv.kernels import (
     orbit_tables,
     orbits,
 )
-from structinv.oracles import Box, Ellipsoid, FDrop, FiniteOracle, Flip, Identity, Rotations, Shifts
+from structinv.oracles import Box, FDrop, FiniteOracle, Flip, Identity, Rotations, Shifts
 from structinv.oracles.changes import Changes, LinearChanges
 from structinv.oracles.listing import averaged
 
@@ -98,15 +98,6 @@ def test_it_is_the_mean_over_all_pairs(name, kernel, rows, small_blocks):
 
 
 @pytest.mark.parametrize("name", ORACLES)
-def test_a_table_is_symmetric_and_positive(name, rows, small_blocks):
-    X = np.vstack(rows)
-    oracle, size = ORACLES[name]
-    table = OrbitMean(oracle, Gaussian(2.0), size).matrix(X, X)
-    np.testing.assert_array_equal(table, table.T)
-    assert np.linalg.eigvalsh(table).min() > -1e-12
-
-
-@pytest.mark.parametrize("name", ORACLES)
 def test_blocks_do_not_matter(name, rows, small_blocks):
     X, Y = rows
     oracle, size = ORACLES[name]
@@ -147,16 +138,6 @@ def test_isometries_move_one_side_only_of_kernels_that_they_keep(kernel, one_sid
     mean = OrbitMean(Turns(), kernel)
     assert (mean.sides(2)[0] is None) == one_sided
     np.testing.assert_allclose(mean.matrix(X, Y), over_pairs(Turns(), kernel, None, X, Y), rtol=1e-10)
-
-
-def test_a_weaker_symmetry_of_the_kernel_keeps_both_sides():
-    turns = Rotations((90, 180, 270))
-    assert OrbitMean(turns, Laplacian()).sides(16)[0] is None
-
-    class Unknown(Gaussian):
-        symmetry = "nothing"
-
-    assert OrbitMean(turns, Unknown()).sides(16)[0] is not None
 
 
 @pytest.mark.parametrize(
@@ -211,19 +192,6 @@ def test_nested_parameters_that_change_in_place_count(rows):
         mean.set_params(oracle=Moved((lambda x: x, np.sin)))
         fresh.set_params(oracle=Moved([np.copy, np.sin]))
         np.testing.assert_array_equal(mean.matrix(X, Y), fresh.matrix(X, Y))
-
-
-def test_what_cannot_be_pickled_can_be_an_oracle(rows):
-    X, Y = rows
-
-    class Local(Moved):
-        """Defined in a function."""
-
-    factors = Ellipsoid(lambda X: 0.1 * X[:, :, None])
-    for oracle, size in ((factors, 3), (Local([lambda x: 0.1 * x]), None)):
-        mean = OrbitMean(oracle, Gaussian(2.0), size)
-        wanted = over_pairs(oracle, Gaussian(2.0), size, X, Y)
-        np.testing.assert_allclose(mean.matrix(X, Y), wanted, rtol=1e-10)
 
 
 def test_changes_are_kept_from_call_to_call(rows, monkeypatch):
@@ -328,14 +296,6 @@ def test_threads_ask_one_kernel_about_rows_of_two_widths(place, monkeypatch):
         np.testing.assert_array_equal(mean.matrix(X, X), ours)
 
 
-def test_rows_of_another_width_have_changes_of_their_own():
-    rng = np.random.default_rng(0)
-    mean = OrbitMean(Rotations((90, 180, 270)), Gaussian(5.0))
-    for d in (64, 144, 64):
-        X = rng.standard_normal((3, d))
-        np.testing.assert_array_equal(mean.matrix(X, X), clone(mean).matrix(X, X))
-
-
 def test_a_pickle_has_the_same_members(rows):
     X, Y = rows
     mean = OrbitMean(Box(0.5), Gaussian(2.0), size=4)
@@ -370,15 +330,10 @@ class Wordy(Gaussian):
         (OrbitMean("flip", Gaussian()), TypeError, "oracle must be an InvarianceOracle"),
         (OrbitMean(Flip(), "rbf"), TypeError, "kernel must be a Kernel"),
         (OrbitMean(Flip(), Wordy()), ValueError, "Wordy.symmetry must be one of .*'translations'"),
-        (OrbitMean(Flip(), Gaussian() + Wordy()), ValueError, "Wordy.symmetry must be one of"),
-        (OrbitMean(Flip(), Wordy() * Wordy()), ValueError, "Wordy.symmetry must be one of"),
         (OrbitMean(Flip(), Gaussian(-1.0)), ValueError, "sigma must be"),
         (OrbitMean(Flip(), Gaussian(), size=0), ValueError, "size must be None or an integer"),
-        (OrbitMean(Flip(), Gaussian(), size=2.0), TypeError, "size must be None or an integer"),
         (OrbitMean(Flip(), Gaussian(), random_state=None), TypeError, "random_state must be an int"),
-        (OrbitMean(Flip(), Gaussian(), random_state=-1), ValueError, "random_state must be an int"),
         (OrbitMean(Rotations(between=(-9, 9)), Gaussian()), ValueError, "size must be given"),
-        (OrbitMean(FDrop(1), Gaussian()), ValueError, "size must be given"),
         (OrbitMean(Flip().only_for([1]), Gaussian()), ValueError, "must not depend on labels"),
         (OrbitMean(Flip(shape=(2, 9)), Gaussian()), ValueError, "16 features"),
         (OrbitDistance(Flip(), Gaussian(), tau=0.0), ValueError, "tau must be"),

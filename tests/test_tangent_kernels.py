@@ -5,7 +5,6 @@ import pickle
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.kernel_approximation import Nystroem
 from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC
 
@@ -156,25 +155,6 @@ def test_without_tangents_all_are_gaussians():
         np.testing.assert_allclose(kernel.matrix(X, X), Gaussian(sigma).matrix(X, X), rtol=1e-12)
 
 
-@every_kind
-def test_zero_tangents_are_no_tangents(kind):
-    X = rows(12, 4)
-    lines = rows(3, 4, seed=1)
-    padded = np.concatenate([lines[:1], np.zeros((2, 4)), lines[1:]])
-    kernels = [kind(TangentDerivative(each, 1.0)) for each in (lines, padded)]
-    np.testing.assert_allclose(*(kernel.matrix(X, X) for kernel in kernels), rtol=1e-12)
-
-
-@every_kind
-def test_rows_of_zeros_and_equal_rows_are_no_trouble(kind):
-    X = np.vstack([np.zeros((2, 3)), np.ones((2, 3))])
-    for oracle in (Segment(0.5, 2.0), Segment(0.5, 2.0) @ Offset(1.0)):
-        table = kind(oracle).matrix(X, X.copy())
-        assert np.all(np.isfinite(table))
-        np.testing.assert_allclose(table[:2, :2], table[0, 0], rtol=1e-12)
-        np.testing.assert_allclose(np.diagonal(table), kind(oracle).diagonal(X), rtol=1e-12)
-
-
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("widths", [(1.0, 1.0), (30.0, 0.1), (0.5, 20.0), (1.0, 1e-3)])
 def test_overlaps_of_laws_are_definite(widths, dtype):
@@ -265,17 +245,6 @@ def test_machines_take_them(kind, recwarn):
     assert not any(issubclass(each.category, IndefiniteKernelWarning) for each in recwarn)
 
 
-@every_kind
-def test_features_of_them_are_had_pair_by_pair(kind):
-    X = rows(20, 4)
-    kernel = kind(Ellipsoid(np.eye(4)[:, :2]), 1.5)
-    features = Nystroem(kernel=kernel, n_components=20).fit_transform(X)
-    np.testing.assert_allclose(features @ features.T, kernel(X), atol=1e-6)
-    one = kernel(X[0], X[1])
-    assert isinstance(one, float)
-    assert one == pytest.approx(kernel(X)[0, 1], rel=1e-12)
-
-
 def test_fits_warn_where_they_are_no_kernel_and_are_mended():
     X = rows(60, 2)
     y = (np.linalg.norm(X, axis=1) > 1.0).astype(int)
@@ -287,21 +256,6 @@ def test_fits_warn_where_they_are_no_kernel_and_are_mended():
     assert model.least_eigenvalue_ < 0
     better = InvariantSVC(kernel=mended(kernel, X, "clip")).fit(X, y)
     assert better.score(X, y) > 0.9
-
-
-def test_the_vicinal_machine_is_trained_with_one_table_and_asked_with_the_other():
-    X, Z = rows(60, 4), rows(20, 4, seed=1)
-    y = (np.linalg.norm(X, axis=1) > 1.8).astype(int)
-    oracle = Ellipsoid(rows(4, 2, seed=3))
-    kernel = VicinalKernel(oracle, 1.5, 0.3)
-    machine = SVC(kernel="precomputed", tol=1e-8).fit(kernel(X), y)
-    found = machine.decision_function(kernel.one_vicinal(Z, X))
-    # f is a sum of averages of the Gaussian kernel, and its averages are what the losses saw.
-    family, used = VicinalAverages(oracle, 0.3, n_nodes=15).bind(X), machine.support_
-    f = Evaluation().bind(Z).gram(Gaussian(1.5), family)[:, used] @ machine.dual_coef_[0]
-    np.testing.assert_allclose(found, f + machine.intercept_, atol=1e-8)
-    averages = family.gram(Gaussian(1.5))[:, used] @ machine.dual_coef_[0] + machine.intercept_
-    np.testing.assert_allclose(machine.decision_function(kernel(X)), averages, atol=1e-8)
 
 
 def test_nested_parameters_can_be_searched_and_saved(tmp_path):
@@ -322,12 +276,6 @@ def test_nested_parameters_can_be_searched_and_saved(tmp_path):
         np.testing.assert_array_equal(
             structinv.load(file).decision_function(X), model.decision_function(X)
         )
-
-
-def test_images_of_unknown_shape_are_refused_by_name():
-    for kind in KINDS:
-        with pytest.raises(ValueError, match="shape"):
-            kind(Rotations((-10, 10))).matrix(rows(3, 7), rows(3, 7))
 
 
 @every_kind
@@ -373,12 +321,8 @@ def test_differences_need_a_list():
             ValueError,
             "rho must be a number above 0, got 0.0",
         ),
-        (TangentDistributionKernel(ORACLE, rho=np.nan), ValueError, "rho"),
         (TangentDistributionKernel(ORACLE, normalised="no"), TypeError, "normalised must be True or"),
         (VicinalKernel(ORACLE, spread=-1.0), ValueError, "spread must be .* at least 0, got -1.0"),
-        (VicinalKernel(ORACLE, spread=[1.0, np.nan]), ValueError, "spread"),
-        (VicinalKernel(ORACLE, spread=[[1.0], [1.0, 2.0]]), ValueError, "spread"),
-        (VicinalKernel(ORACLE, spread="wide"), TypeError, "spread"),
         (VicinalKernel(noise=-0.1), ValueError, "noise must be a number of at least 0, got -0.1"),
         (VicinalKernel(sigma=np.inf), ValueError, "sigma"),
     ],
