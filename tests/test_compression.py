@@ -360,13 +360,6 @@ def test_a_budget_is_a_fit_that_is_compressed_and_knows_its_gap():
     np.testing.assert_array_equal(whole.dual_coef_, model.dual_coef_)
 
 
-def test_a_budget_that_is_met_changes_nothing():
-    roomy = fitted(budget=10_000)
-    assert roomy.compression_error_ == 0.0
-    assert roomy.solution_.status is Status.CONVERGED
-    np.testing.assert_array_equal(roomy.dual_coef_, fitted().dual_coef_)
-
-
 def test_a_budget_of_a_regressor_knows_its_gap_too():
     X, _ = images()
     y = X.sum(axis=1) ** 2
@@ -387,16 +380,6 @@ def test_a_budget_of_a_regressor_knows_its_gap_too():
     assert small.solution_.status is Status.COMPRESSED
     with pytest.raises(TypeError, match="budget must be an integer of at least 1, got 2.5"):
         clone(model).set_params(budget=2.5).fit(X, y)
-
-
-@pytest.mark.parametrize(
-    ("budget", "error"),
-    [(0, ValueError), (-3, ValueError), (2.5, TypeError), (True, TypeError), ("2", TypeError)],
-)
-def test_budgets_that_are_none_are_refused(budget, error):
-    X, y = images()
-    with pytest.raises(error, match=f"budget must be an integer of at least 1, got {budget!r}"):
-        InvariantSVC(budget=budget).fit(X, y)
 
 
 @pytest.fixture
@@ -461,10 +444,7 @@ def test_a_budget_and_a_warm_start_are_refused():
         ({"tol": 0.1, "n_support": 3}, ValueError, "either tol or n_support must be given"),
         ({"tol": -0.1}, ValueError, "tol must be a number of at least 0, got -0.1"),
         ({"tol": 1.0}, ValueError, "tol must be below 1, which leaves the zero function, got 1.0"),
-        ({"tol": np.nan}, ValueError, "tol must be a number of at least 0, got nan"),
-        ({"tol": "much"}, TypeError, "tol must be a number of at least 0, got 'much'"),
         ({"n_support": 0}, ValueError, "n_support must be an integer of at least 1, got 0"),
-        ({"n_support": 2.0}, TypeError, "n_support must be an integer of at least 1, got 2.0"),
         (
             {"n_support": 3, "max_iter": 0},
             ValueError,
@@ -569,16 +549,6 @@ def test_machines_of_sequences_keep_their_transitions():
     assert small.score(X, y) > 0.8
     np.testing.assert_array_equal(small.solution_.f.extra, model.solution_.f.extra)
     assert len(small.certify(X, y, oracle=Identity()).margins) == 12
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_a_function_that_is_zero_has_nothing_to_lose():
-    X = np.zeros((6, 2))
-    model = InvariantSVC(gamma=1.0, random_state=0).fit(X, [0, 1] * 3)
-    small = model.compress(n_support=1)
-    assert small.compression_error_ < 1e-6
-    assert len(small.support_) <= 1
-    np.testing.assert_allclose(small.decision_function(X), 0.0, atol=1e-6)
 
 
 @parametrize_with_checks([InvariantSVC(budget=4)], expected_failed_checks=known_failures)

@@ -9,7 +9,6 @@ import scipy.sparse as sp
 from structinv import InvariantLinearSVC
 from structinv.estimators.row_shapes import canonical
 from structinv.oracles import Box, FDrop, FScale, Identity, Support
-from structinv.oracles.checked_oracle import bind
 
 from .test_linear_svc import mails
 
@@ -269,9 +268,3 @@ def test_numbers_that_are_none_are_found_in_sparse_rows_to_predict(bad, weights)
     for ask in (model.predict, model.decision_function, model.certify):
         with pytest.raises(ValueError, match="X contains"):
             ask(rows)
-
-
-def test_members_of_sparse_unions():
-    X = sp.csr_matrix(np.eye(4))
-    found = bind(Identity() | Identity(), X, None).changes().points(slice(None), np.zeros(4, int))
-    np.testing.assert_array_equal(found, np.eye(4))

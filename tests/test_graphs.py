@@ -17,7 +17,7 @@ from structinv.certificates import worst_change
 from structinv.oracles import Box, FDrop, Flip, Identity, InvarianceOracle, Shared, Support
 from structinv.solvers import FrankWolfe, Gap, Status, SVMStruct, solve
 from structinv.spaces import ExplicitSpace
-from structinv.structures import Decoding, Graph, Layout, Sequence, Structure, check_structure
+from structinv.structures import Decoding, Graph, check_structure
 from structinv.structures.graph_layout import GraphLayout
 from structinv.structures.local_polytope import PAIRS_AT_ONCE
 from structinv.terms import Objective, WorstCase
@@ -225,17 +225,6 @@ def test_grids_with_more_labels_than_the_first_program_has_are_the_linear_progra
         assert best - 1e-8 * abs(best) <= found.upper[b] <= best + 1e-6 * abs(best)
 
 
-def test_large_grids_have_tight_bounds():
-    rng = np.random.default_rng(0)
-    layout = GraphLayout.of_graphs([1600], [grid(40, 40)])
-    potentials, extra = rng.standard_normal((1600, 4)), 0.4 * np.eye(4).ravel()
-    graph = prepared(Graph(), layout, 4)
-    assert graph.relaxes(4, layout)
-    found = graph.decode(potentials, extra, layout)
-    reached = graph.score(potentials, found.labels, extra, layout)
-    assert found.upper[0] - reached[0] <= 1e-4 * reached[0]
-
-
 def test_graphs_too_large_for_exact_inference_are_refused_by_name():
     layout = GraphLayout.of_graphs([2, 400], [[(0, 1)], grid(20, 20)])
     with pytest.raises(
@@ -262,23 +251,6 @@ def test_a_part_of_the_layout_is_answered_like_the_whole(inference):
         assert graph.features(codes[rows], part, LABELS).toarray().tolist() == (
             graph.features(codes, layout, LABELS)[blocks].toarray().tolist()
         )
-
-
-def test_graphs_that_are_chains_are_sequences_without_ends():
-    rng = np.random.default_rng(0)
-    lengths = [4, 1, 3]
-    potentials, codes = rng.standard_normal((8, LABELS)), rng.integers(LABELS, size=8)
-    extra = rng.standard_normal(LABELS**2)
-    chains = GraphLayout.of_graphs(lengths, [[(t, t + 1) for t in range(n - 1)] for n in lengths])
-    whole, layout = np.r_[extra, np.zeros(2 * LABELS)], Layout.of_lengths(lengths)
-    for method, own in (("decode", ()), ("runner_up", (codes,))):
-        ours = getattr(Graph(), method)(potentials, *own, extra, chains)
-        theirs = getattr(Sequence(), method)(potentials, *own, whole, layout)
-        np.testing.assert_array_equal(ours.labels, theirs.labels)
-    np.testing.assert_array_equal(
-        Graph().features(codes, chains, LABELS).toarray(),
-        Sequence().features(codes, layout, LABELS).toarray()[:, : LABELS**2],
-    )
 
 
 # Training.
@@ -564,14 +536,6 @@ def test_shares_that_break_the_contract_are_found():
         ValueError, match=r"Unbalanced\.decode must return shares of at least 0 that add up to 1"
     ):
         check_structure(Unbalanced("relaxed"))
-
-
-def test_the_default_runner_up_is_that_of_the_programme():
-    layout, potentials, extra, codes = drawn(2)
-    graph = prepared(Graph("exact"), layout)
-    fast = graph.runner_up(potentials, codes, extra, layout)
-    slow = Structure.runner_up(graph, potentials, codes, extra, layout)
-    np.testing.assert_allclose(fast.upper, slow.upper, atol=1e-12)
 
 
 def test_runs_that_end_with_loose_bounds_say_where_they_come_from():

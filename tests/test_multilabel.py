@@ -20,7 +20,6 @@ from sklearn.svm import LinearSVC
 import structinv
 from structinv import InvariantLinearSVC, InvariantStructuredSVC
 from structinv.certificates.label_sets import labels_worst_change
-from structinv.dual import refusals
 from structinv.kernels import Linear
 from structinv.oracles import Box, FDrop, FiniteOracle, Identity
 from structinv.solvers import BMRM, FrankWolfe, Gap, Pegasos, Status, SVMStruct, solve
@@ -345,12 +344,6 @@ def test_the_tree_has_the_largest_likelihood_of_all_trees(seed):
     assert edges[0, 0] == 0
 
 
-def test_labels_that_never_change_hang_in_the_tree():
-    y = np.zeros((5, 4), dtype=int)
-    y[:2, 2] = 1
-    assert sorted(tree_of(y)[:, 1]) == [1, 2, 3]
-
-
 def test_trees_keep_the_contract_of_structures():
     check_structure(Multilabel("tree"), longest=5, trials=20)
 
@@ -455,13 +448,6 @@ def test_the_estimator_takes_tables_of_labels(pairwise):
         np.testing.assert_array_equal(model.structure_.edges_, tree_of(y))
 
 
-def test_one_label_that_is_always_absent_is_predicted():
-    X, y = data()
-    y[:, 1] = 0
-    model = InvariantStructuredSVC(Multilabel("tree"), C=1.0, random_state=0).fit(X, y)
-    assert model.predict(X).shape == y.shape
-
-
 def test_searches_and_pipelines_take_tables(tmp_path):
     X, y = data()
     X, y = np.tile(X, (4, 1)), np.tile(y, (4, 1))
@@ -535,35 +521,6 @@ def test_kernels_take_tables_of_labels(pairwise, tmp_path):
     structinv.save(rbf.set_params(oracle=None), tmp_path / "rbf.model")
     again = structinv.load(tmp_path / "rbf.model")
     np.testing.assert_array_equal(again.predict(X), rbf.predict(X))
-
-
-def test_sparse_tables_of_rows_are_put_in_order():
-    X, y = data()
-    rows = sp.csr_matrix(X)
-    turned = sp.csr_matrix((rows.data.copy(), rows.indices.copy(), rows.indptr.copy()), rows.shape)
-    for i in range(N):
-        part = slice(turned.indptr[i], turned.indptr[i + 1])
-        turned.indices[part], turned.data[part] = turned.indices[part][::-1], turned.data[part][::-1]
-    turned.has_sorted_indices = turned.has_canonical_format = False
-    model = InvariantStructuredSVC(Multilabel("tree"), oracle=FDrop(1), tol=1e-7, random_state=0)
-    one, other = clone(model).fit(turned, y), clone(model).fit(X, y)
-    np.testing.assert_allclose(one.coef_, other.coef_, atol=1e-3)
-    np.testing.assert_allclose(one.certify(turned, y).margins, other.certify(X, y).margins, atol=1e-2)
-    assert not turned.has_sorted_indices
-
-
-def test_a_fit_of_tables_is_estimated():
-    X, y = data()
-    model = InvariantStructuredSVC(Multilabel("tree"), random_state=0)
-    assert model.estimate_memory(X, y) > 0
-    assert model.estimate_seconds(X, y) > 0
-
-
-def test_states_of_rows_with_one_label_each_say_why_not():
-    given = problem(Identity(), None)
-    reasons = refusals(given.terms[0], given.space)
-    assert "plane_cache" not in reasons
-    assert reasons["linear_members"] == "OneChange answers for itself"
 
 
 def test_more_than_twelve_labels_have_bounds():

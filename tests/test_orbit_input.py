@@ -5,7 +5,6 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-import scipy.sparse as sp
 from sklearn.base import clone
 
 from structinv import OrbitRidge
@@ -14,7 +13,6 @@ from structinv.kernels import Gaussian, Laplacian, Linear, OrbitDistance, OrbitM
 from structinv.kernels.combinations import Sum
 from structinv.model_selection import learn_widths
 from structinv.oracles import Box, Flip, FScale, LocalTangents, Permutations, Rotations, Weighted
-from structinv.utils.matrices import refuse_half_or_masked
 
 X = np.random.default_rng(0).standard_normal((20, 16))
 Y = X[:, 0] * X[:, 1]
@@ -82,26 +80,6 @@ def test_half_precision_is_refused_by_name(door):
             (DOORS | TABLES)[door](rows)
 
 
-def test_half_precision_is_told_from_what_is_none():
-    for rows in (
-        X,
-        X.astype(np.float32),
-        X.tolist(),
-        list(X),
-        pd.DataFrame(X),
-        sp.csr_matrix(X),
-        None,
-        [],
-    ):
-        refuse_half_or_masked("X", rows)
-    with pytest.raises(TypeError, match=r"Y must.*pass np.array\(Y, dtype=np.float32\)"):
-        refuse_half_or_masked("Y", tuple(HALVES[0]))
-    with pytest.raises(TypeError, match=r"Y must hold .*, got float16"):
-        KERNELS[0].matrix(X, HALVES[0])
-    with pytest.raises(TypeError, match="reference must hold float32 or float64 numbers, got float16"):
-        LocalTangents(HALVES[0]).validate(16)
-
-
 # What else the parts of a mean must be.
 
 IMAGES = X.reshape(20, 4, 4)
@@ -152,13 +130,6 @@ def test_what_has_no_mean_is_refused_by_name(oracle, size, rows, message):
             kernel.diagonal(rows)
 
 
-def test_more_landmarks_than_rows_are_refused_by_name():
-    with pytest.raises(ValueError, match="n_components must be at most the number of rows.*=21.*=20"):
-        OrbitNystroem(n_components=21).fit(X)
-    with pytest.raises(ValueError, match="n_components must be at most the number of training patches"):
-        PatchOrbits(size=4, n_components=21, pool=1).fit(X)
-
-
 def test_parameters_are_looked_at_wherever_a_mean_is_asked():
     for kernel, message in (
         (OrbitMean(Flip, Gaussian()), r"oracle must be .*; write Flip\(\) for an instance"),
@@ -181,13 +152,10 @@ def test_parameters_are_looked_at_wherever_a_mean_is_asked():
         (lambda: OrbitFourier(Flip, n_components=2).fit(X), r"oracle must .*; write Flip\(\) for an"),
         (lambda: OrbitFourier(kernel=Gaussian).fit(X), r"kernel must .*; write Gaussian\(\) for an"),
         (lambda: OrbitNystroem(kernel="rbf").fit(X), r"write structinv.kernels.Gaussian\(...\)"),
-        (lambda: OrbitNystroem(kernel="laplcian").fit(X), r"write structinv.kernels.Laplacian\(...\)"),
-        (lambda: OrbitNystroem(kernel=np.dot).fit(X), r"write structinv.kernels.CallableKernel\(...\)"),
         (lambda: PatchOrbits(Flip).fit(X), r"oracle must be None .*; write Flip\(\)"),
         (lambda: PatchOrbits(whole=Flip).fit(X), r"whole must be None .*; write Flip\(\)"),
         (lambda: PatchOrbits(below=PatchOrbits).fit(X), r"below must be None .*; write PatchOrbits\(\)"),
         (lambda: PatchOrbits(kernel=Gaussian).fit(X), r"kernel must be None .*; write Gaussian\(\)"),
-        (lambda: PatchOrbits(kernel="gausian").fit(X), r"write structinv.kernels.Gaussian\(...\)"),
         (lambda: Weighted(Flip, [1.0, 1.0]).validate(16), r"oracle must .*; write Flip\(\)"),
         (lambda: (Flip() @ Rotations).validate(16), r"must be an Inv.*; write Rotations\(\)"),
         (lambda: Sum(Gaussian, Linear()).validate(), r"left must be a Kernel.*; write Gaussian\(\)"),
@@ -226,16 +194,6 @@ def test_random_states_that_are_none_are_refused_by_name(estimator, bad):
     assert set(vars(model)) == set(before)
 
 
-@pytest.mark.parametrize("size", [1e160, 1e-160])
-def test_images_so_large_or_small_that_squares_are_no_numbers_are_refused(size):
-    patches = clone(TRANSFORMERS[-1])
-    with pytest.raises(ValueError, match="X must have largest entries from .* to .*: scale the images"):
-        patches.fit(size * X)
-    with pytest.raises(ValueError, match="X must have largest entries from .* to .*: scale the images"):
-        patches.fit(X).transform(size * X)
-    assert np.all(np.isfinite(patches.fit(0.0 * X).transform(0.0 * X)))
-
-
 # Ridge.
 
 
@@ -261,10 +219,6 @@ def test_targets_that_are_none_are_refused_by_name(monkeypatch, y, error, messag
     with pytest.raises(error, match=message):
         model.fit(X, y)
     assert not [name for name in vars(model) if name.endswith("_")]
-
-
-def test_a_column_of_targets_stays_a_column():
-    assert OrbitRidge(Gaussian()).fit(X, Y[:, None]).predict(X).shape == (20, 1)
 
 
 @pytest.mark.parametrize(
@@ -303,12 +257,10 @@ def test_alphas_that_are_none_are_refused_by_name(alphas):
     [
         ({"grid": [5, 20]}, TypeError, "Parameter grid is not a dict"),
         ({"grid": {"spread": 5}}, TypeError, "Parameter grid for parameter 'spread'.* got 5"),
-        ({"grid": {"spread": []}}, ValueError, "Parameter grid for parameter 'spread'"),
         ({"grid": {"sread": [5]}}, ValueError, "grid has a parameter that the oracle does not take"),
         ({"oracle": {"a": TURNS}}, ValueError, "grid has .'spread'.*: grids stand by names of or.*'a'"),
         ({"oracle": {"a": None}, "grid": None}, TypeError, "oracle must be an InvarianceOracle or a d"),
         ({"oracle": TURNS.only_for(1)}, ValueError, "oracle must not depend on labels.*only_for"),
-        ({"oracle": {"a": TURNS.only_for(1)}, "grid": None}, ValueError, "oracle must not depend on"),
         ({"cv": 1}, ValueError, "at least one train/test split"),
     ],
 )  # fmt: skip
@@ -318,25 +270,12 @@ def test_grids_and_folds_that_are_none_are_refused_before_work(monkeypatch, chan
         learnt(**changes)
 
 
-def test_values_of_a_grid_may_be_pairs_and_none():
-    grid = {"between": [(-5, 5), (-20, 20)], "spread": [None]}
-    grid = [grid | {"distribution": ["uniform"]}, {"spread": [3.0, 4.0]}]
-    assert len(learnt(grid=grid).table_["params"]) == 5
-
-
 def test_folds_may_be_masks_and_none_stands_for_five():
     first = np.arange(20) < 10
     folds = [(first, ~first), (~first, first)]
     numbers = [(np.flatnonzero(a), np.flatnonzero(b)) for a, b in folds]
     np.testing.assert_array_equal(learnt(cv=folds).table_["score"], learnt(cv=numbers).table_["score"])
     assert learnt(cv=None).table_["score_folds"].shape == (3, 5)
-
-
-@pytest.mark.parametrize("grid", [None, {}, []])
-def test_an_oracle_without_a_grid_has_a_name_in_the_table(grid):
-    lines = str(learnt(grid=grid)).splitlines()
-    assert len(lines) == 4
-    assert sum(repr(TURNS) in line for line in lines) == 1
 
 
 def test_masked_rows_are_refused_by_name():

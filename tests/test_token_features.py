@@ -84,11 +84,6 @@ def test_further_columns_count_too():
     assert features[0][1][-3:] == ["column3[-1]=B-NP", "column3[0]=I-NP", "__EOS__"]
 
 
-def test_empty_sentences_have_no_features():
-    assert conll_features([[], ["a"]])[0] == []
-    assert conll_features([]) == []
-
-
 @pytest.mark.parametrize(
     ("sentences", "error", "said"),
     [
@@ -296,12 +291,6 @@ def test_bad_tokens_are_refused_by_place_before_anything_changes(X, error, said)
         vectorizer.fit(X)
     assert vars(vectorizer) == before
     assert not isinstance(X, list) or not X or are_tokens(X) or X == [[[], []]]
-
-
-@pytest.mark.parametrize("n_hashed", [0, -1, 2.5, True, "8"])
-def test_numbers_of_hashed_columns_are_counts(n_hashed):
-    with pytest.raises(ValueError, match="n_hashed"):
-        TokenVectorizer(n_hashed).fit([[["a"]]])
 
 
 @pytest.mark.parametrize(
