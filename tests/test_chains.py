@@ -218,16 +218,6 @@ def test_dense_rows_take_the_same_steps(oracle):
     np.testing.assert_allclose(dense.f, sparse.f, rtol=0, atol=1e-10)
 
 
-@pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix], ids=["dense", "sparse"])
-def test_rows_of_single_precision_have_the_same_optimum(form):
-    ends = [
-        solve(long_ones(form, dtype), FrankWolfe(), Gap(1e-5), random_state=0)
-        for dtype in (np.float32, np.float64)
-    ]
-    assert ends[0].primal == pytest.approx(ends[1].primal, rel=2e-5)
-    assert ends[0].dual == pytest.approx(ends[1].dual, rel=2e-5)
-
-
 def of_a_file(problem, solution):
     f, planes = unpacked(problem, packed(problem, solution.f, solution.planes))
     return replace(solution, f=f, planes=planes)
@@ -353,13 +343,3 @@ def test_what_is_not_for_this_state_is_told(monkeypatch):
     assert "constant" in reason(objective(oracle=FDrop(1), intercept=True))
     assert "list" in reason(objective(), epsilon=0.1)
     assert "chains" not in refusals(objective().terms[0], objective().space)
-
-
-def test_examples_of_one_row_need_no_layout():
-    X, y = rows()
-    term = WorstCase(X, y, Identity(), Sequence(), 0.3)
-    problem = Objective(ExplicitSpace(FEATURES, LABELS, n_extra=Sequence().n_extra(LABELS)), [term])
-    assert isinstance(state_of(problem), ChainState)
-    found = solve(problem, FrankWolfe(), Gap(1e-8), random_state=0)
-    other = solve(problem, SVMStruct(), Gap(1e-8), random_state=0)
-    assert found.primal == pytest.approx(other.primal, rel=1e-7)

@@ -79,15 +79,6 @@ def test_worst_cases_of_images_are_images(name, shape):
     )
 
 
-def test_parameters_stay_as_they_were_given():
-    X, y = images(3, 5)
-    model = makers(None)["kernel"]
-    oracle = model.oracle
-    model.fit(X, y)
-    assert model.oracle is oracle
-    assert oracle.left.shape is None
-
-
 def test_images_of_another_shape_are_refused():
     X, y = images(4, 4)
     model = InvariantLinearSVC().fit(X, y)
@@ -102,8 +93,3 @@ def test_volumes_are_no_images():
     with pytest.raises(ValueError, match="volumes are no images"):
         InvariantLinearSVC(Shifts(1)).fit(X, y)
     assert InvariantLinearSVC().fit(X, y).n_features_in_ == 80
-
-
-def test_empty_images_are_refused():
-    with pytest.raises(ValueError, match="0 feature"):
-        InvariantLinearSVC().fit(np.zeros((3, 0, 4)), [0, 1, 0])

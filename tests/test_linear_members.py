@@ -218,25 +218,6 @@ def test_epsilon_leaves_members_out():
     assert len(loose.planes) <= len(tight.planes)
 
 
-def test_single_precision_and_whole_numbers():
-    setting = SETTING["multiclass"]
-    best = optimum(SOME, setting)
-    space = ExplicitSpace(D, setting.n_outputs)
-    X = setting.X.astype(np.float32)
-    term = WorstCase(
-        X, setting.y, SOME.oracle, setting.structure, np.array(setting.weights), **setting.losses
-    )
-    found = solve(Objective(space, [term]), FrankWolfe(), Gap(1e-4), random_state=0)
-    assert found.primal == pytest.approx(best, rel=1e-3)
-    term = WorstCase(
-        np.rint(X).astype(int), setting.y, SOME.oracle, setting.structure, 0.1, **setting.losses
-    )
-    assert (
-        solve(Objective(space, [term]), FrankWolfe(), Gap(1e-4), random_state=0).status
-        is Status.CONVERGED
-    )
-
-
 def test_a_fitted_classifier_is_pickled_with_its_planes():
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((60, D)), np.arange(60) % 3

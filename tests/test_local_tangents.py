@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV
 
 from structinv import InvariantLinearSVC, RepresenterClassifier
 from structinv.functionals import Tangents
-from structinv.oracles import LocalTangents, TangentDerivative
+from structinv.oracles import LocalTangents
 from structinv.oracles.local_tangents import _find_nearest
 
 RNG = np.random.default_rng(0)
@@ -98,44 +97,6 @@ def test_machines_train_on_it_and_certify(dtype):
     assert certificate.accuracy <= attacked < model.score(X, y)
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(model.predict(X), again.predict(X))
-
-
-def test_its_parameters_are_searched_over():
-    X, y = rings()
-    grid = {"oracle__radius": [0.0, 0.2], "oracle__n_neighbors": [4, 8]}
-    model = InvariantLinearSVC(LocalTangents(X, n_directions=1), random_state=0)
-    assert len(GridSearchCV(model, grid, cv=2).fit(X, y).cv_results_["params"]) == 4
-    nested = TangentDerivative(LocalTangents(X, n_directions=1), bounds=0.5)
-    V = np.eye(4)[:1]
-    box, ball = nested, LocalTangents(X, n_directions=1, radius=0.5)
-    np.testing.assert_allclose(
-        box.support(X, V, np.zeros(80, int)).points, ball.support(X, V, np.zeros(80, int)).points
-    )
-
-
-class TestLargeRows:
-    def test_neighbours_without_a_distance_are_refused_by_name(self):
-        X, V = REFERENCE[:4].copy(), np.ones((1, 6))
-        X[2] *= 1e200
-        for oracle, asked in ((LocalTangents(REFERENCE), X), (LocalTangents(1e200 * REFERENCE), X[:2])):
-            for ask in (
-                lambda: oracle.support(asked, V, np.zeros(len(asked), int)),  # noqa: B023
-                lambda: oracle.tangents(asked),  # noqa: B023
-            ):
-                with pytest.raises(ValueError, match="X must have 10 reference rows at"):
-                    ask()
-
-    def test_far_reference_rows_are_no_neighbours(self):
-        far = np.vstack([1e200 * REFERENCE[:3], REFERENCE])
-        found, wanted = (LocalTangents(part).tangents(REFERENCE[:4]) for part in (far, REFERENCE))
-        np.testing.assert_array_equal(found, wanted)
-
-    def test_rows_whose_squares_are_just_numbers_have_directions(self):
-        scale = 2.0**509
-        large, small = (
-            np.abs(LocalTangents(c * REFERENCE).tangents(c * REFERENCE[:4])) for c in (scale, 1.0)
-        )
-        np.testing.assert_allclose(large / scale, small, rtol=1e-8)
 
 
 @pytest.mark.parametrize(

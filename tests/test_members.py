@@ -92,30 +92,6 @@ def test_scores_are_products_with_the_members(case):
 
 
 @every_case
-def test_single_precision_stays(case):
-    bound = bind(case, np.float32)
-    index = np.ones(len(bound.X), dtype=np.intp) % bound.changes().members(ALL_ROWS).shape[1]
-    assert bound.changes().members().dtype == np.float32
-    assert bound.changes().points(ALL_ROWS, index).dtype == np.float32
-    scores = bound.changes().scores(ALL_ROWS, directions())
-    if case.scored:
-        wanted = bind(case).changes().scores(ALL_ROWS, directions())
-        assert scores.dtype == np.float32
-        np.testing.assert_allclose(scores, wanted, rtol=1e-5, atol=1e-5)
-
-
-@pytest.mark.parametrize("case", ORBIT_CASES, ids=str)
-def test_whole_numbers_face_directions_that_are_none(case):
-    X, y = np.random.default_rng(5).integers(-3, 4, (8, D)), rows()[1]
-    bound, members = case.oracle.bind(X, y), case.members(X.astype(float), y)
-    np.testing.assert_allclose(bound.changes().members(ALL_ROWS), members, atol=1e-14)
-    if case.scored:
-        wanted = np.einsum("nsd,pd->nsp", members, directions())
-        scores = bound.changes().scores(ALL_ROWS, directions())
-        np.testing.assert_allclose(scores, wanted, rtol=1e-12, atol=1e-12)
-
-
-@every_case
 def test_grades_are_those_of_the_definition(case):
     for chosen in SELECTIONS[:3]:
         grades = bind(case).changes().grades(chosen)
@@ -259,18 +235,6 @@ def test_all_alternatives_together_are_each_alone(case, setting, monkeypatch):
         assert one.upper == pytest.approx(other.upper, rel=1e-12)
         assert one.attained == pytest.approx(one.upper, rel=1e-14)
     assert together.rows_asked == apart.rows_asked
-
-
-@every_setting
-@pytest.mark.parametrize("name", ["permutations", "union", "discounted-member"])
-def test_all_alternatives_together_in_single_precision(name, setting, monkeypatch):
-    X = setting.X.astype(np.float32)
-    together, apart = both_ways(ORBIT_CASE[name].oracle, setting, X, monkeypatch)
-    f = 0.7 * np.random.default_rng(0).standard_normal(together.space.size)
-    one, other = together.planes(f), apart.planes(f)
-    assert_same_planes(together.space, one, other, 2e-5)
-    if setting.n_outputs == 1:
-        assert one.normals.dtype == other.normals.dtype
 
 
 class Silent(Reorderings):

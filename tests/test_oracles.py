@@ -22,7 +22,6 @@ from structinv.oracles import (
     Union,
     check_oracle,
 )
-from structinv.oracles.checked_oracle import bind
 from structinv.utils.exceptions import CheckError
 from structinv.utils.matrices import ALL_ROWS, row_dots
 
@@ -543,13 +542,3 @@ def test_check_finds_planted_bugs(oracle, message, seed):
     X, y = rows(seed)
     with pytest.raises(CheckError, match=message):
         check_oracle(oracle, X, y, random_state=seed)
-
-
-def test_what_an_author_calls_the_parameters_does_not_matter():
-    class Older(InvarianceOracle):
-        def support(self, X, V, assign, reward=None):
-            return Support(X)
-
-    bound = bind(Older(), np.eye(2), np.array([0, 1]))
-    answer = bound.support(slice(None), np.ones((1, 2)), np.zeros(2, dtype=int), np.ones(2))
-    np.testing.assert_array_equal(answer.points, np.eye(2))

@@ -169,13 +169,3 @@ def test_a_kernel_machine_that_knows_no_sizes_forgives_them():
     model = InvariantSVC(Segment(0.2, 3.0, grid=17), C=100.0, kernel="rbf", gamma=2.0).fit(X, y)
     assert model.score(sizes * X, y) == 1.0
     check_oracle(model.oracle, X, y)
-
-
-def test_integers_and_single_precision():
-    X = np.array([[1, 2], [0, 0]])
-    V, assign = np.array([[1.0, -3.0]]), np.zeros(2, dtype=int)
-    for oracle in (Segment(0.5, 2.0), Offset(1.0)):
-        wide, narrow = (oracle.support(Z, V, assign).points for Z in (X, X.astype(np.float32)))
-        assert wide.dtype == np.float64
-        assert narrow.dtype == oracle.changes(X.astype(np.float32)).members().dtype == np.float32
-        np.testing.assert_array_equal(wide, narrow)

@@ -145,16 +145,6 @@ def test_a_vicinal_law_without_spread_is_the_gaussian():
         np.testing.assert_allclose(kernel.one_vicinal(X, Y), Gaussian(1.5).matrix(X, Y), rtol=1e-13)
 
 
-def test_without_tangents_all_are_gaussians():
-    X = rows(20)
-    for kernel, sigma in (
-        (TangentVectorKernel(Identity(), 1.5), 1.5),
-        (TangentOverlapKernel(Identity(), 1.5), 1.5 * np.sqrt(2)),
-        (TangentDistributionKernel(Identity(), 1.5), 3.0),
-    ):
-        np.testing.assert_allclose(kernel.matrix(X, X), Gaussian(sigma).matrix(X, X), rtol=1e-12)
-
-
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("widths", [(1.0, 1.0), (30.0, 0.1), (0.5, 20.0), (1.0, 1e-3)])
 def test_overlaps_of_laws_are_definite(widths, dtype):

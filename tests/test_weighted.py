@@ -2,10 +2,7 @@
 
 import numpy as np
 import pytest
-from sklearn.base import clone
-from sklearn.model_selection import ParameterGrid
 
-from structinv import InvariantLinearSVC
 from structinv.oracles import (
     Box,
     Flip,
@@ -15,7 +12,6 @@ from structinv.oracles import (
     Shifts,
     Weighted,
     check_oracle,
-    teo2007_transforms,
 )
 from structinv.oracles.listing import averaged
 from structinv.utils.matrices import ALL_ROWS
@@ -64,15 +60,6 @@ def test_its_set_is_that_of_the_part(part, weights):
         assert getattr(Weighted(part, weights), flag) == getattr(part, flag)
 
 
-def test_models_are_those_of_the_part():
-    X, y = rows()
-    fits = [
-        InvariantLinearSVC(oracle, random_state=0).fit(X, y).coef_
-        for oracle in (Reorderings(ORDERS), Weighted(Reorderings(ORDERS), WEIGHTS))
-    ]
-    np.testing.assert_allclose(fits[1], fits[0], rtol=1e-12)
-
-
 @every_part
 def test_its_law_has_its_weights(part, weights):
     X, y = rows()
@@ -108,24 +95,6 @@ def test_samples_follow_the_weights(part, weights):
         np.testing.assert_allclose(mean, wanted, atol=5.0 / np.sqrt(size))
 
 
-def test_weights_whose_sum_is_no_number_have_shares():
-    law = averaged(Weighted(Flip(shape=(1, D)), [1e308, 1.5e308]), D)
-    np.testing.assert_allclose(law.weights, [0.4, 0.6])
-    law = averaged(Weighted(Flip(shape=(1, D)), [5e-324, 5e-324]), D)
-    np.testing.assert_array_equal(law.weights, 0.5)
-    large = Weighted(Flip(shape=(1, D)), [1e308, 1.5e308])
-    assert large.sample(rows()[0], 3, np.random.default_rng(0)).shape[1] == 3
-
-
-def test_weights_and_the_part_can_be_searched():
-    oracle = Weighted(Rotations((10, 20)), [1, 2, 3])
-    for params in ParameterGrid({"weights": [[1, 1, 1], np.ones(3)], "oracle__order": [0, 1]}):
-        copy = clone(oracle).set_params(**params)
-        assert copy.weights is params["weights"]
-        assert copy.oracle.order == params["oracle__order"]
-    assert oracle.weights == [1, 2, 3]
-
-
 @pytest.mark.parametrize(
     ("oracle", "error", "message"),
     [
@@ -146,11 +115,3 @@ def test_what_does_not_fit_is_refused_by_name(oracle, error, message):
     for ask in (lambda: oracle.bind(X, y), lambda: oracle.orbit(X), lambda: averaged(oracle, D, 3)):
         with pytest.raises(error, match=message):
             ask()
-
-
-def test_one_weight_for_each_of_many():
-    oracle = teo2007_transforms(shape=(4, 4))
-    law = averaged(Weighted(oracle, np.arange(21)), 16)
-    assert law.size == 20
-    members = oracle.orbit(np.eye(16))[:, 1:]
-    np.testing.assert_allclose(law.on(np.eye(16)).members(), members, rtol=1e-12)

@@ -169,12 +169,6 @@ def test_members_belong_together(oracle, message):
         check_oracle(oracle, rows()[0])
 
 
-def test_lists_are_rows():
-    X, y = rows()
-    check_oracle(Box(0.5), X.tolist())
-    check_oracle(Box(0.5).only_for([1]), X.tolist(), y.tolist())
-
-
 @pytest.mark.parametrize(
     ("X", "error", "message"),
     [
