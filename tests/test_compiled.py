@@ -185,17 +185,6 @@ def test_compiling_is_counted_once_and_not_as_other_work(silent, nested):
     assert watch.compile_seconds == done
 
 
-def test_compiling_in_several_threads_is_counted_in_wall_time(silent):
-    watch, before = Stopwatch(), time.perf_counter()
-    threads = [threading.Thread(target=new_function(), args=(1.0,)) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert 0.0 < watch.compile_seconds <= time.perf_counter() - before
-    assert watch.seconds > 0.0
-
-
 @pytest.mark.parametrize(("module", "said"), [("structinv.anywhere", 1), ("somebody.else", 0)])
 def test_compiling_our_functions_is_said_once(silent, caplog, monkeypatch, module, said):
     monkeypatch.setattr(compile_notice, "_WORTH_A_MESSAGE", 0.0)
@@ -218,12 +207,6 @@ def test_a_function_compiled_during_a_fit_is_not_booked_as_training(silent):
     assert solution.compile_seconds > 0.0
     assert solution.compile_seconds == silent.compiling.seconds
     assert solution.history[-1].seconds <= solution.seconds
-
-
-def test_functions_of_others_without_a_module_compile():
-    names = {}
-    exec("def add_one(x):\n    return x + 1", names)
-    assert numba.njit(names["add_one"])(1) == 2
 
 
 class Pressing(event.Listener):

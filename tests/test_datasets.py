@@ -51,14 +51,10 @@ def test_names_do_not_matter(tmp_path, ending):
     ("content", "kind", "columns"),
     [
         (b"1 # spam, first\n-1 2:1\n", "svmlight", False),
-        (b"1\t# spam\n-1\t2:1\n", "svmlight", False),
         (b"+1.5e-3 # spam; first\n", "svmlight", False),
-        (b"1 qid:1 # a, b\n", "svmlight", False),
         (b"1 2:1 # a, b: 3\n", "svmlight", False),
         (b"1#a,b\n", "svmlight", False),
         (b" # rows, many\n\n1 # spam, first\n", "svmlight", False),
-        (b"1 # spam\n\n-1 # ham\n", "svmlight", False),
-        (b"# rows\n\n1 2:1\n\n-1 2:3\n", "svmlight", False),
         (b'# {"text": 1}\n1 # {"text": 2}\n', "svmlight", False),
         (b"# a comment\na,label\n1,2\n", "table", False),
         (b"count #,label\n1,2\n", "table", False),
@@ -109,18 +105,12 @@ def test_svmlight_reads_a_very_large_index(tmp_path):
     [
         "1 abc",
         "spam 1:2",
-        "1 1:",
         "1 2:1 1:3",
-        "1 2:1 2:1",
         "1 -1:2",
-        "1 1.5:2",
         "1 1:nan",
         "inf 1:1",
-        "1,2 1:1",
         "1 99999999999999999999:1",
-        "1 1:2:3",
         "1 1:\N{GREEK SMALL LETTER ALPHA}",
-        "<html>",
     ],
 )
 @pytest.mark.parametrize("place", [1, 2, 60, 100])
@@ -355,13 +345,6 @@ def test_mail_has_both_classes_in_the_smallest_draw():
     for seed in range(20):
         _, y = make_mail_like(2, 100, spam_share=0.01, random_state=seed)
         assert sorted(y) == ["ham", "spam"]
-
-
-def test_plain_hinge_reads_mail_well_until_senders_adapt():
-    hinge = LinearSVC(loss="hinge", C=0.01).fit(*make_mail_like(random_state=0))
-    scores = [hinge.score(*make_mail_like(shift=s, random_state=1)) for s in (0.0, 0.7, 1.0)]
-    assert scores[0] > 0.98
-    assert scores[0] > scores[1] + 0.05 > scores[2] + 0.1
 
 
 def test_forgetting_the_telltale_words_helps_once_senders_adapt():

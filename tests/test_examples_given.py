@@ -258,11 +258,6 @@ def test_a_bad_weight_of_a_class_is_named_by_its_label():
             model.fit(X, Y)
 
 
-def test_labels_of_a_table_are_not_the_names_of_its_columns():
-    tables = [pd.DataFrame({f"label{i}": labels}) for i, labels in enumerate(Y)]
-    refuses(ValueError, r"y\[0\] must have one dimension, got shape \(3, 1\)", Sequence(), X, tables)
-
-
 def test_rows_that_users_give_stay_as_they_are():
     def twice():
         """The first row has its first entry in two parts, the second its entries out of order."""
@@ -338,11 +333,6 @@ def test_bad_edges_are_named_by_their_graph(case):
 def test_bad_parameters_of_a_graph_are_named(name, value):
     with pytest.raises((TypeError, ValueError), match=f"^{name} must be .*, got {value!r}$"):
         InvariantStructuredSVC(Graph(**{name: value})).fit([GRAPH], [["a", "b", "a"]])
-
-
-def test_steps_are_whole():
-    with pytest.raises(TypeError, match="max_steps must be an integer .* got 1.5"):
-        InvariantStructuredSVC(Graph(max_steps=1.5)).fit([GRAPH], [["a", "b", "a"]])
 
 
 def test_rows_with_several_labels_have_no_true_one():

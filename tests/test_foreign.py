@@ -264,11 +264,6 @@ class TestPipelines:
         inside.fit(X, y)
         check_by_force(inside, certify(inside, Box(0.1), X, y, at="input"), corners(X, 0.1), y)
 
-    def test_our_own_machine_behind_affine_steps(self):
-        X, y = rows(3)
-        model = make_pipeline(StandardScaler(), InvariantLinearSVC(Box(0.1), random_state=0)).fit(X, y)
-        check_by_force(model, certify(model, None, X, y, at="input"), corners(X, 0.1), y)
-
     def test_frames(self):
         X, y = rows()
         frame = pd.DataFrame(X, columns=list("abcde"))

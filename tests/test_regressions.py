@@ -14,7 +14,6 @@ from structinv.oracles import (
     FiniteOracle,
     FScale,
     Identity,
-    Rotations,
     Shifts,
     Support,
     TangentDerivative,
@@ -309,14 +308,6 @@ def test_members_of_a_union_are_asked_for_by_numbers_it_has():
     for index in ([-1, 0], [0, 9]):
         with pytest.raises(ValueError, match="index must hold numbers of members, 0 to 8"):
             bound.changes().points(slice(None), np.array(index))
-
-
-def test_tangents_of_a_pair_are_those_of_its_parts():
-    X = np.arange(8.0).reshape(2, 4)
-    turns, shifts = Rotations(10, shape=(2, 2)), Shifts(1, shape=(2, 2))
-    both = np.concatenate([turns.tangents(X), shifts.tangents(X)], axis=1)
-    for oracle in (turns | shifts, turns @ shifts, (turns | shifts).discounted(0.5)):
-        np.testing.assert_array_equal(oracle.tangents(X), both)
 
 
 @pytest.mark.parametrize("solver", [FrankWolfe(epsilon=0.5), SVMStruct(epsilon=0.5)])

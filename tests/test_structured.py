@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from itertools import product
 
 import numpy as np
@@ -10,9 +9,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from sklearn.model_selection import GridSearchCV, cross_val_score
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
+from sklearn.model_selection import cross_val_score
 
 import structinv
 from structinv import InvariantLinearSVC, InvariantStructuredSVC
@@ -113,12 +110,6 @@ def test_labels_of_any_kind_come_back():
     assert model.score(X, strange) == pytest.approx(plain.score(X, y))
 
 
-def test_sorted_labels_have_sorted_classes():
-    X, _ = examples(4)
-    y = [list(range(len(rows)))[::-1] for rows in X]
-    assert np.all(np.diff(InvariantStructuredSVC(Sequence()).fit(X, y).classes_) > 0)
-
-
 def test_sparse_and_dense_rows_are_the_same():
     model, X, y = fitted(oracle=FDrop(1), tol=1e-8)
     sparse = [sp.csc_matrix(rows) for rows in X]
@@ -173,36 +164,6 @@ def test_an_example_without_rows_is_predicted():
     found = model.predict([X[0], np.zeros((0, 5)), X[1]])
     assert [len(each) for each in found] == [len(X[0]), 0, len(X[1])]
     assert [each.shape for each in model.decision_function([X[0], []])] == [(len(X[0]), 3), (0, 3)]
-
-
-def test_searches_folds_and_pipelines_take_examples():
-    X, y = examples(24)
-    search = GridSearchCV(InvariantStructuredSVC(Sequence(), random_state=0), {"C": [1e-3, 1.0]}, cv=3)
-    search.fit(X, y, sample_weight=np.ones(24))
-    assert search.best_params_ == {"C": 1.0}
-    lists = [rows.tolist() for rows in X], [labels.tolist() for labels in y]
-    scores = cross_val_score(search.best_estimator_, *lists, cv=3)
-    assert scores.mean() > 0.6
-    doubled = FunctionTransformer(lambda X: [2 * rows for rows in X])
-    piped = make_pipeline(doubled, InvariantStructuredSVC(Sequence(), random_state=0)).fit(X, y)
-    assert piped.score(X, y) > 0.8
-
-
-@pytest.mark.parametrize("way", ["pickle", "file"])
-def test_models_come_back(way, tmp_path):
-    X, y = examples()
-    mask = {("B-x", "I-x"), ("B-x", "O"), ("I-x", "I-x"), ("I-x", "O"), ("O", "B-x"), ("O", "O")}
-    for allowed in (None, "iob2", mask):
-        model = InvariantStructuredSVC(Sequence(allowed), oracle=FDrop(1), random_state=0).fit(X, y)
-        if way == "pickle":
-            again = pickle.loads(pickle.dumps(model))
-        else:
-            structinv.save(model, tmp_path / "model")
-            again = structinv.load(tmp_path / "model")
-        assert again.structure.allowed == allowed
-        for mine, other in zip(model.predict(X), again.predict(X), strict=True):
-            np.testing.assert_array_equal(mine, other)
-        np.testing.assert_array_equal(again.certify(X, y).margins, model.certify(X, y).margins)
 
 
 def test_a_fit_goes_on_from_the_one_before():
