@@ -153,9 +153,7 @@ def test_what_does_not_fit_is_refused_by_name(name, monkeypatch):
 def test_weights_for_too_many_features_are_refused(monkeypatch):
     X = sp.csr_matrix(([1.0, 2.0], ([0, 1], [3, 2_000_000_000])), shape=(2, 2_000_000_001))
     monkeypatch.setattr(resources, "free_memory", lambda: 1e9)
-    with pytest.raises(
-        MemoryError, match="training with weights for 2000000001 features would take 128"
-    ):
+    with pytest.raises(MemoryError, match="training with weights for 2000000001 features"):
         InvariantLinearSVC().fit(X, [0, 1])
 
 

@@ -80,27 +80,9 @@ SHAPES = {
     "rows": (Sequence(), TABLE, SETS[:, 0], TypeError, r"one matrix.*given as \[x\].*LinearSVC"),
     "frame": (Sequence(), pd.DataFrame(TABLE), SETS[:, 0], TypeError, r"one matrix of shape \(12, 4\)"),
     "number": (Sequence(), np.array(3.0), Y, TypeError, r"X must be a list.*an array of shape \(\)"),
-    "number for labels": (
-        Sequence(),
-        X[:1],
-        [np.array(3)],
-        TypeError,
-        r"y\[0\] must be a list of labels",
-    ),
-    "graphs for sequences": (
-        Sequence(),
-        [GRAPH],
-        [Y[0]],
-        ValueError,
-        r"Graph\(\) takes \(rows, edges\)",
-    ),
-    "rows for graphs": (
-        Graph(),
-        X,
-        Y,
-        TypeError,
-        r"X\[0\].*edges an \(m, 2\) array.*Sequence\(\) takes",
-    ),
+    "number for labels": (Sequence(), X[:1], [np.array(3)], TypeError, r"y\[0\] must be a list"),
+    "graphs for sequences": (Sequence(), [GRAPH], [Y[0]], ValueError, r"Graph\(\) takes \(rows"),
+    "rows for graphs": (Graph(), X, Y, TypeError, r"X\[0\].*edges an \(m, 2\) array.*Sequence\(\)"),
 }
 
 

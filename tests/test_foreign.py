@@ -241,9 +241,7 @@ class TestPipelines:
             points = np.stack([np.where(np.isin(np.arange(counts.shape[1]), mask), 0.0, counts)
                                for mask in words], axis=1)  # fmt: skip
             check_by_force(model[-1], certify(model, FDrop(1), mails, y), points, np.array(y))
-        with pytest.raises(
-            ValueError, match="TfidfVectorizer is not known to be affine; .*at='features'"
-        ):
+        with pytest.raises(ValueError, match="TfidfVectorizer is not known to be affine"):
             certify(model, FDrop(1), mails, y, at="input")
 
     @pytest.mark.parametrize("use_idf", [True, False])
@@ -352,9 +350,7 @@ def test_a_kernel_machine_is_not_linear_around_the_input():
     X, y = rows()
     own = InvariantSVC(Flip(shape=(1, D))).fit(X, y)
     assert certify(own, None, X, y, at="input").margins.shape == (N,)
-    with pytest.raises(
-        TypeError, match="linear classifier, or with at='features' .* InvariantSVC has no"
-    ):
+    with pytest.raises(TypeError, match="linear classifier, or with at='features' .* InvariantSVC"):
         certify(make_pipeline(StandardScaler().fit(X), own), None, X, y, at="input")
 
 

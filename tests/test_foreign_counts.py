@@ -203,9 +203,7 @@ class TestInfiniteWeights:
         X, y = counts(3)
         X[y != "ham", 2] = 0.0
         model = kind(alpha=0.0, force_alpha=True).fit(X, y)
-        with pytest.raises(
-            ValueError, match="infinite weights for 1 features.* feature 2: .*alpha above"
-        ):
+        with pytest.raises(ValueError, match="infinite weights for 1 features.* feature 2"):
             certify(model, FDrop(1), X, y)
         # scikit-learn's own least alpha keeps them finite.
         check = certify(kind(alpha=0.0, force_alpha=False).fit(X, y), FDrop(1), X, y)

@@ -281,22 +281,10 @@ BAD = [
     ({"X": [], "y": []}, ValueError, "X must hold at least one example"),
     ({"X": [X[0], np.zeros((0, 5))], "y": [y[0], []]}, ValueError, r"X\[1\] must have at least one row"),
     ({"X": [X[0], []], "y": [y[0], []]}, ValueError, r"X\[1\] must have at least one row"),
-    (
-        {"X": [ROW, np.zeros((2, 4))], "y": [[0, 1]] * 2},
-        ValueError,
-        r"X\[1\] must have 5 features, as X\[0\]",
-    ),
+    ({"X": [ROW, np.zeros((2, 4))], "y": [[0, 1]] * 2}, ValueError, r"X\[1\] must have 5 features"),
     ({"X": [ROW, ROW * np.nan], "y": [[0, 1]] * 2}, ValueError, r"X\[1\] must hold finite numbers"),
-    (
-        {"X": [ROW, sp.csr_matrix(ROW)], "y": [[0, 1]] * 2},
-        TypeError,
-        "sparse matrices only, or arrays only",
-    ),
-    (
-        {"X": [sp.csr_matrix(ROW), ROW], "y": [[0, 1]] * 2},
-        TypeError,
-        "sparse matrices only, or arrays only",
-    ),
+    ({"X": [ROW, sp.csr_matrix(ROW)], "y": [[0, 1]] * 2}, TypeError, "sparse matrices only"),
+    ({"X": [sp.csr_matrix(ROW), ROW], "y": [[0, 1]] * 2}, TypeError, "sparse matrices only"),
     ({"X": [np.zeros(5), ROW], "y": [[0, 1]] * 2}, ValueError, r"X\[0\] must have two dimensions"),
     ({"X": [[[object()], [2.0]], ROW], "y": [[0, 1]] * 2}, TypeError, r"X\[0\] must hold"),
     ({"X": "words", "y": [[0, 1]]}, TypeError, "X must be a list"),
@@ -311,11 +299,7 @@ BAD = [
     ({"X": X, "y": y, "sample_weight": [1.0]}, ValueError, "sample_weight"),
     ({"X": X, "y": y, "sample_weight": [0.0] * 3}, ValueError, "(?i)sample.weight"),
     ({"X": X, "y": y, "position_weight": y}, TypeError, r"position_weight\[0\] must hold numbers"),
-    (
-        {"X": X, "y": y, "position_weight": [[1.0]] * 3},
-        ValueError,
-        r"position_weight\[0\] must have a number for each of 6 positions, shape \(6,\), got shape",
-    ),
+    ({"X": X, "y": y, "position_weight": [[1.0]] * 3}, ValueError, r"position_weight\[0\] must have"),
     ({"X": X, "y": y, "position_weight": [-np.ones(len(each)) for each in y]}, ValueError, "at least 0"),
 ]
 

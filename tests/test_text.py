@@ -269,11 +269,7 @@ def test_letters_that_change_their_length_with_their_case():
         ({"ngram_range": (2, 1)}, ValueError, "1 <= least <= largest"),
         ({"ngram_range": 2}, TypeError, "ngram_range must be a pair"),
         ({"allowed": ["free"]}, ValueError, "allowed names tokens that can come in"),
-        (
-            {"words": "add", "allowed": "free"},
-            TypeError,
-            "allowed must be a sequence of",
-        ),
+        ({"words": "add", "allowed": "free"}, TypeError, "allowed must be a sequence"),
         ({"words": "add", "allowed": ["nowhere"]}, ValueError, r"allowed must hold .*'nowhere'"),
         ({"only_for": "junk"}, ValueError, "only_for: labels must hold at least one of the classes"),
         ({"token_pattern": "("}, ValueError, "token_pattern .* is no regular expression"),

@@ -296,11 +296,7 @@ def test_kernels_may_be_objects_and_functions(machine):
         ({"gamma": "none"}, ValueError, "gamma"),
         ({"kernel": "poly", "degree": 1.5}, TypeError, "degree"),
         ({"class_weight": "even"}, ValueError, "class_weight.*balanced"),
-        (
-            {"class_weight": {"voice": -1.0}},
-            ValueError,
-            "class_weight must be non-negative, got {'voice': -1.0}",
-        ),
+        ({"class_weight": {"voice": -1.0}}, ValueError, "class_weight must be non-negative"),
     ],
     ids=lambda value: str(value)[:40],
 )
