@@ -8,7 +8,6 @@ import textwrap
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
@@ -181,16 +180,6 @@ def test_a_kernel_machine_goes_on_where_it_was(tmp_path, cut_short, machine, sol
     assert first.dual >= middle.dual - share * abs(middle.primal)
 
 
-def test_sparse_rows_and_labels_that_are_objects(tmp_path, cut_short):
-    X, y = counts()
-    path = tmp_path / "fit.npz"
-    model = InvariantLinearSVC(FDrop(1), tol=1e-6, random_state=0, checkpoint=path)
-    rows, labels = sp.csr_matrix(X), y.astype(object)
-    cut_short(model, rows, labels, 1)
-    assert model.fit(rows, labels).solution_.status is Status.CONVERGED
-    assert not path.exists()
-
-
 def interrupted(path, oracle=None, **parameters):
     """A fit that ran out of time at once, and left its file."""
     X, y = counts()
@@ -298,23 +287,6 @@ def test_a_full_disk_does_not_end_the_fit(tmp_path, monkeypatch):
     with pytest.warns(UserWarning, match="could not be written: no space left"):
         model.fit(*counts())
     assert model.solution_.status is Status.CONVERGED
-
-
-def test_members_are_kept_as_numbers(tmp_path):
-    # Ten times the pixels, and not a byte more but for the weights themselves.
-    sizes = []
-    for side in (3, 30):
-        rng = np.random.default_rng(0)
-        X, y = rng.random((40, side**2)), np.arange(40) % 2
-        path = tmp_path / f"{side}.npz"
-        model = InvariantLinearSVC(Shifts(1, shape=(side, side)), tol=0.0, C=1e-3, checkpoint=path)
-        with pytest.warns(ConvergenceWarning):
-            model.set_params(max_seconds=1e-9, solver="frank_wolfe", random_state=0).fit(X, y)
-        with np.load(path, allow_pickle=False) as archive:
-            sizes.append(
-                sum(archive[name].nbytes for name in archive.files if name not in ("f", "header"))
-            )
-    assert sizes[1] <= 1.5 * sizes[0]
 
 
 def test_kernel_machines_keep_members_as_numbers_and_no_pickle(tmp_path):

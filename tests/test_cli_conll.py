@@ -77,14 +77,8 @@ def test_predictions_are_a_last_column(folder, expected):
 
 
 def test_predictions_say_what_is_certified(folder, expected):
-    succeed(
-        "fit",
-        folder / "train.conll",
-        "-o",
-        folder / "robust",
-        *OPTIONS,
-        *("--oracle", "fdrop", "--max-changes", 1),
-    )
+    options = (*OPTIONS, "--oracle", "fdrop", "--max-changes", 1)
+    succeed("fit", folder / "train.conll", "-o", folder / "robust", *options)
     shown = succeed("predict", folder / "robust", folder / "test.conll", "--certify")
     (folder / "shown").write_text(shown)
     _, answers = load_conll(folder / "shown")
@@ -266,18 +260,8 @@ def test_rows_are_not_taken_for_sentences(tmp_path):
     rows = "1 1:0.5 2:1\n\n-1 1:0.1 2:2\n\n" * 5
     succeed("fit", "-", "-o", tmp_path / "model", *OPTIONS, "--oracle", "identity", input=rows)
     table = "x,label\n1, a\n\n2, b\n" * 1 + "3, a\n4, b\n" * 5
-    succeed(
-        "fit",
-        "--format",
-        "table",
-        "-",
-        "-o",
-        tmp_path / "table",
-        *OPTIONS,
-        "--oracle",
-        "identity",
-        input=table,
-    )
+    options = ("--format", "table", *OPTIONS, "--oracle", "identity")
+    succeed("fit", "-", "-o", tmp_path / "table", *options, input=table)
     succeed("evaluate", tmp_path / "table", "-", input=table)
     said = fail("predict", tmp_path / "model", "-", input="He PRP O\nran VBD O\n\nYes UH O\n")
     assert "was trained on SVMlight rows, and standard input looks like sentences in columns" in said

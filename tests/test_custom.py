@@ -16,7 +16,7 @@ from sklearn.model_selection import GridSearchCV
 import structinv
 from structinv.estimators import CustomStructuredSVC
 from structinv.oracles import Box, Identity
-from structinv.solvers import BMRM, FrankWolfe, Gap, Pegasos, Status, SVMStruct, solve
+from structinv.solvers import BMRM, FrankWolfe, Gap, Status, SVMStruct, solve
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Custom, check_custom
 from structinv.terms import Objective
@@ -89,14 +89,6 @@ def test_matchings_reach_the_optimum_over_all_of_them(solver, feature):
     assert found.primal == pytest.approx(best, rel=1e-6)
     assert found.dual == pytest.approx(best, rel=1e-6)
     assert_brackets(found, best)
-
-
-def test_pegasos_comes_near():
-    X, y = matchings()
-    term = JointFeature(X, y, MATCHING, WEIGHTS)
-    found = solve(Objective(ExplicitSpace(FEATURES), [term]), Pegasos(), Gap(5e-3), random_state=0)
-    assert_brackets(found, optimum())
-    assert found.primal <= 1.01 * optimum()
 
 
 def all_matchings(x):
@@ -182,12 +174,6 @@ def test_weights_cannot_be_changed():
     problem = Objective(ExplicitSpace(FEATURES), [JointFeature(X, y, with_(argmax=spoils))])
     with pytest.raises(ValueError, match="read-only"):
         solve(problem, FrankWolfe(), Gap(1e-3), random_state=0)
-
-
-def test_functions_are_parameters():
-    copied = clone(MATCHING)
-    assert copied.argmax is argmax
-    assert copied.set_params(cost=lazy).cost is lazy
 
 
 def learnt(**parameters):

@@ -190,11 +190,6 @@ def test_an_argmax_that_returns_nothing_is_named():
         check_custom(custom, X, [0, 1], lambda x: range(len(x)))
 
 
-def test_no_labelling_is_none():
-    with pytest.raises(ValueError, match="y must hold labellings, got None for example 1"):
-        CustomStructuredSVC(Custom(joint_feature, cost, first)).fit(X, [0, None])
-
-
 def test_a_wrong_argmax_is_advised_on_by_its_name():
     rows = [np.array([[1.0], [0.0]])] * 2
     model = CustomStructuredSVC(Custom(joint_feature, cost, first), C=0.2, random_state=0)

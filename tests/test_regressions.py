@@ -46,7 +46,6 @@ class NonNegativeBox(Box):
     """A box that ends at zero."""
 
     def support(self, X, V, assign, cost=None):
-        """Clip the parent's answer."""
         return Support(np.maximum(super().support(X, V, assign).points, 0.0))
 
 
@@ -54,7 +53,6 @@ class StillEllipsoid(Ellipsoid):
     """An ellipsoid that does not move after all."""
 
     def support(self, X, V, assign, cost=None):
-        """Nothing changes."""
         return Support(X)
 
 
@@ -62,7 +60,6 @@ class Doubled(Identity):
     """The row or its double."""
 
     def support(self, X, V, assign, cost=None):
-        """The better of the two."""
         return Support(np.where(np.sum(X * V[assign], axis=1)[:, None] > 0, 2 * X, X))
 
 
@@ -70,7 +67,6 @@ class LargerBall(Ellipsoid):
     """Twice the radius, by way of the parent's answer."""
 
     def support(self, X, V, assign, cost=None):
-        """Twice the parent's change."""
         return Support(2 * super().support(X, V, assign).points - X)
 
 
@@ -144,7 +140,6 @@ class Turned(FiniteOracle):
     """The row, backwards, or moved on by one."""
 
     def orbit(self, X):
-        """See `FiniteOracle.orbit`."""
         return np.stack([X, X[:, ::-1], np.roll(X, 1, axis=1)], axis=1)
 
 

@@ -212,13 +212,6 @@ def test_kernel_machines_go_on_soundly(solver, change, cache_mb):
         assert warm.iterations < cold.iterations
 
 
-def test_tables_of_kernels_go_on():
-    X, y = counts()
-    model = InvariantSVC(kernel="precomputed", warm_start=True, random_state=0)
-    model.fit(X @ X.T, y).set_params(C=1.2).fit(X @ X.T, y)
-    check_sound(model, X @ X.T, y)
-
-
 def test_mixed_objectives_go_on():
     X, y = counts()
     model = InvariantSVC(Shifts(1, shape=(3, 4)), gamma=0.03, invariances=[Gradient()], nu=0.1)
