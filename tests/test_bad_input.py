@@ -288,12 +288,6 @@ def test_a_question_that_makes_no_sense_is_refused_before_work(case, bad):
             case.oracle.support(asked, V, assign)
 
 
-def test_rewards_of_another_length_are_refused():
-    inputs, V = np.ones((4, 9)), np.ones((1, 9))
-    with pytest.raises(ValueError, match=r"cost must have shape \(4,\)"):
-        FDrop(2).graded_support(inputs, V, np.zeros(4, dtype=int), np.ones(3), 0.5)
-
-
 CHANGES = Shifts(1, directions=4, shape=(2, 2))
 WITH_ORACLE = [
     InvariantLinearSVC,

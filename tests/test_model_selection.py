@@ -258,22 +258,6 @@ class TestSelectChanges:
         assert len(caught) == 1
         assert found.table_["uninformative"].tolist() == [2]
 
-    def test_other_warnings_are_passed_on(self):
-        X, y = mails()
-        with pytest.warns(match="ended with status"):
-            select_changes(linear(solver="pegasos", tol=1e-12, max_seconds=0.01), X, y,
-                           {"C": [0.1]}, cv=2)  # fmt: skip
-
-    def test_model_and_grid_stay_as_they_are(self):
-        X, y = mails()
-        model, oracle = linear(), FDrop(1)
-        before = repr(model)
-        grid = {"oracle": [oracle], "oracle__max_changes": [0, 2]}
-        select_changes(model, X, y, grid, cv=2)
-        assert repr(model) == before
-        assert oracle.max_changes == 1
-        assert not hasattr(model, "coef_")
-
     @pytest.mark.parametrize(
         ("change", "error", "message"),
         [

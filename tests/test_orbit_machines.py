@@ -1,7 +1,5 @@
 """Machines under means of kernels over changes: averaged kernels, worst cases, and both together."""
 
-import pickle
-
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -9,7 +7,6 @@ from sklearn.base import clone, is_classifier
 from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC
 
-import structinv
 from structinv import (
     InvariantSVC,
     InvariantSVR,
@@ -149,23 +146,6 @@ MACHINES = {
     "VirtualSVC": VirtualSVC(Shifts(1, shape=SHAPE), kernel=MIRROR),
     "OrbitRidge": OrbitRidge(KERNELS["drawn turns"]),
 }
-
-
-@pytest.mark.parametrize("name", MACHINES)
-def test_copies_pickles_and_files_predict_the_same(name, tmp_path):
-    X, labels = strokes(n=24)
-    model = MACHINES[name]
-    y = labels if is_classifier(model) else targets(X)
-    fitted = clone(model).fit(X, y)
-    structinv.save(fitted, tmp_path / "model")
-    expected = fitted.predict(X)
-    for again in (
-        pickle.loads(pickle.dumps(fitted)),
-        structinv.load(tmp_path / "model"),
-        clone(model).fit(X, y),
-    ):
-        np.testing.assert_array_equal(again.predict(X), expected)
-        assert repr(again.kernel) == repr(model.kernel)
 
 
 @pytest.mark.parametrize("machine", [InvariantSVC(), RepresenterClassifier(tol=0.1)])

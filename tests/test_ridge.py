@@ -20,7 +20,6 @@ import structinv.estimators.ridge
 from structinv import OrbitRidge
 from structinv.estimators import ridge_systems
 from structinv.kernels import Gaussian, OrbitMean
-from structinv.kernels.checked_kernel import kernel_matrix
 from structinv.oracles import Flip, Rotations
 
 ROUTES = {"factors": (1e-3, 0.1, 2.0), "eigenvectors": (1e-3, 1e-2, 0.05, 0.1, 0.5, 1.0, 2.0)}
@@ -311,12 +310,6 @@ def test_data_that_cannot_be_used_are_refused(monkeypatch):
     with pytest.raises(MemoryError, match="a ridge of 18 rows would take .*: take fewer rows"):
         fitted.fit(X, y)
     np.testing.assert_array_equal(fitted.predict(X), before)
-
-
-def test_a_callable_of_the_users_is_a_kernel():
-    X, y = numbers()
-    theirs = OrbitRidge(lambda X, Y: kernel_matrix(Gaussian(), X, Y)).fit(X, y)
-    np.testing.assert_allclose(theirs.predict(X), OrbitRidge(Gaussian()).fit(X, y).predict(X))
 
 
 def test_a_table_that_a_kernel_keeps_is_left_alone():

@@ -266,13 +266,6 @@ def test_tokens_and_rows_of_numbers_are_not_mixed():
         tokens.predict(X)
 
 
-def test_estimates_are_told_before_a_fit():
-    X, y = examples(60)
-    model = InvariantStructuredSVC(Sequence(), random_state=0)
-    assert 0 < model.estimate_memory(X, y) < 1e6
-    assert 0 < model.estimate_seconds(X, y) < 600
-
-
 X, y = examples(3)
 ROW = np.zeros((2, 5))
 BAD = [

@@ -397,13 +397,6 @@ def test_tables_of_kernel_values_are_taken():
         table.certify(X @ X.T)
 
 
-def test_estimates_come_before_the_fit():
-    X, y = numbers(n=60)
-    for model in (InvariantLinearSVR(FDrop(1)), InvariantSVR(Flip(shape=(1, D)))):
-        assert 0 < model.estimate_memory(X, y) == model.estimate_memory(X)
-        assert 0.0 < model.estimate_seconds(X, y) < 60.0
-
-
 def test_a_solver_of_ones_own_keeps_its_tolerance_of_planes():
     X, y = numbers()
     loose = InvariantLinearSVR(FDrop(1), epsilon=0.0, solver=FrankWolfe(epsilon=0.5)).fit(X, y)
