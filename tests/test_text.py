@@ -1,5 +1,6 @@
 """The classifier of texts: its certificates are about tokens of the texts."""
 
+import pickle
 import warnings
 
 import cvxpy as cp
@@ -8,6 +9,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer, TfidfVectorizer
+from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import LinearSVC
@@ -260,16 +262,32 @@ def test_letters_that_change_their_length_with_their_case():
     )
 
 
+def test_scikit_learns_tools():
+    model = InvariantTextClassifier(max_changes=1, random_state=0, tol=0.1)
+    search = GridSearchCV(model, {"C": [0.1, 1.0], "max_changes": [0, 1]}, cv=2).fit(TEXTS, Y)
+    assert search.best_score_ > 0.7
+    assert len(cross_val_score(make_pipeline(model), np.array(TEXTS, dtype=object), Y, cv=2)) == 2
+    fit = clone(model).fit(tuple(TEXTS), list(Y))
+    again = pickle.loads(pickle.dumps(fit))
+    np.testing.assert_array_equal(again.decision_function(UNSEEN), fit.decision_function(UNSEEN))
+    np.testing.assert_array_equal(again.certify(UNSEEN).margins, fit.certify(UNSEEN).margins)
+
+
 @pytest.mark.parametrize(
     ("parameters", "error", "message"),
     [
         ({"words": "delete"}, ValueError, r"words must be one of \['drop', 'add', 'replace'\]"),
         ({"max_changes": -1}, ValueError, "max_changes must be an integer of at least 0, got -1"),
+        ({"max_changes": 1.5}, TypeError, "max_changes must be an integer"),
         ({"weights": "tfidf"}, ValueError, r"weights must be one of \['counts', 'binary', 'idf'\]"),
         ({"ngram_range": (2, 1)}, ValueError, "1 <= least <= largest"),
         ({"ngram_range": 2}, TypeError, "ngram_range must be a pair"),
         ({"allowed": ["free"]}, ValueError, "allowed names tokens that can come in"),
-        ({"words": "add", "allowed": "free"}, TypeError, "allowed must be a sequence"),
+        (
+            {"words": "add", "allowed": "free"},
+            TypeError,
+            "allowed must be a sequence of",
+        ),
         ({"words": "add", "allowed": ["nowhere"]}, ValueError, r"allowed must hold .*'nowhere'"),
         ({"only_for": "junk"}, ValueError, "only_for: labels must hold at least one of the classes"),
         ({"token_pattern": "("}, ValueError, "token_pattern .* is no regular expression"),
@@ -295,9 +313,12 @@ def test_parameters_that_cannot_be_used_are_named(parameters, error, message):
         ("free money", TypeError, r"got a single str; write \[text\]"),
         ([], ValueError, "got none of them"),
         (["free", 3.0], TypeError, r"X\[1\] must be a string, got 3.0"),
+        (["free", None], TypeError, r"X\[1\] must be a string, got None"),
         (["free", b"money"], TypeError, "got b'money': decode it"),
+        ([["free"], ["money"]], TypeError, r"X\[0\] must be a string"),
         (np.array([["free"], ["money"]]), ValueError, r"one dimension, got shape \(2, 1\)"),
         ({"free", "money"}, TypeError, "got a set, which has no order"),
+        ({"text": ["free"]}, TypeError, "got a dict: take the column"),
         (np.eye(2), ValueError, "one dimension"),
         (CountVectorizer().fit_transform(["aa", "bb"]), TypeError, "counted here, without a vectorizer"),
     ],

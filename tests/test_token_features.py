@@ -3,11 +3,15 @@ import pytest
 import skops.io
 from sklearn.base import clone
 from sklearn.feature_extraction import DictVectorizer, FeatureHasher
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
 
 import structinv
+from structinv import InvariantStructuredSVC
 from structinv.datasets import conll_features, load_conll, make_tagged_text
 from structinv.estimators import TokenVectorizer
 from structinv.estimators.tokens import are_tokens
+from structinv.structures import Sequence
 
 TEMPLATES = [
     *([("w", offset)] for offset in (-2, -1, 0, 1, 2)),
@@ -202,6 +206,17 @@ def test_features_of_dicts_are_flattened():
     assert values_of(vectorizer, again) == [{"kinds:lower": 1.0, "word:suffix:e": 1.0}]
 
 
+def test_nested_features_train_taggers():
+    rng = np.random.default_rng(0)
+    X = [
+        [{"word": {"suffix": ["ing", "ed"][k]}, "kinds": {"x"}} for k in rng.integers(2, size=4)]
+        for _ in "abcd"
+    ]
+    y = [["VBG" if token["word"]["suffix"] == "ing" else "VBD" for token in sentence] for sentence in X]
+    model = InvariantStructuredSVC(Sequence(), random_state=0).fit(X, y)
+    assert [labels.tolist() for labels in model.predict(X)] == y
+
+
 @pytest.mark.parametrize("n_hashed", [None, 64])
 def test_models_of_earlier_versions_keep_their_names(n_hashed, tmp_path):
     X = [[{"w": "the", "n": 2.0}, {"w": "cat"}]]
@@ -248,15 +263,24 @@ def test_empty_sequences_can_be_transformed_and_not_learnt():
         ("the cat", TypeError, "X must be a list of sequences"),
         ([["the"], ["cat"]], TypeError, r"X\[0\], position 0: .* got the word 'the'.*conll_features"),
         ([[["a"]], "cat"], TypeError, r"X\[1\] must be a list of tokens"),
+        ([[["a"]], {"a": 1}], TypeError, r"X\[1\] must be a list of tokens"),
         ([[["a"], {"a": 1}]], TypeError, r"X\[0\], position 1: .* this one is a dict"),
         ([[{"a": 1}], [["a"]]], TypeError, r"X\[1\], position 0: .* this one is a list"),
         ([[["a"], ["a", 3]]], TypeError, r"X\[0\], position 1: features must be strings, got 3 .*dicts"),
+        ([[["a"], [["b"]]]], TypeError, r"X\[0\], position 1: features must be strings, got \['b'\]"),
         ([[["a"]], [np.ones(3)]], TypeError, r"X\[1\], position 0: a token must be a dict"),
+        ([[["a"]], [3.0]], TypeError, r"X\[1\], position 0: a token must be a dict"),
         ([[{"a": 1}, {"b": {"c": None}}]], TypeError, r"position 1, in 'b': the value of 'c' .* None"),
         ([[{"a": {"b": {3: 1}}}]], TypeError, r"position 0, in 'a', in 'b': names of features .* got 3"),
         ([[{"a": ["x", 3]}]], TypeError, r"X\[0\], position 0: the value of 'a' .* \['x', 3\]"),
+        ([[{"a": [["x"]]}]], TypeError, r"X\[0\], position 0: the value of 'a'"),
+        ([[{"a": b"x"}]], TypeError, r"X\[0\], position 0: the value of 'a'"),
+        ([[{"a": np.ones(2)}]], TypeError, r"X\[0\], position 0: the value of 'a'"),
+        ([[{"a": {"b": np.nan}}]], ValueError, r"X\[0\], position 0: .* finite, got nan"),
+        ([[{"a": None}]], TypeError, r"X\[0\], position 0: the value of 'a' .* None"),
         ([[{3: 1}]], TypeError, r"X\[0\], position 0: names of features must be strings, got 3"),
         ([[{"a": 1}], [{"a": 1}, {"a": np.nan}]], ValueError, r"X\[1\], position 1: .* finite, got nan"),
+        ([[{"a": -np.inf}]], ValueError, r"X\[0\], position 0: .* finite, got -inf"),
         ([[[], []]], ValueError, "X must have features"),
     ],
 )
@@ -298,3 +322,16 @@ def test_a_vectorizer_is_stored_in_model_files(tmp_path, text, n_hashed):
     assert all(map(same, loaded.transform(X), vectorizer.transform(X)))
     assert loaded.get_feature_names_out().tolist() == vectorizer.get_feature_names_out().tolist()
     assert skops.io.get_untrusted_types(file=tmp_path / "model") == []
+
+
+def test_a_vectorizer_in_a_pipeline_is_one_in_the_estimator():
+    sentences, y = make_tagged_text(20, random_state=0)
+    X = conll_features(sentences)
+    tagger = InvariantStructuredSVC(Sequence(), C=0.1, tol=0.1, random_state=0)
+    pipeline = make_pipeline(TokenVectorizer(), clone(tagger))
+    search = GridSearchCV(pipeline, {"tokenvectorizer__n_hashed": [None, 4]}, cv=2, error_score="raise")
+    search.fit(X[:10] * 2, y[:10] * 2)
+    assert search.best_params_ == {"tokenvectorizer__n_hashed": None}
+    predicted = pipeline.fit(X, y).predict(X)
+    for labels, others in zip(predicted, tagger.fit(X, y).predict(X), strict=True):
+        assert labels.tolist() == others.tolist()
