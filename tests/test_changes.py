@@ -7,6 +7,7 @@ from scipy.spatial.distance import cdist
 from scipy.spatial.transform import Rotation
 from sklearn.base import clone
 
+from structinv.kernels import Gaussian, OrbitMean
 from structinv.oracles import (
     Box,
     FDrop,
@@ -24,7 +25,8 @@ from structinv.oracles import (
     check_oracle,
     joined_changes,
 )
-from structinv.oracles.changes import LinearChanges
+from structinv.oracles.changes import Changes, LinearChanges
+from structinv.oracles.checked_oracle import bind
 from structinv.oracles.listed_changes import DrawnChanges
 from structinv.oracles.listing import averaged
 from structinv.utils.matrices import ALL_ROWS
@@ -528,3 +530,84 @@ def test_alike_members_of_a_group_are_a_group():
     assert [averaged(part, 4).group for part in parts] == [True, True]
     uneven = Weighted(Permutations((4, 1)), range(24)).changes(np.zeros((1, 4)))
     assert not uneven.group
+
+
+class Fivefold(FiniteOracle):
+    """A list that does not begin with the rows."""
+
+    def orbit(self, X):
+        return np.stack([X, -X], axis=1)
+
+    def changes(self, X, y=None):
+        keep = sp.identity(X.shape[1], format="csr")
+        return LinearChanges(X, [self.factor * keep, 6.0 * keep])
+
+
+@pytest.mark.parametrize("factor", [5.0, np.nan])
+def test_a_third_party_list_begins_with_the_rows(factor):
+    oracle = Fivefold()
+    oracle.factor = factor
+    with pytest.raises(ValueError, match=r"Fivefold\.changes"):
+        bind(oracle, np.ones((3, 2))).changes()
+
+
+def test_probabilities_of_pairs_count_on_both_sides():
+    X = np.random.default_rng(0).standard_normal((3, 16))
+    pairs = Rotations((90, 180, 270)) @ Rotations((20, 45))
+    size = pairs.changes(X).size
+    weights = np.random.default_rng(1).random(size)
+    members = pairs.changes(X).members()
+    kernel = Gaussian(0.3)
+    table = kernel.matrix(members.reshape(-1, 16), members.reshape(-1, 16))
+    shares = weights / weights.sum()
+    wanted = np.einsum("s,isjt,t->ij", shares, table.reshape(3, size, 3, size), shares)
+    close(OrbitMean(Weighted(pairs, weights), kernel).matrix(X, X), wanted)
+
+
+def test_an_overridden_support_counts_over_a_third_party_list():
+    class Turned(FiniteOracle):
+        def orbit(self, X):
+            return np.stack([X, -X], axis=1)
+
+        def changes(self, X, y=None):
+            return TurnedChanges(X, y)
+
+    class TurnedChanges(Changes):
+        size = 2
+
+        def members(self, rows=slice(None), numbers=None):
+            X = self.X[rows]
+            members = np.stack([X, -X], axis=1)
+            return members if numbers is None else members[:, numbers]
+
+    class Larger(Weighted):
+        def support(self, X, V, assign, cost=None):
+            return Support(3.0 * np.abs(X) * np.sign(V[assign]))
+
+    assert (
+        bind(Larger(Turned(), [1, 1]), np.ones((2, 2))).changes().scores(slice(None), np.eye(2)) is None
+    )
+
+
+def test_pairs_of_changes_have_no_grades():
+    pairs = (Rotations((90,)) @ Flip()).discounted(0.5)
+    with pytest.raises(NotImplementedError, match="cannot be discounted"):
+        pairs.changes(np.ones((1, 16)))
+
+
+@pytest.mark.parametrize(
+    "oracle", [Rotations(between=(-5, 5)), Permutations((4, 4)), Permutations((4, 4), noise=np.inf)]
+)
+def test_no_draw_is_called_the_identity(oracle):
+    assert oracle.draws(np.ones((1, 16)), 3).names == ["draw 1", "draw 2", "draw 3"]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        (Flip() | Rotations((90,))).changes(np.ones((2, 16))),
+        (Flip() @ Rotations((90,))).draws(np.ones((2, 16)), 4),
+    ],
+)
+def test_no_members_may_be_asked_for(changes):
+    assert changes.members(slice(None), np.array([], dtype=int)).shape == (2, 0, 16)

@@ -22,7 +22,7 @@ from structinv.solvers import (
     check_solver,
     solve,
 )
-from structinv.solvers.stopping import Stall
+from structinv.solvers.stopping import AnyOf, Stall
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Binary
 from structinv.terms import Objective, Penalty, WorstCase
@@ -360,3 +360,14 @@ def test_nothing_at_once_is_not_within_epsilon():
     problem = Objective(ExplicitSpace(12), [WorstCase(X, y, Identity(), Binary(), 30.0)])
     solution = solve(problem, FrankWolfe(epsilon=1e-9), Gap(1e-6), random_state=0)
     assert solution.status is Status.CONVERGED
+
+
+def test_a_subclass_of_joined_rules_keeps_its_reason():
+    class Both(AnyOf):
+        def reason(self, progress):
+            found = [rule.reason(progress) for rule in self.rules]
+            return found[0] if all(found) else None
+
+    both = Both((Iterations(5), Seconds(60)))
+    assert (both | Stall(500)).rules == (both, Stall(500))
+    assert len((Iterations(5) | Seconds(60) | Stall(500)).rules) == 3

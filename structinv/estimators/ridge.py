@@ -29,6 +29,8 @@ from .ridge_systems import FACTORS, RidgePath, ridge_path
 from .row_shapes import check_shape, flat_rows, learn_shape, shaped
 
 MARGINAL_LIKELIHOOD = "marginal_likelihood"
+# Sums of squares of these are numbers.
+LARGEST_TARGET = 1e150
 
 
 @dataclass(eq=False, repr=False)
@@ -383,6 +385,11 @@ def _numbers(y: np.ndarray) -> np.ndarray:
     found = np.asarray(y, dtype=np.float64)
     if not np.all(np.isfinite(found)):
         raise ValueError("y must hold finite numbers, got None or NaN")
+    if np.max(np.abs(found), initial=0.0) > LARGEST_TARGET:
+        raise ValueError(
+            f"y must hold numbers up to {LARGEST_TARGET:g}, since squares of errors count, got "
+            f"{np.max(np.abs(found)):g}: scale the targets"
+        )
     return found
 
 

@@ -200,6 +200,8 @@ class InvarianceOracle(BaseEstimator, ABC):
         else:
             found = self._changes(X, y)
         if found is not None:
+            # A prepared oracle may keep what it returned.
+            found = copy.copy(found)
             found.y, found.source = y, found.source or type(self).__name__
             found.scored &= not self._asked_by_support()
         return found

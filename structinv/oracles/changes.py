@@ -127,15 +127,17 @@ class Changes(ABC):
 
     def _flat(self, V: np.ndarray) -> np.ndarray | None:
         """The moved directions as the matrix (d, s * p) that rows are multiplied with."""
-        if self._moved is None or not np.array_equal(self._moved[0], V):
+        # Threads may ask about different directions.
+        moved = self._moved
+        if moved is None or not np.array_equal(moved[0], V):
             # What comes back may be a view of what was asked.
             asked = V.copy()
             maps, flat = self.adjoint(asked), None
             if maps is not None:
                 dtype = floating(self.X[:0]).dtype
                 flat = maps.reshape(-1, maps.shape[2]).astype(dtype, copy=False).T
-            self._moved = asked, flat
-        return self._moved[1]
+            moved = self._moved = asked, flat
+        return moved[1]
 
     def _member_scores(self, rows: Rows, V: np.ndarray) -> np.ndarray | None:
         """`scores` where changes are no fixed linear maps."""
@@ -316,6 +318,8 @@ class TakenChanges(Changes):
         return self.whole.points(rows, self.numbers[index])
 
     def scores(self, rows: Rows, V: np.ndarray) -> np.ndarray | None:
+        if not self.scored:
+            return None
         scores = self.whole._last_scores(rows, V) if self.size == 1 else self.whole.scores(rows, V)
         return None if scores is None else scores[:, self.numbers]
 
@@ -453,6 +457,11 @@ class LinearChanges(Changes):
             return (_digest(right.indices[order]) for right in self.maps)
         back = self.maps[left].T.tocsr()
         return (_key(_rounded(back @ right, 14)) for right in self.maps)
+
+
+def draw_names(size: int) -> list[str]:
+    """Names of `size` drawn changes, none of which is the identity."""
+    return [f"draw {number}" for number in range(1, size + 1)]
 
 
 def normalised(weights: np.ndarray) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -81,6 +81,8 @@ class CheckedChanges(Changes):
         return plugins.rows(source, found, self.X, (self.count(rows), self.X.shape[1]))
 
     def scores(self, rows: Rows, V: np.ndarray) -> np.ndarray | None:
+        if not self.scored:
+            return None
         source, found = self._ask("scores", rows, V)
         if found is None and self._has_scores:
             raise ValueError(f"{source} must return scores in every call or in none, got None")
@@ -118,13 +120,18 @@ class CheckedChanges(Changes):
             return None
         if not isinstance(found, LinearChanges) or found.size != self.size:
             raise TypeError(f"{source} must return None or LinearChanges of all {self.size} changes")
-        wanted = self.X.shape[1], self.X.shape[1]
-        for each in found.maps:
-            if not sp.issparse(each) or each.format != "csr" or each.shape != wanted:
-                raise ValueError(f"{source} must return maps as CSR of shape {wanted}, got {each!r}")
-            plugins.places(source, "maps", each)
-            plugins.numbers(source, "maps", each.data, each.indices.shape)
+        check_maps(source, found.maps, self.X.shape[1])
         return found
+
+
+def check_maps(source: str, maps: Sequence[Any], n_features: int) -> None:
+    """Raise ValueError or TypeError unless maps are finite CSR matrices of the rows' features."""
+    wanted = n_features, n_features
+    for each in maps:
+        if not sp.issparse(each) or each.format != "csr" or each.shape != wanted:
+            raise ValueError(f"{source} must return maps as CSR of shape {wanted}, got {each!r}")
+        plugins.places(source, "maps", each)
+        plugins.numbers(source, "maps", each.data, each.indices.shape)
 
 
 def checked_names(source: str, names: Any, size: int) -> list[str]:

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..utils.matrices import ALL_ROWS, Matrix, Rows, dense_rows, floating, pick, take, with_data
-from .changes import MOST_PAIRS, Changes, LinearChanges, usable_differences
+from .changes import MOST_PAIRS, Changes, LinearChanges, normalised, usable_differences
 
 
 class EitherChanges(Changes):
@@ -71,6 +71,8 @@ class EitherChanges(Changes):
         if numbers is None:
             return self._joined([part.members(rows) for part in self.parts])
         owner, local = self._owners(np.asarray(numbers))
+        if len(owner) == 0:
+            return self.parts[0].members(rows, local)
         # Only the parts that have these changes are asked for members.
         runs = np.split(np.arange(len(owner)), np.flatnonzero(np.diff(owner)) + 1)
         tables = [self.parts[owner[run[0]]].members(rows, local[run]) for run in runs]
@@ -184,6 +186,8 @@ class ThenChanges(Changes):
         if self.paired:
             chosen = np.arange(self.size) if numbers is None else numbers
             first = self.right.members(rows, chosen)
+            if len(chosen) == 0:
+                return first
             parts = [
                 self._after(first[:, place], rows).members(ALL_ROWS, np.array([number]))
                 for place, number in enumerate(chosen)
@@ -235,6 +239,12 @@ class ThenChanges(Changes):
             maps = [last @ first for first in right.maps for last in left.maps]
         return LinearChanges(self.X, maps, self.names, self.weights)
 
+    def graded(self, rho: float | Sequence[float]) -> Self:
+        """See `Changes.graded`: pairs of changes have none."""
+        raise NotImplementedError(
+            f"{self.source or 'Compose'} has no grades of pairs of changes, so it cannot be discounted"
+        )
+
     def take(self, numbers: Sequence[int] | np.ndarray, weights: np.ndarray | None = None) -> Changes:
         if not self.paired:
             return super().take(numbers, weights)
@@ -245,7 +255,9 @@ class ThenChanges(Changes):
     def sides(self, *, reordering: bool = False) -> tuple[Changes | None, Changes]:
         """See `Changes.sides`; changes that come last and keep inner products move one side only."""
         left, right = super().sides(reordering=reordering)
-        if left is None or self.paired:
+        # With other probabilities than the products of the parts', both parts are drawn together.
+        apart = np.array_equal(self.weights, normalised(self._own_weights()))
+        if left is None or self.paired or not apart:
             return left, right
         last = usable_differences(self.left, reordering)
         return (self, self) if last is None else (self.right, ThenChanges(last, self.right))

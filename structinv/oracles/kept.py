@@ -49,9 +49,10 @@ class Last:
 
     def get(self, array: Any, make: Callable[[], Any]) -> Any:
         """What was made for this very array, made now if it was another one."""
-        if self._made is None or self._made[0] is not array:
-            self._made = array, make()
-        return self._made[1]
+        made = self._made
+        if made is None or made[0] is not array:
+            made = self._made = array, make()
+        return made[1]
 
     def __reduce__(self) -> tuple[type[Last], tuple[()]]:
         return Last, ()

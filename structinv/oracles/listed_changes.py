@@ -8,7 +8,7 @@ import numpy as np
 
 from ..utils import plugins
 from ..utils.matrices import ALL_ROWS, Matrix, Rows, dense_rows, floating, take
-from .changes import Changes
+from .changes import Changes, draw_names
 from .checked_changes import checked_names
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class DrawnChanges(Changes):
 
     @property
     def names(self) -> list[str]:
-        return [f"draw {number}" for number in range(1, self.size + 1)]
+        return draw_names(self.size)
 
     def members(self, rows: Rows = ALL_ROWS, numbers: np.ndarray | None = None) -> np.ndarray:
         source, X = plugins.method(self.oracle, "sample"), floating(take(self.X, rows))

@@ -9,10 +9,15 @@ import numpy as np
 
 from ..regions import Points, Region
 from ..regions.covers import Covers, Score
+from ..utils import plugins
 from ..utils.matrices import ALL_ROWS, Matrix, dense_rows, floating
 from ..utils.parameters import check_integer
 from .changes import MOST_CHANGES, Changes
-from .checked_changes import checked_changes
+from .checked_changes import check_maps, checked_changes
+from .listed_changes import ListedChanges
+
+# Of so many rows the first member of a third-party list is compared with the row.
+CHECKED_ROWS = 64
 
 if TYPE_CHECKING:
     from .base import BoundOracle, InvarianceOracle
@@ -23,11 +28,26 @@ def changes_of(oracle: InvarianceOracle, X: Matrix, y: np.ndarray | None = None)
 
     Raises
     ------
-    TypeError
-        If it is neither None nor `Changes`.
+    TypeError, ValueError
+        If it is neither None nor `Changes`, or does not begin with the rows themselves.
     """
     found = oracle.changes(X, y)
-    return None if found is None else checked_changes(f"{type(oracle).__name__}.changes", found)
+    if found is None:
+        return None
+    source = plugins.method(oracle, "changes")
+    changes = checked_changes(source, found)
+    if plugins.is_third_party(oracle) and not isinstance(found, ListedChanges):
+        _check_first(source, changes, X)
+    return changes
+
+
+def _check_first(source: str, changes: Changes, X: Matrix) -> None:
+    """Raise ValueError unless a list begins with the rows themselves, and its maps are finite."""
+    linear = changes.linear()
+    if linear is not None:
+        check_maps(source, linear.maps, X.shape[1])
+    some = slice(0, CHECKED_ROWS)
+    plugins.members(source, changes.members(some, np.array([0])), dense_rows(X, some))
 
 
 def draws_of(oracle: InvarianceOracle, X: Matrix, size: int, random_state: int) -> Changes:

@@ -17,7 +17,7 @@ from ..utils.matrices import ALL_ROWS, Matrix, Rows, dense_rows, floating, in_th
 from ..utils.parameters import check_number
 from .arguments import check_directions
 from .base import Support
-from .changes import Changes, LinearChanges
+from .changes import Changes, LinearChanges, draw_names
 from .finite import FiniteOracle
 from .images.image_maps import ImageShape
 from .images.image_parameters import check_draw
@@ -199,7 +199,7 @@ class Permutations(FiniteOracle):
         """See `InvarianceOracle.draws`: `size` noisy sorts."""
         rng, r = np.random.default_rng(random_state), self._lengths()[0]
         if self.noise == np.inf:
-            return Orders(X, self._places(_random_orders((size,), r, rng)))
+            return Orders(X, self._places(_random_orders((size,), r, rng)), draw_names(size))
         noise = self.noise * rng.standard_normal((size, r))
         return Sorted(X, self._lengths(), self.axes == "both", noise)
 
@@ -299,6 +299,10 @@ class Sorted(Changes):
     @property
     def size(self) -> int:
         return len(self.noise)
+
+    @property
+    def names(self) -> list[str]:
+        return draw_names(self.size)
 
     def members(self, rows: Rows = ALL_ROWS, numbers: np.ndarray | None = None) -> np.ndarray:
         X = np.ascontiguousarray(floating(dense_rows(take(self.X, rows))))

@@ -61,7 +61,7 @@ class StopRule(ABC):
         return np.inf
 
     def __or__(self, other: StopRule) -> AnyOf:
-        rules = [rule.rules if isinstance(rule, AnyOf) else (rule,) for rule in (self, other)]
+        rules = [rule.rules if type(rule) is AnyOf else (rule,) for rule in (self, other)]
         return AnyOf(rules[0] + rules[1])
 
 

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from ...utils.matrices import Matrix, rounding, row_dots
 from ..arguments import check_directions, profile_of_list
 from ..base import Support
-from ..changes import Changes
+from ..changes import Changes, draw_names
 from ..weighted import Weighted
 from .image_family import ImageFamily
 from .image_list import CoverOfImages, MovedImages
@@ -325,7 +325,8 @@ class ImageOracle(ImageFamily):
             return super()._draws(X, size, random_state)
         rng, shape = np.random.default_rng(random_state), self._rows(X)[1]
         warps = self._drawn_warps((size,), rng)
-        return MovedImages(X, image_maps(shape, warps, self.order, self.fill, bool(self.unitary)))
+        maps = image_maps(shape, warps, self.order, self.fill, bool(self.unitary))
+        return MovedImages(X, maps, draw_names(size))
 
     def quadrature(self, nodes: int, rule: str | None = None) -> Weighted:
         """Listed values of a continuous set, whose weights give the means over its `distribution`.
