@@ -535,7 +535,7 @@ def test_check_passes_the_oracle_that_the_broken_ones_come_from():
         (IgnoresReward(), "worse than the unchanged|beats"),
         (OrbitMissesAnswer([[0, 1, 2, 3, 4]]), "outside S|member of the orbit"),
     ],
-    ids=lambda value: repr(value) if isinstance(value, InvarianceOracle) else "",
+    ids=lambda value: type(value).__name__ if isinstance(value, InvarianceOracle) else "",
 )
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_check_finds_planted_bugs(oracle, message, seed):
