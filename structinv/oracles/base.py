@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 class InvarianceOracle(BaseEstimator, ABC):
     """A description of S(x), the set of inputs that share the label of x.
 
-    An author writes one method, `support`. The other views (`orbit`, `tangents`, `region`, `sample`,
-    `contains`, `graded_support`) are optional, and asking for an absent one is an error that names
-    it. The constructor stores its parameters and does nothing else, so that oracles clone, pickle
+    An author writes one method, `support`. The other views (`orbit`, `changes`, `draws`, `tangents`,
+    `region`, `sample`, `contains`, `graded_support`) are optional, and asking for an absent one is an
+    error that names it. The constructor stores its parameters and does nothing else, so that oracles clone, pickle
     and can be searched over; `validate` is where parameters are checked, before any work.
 
     S(x) always contains x itself. The rows that an oracle sees never hold the intercept.
@@ -264,7 +264,7 @@ class InvarianceOracle(BaseEstimator, ABC):
     def region(self, X: np.ndarray) -> Region:
         """The sets S(x) of dense rows as geometry, for distances between them (`structinv.metrics`).
 
-        By default the list of a finite oracle, or the `cover` of another one, with a bound.
+        By default the list of a finite oracle, or the list of another one with its mesh.
         """
         return listed_region(self, X)
 
@@ -362,6 +362,11 @@ class BoundOracle:
         Rows that may change.
     y : (n,) array, optional
         True labels.
+
+    Attributes
+    ----------
+    oracle, X, y
+        As given.
     """
 
     def __init__(self, oracle: InvarianceOracle, X: Matrix, y: np.ndarray | None = None) -> None:

@@ -138,7 +138,7 @@ class Segment(_Line):
         The smallest and the largest factor, with 1 between them or at an end, so that the row itself
         is a member. ``low`` may be below 0.
     grid : int, default=9
-        Factors in the `cover` that kernel machines start from, at equal distances, beside 1; at
+        Factors in the list that kernel machines start from, at equal distances, beside 1; at
         least 2.
 
     Raises
@@ -212,7 +212,7 @@ class Offset(_Line):
     limit : float
         How far the level may move, at least 0, in the units of the features.
     grid : int, default=9
-        Levels in the `cover` that kernel machines start from, at equal distances, beside 0; at
+        Levels in the list that kernel machines start from, at equal distances, beside 0; at
         least 2.
 
     Raises

@@ -48,7 +48,7 @@ class Trajectory(CurveOracle):
     interval : pair of float, default=(-1, 1)
         a and b, with 0 between them or at an end, so that the row itself is a member.
     grid : int, default=9
-        Values of t in the `cover` that kernel machines start from, at equal distances, beside 0; at
+        Values of t in the list that kernel machines start from, at equal distances, beside 0; at
         least 2.
 
     Raises
