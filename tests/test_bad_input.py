@@ -128,7 +128,7 @@ def check_refused(model, error, message, *data):
 
 
 @pytest.mark.usefixtures("no_work")
-@pytest.mark.parametrize(("params", "error", "message"), REFUSED, ids=str)
+@pytest.mark.parametrize(("params", "error", "message"), REFUSED, ids=range(len(REFUSED)))
 def test_parameters(params, error, message):
     check_refused(InvariantLinearSVC(**params), error, message, X, Y)
 

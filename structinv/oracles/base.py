@@ -32,8 +32,8 @@ class InvarianceOracle(BaseEstimator, ABC):
 
     An author writes one method, `support`. The other views (`orbit`, `changes`, `draws`, `tangents`,
     `region`, `sample`, `contains`, `graded_support`) are optional, and asking for an absent one is an
-    error that names it. The constructor stores its parameters and does nothing else, so that oracles clone, pickle
-    and can be searched over; `validate` is where parameters are checked, before any work.
+    error that names it. The constructor stores its parameters and does nothing else, so that oracles
+    clone, pickle and can be searched over; `validate` is where parameters are checked, before any work.
 
     S(x) always contains x itself. The rows that an oracle sees never hold the intercept.
 
