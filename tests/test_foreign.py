@@ -409,3 +409,9 @@ def test_many_rows_come_in_portions(monkeypatch):
     monkeypatch.setattr("structinv.foreign.certify_model.ROWS_AT_ONCE", 7)
     parts = certify(model, oracle, X, y)
     np.testing.assert_array_equal(whole.margins, parts.margins)
+
+
+def test_a_forgotten_oracle_is_told_in_a_line():
+    X, y = np.eye(4), np.array([0, 1, 0, 1])
+    with pytest.raises(TypeError, match=r"got rows of shape \(4, 4\): the oracle comes before the rows"):
+        certify(InvariantLinearSVC().fit(X, y), X, y)

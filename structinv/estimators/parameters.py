@@ -6,6 +6,9 @@ from collections.abc import Collection
 from os import PathLike
 from typing import Any
 
+import numpy as np
+import scipy.sparse as sp
+
 from ..functionals import Functional
 from ..functionals.base import BoundFunctional
 from ..losses import REGISTRY as LOSSES
@@ -29,7 +32,10 @@ def check_oracle_type(oracle: Any) -> InvarianceOracle:
         hint = f"; write {instance_of(oracle)} for an instance of the class"
     if isinstance(oracle, (Functional, BoundFunctional)):
         hint = "; functionals go into invariances=[...] of InvariantSVC and RepresenterClassifier"
-    raise TypeError(f"oracle must be an InvarianceOracle or None, got {oracle!r}{hint}")
+    given = repr(oracle)
+    if isinstance(oracle, np.ndarray) or sp.issparse(oracle):
+        given, hint = f"rows of shape {oracle.shape}", ": the oracle comes before the rows"
+    raise TypeError(f"oracle must be an InvarianceOracle or None, got {given}{hint}")
 
 
 def loss_of_name(
