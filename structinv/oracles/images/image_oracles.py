@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 from typing import Any
 
@@ -17,7 +18,24 @@ Shape = ImageShape | tuple[int, ...] | None
 Values = float | Sequence[float] | None
 
 
-class Rotations(ImageOracle):
+@dataclass(eq=False, repr=False)
+class _Interpolated(ImageOracle):
+    """The parameters of changes by any value; see `Rotations`."""
+
+    _: KW_ONLY
+    shape: Shape = None
+    between: tuple[float, float] | None = None
+    order: int = 1
+    fill: str | float = "zero"
+    unitary: bool = False
+    grid: int = 9
+    distribution: str = "uniform"
+    spread: float | None = None
+    smoothing: float = 0.0
+
+
+@dataclass(eq=False, repr=False)
+class Rotations(_Interpolated):
     r"""Rotations of an image around its centre by exactly the angles listed; a range is `between`.
 
     .. math:: (T_t x)(p) = x\bigl(c + A_t^{-1}(p - c)\bigr), \quad
@@ -91,30 +109,7 @@ class Rotations(ImageOracle):
     parameter = "degrees"
     distributions = ("uniform", "normal", "vonmises")
 
-    def __init__(
-        self,
-        degrees: Values = None,
-        *,
-        shape: Shape = None,
-        between: tuple[float, float] | None = None,
-        order: int = 1,
-        fill: str | float = "zero",
-        unitary: bool = False,
-        grid: int = 9,
-        distribution: str = "uniform",
-        spread: float | None = None,
-        smoothing: float = 0.0,
-    ) -> None:
-        self.degrees = degrees
-        self.shape = shape
-        self.between = between
-        self.order = order
-        self.fill = fill
-        self.unitary = unitary
-        self.grid = grid
-        self.distribution = distribution
-        self.spread = spread
-        self.smoothing = smoothing
+    degrees: Values = None
 
     def geometry(self, family: Any, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         angles = np.radians(values)
@@ -135,7 +130,8 @@ class Rotations(ImageOracle):
         return f"rotation {value:g}°"
 
 
-class Shifts(ImageOracle):
+@dataclass(eq=False, repr=False)
+class Shifts(_Interpolated):
     r"""Shifts of an image along its axes by exactly the lengths listed; a range is `between`.
 
     .. math:: (T_{u,t}\, x)(p) = x(p - t u)
@@ -177,32 +173,9 @@ class Shifts(ImageOracle):
 
     parameter = "pixels"
 
-    def __init__(
-        self,
-        pixels: Values = None,
-        *,
-        directions: int = 4,
-        shape: Shape = None,
-        between: tuple[float, float] | None = None,
-        order: int = 1,
-        fill: str | float = "zero",
-        unitary: bool = False,
-        grid: int = 9,
-        distribution: str = "uniform",
-        spread: float | None = None,
-        smoothing: float = 0.0,
-    ) -> None:
-        self.pixels = pixels
-        self.directions = directions
-        self.shape = shape
-        self.between = between
-        self.order = order
-        self.fill = fill
-        self.unitary = unitary
-        self.grid = grid
-        self.distribution = distribution
-        self.spread = spread
-        self.smoothing = smoothing
+    pixels: Values = None
+    _: KW_ONLY
+    directions: int = 4
 
     def validate(self, n_features: int | None = None) -> None:
         if not isinstance(self.directions, Integral) or self.directions not in (4, 8):
@@ -244,7 +217,8 @@ class Shifts(ImageOracle):
         return f"shift ({family[0] * value + 0.0:g}, {family[1] * value + 0.0:g})"
 
 
-class Scalings(ImageOracle):
+@dataclass(eq=False, repr=False)
+class Scalings(_Interpolated):
     r"""Images enlarged or reduced by exactly the factors listed; a range is `between`.
 
     .. math:: (T_t x)(p) = x\bigl(c + (p - c) / t\bigr), \text{ with } 1/t \text{ before x if unitary}
@@ -278,30 +252,7 @@ class Scalings(ImageOracle):
     parameter, neutral = "factors", 1.0
     distributions = ("uniform", "normal", "lognormal")
 
-    def __init__(
-        self,
-        factors: Values = None,
-        *,
-        shape: Shape = None,
-        between: tuple[float, float] | None = None,
-        order: int = 1,
-        fill: str | float = "zero",
-        unitary: bool = False,
-        grid: int = 9,
-        distribution: str = "uniform",
-        spread: float | None = None,
-        smoothing: float = 0.0,
-    ) -> None:
-        self.factors = factors
-        self.shape = shape
-        self.between = between
-        self.order = order
-        self.fill = fill
-        self.unitary = unitary
-        self.grid = grid
-        self.distribution = distribution
-        self.spread = spread
-        self.smoothing = smoothing
+    factors: Values = None
 
     def check_values(self, name: str, values: Sequence[float]) -> None:
         if min(values) <= 0:
@@ -320,7 +271,8 @@ class Scalings(ImageOracle):
         return f"scaling {value:g}"
 
 
-class Shears(ImageOracle):
+@dataclass(eq=False, repr=False)
+class Shears(_Interpolated):
     r"""Images sheared along their axes by exactly the factors listed; a range is `between`.
 
     .. math:: (T_t x)(r, s) = x(r - t (s - c_1), s) \text{ along axis 0}, \quad
@@ -356,32 +308,9 @@ class Shears(ImageOracle):
 
     parameter = "factors"
 
-    def __init__(
-        self,
-        factors: Values = None,
-        *,
-        axes: int | Sequence[int] = (0, 1),
-        shape: Shape = None,
-        between: tuple[float, float] | None = None,
-        order: int = 1,
-        fill: str | float = "zero",
-        unitary: bool = False,
-        grid: int = 9,
-        distribution: str = "uniform",
-        spread: float | None = None,
-        smoothing: float = 0.0,
-    ) -> None:
-        self.factors = factors
-        self.axes = axes
-        self.shape = shape
-        self.between = between
-        self.order = order
-        self.fill = fill
-        self.unitary = unitary
-        self.grid = grid
-        self.distribution = distribution
-        self.spread = spread
-        self.smoothing = smoothing
+    factors: Values = None
+    _: KW_ONLY
+    axes: int | Sequence[int] = (0, 1)
 
     def validate(self, n_features: int | None = None) -> None:
         axes = tuple(self.axes) if isinstance(self.axes, Iterable) else (self.axes,)
