@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 
 from ..utils.matrices import Matrix, Rows, count, dense_rows, take
 from .hulls import Hull, LabelHull
-from .listed_changes import ListedChanges
+from .listed_changes import DrawnChanges, ListedChanges
 from .listing import changes_of, listed_region
 from .question import Question, Worst, worst_of
 from .support import Grades, Support
@@ -236,8 +236,6 @@ class InvarianceOracle(BaseEstimator, ABC):
 
     def _draws(self, X: Matrix, size: int, random_state: int) -> Changes:
         """`draws` of a family, unless a subclass has another list or `sample`."""
-        from .listed_changes import DrawnChanges
-
         found = changes_of(self, X) if self.finite else None
         if found is None:
             return DrawnChanges(self, X, size, random_state)

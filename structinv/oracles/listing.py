@@ -16,11 +16,11 @@ from .changes import MOST_CHANGES, Changes
 from .checked_changes import check_maps, checked_changes
 from .listed_changes import ListedChanges
 
-# Of so many rows the first member of a third-party list is compared with the row.
-CHECKED_ROWS = 64
-
 if TYPE_CHECKING:
     from .base import BoundOracle, InvarianceOracle
+
+# Of so many rows the first member of a third-party list is compared with the row.
+CHECKED_ROWS = 64
 
 
 def changes_of(oracle: InvarianceOracle, X: Matrix, y: np.ndarray | None = None) -> Changes | None:
@@ -58,7 +58,7 @@ def draws_of(oracle: InvarianceOracle, X: Matrix, size: int, random_state: int) 
     TypeError, ValueError
         If it is no `Changes`, or has another size.
     """
-    source = f"{type(oracle).__name__}.draws"
+    source = plugins.method(oracle, "draws")
     found = checked_changes(source, oracle.draws(X, size, random_state))
     if found.size != size:
         raise ValueError(
