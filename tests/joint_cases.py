@@ -172,6 +172,11 @@ JOINT = [
         edits(2, (0.0,), BY_TOTAL, labels=[1]),
     ),
     JointCase(
+        "budget-graded-only_for",
+        Budget(FDrop(2).discounted(BY_TOTAL).only_for([1])),
+        edits(2, (0.0,), BY_TOTAL, labels=[1]),
+    ),
+    JointCase(
         "union-outside", Shared(Turns()) | Budget(FDrop(1)), either(alike(Turns()), edits(1, (0.0,)))
     ),
     JointCase("union-with-each", FDrop(1) | Shared(Maps()), either(each_of(dropped(1)), alike(Maps()))),

@@ -55,8 +55,8 @@ REFUSED = {
         ValueError,
         "Budget: oracle must be FDrop, FScale, FAdd or FEdit",
     ),
-    "budget-graded-inside": (
-        Budget(FDrop(1).discounted(0.5).only_for(1)),
+    "budget-graded-twice": (
+        Budget(FDrop(1).discounted(0.5).discounted(0.5)),
         ValueError,
         "Budget: oracle must be FDrop, FScale, FAdd or FEdit",
     ),

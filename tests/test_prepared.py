@@ -126,8 +126,8 @@ def test_parameters_set_later_are_those_of_later_binds():
 
 @pytest.mark.parametrize("another", [clone, copy.deepcopy, lambda o: pickle.loads(pickle.dumps(o))])
 def test_copies_of_a_prepared_oracle_hold_no_maps(another, made):
-    prepared = Rotations(ANGLES).prepared()
-    assert prepared.prepared() is prepared
+    prepared = Rotations(ANGLES)._prepared()
+    assert prepared._prepared() is prepared
     orbit = prepared.orbit(X)
     new = another(prepared)
     np.testing.assert_array_equal(new.orbit(X), orbit)

@@ -325,7 +325,7 @@ verbose, warm_start, checkpoint, checkpoint_seconds, on_interrupt
         if words is not None:
             tokens = TokenEdits(words, tokens.max_changes, None if words == "drop" else tokens.allowed)
         if max_changes is not None:
-            tokens = tokens.limited(max_changes)
+            tokens = TokenEdits(tokens.words, max_changes, tokens.allowed)
         tokens.validate()
         changes(tokens).check_labels(self.classes_)
         documents = self.vectorizer_.documents(as_texts(X))

@@ -13,6 +13,7 @@ from sklearn.utils import _safe_indexing, check_consistent_length
 
 from ..foreign import certify
 from ..oracles import InvarianceOracle
+from ..oracles.base import Counted
 from ..utils.parameters import check_integer
 from .figures import row_of_axes, written
 
@@ -139,7 +140,7 @@ def security_curve(
     """
     y = np.asarray(y)
     check_consistent_length(X, y)
-    _check(models, y, oracle, sizes, label, max_fpr)
+    counted = _check(models, y, oracle, sizes, label, max_fpr)
     attacked = y == label
     detected, false_alarms, thresholds = {}, {}, {}
     for name, model in models.items():
@@ -149,7 +150,7 @@ def security_curve(
         thresholds[name] = threshold
         false_alarms[name] = float(np.mean(others >= threshold))
         rows, labels = _safe_indexing(X, np.flatnonzero(attacked)), y[attacked]
-        least = [certify(model, oracle.limited(size), rows, labels).margins for size in sizes]
+        least = [certify(model, counted.at_most(size), rows, labels).margins for size in sizes]
         detected[name] = np.array([np.mean(margins >= threshold) for margins in least])
     return SecurityCurve(list(sizes), detected, false_alarms, thresholds, label, max_fpr)
 
@@ -161,8 +162,8 @@ def _threshold(scores: np.ndarray, max_fpr: float) -> float:
     return float(np.nextafter(falling[most], np.inf))
 
 
-def _check(models: Any, y: np.ndarray, oracle: Any, sizes: Any, label: Any, max_fpr: Any) -> None:
-    """Raise TypeError or ValueError unless there is a question that can be answered."""
+def _check(models: Any, y: np.ndarray, oracle: Any, sizes: Any, label: Any, max_fpr: Any) -> Counted:
+    """How changes count; TypeError or ValueError unless there is a question that can be answered."""
     if not isinstance(models, Mapping):
         raise TypeError(f"models must be a mapping of names to fitted classifiers, got {models!r}")
     if not models:
@@ -177,10 +178,9 @@ def _check(models: Any, y: np.ndarray, oracle: Any, sizes: Any, label: Any, max_
         raise ValueError("sizes must hold a number of changes, got none")
     for size in sizes:
         check_integer("sizes", size, least=0)
-    try:
-        oracle.limited(0)
-    except NotImplementedError as error:
-        raise ValueError(f"oracle must allow changes that can be counted, got {oracle!r}") from error
+    counted = oracle.counted()
+    if counted is None or counted.grades is not None:
+        raise ValueError(f"oracle must allow changes that can be counted, got {oracle!r}")
     for name, model in models.items():
         classes = np.asarray(getattr(model, "classes_", []))
         if len(classes) != 2 or label not in classes.tolist():
@@ -191,3 +191,4 @@ def _check(models: Any, y: np.ndarray, oracle: Any, sizes: Any, label: Any, max_
     count = int(np.sum(y == label))
     if count in (0, len(y)):
         raise ValueError(f"y must hold label={label!r} and another label, got {count} of {len(y)} rows")
+    return counted

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
-from ..utils.matrices import Matrix, Rows, count, dense_rows, take
+from ..utils.matrices import Matrix, Rows, dense_rows, take
 from .hulls import Hull, LabelHull
 from .listed_changes import DrawnChanges, ListedChanges
 from .listing import changes_of, listed_region
@@ -25,6 +26,25 @@ if TYPE_CHECKING:
     from .combinators import Discounted, OnlyFor
     from .compose import Compose
     from .union import Union
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Changes of a row that can be counted.
+
+    Attributes
+    ----------
+    most : int
+        How many changes are allowed.
+    at_most : callable
+        The oracle of at most so many changes, without grades.
+    grades : float or sequence of float, optional
+        By the number of changes, as in `InvarianceOracle.discounted`.
+    """
+
+    most: int
+    at_most: Callable[[int], InvarianceOracle]
+    grades: float | Sequence[float] | None = None
 
 
 class InvarianceOracle(BaseEstimator, ABC):
@@ -114,17 +134,31 @@ class InvarianceOracle(BaseEstimator, ABC):
         asked by its own methods.
         """
         self._check_rows(X)
-        return BOUND.get(type(self), BoundOracle)(self.prepared(), X, y)
+        return BOUND.get(type(self), BoundOracle)(self._prepared(), X, y)
 
-    def prepared(self) -> InvarianceOracle:
+    def _prepared(self) -> Self:
         """This oracle, for one `bind`: what all its answers are made from is made once, and kept.
 
-        The oracle itself, by default. One that keeps something returns a copy, whose parameters must
-        not change any more, so that what it keeps is never stale and is freed with the bound oracle.
+        By default the oracles that it holds are prepared. One that keeps something returns a copy, whose
+        parameters must not change any more: it is never stale and is freed with the bound oracle.
         """
-        return self
+        return self._with_parts(lambda part: part._prepared())
 
-    def for_rows(self, rows: np.ndarray) -> InvarianceOracle:
+    def _with_parts(self, change: Callable[[InvarianceOracle], InvarianceOracle]) -> Self:
+        """A copy with other oracles in the place of those that it holds; itself if none is another."""
+        held = self._parts()
+        parts = {name: change(part) for name, part in held.items()}
+        if all(part is held[name] for name, part in parts.items()):
+            return self
+        other = copy.copy(self)
+        other.__dict__.update(parts)
+        return other
+
+    def _parts(self) -> dict[str, InvarianceOracle]:
+        """The oracles that it holds, by their parameters."""
+        return {name: part for name, part in vars(self).items() if isinstance(part, InvarianceOracle)}
+
+    def _for_rows(self, rows: np.ndarray) -> InvarianceOracle:
         """This oracle for some of the rows that it is bound to.
 
         Itself, by default. One that knows more of each row than is in X, as the text it comes from,
@@ -137,13 +171,7 @@ class InvarianceOracle(BaseEstimator, ABC):
 
         What is asked where nobody knows the labels: any row may then be one that changes.
         """
-        own = {name: part for name, part in vars(self).items() if isinstance(part, InvarianceOracle)}
-        parts = {name: part.for_any_label() for name, part in own.items()}
-        if all(part is own[name] for name, part in parts.items()):
-            return self
-        other = copy.copy(self)
-        other.__dict__.update(parts)
-        return other
+        return self._with_parts(lambda part: part.for_any_label())
 
     def validate(self, n_features: int | None = None) -> None:
         """Raise ValueError or TypeError if a parameter is out of its range."""
@@ -151,14 +179,16 @@ class InvarianceOracle(BaseEstimator, ABC):
     def check_labels(self, classes: np.ndarray) -> None:
         """Raise ValueError or TypeError if a parameter names labels that no model of these knows.
 
-        Estimators ask before they fit or certify, with the classes of the model; an oracle that
-        depends on labels says so here, and those that hold other oracles pass the question on.
+        Estimators ask before they fit or certify, with the classes of the model. By default the oracles
+        that it holds are asked.
 
         Parameters
         ----------
         classes : (n_classes,) array
             All labels that rows may have, sorted.
         """
+        for part in self._parts().values():
+            part.check_labels(classes)
 
     def _check_rows(self, X: Matrix) -> None:
         """Raise unless X has rows, to whose number of features the parameters fit."""
@@ -289,19 +319,9 @@ class InvarianceOracle(BaseEstimator, ABC):
         """A short name of each of the `size` members of an author's `orbit`; see `Changes.names`."""
         return ["identity", *(f"change {number}" for number in range(1, size))]
 
-    def without_grades(self) -> tuple[InvarianceOracle, float | Sequence[float] | None]:
-        """The oracle without its grades, and these; None where there are none."""
-        if self.graded:
-            raise self._absent("grades that can be taken off", verb="has no")
-        return self, None
-
-    def most_changes(self) -> int:
-        """How many changes of a row are allowed, where they can be counted."""
-        raise self._absent("changes that can be counted", verb="has no")
-
-    def limited(self, max_changes: int) -> InvarianceOracle:
-        """The same oracle with at most so many changes of a row, where they can be counted."""
-        raise self._absent("changes that can be counted", verb="has no")
+    def counted(self) -> Counted | None:
+        """The same changes by their number; None, the default, where they cannot be counted."""
+        return None
 
     def _absent(self, what: str, verb: str = "does not define") -> NotImplementedError:
         name = type(self).__name__
@@ -448,14 +468,6 @@ class BoundOracle:
         Each row by itself, by default. A scenario need not contain the unchanged rows; one of them does.
         """
         return [(self,)]
-
-    def labels(self, rows: Rows) -> np.ndarray | None:
-        """The true labels of the rows named, None where they are unknown."""
-        return None if self.y is None else self.y[rows]
-
-    def count(self, rows: Rows) -> int:
-        """How many rows a selection names."""
-        return count(rows, self.X.shape[0])
 
 
 def check_rows(X: Any) -> None:

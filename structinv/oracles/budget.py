@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -44,15 +43,14 @@ class Budget(WholeExample):
         """Raise unless changes of the part can be counted, and its grades fall with their number."""
         # First whether it is a part at all, then of which kind, then for which rows.
         super().validate()
-        try:
-            counted, rho = self.oracle.without_grades()
-            changes = counted.most_changes()
-        except NotImplementedError as error:
+        found = self.oracle.counted()
+        if found is None:
             raise ValueError(
                 f"Budget: oracle must be FDrop, FScale, FAdd or FEdit, only_for some labels or "
-                f"discounted, or not, got {self.oracle!r} ({error})"
-            ) from None
-        if rho is not None and np.any(np.diff(grade_profile(rho, changes + 1)) > 0):
+                f"discounted, or not, got {self.oracle!r}, whose changes cannot be counted"
+            )
+        rho = found.grades
+        if rho is not None and np.any(np.diff(grade_profile(rho, found.most + 1)) > 0):
             raise ValueError(f"Budget: grades must not rise with the number of changes, got rho={rho!r}")
         super().validate(n_features)
 
@@ -64,15 +62,12 @@ class Budget(WholeExample):
 class _BoundBudget(BoundWhole):
     def scenarios(self) -> list[tuple[BoundOracle, ...]]:
         whole: Any = self.oracle
-        counted, rho = whole.oracle.without_grades()
-        changes = counted.most_changes()
-        levels: Sequence[BoundOracle] = [
-            bind(counted.limited(number), self.X, self.y) for number in range(changes + 1)
-        ]
-        if rho is None:
+        counted = whole.oracle.counted()
+        levels = [bind(counted.at_most(number), self.X, self.y) for number in range(counted.most + 1)]
+        if counted.grades is None:
             return [tuple(levels)]
         # However many changes there are in all, the costs of all rows count by their grade.
-        grades = grade_profile(rho, changes + 1)
+        grades = grade_profile(counted.grades, len(levels))
         return [
             tuple(SameGrade(level, float(grade)) for level in levels[: number + 1])
             for number, grade in enumerate(grades)

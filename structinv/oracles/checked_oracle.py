@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..utils import plugins
-from ..utils.matrices import Matrix, Rows, resolution, row_dots, take
+from ..utils.matrices import Matrix, Rows, count, resolution, row_dots, take
 from .base import BoundOracle, Hull, InvarianceOracle, Support, check_rows
 from .changes import Changes
 from .checked_changes import checked_changes
@@ -184,7 +184,7 @@ class CheckedOracle(BoundOracle):
 
     def sample(self, rows: Rows, size: int, rng: np.random.Generator) -> np.ndarray:
         members = self._ask("sample", rows, size, rng)
-        shape = (self.count(rows), size, self.X.shape[1])
+        shape = (count(rows, self.X.shape[0]), size, self.X.shape[1])
         return plugins.numbers(self._source("sample"), "members", members, shape)
 
     def contains(self, row: int, z: np.ndarray) -> bool:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +22,7 @@ from ..utils.matrices import (
     take,
 )
 from .arguments import check_directions, check_row_by_row, grade_profile, hint_of
-from .base import BoundOracle, Hull, InvarianceOracle, Support
+from .base import BoundOracle, Counted, Hull, InvarianceOracle, Support
 from .changes import Changes
 from .checked_oracle import bind, tangents_of
 from .geometry import region_of
@@ -52,6 +51,17 @@ class Combination(InvarianceOracle):
         return self.bind(x[None, :]).contains(0, z)
 
 
+def counted_inside(
+    part: InvarianceOracle, wrap: Callable[[InvarianceOracle], InvarianceOracle]
+) -> Counted | None:
+    """How `part` counts, for an oracle that is ``wrap(part)``."""
+    found = part.counted()
+    if found is None:
+        return None
+    at_most = found.at_most
+    return replace(found, at_most=lambda most: wrap(at_most(most)))
+
+
 class OfOnePart(InvarianceOracle):
     """What an oracle that changes one thing about another, `oracle`, takes over from it."""
 
@@ -64,19 +74,6 @@ class OfOnePart(InvarianceOracle):
     graded = property(lambda self: self.oracle.graded)
     featurewise = property(lambda self: self.oracle.featurewise)
     depends_on_label = property(lambda self: self.oracle.depends_on_label)
-
-    def prepared(self) -> Self:
-        """See `InvarianceOracle.prepared`: the part is."""
-        part = self.oracle.prepared()
-        if part is self.oracle:
-            return self
-        prepared = copy.copy(self)
-        prepared.oracle = part
-        return prepared
-
-    def check_labels(self, classes: np.ndarray) -> None:
-        """See `InvarianceOracle.check_labels`; asks the part."""
-        self.oracle.check_labels(classes)
 
     def region(self, X: np.ndarray) -> Region:
         """See `InvarianceOracle.region`: that of the part, unless sets depend on labels."""
@@ -121,20 +118,6 @@ class Pair(Combination):
         validate_part("left", self.left, n_features)
         validate_part("right", self.right, n_features)
 
-    def prepared(self) -> Self:
-        """See `InvarianceOracle.prepared`: both parts are."""
-        left, right = self.left.prepared(), self.right.prepared()
-        if left is self.left and right is self.right:
-            return self
-        prepared = copy.copy(self)
-        prepared.left, prepared.right = left, right
-        return prepared
-
-    def check_labels(self, classes: np.ndarray) -> None:
-        """See `InvarianceOracle.check_labels`; asks both parts."""
-        self.left.check_labels(classes)
-        self.right.check_labels(classes)
-
 
 class OnlyFor(OfOnePart, Combination):
     r"""The invariance of an oracle for rows of some labels; written ``oracle.only_for(labels)``.
@@ -168,11 +151,8 @@ class OnlyFor(OfOnePart, Combination):
 
     depends_on_label = True
 
-    def most_changes(self) -> int:
-        return self.oracle.most_changes()
-
-    def limited(self, max_changes: int) -> OnlyFor:
-        return OnlyFor(self.oracle.limited(max_changes), self.labels)
+    def counted(self) -> Counted | None:
+        return counted_inside(self.oracle, lambda part: OnlyFor(part, self.labels))
 
     def validate(self, n_features: int | None = None) -> None:
         """Raise if the part is not an oracle of single rows or there are no labels."""
@@ -200,7 +180,7 @@ class OnlyFor(OfOnePart, Combination):
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
         """The part on the rows of `X`, some of which it leaves alone."""
         self._check_rows(X)
-        return _BoundOnlyFor(self.prepared(), X, self._known(y))
+        return _BoundOnlyFor(self._prepared(), X, self._known(y))
 
     def _known(self, y: np.ndarray | None) -> np.ndarray:
         """The labels of rows, which have to be known."""
@@ -288,7 +268,7 @@ class _BoundOnlyFor(BoundOracle):
             if not np.any(mine):
                 continue
             rows = np.flatnonzero(mine)
-            bound = bind(part.for_rows(rows), self.X[rows], labels[rows])
+            bound = bind(part._for_rows(rows), self.X[rows], labels[rows])
             hull = bound.hull(signs[rows], weights[rows], intercept)
             if hull is None:
                 return None
@@ -450,8 +430,9 @@ class Discounted(OfOnePart, Combination):
         )
         grade_profile(self.rho)
 
-    def without_grades(self) -> tuple[InvarianceOracle, float | Sequence[float] | None]:
-        return self.oracle, self.rho
+    def counted(self) -> Counted | None:
+        found = self.oracle.counted()
+        return None if found is None or found.grades is not None else replace(found, grades=self.rho)
 
     def _changes(self, X: Matrix, y: np.ndarray | None) -> Changes | None:
         """See `InvarianceOracle.changes`; grades say nothing about how likely a change is."""
@@ -467,7 +448,7 @@ class Discounted(OfOnePart, Combination):
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
         """The part on the rows of `X`."""
         self._check_rows(X)
-        prepared = self.prepared()
+        prepared = self._prepared()
         return _BoundDiscounted(prepared, bind(prepared.oracle, X, y))
 
 

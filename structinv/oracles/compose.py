@@ -114,7 +114,7 @@ class Compose(Pair):
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
         """The right part on the rows of `X`; the left one is bound to the changed rows."""
         self._check_rows(X)
-        return _BoundCompose(self.prepared(), X, y)
+        return _BoundCompose(self._prepared(), X, y)
 
 
 class _BoundCompose(BoundOracle):
@@ -145,8 +145,11 @@ class _BoundCompose(BoundOracle):
 
     def _after(self, points: Matrix, rows: Rows, times: int = 1) -> BoundOracle:
         """The left part on changed rows, with the labels of the rows they came from."""
-        labels = self.labels(rows)
+        labels = self._labels(rows)
         return bind(self.oracle.left, points, None if labels is None else np.repeat(labels, times))
+
+    def _labels(self, rows: Rows) -> np.ndarray | None:
+        return None if self.y is None else self.y[rows]
 
     def _ask(self, part: BoundOracle, rows: Rows, V: np.ndarray, assign: np.ndarray) -> Support:
         answer = part.support(rows, V, assign)
@@ -183,7 +186,7 @@ class _BoundCompose(BoundOracle):
         values = [row_dots(a.points, W, assign) for a, W in zip(answers, maps, strict=True)]
         choice = np.argmax(values, axis=0)
         sources = select(choice, [answer.points for answer in answers])
-        points = dense_rows(left.on(sources, self.labels(rows)).points(ALL_ROWS, choice))
+        points = dense_rows(left.on(sources, self._labels(rows)).points(ALL_ROWS, choice))
         upper = None
         if any(answer.upper is not None for answer in answers):
             uppers = [upper_of(a, W, assign) for a, W in zip(answers, maps, strict=True)]

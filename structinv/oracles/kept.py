@@ -15,7 +15,7 @@ MOST_VALUES = 1000
 class Kept:
     """Things by name, each made when it is first asked for.
 
-    It belongs to the copy of an oracle that `InvarianceOracle.prepared` gives, and is freed with it.
+    It belongs to the copy of an oracle that `InvarianceOracle._prepared` gives, and is freed with it.
     Pickles and deep copies are empty, since everything can be made again.
 
     Examples

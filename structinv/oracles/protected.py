@@ -11,11 +11,11 @@ import numpy as np
 from ..regions import Region
 from ..utils.matrices import Matrix, Rows, dense_rows, row_dots, take
 from .arguments import check_features, check_row_by_row, chosen_features
-from .base import BoundOracle, InvarianceOracle, Support
+from .base import BoundOracle, Counted, InvarianceOracle, Support
 from .changes import Changes
 from .checked_oracle import bind, tangents_of
 from .columns import OfFeatures
-from .combinators import Combination, OfOnePart, validate_part
+from .combinators import Combination, OfOnePart, counted_inside, validate_part
 from .joined_changes import KeptFeatures, with_features
 from .listing import changes_of, listed, listed_region
 from .support import Grades
@@ -60,15 +60,8 @@ class Protected(OfFeatures, OfOnePart, Combination):
         )
         check_features("features", self.features, n_features)
 
-    def most_changes(self) -> int:
-        return self.oracle.most_changes()
-
-    def limited(self, max_changes: int) -> Protected:
-        return Protected(self.oracle.limited(max_changes), self.features)
-
-    def without_grades(self) -> tuple[InvarianceOracle, float | Sequence[float] | None]:
-        oracle, rho = self.oracle.without_grades()
-        return Protected(oracle, self.features), rho
+    def counted(self) -> Counted | None:
+        return counted_inside(self.oracle, lambda part: Protected(part, self.features))
 
     def graded_support(
         self,
@@ -103,7 +96,7 @@ class Protected(OfFeatures, OfOnePart, Combination):
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
         """The part on the rows of `X`."""
         self._check_rows(X)
-        prepared = self.prepared()
+        prepared = self._prepared()
         return _BoundProtected(prepared, bind(prepared.oracle, X, y))
 
 

@@ -82,8 +82,8 @@ class Sampled(FiniteOracle):
         found = plugins.ask_third_party("function", self.function, rows)
         return plugins.numbers("function", "members", found, (len(rows), "s", rows.shape[1]))
 
-    def prepared(self) -> Sampled:
-        """See `InvarianceOracle.prepared`; the members of the rows asked about last are kept."""
+    def _prepared(self) -> Sampled:
+        """See `InvarianceOracle._prepared`; the members of the rows asked about last are kept."""
         if self._last is not None:
             return self
         prepared = copy.copy(self)

@@ -54,7 +54,7 @@ class Shared(WholeExample):
 
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
         self._check_rows(X)
-        prepared = self.prepared()
+        prepared = self._prepared()
         return _BoundShared(prepared, bind(prepared.oracle, X, y))
 
 

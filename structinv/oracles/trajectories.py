@@ -169,8 +169,8 @@ class Trajectory(CurveOracle):
     def _name(self, t: float) -> str:
         return f"t = {t:g}"
 
-    def prepared(self) -> Self:
-        """See `InvarianceOracle.prepared`; the curves of the rows asked about last are kept."""
+    def _prepared(self) -> Self:
+        """See `InvarianceOracle._prepared`; the curves of the rows asked about last are kept."""
         if self._last is not None:
             return self
         prepared = copy.copy(self)

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..utils.exceptions import CheckError
-from ..utils.matrices import ALL_ROWS, Matrix, resolution
+from ..utils.matrices import ALL_ROWS, Matrix, count, resolution
 from .base import BoundOracle, InvarianceOracle, Support
 from .combinators import attained_by
 
@@ -80,7 +80,7 @@ class Trial:
     ) -> Support:
         """An answer that has been checked for its form; `V` is one direction unless assigned."""
         V = np.atleast_2d(V)
-        assign = np.zeros(bound.count(rows), dtype=np.intp) if assign is None else assign
+        assign = np.zeros(count(rows, bound.X.shape[0]), dtype=np.intp) if assign is None else assign
         with untouched("support", X=bound.X, V=V, assign=assign, cost=cost, y=bound.y):
             answer = refused(bound.support)(rows, V, assign, cost)
         _check_form(answer, len(assign), bound.X)

@@ -92,7 +92,7 @@ class Union(Pair):
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
         """Both parts on the rows of `X`."""
         self._check_rows(X)
-        return _BoundUnion(self.prepared(), X, y)
+        return _BoundUnion(self._prepared(), X, y)
 
     def graded_support(
         self,

@@ -96,7 +96,7 @@ class Weighted(OfOnePart, Combination):
         """The part on the rows of `X`."""
         # First whether it is a part at all.
         self.validate()
-        prepared = self.prepared()
+        prepared = self._prepared()
         prepared._check_rows(X)
         return _BoundWeighted(prepared, bind(prepared.oracle, X, y))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..utils.matrices import Matrix, Rows, dense_rows, rounding
+from ..utils.matrices import Matrix, Rows, count, dense_rows, rounding
 from .arguments import check_row_by_row
 from .base import BoundOracle, Hull, InvarianceOracle, Support
 from .changes import Changes
@@ -121,7 +121,7 @@ class OneMember(BoundOracle):
         return worst_at(self._points(rows), question, None if grades is None else grades[:, 0])
 
     def _points(self, rows: Rows) -> Matrix:
-        return self.member.points(rows, np.zeros(self.count(rows), dtype=np.intp))
+        return self.member.points(rows, np.zeros(count(rows, self.X.shape[0]), dtype=np.intp))
 
     def sample(self, rows: Rows, size: int, rng: np.random.Generator) -> np.ndarray:
         return np.repeat(self.member.members(rows), size, axis=1)

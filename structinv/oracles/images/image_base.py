@@ -310,7 +310,7 @@ class ImageOracle(ImageFamily):
         return self._warps(family.ravel(), value.ravel()).reshape(*many, 6)
 
     def _changes(self, X: Matrix, y: np.ndarray | None) -> Changes:
-        oracle = self.prepared()
+        oracle = self._prepared()
         shape = oracle._rows(X)[1]
         table, families = oracle._table(), oracle.families()
         pairs = zip(table.family[1:], table.value[1:], strict=True)

@@ -135,8 +135,8 @@ class ImageFamily(InvarianceOracle):
         check_number("smoothing", self.smoothing)
         image_shape(self.shape, n_features)
 
-    def prepared(self) -> Self:
-        """See `InvarianceOracle.prepared`: the values are looked at once, and their maps kept."""
+    def _prepared(self) -> Self:
+        """See `InvarianceOracle._prepared`: the values are looked at once, and their maps kept."""
         if self._kept is not None:
             return self
         prepared = copy.copy(self)

@@ -22,7 +22,7 @@ from ...utils.matrices import (
 )
 from ...utils.parameters import check_integer
 from ...utils.resources import check_memory
-from ..base import BoundOracle, InvarianceOracle, Support
+from ..base import BoundOracle, Counted, InvarianceOracle, Support
 from ..hulls import Hull
 from ..identity import Identity
 from ..support import DeferredSupport
@@ -88,11 +88,8 @@ class TokenEdits(InvarianceOracle):
                 f"got {self.allowed!r}"
             )
 
-    def most_changes(self) -> int:
-        return int(self.max_changes)
-
-    def limited(self, max_changes: int) -> TokenEdits:
-        return TokenEdits(self.words, max_changes, self.allowed)
+    def counted(self) -> Counted:
+        return Counted(int(self.max_changes), lambda most: TokenEdits(self.words, most, self.allowed))
 
     def support(
         self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
@@ -169,10 +166,10 @@ class TextEdits(InvarianceOracle):
         """What changes; texts and features would be long."""
         return f"TokenEdits(words={self.words!r}, max_changes={self.max_changes})"
 
-    def most_changes(self) -> int:
-        return int(self.max_changes)
+    def counted(self) -> Counted:
+        return Counted(int(self.max_changes), lambda most: self._with(max_changes=most))
 
-    def for_rows(self, rows: np.ndarray) -> TextEdits:
+    def _for_rows(self, rows: np.ndarray) -> TextEdits:
         return self._with(documents=self.documents.take(rows))
 
     def _with(self, **changed: Any) -> TextEdits:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from numbers import Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import clone
@@ -12,7 +12,7 @@ from sklearn.base import clone
 from ...utils.matrices import ALL_ROWS, Matrix, dense_rows, floating
 from ...utils.parameters import check_boolean, check_integer
 from ..arguments import check_directions, check_features, chosen_features
-from ..base import InvarianceOracle, Support
+from ..base import Counted, InvarianceOracle, Support
 from ..columns import OfFeatures
 from ..images.image_parameters import check_distribution, draw
 from .bound_edits import BoundEdits
@@ -54,11 +54,8 @@ class EditOracle(OfFeatures, InvarianceOracle):
             if getattr(self, name) is not None:
                 check_features(name, getattr(self, name), n_features)
 
-    def most_changes(self) -> int:
-        return int(self.max_changes)
-
-    def limited(self, max_changes: int) -> Self:
-        return clone(self).set_params(max_changes=max_changes)
+    def counted(self) -> Counted:
+        return Counted(int(self.max_changes), lambda most: clone(self).set_params(max_changes=most))
 
     def support(
         self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
