@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics.pairwise import rbf_kernel
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import structinv
 from structinv import InvariantStructuredSVC, InvariantSVC, InvariantSVR
@@ -29,8 +28,6 @@ from structinv.spaces.reduced_sets import Whole, best_coefficients, chosen_atoms
 from structinv.structures import Multiclass, Sequence
 from structinv.terms import Objective, WorstCase
 from structinv.utils.exceptions import IndefiniteKernelWarning
-
-from .test_kernel_svc import known_failures
 
 SHIFTS = Shifts(1, shape=(3, 3), fill="wrap")
 KERNELS = {
@@ -549,8 +546,3 @@ def test_machines_of_sequences_keep_their_transitions():
     assert small.score(X, y) > 0.8
     np.testing.assert_array_equal(small.solution_.f.extra, model.solution_.f.extra)
     assert len(small.certify(X, y, oracle=Identity()).margins) == 12
-
-
-@parametrize_with_checks([InvariantSVC(budget=4)], expected_failed_checks=known_failures)
-def test_keeps_scikit_learns_rules(estimator, check):
-    check(estimator)

@@ -1,8 +1,10 @@
 """Docstrings of public items hold what numpydoc's parser looks for."""
 
+import ast
 import importlib
 import inspect
 import pkgutil
+import re
 from dataclasses import is_dataclass
 
 import pytest
@@ -62,6 +64,23 @@ def test_every_parameter_is_documented(name):
     if single == set(asked):
         assert set(documented) <= single
     assert len(set(documented)) == len(documented)
+
+
+SEEN = {name.rpartition(".")[2]: item for name, item in ITEMS.items()}
+
+
+@pytest.mark.parametrize("name", ITEMS)
+def test_defaults_are_the_documented_ones(name):
+    asked = parameters(ITEMS[name])
+    for entry in NumpyDocString(inspect.getdoc(ITEMS[name]))["Parameters"]:
+        _, _, told = entry.type.partition("default=")
+        if told and "`" not in told:
+            assert {asked[each].default for each in named([entry])} == {ast.literal_eval(told)}
+        see = re.match(r"See `(\w+)`", " ".join(entry.desc))
+        if see and see[1] in SEEN and not told:
+            there = parameters(SEEN[see[1]])
+            for each in named([entry]):
+                assert asked[each].default == there[each].default, each
 
 
 def test_every_public_method_has_a_docstring_or_inherits_one():

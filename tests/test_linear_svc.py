@@ -1,28 +1,15 @@
-import warnings
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
-from sklearn.utils.estimator_checks import (
-    check_sample_weight_equivalence_on_dense_data,
-    check_sample_weight_equivalence_on_sparse_data,
-    parametrize_with_checks,
-)
 
 from structinv import InvariantLinearSVC
 from structinv.oracles import Box, FDrop, FScale
 from structinv.solvers import REGISTRY, FrankWolfe, Pegasos, Solution, Status
-
-WEIGHTS_COMPARED_TOO_SHARPLY = (
-    "compares scores of weighted and repeated samples at 1e-7, but fits end at a relative gap of "
-    "tol=1e-3; LinearSVC fails it too, and with tol=1e-8 it passes (tested below)"
-)
 
 
 def mails(n=60, d=12, n_classes=2, seed=0):
@@ -44,31 +31,6 @@ def value(model, X, y, weights=1.0, cost=None, slack=False):
     losses = np.max((D[codes] if slack else 1.0) * beaten_by + D[codes], axis=1)
     norm = np.sum(model.coef_**2) + np.sum(model.intercept_**2)
     return 0.5 * norm + model.C * np.sum(weights * losses)
-
-
-def known_failures(estimator):
-    names = [f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse")]
-    return dict.fromkeys(names, WEIGHTS_COMPARED_TOO_SHARPLY)
-
-
-@parametrize_with_checks(
-    [
-        InvariantLinearSVC(FScale(max_changes=2)),
-        # Its three classes of two features cannot be told apart from one of them, as a check of
-        # training accuracy would want; with a grade the drops are tried, but cost nothing.
-        InvariantLinearSVC(FDrop(max_changes=1).discounted(0.0)),
-    ],
-    expected_failed_checks=known_failures,
-)
-def test_keeps_scikit_learns_rules(estimator, check, array_api):
-    check(estimator)
-
-
-@pytest.mark.parametrize("oracle", [None, FScale(max_changes=2), FDrop(max_changes=1)], ids=str)
-def test_sharper_fits_pass_the_checks_of_sample_weights(oracle):
-    model = InvariantLinearSVC(oracle, tol=1e-8)
-    check_sample_weight_equivalence_on_dense_data("InvariantLinearSVC", model)
-    check_sample_weight_equivalence_on_sparse_data("InvariantLinearSVC", model)
 
 
 @pytest.mark.parametrize("intercept", [False, True])
@@ -123,17 +85,6 @@ def test_binary_attributes_and_scores():
     assert model.n_iter_ == model.solution_.iterations >= 1
 
 
-def test_multiclass_attributes_and_scores():
-    X, y = mails(n_classes=3)
-    model = InvariantLinearSVC(FDrop(1), random_state=0).fit(X, y)
-    assert model.coef_.shape == (3, X.shape[1])
-    assert model.intercept_.shape == (3,)
-    scores = model.decision_function(X)
-    assert scores.shape == (len(X), 3)
-    assert np.array_equal(model.predict(X), model.classes_[np.argmax(scores, axis=1)])
-    assert model.score(X, y) > 0.6
-
-
 def test_no_intercept_leaves_zero():
     X, y = mails()
     assert InvariantLinearSVC(fit_intercept=False).fit(X, y).intercept_.tolist() == [0.0]
@@ -167,38 +118,6 @@ def test_solver_instances_are_parameters_and_stay_untouched():
         expected = InvariantLinearSVC(solver=name, random_state=0).fit(rows, y)
         found = InvariantLinearSVC(solver=same, random_state=0).fit(rows, y)
         assert np.array_equal(found.coef_, expected.coef_)
-
-
-@pytest.mark.parametrize("oracle", [None, FScale(2)], ids=str)
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_a_weight_of_two_is_a_repetition_and_zero_a_removal(n_classes, oracle):
-    X, y = mails(n_classes=n_classes)
-    weights = np.random.default_rng(1).integers(0, 3, len(y))
-    model = InvariantLinearSVC(oracle, C=0.1, tol=1e-6, random_state=0)
-    weighted = clone(model).fit(X, y, sample_weight=weights).solution_
-    repeated = clone(model).fit(np.repeat(X, weights, axis=0), np.repeat(y, weights)).solution_
-    plain = clone(model).fit(X, y).solution_
-    assert weighted.primal == pytest.approx(repeated.primal, rel=2e-6)
-    assert plain.primal != pytest.approx(repeated.primal, rel=1e-3)
-
-
-def test_class_weights_are_sample_weights():
-    X, y = mails()
-    X, y = X[10:], np.where(np.arange(50) < 15, "spam", y[10:])
-    model = InvariantLinearSVC(FDrop(1), C=0.1, tol=1e-6, random_state=0)
-
-    def optimum(sample_weight=None, **params):
-        return clone(model).set_params(**params).fit(X, y, sample_weight).solution_.primal
-
-    by_sample = optimum(np.where(y == "spam", 3.0, 1.0))
-    assert optimum(class_weight={"spam": 3.0}) == pytest.approx(by_sample, rel=2e-6)
-    own = np.random.default_rng(0).uniform(0.5, 1.5, len(y))
-    for weights in (np.ones(len(y)), own):
-        sums = {label: np.sum(weights[y == label]) for label in np.unique(y)}
-        balance = np.array([np.sum(weights) / (2 * sums[label]) for label in y])
-        balanced = optimum(weights, class_weight="balanced")
-        assert balanced == pytest.approx(optimum(weights * balance), rel=2e-6)
-    assert optimum() != pytest.approx(by_sample, rel=1e-3)
 
 
 @pytest.mark.parametrize("oracle", [None, FScale(2), FScale(1) | FDrop(2)], ids=str)
@@ -276,24 +195,3 @@ def test_a_changed_oracle_certifies_the_same_model():
     assert shares[0] == model.score(X, y)
     assert shares == sorted(shares, reverse=True)
     assert shares[-1] < shares[0]
-
-
-def test_feature_names_are_kept_and_checked():
-    pd = pytest.importorskip("pandas")
-    X, y = mails(d=3)
-    frame = pd.DataFrame(X, columns=["a", "b", "c"])
-    model = InvariantLinearSVC(FDrop(1), random_state=0).fit(frame, y)
-    assert model.feature_names_in_.tolist() == ["a", "b", "c"]
-    with pytest.raises(ValueError, match="feature names"):
-        model.predict(frame[["b", "a", "c"]])
-    with pytest.raises(ValueError, match="feature names"):
-        model.certify(frame[["b", "a", "c"]], y)
-    model.fit(X, y)
-    assert not hasattr(model, "feature_names_in_")
-
-
-def test_a_good_fit_does_not_warn():
-    X, y = mails()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", ConvergenceWarning)
-        InvariantLinearSVC(FScale(2), random_state=0).fit(X, y)

@@ -4,15 +4,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from structinv import InvariantLinearSVC
 from structinv.oracles import Box, FDrop, Shifts
 from structinv.solvers import BMRM, Pegasos
 
-WEIGHTS_COMPARED_TOO_SHARPLY = (
-    "compares scores of weighted and repeated samples at 1e-7, but fits end at a relative gap of tol"
-)
 ORACLES = [None, FDrop(1), Box(0.1), Shifts(1, shape=(3, 4))]
 
 
@@ -45,19 +41,6 @@ def objective_of(model, X, y, oracle):
     losses = 1.0 - model.certify(X, y, oracle=oracle).margins
     scale = np.sum(model.coef_**2) + np.sum(model.intercept_**2)
     return 0.5 * scale + model.C * np.sum(np.maximum(losses, 0.0))
-
-
-@parametrize_with_checks(
-    [streaming(FDrop(1).discounted(0.0), C=0.1, tol=0.3, max_seconds=2)],
-    expected_failed_checks=lambda estimator: {
-        "check_sample_weight_equivalence_on_dense_data": WEIGHTS_COMPARED_TOO_SHARPLY,
-        "check_sample_weight_equivalence_on_sparse_data": WEIGHTS_COMPARED_TOO_SHARPLY,
-    },
-)
-def test_keeps_scikit_learns_rules(estimator, check):
-    if check.func.__name__ == "check_fit_idempotent":
-        pytest.skip("its unscaled rows end Pegasos by the clock, so that two fits differ")
-    check(estimator)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -162,8 +145,3 @@ def test_wrong_batches_leave_the_model_as_it_was():
     assert {name: value for name, value in vars(model).items() if name.endswith("_")} == before
     with pytest.raises(ValueError, match="at least two classes, or the first y hold them"):
         streaming().partial_fit(X[:1], y[:1])
-
-
-def test_the_same_stream_gives_the_same_model():
-    X, y = counts()
-    np.testing.assert_array_equal(learn(streaming(), X, y).coef_, learn(streaming(), X, y).coef_)

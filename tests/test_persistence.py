@@ -603,6 +603,20 @@ class TestRefusals:
             structinv.load(tmp_path / "nowhere")
 
 
+def test_files_are_of_format_3():
+    """Files that hold anything in another way need another number, and a reader of these."""
+    with zipfile.ZipFile(BytesIO(model_bytes(InvariantLinearSVC(Box(0.5))))) as archive:
+        page, schema = (json.loads(archive.read(f"{name}.json")) for name in ("structinv", "schema"))
+    assert list(page) == ["format", "libraries", "notes"]
+    assert page["format"] == 3
+    held = schema["content"]
+    oracle = held["parameters"]["content"]["oracle"]["content"]
+    assert list(held) == list(oracle) == ["structinv", "parameters", "learnt"]
+    names = [json.loads(each["structinv"]["content"]) for each in (held, oracle)]
+    assert names == ["estimator.invariant_linear_svc", "oracle.box"]
+    assert oracle["parameters"]["content"]["radius"]["content"] == "0.5"
+
+
 @pytest.mark.parametrize("name", ["linear", "classes", "kernel"])
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.InconsistentVersionWarning")
 def test_files_of_the_first_release_load(name):

@@ -14,7 +14,6 @@ from sklearn.gaussian_process.kernels import RBF
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import RidgeCV
 from sklearn.model_selection import GridSearchCV, cross_val_predict
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import structinv.estimators.ridge
 from structinv import OrbitRidge
@@ -23,9 +22,6 @@ from structinv.kernels import Gaussian, OrbitMean
 from structinv.oracles import Flip, Rotations
 
 ROUTES = {"factors": (1e-3, 0.1, 2.0), "eigenvectors": (1e-3, 1e-2, 0.05, 0.1, 0.5, 1.0, 2.0)}
-NO_KERNEL = "rounds the values of the kernel to integers, or takes a number off: it is none then"
-TABLES_THAT_ARE_NONE = ("check_positive_only_tag_during_fit", "check_estimators_dtypes")
-TWICE_IS_NOT_WEIGHT_TWO = "left out alone, a repeated row still has its twin"
 
 
 def numbers(n=18, d=3, n_targets=None, seed=0):
@@ -44,21 +40,6 @@ def refitted(model, X, y, weights=None):
         single = clone(model).set_params(alphas=model.alpha_).fit(X[rest], y[rest], own)
         found[row] = single.predict(X[[row]])[0]
     return found
-
-
-@parametrize_with_checks(
-    [
-        OrbitRidge(),
-        OrbitRidge("precomputed", alphas=1.0),
-        OrbitRidge("laplacian", alphas=np.logspace(-3, 1, 9), fit_intercept=False),
-    ],
-    expected_failed_checks=lambda estimator: (
-        {"check_sample_weight_equivalence_on_dense_data": TWICE_IS_NOT_WEIGHT_TWO}
-        | (dict.fromkeys(TABLES_THAT_ARE_NONE, NO_KERNEL) if estimator._precomputed else {})
-    ),
-)
-def test_keeps_scikit_learns_rules(estimator, check, array_api):
-    check(estimator)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
