@@ -357,40 +357,11 @@ def test_a_budget_is_a_fit_that_is_compressed_and_knows_its_gap():
     np.testing.assert_array_equal(whole.dual_coef_, model.dual_coef_)
 
 
-def test_a_budget_of_a_regressor_knows_its_gap_too():
-    X, _ = images()
-    y = X.sum(axis=1) ** 2
-    model = regressor()
-    small = clone(model).set_params(budget=8).fit(X, y)
-    assert len(small.support_) == 8
-    np.testing.assert_array_equal(small.dual_coef_, model.compress(n_support=8).dual_coef_)
-    losses = np.max(
-        [
-            np.maximum(0.0, np.abs(y - small.predict(member)) - small.epsilon)
-            for member in SHIFTS.orbit(X).transpose(1, 0, 2)
-        ],
-        axis=0,
-    )
-    value = 0.5 * norm(small) ** 2 + small.C * losses.sum()
-    assert small.solution_.primal == pytest.approx(value, rel=1e-9)
-    assert small.solution_.dual == model.solution_.dual
-    assert small.solution_.status is Status.COMPRESSED
-    with pytest.raises(TypeError, match="budget must be an integer of at least 1, got 2.5"):
-        clone(model).set_params(budget=2.5).fit(X, y)
-
-
-@pytest.fixture
-def python_hears_ctrl_c():
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 def press(*_):
     signal.raise_signal(signal.SIGINT)
 
 
-@pytest.mark.usefixtures("python_hears_ctrl_c")
+@pytest.mark.usefixtures("ctrl_c")
 @pytest.mark.parametrize("on_interrupt", ["raise", "return"])
 def test_ctrl_c_while_a_fit_is_shortened_leaves_it_whole(monkeypatch, on_interrupt):
     X, y = images()
@@ -403,7 +374,7 @@ def test_ctrl_c_while_a_fit_is_shortened_leaves_it_whole(monkeypatch, on_interru
     assert model.solution_.status is Status.CONVERGED
 
 
-@pytest.mark.usefixtures("python_hears_ctrl_c")
+@pytest.mark.usefixtures("ctrl_c")
 @pytest.mark.parametrize("on_interrupt", ["raise", "return"])
 def test_a_fit_that_ctrl_c_ends_is_not_shortened_behind_it(monkeypatch, on_interrupt):
     X, y = images()

@@ -231,12 +231,6 @@ def test_a_lambda_is_no_part_of_a_file(tmp_path):
     assert not (tmp_path / "matching.model").exists()
 
 
-def test_a_fit_of_objects_goes_on():
-    model, X, y = learnt(warm_start=True)
-    cold = model.n_iter_
-    assert model.set_params(C=0.52).fit(X, y).n_iter_ < cold
-
-
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [

@@ -1,5 +1,7 @@
 """What all estimators promise alike: scikit-learn's rules, weights, refused fits, fits out of time."""
 
+import pickle
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -176,16 +178,34 @@ def test_a_refused_fit_leaves_the_model_before_it(case):
     assert all(value is before[name] for name, value in learnt(model).items())
 
 
-@pytest.mark.parametrize(
-    "case",
-    [case for case in PREDICTORS if isinstance(case.estimator, InvariantEstimator)],
-    ids=lambda case: case.name,
-)
-def test_a_fit_out_of_time_warns_and_can_be_used(case):
-    model = clone(case.estimator).set_params(tol=0.0, max_seconds=1e-9)
+ITERATIVE = [case for case in PREDICTORS if isinstance(case.estimator, InvariantEstimator)]
+
+
+@pytest.mark.parametrize("case", ITERATIVE, ids=lambda case: case.name)
+def test_a_fit_out_of_time_can_be_used_and_goes_on_from_its_file(case, tmp_path):
+    path = tmp_path / "fit"
+    model = clone(case.estimator).set_params(tol=0.0, max_seconds=1e-9, checkpoint=path)
     message = f"{type(model).__name__} ended with status 'time limit' after . iterations"
     with pytest.warns(ConvergenceWarning, match=message):
         model.fit(case.X, case.y)
     assert model.solution_.status is Status.TIME_LIMIT
     assert model.n_iter_ == model.solution_.iterations
     assert len(model.predict(case.X)) == _num_samples(case.X)
+    with pytest.raises(ValueError, match="is of another fit, with different C"):
+        clone(model).set_params(C=3.0).fit(case.X, case.y)
+    assert path.exists()
+    model.set_params(tol=1e-3, max_seconds=None).fit(case.X, case.y)
+    assert model.solution_.status is Status.CONVERGED
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("case", ITERATIVE, ids=lambda case: case.name)
+def test_a_second_fit_and_that_of_a_pickle_go_on_from_the_first(case):
+    model = clone(case.estimator).set_params(warm_start=True).fit(case.X, case.y)
+    first = model.solution_
+    for again in (pickle.loads(pickle.dumps(model)), model):
+        again.fit(case.X, case.y)
+        assert again.solution_.status is Status.CONVERGED
+        assert again.n_iter_ < min(2, first.iterations)
+        assert again.solution_.dual <= first.primal * (1 + 1e-9)
+        assert first.dual <= again.solution_.primal * (1 + 1e-9)

@@ -22,7 +22,7 @@ from structinv import (
 )
 from structinv.oracles import Box, FiniteOracle, Support
 from structinv.oracles.base import InvarianceOracle
-from structinv.solvers import FrankWolfe, Iterations, Status, solve
+from structinv.solvers import REGISTRY, FrankWolfe, Iterations, Status, solve
 from structinv.solvers.interruption import interrupts
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Binary
@@ -99,7 +99,7 @@ def unbroken():
 
 @pytest.mark.parametrize(
     ("solver", "turn", "times"),
-    pairs(["frank_wolfe", "svmstruct", "bmrm", "pegasos"], [1, 2, 3, 5, 8], [1, 50]),
+    pairs(sorted(REGISTRY), [1, 2, 3, 5, 8], [1, 50]),
 )
 def test_a_fit_keeps_what_it_has_and_raises(solver, turn, times):
     X, y = rows()

@@ -1,9 +1,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.base import clone
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
-from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
@@ -160,32 +158,6 @@ def test_works_after_a_vectorizer(vectorizer):
     rows = model[0].transform(mail)
     certificate = model[-1].certify(rows, labels)
     assert 0.5 < certificate.accuracy <= 1.0
-
-
-def test_grid_search_over_an_oracle():
-    mail, labels = texts()
-    pipeline = make_pipeline(CountVectorizer(), InvariantLinearSVC(FDrop(1), random_state=0))
-    name = "invariantlinearsvc__oracle__max_changes"
-    search = GridSearchCV(pipeline, {name: [0, 2]}, cv=2, error_score="raise").fit(mail, labels)
-    assert search.cv_results_[f"param_{name}"].tolist() == [0, 2]
-    assert search.best_estimator_[-1].oracle.max_changes == search.best_params_[name]
-    assert pipeline[-1].oracle.max_changes == 1
-
-
-def test_parameters_nest_and_clone():
-    model = InvariantLinearSVC(FDrop(3) | FScale(2, high=4.0).only_for(["spam"]), C=2.0)
-    params = model.get_params()
-    assert params["oracle__left__max_changes"] == 3
-    assert params["oracle__right__oracle__high"] == 4.0
-    model.set_params(oracle__right__oracle__high=8.0, oracle__left__max_changes=1)
-    copy = clone(model)
-    assert copy.oracle is not model.oracle
-    assert repr(copy) == repr(model)
-    assert copy.oracle.right.oracle.high == 8.0
-    copy.set_params(oracle__left__max_changes=7)
-    assert model.oracle.left.max_changes == 1
-    with pytest.raises(ValueError, match="max_change"):
-        model.set_params(oracle__left__max_change=1)
 
 
 def test_a_changed_oracle_certifies_the_same_model():

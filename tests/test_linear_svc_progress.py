@@ -1,17 +1,15 @@
 """What a user sees of a long fit, and what is left when it ends early."""
 
 import re
-import warnings
 
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from sklearn.utils.validation import check_is_fitted
+from sklearn.exceptions import ConvergenceWarning
 
 from structinv import InvariantLinearSVC
-from structinv.oracles import Box, FDrop, FScale, InvarianceOracle, Support
-from structinv.solvers import REGISTRY, Status
+from structinv.oracles import Box, FDrop, FScale
+from structinv.solvers import Status
 
 from .estimator_cases import PREDICTORS
 from .test_linear_svc import mails
@@ -50,35 +48,6 @@ class Recorder:
 
 def press_ctrl_c():
     raise KeyboardInterrupt
-
-
-class Interrupting(InvarianceOracle):
-    """`Box` that acts, when asked for the n-th time, like a user who presses Ctrl-C."""
-
-    asked = 0
-
-    def __init__(self, radius, turn):
-        self.radius = radius
-        self.turn = turn
-
-    def support(self, X, V, assign, cost=None):
-        Interrupting.asked += 1
-        if Interrupting.asked == self.turn:
-            raise KeyboardInterrupt
-        return Support(X + self.radius * np.sign(V)[assign])
-
-
-@pytest.fixture(autouse=True)
-def nobody_asked_yet():
-    Interrupting.asked = 0
-
-
-def is_fitted(model):
-    try:
-        check_is_fitted(model)
-    except NotFittedError:
-        return False
-    return True
 
 
 def check_usable(model, X, y):
@@ -177,62 +146,3 @@ def test_a_progress_bar_shows(capsys):
     X, y = mails()
     InvariantLinearSVC(FDrop(1), random_state=0).set_callbacks(ProgressBar()).fit(X, y)
     assert "InvariantLinearSVC" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("turn", [2, 3, 4, 5, 7])
-@pytest.mark.parametrize("solver", sorted(REGISTRY))
-def test_ctrl_c_in_an_oracle_leaves_a_usable_flagged_model(solver, turn):
-    X, y = mails()
-    shared = {"C": 10.0, "tol": 1e-9, "random_state": 0, "on_interrupt": "return"}
-    model = InvariantLinearSVC(Interrupting(0.1, turn), solver=solver, **shared)
-    try:
-        with pytest.warns(ConvergenceWarning, match="'interrupted'.*fit again"):
-            model.fit(X, y)
-    except KeyboardInterrupt:
-        # Before the first step there is nothing to keep.
-        assert not is_fitted(model)
-        assert turn <= 3
-        return
-    assert model.solution_.status is Status.INTERRUPTED
-    assert Interrupting.asked >= turn
-    check_usable(model, X, y)
-    best = InvariantLinearSVC(Box(0.1), **{**shared, "tol": 1e-5}).fit(X, y).solution_
-    assert model.solution_.dual <= best.primal
-    assert best.dual <= model.solution_.primal
-    assert model.solution_.primal <= shared["C"] * len(y) * (1 + 1e-12)  # the objective at zero
-
-
-class Hasty(Box):
-    """A user who presses Ctrl-C before the fit has begun."""
-
-    def bind(self, X, y=None):
-        raise KeyboardInterrupt
-
-
-def test_ctrl_c_before_the_first_step_leaves_nothing():
-    X, y = mails()
-    model = InvariantLinearSVC(Hasty(0.1))
-    with pytest.raises(KeyboardInterrupt):
-        model.fit(X, y)
-    assert not is_fitted(model)
-    with pytest.raises(NotFittedError):
-        model.predict(X)
-
-
-def test_a_fit_after_ctrl_c_starts_clean():
-    X, y = mails()
-    model = InvariantLinearSVC(Interrupting(0.1, 5), tol=1e-9, C=10.0, random_state=0)
-    model.set_params(on_interrupt="return")
-    with pytest.warns(ConvergenceWarning, match="'interrupted'"):
-        model.fit(X, y)
-    first = model.coef_
-    model.set_params(oracle__turn=0, tol=1e-2)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        model.fit(X, y)
-        fresh = InvariantLinearSVC(Interrupting(0.1, 0), tol=1e-2, C=10.0, random_state=0)
-        fresh.fit(X, y)
-    assert model.solution_.status is Status.CONVERGED
-    assert not np.array_equal(model.coef_, first)
-    assert np.array_equal(model.coef_, fresh.coef_)
-    assert model.n_iter_ == fresh.n_iter_

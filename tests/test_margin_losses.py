@@ -378,31 +378,6 @@ class TestEstimators:
         assert other.n_iter_ > 0
         assert other.solution_.dual <= fresh.set_params(loss="hinge").fit(X, Y).solution_.primal
 
-    @pytest.mark.parametrize("loss", SMOOTH)
-    def test_kernel_machines_start_warm(self, loss):
-        model = InvariantSVC(loss=loss, gamma=0.1, warm_start=True, random_state=0).fit(X, Y)
-        assert model.fit(X, Y).n_iter_ == 0
-        first = model.set_params(C=2.0, tol=1e-6).fit(X, Y).solution_.primal
-        fresh = InvariantSVC(loss=loss, gamma=0.1, C=2.0, tol=1e-6, random_state=0).fit(X, Y)
-        assert first == pytest.approx(fresh.solution_.primal, rel=2e-6)
-
-    @pytest.mark.parametrize("loss", SMOOTH)
-    def test_streams(self, loss):
-        model = InvariantLinearSVC(Box(0.05), loss=loss, solver="pegasos", C=0.1, random_state=0)
-        for part in (slice(0, 30), slice(30, 60)):
-            model.partial_fit(X[part], Y[part], classes=[0, 1])
-        whole = InvariantLinearSVC(Box(0.05), loss=loss, C=0.1, tol=1e-4, random_state=0).fit(X, Y)
-        assert 0.0 < model.solution_.dual <= whole.solution_.primal
-        assert model.score(X, Y) > 0.8
-
-    @pytest.mark.parametrize("kind", [InvariantLinearSVC, InvariantSVC])
-    def test_files_hold_the_loss(self, kind, tmp_path):
-        model = kind(loss="logistic", random_state=0).fit(X, Y)
-        save(model, tmp_path / "model")
-        again = load(tmp_path / "model")
-        assert again.loss == "logistic"
-        np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))
-
     @pytest.mark.parametrize("kind", [InvariantLinearSVC, InvariantSVC])
     def test_files_without_a_loss_are_of_the_hinge(self, kind, tmp_path, monkeypatch):
         model = kind(random_state=0).fit(X, Y)

@@ -466,15 +466,6 @@ def test_searches_and_pipelines_take_tables(tmp_path):
     np.testing.assert_array_equal(copied.predict(X), search.predict(X))
 
 
-def test_a_fit_of_tables_goes_on_from_the_one_before():
-    model, X, y = fitted("tree", Box(0.1), warm_start=True)
-    cold = model.n_iter_
-    model.set_params(C=0.55).fit(X, y)
-    fresh = fitted("tree", Box(0.1), C=0.55)[0]
-    assert model.solution_.primal == pytest.approx(fresh.solution_.primal, rel=1e-4)
-    assert model.n_iter_ < cold
-
-
 def test_weights_of_rows_and_positions_are_factors():
     X, y = data()
     twice = InvariantStructuredSVC(Multilabel(), tol=1e-8, random_state=0)

@@ -5,18 +5,9 @@ import pickle
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 
-from structinv import (
-    InvariantLinearSVC,
-    InvariantSVC,
-    LapSVC,
-    RepresenterClassifier,
-    RepresenterRegressor,
-)
-from structinv.functionals import Gradient
 from structinv.kernels import Gaussian, PrecomputedKernel
-from structinv.oracles import Box, FDrop, FiniteOracle, Identity, Shifts
+from structinv.oracles import FDrop, FiniteOracle, Identity
 from structinv.solvers import REGISTRY, Gap, Representer, Status, solve
 from structinv.spaces import KernelSpace
 from structinv.structures import Binary
@@ -184,44 +175,3 @@ def test_rows_over_points_that_are_no_atoms_yet():
     )
     assert g.atoms is again.atoms
     assert len(g.atoms) == len(f.atoms)
-
-
-SHIFTS = Shifts(1, shape=(1, 5))
-CLASSIFIERS = {
-    "linear": InvariantLinearSVC(FDrop(1)),
-    "linear, planes of sums": InvariantLinearSVC(Box(0.1), solver="bmrm"),
-    "kernel": InvariantSVC(SHIFTS),
-    "kernel, planes of sums": InvariantSVC(SHIFTS, solver="bmrm"),
-    "kernel and functionals": InvariantSVC(
-        SHIFTS, kernel=Gaussian(2.0), invariances=[Gradient()], nu=0.1
-    ),
-    "kernel and functionals, planes of sums": InvariantSVC(
-        SHIFTS, kernel=Gaussian(2.0), invariances=[Gradient()], nu=0.1, solver="bmrm"
-    ),
-    "precomputed": InvariantSVC(kernel="precomputed"),
-    "representer": RepresenterClassifier(Gaussian(2.0), invariances=[Gradient()]),
-    "representer, planes": RepresenterClassifier(
-        Gaussian(2.0), invariances=[Gradient()], solver="svmstruct"
-    ),
-    "representer and members": RepresenterClassifier(
-        Gaussian(2.0), invariances=[Gradient()], loss="hinge", oracle=SHIFTS
-    ),
-    "laplacian": LapSVC(n_neighbors=2),
-    "regression": RepresenterRegressor(Gaussian(2.0), invariances=[Gradient()]),
-}
-
-
-@pytest.mark.filterwarnings("ignore::structinv.utils.exceptions.UninformativeFitWarning")
-@pytest.mark.parametrize("name", CLASSIFIERS)
-def test_pickled_estimators_go_on(name):
-    X, y = SETTING["binary"].X, SETTING["binary"].y
-    if name == "precomputed":
-        X = Gaussian(2.0).matrix(X, X)
-    model = clone(CLASSIFIERS[name]).set_params(warm_start=True, random_state=0).fit(X, y)
-    again = pickle.loads(pickle.dumps(model)).fit(X, y)
-    assert again.n_iter_ == 0
-    assert again.solution_.status is Status.CONVERGED
-    assert again.solution_.dual <= model.solution_.primal * (1 + 1e-9)
-    # The bounds of a linear machine or a kernel machine go along with C.
-    again.set_params(C=1.1 * again.C).fit(X, y)
-    assert again.solution_.status is Status.CONVERGED

@@ -16,7 +16,6 @@ from structinv.functionals import (
     Gradient,
     GraphLaplacian,
     LocalAverage,
-    PartialDerivative,
     SecondDerivative,
     Tangents,
 )
@@ -98,30 +97,6 @@ def optimum(G, sizes, y, loss, invariance_losses, C, nu, bias):
     problem = cp.Problem(cp.Minimize(total))
     problem.solve(solver="CLARABEL", tol_gap_abs=1e-11, tol_gap_rel=1e-11, tol_feas=1e-11)
     return float(problem.value), f.value
-
-
-@pytest.mark.parametrize("bias", [False, True])
-@pytest.mark.parametrize("invariance_loss", INVARIANCE_LOSSES)
-@pytest.mark.parametrize("loss", LOSSES)
-def test_all_losses_go_with_all_losses_of_families(loss, invariance_loss, bias):
-    shared = {"loss": loss, "invariance_loss": invariance_loss, "bias": bias, "nu": 0.1, "tol": 1e-6}
-    for n_classes in (2, 3):
-        X, y = data(n_classes=n_classes)
-        model = RepresenterClassifier(KERNEL, invariances=[Gradient()], **shared, random_state=0)
-        converged(model.fit(X, y))
-        assert model.alpha_.shape == (1 if n_classes == 2 else 3, 18 + 2 * 24)
-
-
-@pytest.mark.parametrize("bias", [False, True])
-@pytest.mark.parametrize("loss", ["squared", "absolute", "epsilon_insensitive", "huber"])
-def test_all_losses_of_regression_go_with_all_losses_of_families(loss, bias):
-    X, y = targets()
-    for invariance_loss in INVARIANCE_LOSSES:
-        model = RepresenterRegressor(
-            KERNEL, invariances=[Gradient()], loss=loss, invariance_loss=invariance_loss, nu=0.1,
-            bias=bias, tol=1e-6, random_state=0,
-        )  # fmt: skip
-        converged(model.fit(X, y))
 
 
 @pytest.mark.parametrize("bias", [False, True])
@@ -299,25 +274,6 @@ def slopes_along(model, X, step=1e-5):
     return np.concatenate(moved)
 
 
-ALL = ["frank_wolfe", "svmstruct", "bmrm", "newton-cg", "lbfgs", "dual-cd", "cvxpy", "representer"]
-
-
-@pytest.mark.parametrize("loss", ["hinge", "logistic"])
-@pytest.mark.parametrize("solver", ALL)
-def test_every_solver_finds_the_same_value(solver, loss):
-    X, y = data(20)
-    model = RepresenterClassifier(
-        KERNEL, invariances=[PartialDerivative([1])], loss=loss, invariance_loss="huber", C=0.5, nu=0.3,
-        solver=solver, tol=1e-4, random_state=0,
-    )  # fmt: skip
-    converged(model.fit(X, y))
-    signs = 2.0 * y[y >= 0] - 1.0
-    G, sizes = gram(KERNEL, X, np.flatnonzero(y >= 0), [PartialDerivative([1])])
-    value, _ = optimum(G, sizes, signs, loss, ["huber"], 0.5, [0.3], bias=False)
-    assert model.solution_.primal == pytest.approx(value, rel=1e-3)
-    assert model.solution_.dual <= value * (1 + 1e-8) <= model.solution_.primal * (1 + 1e-7)
-
-
 # -- labels, weights, and other promises -----------------------------------------------------------
 
 
@@ -359,19 +315,6 @@ def test_which_rows_have_no_label(name):
     known = RepresenterClassifier(KERNEL, invariances=[Gradient().bind(X)], nu=0.2, unlabeled=None)
     known.fit(X[labelled], y[labelled])
     np.testing.assert_allclose(model.decision_function(X), known.decision_function(X), atol=1e-10)
-
-
-def test_targets_may_be_missing():
-    X, y = targets()
-    missing = np.arange(24) % 3 == 0
-    model = RepresenterRegressor(KERNEL, invariances=[Gradient()], nu=0.2, unlabeled=-99, tol=1e-10)
-    model.fit(X, np.where(missing, -99.0, y))
-    known = RepresenterRegressor(KERNEL, invariances=[Gradient().bind(X)], nu=0.2, tol=1e-10)
-    known.fit(X[~missing], y[~missing])
-    np.testing.assert_allclose(model.predict(X), known.predict(X), atol=1e-6)
-    y[0] = -1.0
-    plain = clone(model).set_params(unlabeled=None).fit(X, y)
-    assert plain.alpha_.shape == (1, 24 + 48)
 
 
 @pytest.mark.parametrize("bias", [False, True])
@@ -432,17 +375,6 @@ def test_class_weights_are_sample_weights():
     shares = {label: sum(sums.values()) / (2 * sums[label]) for label in (0, 1)}
     balanced = scores_of(X, y, own, class_weight="balanced")
     np.testing.assert_allclose(balanced, scores_of(X, y, own, class_weight=shares), atol=1e-6)
-
-
-@pytest.mark.parametrize("loss", ["logistic", "epsilon_insensitive"])
-def test_a_weight_of_two_is_a_repetition_and_zero_a_removal(loss):
-    X, y = data(n_unlabelled=0)
-    weights = np.random.default_rng(1).integers(0, 3, len(y))
-    shared = {"invariances": [Gradient().bind(X)], "loss": loss, "tol": 1e-10}
-    weighted = scores_of(X, y, weights, **shared)
-    repeated = scores_of(np.repeat(X, weights, axis=0), np.repeat(y, weights), **shared)
-    np.testing.assert_allclose(weighted, repeated, atol=1e-4)
-    assert np.max(np.abs(weighted - scores_of(X, y, **shared))) > 1e-2
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -514,15 +446,6 @@ def test_rows_changed_after_the_fit_change_nothing():
         before = model.fit(rows, y).predict(X)
         rows *= 3.0
         assert np.array_equal(model.predict(X), before)
-
-
-@pytest.mark.parametrize("solver", ["newton-cg", "lbfgs"])
-def test_little_memory_gives_the_same(solver):
-    X, y = data()
-    model = RepresenterClassifier(KERNEL, invariances=[Gradient()], nu=0.2, solver=solver, tol=1e-10)
-    wanted = clone(model).fit(X, y).decision_function(X)
-    found = converged(model.set_params(cache_mb=0).fit(X, y)).decision_function(X)
-    np.testing.assert_allclose(found, wanted, atol=1e-4)
 
 
 def test_the_memory_of_invariances_is_counted():

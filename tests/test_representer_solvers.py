@@ -233,20 +233,6 @@ def test_the_gradient_in_function_space_is_zero(loss, free):
     assert solution.gap == pytest.approx(0.5 * space.dot(gradient, gradient), abs=1e-12)
 
 
-@pytest.mark.parametrize("steps", [1, 2, 5])
-def test_the_gap_is_half_the_squared_gradient(steps):
-    objective = problem("logistic", "squared")
-    solution = solve(objective, Representer("lbfgs"), Iterations(steps), random_state=0)
-    last = solution.history[-1]
-    space, f = objective.space, solution.f
-    gradient = f.copy()
-    for term in objective.terms:
-        own = term.coordinates()
-        u = term.functionals.apply(space, f)
-        gradient += term.functionals.combine(space, own.weights * own.loss.derivative(u))
-    assert last.primal - last.dual == pytest.approx(0.5 * space.dot(gradient, gradient), rel=1e-6)
-
-
 @pytest.mark.parametrize("method", ["newton-cg", "dual-interior", "lbfgs", "dual-cd"])
 def test_every_step_brackets_the_optimum(method):
     best = optimum("hinge", "epsilon-insensitive")
@@ -479,22 +465,6 @@ def test_nothing_left_to_gain_ends_a_run(loss, free):
         problem(loss, "absolute", free=free), Representer(), Gap(0.0) | Iterations(300), random_state=0
     )
     assert solution.relative_gap < 1e-6
-
-
-def test_representers_are_pickled_without_tables():
-    import pickle
-
-    families = [family.bind(X).parts(KERNEL) for family in (Evaluation(), Gradient())]
-    representers = Representers(KERNEL, families)
-    before = len(pickle.dumps(representers))
-    ones = np.ones(representers.size)
-    expected = representers.apply(ones)
-    representers.table()
-    assert len(pickle.dumps(representers)) == before
-    again = pickle.loads(pickle.dumps(representers))
-    np.testing.assert_allclose(again.apply(ones), expected, atol=1e-12)
-    representers.forget()
-    np.testing.assert_allclose(representers.apply(ones), expected, atol=1e-12)
 
 
 def test_folding_a_free_constant_that_functionals_see():

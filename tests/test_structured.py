@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import cross_val_score
 
 import structinv
 from structinv import InvariantLinearSVC, InvariantStructuredSVC
 from structinv.kernels import Linear
-from structinv.oracles import Box, FDrop, FiniteOracle, Shifts
+from structinv.oracles import FDrop, FiniteOracle, Shifts
 from structinv.solvers import Gap, SVMStruct, solve
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Layout, Multiclass, Multilabel, Sequence
@@ -98,18 +98,6 @@ def test_weights_of_labels_positions_and_examples_are_factors():
     assert model.solution_.primal == pytest.approx(other.primal, rel=3e-6)
 
 
-def test_labels_of_any_kind_come_back():
-    X, y = examples()
-    plain, _, _ = fitted()
-    names = {"B-x": ("b", 1), "I-x": None, "O": 3.5}
-    strange = [[names[label] for label in labels] for labels in y]
-    model = InvariantStructuredSVC(Sequence(), C=0.3, random_state=0).fit(X, strange)
-    assert model.classes_.tolist() == list(dict.fromkeys(sum(strange, [])))
-    predicted = [[names[label] for label in labels] for labels in plain.predict(X)]
-    assert [labels.tolist() for labels in model.predict(X)] == predicted
-    assert model.score(X, strange) == pytest.approx(plain.score(X, y))
-
-
 def test_sparse_and_dense_rows_are_the_same():
     model, X, y = fitted(oracle=FDrop(1), tol=1e-8)
     sparse = [sp.csc_matrix(rows) for rows in X]
@@ -120,14 +108,6 @@ def test_sparse_and_dense_rows_are_the_same():
     assert sp.issparse(changed[0])
     assert changed[0].shape == X[0].shape
     assert [len(each) for each in labels] == [len(each) for each in y]
-
-
-def test_single_precision_stays():
-    model, X, y = fitted()
-    other = clone(model).fit([rows.astype(np.float32) for rows in X], y)
-    assert other.coef_.dtype == np.float32
-    assert model.coef_.dtype == np.float64
-    assert other.score(X, y) > 0.8
 
 
 def test_a_model_trained_for_loss_is_certified_more_often():
@@ -157,36 +137,6 @@ def test_a_mask_is_kept_in_predictions():
         assert not np.any((labels == "I-x") & (before == "O"))
     assert model.structure_.follows_ is not None
     assert model.structure.follows_ is None
-
-
-def test_an_example_without_rows_is_predicted():
-    model, X, y = fitted()
-    found = model.predict([X[0], np.zeros((0, 5)), X[1]])
-    assert [len(each) for each in found] == [len(X[0]), 0, len(X[1])]
-    assert [each.shape for each in model.decision_function([X[0], []])] == [(len(X[0]), 3), (0, 3)]
-
-
-def test_a_fit_goes_on_from_the_one_before():
-    model, X, y = fitted(warm_start=True, tol=1e-5)
-    before = model.solution_.primal
-    model.fit(X, y)
-    assert model.n_iter_ <= 1
-    assert model.solution_.primal == pytest.approx(before, rel=1e-5)
-    model.fit(X[1:], y[1:])
-    assert model.n_iter_ > 1
-
-
-def test_a_killed_fit_goes_on_from_its_file(tmp_path):
-    X, y = examples()
-    path = tmp_path / "fit"
-    model = InvariantStructuredSVC(Sequence(), C=5.0, tol=0.0, checkpoint=path, random_state=0)
-    with pytest.warns(ConvergenceWarning):
-        model.set_params(max_seconds=1e-3).fit(X, y)
-    assert path.exists()
-    with pytest.raises(ValueError, match="y"):
-        clone(model).fit(X, [labels[::-1] for labels in y])
-    other = clone(model).set_params(max_seconds=None, tol=1e-4).fit(X, y)
-    assert other.solution_.relative_gap <= 1e-4
 
 
 class Scaled(FiniteOracle):
@@ -325,11 +275,6 @@ def test_parameters_that_cannot_be_are_refused(parameters, error, message):
     assert not [name for name in vars(model) if name.endswith("_")]
 
 
-def test_an_oracle_for_dense_rows_refuses_sparse_ones():
-    with pytest.raises(TypeError, match="does not take sparse rows"):
-        InvariantStructuredSVC(Sequence(), oracle=Box(0.1)).fit([sp.csr_matrix(rows) for rows in X], y)
-
-
 def test_what_was_not_learnt_is_refused():
     model, _, _ = fitted()
     with pytest.raises(ValueError, match=r"not among the classes: \['z'\]"):
@@ -362,11 +307,6 @@ def test_numbers_and_truths_are_labels_of_their_kind():
             assert model.classes_.dtype.kind == np.array(labels).dtype.kind
 
 
-def test_examples_without_rows_alone_are_predicted():
-    model, _, _ = fitted()
-    assert [len(each) for each in model.predict([[], np.zeros((0, 5))])] == [0, 0]
-
-
 def test_a_single_example_is_told_how_to_be_given():
     model, X, y = fitted()
     for single in (X[0], X[0][0]):
@@ -379,12 +319,6 @@ def test_a_single_sentence_of_dicts_is_told_how_to_be_given():
     model = InvariantStructuredSVC(Sequence()).fit([sentence], [[0, 1]])
     with pytest.raises(TypeError, match=r"got a dict; a single example is given as \[x\]"):
         model.predict(sentence)
-
-
-def test_tokens_that_training_knew_nothing_of_are_told():
-    model = InvariantStructuredSVC(Sequence()).fit([[["a"], ["b"]]], [[0, 1]])
-    with pytest.warns(UserWarning, match="none of the tokens' features"):
-        model.predict([[["c"]]])
 
 
 def test_sets_of_labels_are_as_many_as_in_training():
