@@ -1,7 +1,6 @@
 """Fits that are killed and go on from their file."""
 
 import json
-import signal
 
 import numpy as np
 import pytest
@@ -21,7 +20,6 @@ from structinv.oracles import (
     Box,
     Ellipsoid,
     FDrop,
-    FiniteOracle,
     InvarianceOracle,
     Rotations,
     Shifts,
@@ -248,29 +246,6 @@ def test_time_counts_from_the_first_start(tmp_path):
     assert header(path)["seconds"] >= used
     model.set_params(max_seconds=1000.0, tol=1e-3).fit(*counts())
     assert model.solution_.status is Status.CONVERGED
-    assert not path.exists()
-
-
-@pytest.mark.usefixtures("ctrl_c")
-def test_ctrl_c_writes(tmp_path):
-    X, y = counts()
-    path = tmp_path / "fit.npz"
-
-    class Pressing(FiniteOracle):
-        asked = 0
-
-        def orbit(self, X):
-            Pressing.asked += 1
-            if Pressing.asked == 5:
-                signal.raise_signal(signal.SIGINT)
-            return np.stack([X, 1.1 * X], axis=1)
-
-    model = InvariantLinearSVC(Pressing(), tol=1e-9, solver="svmstruct", checkpoint=path)
-    with pytest.raises(KeyboardInterrupt):
-        model.fit(X, y)
-    assert model.solution_.status is Status.INTERRUPTED
-    resumed = model.fit(X, y).solution_
-    assert resumed.status is Status.CONVERGED
     assert not path.exists()
 
 

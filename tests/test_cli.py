@@ -34,15 +34,15 @@ def run(*arguments, input=None):
     return CliRunner().invoke(app, [str(a) for a in arguments], input, env={"COLUMNS": "200"})
 
 
-def succeed(*arguments):
-    result = run(*arguments)
+def succeed(*arguments, input=None):
+    result = run(*arguments, input=input)
     assert result.exit_code == 0, result.output
     return result.stdout
 
 
-def fail(*arguments):
+def fail(*arguments, input=None):
     """The one line of an error."""
-    result = run(*arguments)
+    result = run(*arguments, input=input)
     assert result.exit_code == 2, result.output
     (line,) = [line for line in result.stderr.splitlines() if "error: " in line]
     assert line.startswith("structinv: error: ")
@@ -344,22 +344,6 @@ class TestExplain:
         first_row = next(line for line in first_row if not line.startswith("#"))
         assert f" {number}:" in first_row
 
-    def test_many_classes(self, tmp_path):
-        rng = np.random.default_rng(0)
-        y = np.arange(60) % 3
-        X = rng.poisson(0.5 + 2.0 * (np.arange(30) % 3 == y[:, None]))
-        dump_svmlight_file(X, y, str(tmp_path / "rows.svm"))
-        options = ("--oracle", "fdrop", "--max-changes", 2, "--C", 0.1, "--tol", 0.01)
-        succeed("fit", tmp_path / "rows.svm", *options, "-o", tmp_path / "m")
-        saved = load_model(tmp_path / "m")
-        X, y = saved.features.read(tmp_path / "rows.svm")
-        margins = saved.classifier.certify(X, y).margins
-        for row in (4, 5, 6):
-            out = succeed("explain", tmp_path / "m", tmp_path / "rows.svm", "--row", row)
-            assert f"label {row % 3}" in out
-            assert table_rows(out)[-1][0].isdigit()
-            assert float(table_rows(out)[-1][-1]) == pytest.approx(margins[row], abs=1e-3)
-
     @pytest.mark.parametrize("row", [-1, 60])
     def test_row_out_of_range(self, folder, row):
         line = fail("explain", folder / "text.model", folder / "train.jsonl", "--row", row)
@@ -408,11 +392,6 @@ class TestModelFiles:
         assert "not a model file" in self.refusal(tmp_path / "m", folder)
         assert not (tmp_path / "sprung").exists()
 
-    def test_other_contents(self, folder, tmp_path):
-        for other in ({"a": 1}, LinearSVC()):
-            skops.io.dump(other, tmp_path / "m")
-            assert "not a model file" in self.refusal(tmp_path / "m", folder)
-
     @pytest.mark.parametrize("part", ["features", "training"])
     def test_missing_or_strange_parts(self, folder, tmp_path, part):
         before = parts(folder / "rows.model")
@@ -427,11 +406,6 @@ class TestModelFiles:
     def test_files_of_format_1_have_to_be_trained_again(self, folder, tmp_path):
         skops.io.dump({"format": "structinv model", "version": 1, "features": {}}, tmp_path / "m")
         assert "trained again" in self.refusal(tmp_path / "m", folder)
-
-    def test_python_reads_what_the_command_line_writes(self, folder):
-        model = structinv.load(folder / "text.model")
-        assert model.predict(["cheap pills offer", "lunch meeting"]).tolist() == ["spam", "ham"]
-        assert isinstance(structinv.load(folder / "rows.model"), InvariantLinearSVC)
 
     def test_a_model_saved_in_python_says_where_it_can_be_used(self, folder, tmp_path):
         structinv.save(structinv.load(folder / "rows.model"), tmp_path / "m")

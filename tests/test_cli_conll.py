@@ -3,11 +3,9 @@ import gzip
 import numpy as np
 import pytest
 from sklearn.datasets import dump_svmlight_file
-from typer.testing import CliRunner
 
 import structinv
 from structinv import InvariantStructuredSVC
-from structinv.cli import app
 from structinv.cli.sentence_reports import span_scores as counted_by
 from structinv.datasets import conll_features, load_conll, make_mail_like, make_tagged_text, write_conll
 from structinv.datasets.opening import kind_of
@@ -15,26 +13,9 @@ from structinv.model_selection import span_scores
 from structinv.oracles import FDrop
 from structinv.structures import Sequence
 
+from .test_cli import fail, run, succeed
+
 OPTIONS = ("--C", 0.1, "--tol", 0.1)
-
-
-def run(*arguments, input=None):
-    return CliRunner().invoke(app, [str(a) for a in arguments], input, env={"COLUMNS": "200"})
-
-
-def succeed(*arguments, input=None):
-    result = run(*arguments, input=input)
-    assert result.exit_code == 0, result.output
-    return result.stdout
-
-
-def fail(*arguments, input=None):
-    """The one line of an error."""
-    result = run(*arguments, input=input)
-    assert result.exit_code == 2, result.output
-    (line,) = [line for line in result.stderr.splitlines() if "error: " in line]
-    assert "Traceback" not in result.output
-    return line
 
 
 @pytest.fixture(scope="module")
@@ -246,10 +227,6 @@ def test_sentences_without_a_name_are_recognised(folder, tmp_path):
     said = fail("fit", "-", "-o", tmp_path / "model", input=text)
     assert "standard input looks like sentences in columns" in said
     assert "add --format conll" in said
-    (tmp_path / "train.txt").write_text(text)
-    assert "train.txt looks like sentences in columns" in fail(
-        "fit", tmp_path / "train.txt", "-o", tmp_path / "model"
-    )
     (tmp_path / "tabs.tsv").write_text(text.replace(" ", "\t"))
     said = fail("fit", tmp_path / "tabs.tsv", "-o", tmp_path / "model")
     assert "or --format table if it is a table with a header" in said
@@ -265,14 +242,3 @@ def test_rows_are_not_taken_for_sentences(tmp_path):
     succeed("evaluate", tmp_path / "table", "-", input=table)
     said = fail("predict", tmp_path / "model", "-", input="He PRP O\nran VBD O\n\nYes UH O\n")
     assert "was trained on SVMlight rows, and standard input looks like sentences in columns" in said
-
-
-def test_a_model_of_sentences_reads_standard_input(folder):
-    text = (folder / "test.conll").read_text()
-    from_file = succeed("predict", folder / "model", folder / "test.conll")
-    assert succeed("predict", folder / "model", "-", input=text) == from_file
-    report = succeed("evaluate", folder / "model", folder / "test.conll")
-    assert (
-        succeed("evaluate", folder / "model", "-", input=text).splitlines()[1:]
-        == report.splitlines()[1:]
-    )

@@ -276,19 +276,6 @@ class TestWeights:
         good = [k for k, (clean, _) in enumerate(scores) if clean[0] >= best - error - 1e-9]
         assert scores[chosen][1][0] == max(scores[k][1][0] for k in good)
 
-    def test_it_is_said_what_weights_are_chosen_by(self, tmp_path):
-        rng = np.random.default_rng(0)
-        y = np.repeat([1, -1], 40)
-        sure, hints = 3.0 * (y > 0), rng.random((80, 30)) < 0.35 + 0.15 * y[:, None]
-        dump_svmlight_file(np.column_stack([sure, hints]), y, str(tmp_path / "rows"))
-        chosen = {}
-        for oracle in (("identity",), ("fdrop", "--max-changes", 1)):
-            options = ("--oracle", *oracle, "--C", "auto", "-o", tmp_path / "m")
-            chosen[oracle[0]] = succeed("fit", tmp_path / "rows", *options)
-        assert "certified" not in chosen["identity"]
-        assert "has the highest accuracy" in chosen["identity"]
-        assert "has the highest certified accuracy" in chosen["fdrop"]
-
     def test_folds_need_rows_of_every_class(self, tmp_path):
         (tmp_path / "rows").write_text("1 1:1\n1 1:2\n-1 2:1\n")
         line = fail("fit", tmp_path / "rows", *PLAIN, "--C", "auto", "-o", tmp_path / "m")

@@ -2,10 +2,8 @@
 
 import io
 import logging
-import os
 import subprocess
 import sys
-from pathlib import Path
 from types import SimpleNamespace
 
 import numba
@@ -142,38 +140,6 @@ event.register("numba:compile", Pausing())
 assert njit(cache=False)(outer)(1.0) == 4.0
 print("done", file=sys.stderr)
 """
-ERASED = "\r\x1b[K"
-LINE = f"{ERASED}structinv: compiling, "
-
-
-def on_terminal(code):
-    """What a new process writes to standard error, which is a terminal."""
-    pty = pytest.importorskip("pty")
-    ours, theirs = pty.openpty()
-    environment = {**os.environ, "PYTHONPATH": str(Path(structinv.__file__).parents[1])}
-    process = subprocess.Popen([sys.executable, "-c", code], env=environment, stderr=theirs)
-    os.close(theirs)
-    written = b""
-    try:
-        while piece := os.read(ours, 4096):
-            written += piece
-    except OSError:
-        # Linux reports an error where others report the end.
-        pass
-    os.close(ours)
-    assert process.wait() == 0, written
-    return written.decode()
-
-
-def test_a_terminal_shows_that_compiling_goes_on_and_is_cleared():
-    message, _, rest = on_terminal(SLOW).partition("\n")
-    assert "compiling functions" in message
-    assert "structinv warm" in message
-    line, _, after = rest.rpartition(ERASED)
-    assert line.startswith(LINE)
-    assert line.count(LINE) > 1
-    assert "\n" not in line
-    assert after.split() == ["done"]
 
 
 def test_a_file_gets_one_line():
@@ -181,6 +147,9 @@ def test_a_file_gets_one_line():
     message, after = done.stderr.splitlines()
     assert "compiling functions" in message
     assert after == "done"
+
+
+ERASED = "\r\x1b[K"
 
 
 class Terminal(io.StringIO):

@@ -391,17 +391,6 @@ def test_tables_of_kernel_values_serve_as_well(n_classes):
             method(rbf_kernel(X, gamma=0.2), y)
 
 
-def test_a_kernel_may_be_a_table_of_its_own():
-    X, y = strokes(n=30)
-    Z = np.concatenate([X, strokes(n=11, seed=1)[0]])
-    numbers = np.arange(41.0)[:, None]
-    table = InvariantSVC(kernel=PrecomputedKernel(rbf_kernel(Z, gamma=0.2)), tol=1e-9, random_state=0)
-    model = InvariantSVC(gamma=0.2, tol=1e-9, random_state=0).fit(X, y)
-    table.fit(numbers[:30], y)
-    assert np.array_equal(table.support_vectors_[:, 0], table.support_)
-    np.testing.assert_allclose(table.decision_function(numbers), model.decision_function(Z), atol=1e-4)
-
-
 def test_tables_are_cut_by_cross_validation():
     X, y = strokes(n=30)
     gram = rbf_kernel(X, gamma=0.2)

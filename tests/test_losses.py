@@ -196,13 +196,6 @@ def test_pieces_are_the_derivative(loss):
         np.testing.assert_allclose(pieces.curvature(u), loss.curvature(u), atol=1e-12)
 
 
-def test_pieces_of_the_logistic_loss_are_none():
-    assert Logistic().pieces() is None
-    assert Affine(Logistic(), 1.0).pieces() is None
-    assert MoreauEnvelope(Logistic(), 1.0).pieces() is None
-    assert Joined([Hinge(), Logistic()], [1, 1]).pieces() is None
-
-
 @pytest.mark.parametrize("change", [lambda r: r, lambda r: r.smoothed(0.2)], ids=["plain", "smoothed"])
 def test_joined_pieces_are_the_derivative(change):
     loss = change(mixed()[0])
@@ -216,21 +209,6 @@ def test_joined_pieces_are_the_derivative(change):
         np.testing.assert_array_equal(
             pieces.take(some).derivative(u[:, some]), pieces.derivative(u)[:, some]
         )
-
-
-def test_joining_pieces_pads_with_infinities():
-    jump, line = Hinge().pieces(), Squared().pieces()
-    joined = Pieces.join([(line, 2), (EpsilonInsensitive(0.5).pieces(), 1), (jump, 1)])
-    np.testing.assert_array_equal(
-        joined.breaks, [[np.inf, np.inf], [np.inf, np.inf], [-0.5, 0.5], [1.0, np.inf]]
-    )
-    np.testing.assert_array_equal(joined.slopes[:, 0], [2, 2, 0, 0])
-    np.testing.assert_array_equal(joined.intercepts[2:, :2], [[-1, 0], [-1, 0]])
-    np.testing.assert_array_equal(joined.derivative(3.0), [6, 6, 1, 0])
-    assert np.isfinite(joined.intercepts).all()
-    assert len(jump.take([0, 5]).breaks) == 1
-    with pytest.raises(ValueError, match="3 elements must have 1 or 3 rows, got 4"):
-        Pieces.join([(joined, 3)])
 
 
 @given(u=numbers, step=st.floats(1e-6, 1e6))

@@ -23,7 +23,6 @@ from structinv.solvers import (
     FrankWolfe,
     Gap,
     Pegasos,
-    Reference,
     Seconds,
     Status,
     SVMStruct,
@@ -104,13 +103,6 @@ def test_bounds_that_contradict_each_other_are_not_called_converged():
     assert "warm start" in later.status.advice
 
 
-@pytest.mark.parametrize("solver", ["frank_wolfe", "bmrm", "svmstruct"])
-def test_two_classes_one_of_whose_errors_costs_nothing(solver):
-    X, y = data()
-    model = InvariantLinearSVC(FDrop(2), cost=[[0, 3], [0, 0]], rescaling="slack", solver=solver, C=0.1)
-    assert model.fit(X, y).solution_.status is Status.CONVERGED
-
-
 def test_a_run_without_bounds_comes_to_an_end():
     X, y = data()
     X[y > 0, :10] += 1.0
@@ -128,12 +120,6 @@ def test_only_for_all_rows_or_none_asks_no_oracle_about_nothing(labels):
     tangents = TangentDerivative(lambda rows: np.stack([row[None, :] for row in rows]), 0.1)
     found = solve(objective(tangents.only_for(labels), X, y), FrankWolfe(), Gap(1e-4), random_state=0)
     assert found.status is Status.CONVERGED
-
-
-def test_balanced_classes_one_of_which_has_no_sample_that_counts():
-    X, y = data()
-    model = InvariantLinearSVC(class_weight="balanced")
-    assert model.fit(X, y, sample_weight=(y > 0) * 1.0).predict(X).tolist() == [1] * 40
 
 
 class Turned(FiniteOracle):
@@ -189,11 +175,6 @@ def test_rows_of_no_weight_make_no_atoms(solver):
     assert np.all(weights[this.space.atoms.origins[:, 0]] > 0)
 
 
-def test_reference_refuses_a_kernel_by_name():
-    with pytest.raises(ValueError, match="ExplicitSpace, got a KernelSpace"):
-        solve(machine()[0], Reference(), random_state=0)
-
-
 @pytest.mark.parametrize("columns", [1, 7])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_many_atoms_at_once_fill_the_cache_as_far_as_it_goes(monkeypatch, columns, dtype):
@@ -229,19 +210,6 @@ def test_what_the_cache_does_not_hold_is_computed_in_portions(monkeypatch):
     assert solve(this, FrankWolfe(), Gap(1e-4), random_state=0).status is Status.CONVERGED
     # A portion is full when its last row, of at most three atoms, goes beyond the limit.
     assert largest[0] <= 2000 + 3 * 600
-
-
-def test_a_bundle_of_long_sums_needs_no_table_of_all_their_terms(monkeypatch):
-    asked, block = [], AtomStore.block
-
-    def watched(self, left, right):
-        asked.append(len(left) * len(right) / max(1, len(self)) ** 2)
-        return block(self, left, right)
-
-    monkeypatch.setattr(AtomStore, "block", watched)
-    this, _ = machine(cache_mb=0.0)
-    assert solve(this, BMRM(), Gap(1e-3), random_state=0).status is Status.CONVERGED
-    assert max(asked) <= 1.0
 
 
 @pytest.mark.parametrize("n_outputs", [1, 2])
@@ -287,15 +255,6 @@ def test_other_weights_on_the_same_rows_go_on_with_the_same_members():
     assert np.all(np.any(np.all(members == points[:, None], axis=2), axis=1))
     other = WorstCase(term.X + 1.0, data()[1], Turned(), Binary(), 3.0)
     assert not isinstance(dual_state(other, this.space, np.random.default_rng(0)), MemberState)
-
-
-def test_labels_of_another_kind_than_those_of_the_rows_are_refused():
-    X = np.zeros((3, 2))
-    oracle = FDrop(1).only_for(["0", "8"])
-    with pytest.raises(TypeError, match="labels must be of the kind of y.*'0', '8'"):
-        oracle.bind(X, np.array([0, 8, 1]))
-    # A label that merely does not occur is legal: a fold may not have it.
-    assert not np.any(FDrop(1).only_for(7).bind(X, np.array([0, 8, 1])).covered)
 
 
 def test_members_of_a_union_are_asked_for_by_numbers_it_has():

@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from structinv.functionals import Evaluation, Folded, Gradient, Tangents
 from structinv.functionals.acting import FamilyFunctionals
 from structinv.functionals.representers import Representers
-from structinv.kernels import Gaussian, Linear
+from structinv.kernels import Gaussian
 from structinv.losses import (
     Absolute,
     CvxpyLoss,
@@ -391,11 +391,6 @@ def test_folding_equals_not_folding(monkeypatch, most_factorised):
     np.testing.assert_allclose(folded.diagonal(X), np.diagonal(folded.matrix(X, X)), atol=1e-9)
 
 
-def test_folding_that_sees_constants_says_so():
-    assert Folded(KERNEL, [Evaluation().bind(X)], 0.05).sees_constants
-    assert not Folded(KERNEL, [Evaluation().bind(X)], 0.0).sees_constants
-
-
 def test_folding_refuses_by_name():
     with pytest.raises(ValueError, match="nu must be a number of at least 0, or 1 of them"):
         Folded(KERNEL, [Gradient().bind(X)], [1.0, 2.0]).validate(2)
@@ -418,23 +413,6 @@ def test_folding_refuses_by_name():
 def test_parameters_are_checked_by_name(parameters, message):
     with pytest.raises(ValueError, match=message):
         solve(problem("hinge", "squared"), Representer(**parameters), random_state=0)
-
-
-def test_a_kernel_of_few_dimensions():
-    """The Gram matrix of 42 functionals has rank 2."""
-    solution = solve(
-        problem("hinge", "absolute", kernel=Linear()),
-        Representer(),
-        Gap(1e-8) | Iterations(500),
-        random_state=0,
-    )
-    again = solve(
-        problem("hinge", "absolute", kernel=Linear()),
-        Representer("cvxpy"),
-        Gap(1e-6) | Iterations(3),
-        random_state=0,
-    )
-    assert solution.primal == pytest.approx(again.primal, rel=1e-6)
 
 
 @pytest.mark.parametrize("weight", [1e2, 1e5])

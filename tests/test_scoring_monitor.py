@@ -9,14 +9,11 @@ from sklearn.metrics import accuracy_score
 from structinv import InvariantLinearSVC, InvariantSVC, RepresenterClassifier, RepresenterRegressor
 from structinv.functionals import Gradient
 from structinv.oracles import Box, Shifts
-from structinv.solvers import Status
 
 try:
     from sklearn.callback import ScoringMonitor
 except ImportError:
     pytest.skip("scikit-learn before 1.9", allow_module_level=True)
-
-FEW = "ignore::sklearn.exceptions.ConvergenceWarning"
 
 
 def problem(n_classes=2):
@@ -85,37 +82,3 @@ def test_rows_without_a_label_are_not_scored():
     model = clone(ESTIMATORS["representer"]).set_callbacks(monitor).fit(X, known)
     _, last = scores_of(monitor.get_logs(), "accuracy")
     assert last == model.score(X[:10], y[:10])
-
-
-class Watcher:
-    """Keeps what it sees of each iteration."""
-
-    def __init__(self):
-        self.seen = []
-
-    def setup(self, estimator, context):
-        pass
-
-    def on_fit_task_begin(self, estimator, context):
-        pass
-
-    def on_fit_task_end(self, estimator, context, *, fitted_estimator=None):
-        if context.task_name == "iteration":
-            self.seen.append(fitted_estimator)
-
-    def teardown(self, estimator, context):
-        pass
-
-
-@pytest.mark.parametrize("name", ESTIMATORS)
-def test_a_callback_sees_a_model_and_how_far_it_is(name):
-    X, y = problem()
-    watcher = Watcher()
-    model = clone(ESTIMATORS[name]).set_callbacks(watcher).fit(X, y)
-    gaps = [seen.solution_.relative_gap for seen in watcher.seen]
-    assert [seen.n_iter_ for seen in watcher.seen] == list(range(1, model.n_iter_ + 1))
-    assert all(later <= earlier for earlier, later in zip(gaps, gaps[1:], strict=False))
-    assert gaps[-1] <= model.tol
-    assert all(seen.solution_.status is Status.INTERRUPTED for seen in watcher.seen)
-    assert all(seen.predict(X).shape == (60,) for seen in watcher.seen)
-    assert np.array_equal(watcher.seen[-1].predict(X), model.predict(X))

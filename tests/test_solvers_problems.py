@@ -4,7 +4,6 @@ import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.svm import LinearSVC
 
 from structinv.functionals.acting import LinearFunctionals
 from structinv.losses import REGISTRY as LOSSES
@@ -96,22 +95,6 @@ def test_ellipsoid_is_the_second_order_cone_program(name):
     assert best < 0.9 * C * n
     term = WorstCase(X, y, Ellipsoid(factor, radius), Binary(), C)
     assert_solved(Objective(ExplicitSpace(d, intercept=True), [term]), name, best)
-
-
-@pytest.mark.parametrize("C", [0.01, 1.0])
-@every_solver
-def test_identity_is_linear_svc(name, C):
-    X, y = counts(30)
-    y[:6] *= -1
-    other = LinearSVC(loss="hinge", C=C, fit_intercept=False, tol=1e-10, max_iter=10**6)
-    w = other.fit(X, y).coef_[0]
-    value = 0.5 * w @ w + C * np.maximum(0, 1 - y * (X @ w)).sum()
-    term = WorstCase(X, y, Identity(), Binary(), C)
-    problem = Objective(ExplicitSpace(X.shape[1]), [term])
-    assert problem.value(w).upper == pytest.approx(value, rel=1e-12)
-    tolerance = 1e-2 if name == "pegasos" else 1e-4
-    solution = solve(problem, REGISTRY[name](), Gap(0.5 * tolerance), random_state=0)
-    assert solution.primal == pytest.approx(value, rel=tolerance)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ import warnings
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from sklearn.base import clone
 
 from structinv import (
@@ -15,7 +14,6 @@ from structinv import (
     UninformativeFitWarning,
 )
 from structinv.functionals import Gradient
-from structinv.kernels import Linear
 from structinv.oracles import Box, Shifts
 
 N, D = 60, 3
@@ -135,15 +133,6 @@ def test_noise_is_no_reason_to_warn(name):
     assert not warned(model, rows, 5.0 + rng.standard_normal(200))
     # Far more of them are small, so that the mean is no median.
     assert not warned(model, rows, rng.lognormal(0.0, 1.5, 200))
-
-
-def test_other_forms_of_rows():
-    large = 1e9 * SIGNAL
-    assert warned(InvariantLinearSVR(random_state=0), sp.csr_matrix(X), large)
-    table = X @ X.T
-    assert warned(InvariantSVR(kernel="precomputed", random_state=0), table, large)
-    assert warned(OrbitRidge(kernel="precomputed", alphas=1e9), table, large)
-    assert warned(RepresenterRegressor(Linear(), C=1e-9), X, large)
 
 
 def test_a_warning_made_an_error_leaves_no_half_of_a_model():

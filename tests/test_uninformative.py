@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 
 from structinv import InvariantLinearSVC, InvariantSVC, RepresenterClassifier, UninformativeFitWarning
 from structinv.datasets import make_mail_like
@@ -30,13 +29,6 @@ def strokes():
     X = np.zeros((8, 16))
     X[np.arange(8), [0, 4, 8, 12, 2, 6, 10, 14]] = 1.0
     return X, np.repeat(["left", "right"], 4)
-
-
-def dots():
-    """Images of one dot, so far apart that no shift by one makes each of the other."""
-    X = np.zeros((4, 16))
-    X[np.arange(4), [1, 9, 5, 13]] = 1.0
-    return X, np.repeat(["left", "right"], 2)
 
 
 def warned(model, X, y):
@@ -169,24 +161,6 @@ def test_a_warning_made_an_error_leaves_no_half_of_a_model():
         with pytest.raises(UninformativeFitWarning):
             model.fit(X, y)
     assert not [name for name in vars(model) if name.endswith("_")]
-
-
-def test_the_same_model_as_without_the_look(monkeypatch):
-    X, y = strokes()
-    model = RepresenterClassifier(gamma=1.0, oracle=SHIFTS, loss="hinge", bias=False, random_state=0)
-    assert warned(model, X, y)
-    scores = model.decision_function(X)
-    called = "structinv.estimators.representer_classifier.warn_if_uninformative"
-    monkeypatch.setattr(called, lambda *_, **__: None)
-    assert not warned(model, X, y)
-    np.testing.assert_array_equal(model.decision_function(X), scores)
-
-
-@pytest.mark.parametrize("oracle", [FDrop, FScale])
-def test_how_many_words_may_change_has_no_default(oracle):
-    with pytest.raises(TypeError, match="max_changes"):
-        oracle()
-    assert clone(oracle(3)).max_changes == 3
 
 
 def test_a_constant_model_is_told_of_however_small_the_weight():

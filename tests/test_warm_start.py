@@ -10,7 +10,6 @@ from sklearn.base import clone
 from structinv import (
     InvariantLinearSVC,
     InvariantSVC,
-    LapSVC,
     RepresenterClassifier,
     RepresenterRegressor,
 )
@@ -141,12 +140,6 @@ def test_a_fit_without_warm_start_is_no_start():
     assert model.set_params(warm_start=False).fit(X, y).n_iter_ > 0
 
 
-def test_sparse_and_dense_rows_go_on():
-    X, y = counts()
-    model = linear(FDrop(1)).fit(sp.csr_matrix(X), y).set_params(C=0.12).fit(sp.csr_matrix(X), y)
-    check_sound(model, sp.csr_matrix(X), y)
-
-
 class Moody(FiniteOracle):
     """Answers otherwise than before without a parameter that says so."""
 
@@ -235,26 +228,6 @@ def test_representers_go_on(solver, change, loss):
     model.set_params(warm_start=True, random_state=0).fit(X, y).set_params(**change).fit(X, y)
     warm, cold = check_sound(model, X, y)
     assert change or warm.iterations < cold.iterations
-
-
-@pytest.mark.parametrize("change", [{}, {"C": 1.2}, {"oracle": Shifts(2, shape=(3, 4))}], ids=str)
-def test_worst_cases_beside_representers_go_on(change):
-    X, y = counts()
-    model = RepresenterClassifier(gamma=0.03, invariances=[Gradient()], nu=0.1, loss="hinge")
-    model.set_params(oracle=Shifts(1, shape=(3, 4)), warm_start=True, random_state=0).fit(X, y)
-    model.set_params(**change).fit(X, y)
-    warm, cold = check_sound(model, X, y)
-    assert change or warm.iterations == 0 < cold.iterations
-
-
-@pytest.mark.parametrize(
-    "model", [RepresenterRegressor(bias=True), LapSVC(n_neighbors=3)], ids=lambda m: type(m).__name__
-)
-def test_regressors_and_graphs_go_on(model):
-    X, y = counts()
-    target = X[:, 0] if isinstance(model, RepresenterRegressor) else y
-    model.set_params(warm_start=True, random_state=0).fit(X, target).set_params(C=1.2).fit(X, target)
-    check_sound(model, X, target)
 
 
 def test_a_solver_that_starts_from_nothing_refuses_by_name():
