@@ -10,11 +10,12 @@ from structinv.structures import Binary
 from structinv.terms import Objective, WorstCase
 from structinv.terms.worst_margin import WorstMargin
 
-VALUES = np.random.default_rng(5).uniform(0.3, 2.0, 30)
+WORDS = 30
+VALUES = np.random.default_rng(5).uniform(0.3, 2.0, WORDS)
 LOSSES = {"hinge": None, "squared_hinge": SquaredHinge(), "logistic": Logistic()}
 
 
-def rows(n=40, d=30, density=0.2, seed=0):
+def rows(n=40, d=WORDS, density=0.2, seed=0):
     rng = np.random.default_rng(seed)
     X = rng.poisson(1.5, (n, d)) * (rng.random((n, d)) < density)
     y = (X @ rng.standard_normal(d) + 0.5 * rng.standard_normal(n) > 0).astype(int)
@@ -33,27 +34,3 @@ def objective(oracle, loss="hinge", intercept=True, weights=0.3, dense=False, da
 
 def state_of(problem):
     return dual_state(problem.terms[0], problem.space, np.random.default_rng(0))
-
-
-def planes_after_a_sweep(problem, state, f):
-    """The planes, of which the function is the sum."""
-    term = problem.terms[0]
-    state.sweep(f)
-    np.testing.assert_allclose(state.combination(), f, atol=1e-10)
-    planes = state.planes()
-    masses = planes.masses * term.weights[planes.blocks]
-    np.testing.assert_allclose(masses @ planes.offsets, state.offset)
-    np.testing.assert_allclose(problem.space.combine(planes.normals, masses), f, atol=1e-10)
-    return planes
-
-
-def assert_made_again_from_planes(problem):
-    """A new state that takes the planes of one after four sweeps is worth no less."""
-    state, f = state_of(problem), problem.space.zeros()
-    for _ in range(4):
-        state.sweep(f)
-    again = state_of(problem)
-    again.restore(state.planes())
-    height = state.offset - 0.5 * problem.space.dot(f, f)
-    other = again.combination()
-    assert again.offset - 0.5 * problem.space.dot(other, other) >= height - 1e-9 * abs(height)

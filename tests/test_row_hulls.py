@@ -1,3 +1,5 @@
+"""In-hull steps of rows that change by themselves: boxes, zonotopes, ellipsoids, curves, no change."""
+
 import copy
 
 import cvxpy as cp
@@ -6,6 +8,7 @@ import pytest
 import scipy.sparse as sp
 
 from structinv.oracles.affine_hull import BoxHull, EllipsoidHull, ZonotopeHull
+from structinv.oracles.curve_hull import CurveHull
 from structinv.oracles.identity_hull import IdentityHull
 
 N, D, T = 24, 6, 3
@@ -19,11 +22,17 @@ CASES = [
     "ellipsoid",
     "ellipsoid per row",
     "full ellipsoid",
+    *(f"curve of degree {degree}" for degree in (1, 2, 3, 5)),
 ]
+every_case = pytest.mark.parametrize("case", CASES)
 
 
 class Problem:
-    """Random rows with a set around each; `reach` is what the set can take off a margin."""
+    """Random rows with a set around each; `reach` is what the set can take off a margin.
+
+    The largest reach of a curve is that of a dense grid, which misses less than a millionth; the places
+    of its planes are found again by least squares.
+    """
 
     def __init__(self, case, intercept=False, seed=0, dtype=np.float64, scale=1.0):
         rng = np.random.default_rng(seed)
@@ -39,16 +48,28 @@ class Problem:
             self.F[7] = 0.0
         if "collinear" in case:
             self.F[:, 1] = 2 * self.F[:, 0]
-        self.ball = "ellipsoid" in case
+        self.ball, self.curve = "ellipsoid" in case, "curve" in case
         self.bounds = scale * rng.uniform(0.05, 0.3, D if case == "box" else T)
         if self.ball:
             self.bounds = 0.3 * scale
+        if self.curve:
+            powers = np.arange(1, int(case[-1]) + 1)
+            along = 0.2 * (scale or 1.0) * rng.normal(size=(N, len(powers), D))
+            self.powers = (along / 2.0 ** powers[:, None]).astype(dtype)
+            self.powers[7] = 0.0
+            self.ends = (-1.5, 2.0) if scale else (0.0, 0.0)
+            self.grid = np.linspace(*self.ends, 4001)[:, None] ** powers
+
+    def near(self, flat, curved):
+        return curved if self.curve else flat
 
     def hull(self):
         start = (self.X, self.y, self.c, self.intercept)
         if "identity" in self.case:
             rows = sp.csr_matrix(self.X) if "sparse" in self.case else self.X
             return IdentityHull(rows, *start[1:])
+        if self.curve:
+            return CurveHull(*start, self.powers, self.ends)
         if self.case == "box":
             return BoxHull(*start, self.bounds)
         if self.ball:
@@ -58,6 +79,8 @@ class Problem:
     def reach(self, w):
         if "identity" in self.case:
             return np.zeros(N)
+        if self.curve:
+            return np.max(-self.y[:, None] * (self.powers @ w @ self.grid.T), axis=1)
         h = w if self.case == "box" else self.F @ w
         size = self.bounds * np.linalg.norm(h, axis=-1) if self.ball else np.abs(h) @ self.bounds
         return np.broadcast_to(size, N)
@@ -70,6 +93,9 @@ class Problem:
         return 0.5 * f @ f + self.c @ self.losses(f)
 
     def optimum(self):
+        """By cvxpy; of curves the lowest value that a long run meets."""
+        if self.curve:
+            return min(self.value(f) for f, _gaps in run(self, self.hull(), 300))
         w, b = cp.Variable(D), cp.Variable() if self.intercept else 0.0
         margins = cp.multiply(self.y, self.X.astype(np.float64) @ w + b)
         if "identity" in self.case:
@@ -89,148 +115,147 @@ class Problem:
         return problem.solve(solver=cp.CLARABEL, **accuracy)
 
 
-def run(problem, hull, passes, f=None, seed=0):
+def run(problem, hull, passes, f=None):
     """Sweep in random orders; yields the parameters and the gaps after each pass."""
-    rng = np.random.default_rng(seed)
-    gaps = np.full(N, np.nan)
+    rng, gaps = np.random.default_rng(0), np.full(N, np.nan)
     f = np.zeros(D + problem.intercept) if f is None else f
     for _ in range(passes):
         hull.sweep(f, rng.permutation(N), gaps)
         yield f, gaps
 
 
+def swept(problem, passes):
+    """A hull after so many passes, and the parameters."""
+    hull = problem.hull()
+    *_, (f, _gaps) = run(problem, hull, passes)
+    return hull, f
+
+
 def dual(hull, f):
     return hull.offset - 0.5 * f @ f
 
 
-def solved(problem, hull, tol=1e-8, passes=20000):
-    for f, _gaps in run(problem, hull, passes):
-        if problem.value(f) - dual(hull, f) <= tol * problem.value(f):
+def solved(problem, hull, tol):
+    for f, _gaps in run(problem, hull, 20000, hull.combination()):
+        if problem.value(f) - dual(hull, f) <= problem.near(tol, 1e-6) * problem.value(f):
             return f
     raise AssertionError("no convergence")
 
 
 @pytest.mark.parametrize("intercept", [False, True])
-@pytest.mark.parametrize("case", CASES)
+@every_case
 def test_reaches_the_optimum_from_below(case, intercept):
     problem = Problem(case, intercept)
-    hull, best = problem.hull(), problem.optimum()
-    last = 0.0
+    hull, best, last = problem.hull(), problem.optimum(), 0.0
     for f, gaps in run(problem, hull, 100):
         now = dual(hull, f)
-        assert last - 1e-12 <= now <= best * (1 + 1e-8)
+        assert last - 1e-12 <= now <= best * (1 + problem.near(1e-8, 1e-6))
         assert np.all(gaps >= 0)
         assert np.all(gaps[problem.c == 0] == 0)
         last = now
-    f = solved(problem, problem.hull())
-    assert problem.value(f) == pytest.approx(best, rel=1e-6)
+    assert problem.value(solved(problem, hull, 1e-8)) == pytest.approx(best, rel=1e-6)
 
 
-@pytest.mark.parametrize("weight", [1e-4, 1e2])
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("weight", [1e-4, 1e3])
+@every_case
 def test_extreme_weights_keep_the_bracket(case, weight):
     problem = Problem(case, True, seed=1)
     problem.c *= weight
-    hull, best = problem.hull(), problem.optimum()
+    hull, best, near = problem.hull(), problem.optimum(), problem.near(1e-7, 1e-6)
     for f, _gaps in run(problem, hull, 200):
-        assert dual(hull, f) <= best * (1 + 1e-7) <= problem.value(f) * (1 + 2e-7)
+        assert dual(hull, f) <= best * (1 + near) <= problem.value(f) * (1 + 2 * near)
     np.testing.assert_allclose(f, hull.combination(), rtol=0, atol=1e-11 * max(1, weight))
 
 
-@pytest.mark.parametrize("case", CASES)
+@every_case
 def test_float32_rows(case):
     problem = Problem(case, True, seed=2, dtype=np.float32)
     hull = problem.hull()
-    f = solved(problem, hull, tol=1e-7)
+    f = solved(problem, hull, 1e-7)
     assert problem.value(f) == pytest.approx(problem.optimum(), rel=1e-6)
     np.testing.assert_allclose(f, hull.combination(), rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("case", CASES)
+@every_case
 def test_parameters_are_the_combination_and_planes_are_valid(case):
     problem = Problem(case, True, seed=3)
     hull = problem.hull()
     for f, _gaps in run(problem, hull, 20):
         np.testing.assert_allclose(f, hull.combination(), rtol=0, atol=1e-12)
     normals, levels = hull.planes()
-    assert np.all((levels >= 0) & (levels <= 1))
+    assert np.all((levels >= 0) & (levels <= 1 + 1e-12))
     rng = np.random.default_rng(0)
     for g in rng.normal(size=(50, D + 1)) * np.logspace(-2, 2, 50)[:, None]:
         plane = levels - normals @ g[:D] - problem.y * levels * g[D]
-        assert np.all(plane <= problem.losses(g) + 1e-11 * np.abs(g).sum())
+        assert np.all(plane <= problem.losses(g) + problem.near(1e-11, 1e-5) * np.abs(g).sum())
 
 
 @pytest.mark.parametrize("intercept", [False, True])
-@pytest.mark.parametrize("case", CASES)
+@every_case
 def test_gaps_on_arrival_add_up_to_the_duality_gap(case, intercept):
     problem = Problem(case, intercept, seed=4)
-    hull = problem.hull()
-    *_, (f, _gaps) = run(problem, hull, 3)
+    hull, f = swept(problem, 3)
     arrival = np.zeros(N)
     for i in range(N):
         copy.deepcopy(hull).sweep(f.copy(), np.array([i]), arrival)
-    assert arrival.sum() == pytest.approx(problem.value(f) - dual(hull, f), rel=1e-9)
+    gap = problem.value(f) - dual(hull, f)
+    assert arrival.sum() == pytest.approx(gap, rel=problem.near(1e-9, 1e-4))
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_visited_row_is_left_without_gap(case):
-    problem = Problem(case, True, seed=5)
-    hull = problem.hull()
-    *_, (f, _gaps) = run(problem, hull, 3)
-    order, gaps = np.array([0]), np.zeros(N)
-    for _ in range(8):
-        hull.sweep(f, order, gaps)
+@every_case
+def test_a_visited_row_is_left_without_a_gap(case):
+    hull, f = swept(Problem(case, True, seed=5), 3)
+    gaps = np.zeros(N)
+    for _ in range(15):
+        hull.sweep(f, np.array([0]), gaps)
     assert gaps[0] <= 1e-9
 
 
 @pytest.mark.parametrize("case", CASES[1:])
 def test_empty_change_is_the_identity(case):
     problem, plain = Problem(case, True, scale=0.0), Problem("identity", True)
-    hull, other = problem.hull(), plain.hull()
-    for (f, gaps), (g, other_gaps) in zip(run(problem, hull, 15), run(plain, other, 15), strict=True):
+    passes = [run(each, each.hull(), 15) for each in (problem, plain)]
+    for (f, gaps), (g, other_gaps) in zip(*passes, strict=True):
         np.testing.assert_allclose(f, g, atol=1e-9)
         np.testing.assert_allclose(gaps, other_gaps, atol=1e-9)
 
 
-@pytest.mark.parametrize("case", CASES)
+@every_case
 def test_restore_continues_where_planes_left(case):
     problem = Problem(case, True, seed=6)
-    hull, other = problem.hull(), problem.hull()
-    *_, (f, _gaps) = run(problem, hull, 10)
+    (hull, f), other, near = swept(problem, 10), problem.hull(), problem.near(1e-9, 1e-4)
     other.restore(*hull.planes())
-    np.testing.assert_allclose(other.combination(), f, atol=1e-9)
-    assert dual(other, other.combination()) == pytest.approx(dual(hull, f), abs=1e-9)
     g = other.combination()
+    np.testing.assert_allclose(g, f, atol=near)
+    assert dual(other, g) == pytest.approx(dual(hull, f), abs=near)
+    assert dual(other, g) <= problem.value(f)
     *_, (f, _gaps) = run(problem, hull, 5, f)
     *_, (g, _gaps) = run(problem, other, 5, g)
-    np.testing.assert_allclose(f, g, atol=1e-6)
+    np.testing.assert_allclose(f, g, atol=problem.near(1e-6, 1e-3))
 
 
-@pytest.mark.parametrize("scale", [0.5, 2.0])
+@pytest.mark.parametrize("scale", [0.5, 2.0, 10.0])
 @pytest.mark.parametrize("case", CASES[1:])
 def test_restore_from_another_size_is_valid(case, scale):
-    problem, before = Problem(case, True), Problem(case, True, scale=scale)
-    first = before.hull()
-    *_, (f, _gaps) = run(before, first, 10)
-    hull = problem.hull()
+    problem = Problem(case, True)
+    first, f = swept(Problem(case, True, scale=scale), 10)
+    hull, best = problem.hull(), problem.optimum() * (1 + problem.near(1e-8, 1e-6))
     hull.restore(*first.planes())
     g = hull.combination()
     if scale < 1:
-        np.testing.assert_allclose(g, f, atol=1e-9)
-    best = problem.optimum()
-    assert dual(hull, g) <= best * (1 + 1e-8)
+        np.testing.assert_allclose(g, f, atol=problem.near(1e-9, 1e-3))
+    assert dual(hull, g) <= best
     for now, _gaps in run(problem, hull, 5, g):
-        assert dual(hull, now) <= best * (1 + 1e-8)
+        assert dual(hull, now) <= best
 
 
-def test_restore_takes_the_planes_of_the_plain_loss():
-    plain = Problem("identity", True)
-    first = plain.hull()
-    *_, (f, _gaps) = run(plain, first, 10)
-    for case in CASES:
-        hull = Problem(case, True).hull()
-        hull.restore(*first.planes())
-        np.testing.assert_allclose(hull.combination(), f, atol=1e-12)
+@every_case
+def test_restore_takes_the_planes_of_the_plain_loss(case):
+    first, f = swept(Problem("identity", True), 10)
+    problem = Problem(case, True)
+    hull = problem.hull()
+    hull.restore(*first.planes())
+    np.testing.assert_allclose(hull.combination(), f, atol=problem.near(1e-12, 1e-4))
 
 
 def test_row_without_effect_has_the_full_level():

@@ -1,0 +1,309 @@
+"""Rows whose own words change while all rows may add the same words, against the program itself."""
+
+import cvxpy as cp
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from structinv import InvariantLinearSVC
+from structinv.dual import refusals
+from structinv.dual.addition_shares import share_out
+from structinv.dual.addition_state import AdditionState
+from structinv.dual.addition_steps import BUDGET, SUMS, TOTAL, settle, weights_of
+from structinv.dual.edit_state import EditState
+from structinv.dual.plane_cache import PlaneCache
+from structinv.oracles import FAdd, FDrop, FEdit, Protected
+from structinv.solvers import BMRM, FrankWolfe, Gap, Status, solve
+from structinv.spaces import ExplicitSpace
+from structinv.structures import Binary
+from structinv.terms import Objective, WorstCase
+
+from .covering import pairs
+from .word_problems import LOSSES, VALUES, WORDS, objective, rows, state_of
+
+EVENS = np.arange(0, 30, 2)
+ADDED = {
+    "all": FAdd(3),
+    "one": FAdd(1).only_for(1),
+    "values": FAdd(3, VALUES),
+    "allowed": FAdd(2, 1.5, allowed=EVENS).only_for(0),
+    "present": FAdd(4, VALUES, present=True).only_for(1),
+    "many": FAdd(25).only_for(1),
+}
+EDITED = {
+    "edited": FEdit(2, add=0.3),
+    "edited, one": FEdit(1, add=1.0).only_for(1),
+    "edited, values": FEdit(2, add=0.3 * VALUES).only_for(1),
+    "scaled": FEdit(3, add=0.2, drop=False, scale=(0.5, 2.0)),
+    "dropped, scaled": FEdit(2, add=0.5, scale=(0.3, 3.0)).only_for(0),
+    "edited, allowed": FEdit(2, add=1.5, allowed=EVENS).only_for(0),
+    "edited, many": FEdit(25, add=0.1).only_for(1),
+}
+ORACLES = ADDED | EDITED
+every_name = pytest.mark.parametrize("name", ORACLES)
+
+
+def changes_of(oracle):
+    """What may be done to words, and which rows may change."""
+    inner = getattr(oracle, "oracle", oracle)
+    return inner.edits(WORDS), np.isin(rows()[1], getattr(oracle, "labels", [0, 1]))
+
+
+def optimum(oracle, loss="hinge", intercept=True, weights=0.3):
+    """The program itself, with the K largest gains of every row."""
+    (X, y), (edits, changed) = rows(), changes_of(oracle)
+    X, (n, d) = X.toarray(), X.shape
+    w, b, cost = cp.Variable(d), cp.Variable(), 0.0
+    for row, c in enumerate(np.broadcast_to(weights, n)):
+        s, x = 2 * y[row] - 1, X[row]
+        depth = -s * (w @ x + (b if intercept else 0.0))
+        if changed[row]:
+            own = -s * cp.multiply(x, w)
+            added = -s * cp.multiply(edits.value * ((x == 0) | edits.present), w)
+            gains = cp.maximum((edits.low - 1) * own, (edits.high - 1) * own, added, 0)
+            depth += cp.sum_largest(gains, edits.max_changes)
+        short = cp.pos(1 + depth)
+        written = {"hinge": short, "squared_hinge": cp.square(short), "logistic": cp.logistic(depth)}
+        cost += c * written[loss]
+    norm = cp.sum_squares(w) + (cp.square(b) if intercept else 0.0)
+    return cp.Problem(cp.Minimize(0.5 * norm + cost)).solve(solver="CLARABEL")
+
+
+SETTINGS = pairs(list(ADDED), list(LOSSES), [True, False], [0.05, 0.3])
+SETTINGS += pairs(list(EDITED), ["hinge"], [True, False], [0.05, 0.5])
+
+
+@pytest.mark.parametrize(("name", "loss", "intercept", "weight"), SETTINGS)
+def test_the_optimum_of_the_program_lies_between_the_bounds(name, loss, intercept, weight):
+    oracle = ORACLES[name]
+    problem = objective(oracle, loss, intercept, weight)
+    assert type(state_of(problem)) is (AdditionState if name in ADDED else EditState)
+    found = solve(problem, FrankWolfe(), Gap(1e-7), random_state=0)
+    best = optimum(oracle, loss, intercept, weight)
+    assert found.status is Status.CONVERGED
+    # Exponential cones are solved less exactly.
+    tolerance = 1e-5 if loss == "logistic" else 1e-6
+    assert found.dual <= best * (1 + tolerance)
+    assert found.primal == pytest.approx(best, rel=tolerance)
+
+
+@pytest.mark.parametrize("weight", [1e-3, 0.2, 30.0])
+@pytest.mark.parametrize("name", ["one", "dropped, scaled"])
+def test_weights_of_some_rows_may_be_zero(name, weight):
+    each = weight * (np.arange(40) % 3)
+    problem = objective(ORACLES[name], weights=each, dense=True)
+    found = solve(problem, FrankWolfe(), Gap(1e-7), random_state=0)
+    assert found.status is Status.CONVERGED
+    assert found.primal == pytest.approx(optimum(ORACLES[name], weights=each), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "loss"), [*((n, loss) for n in ADDED for loss in LOSSES), *((n, "hinge") for n in EDITED)]
+)
+def test_after_every_sweep_the_function_is_a_sum_of_planes_of_the_sets(name, loss):
+    problem, (edits, changed) = objective(ORACLES[name], loss, weights=0.5), changes_of(ORACLES[name])
+    term, state, f = problem.terms[0], state_of(problem), problem.space.zeros()
+    X, signs = term.bound.X.toarray(), 2 * term.labels.codes - 1
+    for _ in range(4):
+        state.sweep(f)
+        np.testing.assert_allclose(state.combination(), f, atol=1e-10)
+        planes = state.planes()
+        masses = planes.masses * term.weights[planes.blocks]
+        np.testing.assert_allclose(masses @ planes.offsets, state.offset)
+        np.testing.assert_allclose(problem.space.combine(planes.normals, masses), f, atol=1e-10)
+        if state.rest is not None or loss != "hinge":
+            continue
+        points, x = signs[planes.blocks, None] * planes.normals.toarray()[:, :WORDS], X[planes.blocks]
+        moved = points - x
+        units = np.where(moved < 0, (edits.low - 1) * x, (edits.high - 1) * x)
+        units = np.where((x == 0) | edits.present, edits.value, units)
+        shares = np.divide(moved, units, out=np.zeros_like(moved), where=np.abs(moved) > 1e-10)
+        assert np.all((shares >= -1e-9) & (shares <= 1 + 1e-9))
+        assert np.all(shares.sum(axis=1) <= edits.max_changes * changed[planes.blocks] + 1e-8)
+
+
+@pytest.mark.parametrize(
+    ("name", "loss"), [*(("one", loss) for loss in LOSSES), *((name, "hinge") for name in EDITED)]
+)
+def test_a_state_is_made_again_from_its_planes(name, loss):
+    """A new state that takes the planes of one after four sweeps is worth no less."""
+    problem = objective(ORACLES[name], loss)
+    state, again, f = state_of(problem), state_of(problem), problem.space.zeros()
+    for _ in range(4):
+        state.sweep(f)
+    again.restore(state.planes())
+    height, g = state.offset - 0.5 * problem.space.dot(f, f), again.combination()
+    assert again.offset - 0.5 * problem.space.dot(g, g) >= height - 1e-9 * abs(height)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_planes_that_no_sums_make_are_taken_as_they_are(loss):
+    # Short rows of many words: sums over rows cannot be shared out.
+    X, y = rows(n=12, d=8, density=0.7, seed=3)
+    problem = objective(FAdd(6).only_for(1), loss, data=(X, y), weights=3.0)
+    found = solve(problem, FrankWolfe(), Gap(1e-8), random_state=0)
+    assert found.status is Status.CONVERGED
+    again = state_of(problem)
+    again.restore(found.planes)
+    f = again.combination()
+    assert again.offset - 0.5 * problem.space.dot(f, f) == pytest.approx(found.dual, rel=1e-6)
+
+
+def test_what_other_terms_add_to_the_function_is_left_as_it_is():
+    X, y = rows()
+    space = ExplicitSpace(30, intercept=True)
+    terms = [
+        WorstCase(X, y, FAdd(3).only_for(1), Binary(), 0.2),
+        WorstCase(X, y, FDrop(2), Binary(), 0.2),
+    ]
+    problem = Objective(space, terms)
+    found = solve(problem, FrankWolfe(), Gap(1e-7), random_state=0)
+    other = solve(problem, BMRM(), Gap(1e-7), random_state=0)
+    assert found.status is Status.CONVERGED
+    assert found.primal == pytest.approx(other.primal, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    "oracle",
+    [FAdd(0), FDrop(2), FAdd(2) | FDrop(2), FAdd(2).discounted(0.5), FEdit(2), FEdit(0, add=1.0),
+     FEdit(2, add=1.0) | FDrop(2), Protected(FEdit(2, add=1.0), [0])],
+)  # fmt: skip
+def test_other_changes_are_refused(oracle):
+    assert not isinstance(state_of(objective(oracle)), AdditionState | EditState)
+
+
+class FewWords(FAdd):
+    """An answer of its own, which no threshold knows."""
+
+    def support(self, X, V, assign, cost=None):
+        """See `FAdd.support`."""
+        return FAdd(1).support(X, V, assign, cost)
+
+
+def test_a_subclass_that_answers_for_itself_is_asked():
+    problem = objective(FewWords(3))
+    assert not isinstance(state_of(problem), AdditionState)
+    found = solve(problem, FrankWolfe(), Gap(1e-6), random_state=0)
+    assert found.primal == pytest.approx(optimum(FAdd(1), "hinge"), rel=1e-5)
+
+
+@given(seed=st.integers(0, 10_000), budget=st.sampled_from([1.0, 3.0, 20.0]))
+def test_what_is_added_in_all_is_nearest_to_zero(seed, budget):
+    rng = np.random.default_rng(seed)
+    d, K = 12, 2
+    u, value = rng.standard_normal(d), np.where(rng.random(d) < 0.8, rng.uniform(0.2, 2.0, d), 0.0)
+    total = budget * np.array([rng.random(), rng.random() if rng.random() < 0.7 else -1.0])
+    own = rng.random((2, d)) * np.maximum(total, 0.0)[:, None]
+    sides, place = np.zeros((2, SUMS)), np.zeros(d, dtype=np.int8)
+    sides[:, TOTAL], sides[:, BUDGET] = total, K * total
+    settle(u, own, value, sides, place)
+    w = np.empty(d)
+    weights_of(u, own, value, sides, place, w)
+    added = cp.Variable((2, d), nonneg=True)
+    f = u + cp.multiply(value, added[0] - added[1])
+    limits = [
+        constraint
+        for side in range(2)
+        for constraint in (
+            added[side] <= np.maximum(total[side] - own[side], 0.0),
+            cp.sum(added[side]) <= K * max(total[side], 0.0),
+        )
+    ]
+    least = cp.Problem(cp.Minimize(cp.sum_squares(f)), limits).solve(solver="CLARABEL")
+    assert w @ w == pytest.approx(least, rel=1e-6, abs=1e-7)
+
+
+@given(seed=st.integers(0, 10_000), density=st.sampled_from([0.0, 0.1, 0.5]))
+def test_shares_keep_to_what_rows_may_add(seed, density):
+    rng = np.random.default_rng(seed)
+    n, d, K = int(rng.integers(1, 12)), int(rng.integers(1, 15)), int(rng.integers(1, 5))
+    X = sp.csr_matrix((rng.random((n, d)) < density).astype(float))
+    rows, levels = np.arange(n), rng.uniform(0.1, 1.0, n)
+    absent = X.toarray() == 0
+    could = levels @ absent
+    # Shares that rows can have, as the mean of draws of K words each.
+    wanted = np.zeros((n, d))
+    for _ in range(3):
+        for row in range(n):
+            words = np.flatnonzero(absent[row])
+            some = rng.permutation(words)[: rng.integers(0, K + 1)]
+            wanted[row, some] += levels[row] / 3
+    asked = wanted.sum(axis=0)
+    left, starts = asked.copy(), np.zeros(n + 1, dtype=np.int64)
+    words, shares = np.empty(n * (K + 1) + d, dtype=np.int64), np.empty(n * (K + 1) + d)
+    share_out(X.indptr, X.indices, rows, levels, K * levels, left, could, False, starts, words, shares)
+    size = starts[-1]
+    found = sp.csr_matrix((shares[:size], words[:size], starts), (n, d)).toarray()
+    np.testing.assert_allclose(found.sum(axis=0) + left, asked, atol=1e-12)
+    assert np.all(found <= levels[:, None] * (1 + 1e-12))
+    assert np.all(found[~absent] == 0)
+    assert np.all(found.sum(axis=1) <= K * levels * (1 + 1e-12))
+    if density == 0.0:
+        np.testing.assert_allclose(left, 0.0, atol=1e-10)
+
+
+def test_rows_that_say_all_words_and_sides_without_rows():
+    X = sp.csr_matrix(np.array([[1.0, 1.0], [1.0, 1.0], [0.0, 2.0]]))
+    model = InvariantLinearSVC(FAdd(2).only_for([1]), tol=1e-6, random_state=0)
+    model.fit(X, np.array([1, 0, 0]))
+    assert model.solution_.status is Status.CONVERGED
+    plain = InvariantLinearSVC(FAdd(1).only_for([1]), tol=1e-6, random_state=0)
+    plain.fit(X[:2], np.array([1, 0]))
+    # Rows that have every word cannot be added to.
+    assert plain.certify(X[:2], np.array([1, 0])).exact.all()
+
+
+@settings(max_examples=25)
+@given(
+    seed=st.integers(0, 10_000), changes=st.integers(1, 4), add=st.sampled_from([0.05, 0.5, 2.0]),
+    density=st.sampled_from([0.1, 0.4, 0.8]), weight=st.sampled_from([0.05, 1.0, 20.0]),
+)  # fmt: skip
+def test_planes_come_to_the_same(seed, changes, add, density, weight):
+    data = rows(n=12, d=8, density=density, seed=seed)
+    problem = objective(FEdit(changes, add=add).only_for(1), data=data, weights=weight)
+    found = solve(problem, FrankWolfe(), Gap(1e-6), random_state=0)
+    other = solve(problem, BMRM(), Gap(1e-6), random_state=0)
+    assert found.status is Status.CONVERGED
+    assert found.primal == pytest.approx(other.primal, rel=3e-6)
+
+
+def test_budgets_move_to_words_that_nothing_is_added_of_yet():
+    X = sp.csr_matrix(
+        [
+            [1.0, -1, 2, 0, 0, 2, 0, 0, -3, 0, 0, 0, 1, -2],
+            [0, 3, -2, 0, 1, 0, -2, 0, 3, 1, 4, 0, -3, 0],
+            [0, -1, 1, 3, 1, 1, 0, 1, 0, 0, -3, 2, 1, 1],
+            [-1, 0, 2, 0, 3, 2, 0, 2, 1, 1, -1, 0, 3, 0],
+        ]
+    )
+    oracle = FEdit(4, add=0.1, drop=False, scale=(0.8556740915363903, 3.512824889195336))
+    data = X, np.array([0, 1, 1, 1])
+    problem = objective(oracle, data=data, weights=0.5, intercept=False)
+    found = solve(problem, FrankWolfe(), Gap(1e-6), random_state=0)
+    assert found.status is Status.CONVERGED
+    assert found.iterations < 100
+
+
+def test_other_losses_are_refused_by_name():
+    problem = objective(FEdit(2, add=1.0), "logistic")
+    told = refusals(problem.terms[0], problem.space)
+    assert told["edits"] == "Logistic has no compiled steps over several words of a row"
+    assert told["additions"] == "words that are in the rows change, too"
+    assert refusals(objective(FAdd(2)).terms[0], problem.space)["edits"] == (
+        "words that are in the rows do not change"
+    )
+
+
+def test_protected_words_take_planes():
+    problem = objective(Protected(FEdit(2, add=0.5), [0, 1]).only_for(1))
+    assert isinstance(state_of(problem), PlaneCache)
+    assert not isinstance(state_of(problem), AdditionState)
+
+
+def test_rows_without_words_and_long_rows():
+    X = sp.csr_matrix(np.vstack([np.zeros(60), np.ones(60), np.eye(60)[:8]]))
+    y = np.array([0, 1, 0, 1, 0, 1, 0, 1, 0, 1])
+    model = InvariantLinearSVC(FEdit(3, add=0.1), tol=1e-6, random_state=0).fit(X, y)
+    assert model.solution_.status is Status.CONVERGED
