@@ -1,17 +1,341 @@
-"""What check_oracle says of rows and directions, and what it leaves to rounding."""
+"""Planted faults that `check_oracle` finds, rows and directions that it names, and what it lets pass."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from structinv.oracles import Box, FiniteOracle, InvarianceOracle, Support, check_oracle
+from structinv import InvariantLinearSVC
+from structinv.oracles import (
+    Box,
+    Ellipsoid,
+    FDrop,
+    FiniteOracle,
+    FScale,
+    InvarianceOracle,
+    Support,
+    check_oracle,
+)
 from structinv.oracles.changes import LinearChanges
-from structinv.oracles.listed_changes import DrawnChanges
+from structinv.oracles.listed_changes import DrawnChanges, ListedChanges
 from structinv.utils.exceptions import CheckError
-from structinv.utils.matrices import ALL_ROWS
+from structinv.utils.matrices import ALL_ROWS, row_dots
+
+from .oracle_cases import D, Reorderings, rows
+
+RADIUS = 0.5
+
+
+def largest_weights(X, V):
+    return np.argsort(-np.abs(V), axis=1)
+
+
+def moves(X, V, assign, most=2, order=largest_weights):
+    """At most so many features move by at most a radius, those first in an order."""
+    steps = np.zeros(V.shape)
+    np.put_along_axis(steps, order(X, V)[:, :most], RADIUS, axis=1)
+    return X + (steps * np.sign(V))[assign]
+
+
+class Moves(InvarianceOracle):
+    """The sound oracle of such moves."""
+
+    def __init__(self, max_changes=2):
+        self.max_changes = max_changes
+
+    def support(self, X, V, assign, cost=None):
+        return Support(moves(X, V, assign, self.max_changes))
+
+    def sample(self, X, size, rng):
+        steps = rng.uniform(-RADIUS, RADIUS, (len(X), size, X.shape[1]))
+        return X[:, None, :] + steps * (rng.random(steps.shape).argsort(axis=2) < self.max_changes)
+
+    def contains(self, x, z):
+        moved = np.abs(z - x)
+        few = np.count_nonzero(moved > 1e-6) <= self.max_changes
+        return bool(few and np.all(moved <= RADIUS + 1e-6))
+
+
+MOVES, BALL = Moves(), Ellipsoid(RADIUS)
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What is found, answers, whose `contains` the oracle has, what it draws, and what it declares."""
+
+    message: str
+    answer: Callable[..., Support] = lambda X, V, a: Support(moves(X, V, a))
+    allowed: Any = None
+    sample: Callable[..., np.ndarray] | None = None
+    flags: tuple[str, ...] = ()
+
+
+class Faulty(InvarianceOracle):
+    """Answers as the fault of this name does."""
+
+    def __init__(self, fault):
+        self.fault = fault
+
+    spec = property(lambda self: (FAULTS | OF_ROWS)[self.fault])
+    supports_sparse = property(lambda self: "supports_sparse" in self.spec.flags)
+    additive = property(lambda self: "additive" in self.spec.flags)
+    convex = property(lambda self: "convex" in self.spec.flags)
+    finite = property(lambda self: "finite" in self.spec.flags)
+
+    def support(self, X, V, assign, cost=None):
+        return self.spec.answer(X, V, assign)
+
+    def contains(self, x, z):
+        return self.spec.allowed.contains(x, z) if self.spec.allowed else super().contains(x, z)
+
+    def sample(self, X, size, rng):
+        return (self.spec.sample or super().sample)(X, size, rng)
+
+
+def seen(message, answer=Fault.answer, flags=(), **views):
+    """A fault of an oracle with all views."""
+    return Fault(message, answer, **{"allowed": MOVES, "sample": MOVES.sample} | views, flags=flags)
+
+
+def admitted(answer, allowed=None):
+    """A fault of an oracle whose `contains` admits more than its answers reach."""
+    message = "contains admits a point that beats upper|beats the upper"
+    return Fault(message, answer, allowed or Box(RADIUS))
+
+
+def first_that_gain(X, V):
+    return np.argsort(V == 0, axis=1, kind="stable")
+
+
+def by_rounded_weights(X, V, assign):
+    points = moves(X, V, assign, order=lambda X, V: largest_weights(X, np.round(V)))
+    return Support(points, row_dots(points, V, assign) + 1e-3)
+
+
+def lifted(V):
+    """Steps that do not scale with the directions."""
+    return np.sign(V) * np.minimum(np.abs(V).sum(axis=1, keepdims=True), 1.0)
+
+
+def scaled(X, V, assign):
+    """Scales the features of largest weight, whatever the row."""
+    factors = np.ones(X.shape)
+    np.put_along_axis(factors, largest_weights(X, V)[assign][:, :2], 3.0, axis=1)
+    return Support(X * np.where(X * V[assign] > 0, factors, 1.0))
+
+
+def changes_rows(X, V, assign):
+    answer = moves(X, V, assign)
+    X += 1e-3
+    return Support(answer)
+
+
+def changes_directions(X, V, assign):
+    V *= 1.0 + 1e-12
+    return Support(moves(X, V, assign))
+
+
+def ignores_reward(X, V, assign):
+    answer = Box(RADIUS).discounted(0.0).support(X, V, assign)
+    return Support(answer.points, rho=answer.rho)
+
+
+def in_box(X, V, assign):
+    return X + RADIUS * np.sign(V[assign])
+
+
+def one_feature(X, V, assign):
+    """Moves the feature that gains most, where all may move."""
+    best = np.argmax(np.abs(V), axis=1)[assign]
+    return Support(np.where(np.arange(X.shape[1]) == best[:, None], in_box(X, V, assign), X))
+
+
+def upper_too_low(X, V, assign):
+    """Answers well and says that a little less is the most there is, of what it reaches itself."""
+    points = (3 * in_box(X, V, assign) + X) / 4
+    return Support(points, row_dots(points, V, assign) + 1e-6)
+
+
+def drops_the_first(X, V, assign):
+    """Drops the first word that gains, not the one that gains most."""
+    gains = X * V[assign] < 0
+    return Support(np.where(gains & (np.cumsum(gains, axis=1) == 1), 0.0, X))
+
+
+FAULTS = {
+    "wrong sign": Fault("worse than the unchanged row", lambda X, V, a: Support(moves(X, -V, a))),
+    "one direction": Fault(
+        "every row has a direction of its own", lambda X, V, a: Support(moves(X, V, 0 * a))
+    ),
+    "no identity": Fault(
+        "must contain x", lambda X, V, a: Support(X + 0.5 * np.roll(np.sign(V), 1, axis=1)[a])
+    ),
+    "low upper": Fault(
+        "upper is below", lambda X, V, a: Support(moves(X, V, a), row_dots(moves(X, V, a), V, a) - 0.01)
+    ),
+    "block": Fault(
+        "differs|beats", lambda X, V, a: Support(X + 0.5 * np.sign(V)[a] / (1.0 + np.std(X)))
+    ),
+    "order": Fault(
+        "differs", lambda X, V, a: Support(X + np.sign(V)[a] * np.arange(1.0, len(X) + 1.0)[:, None])
+    ),
+    "nan": Fault("finite", lambda X, V, a: Support(np.where(V[a] == 0, np.nan, X))),
+    "nan upper": Fault("upper must not be NaN", lambda X, V, a: Support(X, np.full(len(X), np.nan))),
+    "shape": Fault("shape of the rows", lambda X, V, a: Support(X[:, :-1])),
+    "array": Fault("must return a Support", lambda X, V, a: X),
+    "integers": Fault("floating-point", lambda X, V, a: Support(np.zeros(X.shape, dtype=int))),
+    "scale": Fault("scale|beats", lambda X, V, a: Support(X + lifted(V)[a])),
+    "grade": Fault("rho must lie", lambda X, V, a: Support(X, rho=np.full(len(X), 1.5))),
+    "greedy": Fault(
+        "beats", lambda X, V, a: Support(moves(X, V, a, order=first_that_gain)), None, MOVES.sample
+    ),
+    "greedy, unseen": Fault("beats", scaled),
+    "rounded weights": Fault("beats", by_rounded_weights),
+    "changes rows": Fault("must not change its input X", changes_rows),
+    "changes directions": Fault("must not change its input V", changes_directions),
+    "ignores reward": Fault("worse than the unchanged|beats", ignores_reward),
+    "additive in name": Fault(
+        "declared additive",
+        lambda X, V, a: Support(np.where(X * V[a] > 0, 3.0, 1.0) * X),
+        flags=("additive",),
+    ),
+    "one change too many": seen("outside S", lambda X, V, a: Support(moves(X, V, a, 3))),
+    "sparse in name": seen(
+        "CSR rows",
+        lambda X, V, a: Support(sp.csr_matrix(2.0 * X) if sp.issparse(X) else moves(X, V, a)),
+        flags=("supports_sparse",),
+    ),
+    "convex in name": seen("declared convex", flags=("convex",)),
+    "finite in name": seen("must define orbit", flags=("finite",)),
+    "contains all": seen(
+        "contains holds for a point far", allowed=SimpleNamespace(contains=lambda x, z: True)
+    ),
+    "samples too far": seen(
+        "sample", sample=lambda X, k, rng: X[:, None] + rng.standard_normal((len(X), k, X.shape[1]))
+    ),
+    "one feature": admitted(one_feature),
+    "first": admitted(lambda X, V, a: Support(np.where(np.arange(D) == 0, in_box(X, V, a), X))),
+    "half the way": admitted(lambda X, V, a: Support((X + in_box(X, V, a)) / 2)),
+    "never down": admitted(lambda X, V, a: Support(np.maximum(X, in_box(X, V, a)))),
+    "all but one": admitted(lambda X, V, a: Support(np.where(np.arange(D) == 3, X, in_box(X, V, a)))),
+    "upper too low": admitted(upper_too_low),
+    "corner of the ball": admitted(
+        lambda X, V, a: Support(X + RADIUS / np.sqrt(D) * np.sign(V)[a]), BALL
+    ),
+    "axis of the ball": admitted(one_feature, BALL),
+    "one word of two": admitted(lambda X, V, a: FDrop(1).support(X, V, a), FDrop(2)),
+    "first word": admitted(drops_the_first, FDrop(1)),
+    "never up": admitted(lambda X, V, a: FScale(2, 0.5, 1.0).support(X, V, a), FScale(2, 0.5, 3.0)),
+}
+
+
+class Remembers(InvarianceOracle):
+    def support(self, X, V, assign, cost=None):
+        self.calls = getattr(self, "calls", 0) + 1
+        return Support(X + min(self.calls, 500) * 1e-3 * np.sign(V)[assign])
+
+
+class ChangesParameters(InvarianceOracle):
+    def __init__(self, max_changes=2):
+        self.max_changes = min(max_changes, 1) + 0.0
+
+    def support(self, X, V, assign, cost=None):
+        return Support(X)
+
+
+class NotPicklable(Moves):
+    def __init__(self, rule=None):
+        self.max_changes, self.rule = 2, rule
+
+
+class OrbitMissesAnswer(Reorderings):
+    def support(self, X, V, assign, cost=None):
+        return Support(X + np.sign(V[assign]))
+
+
+class Sound(InvarianceOracle):
+    """The set of a sound oracle, as `contains` and answers tell it."""
+
+    def __init__(self, allowed):
+        self.allowed = allowed
+
+    def support(self, X, V, assign, cost=None):
+        return Support(self.allowed.support(X, V, assign).points)
+
+    def contains(self, x, z):
+        return self.allowed.contains(x, z)
+
+
+@pytest.mark.parametrize(
+    "oracle",
+    [*(Moves(most) for most in (2, 0, D)),
+     *map(Sound, [Box(RADIUS), BALL, FDrop(2), FScale(2, 0.5, 3.0)])],
+    ids=repr,
+)  # fmt: skip
+def test_sound_oracles_pass(oracle):
+    check_oracle(oracle, rows()[0])
+
+
+@pytest.mark.parametrize(
+    ("oracle", "message"),
+    [
+        *((Faulty(name), fault.message) for name, fault in FAULTS.items()),
+        (Remembers(), "differs|beats|same call"),
+        (ChangesParameters(2), "clone"),
+        (NotPicklable(lambda x: x), "pickle"),
+        (OrbitMissesAnswer([[0, 1, 2, 3, 4]]), "outside S|member of the orbit"),
+    ],
+    ids=[*FAULTS, "remembers", "changes parameters", "not picklable", "orbit misses answer"],
+)
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_planted_faults_are_found(oracle, message, seed):
+    X, y = rows(seed)
+    with pytest.raises(CheckError, match=message):
+        check_oracle(oracle, X, y, random_state=seed)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 255.0])
+def test_witnesses_are_found_whatever_the_scale_of_the_rows(scale):
+    with pytest.raises(CheckError, match="contains admits"):
+        check_oracle(Faulty("one feature"), scale * rows()[0])
+
+
+# -- which row it is, and rounding -------------------------------------------------------------------
 
 X = np.random.default_rng(0).standard_normal((6, 3))
 X[4, 0] = 100.0
+
+
+def where(bad, points, otherwise):
+    return Support(np.where(bad[:, None], otherwise, points))
+
+
+OF_ROWS = {
+    "a row made worse": Fault(
+        r"\(row 4 of X, direction \[",
+        lambda X, V, a: where(X[:, 0] == 100.0, in_box(X, V, a), X - np.sign(V[a])),
+    ),
+    # The largest answer of a block is not the one that it is on its own.
+    "a row off in blocks": Fault(
+        r"\(row 4 of X, direction \[",
+        lambda X, V, a: where((X[:, 0] == 100.0) & (len(np.unique(a)) > 1), in_box(X, V, a), X),
+    ),
+    "the row of zeros": Fault(
+        "the row of zeros that is tried, too, direction",
+        lambda X, V, a: where(np.all(X == 0, axis=1), in_box(X, V, a), -np.sign(V[a])),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OF_ROWS)
+@pytest.mark.parametrize("seed", range(3))
+def test_messages_name_the_row(name, seed):
+    with pytest.raises(CheckError, match=OF_ROWS[name].message):
+        check_oracle(Faulty(name), X, random_state=seed)
 
 
 class Short(FiniteOracle):
@@ -22,70 +346,31 @@ class Short(FiniteOracle):
 
 
 class ShortAnswers(InvarianceOracle):
-    """Only the answers to questions are in single precision."""
+    """Only the answers to questions are in single precision, and some worse than the row."""
+
+    def __init__(self, step=RADIUS):
+        self.step = step
 
     def support(self, X, V, assign, cost=None):
-        return Support((X + 0.5 * np.sign(V[assign])).astype(np.float32))
+        return Support((X + self.step * np.sign(V[assign])).astype(np.float32))
 
 
-class Wrong(InvarianceOracle):
-    """A box, and a row that is made worse."""
-
-    def support(self, X, V, assign, cost=None):
-        points = X + 0.5 * np.sign(V[assign])
-        bad = X[:, 0] == 100.0
-        points[bad] = X[bad] - np.sign(V[assign][bad])
-        return Support(points)
-
-
-class OffInBlocks(InvarianceOracle):
-    """The largest answer of a block is not the one that it is on its own."""
-
-    def support(self, X, V, assign, cost=None):
-        points = X + 0.5 * np.sign(V[assign])
-        if len(np.unique(assign)) > 1:
-            bad = X[:, 0] == 100.0
-            points[bad] = X[bad]
-        return Support(points)
-
-
-class NoRowOfZeros(InvarianceOracle):
-    def support(self, X, V, assign, cost=None):
-        points = X + 0.5 * np.sign(V[assign])
-        bad = np.all(X == 0, axis=1)
-        points[bad] = -np.sign(V[assign][bad])
-        return Support(points)
-
-
-@pytest.mark.parametrize("oracle", [Short(), ShortAnswers()])
+@pytest.mark.parametrize("oracle", [Short(), ShortAnswers()], ids=repr)
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e5])
 def test_rounding_to_single_precision_is_no_fault(oracle, scale):
     check_oracle(oracle, scale * X)
 
 
-@pytest.mark.parametrize("oracle", [Wrong(), OffInBlocks()])
-@pytest.mark.parametrize("seed", range(5))
-def test_messages_name_the_row_that_the_user_gave(oracle, seed):
-    with pytest.raises(CheckError, match=r"\(row 4 of X, direction \["):
-        check_oracle(oracle, X, random_state=seed)
-
-
-def test_the_row_that_is_added_is_named():
-    with pytest.raises(CheckError, match="the row of zeros that is tried, too, direction"):
-        check_oracle(NoRowOfZeros(), X)
-
-
 def test_more_than_rounding_is_still_a_fault():
-    class Worse(ShortAnswers):
-        def support(self, X, V, assign, cost=None):
-            return Support(X - 1e-3 * np.sign(V[assign]).astype(np.float32))
-
     with pytest.raises(CheckError, match="worse than the unchanged row"):
-        check_oracle(Worse(), X)
+        check_oracle(ShortAnswers(-1e-3), X)
+
+
+# -- lists and draws ---------------------------------------------------------------------------------
 
 
 class Reversal(FiniteOracle):
-    """Right, with a list that the broken ones below spoil."""
+    """Right, with a list that a kind of changes spoils."""
 
     def __init__(self, kind=None):
         self.kind = kind
@@ -98,54 +383,20 @@ class Reversal(FiniteOracle):
         return (self.kind or LinearChanges)(X, [keep, keep[::-1]])
 
 
-class MovedElsewhere(LinearChanges):
-    """Rolls directions where the row is turned around."""
-
-    def scores(self, rows, V):
-        return None
-
-    def adjoint(self, V):
-        return np.stack([V, np.roll(V, 1, axis=1)])
-
-
-class OtherOrder(LinearChanges):
-    """The identity last."""
-
-    def members(self, rows=ALL_ROWS, numbers=None):
-        return super().members(rows, numbers)[:, ::-1]
-
-
-class NegativeMesh(LinearChanges):
-    def mesh(self, rows=ALL_ROWS):
-        return np.full(self.count(rows), -1.0)
-
-
-class ShortWeights(LinearChanges):
-    weights = np.full(3, 1.0 / 3)
-
-
-class NegativeWeights(LinearChanges):
-    weights = np.array([1.5, -0.5])
-
-
-class NoWeights(LinearChanges):
-    weights = np.zeros(2)
-
-
 class Boxes(InvarianceOracle):
-    """A box whose draws the broken ones below spoil."""
+    """A box whose draws a kind of changes spoils."""
 
     def __init__(self, kind=DrawnChanges):
         self.kind = kind
 
     def support(self, X, V, assign, cost=None):
-        return Box(0.5).support(X, V, assign)
+        return Box(RADIUS).support(X, V, assign)
 
     def sample(self, X, size, rng):
-        return Box(0.5).sample(X, size, rng)
+        return Box(RADIUS).sample(X, size, rng)
 
     def contains(self, x, z):
-        return Box(0.5).contains(x, z)
+        return Box(RADIUS).contains(x, z)
 
     def draws(self, X, size, random_state=0):
         return self.kind(self, X, size, random_state)
@@ -191,41 +442,111 @@ class NoList:
         pass
 
 
-def test_what_the_broken_lists_come_from_is_right():
-    check_oracle(Reversal(), X)
-    check_oracle(Boxes(), X)
+class Mirror(FiniteOracle):
+    """With points, scores or names that are not those of its members."""
+
+    def __init__(self, kind=ListedChanges, names=("identity", "mirror")):
+        self.kind, self.names = kind, names
+
+    def orbit(self, X):
+        return np.stack([X, -X], axis=1)
+
+    def changes(self, X, y=None):
+        return self.kind(self, X)
+
+    def member_names(self, size):
+        return list(self.names)
 
 
-@pytest.mark.parametrize(
-    ("kind", "message"),
-    [
-        (MovedElsewhere, "adjoint maps are not those of the members"),
-        (OtherOrder, "must begin with the identity"),
-        (NegativeMesh, "NegativeMesh.mesh must return a mesh of at least 0"),
-        (ShortWeights, r"ShortWeights.weights must return weights of shape \(2,\)"),
-        (NegativeWeights, "NegativeWeights.weights must be at least 0"),
-        (NoWeights, "NoWeights.weights must be at least 0, and some above"),
-        (NoList, "Reversal.changes must return Changes, got NoList"),
-    ],
+def spoilt(base=LinearChanges, **views):
+    return type("Spoilt", (base,), views)
+
+
+ELSEWHERE = spoilt(
+    scores=lambda self, rows, V: None, adjoint=lambda self, V: np.stack([V, np.roll(V, 1, axis=1)])
 )
-def test_spoilt_lists_are_found(kind, message):
-    with pytest.raises(CheckError, match=message):
-        check_oracle(Reversal(kind), X)
+LAST = spoilt(members=lambda self, *asked: LinearChanges.members(self, *asked)[:, ::-1])
+BELOW = spoilt(mesh=lambda self, rows=ALL_ROWS: np.full(self.count(rows), -1.0))
+OTHER_POINTS = spoilt(
+    ListedChanges, points=lambda self, rows, index: self.X[rows] * (1.0 + index[:, None])
+)
+OTHER_SCORES = spoilt(
+    ListedChanges, scores=lambda self, rows, V: np.stack([self.X[rows] @ V.T] * 2, axis=1)
+)
+
+
+@pytest.mark.parametrize("oracle", [Reversal(), Boxes(), Mirror()], ids=repr)
+def test_what_the_broken_lists_come_from_is_right(oracle):
+    check_oracle(oracle, X)
 
 
 @pytest.mark.parametrize(
-    ("kind", "message"),
+    ("oracle", "message"),
     [
-        (OfTheBlock, "in another order rows have other members|a row on its own has other"),
-        (OfTheFirst, "in another order rows have other members|a row on its own has other"),
-        (TooFar, "a member from the list of draws"),
-        (TooFew, "as many changes as asked for, got 4"),
-        (OfAnotherShape, "OfAnotherShape.members must return members of shape"),
-        (PulledBack, "adjoint maps are not those of its members"),
-        (NoList, "Boxes.draws must return Changes, got NoList"),
+        (Reversal(ELSEWHERE), "adjoint maps are not those of the members"),
+        (Reversal(LAST), "must begin with the identity"),
+        (Reversal(BELOW), "Spoilt.mesh must return a mesh of at least 0"),
+        (Reversal(spoilt(weights=np.ones(3))), r"Spoilt.weights must return weights of shape \(2,\)"),
+        (Reversal(spoilt(weights=np.array([1.5, -0.5]))), "Spoilt.weights must be at least 0"),
+        (Reversal(spoilt(weights=np.zeros(2))), "Spoilt.weights must be at least 0, and some above"),
+        (Reversal(NoList), "Reversal.changes must return Changes, got NoList"),
+        (Mirror(OTHER_POINTS), "member 1 is not the one"),
+        (Mirror(OTHER_SCORES), "scores are not those"),
+        (Mirror(names=["identity"]), "Mirror.member_names must return a name for each of 2 members"),
+        (Boxes(OfTheBlock), "in another order rows have other members|a row on its own has other"),
+        (Boxes(OfTheFirst), "in another order rows have other members|a row on its own has other"),
+        (Boxes(TooFar), "a member from the list of draws"),
+        (Boxes(TooFew), "as many changes as asked for, got 4"),
+        (Boxes(OfAnotherShape), "OfAnotherShape.members must return members of shape"),
+        (Boxes(PulledBack), "adjoint maps are not those of its members"),
+        (Boxes(NoList), "Boxes.draws must return Changes, got NoList"),
     ],
+    ids=lambda value: value if isinstance(value, str) else "",
 )
 @pytest.mark.parametrize("seed", [0, 1])
-def test_spoilt_draws_are_found(kind, message, seed):
+def test_spoilt_lists_and_draws_are_found(oracle, message, seed):
     with pytest.raises(CheckError, match=message):
-        check_oracle(Boxes(kind), X, random_state=seed)
+        check_oracle(oracle, X, random_state=seed)
+
+
+class ForgottenAxis(FiniteOracle):
+    def orbit(self, X):
+        return np.stack([X, X[:, ::-1]])
+
+
+def test_answers_that_a_fit_refuses_break_the_contract():
+    with pytest.raises(CheckError, match=r"ForgottenAxis\.orbit must return members of shape"):
+        check_oracle(ForgottenAxis(), X)
+
+
+# -- refusals ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("X", "error", "message"),
+    [
+        ([1.0, 2.0], ValueError, r"X must have shape \(n, d\), an input a row, got \(2,\)"),
+        ([[1.0], [1.0, 2.0]], TypeError, "X must be an array of real numbers"),
+        (None, ValueError, r"X must have shape \(n, d\)"),
+        ([[np.nan]], ValueError, "X must be finite"),
+        (np.zeros((0, 2)), ValueError, "X must have shape"),
+    ],
+)
+def test_what_is_no_rows_is_refused_by_name(X, error, message):
+    with pytest.raises(error, match=message):
+        check_oracle(Box(0.5), X)
+
+
+def test_labels_and_oracles_that_do_not_fit_are_refused():
+    X, y = rows()
+    with pytest.raises(ValueError, match=r"y must have shape \(2,\), one label a row, got \(1,\)"):
+        check_oracle(Box(0.5), [[1.0], [2.0]], [1])
+    with pytest.raises(ValueError, match="true labels"):
+        check_oracle(FScale(2).only_for(1), X)
+    written = r"write FDrop\(max_changes=\.\.\.\) for an instance"
+    with pytest.raises(TypeError, match=f"got the class FDrop; {written}"):
+        check_oracle(FDrop, X)
+    with pytest.raises(TypeError, match=written):
+        InvariantLinearSVC(FDrop).fit(X, y)
+    with pytest.raises(TypeError, match="oracle must be an InvarianceOracle, got 'fdrop'"):
+        check_oracle("fdrop", X)
