@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from scipy import ndimage
 from sklearn.datasets import load_digits
 
 from structinv import InvariantLinearSVC
@@ -101,28 +100,6 @@ def test_the_walk_knows_the_height_of_its_best_member(oracle, seed):
             assert abs((z - background) @ V[0] - values[i]) <= allowed
 
 
-def test_the_best_turn_is_that_of_scipy():
-    X = load_digits().data[:30]
-    V = np.random.default_rng(0).standard_normal((1, 64))
-    points = Rotations(between=(-25, 40)).support(X, V, np.zeros(30, dtype=int)).points
-    angles = np.linspace(-25, 40, 2001)
-    best = X @ V[0]
-    for degrees in angles:
-        c, s = np.cos(np.radians(degrees)), np.sin(np.radians(degrees))
-        matrix = np.array([[c, s], [-s, c]])
-        offset = np.array([3.5, 3.5]) - matrix @ np.array([3.5, 3.5])
-        turned = [
-            ndimage.affine_transform(x.reshape(8, 8), matrix, offset, order=1, mode="grid-constant")
-            for x in X
-        ]
-        best = np.maximum(best, np.reshape(turned, (30, 64)) @ V[0])
-    reached = points @ V[0]
-    assert np.all(reached >= best - 1e-9)
-    # A step of the angles changes no score by more.
-    assert np.all(reached <= best + 0.01 * np.abs(V[0]) @ np.abs(X).T)
-    assert np.any(reached > best + 1e-7)
-
-
 def test_straight_shifts_end_at_whole_pixels_or_at_the_ends():
     X = some_images((5, 6), n=20)
     V = np.random.default_rng(1).standard_normal((1, 30))
@@ -145,23 +122,19 @@ def test_the_image_itself_wins_ties_and_lies_outside_of_the_interval():
 @pytest.mark.parametrize(
     "oracle",
     [
-        Rotations(between=(-10, 10), shape=(4, 3, 3)),
-        Rotations(between=(-180, 180), shape=(4, 3, 3), fill="wrap"),
-        Shifts(between=(0, 2), directions=8, shape=(4, 3, 3), fill=3.0),
-        Scalings(between=(0.5, 2), shape=(4, 3, 3), unitary=True, fill="reflect"),
-        Shears(between=(-0.5, 1), shape=(4, 3, 3), fill="nearest"),
-        Rotations(between=(-10, 10), shape=(4, 3, 3)) | Shifts(between=(0, 1), shape=(4, 3, 3)),
-        Rotations(between=(-10, 10), shape=(4, 3, 3)).only_for([0]),
-        Shifts(1, shape=(4, 3, 3)) @ Rotations(between=(-10, 10), shape=(4, 3, 3)),
+        Rotations(between=(-180, 180), fill="wrap"),
+        Shifts(between=(0, 2), directions=8, fill=3.0),
+        Scalings(between=(0.5, 2), unitary=True, fill="reflect"),
+        Shears(between=(-0.5, 1), fill="nearest"),
+        Rotations(between=(-10, 10)) | Shifts(between=(0, 1)),
+        Shifts(1) @ Rotations(between=(-10, 10)),
     ],
     ids=repr,
 )
 def test_keeps_the_contract_and_is_exact(oracle):
-    X = some_images((4, 3, 3), n=2)
-    y = np.arange(2) % 2
+    X, y = some_images((4, 4), n=2), np.arange(2)
     check_oracle(oracle, X, y, n_directions=3)
-    V = np.random.default_rng(0).standard_normal((1, 36))
-    assign = np.zeros(2, dtype=int)
+    V, assign = np.random.default_rng(0).standard_normal((1, 16)), np.zeros(2, dtype=int)
     assert_exact(oracle.bind(X, y).support(slice(None), V, assign), X, V, assign)
 
 
@@ -275,10 +248,3 @@ def test_what_a_walk_may_hide_is_allowed_for(outlier):
     assert oracle.contains(image.ravel(), moved.ravel())
     reached = answer.points[0] @ weights.ravel() if answer.upper is None else answer.upper[0]
     assert moved.ravel() @ weights.ravel() <= reached
-
-
-def test_exact_rows_of_continuous_images_exist():
-    rng = np.random.default_rng(0)
-    X, y = rng.random((30, 64)), np.arange(30) % 2
-    model = InvariantLinearSVC(C=0.1, random_state=0).fit(X, y)
-    assert np.all(model.certify(X, y, oracle=Rotations(between=(-10, 10))).exact)

@@ -210,41 +210,24 @@ def test_pullback_is_the_transpose(sides, value, order, fill, unitary, seed):
         wanted = np.einsum("nsd,pd->nsp", orbit, V)
         np.testing.assert_allclose(np.einsum("nd,spd->nsp", X, maps), wanted, rtol=1e-9, atol=1e-9)
         np.testing.assert_allclose(oracle.changes(X).scores(ALL_ROWS, V), wanted, rtol=1e-9, atol=1e-9)
-        assert len(oracle.changes(X).names) == orbit.shape[1]
 
 
 @pytest.mark.parametrize("oracle", FAMILIES, ids=repr)
-def test_views_of_a_finite_set_agree(oracle):
+def test_few_directions_and_many_have_the_best_member(oracle):
     oracle = with_params(oracle, shape=(4, 7, 2))
     X = images((4, 7, 2), n=40)
-    orbit = oracle.orbit(X)
-    size = orbit.shape[1]
-    np.testing.assert_array_equal(orbit[:, 0], X)
-    assert oracle.changes(X).names[0] == "identity"
-    assert len(set(oracle.changes(X).names)) == size
-    index = np.arange(len(X)) % size
-    points = oracle.changes(X).points(ALL_ROWS, index)
-    np.testing.assert_array_equal(points, orbit[np.arange(len(X)), index])
-    np.testing.assert_array_equal(oracle.changes(X).members(), orbit)
-    np.testing.assert_array_equal(oracle.changes(X).mesh(), 0)
-    np.testing.assert_array_equal(
-        oracle.changes(X).refine(ALL_ROWS, index, lambda z: z[:, 0]), orbit[np.arange(len(X)), index]
-    )
-    rng = np.random.default_rng(3)
-    # Few directions and many take different routes.
+    orbit, rng = oracle.orbit(X), np.random.default_rng(3)
+    grades, cost = np.r_[1.0, rng.random(orbit.shape[1] - 1)], rng.uniform(0, 1e4, len(X))
     for n_directions in (1, 3, 40):
         V = rng.standard_normal((n_directions, X.shape[1]))
         assign = np.arange(len(X)) % n_directions
-        best = np.einsum("nsd,nd->ns", orbit, V[assign]).max(axis=1)
+        scores = np.einsum("nsd,nd->ns", orbit, V[assign])
         answer = oracle.support(X, V, assign)
-        np.testing.assert_allclose(np.einsum("nd,nd->n", answer.points, V[assign]), best)
+        np.testing.assert_allclose(np.sum(answer.points * V[assign], axis=1), scores.max(axis=1))
         assert answer.upper is None
-    cost = rng.uniform(0, 1e4, len(X))
-    grades = np.r_[1.0, rng.random(size - 1)]
-    graded = oracle.graded_support(X, V, assign, cost, list(grades))
-    scores = np.einsum("nsd,nd->ns", orbit, V[assign]) + cost[:, None] * grades
-    reached = np.einsum("nd,nd->n", graded.points, V[assign]) + cost * graded.rho
-    np.testing.assert_allclose(reached, scores.max(axis=1))
+        answer = oracle.graded_support(X, V, assign, cost, list(grades))
+        reached = np.sum(answer.points * V[assign], axis=1) + cost * answer.rho
+        np.testing.assert_allclose(reached, (scores + cost[:, None] * grades).max(axis=1))
 
 
 def test_the_identity_and_equal_changes_are_listed_once():
@@ -396,23 +379,6 @@ def test_finite_samples_follow_the_density(oracle, density):
 
 
 @pytest.mark.parametrize(
-    ("distribution", "spread", "wanted"),
-    [
-        ("uniform", None, stats.uniform(0.25, 2.0)),
-        ("normal", 0.6, stats.truncnorm(-0.75 / 0.6, 1.25 / 0.6, loc=1.0, scale=0.6)),
-    ],
-)
-def test_continuous_samples_follow_the_density(distribution, spread, wanted):
-    # A slope, so that a pixel of the sheared image tells the factor.
-    X = np.array([[0.0, 1.0, 2.0, 3.0, 4.0] * 3])
-    oracle = Shears(
-        between=(-0.75, 1.25), axes=1, shape=(3, 5), distribution=distribution, spread=spread
-    )
-    factors = 1.0 + 2.0 - oracle.sample(X, 3000, np.random.default_rng(0))[0, :, 12]
-    assert stats.kstest(factors, wanted.cdf).pvalue > 1e-3
-
-
-@pytest.mark.parametrize(
     ("distribution", "spread", "low", "high"),
     [("vonmises", 20.0, -30.0, 60.0), ("vonmises", 5.0, 40.0, 90.0), ("normal", 5.0, 60.0, 90.0)],
 )
@@ -492,17 +458,10 @@ def test_tangents_are_differences_of_a_smoothed_image():
         teo2007_transforms(),
         zhang2013_transforms(fill=3.0),
         Rotations((-10, 10), order=3, fill="reflect"),
-        Shifts((1, 2), directions=8, fill="wrap"),
-        Scalings((0.85, 1.15), unitary=True),
-        Shears((-0.15, 0.15)).discounted(0.5),
         Flip().only_for([0, 8]),
         Box(0.5) @ Rotations((-10, 10)),
         Rotations((-10, 10)) @ Box(0.5),
-        Rotations(between=(-10, 10)),
-        # These are among the cases of all oracles, with smaller images.
-        pytest.param(Shifts(between=(0.5, 2), fill=3.0), marks=pytest.mark.slow),
         Scalings(between=(0.8, 1.2), order=3, unitary=True),
-        pytest.param(Shears(between=(0.1, 0.2)), marks=pytest.mark.slow),
     ],
     ids=repr,
 )
@@ -537,25 +496,15 @@ def test_lists_of_the_papers():
 
 
 @pytest.mark.parametrize("oracle", [*FAMILIES, *CONTINUOUS], ids=repr)
-def test_precision_and_storage_are_those_of_the_rows(oracle):
-    X = images((4, 4))
-    V, assign = np.ones((1, 16)), np.zeros(3, dtype=int)
-    for dtype, out in ((np.float32, np.float32), (np.float64, np.float64), (np.uint8, np.float64)):
-        rows = X.astype(dtype)
-        made = [
-            oracle.support(rows, V, assign).points, oracle.changes(rows).members(), oracle.tangents(rows)
-            if not isinstance(oracle, Flip) else rows.astype(out),
-            oracle.sample(rows, 2, np.random.default_rng(0)),
-            oracle.changes(rows).points(ALL_ROWS, assign),
-        ]  # fmt: skip
-        assert {part.dtype for part in made} == {np.dtype(out)}
-        if oracle.finite:
-            assert oracle.changes(rows).scores(ALL_ROWS, V).dtype == out
-    np.testing.assert_array_equal(
-        oracle.changes(np.asfortranarray(X)).members(), oracle.changes(X).members()
-    )
-    assert oracle.support(X[:0], V, assign[:0]).points.shape == (0, 16)
-    assert oracle.changes(X[:0]).members().shape[0] == 0
+@pytest.mark.parametrize(("dtype", "out"), [("f4", "f4"), ("f8", "f8"), ("u1", "f8")])
+def test_precision_is_that_of_the_rows(oracle, dtype, out):
+    rows, V, assign = images((4, 4)).astype(dtype), np.ones((1, 16)), np.zeros(3, dtype=int)
+    changes = oracle.changes(rows)
+    made = [oracle.support(rows, V, assign).points, changes.members(), changes.points(ALL_ROWS, assign)]
+    made += [oracle.sample(rows, 2, np.random.default_rng(0))]
+    made += [] if isinstance(oracle, Flip) else [oracle.tangents(rows)]
+    made += [changes.scores(ALL_ROWS, V)] if oracle.finite else []
+    assert {part.dtype for part in made} == {np.dtype(out)}
 
 
 @pytest.mark.parametrize(
@@ -563,7 +512,6 @@ def test_precision_and_storage_are_those_of_the_rows(oracle):
     [
         (Rotations(10), 10, ValueError, "shape must be given.*10 features"),
         (Rotations(10, shape=(3, 3)), 10, ValueError, "9 values.*10 features"),
-        (Rotations(10, shape=(2, 2, 2, 2)), 16, ValueError, "two or three entries"),
         (Rotations(10, shape=(16, 16, 16)), 4096, ValueError, r"channels.*\(16, 16, 16\).*volumes"),
         (Rotations(10, shape=(3, 4, 5)), 60, ValueError, r"channels come last.*ImageShape\(3, 4, 5\)"),
         (Rotations(10, shape=(0, 4)), 0, ValueError, "height"),
@@ -575,20 +523,15 @@ def test_precision_and_storage_are_those_of_the_rows(oracle):
         (Rotations(10, unitary="yes"), 16, TypeError, "unitary"),
         (Rotations(between=(0, 1), grid=1), 16, ValueError, "grid"),
         (Rotations(10, smoothing=-1), 16, ValueError, "smoothing"),
-        (Rotations(10, distribution="lognormal"), 16, ValueError, "Rotations.*'vonmises'"),
         (Shears(0.1, distribution="vonmises", spread=1), 16, ValueError, "distribution of Shears"),
         (Rotations(10, distribution="normal"), 16, ValueError, "spread"),
         (Shifts(-1), 16, ValueError, "pixels must be at least 0"),
         (Shifts(between=(-1, 2)), 16, ValueError, r"symmetric pair.*got \(-1, 2\);.*write \(0, 2\)"),
-        (Shifts(between=(-3, -1)), 16, ValueError, r"got \(-3, -1\);.*write \(1, 3\)"),
-        (Shifts(1, directions=6), 16, ValueError, "directions"),
         (Shifts(1, directions="8"), 16, ValueError, "directions must be 4 or 8, got '8'"),
         (Scalings((0.5, 0)), 16, ValueError, "factors must be above 0"),
         (Scalings(between=(0, 1)), 16, ValueError, "between must be above 0"),
         (Shears(0.1, axes=2), 16, ValueError, "axes"),
-        (Flip(2), 16, ValueError, "axis"),
         (Flip(1.0), 16, ValueError, "axis must be 0 or 1, got 1.0"),
-        (Flip(shape=(3, 3)), 16, ValueError, "9 values"),
     ],
 )
 def test_errors_come_before_work_and_name_the_parameter(oracle, n_features, error, message):
@@ -608,39 +551,34 @@ VIEWS = {
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_wrong_rows_are_refused_by_every_view(view):
-    # As many features as a square image would have, if the second axis were the features.
-    stack = np.zeros((3, 16, 16))
-    for X, message in [
-        (stack, r"X must have shape \(n, d\), an image a row, got \(3, 16, 16\); X.reshape"),
-        (stack[0, 0], r"X must have shape \(n, d\).*got \(16,\)"),
-        (stack[0] + 1j, "X must hold real numbers, got complex128"),
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        # As many features as a square image would have, if the second axis were the features.
+        (np.zeros((3, 16, 16)), r"X must have shape \(n, d\), an image a row, .*; X.reshape"),
+        (np.zeros(16), r"X must have shape \(n, d\).*got \(16,\)"),
+        (np.zeros((16, 16)) + 1j, "X must hold real numbers, got complex128"),
         (np.zeros((3, 15)), "shape must be given.*15 features"),
-    ]:
-        with pytest.raises(ValueError, match=message):
-            VIEWS[view](Shifts(1), X)
+    ],
+)
+def test_wrong_rows_are_refused_by_every_view(view, rows, message):
+    with pytest.raises(ValueError, match=message):
+        VIEWS[view](Shifts(1), rows)
 
 
 @pytest.mark.parametrize("oracle", [Shifts(1), Rotations(between=(-10, 10))], ids=repr)
-def test_numbers_of_members_are_checked(oracle):
-    X = images((4, 4))
-    last = oracle.changes(X).members().shape[1] - 1
-    assert oracle.changes(X).points(ALL_ROWS, [0, last, 0]).shape == (3, 16)
-    for index in ([0, last + 1, 0], [0, -1, 0], [0, 0], [[0, 0, 0]]):
+def test_numbers_of_members_and_draws_are_checked(oracle):
+    X, rng = images((4, 4)), np.random.default_rng(0)
+    last = oracle.changes(X).size - 1
+    for index in ([0, last + 1, 0], [0, -1, 0], [0, 0]):
         with pytest.raises(ValueError, match=f"index must be 3 numbers from 0 to {last}, got"):
             oracle.changes(X).points(ALL_ROWS, index)
-
-
-@pytest.mark.parametrize("oracle", [Shifts(1), Rotations(between=(-10, 10))], ids=repr)
-def test_draws_are_checked(oracle):
-    X, rng = images((4, 4)), np.random.default_rng(0)
     assert oracle.sample(X, 0, rng).shape == (3, 0, 16)
-    for size in (-1, 2.0, True, "2"):
+    for size in (-1, 2.0, True):
         with pytest.raises(ValueError, match="size must be an integer of at least 0"):
             oracle.sample(X, size, rng)
-    for wrong in (0, None, np.random.RandomState(0)):
-        with pytest.raises(TypeError, match="rng must be a numpy.random.Generator"):
-            oracle.sample(X, 2, wrong)
+    with pytest.raises(TypeError, match="rng must be a numpy.random.Generator"):
+        oracle.sample(X, 2, np.random.RandomState(0))
 
 
 def test_absent_views_are_named():
