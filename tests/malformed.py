@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from structinv import InvariantLinearSVC, InvariantSVC
 from structinv.estimators.representer_classifier import RepresenterClassifier
 from structinv.estimators.virtual import VirtualSVC
-from structinv.functionals import Functional
+from structinv.functionals import Functional, Gradient
 from structinv.functionals.parts import Derivatives, Gradients, SecondDerivatives, Values
 from structinv.kernels import Gaussian, Kernel
 from structinv.oracles import Box, Changes, FDrop, Identity, InvarianceOracle, Shifts, Support
@@ -53,88 +53,80 @@ def put(number: Any) -> Any:
     return change
 
 
-def doubled(a: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    return np.concatenate([a, a]) if a.ndim else np.array([a, a])
-
-
-# Damage to an array, and whether what is left is as good as before.
-ARRAYS: dict[str, tuple[Any, bool]] = {
-    "first only": (lambda a, rng: a[0] if a.ndim and len(a) else None, False),
-    "axis more": (lambda a, rng: a[None], False),
-    "axes confused": (lambda a, rng: a.swapaxes(0, 1) if a.ndim > 1 else a[:, None], False),
-    "axes turned": (lambda a, rng: a.T if a.ndim > 1 else a[None, :], False),
-    "flat": (lambda a, rng: a.ravel() if a.ndim > 1 else a[:0], False),
-    "row short": (lambda a, rng: a[:-1], False),
-    "rows twice": (doubled, False),
-    "empty": (lambda a, rng: a[:0], False),
-    "no feature": (lambda a, rng: a[..., :0], False),
-    "feature short": (lambda a, rng: a[..., :-1], False),
-    "object": (lambda a, rng: a.astype(object), False),
-    "complex": (lambda a, rng: a + 1j, False),
-    "text": (lambda a, rng: a.astype(str), False),
-    "dates": (lambda a, rng: np.zeros(a.shape, "datetime64[s]"), False),
-    "nan": (put(np.nan), False),
-    "inf": (put(np.inf), False),
-    "-inf": (put(-np.inf), False),
-    "list": (lambda a, rng: a.tolist(), False),
-    "none": (lambda a, rng: None, False),
-    "word": (lambda a, rng: "nonsense", False),
-    "dict": (lambda a, rng: {"points": a}, False),
-    "number": (lambda a, rng: 3, False),
-    "sparse": (lambda a, rng: sp.coo_matrix(a.reshape(len(a), -1)), False),
-    "class": (lambda a, rng: np.ndarray, False),
-    "column order": (lambda a, rng: np.asfortranarray(a), True),
-    "big endian": (lambda a, rng: a.astype(">f8"), True),
-    "long double": (lambda a, rng: a.astype(np.longdouble), True),
-    "read only": (lambda a, rng: np.broadcast_to(a, a.shape), True),
-    "masked": (lambda a, rng: np.ma.masked_array(a), True),
+# Damage to an array, of which nothing is left that can be used.
+ARRAYS: dict[str, Any] = {
+    "first only": lambda a, rng: a[0] if a.ndim and len(a) else None,
+    "axis more": lambda a, rng: a[None],
+    "axes confused": lambda a, rng: a.swapaxes(0, 1) if a.ndim > 1 else a[:, None],
+    "axes turned": lambda a, rng: a.T if a.ndim > 1 else a[None, :],
+    "flat": lambda a, rng: a.ravel() if a.ndim > 1 else a[:0],
+    "row short": lambda a, rng: a[:-1],
+    "rows twice": lambda a, rng: np.concatenate([a, a]) if a.ndim else np.array([a, a]),
+    "empty": lambda a, rng: a[:0],
+    "no feature": lambda a, rng: a[..., :0],
+    "feature short": lambda a, rng: a[..., :-1],
+    "object": lambda a, rng: a.astype(object),
+    "complex": lambda a, rng: a + 1j,
+    "text": lambda a, rng: a.astype(str),
+    "dates": lambda a, rng: np.zeros(a.shape, "datetime64[s]"),
+    "nan": put(np.nan),
+    "inf": put(np.inf),
+    "-inf": put(-np.inf),
+    "list": lambda a, rng: a.tolist(),
+    "none": lambda a, rng: None,
+    "word": lambda a, rng: "nonsense",
+    "dict": lambda a, rng: {"points": a},
+    "number": lambda a, rng: 3,
+    "sparse": lambda a, rng: sp.coo_matrix(a.reshape(len(a), -1)),
+    "class": lambda a, rng: np.ndarray,
 }
-INDICES: dict[str, tuple[Any, bool]] = {
-    "negative index": (lambda a, rng: np.where(np.arange(a.size) == 0, -7, a.ravel()), False),
-    "huge index": (lambda a, rng: np.where(np.arange(a.size) == 0, 10**6, a.ravel()), False),
-    "index far below": (lambda a, rng: np.full(a.shape, -(10**9)), False),
-    "index too large by far": (lambda a, rng: np.full(a.shape, 2**31 - 2), False),
-    "fractions": (lambda a, rng: a + 0.5, False),
-    **{
-        name: ARRAYS[name]
-        for name in ("row short", "rows twice", "empty", "list", "none", "nan", "text")
-    },
+# Changes after which an array is as good as before.
+HARMLESS: dict[str, Any] = {
+    "column order": lambda a, rng: np.asfortranarray(a),
+    "big endian": lambda a, rng: a.astype(">f8"),
+    "long double": lambda a, rng: a.astype(np.longdouble),
+    "read only": lambda a, rng: np.broadcast_to(a, a.shape),
+    "masked": lambda a, rng: np.ma.masked_array(a),
+}
+INDICES: dict[str, Any] = {
+    "negative index": lambda a, rng: np.where(np.arange(a.size) == 0, -7, a.ravel()),
+    "huge index": lambda a, rng: np.where(np.arange(a.size) == 0, 10**6, a.ravel()),
+    "index far below": lambda a, rng: np.full(a.shape, -(10**9)),
+    "index too large by far": lambda a, rng: np.full(a.shape, 2**31 - 2),
+    "fractions": lambda a, rng: a + 0.5,
+    **{name: ARRAYS[name] for name in ("row short", "rows twice", "empty", "list", "none", "text")},
+    "nan": put(np.nan),
 }
 
 
-def csr_damage(name: str, m: sp.csr_matrix) -> sp.csr_matrix:
+def csr(m: sp.csr_matrix, **parts: Any) -> sp.csr_matrix:
+    """A copy whose parts are not looked at."""
     m = sp.csr_matrix(m, copy=True)
-    if name == "column far outside":
-        m.indices = m.indices + np.int32(10**8)
-    elif name == "column below":
-        m.indices = m.indices - np.int32(10**8)
-    elif name == "boundaries beyond":
-        m.indptr = m.indptr * np.int32(10**6)
-    elif name == "boundaries fall":
-        m.indptr = m.indptr[::-1].copy()
-    elif name == "boundaries short":
-        m.indptr = m.indptr[:-1]
-    elif name == "data short":
-        m.data = m.data[:-1]
-    elif name == "data nan":
-        m.data[:] = np.nan
-    elif name == "data complex":
-        m.data = m.data + 1j
-    elif name == "csc":
-        return m.tocsc()
-    elif name == "fewer rows":
-        return m[:-1]
-    elif name == "fewer columns":
-        return m[:, :-1]
+    for name, part in parts.items():
+        setattr(m, name, part)
     return m
 
 
-SPARSE = (
-    "column far outside", "column below", "boundaries beyond", "boundaries fall", "boundaries short",
-    "data short", "data nan", "data complex", "csc", "fewer rows", "fewer columns",
-)  # fmt: skip
+SPARSE: dict[str, Any] = {
+    "column far outside": lambda m: csr(m, indices=m.indices + np.int32(10**8)),
+    "column below": lambda m: csr(m, indices=m.indices - np.int32(10**8)),
+    "boundaries beyond": lambda m: csr(m, indptr=m.indptr * np.int32(10**6)),
+    "boundaries fall": lambda m: csr(m, indptr=m.indptr[::-1].copy()),
+    "boundaries short": lambda m: csr(m, indptr=m.indptr[:-1]),
+    "data short": lambda m: csr(m, data=m.data[:-1]),
+    "data nan": lambda m: csr(m, data=m.data * np.nan),
+    "data complex": lambda m: csr(m, data=m.data + 1j),
+    "csc": lambda m: m.tocsc(),
+    "fewer rows": lambda m: m[:-1],
+    "fewer columns": lambda m: m[:, :-1],
+}
 WHOLE = ("none", "word", "number", "dict", "class", "pair", "list of it")
-NAMES = ("too few", "too many", "numbers", "one text")
+NAMES: dict[str, Any] = {
+    "too few": lambda names: names[:-1],
+    "too many": lambda names: [*names, "x"],
+    "numbers": lambda names: [1] * len(names),
+    "one text": lambda names: "identity",
+}
 
 
 def damaged(value: Any, field: str | None, damage: str, rng: np.random.Generator) -> Any:
@@ -143,61 +135,35 @@ def damaged(value: Any, field: str | None, damage: str, rng: np.random.Generator
         part = damaged(getattr(value, field), None, damage, rng)
         # An answer may be of a class whose fields are no arguments.
         kind = Support if isinstance(value, Support) else type(value)
-        names = [each.name for each in dataclasses.fields(value)]
-        return kind(**{name: getattr(value, name) for name in names} | {field: part})
-    if field == "pair" and isinstance(value, tuple):
-        place = int(rng.integers(len(value)))
-        return tuple(damaged(v, None, damage, rng) if k == place else v for k, v in enumerate(value))
+        return kind(**{name: getattr(value, name) for name in _fields(value)} | {field: part})
     if damage in NAMES:
-        names = list(value)
-        choice = {"too few": names[:-1], "too many": [*names, "x"], "numbers": [1] * len(names)}
-        return choice.get(damage, "identity")
+        return NAMES[damage](list(value))
     if damage in ("pair", "list of it"):
         return (value, value) if damage == "pair" else [value]
     if value is None:
         return None
     if damage in SPARSE:
-        return csr_damage(damage, value) if sp.issparse(value) else value
-    if sp.issparse(value):
-        value = value.toarray()
-    a = np.asarray(value)
-    change = ARRAYS[damage] if damage in ARRAYS else INDICES[damage]
+        return SPARSE[damage](value) if sp.issparse(value) else value
+    a = np.asarray(value.toarray() if sp.issparse(value) else value)
     try:
-        return change[0](a, rng)
+        return (ARRAYS | HARMLESS | INDICES)[damage](a, rng)
     except (IndexError, ValueError, TypeError):
         # What cannot be damaged in this way is nothing at all.
         return None
 
 
-# -- plug-ins ----------------------------------------------------------------------------------------
-
-VIEWS: dict[str, tuple[str | None, ...]] = {
-    "support": (None, "points", "upper", "rho"),
-    "graded_support": (None, "points", "rho"),
-    "orbit": (None,),
-    "changes": (None,),
-    "members": (None,),
-    "points": (None,),
-    "names": (None,),
-    "scores": (None,),
-    "grades": (None,),
-    "mesh": (None,),
-    "refine": (None,),
-    "adjoint": (None,),
-    "sample": (None,),
-    "bind": (None,),
-}
-# Views of lists of changes.
-LIST_VIEWS = ("members", "points", "names", "scores", "grades", "mesh", "refine", "adjoint")
+def _fields(value: Any) -> tuple[str, ...]:
+    whole = dataclasses.is_dataclass(value) and not isinstance(value, type)
+    return tuple(field.name for field in dataclasses.fields(value)) if whole else ()
 
 
 @dataclass
 class Damage:
     """Which view answers wrongly, how, and from which call on."""
 
-    view: str
-    field: str | None
-    name: str
+    view: str = ""
+    field: str | None = None
+    name: str = "none"
     after: int = 0
     seed: int = 0
     calls: int = 0
@@ -208,17 +174,14 @@ class Damage:
             return value
         self.calls += 1
         part = getattr(value, self.field, None) if self.field in _fields(value) else value
-        if self.calls <= self.after or part is None:
-            return value
-        if self.name in SPARSE and not sp.issparse(part):
+        sparse = self.name not in SPARSE or sp.issparse(part)
+        if self.calls <= self.after or part is None or not sparse:
             return value
         self.done = True
         return damaged(value, self.field, self.name, np.random.default_rng(self.seed))
 
 
-def _fields(value: Any) -> tuple[str, ...]:
-    whole = dataclasses.is_dataclass(value) and not isinstance(value, type)
-    return tuple(field.name for field in dataclasses.fields(value)) if whole else ()
+# -- plug-ins ----------------------------------------------------------------------------------------
 
 
 class Spoilt(InvarianceOracle):
@@ -253,9 +216,7 @@ def spoilt_list(found, damage):
     """A list of changes one of whose views is damaged, or a damaged list."""
     if damage.view == "changes":
         return damage("changes", np.ones((2, 2)))
-    if found is None or damage.view not in LIST_VIEWS:
-        return found
-    return SpoiltChanges(found, damage)
+    return found if found is None or damage.view not in LIST_VIEWS else SpoiltChanges(found, damage)
 
 
 class SpoiltChanges(Changes):
@@ -272,79 +233,43 @@ class SpoiltChanges(Changes):
     names = property(lambda self: self.damage("names", self.sound.names))
     weights = property(lambda self: self.sound.weights)
 
-    def members(self, rows=slice(None), numbers=None):
-        return self.damage("members", self.sound.members(rows, numbers))
-
-    def points(self, rows, index):
-        return self.damage("points", self.sound.points(rows, index))
-
-    def scores(self, rows, V):
-        return self.damage("scores", self.sound.scores(rows, V))
-
-    def grades(self, rows=slice(None)):
-        return self.damage("grades", self.sound.grades(rows))
-
-    def mesh(self, rows=slice(None)):
-        return self.damage("mesh", self.sound.mesh(rows))
-
-    def refine(self, rows, index, score):
-        return self.damage("refine", self.sound.refine(rows, index, score))
-
-    def adjoint(self, V):
-        return self.damage("adjoint", self.sound.adjoint(V))
-
-
-def unbound(view):
-    def method(self, *args, **kwargs):
-        return self.damage(view, getattr(self.sound, view)(*args, **kwargs))
-
-    return method
-
-
-for _view in VIEWS:
-    if _view not in (*LIST_VIEWS, "changes", "bind"):
-        setattr(Spoilt, _view, unbound(_view))
-Spoilt.__abstractmethods__ = frozenset()
-for _view in ("contains", "tangents"):
-    setattr(Spoilt, _view, unbound(_view))
-
 
 class SpoiltBound(BoundOracle):
     def __init__(self, oracle, X, y):
         super().__init__(oracle, X, y)
-        self.inner = oracle.sound.bind(X, y)
+        self.sound, self.damage = oracle.sound.bind(X, y), oracle.damage
 
     def _new_changes(self):
-        return spoilt_list(self.inner.changes(), self.oracle.damage)
+        return spoilt_list(self.sound.changes(), self.damage)
 
 
-def bound_view(view):
+def view_of(name):
     def method(self, *args, **kwargs):
-        found = getattr(self.inner, view)(*args, **kwargs)
-        return self.oracle.damage(view, found)
+        return self.damage(name, getattr(self.sound, name)(*args, **kwargs))
 
     return method
 
 
-for _view in VIEWS:
-    if _view not in (*LIST_VIEWS, "orbit", "changes", "bind", "graded_support"):
-        setattr(SpoiltBound, _view, bound_view(_view))
-SpoiltBound.contains = bound_view("contains")
+LIST_VIEWS = ("members", "points", "names", "scores", "grades", "mesh", "refine", "adjoint")
+VIEWS_OF = {
+    Spoilt: ("support", "graded_support", "orbit", "sample", "contains", "tangents"),
+    SpoiltChanges: [name for name in LIST_VIEWS if name != "names"],
+    SpoiltBound: ("support", "sample", "contains"),
+}
+for _kind, _views in VIEWS_OF.items():
+    for _view in _views:
+        setattr(_kind, _view, view_of(_view))
+Spoilt.__abstractmethods__ = SpoiltChanges.__abstractmethods__ = frozenset()
 
 
 class SpoiltKernel(Kernel):
-    def __init__(self, damage):
-        self.damage = damage
-
     sound = Gaussian(1.5)
     uses_distances = True
     smoothness = np.inf
+    matrix, diagonal = view_of("matrix"), view_of("diagonal")
 
-    def matrix(self, X, Y, norms=None):
-        return self.damage("matrix", self.sound.matrix(X, Y, norms))
-
-    def diagonal(self, X):
-        return self.damage("diagonal", self.sound.diagonal(X))
+    def __init__(self, damage):
+        self.damage = damage
 
     def lipschitz(self, n_features=None):
         return self.damage("lipschitz", np.float64(self.sound.lipschitz()))
@@ -364,41 +289,35 @@ class SpoiltFamily(Functional):
         self.damage = damage
 
     def parts(self, X, kernel):
-        kind, _, _ = self.damage.view.partition(".")
-        mix = sp.csr_matrix(np.eye(len(X)))
         steps = np.ones((len(X), 1, X.shape[1]))
-        part = {
-            "Values": Values(X, mix),
+        made = {
+            "Values": Values(X, sp.csr_matrix(np.eye(len(X)))),
             "Gradients": Gradients(X, features=np.array([0, 2])),
             "Derivatives": Derivatives(X, directions=steps),
             "SecondDerivatives": SecondDerivatives(X, left=steps[:, 0], right=steps[:, 0]),
-            "parts": Values(X),
-        }[kind]
+        }
+        kind = self.damage.view.partition(".")[0]
         if kind == "parts":
-            return self.damage("parts", [part])
-        return [self.damage(self.damage.view, part)]
+            return self.damage("parts", [Values(X)])
+        return [self.damage(self.damage.view, made[kind])]
 
 
 class SpoiltStructure(Structure):
     rowwise = True
+    functions = view_of("functions")
 
     def __init__(self, damage, sound):
         self.damage = damage
         self.sound = sound
 
-    def functions(self, n_labels):
-        return self.damage("functions", self.sound.functions(n_labels))
-
     def decode(self, potentials, extra, layout):
         best = potentials.max(axis=1)
-        found = replace(self.sound.decode(potentials, extra, layout), upper=best)
-        return self.damage("decode", found)
+        return self.damage("decode", replace(self.sound.decode(potentials, extra, layout), upper=best))
 
     def separate(self, rivals, found, extra, layout):
         if self.damage.view == "decode":
             return super().separate(rivals, found, extra, layout)
-        answer = RowStructure.separate(self.sound, rivals, found, extra, layout)
-        return self.damage("separate", answer)
+        return self.damage("separate", RowStructure.separate(self.sound, rivals, found, extra, layout))
 
 
 # -- cases -------------------------------------------------------------------------------------------
@@ -421,15 +340,16 @@ WRAPS = {
     "of a label": lambda oracle: oracle.only_for("spam"),
     "graded": lambda oracle: oracle.discounted(0.5),
 }
-
-
 LISTS = ("list", "maps", "graded")
+MACHINES = ("linear", "kernel", "virtual", "representer", "certify", "kernel certify")
 ENUMERATING = ("kernel", "representer", "kernel certify")
-# Of which sound oracles which machines ask a view; all of all where nothing is said.
+# Of which sound oracles which machines ask a view.
 ASKED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "support": (("box", "list", "words", "graded", "cover"), ("certify", "linear")),
     "graded_support": (("list", "box", "words"), ("certify", "linear")),
     "orbit": (("list",), ("linear", "virtual", *ENUMERATING)),
+    "changes": (tuple(SOUND), MACHINES),
+    "bind": (tuple(SOUND), MACHINES),
     "members": ((*LISTS, "cover"), ENUMERATING),
     "mesh": ((*LISTS, "cover"), ENUMERATING),
     "points": (LISTS, ("linear",)),
@@ -440,29 +360,14 @@ ASKED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "adjoint": (("maps",), ("linear",)),
     "sample": (("box", "words"), ("virtual",)),
 }
-
-
-@dataclass(frozen=True)
-class Case:
-    """One damaged plug-in and who asks it."""
-
-    plugin: str
-    sound: str
-    view: str
-    field: str | None
-    damage: str
-    at_bound: bool
-    wrap: str
-    machine: str
-    after: int
-    seed: int
-
-
-def _pick(rng: np.random.Generator, options: Any) -> Any:
-    options = list(options)
-    return options[int(rng.integers(len(options)))]
-
-
+FIELDS: dict[str, tuple[str | None, ...]] = {
+    "support": (None, "points", "upper", "rho"),
+    "graded_support": (None, "points", "rho"),
+    "_partials": (None, "entry"),
+    "decode": (None, "labels", "upper"),
+    "separate": (None, "labels", "upper"),
+    "functions": (None, "outputs", "signs"),
+}
 PARTS = {
     "Values": ("points", "mix", "blur"),
     "Gradients": ("points", "features"),
@@ -471,132 +376,99 @@ PARTS = {
 }
 
 
+@dataclass(frozen=True)
+class Case:
+    """One damaged plug-in and who asks it."""
+
+    plugin: str
+    view: str
+    field: str | None
+    damage: str
+    after: int
+    seed: int
+    sound: str = "list"
+    at_bound: bool = False
+    wrap: str = "plain"
+    machine: str = "linear"
+
+
+def _pick(rng: np.random.Generator, options: Any) -> Any:
+    options = list(options)
+    return options[int(rng.integers(len(options)))]
+
+
 def draw(seed: int) -> Case:
     """A case at random; every one is made from its number."""
     rng = np.random.default_rng(seed)
     plugin = _pick(rng, ["oracle"] * 6 + ["kernel", "family", "structure"])
-    sound, wrap, at_bound, field, machine = "list", "plain", False, None, "linear"
-    damage = _pick(rng, [*ARRAYS, *WHOLE])
-    if plugin == "oracle":
-        view, wrap = _pick(rng, VIEWS), _pick(rng, ["plain"] * 6 + list(WRAPS))
-        field = _pick(rng, VIEWS[view])
-        at_bound = view not in ("orbit", "bind") and rng.random() < 0.5
-        sounds, machines = ASKED.get(view, (tuple(SOUND), MACHINES))
-        sound, machine = _pick(rng, sounds), _pick(rng, machines)
-        if view == "graded_support":
-            wrap = "graded"
-        if view == "names":
-            damage = _pick(rng, [*NAMES, *WHOLE])
-        if sound == "words" and rng.random() < 0.7:
-            machine = _pick(rng, ["linear sparse", "certify sparse"])
-            view, field, damage = "support", "points", _pick(rng, SPARSE)
-    elif plugin == "kernel":
-        view = _pick(rng, ["matrix", "diagonal", "lipschitz", "_partials"])
-        field = _pick(rng, [None, "entry"]) if view == "_partials" else None
-        machine = _pick(rng, ["kernel", "kernel certify", "virtual", "representer", "gradients"])
-        sound = _pick(rng, ["list", "cover"])
-    elif plugin == "family":
+    damage, more = _pick(rng, [*ARRAYS, *HARMLESS, *WHOLE]), {}
+    if plugin == "family":
         kind = _pick(rng, PARTS)
         field = _pick(rng, PARTS[kind])
-        view, machine = f"{kind}.{field}", "family"
-        if field == "features":
-            damage = _pick(rng, INDICES)
-        elif field == "mix":
-            damage = _pick(rng, [*SPARSE, "none", "word", "list"])
+        view = f"{kind}.{field}"
+        if field in ("features", "mix"):
+            damage = _pick(rng, INDICES if field == "features" else [*SPARSE, "none", "word", "list"])
         if rng.random() < 0.1:
             view, field, damage = "parts", None, _pick(rng, WHOLE)
-    else:
-        view = _pick(rng, ["decode", "separate", "functions"])
-        fields = {
-            "decode": [None, "labels", "upper"],
-            "separate": [None, "labels", "upper"],
-            "functions": [None, "outputs", "signs"],
-        }
-        field, machine, sound = _pick(rng, fields[view]), "objective", _pick(rng, ["binary", "classes"])
-        if field in ("labels", "outputs"):
-            damage = _pick(rng, INDICES)
-    return Case(plugin, sound, view, field, damage, at_bound, wrap, machine, int(rng.integers(3)), seed)
+        return Case(plugin, view, field, damage, int(rng.integers(3)), seed)
+    views = {
+        "oracle": ASKED,
+        "kernel": ["matrix", "diagonal", "lipschitz", "_partials"],
+        "structure": ["decode", "separate", "functions"],
+    }
+    view = _pick(rng, views[plugin])
+    field = _pick(rng, FIELDS.get(view, (None,)))
+    if plugin == "oracle":
+        sounds, machines = ASKED[view]
+        more = {"sound": _pick(rng, sounds), "machine": _pick(rng, machines)}
+        more["wrap"] = "graded" if view == "graded_support" else _pick(rng, ["plain"] * 6 + list(WRAPS))
+        more["at_bound"] = view not in ("orbit", "bind") and rng.random() < 0.5
+        if view == "names":
+            damage = _pick(rng, [*NAMES, *WHOLE])
+        if more["sound"] == "words" and rng.random() < 0.7:
+            more["machine"] = _pick(rng, ["linear sparse", "certify sparse"])
+            view, field, damage = "support", "points", _pick(rng, SPARSE)
+    elif plugin == "kernel":
+        machine = _pick(rng, ["kernel", "kernel certify", "virtual", "representer", "gradients"])
+        more = {"machine": machine, "sound": _pick(rng, ["list", "cover"])}
+    elif field in ("labels", "outputs"):
+        damage = _pick(rng, INDICES)
+    if plugin == "structure":
+        more = {"sound": _pick(rng, ["binary", "classes"])}
+    return Case(plugin, view, field, damage, int(rng.integers(3)), seed, **more)
 
 
 def _fit(case: Case, oracle: Any, X: Any, y: np.ndarray, kernel: Any = "rbf") -> float | None:
-    machine = case.machine
-    if machine.startswith("linear"):
-        rows = sp.csr_matrix(X) if machine == "linear sparse" else X
-        solver = "bmrm" if case.seed % 3 == 0 else "frank_wolfe"
-        return _primal(InvariantLinearSVC(oracle, solver=solver, random_state=0).fit(rows, y))
-    if machine == "kernel":
-        return _primal(InvariantSVC(oracle, kernel=kernel, random_state=0).fit(X, y))
+    """The objective that a fit reaches, if there is one to compare; certificates are asked, too."""
+    machine, _, kind = case.machine.partition(" ")
+    rows = sp.csr_matrix(X) if kind == "sparse" else X
     if machine == "virtual":
         VirtualSVC(oracle, kernel=kernel, random_state=0).fit(X, y)
     elif machine == "representer":
         RepresenterClassifier(kernel=kernel, oracle=oracle, loss="hinge", random_state=0).fit(X, y)
-    elif machine.startswith("certify"):
-        rows = sp.csr_matrix(X) if machine == "certify sparse" else X
-        model = InvariantLinearSVC(random_state=0).fit(rows, y)
-        model.certify(rows, y, oracle=oracle)
-        model.worst_case(rows, y, oracle=oracle)
+    elif "certify" in case.machine:
+        plain = InvariantSVC(kernel=kernel) if machine == "kernel" else InvariantLinearSVC()
+        plain.set_params(random_state=0).fit(rows, y)
+        plain.certify(rows, y, oracle=oracle)
+        plain.worst_case(rows, y, oracle=oracle)
     else:
-        model = InvariantSVC(kernel=kernel, random_state=0).fit(X, y)
-        model.certify(X, y, oracle=oracle)
-        model.worst_case(X, y, oracle=oracle)
+        solver = {"solver": "bmrm" if case.seed % 3 == 0 else "frank_wolfe"}
+        linear = machine == "linear"
+        model = InvariantLinearSVC(oracle, **solver) if linear else InvariantSVC(oracle, kernel=kernel)
+        return float(model.set_params(random_state=0).fit(rows, y).solution_.primal)
     return None
-
-
-def _primal(model: Any) -> float:
-    return float(model.solution_.primal)
-
-
-MACHINES = ("linear", "kernel", "virtual", "representer", "certify", "kernel certify")
-
-
-def run(case: Case) -> str:
-    """What becomes of a case: "refused", "harmless" or "not asked"; AssertionError for all else."""
-    X, y = data()
-    damage = Damage(case.view, case.field, case.damage, case.after, case.seed)
-    error: Exception | None = None
-    found = wanted = None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        warnings.simplefilter("ignore", RuntimeWarning)
-        warnings.simplefilter("ignore", FutureWarning)
-        try:
-            found = _ask(case, damage, X, y)
-        except (TypeError, ValueError, NotImplementedError) as caught:
-            error = caught
-        if error is not None:
-            named = re.search(
-                r"Spoilt\w*(\.\w+| of Spoilt\.\w+| does not define \w+)|Reorderings\.\w+", str(error)
-            )
-            if not named and damage.done:
-                # What is refused without damage, too, is somebody else's to name.
-                with suppress(type(error)):
-                    _ask(case, Damage("", None, "none"), X, y)
-                    raise AssertionError(f"{case}: {type(error).__name__}: {error}")
-            return "refused"
-        if not damage.done:
-            return "not asked"
-        harmless = case.damage in ARRAYS and ARRAYS[case.damage][1]
-        if found is not None and harmless:
-            wanted = _ask(case, Damage("", None, "none"), X, y)
-            assert wanted is not None
-            assert found == wanted or abs(found - wanted) <= 3e-3 * abs(wanted), (
-                f"{case}: {found} instead of {wanted}"
-            )
-    return "harmless" if harmless else "taken"
 
 
 def _ask(case: Case, damage: Damage, X: np.ndarray, y: np.ndarray) -> float | None:
     if case.plugin == "oracle":
         oracle = WRAPS[case.wrap](Spoilt(SOUND[case.sound](), damage, case.at_bound))
         return _fit(case, oracle, X, y)
+    if case.plugin == "kernel" and case.machine != "gradients":
+        return _fit(case, SOUND[case.sound](), X, y, SpoiltKernel(damage))
     if case.plugin == "kernel":
-        kernel = SpoiltKernel(damage)
-        if case.machine == "gradients":
-            from structinv.functionals import Gradient
-
-            RepresenterClassifier(kernel=kernel, invariances=[Gradient()], random_state=0).fit(X, y)
-            return None
-        return _fit(case, SOUND[case.sound](), X, y, kernel)
+        kernel, families = SpoiltKernel(damage), [Gradient()]
+        RepresenterClassifier(kernel=kernel, invariances=families, random_state=0).fit(X, y)
+        return None
     if case.plugin == "family":
         RepresenterClassifier(invariances=[SpoiltFamily(damage)], nu=0.1, random_state=0).fit(X, y)
         return None
@@ -606,3 +478,32 @@ def _ask(case: Case, damage: Damage, X: np.ndarray, y: np.ndarray) -> float | No
     space = ExplicitSpace(D, term.labels.n_outputs)
     stop = Gap(1e-3) | Iterations(200)
     return float(solve(Objective(space, [term]), FrankWolfe(), stop, random_state=0).primal)
+
+
+NAMED = re.compile(r"Spoilt\w*(\.\w+| of Spoilt\.\w+| does not define \w+)|Reorderings\.\w+")
+
+
+def run(case: Case) -> str:
+    """What becomes of a case: "refused", "harmless", "taken" or "not asked"; else AssertionError."""
+    X, y = data()
+    damage = Damage(case.view, case.field, case.damage, case.after, case.seed)
+    with warnings.catch_warnings():
+        for kind in (ConvergenceWarning, RuntimeWarning, FutureWarning):
+            warnings.simplefilter("ignore", kind)
+        try:
+            found = _ask(case, damage, X, y)
+        except (TypeError, ValueError, NotImplementedError) as error:
+            if damage.done and not NAMED.search(str(error)):
+                # What is refused without damage, too, is somebody else's to name.
+                with suppress(type(error)):
+                    _ask(case, Damage(), X, y)
+                    raise AssertionError(f"{case}: {type(error).__name__}: {error}") from error
+            return "refused"
+        if not damage.done:
+            return "not asked"
+        if case.damage not in HARMLESS or found is None:
+            return "harmless" if case.damage in HARMLESS else "taken"
+        wanted = _ask(case, Damage(), X, y)
+    assert wanted is not None
+    assert abs(found - wanted) <= 3e-3 * abs(wanted), f"{case}: {found} instead of {wanted}"
+    return "harmless"

@@ -295,33 +295,27 @@ def optimum(oracle, C, relaxed):
         tables = [sum(layout.edge_features[e, j] * extra[j] for j in range(2)) for e in edges]
         ends = layout.edges[edges.start : edges.stop]
         own = y[rows.start : rows.stop]
-        truth = sum((table[own[u], own[v]] for table, (u, v) in zip(tables, ends, strict=True)), 0.0)
+
+        def joined(labels, tables=tables, ends=ends):
+            pairs = zip(tables, ends, strict=True)
+            return sum((table[labels[u], labels[v]] for table, (u, v) in pairs), 0.0)
+
         if relaxed:
             loss = 0.0
             for table, (u, v) in zip(tables, ends, strict=True):
-                told = cp.Variable((2, LABELS))
-                shifted = table - cp.reshape(told[0], (LABELS, 1), order="C") @ np.ones((1, LABELS))
-                loss += cp.max(
-                    shifted - np.ones((LABELS, 1)) @ cp.reshape(told[1], (1, LABELS), order="C")
+                told, ones = cp.Variable((2, LABELS)), np.ones((1, LABELS))
+                rows_of, columns_of = (
+                    cp.reshape(each, (1, LABELS), order="C") for each in (told[0], told[1])
                 )
+                loss += cp.max(table - rows_of.T @ ones - ones.T @ columns_of)
                 for side, w in enumerate((u, v)):
                     wins[w] = [win + told[side, k] for k, win in enumerate(wins[w])]
             loss += sum(cp.maximum(*win) for win in wins)
         else:
-            loss = cp.maximum(
-                *(
-                    sum(wins[t][k] for t, k in enumerate(labels))
-                    + sum(
-                        (
-                            table[labels[u], labels[v]]
-                            for table, (u, v) in zip(tables, ends, strict=True)
-                        ),
-                        0.0,
-                    )
-                    for labels in product(range(LABELS), repeat=len(rows))
-                )
-            )
-        total += C * (loss - truth)
+            every = product(range(LABELS), repeat=len(rows))
+            parts = [sum(wins[t][k] for t, k in enumerate(each)) + joined(each) for each in every]
+            loss = cp.maximum(*parts)
+        total += C * (loss - joined(own))
     return minimum(total)
 
 

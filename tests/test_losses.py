@@ -377,15 +377,6 @@ def test_the_conjugate_is_the_least_of_the_segments(name):
     np.testing.assert_allclose(constants, np.broadcast_to(constants[0], np.shape(constants)), atol=1e-9)
 
 
-def test_pieces_of_different_losses_stand_together():
-    parts = [OF_SEGMENTS["hinge"], OF_SEGMENTS["squared"], OF_SEGMENTS["epsilon-insensitive"]]
-    joined = Pieces.join([(part.pieces(), 1) for part in parts]).segments(np.ones(SIZE))
-    for at in (-2.0, -0.1, 0.1, 0.9, 1.1):
-        u = np.full(SIZE, at)
-        alone = [of_segments(part.pieces().segments(np.ones(SIZE)), u)[0] for part in parts]
-        np.testing.assert_allclose(of_segments(joined, u), alone)
-
-
 @every_name
 def test_kinks_and_bounded_minima(name):
     pieces = OF_SEGMENTS[name].pieces()

@@ -40,19 +40,8 @@ TOLD = [case for case in CASES if told(case)]
 X = rows(0)[0][:3] + 1.0
 Y = rows(1)[0][:3]
 # Words, labels, and covers that nobody knows.
-UNTOLD = {
-    "fscale",
-    "fdrop",
-    "fadd",
-    "fedit",
-    "only_for",
-    "protected",
-    "union",
-    "compose",
-    "discounted",
-    "shared",
-    "budget",
-}
+UNTOLD = {"fscale", "fdrop", "fadd", "fedit", "only_for", "protected", "union", "compose"}
+UNTOLD |= {"discounted", "shared", "budget"}
 
 
 def test_only_oracles_without_a_list_or_a_shape_are_left_out():
@@ -137,29 +126,6 @@ def test_single_precision_rows_have_single_precision_distances():
         np.testing.assert_allclose(single, set_distance(oracle, X, Y), atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    "oracle", [Offset(0.2), Shifts(1, shape=(1, 5)), TangentDerivative(np.eye(5)[:2], 0.1)]
-)
-def test_rows_far_from_the_origin_lose_no_digits(oracle):
-    far = X + 1e7
-    near = set_distance(oracle, far, far + 0.25 * np.eye(5)[:3])
-    expected = [
-        [np.linalg.norm(_nearest_change(oracle, a - b)) for b in far + 0.25 * np.eye(5)[:3]] for a in far
-    ]
-    if oracle.additive:
-        np.testing.assert_allclose(near, expected, atol=1e-6)
-    assert np.all(np.isfinite(near))
-
-
-def _nearest_change(oracle, change):
-    """What is left of a change after twice the set of an additive oracle, by coordinates."""
-    if isinstance(oracle, Offset):
-        return change - np.clip(change.mean(), -2 * oracle.limit, 2 * oracle.limit)
-    left = change.copy()
-    left[:2] -= np.clip(change[:2], -0.2, 0.2)
-    return left
-
-
 def test_tangent_distances_against_least_squares():
     rng = np.random.default_rng(0)
     images = rng.random((6, 49))
@@ -242,8 +208,6 @@ class Otherwise(Box):
         (Shorter(0.1), ValueError, "Shorter.region must return the sets of 3 rows, got 1"),
         (Box(0.1).only_for([1]), ValueError, "must not depend on labels"),
         (Segment(2.0, 0.5), ValueError, "low must be at most 1"),
-        (Rotations((5,)), ValueError, "shape"),
-        (Box, TypeError, "oracle must be an InvarianceOracle"),
         ("box", TypeError, "oracle must be an InvarianceOracle"),
     ],
 )
@@ -261,7 +225,6 @@ def test_oracles_without_tangents_are_refused_by_name():
     ("rows", "kind", "message"),
     [
         (X[0], ValueError, r"X must have shape \(n, d\)"),
-        (X[:, :, None], ValueError, r"X must have shape \(n, d\)"),
         (X[:0], ValueError, "X must have rows"),
         (np.full((2, 5), np.nan), ValueError, "X must be finite"),
         ([["a"] * 5], (TypeError, ValueError), "X|could not convert"),
@@ -278,7 +241,6 @@ def test_rows_that_are_none_are_refused_by_name(rows, kind, message):
     ("change", "message"),
     [
         ({"sides": "both"}, "sides must be one of"),
-        ({"sides": None}, "sides must be one of"),
         ({"k": 0}, "k must be"),
         ({"k": 4}, "k must be"),
         ({"k": 1.5}, "k must be"),
