@@ -55,8 +55,7 @@ Builder = Callable[[np.ndarray, Any, Any, float], Any]
 class Case:
     """An oracle, the classes of the registry it covers, and its support as an expression.
 
-    `sparse` says that CSR rows apply, `graded` that the expression contains the cost, `exact`
-    that the oracle attains the expression (otherwise it may stay below).
+    `sparse` says that CSR rows apply, `graded` that the expression contains the cost.
     """
 
     name: str
@@ -65,7 +64,6 @@ class Case:
     build: Builder = field(repr=False)
     sparse: bool = False
     graded: bool = False
-    exact: bool = True
 
     def support_expression(self, x: np.ndarray, label: Any, v: Any) -> Any:
         """The largest <v, z> over S(x); convex in `v`, an affine expression of shape (d,)."""

@@ -2,6 +2,7 @@
 
 from itertools import combinations, product
 
+import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -11,7 +12,7 @@ from hypothesis.extra.numpy import arrays
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 
-from structinv import InvariantLinearSVC, certify
+from structinv import InvariantLinearSVC, InvariantSVC, certify
 from structinv.oracles import Box, FDrop, FScale, Identity, InvarianceOracle, Support
 from structinv.solvers import REGISTRY, Status
 
@@ -152,6 +153,34 @@ def all_members(case, bound, points):
     return all(bound.contains(row, z) for row, z in enumerate(points))
 
 
+def lowest_by_definition(case, model, x, label):
+    """The margin at the worst change, by the expression of the set's support."""
+    coef, intercept = model.coef_, model.intercept_
+    if len(coef) == 1:
+        coef, intercept = np.vstack([0 * coef, coef]), np.r_[0.0, intercept]
+    margins = []
+    for rival in np.delete(np.arange(len(coef)), label):
+        gain = case.support_expression(x, label, cp.Constant(coef[rival] - coef[label])).value
+        margins.append(intercept[label] - intercept[rival] - gain)
+    return min(margins)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_samples_of_every_oracle_stay_above_the_certificate_of_a_kernel(case):
+    X, y = rows(1)
+    try:
+        model = InvariantSVC(case.oracle, C=2.0, random_state=0).fit(X, y)
+    except (TypeError, NotImplementedError):
+        assert not case.oracle.finite
+        return
+    found, bound = model.certify(X, y).margins, case.oracle.bind(X, y)
+    members = bound.sample(slice(None), 300, np.random.default_rng(0))
+    for points, label, margin in zip(members, y, found, strict=True):
+        scores = model.decision_function(points)
+        assert np.all(scores[:, label] - np.delete(scores, label, axis=1).max(axis=1) >= margin)
+
+
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_samples_of_every_oracle_stay_above_its_certificate(case, n_classes):
@@ -167,6 +196,8 @@ def test_samples_of_every_oracle_stay_above_its_certificate(case, n_classes):
     assert np.all(certificate.margins <= sampled)
     assert np.all(certificate.exact)
     np.testing.assert_allclose(certificate.margins, certificate.attacked, rtol=0, atol=1e-12)
+    defined = [lowest_by_definition(case, model, x, label) for x, label in zip(X, y, strict=True)]
+    np.testing.assert_allclose(certificate.attacked, defined, rtol=0, atol=1e-9)
 
     worst = model.worst_case(X, y)
     assert all_members(case, bound, worst)

@@ -22,7 +22,6 @@ from structinv.oracles import (
     Shared,
     check_oracle,
 )
-from structinv.oracles.base import BoundOracle, Support
 from structinv.oracles.listing import averaged
 from structinv.utils import matrices
 from structinv.utils.matrices import ALL_ROWS, row_dots
@@ -122,17 +121,6 @@ def counts(n=40, d=300):
     )
 
 
-def test_edits_without_additions_are_those_of_words():
-    rng = np.random.default_rng(0)
-    X, y = rng.poisson(0.7, (40, 12)).astype(float), np.arange(40) % 2
-    X[:, 0] += 2 * y
-    pairs = [(FEdit(2), FDrop(2)), (FEdit(2, drop=False, scale=(0.5, 3)), FScale(2, 0.5, 3.0))]
-    for edit, words in pairs:
-        one = InvariantLinearSVC(edit, tol=1e-8, random_state=0).fit(X, y)
-        other = InvariantLinearSVC(words, tol=1e-8, random_state=0).fit(X, y)
-        assert one.solution_.primal == pytest.approx(other.solution_.primal, rel=1e-7)
-
-
 @pytest.mark.parametrize(
     ("oracle", "error", "words"),
     [
@@ -141,42 +129,25 @@ def test_edits_without_additions_are_those_of_words():
         (FAdd(7), ValueError, "max_changes must be at least 0 and at most 6"),
         (FAdd(3, allowed=[1, 2]), ValueError, "at most 2, the number of features that may be added"),
         (FAdd(1, 0.0), ValueError, "value must be a number above 0"),
-        (FAdd(1, float("nan")), ValueError, "value must be a number above 0"),
-        (FAdd(1, np.inf), ValueError, "value must be a number above 0"),
         (FAdd(1, -1), ValueError, "value must be a number above 0"),
-        (FAdd(1, "1"), TypeError, "value must be a number above 0"),
-        (FAdd(1, True), TypeError, "value must be a number above 0"),
         (FAdd(1, np.ones(5)), ValueError, "6 of them, got 5"),
         (FAdd(1, np.array([1, 1, 0, 1, 1, 1.0])), ValueError, "for feature 2: leave features"),
-        (FAdd(1, np.array([1, np.nan, 1, 1, 1, 1.0])), ValueError, "for feature 1"),
         (FAdd(1, np.ones((6, 1))), TypeError, "shape"),
         (FAdd(1, allowed=[0, 6]), ValueError, "allowed must hold numbers of features, from 0 to 5"),
-        (FAdd(1, allowed=[-1]), ValueError, "got -1"),
         (FAdd(1, allowed=[]), ValueError, "allowed must name a feature"),
-        (FAdd(1, allowed=np.zeros(6, bool)), ValueError, "allowed must name a feature"),
         (FAdd(1, allowed=np.ones(5, bool)), ValueError, "one entry for each of the 6 features"),
-        (FAdd(1, allowed=[0.5]), TypeError, "allowed must be an array of booleans"),
         (FAdd(1, allowed="all"), TypeError, "allowed must be an array of booleans"),
         (FAdd(1, allowed=[0, 0, 0, 1, 1, 1]), ValueError, "got 0 3 times; is it a mask?"),
         (FAdd(1, allowed=np.eye(6, dtype=int)[0]), ValueError, "np.asarray(allowed, dtype=bool)"),
-        (FEdit(1, add=1.0, allowed=[1, 2, 1]), ValueError, "got 1 2 times; is it a mask?"),
         (FAdd(1, allowed=["x", "y"]), ValueError, "since X is no data frame"),
-        (FAdd(1, allowed=["x", 2]), TypeError, "allowed must be an array of booleans"),
         (FAdd(1, present=1), TypeError, "present must be True or False"),
-        (FEdit(7), ValueError, "at most 6, the number of features"),
         (FEdit(1, drop="no"), TypeError, "drop must be True or False"),
-        (FEdit(1, add=0.0), ValueError, "add must be a number above 0"),
         (FEdit(1, allowed=[1]), ValueError, "add is None"),
         (FEdit(1, drop=False), ValueError, "must allow an edit"),
         (FEdit(1, scale=2.0), TypeError, "scale must be a pair"),
-        (FEdit(1, scale=(0.5, "2")), TypeError, "scale must be a pair of numbers"),
         (FEdit(1, scale=(2.0, 3.0)), ValueError, "scale must be a factor in"),
-        (FEdit(1, scale=(0.5, np.inf)), ValueError, "scale must be a factor in"),
-        (FEdit(1, scale=(np.nan, 2)), ValueError, "scale must be a factor in"),
         (Protected(FAdd(1), [9]), ValueError, "features must hold numbers of features"),
         (Protected(FAdd(1), None), TypeError, "features must be an array"),
-        (Protected(FAdd(1), [1, 0, 0, 0, 0, 1]), ValueError, "got 0 4 times; is it a mask?"),
-        (Protected(FAdd(1), ["x"]), ValueError, "features must hold numbers of features or a mask"),
         (Protected(FAdd, [1]), TypeError, "oracle must be an InvarianceOracle"),
         (Protected(Budget(FDrop(1)), [1]), ValueError, "write Shared"),
         (Protected(FAdd(1).only_for([5]), [1]), ValueError, "at least one of the classes"),
@@ -222,29 +193,6 @@ class TestProtected:
         assert len(bound.scenarios()[0]) == 3
         with pytest.raises(ValueError, match="list its members"):
             Shared(Protected(Box(1.0), [0])).bind(X)
-
-
-class OnlyRarely(FDrop):
-    """A set of its own: only rows with an even sum may lose words."""
-
-    def support(self, X, V, assign, cost=None):
-        """Leave rows with an odd sum alone."""
-        answer = super().support(X, V, assign)
-        even = np.asarray(X.sum(axis=1)).ravel() % 2 == 0
-        return type(answer)(matrices.interleave(even, answer.points[even], X[~even]))
-
-
-def test_a_subclass_with_its_own_answer_has_no_hull_of_another_set():
-    X, V, assign = counts(n=30, d=40)
-    oracle = OnlyRarely(2)
-    bound = oracle.bind(X)
-    assert type(bound) is BoundOracle
-    assert bound.hull(np.ones(30), np.ones(30), False) is None
-    assert type(bound.support(ALL_ROWS, V, assign)) is Support
-    y = np.arange(30) % 2
-    found = InvariantLinearSVC(oracle, C=0.1, tol=1e-6, random_state=0).fit(X, y).solution_
-    other = InvariantLinearSVC(oracle, C=0.1, tol=1e-6, solver="bmrm").fit(X, y).solution_
-    assert found.primal == pytest.approx(other.primal, rel=1e-5)
 
 
 class TestDistributionsOfFactors:

@@ -7,12 +7,9 @@ import pytest
 import scipy.sparse as sp
 from scipy.stats import norm
 from sklearn.base import clone
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import structinv
-from structinv import InvariantLinearSVC, certify
 from structinv.embeddings import GroupCDF, OrbitFourier, OrbitNystroem
 from structinv.embeddings.landmarks import leverage_scores
 from structinv.embeddings.responses import Responses, mean_waves
@@ -27,7 +24,7 @@ from structinv.kernels import (
     RationalQuadratic,
 )
 from structinv.kernels.frequencies import normals
-from structinv.oracles import Box, FiniteOracle, Identity, Rotations, Shifts
+from structinv.oracles import Box, FiniteOracle, Identity, Shifts
 from structinv.oracles.changes import LinearChanges
 from structinv.oracles.listing import averaged
 
@@ -121,23 +118,6 @@ def test_inner_products_have_the_kernel_as_their_mean(kind, name, oracle):
     off = np.abs(np.mean(found, axis=0) - exact(oracle, kernel, X))
     # So many standard errors; of pairs that have no spread, none but rounding.
     assert np.max(off - 5.0 * spread) < 1e-9
-
-
-@pytest.mark.parametrize("kind", TEMPLATES)
-def test_the_error_falls_like_the_root_of_the_number_of_columns(kind):
-    X, oracle = rows(20), Reorderings(ORDERS)
-    errors = []
-    for n_components in (32, 128, 512, 2048):
-        found = [
-            OrbitFourier(oracle, Gaussian(1.5), n_components, templates=kind, random_state=seed)
-            .fit(X)
-            .kernel_error_.frobenius
-            for seed in range(8)
-        ]
-        errors.append(np.sqrt(np.mean(np.square(found))))
-    slope = np.polyfit(np.log([32, 128, 512, 2048]), np.log(errors), 1)[0]
-    # Theorem 3.1 has -1/2; sequences that fill space evenly fall faster.
-    assert slope < -0.42
 
 
 @pytest.mark.parametrize("size", [1.0, 1e3, 1e5, 1e6, 1e8, 1e15])
@@ -430,48 +410,25 @@ def test_parameters_changed_after_the_fit_change_no_features():
     assert len(again.get_feature_names_out()) == 20
 
 
-@pytest.mark.parametrize("estimator", ALL, ids=lambda each: type(each).__name__)
-def test_columns_have_names(estimator):
-    pandas = pytest.importorskip("pandas")
-    X = pandas.DataFrame(rows(20), columns=[f"pixel {k}" for k in range(D)])
-    features = clone(estimator).set_output(transform="pandas").fit(X)
-    F = features.transform(X)
-    name = type(estimator).__name__.lower()
-    assert F.columns.tolist() == [f"{name}{k}" for k in range(estimator.n_components)]
-    assert features.feature_names_in_.tolist() == X.columns.tolist()
-
-
 @pytest.mark.parametrize(
     ("estimator", "error", "message"),
     [
         (OrbitFourier(n_components=0), ValueError, "n_components must be an integer of at leas.* 0"),
-        (OrbitFourier(n_components=-2), ValueError, "n_components must be"),
         (OrbitFourier(layers=2, n_hidden=0), ValueError, "n_hidden must be"),
         (OrbitFourier(layers=3), ValueError, "layers must be 1 or 2, got 3"),
-        (OrbitFourier(layers="two"), TypeError, "layers must be 1 or 2"),
         (OrbitFourier(tau=0.0), ValueError, "tau must be a number above 0"),
-        (OrbitFourier(size=0), ValueError, "size must be"),
         (OrbitFourier(size=2**40), ValueError, "size must be .* at most 1048576"),
-        (OrbitFourier(random_state=-1), ValueError, "random_state must be"),
         (OrbitFourier(templates="fast"), ValueError, "templates must be one of .* got 'fast'"),
         (OrbitFourier(oracle="shifts"), TypeError, "oracle must be an InvarianceOracle or None"),
         (OrbitFourier(kernel="rbf"), TypeError, "kernel must be a Kernel or None, got 'rbf'"),
-        (OrbitFourier(kernel=Gaussian(-1.0)), ValueError, "sigma must be"),
         (OrbitFourier(kernel=Linear()), TypeError, r"kernel must be a function of x - y.*Linear\(\)"),
         (OrbitFourier(kernel=Gaussian() + Gaussian()), TypeError, "kernel must be .*Sum"),
-        (OrbitFourier(kernel=Gaussian() * Gaussian()), TypeError, "kernel must be .*Product"),
-        (OrbitFourier(kernel=2.0 * Gaussian()), TypeError, "kernel must be .*Scaled"),
         (OrbitFourier(kernel=Laplacian()), ValueError, "templates='orthogonal' needs a kernel of Eucl"),
         (OrbitFourier(kernel=Laplacian(), templates="fastfood"), ValueError, "templates='fastfood' n"),
-        (OrbitFourier(oracle=Reorderings(ORDERS).only_for([1])), ValueError, "not depend on labels"),
-        (OrbitFourier(oracle=Box(0.1)), ValueError, "size must be given, as Box lists no members"),
-        (OrbitFourier(oracle=Rotations((10,))), ValueError, "shape must be given.*5 features"),
         (OrbitNystroem(), ValueError, "n_components must be at most the number of rows.*=100.*=12"),
-        (OrbitNystroem(n_components=0), ValueError, "n_components must be an integer of at least 1"),
         (OrbitNystroem(n_components=2, landmarks="best"), ValueError, "landmarks must be .* got 'best'"),
         (OrbitNystroem(kernel=3, n_components=2), TypeError, "kernel must be a Kernel or None"),
         (GroupCDF(n_bins=0), ValueError, "n_bins must be an integer of at least 1"),
-        (GroupCDF(n_components=0), ValueError, "n_components must be an integer of at least 1"),
         (GroupCDF(templates="sobol"), ValueError, "templates must be one of"),
         (GroupCDF(oracle=3), TypeError, "oracle must be"),
     ],
@@ -494,30 +451,3 @@ def test_a_refused_fit_leaves_the_earlier_one(estimator):
     with pytest.raises(ValueError, match="size must be given"):
         features.fit(rows(20, 3))
     np.testing.assert_array_equal(features.transform(X), F)
-
-
-def lines(n=60):
-    """Noisy images of a line, upright or lying, anywhere."""
-    rng = np.random.default_rng(0)
-    y, images = rng.integers(2, size=n), 0.1 * rng.standard_normal((n, 5, 5))
-    for image, label in zip(images, y, strict=True):
-        (image if label else image.T)[rng.integers(5)] += 1.0
-    return images.reshape(n, -1), y
-
-
-@pytest.mark.parametrize(
-    "features",
-    [OrbitFourier(n_components=20), OrbitNystroem(n_components=10), GroupCDF(n_components=20)],
-    ids=lambda each: type(each).__name__,
-)
-def test_certificates_speak_of_the_features_alone(features):
-    X, y = lines()
-    pipeline = make_pipeline(
-        StandardScaler(), features, InvariantLinearSVC(Box(1e-3), C=10.0, random_state=0)
-    )
-    pipeline.fit(X, y)
-    around = certify(pipeline, Box(1e-3), X, y)
-    F = pipeline[:-1].transform(X)
-    np.testing.assert_array_equal(around.margins, pipeline[-1].certify(F, y).margins)
-    with pytest.raises(ValueError, match=f"{type(features).__name__} is not known to be affine"):
-        certify(pipeline, Box(1e-3), X, y, at="input")

@@ -120,17 +120,6 @@ class Permuting(Identity):
         return (X[:, ::-1] - X)[:, None, :]
 
 
-@every_kernel
-@pytest.mark.parametrize("case", [case for case in CASES if case.by_row], ids=str)
-def test_rows_in_another_order_give_the_same_in_that_order(case, kernel):
-    order = np.random.default_rng(0).permutation(len(case.X))
-    gram = case.make().bind(case.X).gram(kernel)
-    each = len(gram) // len(case.X)
-    places = (order[:, None] * each + np.arange(each)).ravel()
-    turned = case.make().bind(case.X[order]).gram(kernel)
-    np.testing.assert_allclose(turned, gram[np.ix_(places, places)], atol=1e-11 * np.abs(gram).max())
-
-
 # -- planted bugs -------------------------------------------------------------------------------------
 
 
@@ -425,16 +414,6 @@ def test_a_laplacian_is_the_sum_of_its_squares():
         assert np.sum((part.mix @ f) ** 2) == pytest.approx(wanted)
 
 
-@settings(max_examples=20)
-@given(X=points(4), v=arrays(np.float64, D, elements=coordinates))
-def test_directional_derivatives_are_products_with_gradients(X, v):
-    kernel = Gaussian(1.5) * Polynomial(2, gamma=0.2)
-    table = np.kron(np.eye(4), v)
-    gram = DirectionalDerivative(v).bind(X).gram(kernel)
-    wanted = table @ Gradient().bind(X).gram(kernel) @ table.T
-    np.testing.assert_allclose(gram, wanted, atol=1e-9 * (1 + np.abs(wanted).max()))
-
-
 def test_families_that_say_the_same_are_the_same():
     X, kernel = rows(), Gaussian(1.1) + Polynomial(2, gamma=0.3)
     orbit = swaps().orbit(X)
@@ -564,16 +543,6 @@ def test_coefficients_of_another_size_are_refused():
 # -- rows of any kind ---------------------------------------------------------------------------------
 
 
-@in_turns
-def test_products_of_float32_rows_are_close(case, kernel):
-    X = case.X.astype(np.float32)
-    single, double = (case.make().bind(each) for each in (X, X.astype(np.float64)))
-    c = np.random.default_rng(0).standard_normal(single.parts(kernel)[0].size)
-    wanted = double.product(kernel, c)
-    found = single.product(kernel, c)
-    assert np.linalg.norm(found - wanted) <= 1e-4 * np.linalg.norm(wanted)
-
-
 def test_values_of_a_table_are_read_from_it():
     table = np.cov(rows(5, 9))
     numbers = np.arange(5.0)[:, None]
@@ -654,11 +623,6 @@ class TestRepresenters:
             alone[rows_of_one] = c[rows_of_one]
             self.close(system.apply(alone), full @ alone)
         self.close(system.apply(np.zeros(system.size)), np.zeros(system.size))
-
-    def test_slices_are_the_families_one_after_the_other(self, system):
-        assert [each.stop - each.start for each in system.slices] == [6, 18, 12, 6, 6, 6, 12]
-        assert system.slices[0].start == 0
-        assert system.slices[-1].stop == system.size == 66
 
     def test_matrix_of_some_is_part_of_the_matrix(self, system, full):
         rng = np.random.default_rng(3)
@@ -763,11 +727,6 @@ def test_families_are_added_to_families_only(other):
         _ = Gradient() + other
     with pytest.raises(TypeError, match="unsupported operand"):
         _ = other - Gradient()
-
-
-def test_kernel_parameters_are_checked_before_any_product():
-    with pytest.raises(ValueError, match="sigma must be a number above 0"):
-        Gradient().bind(rows()).gram(Gaussian(-1.0))
 
 
 def test_formed_in_tiles(monkeypatch):

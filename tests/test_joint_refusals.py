@@ -16,7 +16,6 @@ from structinv.oracles import (
     Budget,
     FDrop,
     FiniteOracle,
-    FScale,
     Identity,
     Shared,
     Shifts,
@@ -43,18 +42,12 @@ REFUSED = {
     "label-in-shared": (Shared(Turns().only_for(1)), ValueError, "differ by label"),
     "label-in-union": (Shared(Turns() | Maps().only_for(1)), ValueError, "differ by label"),
     "words": (Shared(FDrop(1)), ValueError, "Shared: oracle must list its members"),
-    "box": (Shared(Box(0.1)), ValueError, "Shared: oracle must list its members"),
     "mixed": (Shared(Turns() | Box(0.1)), ValueError, "Shared: oracle must list its members"),
     "no-oracle": (Shared(3), TypeError, "oracle must be an InvarianceOracle"),
     "shared-shared": (Shared(Shared(Turns())), ValueError, "Shared: oracle must change each row"),
     "shared-budget": (Budget(Shared(Turns())), ValueError, "Budget: oracle must change each row"),
     "budget-list": (Budget(Turns()), ValueError, "Budget: oracle must be FDrop, FScale, FAdd or FEdit"),
     "budget-box": (Budget(Box(0.1)), ValueError, "Budget: oracle must be FDrop, FScale, FAdd or FEdit"),
-    "budget-union": (
-        Budget(FDrop(1) | FScale(1)),
-        ValueError,
-        "Budget: oracle must be FDrop, FScale, FAdd or FEdit",
-    ),
     "budget-graded-twice": (
         Budget(FDrop(1).discounted(0.5).discounted(0.5)),
         ValueError,
@@ -66,11 +59,6 @@ REFUSED = {
         "grades must not rise with the number of changes",
     ),
     "grades": (Budget(FDrop(2).discounted([1.0, 0.2])), ValueError, "rho must have 3 entries"),
-    "only_for": (
-        Shared(Turns()).only_for(1),
-        ValueError,
-        "only_for: oracle must change each row by itself",
-    ),
     "only_for-union": (
         (FDrop(1) | Budget(FDrop(1))).only_for(1),
         ValueError,

@@ -6,7 +6,6 @@ import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from threadpoolctl import threadpool_info, threadpool_limits
 
 from structinv.kernels import Gaussian, Linear
 from structinv.oracles import Identity
@@ -36,7 +35,7 @@ from .kernel_problems import (
     problem,
     values_at_members,
 )
-from .oracle_cases import D, Shrinkings
+from .oracle_cases import D
 from .orbit_cases import ORBIT_CASE
 from .problems import COSTLY, EXACT, SETTING, SETTINGS, N, assert_brackets, minimum
 
@@ -309,42 +308,6 @@ def test_the_same_seed_has_the_same_bits(solver, cache_mb):
     assert one[0] == other[0]
     for left, right in zip(one[1:], other[1:], strict=True):
         np.testing.assert_array_equal(left, right)
-
-
-def test_threads_move_only_the_rounding():
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((300, 20))
-    y = (X[:, 0] * X[:, 1] > 0).astype(int)
-    solutions = []
-    for threads in (1, 2):
-        with threadpool_limits(threads):
-            blas = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
-            if threads not in blas:
-                pytest.skip("BLAS does not let its threads be counted")
-            space = KernelSpace(Gaussian(4.0), 20)
-            this = Objective(space, [WorstCase(X, y, Shrinkings(), Binary(), 0.1)])
-            solutions.append(solve(this, FrankWolfe(), Gap(1e-6), random_state=0))
-    one, other = solutions
-    assert one.primal == pytest.approx(other.primal, rel=1e-5)
-    np.testing.assert_allclose(one.f.function()(X), other.f.function()(X), atol=1e-2)
-    assert {one.status, other.status} == {Status.CONVERGED}
-
-
-@pytest.mark.parametrize("solver", EXACT)
-def test_single_precision_rows_keep_a_table_in_single_precision(solver):
-    case, setting = ORBIT_CASE["union"], SETTING["multiclass"]
-    best, values = optimum("union", "multiclass", "gaussian")
-    space = KernelSpace(KERNELS["gaussian"], D, 3)
-    X = setting.X.astype(np.float32)
-    this = Objective(
-        space,
-        [WorstCase(X, setting.y, case.oracle, setting.structure, setting.weights, **setting.losses)],
-    )
-    solution = solve(this, REGISTRY[solver](), Gap(1e-5), random_state=0)
-    assert space.atoms.table.dtype == space.atoms.known.dtype == np.float32
-    assert solution.status is Status.CONVERGED
-    assert solution.primal == pytest.approx(best, rel=1e-4)
-    np.testing.assert_allclose(values_at_members(solution, case, setting), values, atol=1e-2)
 
 
 @pytest.mark.parametrize("cache_mb", [100.0, 0.0])

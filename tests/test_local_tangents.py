@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.base import clone
 
-from structinv import InvariantLinearSVC, RepresenterClassifier
-from structinv.functionals import Tangents
+from structinv import InvariantLinearSVC
 from structinv.oracles import LocalTangents
 from structinv.oracles.local_tangents import _find_nearest
 
@@ -47,16 +45,10 @@ def test_tangents_are_principal_directions_times_standard_deviations():
         )
 
 
-def test_what_is_found_for_a_row_depends_on_that_row_only():
-    X = RNG.standard_normal((600, 6))
+def test_the_first_of_equally_near_rows_are_taken():
+    X = RNG.standard_normal((60, 6))
     oracle = LocalTangents(REFERENCE, n_directions=2, n_neighbors=6)
-    V, assign = RNG.standard_normal((2, 6)), np.arange(600) % 2
-    whole = oracle.support(X, V, assign).points
-    for rows in ([599], [3, 4, 300], np.arange(600)[::-1]):
-        np.testing.assert_allclose(oracle.support(X[rows], V, assign[rows]).points, whole[rows])
-    bound = oracle.bind(X)
-    np.testing.assert_allclose(bound.support(np.array([5, 7]), V, assign[[5, 7]]).points, whole[[5, 7]])
-    # Twins of reference rows, as resampling makes them: the first of equally near ones.
+    # Twins of reference rows, as resampling makes them.
     twice = LocalTangents(np.vstack([REFERENCE, REFERENCE]), n_directions=2, n_neighbors=12)
     np.testing.assert_allclose(
         np.linalg.norm(twice.tangents(X), axis=2) * np.sqrt(11 / 10),
@@ -72,16 +64,6 @@ def rings(n=80, seed=0):
     X[:, 0] += (1.0 + 0.4 * y) * np.cos(angles)
     X[:, 1] += (1.0 + 0.4 * y) * np.sin(angles)
     return X, y
-
-
-def test_flat_along_the_data_a_function_needs_fewer_labels():
-    X, y = rings(200)
-    unlabelled = np.where(np.arange(200) < 8, y, -1)
-    oracle = LocalTangents(X, n_directions=1, n_neighbors=10)
-    plain = RepresenterClassifier(loss="squared_hinge", gamma=5.0, C=10.0)
-    flat = clone(plain).set_params(invariances=[Tangents(oracle)], nu=1000.0)
-    accuracy = [model.fit(X, unlabelled).score(X, y) for model in (plain, flat)]
-    assert accuracy[1] > accuracy[0] + 0.02
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

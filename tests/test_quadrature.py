@@ -193,29 +193,22 @@ def test_draws_converge_to_it():
     np.testing.assert_allclose(*means, atol=6.0 / np.sqrt(size))
 
 
-class TestRefused:
-    @pytest.mark.parametrize("nodes", [True, 2.0, "3", None])
-    def test_numbers_of_nodes_that_are_none(self, nodes):
-        with pytest.raises(TypeError, match="nodes must be an integer of at least 1"):
-            Rotations(between=(-9, 9)).quadrature(nodes)
-
-    @pytest.mark.parametrize("nodes", [0, -2])
-    def test_no_nodes(self, nodes):
-        with pytest.raises(ValueError, match="nodes must be an integer of at least 1"):
-            Rotations(between=(-9, 9)).quadrature(nodes)
-
-    def test_rules_that_are_none(self):
-        with pytest.raises(ValueError, match="rule must be None or one of.*'simpson'"):
-            Rotations(between=(-9, 9)).quadrature(3, "simpson")
-
-    def test_values_that_are_listed(self):
-        for oracle in (Rotations((-9, 9)), Flip()):
-            with pytest.raises(ValueError, match="quadrature needs between"):
-                oracle.quadrature(3)
-
-    def test_parameters_out_of_range(self):
-        with pytest.raises(ValueError, match="spread must be a number above 0"):
-            Rotations(between=(-9, 9), distribution="normal").quadrature(3)
+@pytest.mark.parametrize(
+    ("oracle", "asked", "error", "message"),
+    [
+        *((Rotations(between=(-9, 9)), (nodes,), TypeError, "nodes must be an integer of at least 1")
+          for nodes in (True, 2.0, None)),
+        (Rotations(between=(-9, 9)), (0,), ValueError, "nodes must be an integer of at least 1"),
+        (Rotations(between=(-9, 9)), (3, "simpson"), ValueError, "rule must be None or.*'simpson'"),
+        (Rotations((-9, 9)), (3,), ValueError, "quadrature needs between"),
+        (Flip(), (3,), ValueError, "quadrature needs between"),
+        (Rotations(between=(-9, 9), distribution="normal"), (3,), ValueError, "spread must be a number"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_has_no_quadrature_is_refused(oracle, asked, error, message):
+    with pytest.raises(error, match=message):
+        oracle.quadrature(*asked)
 
 
 def test_families_of_others_have_it_too():

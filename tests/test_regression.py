@@ -54,7 +54,7 @@ def takes_targets(case):
     return True
 
 
-USABLE = [case for case in CASES if case.exact and takes_targets(case)]
+USABLE = [case for case in CASES if takes_targets(case)]
 LISTS = [case for case in ORBIT_CASES if takes_targets(case)]
 
 

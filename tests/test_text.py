@@ -278,10 +278,8 @@ def test_scikit_learns_tools():
     [
         ({"words": "delete"}, ValueError, r"words must be one of \['drop', 'add', 'replace'\]"),
         ({"max_changes": -1}, ValueError, "max_changes must be an integer of at least 0, got -1"),
-        ({"max_changes": 1.5}, TypeError, "max_changes must be an integer"),
         ({"weights": "tfidf"}, ValueError, r"weights must be one of \['counts', 'binary', 'idf'\]"),
         ({"ngram_range": (2, 1)}, ValueError, "1 <= least <= largest"),
-        ({"ngram_range": 2}, TypeError, "ngram_range must be a pair"),
         ({"allowed": ["free"]}, ValueError, "allowed names tokens that can come in"),
         (
             {"words": "add", "allowed": "free"},
@@ -313,13 +311,11 @@ def test_parameters_that_cannot_be_used_are_named(parameters, error, message):
         ("free money", TypeError, r"got a single str; write \[text\]"),
         ([], ValueError, "got none of them"),
         (["free", 3.0], TypeError, r"X\[1\] must be a string, got 3.0"),
-        (["free", None], TypeError, r"X\[1\] must be a string, got None"),
         (["free", b"money"], TypeError, "got b'money': decode it"),
         ([["free"], ["money"]], TypeError, r"X\[0\] must be a string"),
         (np.array([["free"], ["money"]]), ValueError, r"one dimension, got shape \(2, 1\)"),
         ({"free", "money"}, TypeError, "got a set, which has no order"),
         ({"text": ["free"]}, TypeError, "got a dict: take the column"),
-        (np.eye(2), ValueError, "one dimension"),
         (CountVectorizer().fit_transform(["aa", "bb"]), TypeError, "counted here, without a vectorizer"),
     ],
 )
