@@ -19,7 +19,6 @@ from structinv.losses import (
 )
 from structinv.losses.base import MoreauEnvelope
 from structinv.losses.combined import Affine, Joined
-from structinv.losses.pieces import Pieces
 
 LOSSES = [
     *(loss() for loss in REGISTRY.values()),
