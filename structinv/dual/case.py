@@ -152,7 +152,7 @@ def of_a_kernel(case: Case) -> str:
 def worst_case_of_rows(case: Case) -> str:
     """Worst cases of single rows."""
     reason = _of_class(case.term, WorstCase, "the term is no worst case of rows")
-    if not reason and (not case.term.labels.rowwise or case.term.labels.n_extra):
+    if not reason and (not case.term.labels.structure.rowwise or case.term.labels.n_extra):
         reason = "its examples have several rows, or parameters that no input multiplies"
     return reason
 

@@ -31,6 +31,8 @@ class FocusedSweeps(ABC):
         What each row's gap was on its last visit.
     rows_at_once : int
         Between two looks at the clock.
+    unwatched : int
+        How many rows have been visited since the last look at the clock.
     far_off : float
         Rows with more than this share of the mean gap are visited again.
     enough : float
@@ -44,6 +46,7 @@ class FocusedSweeps(ABC):
     rows: np.ndarray
     gaps: np.ndarray
     rows_at_once: int
+    unwatched: int
 
     @abstractmethod
     def _step(self, f: Element, order: np.ndarray, again: bool) -> None:
@@ -54,6 +57,8 @@ class FocusedSweeps(ABC):
 
     def sweep(self, f: Element, out_of_time: OutOfTime = never) -> tuple[float, int]:
         """See `DualState.sweep`: first the rows that were far off, again and again, then all."""
+        # The first portion waits for a look at the clock.
+        self.unwatched = self.rows_at_once
         visits = self._revisit(f, out_of_time)
         visited = self._pass(f, self._order(), out_of_time, again=False)
         gap = float(self.gaps.sum()) if visited == len(self.rows) else np.inf
@@ -62,9 +67,13 @@ class FocusedSweeps(ABC):
     def _pass(self, f: Element, order: np.ndarray, out_of_time: OutOfTime, again: bool) -> int:
         """Sweep over rows in portions until all are done or time is up; how many were done."""
         for first in range(0, len(order), self.rows_at_once):
-            if out_of_time():
-                return first
-            self._step(f, order[first : first + self.rows_at_once], again)
+            if self.unwatched >= self.rows_at_once:
+                if out_of_time():
+                    return first
+                self.unwatched = 0
+            portion = order[first : first + self.rows_at_once]
+            self._step(f, portion, again)
+            self.unwatched += len(portion)
         return len(order)
 
     def _order(self) -> np.ndarray:
@@ -80,8 +89,9 @@ class FocusedSweeps(ABC):
             active = np.flatnonzero(self.gaps > self.far_off * total / len(self.gaps))
             if len(active) == 0:
                 break
-            visits += self._pass(f, active, out_of_time, again=True)
-            if out_of_time() or self.gaps[active].sum() <= self.enough * total:
+            done = self._pass(f, active, out_of_time, again=True)
+            visits += done
+            if done < len(active) or self.gaps[active].sum() <= self.enough * total:
                 break
         return visits
 

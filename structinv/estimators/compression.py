@@ -60,7 +60,7 @@ def within_budget(model: Model, objective: Objective, n_support: int) -> Model:
     space: Any = objective.space
     value = objective.value(smaller._in(space)).upper
     gap = value - smaller.solution_.dual
-    scale = max(value, LEAST_SHARE * objective.value(space.zeros()).upper)
+    scale = max(value, LEAST_SHARE * objective.at_zero.upper)
     smaller.solution_ = replace(
         smaller.solution_, primal=value, gap=gap, relative_gap=gap / scale if scale > 0 else 0.0
     )

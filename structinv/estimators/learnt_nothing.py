@@ -38,7 +38,7 @@ NEAR = 1e-3
 
 def nothing_learnt(objective: Objective, solution: Solution) -> str:
     """A sentence if a run ended with a function that is no better than zero; nothing otherwise."""
-    at_zero = objective.value(objective.space.zeros()).upper
+    at_zero = objective.at_zero.upper
     # Where an oracle is too coarse, the objective is a bound, and says little about the function.
     bound_only = solution.status is Status.ORACLE_TOO_COARSE
     no_better = not bound_only and solution.primal > (1.0 - NOTHING_GAINED) * at_zero
@@ -87,7 +87,7 @@ def warn_if_uninformative(
         # Such a fit has a warning of its own.
         return
     term: Any = objective.terms[0]
-    at_zero = objective.value(objective.space.zeros()).upper
+    at_zero = objective.at_zero.upper
     won = max(0.0, at_zero - solution.dual)
     predicted = term.labels.predict(estimator._scores(problem.labelled_rows))
     constant = bool(np.all(predicted == predicted[0]))

@@ -14,13 +14,14 @@ from ..terms.base import never
 from ..terms.planes import PlaneSet
 from ..utils.jit import Stopwatch
 from .base import Record, Solution, Solver, Status
-from .closing import Closing
 from .interruption import Interrupts, interrupts
 from .stopping import Gap, Progress, Stall, StopRule
 from .warm_start import fitting
 
 # Bounds that cross by more, relative, or by more units of the rows' rounding, are false.
 CROSSED, UNITS_CROSSED = 1e-7, 10.0
+# Share of the time limit that is kept back for the last check at most.
+MOST_KEPT_BACK = 0.5
 
 Callback = Callable[[Progress], bool | None]
 Keeper = Callable[[float, Callable[[], tuple[Element, PlaneSet]]], None]
@@ -93,7 +94,7 @@ def solve(
     overflow = _Overflow()
     with interrupts() as ctrl_c, np.errstate(over="call", invalid="ignore", call=overflow):
         run = _Run(objective, solver, stop, warm_start, check_always, overflow)
-        objective.out_of_time = run.out_of_time if np.isfinite(stop.deadline) else never
+        objective.out_of_time = never if run.closing is None else run.out_of_time
         try:
             try:
                 known = warm_start.planes if warm_start is not None and len(warm_start.planes) else None
@@ -119,6 +120,56 @@ class _Overflow:
         self.seen = True
 
 
+class Closing:
+    """Seconds that the last check and the certificate will take, as the checks before have shown.
+
+    Where a check asks no oracle, as the solver knows its values from the step, the certificate is a
+    pass on top of it, and as slow a row as the step was. As long as there has been no check, a pass as
+    slow as the step's is kept back: a step asks each row, too, and does more.
+
+    Parameters
+    ----------
+    deadline : float
+        In seconds since the start.
+
+    Examples
+    --------
+    >>> closing = Closing(deadline=10.0)
+    >>> closing.is_due(9.0)
+    False
+    >>> closing.stepped(3.0, asked=100, rows=100)
+    >>> closing.seconds
+    3.0
+    >>> closing.checked(2.0, asked=100)
+    >>> closing.seconds, closing.is_due(9.0)
+    (2.0, True)
+    """
+
+    def __init__(self, deadline: float) -> None:
+        self.deadline = deadline
+        self._check: float | None = None
+        self._pass = 0.0
+
+    def stepped(self, seconds: float, asked: int, rows: int) -> None:
+        """Learn from a step in which so many rows were asked; a pass asks `rows`."""
+        if asked > 0:
+            self._pass = seconds * rows / asked
+
+    def checked(self, seconds: float, asked: int) -> None:
+        """Learn from a check in which so many rows were asked."""
+        self._check = seconds if asked > 0 else seconds + self._pass
+
+    @property
+    def seconds(self) -> float:
+        """What is kept back: never more than half of the time there is, so that steps are made, too."""
+        ending = self._pass if self._check is None else self._check
+        return min(ending, MOST_KEPT_BACK * self.deadline)
+
+    def is_due(self, now: float) -> bool:
+        """Whether a run that is to end by the deadline has to end now."""
+        return now + self.seconds >= self.deadline
+
+
 class _Run:
     """The best bounds of one run."""
 
@@ -137,14 +188,15 @@ class _Run:
         self.stop, self.tolerance = stop, stop.tolerance
         self.state: Any = None
         self.history: list[Record] = []
-        self.closing = Closing(stop.deadline)
-        self.rows_of_a_pass = objective.rows_of_a_pass
+        self.closing = Closing(stop.deadline) if np.isfinite(stop.deadline) else None
         self.relaxed = objective.relaxed
         self.watch = Stopwatch()
         self.calls_before = objective.rows_asked
         self.iteration = 0
+        # When the last step or check ended.
+        self.seconds = 0.0
         self.f = self.last = objective.space.zeros()
-        at_zero = objective.value(self.f)
+        at_zero = objective.at_zero
         self.primal, self.at_f = at_zero.upper, at_zero.attained
         # Whether that value is the objective's own, with nothing cached.
         self.own_value = False
@@ -152,6 +204,8 @@ class _Run:
         self.attained = at_zero.attained
         self.scale = 1e-12 * at_zero.attained
         self.dual = -np.inf
+        # Relative, as of the last check.
+        self.gap = self.attained_gap = np.inf
         self.check_every = 1 if check_always else 10
         self.next_check = self.check_every
         self.resumed = warm_start is not None
@@ -161,7 +215,7 @@ class _Run:
 
     def out_of_time(self) -> bool:
         """Whether time is up, but for what ending takes, so that a step under way had better end."""
-        return self.closing.is_due(self.watch.seconds)
+        return self.closing is not None and self.closing.is_due(self.watch.seconds)
 
     def iterate(
         self,
@@ -182,7 +236,9 @@ class _Run:
             self.overflow.seen = False
             estimate = self.solver.step(self.objective, state)
             asked = self.objective.rows_asked - asked
-            self.closing.stepped(self.watch.seconds - began, asked, self.rows_of_a_pass)
+            self.seconds = self.watch.seconds
+            if self.closing is not None:
+                self.closing.stepped(self.seconds - began, asked, self.objective.rows_of_a_pass)
             self.iteration += 1
             reason = self._reason(self._due(estimate), callbacks)
             if reason is None and self.overflow.seen and self._stands_still():
@@ -262,11 +318,21 @@ class _Run:
         """Why to end here, if there is a reason."""
         if checked and not self._check():
             return Status.NOT_FINITE
-        progress = self._progress(checked)
+        progress = Progress(
+            iteration=self.iteration,
+            rows_asked=self._rows(),
+            seconds=self.seconds,
+            relative_gap=self.gap,
+            attained_gap=self.attained_gap,
+            history=self.history,
+            checked=checked,
+            solution=lambda: self._solution(Status.INTERRUPTED),
+        )
         wishes = [callback(progress) for callback in callbacks]
-        # Ended here, the run is over by then.
-        over = replace(progress, seconds=progress.seconds + self.closing.seconds)
-        reason = self.stop.reason(over)
+        if self.closing is not None:
+            # Ended here, the run is over by then.
+            progress = replace(progress, seconds=self.seconds + self.closing.seconds)
+        reason = self.stop.reason(progress)
         if reason is None and any(wishes):
             return Status.INTERRUPTED
         return reason
@@ -290,7 +356,7 @@ class _Run:
 
     def _check(self) -> bool:
         """Update the best bounds; False if they are not numbers."""
-        began, asked = self.watch.seconds, self._rows()
+        began, asked = self.watch.seconds, self.objective.rows_asked
         bounds = self.solver.bounds(self.objective, self.state)
         if not np.isfinite(bounds.dual + self.objective.space.dot(bounds.f, bounds.f)):
             return False
@@ -302,11 +368,13 @@ class _Run:
             finite = finite and (self.objective.out_of_time() or self._value(f))
         if not finite:
             return False
-        seconds, rows = self.watch.seconds, self._rows()
-        self.closing.checked(seconds - began, rows - asked)
+        self.seconds = self.watch.seconds
+        if self.closing is not None:
+            self.closing.checked(self.seconds - began, self.objective.rows_asked - asked)
         self.last = bounds.f
         self.dual = max(self.dual, bounds.dual)
-        self.history.append(Record(self.iteration, rows, seconds, self.primal, self.dual))
+        self.gap, self.attained_gap = self._relative(self.primal), self._relative(self.attained)
+        self.history.append(Record(self.iteration, self._rows(), self.seconds, self.primal, self.dual))
         return True
 
     def _value(self, f: Element) -> bool:
@@ -334,15 +402,3 @@ class _Run:
 
     def _rows(self) -> int:
         return self.objective.rows_asked - self.calls_before
-
-    def _progress(self, checked: bool) -> Progress:
-        return Progress(
-            iteration=self.iteration,
-            rows_asked=self._rows(),
-            seconds=self.watch.seconds,
-            relative_gap=self._relative(self.primal),
-            attained_gap=self._relative(self.attained),
-            history=self.history,
-            checked=checked,
-            solution=lambda: self._solution(Status.INTERRUPTED),
-        )

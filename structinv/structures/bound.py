@@ -38,6 +38,10 @@ class BoundStructure:
         Which rows belong to which block; None where each row is one.
     slack : bool
     functions : LabelFunctions
+    n_outputs : int
+        How many functions ``f(., k)`` are learnt.
+    n_labels : int
+        How many labels there are.
     n_extra : int
     """
 
@@ -70,6 +74,7 @@ class BoundStructure:
         structure = self.structure = structure.prepared(self.classes, self.codes, layout)
         self.slack = rescaling == "slack"
         self.functions = checked_structure.functions(structure, n_labels)
+        self.n_outputs, self.n_labels = self.functions.n_outputs, len(self.functions)
         self.n_extra = checked_structure.n_extra(structure, n_labels)
         if layout is None and (self.n_extra or not structure.rowwise):
             # Examples of one row each, whose labels have features all the same.
@@ -81,21 +86,6 @@ class BoundStructure:
         self.structure.check_classes(self.classes)
         self.cost = check_cost(cost, len(self.classes))
         return len(self.classes)
-
-    @property
-    def n_outputs(self) -> int:
-        """How many functions ``f(., k)`` are learnt."""
-        return self.functions.n_outputs
-
-    @property
-    def n_labels(self) -> int:
-        """How many labels there are."""
-        return len(self.functions)
-
-    @property
-    def rowwise(self) -> bool:
-        """Whether every row is a block of its own, and its loss the largest over its labels."""
-        return self.structure.rowwise
 
     @property
     def n_blocks(self) -> int:
@@ -143,7 +133,7 @@ class BoundStructure:
 
     def rivals(self, rows: Rows = ALL_ROWS) -> Rivals:
         """All labels against the true ones of some rows."""
-        alone = self.layout is None and self.rowwise
+        alone = self.layout is None and self.structure.rowwise
         return Rivals(self.functions, self.codes[rows], self.costs(rows), self.slack, alone)
 
     def separate(

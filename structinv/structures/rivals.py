@@ -119,15 +119,16 @@ class Rivals:
         assign : (n,) array of int
             Which pair each row faces.
         """
-        shifts = (labels - self.codes) % self.n_labels
-        if len(labels) >= self.n_labels and np.all(shifts == shifts[0]):
-            own = np.flatnonzero(np.bincount(self.codes, minlength=self.n_labels))
+        n_labels = self.n_labels
+        shifts = (labels - self.codes) % n_labels
+        if len(labels) >= n_labels and np.all(shifts == shifts[0]):
+            own = np.flatnonzero(np.bincount(self.codes, minlength=n_labels))
             assign = self.codes
-            if len(own) < self.n_labels:
+            if len(own) < n_labels:
                 assign = np.searchsorted(own, self.codes)
-            return own, (own + shifts[0]) % self.n_labels, assign
-        pairs, assign = np.unique(self.n_labels * self.codes + labels, return_inverse=True)
-        own, other = np.divmod(pairs, self.n_labels)
+            return own, (own + shifts[0]) % n_labels, assign
+        pairs, assign = np.unique(n_labels * self.codes + labels, return_inverse=True)
+        own, other = np.divmod(pairs, n_labels)
         return own, other, assign
 
     def facing(self, table: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -42,6 +43,8 @@ class Objective:
     Attributes
     ----------
     weights, floors : (n_blocks,) arrays
+    rows_of_a_pass : int
+        How many rows one pass over all terms asks the oracles about.
     rows_asked : int
         How many rows the oracles have been asked so far.
     out_of_time : callable
@@ -58,6 +61,7 @@ class Objective:
         self.weights = np.concatenate([term.weights for term in terms])
         self.floors = np.concatenate([term.floors for term in terms])
         self.first = np.cumsum([0, *(term.n_blocks for term in terms)])
+        self.rows_of_a_pass = sum(term.rows_of(ALL_ROWS) for term in terms)
         self.rows_asked = 0
         self.out_of_time: OutOfTime = never
 
@@ -65,11 +69,6 @@ class Objective:
     def n_blocks(self) -> int:
         """How many blocks all terms have together."""
         return len(self.weights)
-
-    @property
-    def rows_of_a_pass(self) -> int:
-        """How many rows one pass over all terms asks the oracles about."""
-        return sum(term.rows_of(ALL_ROWS) for term in self.terms)
 
     @property
     def relaxed(self) -> bool:
@@ -84,11 +83,8 @@ class Objective:
     def planes(self, f: Element, blocks: np.ndarray | None = None) -> Planes:
         """A plane of each block named (all by default, in order) that touches it at `f`."""
         if blocks is None:
-            parts = []
-            for term in self.terms:
-                self.rows_asked += term.rows_of(ALL_ROWS)
-                parts.append(term.planes(self.space, f))
-            return join(self.space, parts)
+            self.rows_asked += self.rows_of_a_pass
+            return join(self.space, [term.planes(self.space, f) for term in self.terms])
         owner = np.searchsorted(self.first, blocks, side="right") - 1
         parts, places = [], []
         for number, term in enumerate(self.terms):
@@ -109,18 +105,23 @@ class Objective:
     def plane_of_sum(self, f: Element) -> Planes:
         """The plane at `f` of the weighted sum of all blocks; only a portion is in memory at a time."""
         normal, numbers = self.space.zeros(), np.zeros((3, 1))
+        self.rows_asked += self.rows_of_a_pass
         for term in self.terms:
-            self.rows_asked += term.rows_of(ALL_ROWS)
             plane = term.plane_of_sum(self.space, f)
             normal += self.space.combine(plane.normals, np.ones(1))
             numbers += [plane.offsets, plane.upper, plane.heights]
         return Planes(self.space.element(normal), *numbers)
 
+    @cached_property
+    def at_zero(self) -> Value:
+        """The objective at the zero function."""
+        return self.value(self.space.zeros())
+
     def value(self, f: Element) -> Value:
         """The objective at `f`."""
         upper = attained = 0.5 * self.space.dot(f, f)
+        self.rows_asked += self.rows_of_a_pass
         for term in self.terms:
-            self.rows_asked += term.rows_of(ALL_ROWS)
             above, reached = term.total(self.space, f)
             upper += above
             attained += reached

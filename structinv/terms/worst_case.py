@@ -202,7 +202,7 @@ class WorstCase(Term):
     def _parts(self, blocks: Rows, most_rows: int | None = None) -> list[Rows]:
         """The blocks in portions whose answers fit in memory several times over."""
         n_labels = self.labels.n_labels
-        if n_labels == 2 and self.labels.rowwise and not self.oracle.finite:
+        if n_labels == 2 and self.labels.structure.rowwise and not self.oracle.finite:
             return [blocks]
         most = ROWS_AT_ONCE if most_rows is None else most_rows
         each = n_labels * sum(map(len, self.scenarios))

@@ -12,6 +12,8 @@ from .matrices import Matrix, read_only, rounding, with_data
 
 # Answers for a row in two blocks may differ by so much of their size, as products of matrices do.
 _AGAIN = 1e-3
+# How the names of this package's modules begin.
+_OURS = "structinv."
 # Precisions that compiled functions take.
 _PRECISIONS = (np.dtype(np.float64), np.dtype(np.float32))
 
@@ -30,16 +32,13 @@ def is_third_party(plugin: Any) -> bool:
     >>> is_third_party(Box(0.1)), is_third_party(type("Mine", (Box,), {})(0.1))
     (False, True)
     """
-    return _outside(type(plugin))
+    return not type(plugin).__module__.startswith(_OURS)
 
 
 def writes(plugin: Any, name: str) -> bool:
     """Whether a class outside this package defines the method that a plug-in has under a name."""
-    return _outside(next(kind for kind in type(plugin).__mro__ if name in vars(kind)))
-
-
-def _outside(kind: type) -> bool:
-    return kind.__module__.partition(".")[0] != "structinv"
+    kind = next(kind for kind in type(plugin).__mro__ if name in vars(kind))
+    return not kind.__module__.startswith(_OURS)
 
 
 def ask(plugin: Any, source: str, call: Callable[..., Any], *question: Any) -> Any:
