@@ -140,13 +140,7 @@ CASES = [
         TangentDistributionKernel(ORACLE, 1.5, 3.0, 0.8, normalised=False),
         by_pairs(lambda x, y: tangent_distribution(x, y, 1.5, 3.0, 0.8)),
     ),
-    (
-        VicinalKernel(ORACLE, 1.5, SPREAD, 0.4),
-        by_pairs(lambda x, y: vicinal(x, y, 1.5, SPREAD, 0.4)),
-    ),
-    (
-        VicinalKernel(ORACLE, 1.5, 0.5),
-        by_pairs(lambda x, y: vicinal(x, y, 1.5, 0.5, 0.0)),
-    ),
+    (VicinalKernel(ORACLE, 1.5, SPREAD, 0.4), by_pairs(lambda x, y: vicinal(x, y, 1.5, SPREAD, 0.4))),
+    (VicinalKernel(ORACLE, 1.5, 0.5), by_pairs(lambda x, y: vicinal(x, y, 1.5, 0.5, 0.0))),
     (VicinalKernel(None, 2.0, noise=0.7), by_pairs(lambda x, y: vicinal(x, y, 2.0, 0.0, 0.7))),
 ]

@@ -242,7 +242,7 @@ BAD_QUESTIONS = {
 
 
 # Those that need labels are asked through `bind`.
-UNBOUND = [case for case in CASES if "only_for" not in case.covers]
+UNBOUND = [case for case in CASES if not case.oracle.depends_on_label]
 
 
 @pytest.mark.parametrize("bad", BAD_QUESTIONS)

@@ -225,11 +225,7 @@ class TestDistributionsOfFactors:
             (FScale(1, 0.0, distribution="lognormal", spread=1.0), ValueError, "low must be above 0"),
             (FScale(1, distribution="lognormal"), ValueError, "spread must be a number above 0"),
             (FScale(1, distribution="lognormal", spread=0.0), ValueError, "spread must be above 0"),
-            (
-                FScale(1, distribution="lognormal", spread=np.nan),
-                ValueError,
-                "spread must be a finite",
-            ),
+            (FScale(1, distribution="lognormal", spread=np.nan), ValueError, "spread must be a finite"),
             (FScale(1, distribution="normal", spread=1.0), ValueError, "distribution of FScale"),
         ],
     )

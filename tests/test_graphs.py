@@ -14,7 +14,7 @@ from sklearn.base import clone
 
 from structinv import InvariantStructuredSVC, load, save
 from structinv.certificates import worst_change
-from structinv.oracles import Box, FDrop, Flip, Identity, InvarianceOracle, Shared, Support
+from structinv.oracles import Box, FDrop, Flip, Identity, Shared
 from structinv.solvers import FrankWolfe, Gap, Status, SVMStruct, solve
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Decoding, Graph, check_structure
@@ -537,17 +537,6 @@ def test_runs_that_end_with_loose_bounds_say_where_they_come_from():
     assert "lower tol of the structure" in found.advice
 
 
-def test_a_fit_begins_anew_with_other_edges():
-    X, y, layout = examples()
-    given, labels = as_lists(X, y, layout)
-    model = InvariantStructuredSVC(Graph(), C=0.5, tol=1e-6, warm_start=True, random_state=0)
-    cold = model.fit(given, labels).n_iter_
-    assert model.fit(given, labels).n_iter_ < cold
-    others = [(rows, edges[:, ::-1], *more) for rows, edges, *more in given]
-    fresh = clone(model).fit(others, labels).n_iter_
-    assert model.fit(others, labels).n_iter_ == fresh
-
-
 @pytest.mark.parametrize("with_features", [False, True])
 def test_worst_cases_of_graphs_are_graphs(with_features):
     X, y, layout = examples()
@@ -562,41 +551,6 @@ def test_worst_cases_of_graphs_are_graphs(with_features):
             np.testing.assert_array_equal(part, own)
     for predicted, told in zip(model.predict(changed), found, strict=True):
         np.testing.assert_array_equal(predicted, told)
-
-
-class Boundless(InvarianceOracle):
-    """Finds no change, and knows no bound."""
-
-    def support(self, X, V, assign, cost=None):
-        return Support(X.copy(), np.full(len(X), np.inf))
-
-
-@pytest.mark.parametrize("inference", ["exact", "relaxed"])
-@pytest.mark.parametrize("cycle", [False, True])
-def test_an_oracle_without_bounds_certifies_no_graph(inference, cycle):
-    edges = [(0, 1), (1, 2), (2, 0)][: 2 + cycle]
-    layout, rng = GraphLayout.of_graphs([3], [edges]), np.random.default_rng(0)
-    X, y = rng.standard_normal((3, 2)), np.array([0, 1, 1])
-    labels = Graph(inference).bind(y, layout=layout)
-    for extra in rng.standard_normal((5, labels.n_extra)):
-        found = worst_change(0.1 * np.eye(2), np.zeros(2), Boundless(), labels, X, extra=extra)
-        assert found.bounds == -np.inf
-        assert np.isfinite(found.attacked)
-        assert found.most_wrong == 3
-
-
-def test_planes_of_shared_changes_reach_what_relaxed_values_do():
-    rng = np.random.default_rng(0)
-    layout = GraphLayout.of_graphs([4] * 3, [[(u, v) for v in range(4) for u in range(v)]] * 3)
-    X, y = rng.standard_normal((12, 3)), rng.integers(LABELS, size=12)
-    term = WorstCase(X, y, Shared(Turns()), Graph("relaxed"), layout=layout)
-    space = ExplicitSpace(3, LABELS, n_extra=term.labels.n_extra)
-    for _ in range(30):
-        f = rng.standard_normal(len(space.zeros()))
-        reached = term.values(space, f)[1]
-        for block in range(len(layout)):
-            planes = term.planes(space, f, np.array([block]))
-            assert planes.heights[0] == pytest.approx(reached[block], abs=1e-9)
 
 
 @pytest.mark.parametrize("features", [(), ([],), (np.zeros((0, 2)),)], ids=len)

@@ -19,16 +19,7 @@ from structinv.spaces import ExplicitSpace, KernelSpace
 from structinv.structures import Decoding, Layout, Sequence, Structure
 from structinv.terms import Objective, WorstCase
 
-from .joint_cases import (
-    CASE,
-    FEATURES,
-    JOINT,
-    LABELS,
-    LENGTHS,
-    examples,
-    joint_features,
-    rows,
-)
+from .joint_cases import CASE, FEATURES, JOINT, LABELS, LENGTHS, examples, joint_features, rows
 
 LAYOUT = Layout.of_lengths(LENGTHS)
 EXTRA = Sequence().n_extra(LABELS)

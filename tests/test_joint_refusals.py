@@ -11,16 +11,7 @@ from structinv import InvariantStructuredSVC
 from structinv.dual import Case, dual_state, refusals
 from structinv.dual.case import worst_case_of_examples
 from structinv.dual.plane_cache import PlaneCache
-from structinv.oracles import (
-    Box,
-    Budget,
-    FDrop,
-    FiniteOracle,
-    Identity,
-    Shared,
-    Shifts,
-    check_oracle,
-)
+from structinv.oracles import Box, Budget, FDrop, FiniteOracle, Identity, Shared, Shifts, check_oracle
 from structinv.oracles.base import BoundOracle
 from structinv.oracles.checked_oracle import bind
 from structinv.spaces import ExplicitSpace

@@ -26,15 +26,7 @@ from structinv.structures import Binary, Multiclass
 from structinv.terms import Objective, WorstCase
 
 from .covering import slow_unless
-from .kernel_problems import (
-    CACHES,
-    KERNELS,
-    every_cache,
-    features,
-    optimum,
-    problem,
-    values_at_members,
-)
+from .kernel_problems import CACHES, KERNELS, every_cache, features, optimum, problem, values_at_members
 from .oracle_cases import D
 from .orbit_cases import ORBIT_CASE
 from .problems import COSTLY, EXACT, SETTING, SETTINGS, N, assert_brackets, minimum

@@ -11,14 +11,7 @@ from structinv.dual.member_state import MemberState
 from structinv.dual.plane_cache import PlaneCache
 from structinv.kernels import Gaussian, Linear, Matern, Polynomial
 from structinv.oracles import FiniteOracle, Identity
-from structinv.solvers import (
-    REGISTRY,
-    Gap,
-    Iterations,
-    Status,
-    SVMStruct,
-    solve,
-)
+from structinv.solvers import REGISTRY, Gap, Iterations, Status, SVMStruct, solve
 from structinv.spaces import KernelSpace
 from structinv.spaces import atoms as atoms_module
 from structinv.spaces import kernel_space as kernel_module

@@ -30,10 +30,8 @@ from .test_check_oracle import Faulty
 every_case = pytest.mark.parametrize("case", CASES, ids=str)
 
 
-def test_every_registered_oracle_has_a_case_of_its_class():
-    assert {name for case in CASES for name in case.covers} == set(REGISTRY)
-    for name, oracle in REGISTRY.items():
-        assert any(name in case.covers and isinstance(case.oracle, oracle) for case in CASES)
+def test_every_registered_oracle_has_a_case():
+    assert {type(case.oracle) for case in CASES} >= set(REGISTRY.values())
 
 
 @every_case

@@ -3,9 +3,7 @@
 import numpy as np
 import pytest
 
-from structinv.functionals import (
-    Gradient,
-)
+from structinv.functionals import Gradient
 from structinv.functionals.acting import FamilyFunctionals, LinearFunctionals
 from structinv.kernels import Linear
 from structinv.spaces import ExplicitSpace, KernelSpace

@@ -281,11 +281,7 @@ def test_scikit_learns_tools():
         ({"weights": "tfidf"}, ValueError, r"weights must be one of \['counts', 'binary', 'idf'\]"),
         ({"ngram_range": (2, 1)}, ValueError, "1 <= least <= largest"),
         ({"allowed": ["free"]}, ValueError, "allowed names tokens that can come in"),
-        (
-            {"words": "add", "allowed": "free"},
-            TypeError,
-            "allowed must be a sequence of",
-        ),
+        ({"words": "add", "allowed": "free"}, TypeError, "allowed must be a sequence of"),
         ({"words": "add", "allowed": ["nowhere"]}, ValueError, r"allowed must hold .*'nowhere'"),
         ({"only_for": "junk"}, ValueError, "only_for: labels must hold at least one of the classes"),
         ({"token_pattern": "("}, ValueError, "token_pattern .* is no regular expression"),

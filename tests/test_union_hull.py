@@ -36,21 +36,21 @@ _box, _ball, _turn = box(RADII), ellipsoid(FACTOR, 0.5), tangent(row_tangents, [
 TURN = TangentDerivative(row_tangents, [0.1, 0.3])
 
 WORDS = [
-    Case("words", FDrop(2) | FScale(3, 0.5, 3.0), (), union(_drop, _scale)),
-    Case("only for one", FDrop(2).only_for(1) | FScale(3, 0.5, 3.0), (),
+    Case("words", FDrop(2) | FScale(3, 0.5, 3.0), union(_drop, _scale)),
+    Case("only for one", FDrop(2).only_for(1) | FScale(3, 0.5, 3.0),
          union(only_for(_drop, [1]), _scale)),
-    Case("for one each", FDrop(2).only_for(1) | FScale(3, 0.5, 3.0).only_for(0), (),
+    Case("for one each", FDrop(2).only_for(1) | FScale(3, 0.5, 3.0).only_for(0),
          union(only_for(_drop, [1]), only_for(_scale, [0]))),
-    Case("only for, around", (FDrop(2) | FScale(3, 0.5, 3.0)).only_for(1), (),
+    Case("only for, around", (FDrop(2) | FScale(3, 0.5, 3.0)).only_for(1),
          only_for(union(_drop, _scale), [1])),
-    Case("and nothing", FDrop(2) | Identity(), (), _drop),
-    Case("twice the same", FDrop(2) | FDrop(2), (), _drop),
+    Case("and nothing", FDrop(2) | Identity(), _drop),
+    Case("twice the same", FDrop(2) | FDrop(2), _drop),
 ]  # fmt: skip
 DENSE = [
-    Case("box and words", Box(RADII) | FDrop(2), (), union(_box, _drop)),
-    Case("box and ball", Box(RADII) | Ellipsoid(FACTOR, 0.5), (), union(_box, _ball)),
-    Case("three", TURN | Box(RADII) | FDrop(2), (), union(union(_turn, _box), _drop)),
-    Case("shared directions", TangentDerivative(TANGENTS, 0.4).only_for(1) | FDrop(2), (),
+    Case("box and words", Box(RADII) | FDrop(2), union(_box, _drop)),
+    Case("box and ball", Box(RADII) | Ellipsoid(FACTOR, 0.5), union(_box, _ball)),
+    Case("three", TURN | Box(RADII) | FDrop(2), union(union(_turn, _box), _drop)),
+    Case("shared directions", TangentDerivative(TANGENTS, 0.4).only_for(1) | FDrop(2),
          union(only_for(tangent(TANGENTS, 0.4), [1]), _drop)),
 ]  # fmt: skip
 SETTINGS = ["binary", "binary-slack"]
