@@ -153,19 +153,6 @@ def test_many_draws_are_the_listed_law(oracle):
         np.testing.assert_allclose(*means, atol=6.0 / np.sqrt(size))
 
 
-def test_random_state_alone_decides():
-    X, _ = rows()
-    for oracle in (
-        Box(0.5),
-        FScale(2),
-        Rotations(between=(-90, 90), shape=(1, D)),
-        Permutations((D, 1)),
-    ):
-        first, again, other = (averaged(oracle, D, 4, seed).on(X).members() for seed in (1, 1, 2))
-        np.testing.assert_array_equal(first, again)
-        assert np.any(first != other)
-
-
 class TestCombinations:
     def test_compositions_are_products(self):
         X, _ = rows()
@@ -470,25 +457,8 @@ def test_probabilities_of_pairs_count_on_both_sides():
     close(OrbitMean(Weighted(pairs, weights), kernel).matrix(X, X), wanted)
 
 
-def test_pairs_of_changes_have_no_grades():
-    pairs = (Rotations((90,)) @ Flip()).discounted(0.5)
-    with pytest.raises(NotImplementedError, match="cannot be discounted"):
-        pairs.changes(np.ones((1, 16)))
-
-
 @pytest.mark.parametrize(
     "oracle", [Rotations(between=(-5, 5)), Permutations((4, 4)), Permutations((4, 4), noise=np.inf)]
 )
 def test_no_draw_is_called_the_identity(oracle):
     assert oracle.draws(np.ones((1, 16)), 3).names == ["draw 1", "draw 2", "draw 3"]
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        (Flip() | Rotations((90,))).changes(np.ones((2, 16))),
-        (Flip() @ Rotations((90,))).draws(np.ones((2, 16)), 4),
-    ],
-)
-def test_no_members_may_be_asked_for(changes):
-    assert changes.members(slice(None), np.array([], dtype=int)).shape == (2, 0, 16)

@@ -104,17 +104,6 @@ def test_a_mask_with_names_is_read_by_its_names(name):
         np.testing.assert_array_equal(answers(ESTIMATORS[name](given).fit(table, y), table), wanted)
 
 
-def test_certify_reads_a_mask_by_its_names():
-    pandas = pytest.importorskip("pandas")
-    X, y = data()
-    table = pandas.DataFrame(X, columns=COLUMNS)
-    mask = pandas.Series([each in PICKED for each in COLUMNS], index=COLUMNS)[::-1]
-    model = LogisticRegression().fit(table, y)
-    found = certify(model, FAdd(1, allowed=mask), table, y)
-    wanted = certify(model, FAdd(1, allowed=NUMBERS), table, y)
-    np.testing.assert_array_equal(found.margins, wanted.margins)
-
-
 @pytest.mark.parametrize(
     ("names", "message"),
     [
@@ -139,15 +128,6 @@ def test_a_mask_with_names_goes_by_position_without_a_data_frame():
     found = InvariantLinearSVC(FAdd(1, allowed=mask), **settings).fit(X, y)
     wanted = InvariantLinearSVC(FAdd(1, allowed=mask.to_numpy()), **settings).fit(X, y)
     np.testing.assert_array_equal(found.coef_, wanted.coef_)
-
-
-def test_the_parameter_keeps_its_names(frame):
-    X, y = data()
-    oracle = FAdd(1, allowed=PICKED)
-    model = InvariantLinearSVC(oracle, C=0.1).fit(frame(X), y)
-    assert model.oracle is oracle
-    assert oracle.allowed == PICKED
-    assert clone(model).fit(frame(X), y).oracle.allowed == PICKED
 
 
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names")

@@ -1,7 +1,5 @@
 """Features of orbits: what their inner products come to, what moves, and scikit-learn's rules."""
 
-import pickle
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -9,7 +7,6 @@ from scipy.stats import norm
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-import structinv
 from structinv.embeddings import GroupCDF, OrbitFourier, OrbitNystroem
 from structinv.embeddings.landmarks import leverage_scores
 from structinv.embeddings.responses import Responses, mean_waves
@@ -24,7 +21,7 @@ from structinv.kernels import (
     RationalQuadratic,
 )
 from structinv.kernels.frequencies import normals
-from structinv.oracles import Box, FiniteOracle, Identity, Shifts
+from structinv.oracles import FiniteOracle, Identity, Shifts
 from structinv.oracles.changes import LinearChanges
 from structinv.oracles.listing import averaged
 
@@ -336,29 +333,6 @@ def test_blocks_and_threads_make_no_difference(estimator, monkeypatch):
     np.testing.assert_allclose(estimator.fit(X).transform(X), whole, atol=1e-12)
 
 
-@pytest.mark.parametrize("estimator", ALL, ids=lambda each: type(each).__name__)
-@pytest.mark.parametrize("oracle", [Reorderings(ORDERS), Shrinkings()], ids=str)
-def test_single_precision_stays_single(estimator, oracle):
-    X = rows(40)
-    single = clone(estimator).set_params(oracle=oracle).fit(X.astype(np.float32))
-    F = single.transform(X.astype(np.float32))
-    assert F.dtype == np.float32
-    assert single.transform(X).dtype == np.float64
-    double = clone(estimator).set_params(oracle=oracle).fit(X)
-    assert double.transform(X.astype(np.float32)).dtype == np.float32
-    np.testing.assert_allclose(F, double.transform(X), atol=1e-2)
-
-
-@pytest.mark.parametrize("estimator", ALL, ids=lambda each: type(each).__name__)
-def test_rows_stay_on_disk(estimator, tmp_path):
-    X = rows(50)
-    on_disk = np.memmap(tmp_path / "rows", dtype=np.float64, mode="w+", shape=X.shape)
-    on_disk[:] = X
-    features = clone(estimator).set_params(oracle=Reorderings(ORDERS)).fit(on_disk)
-    assert not any(isinstance(value, np.memmap) for value in vars(features).values())
-    np.testing.assert_array_equal(features.transform(on_disk), features.transform(X))
-
-
 @pytest.mark.parametrize("estimator", [ALL[0], ALL[2]], ids=lambda each: type(each).__name__)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_sparse_rows_are_their_dense_ones(estimator, dtype):
@@ -382,32 +356,6 @@ def test_sparse_rows_whose_members_are_made_are_refused_by_name(estimator):
 def test_nystroem_refuses_sparse_rows():
     with pytest.raises(TypeError, match="[Ss]parse"):
         OrbitNystroem(n_components=3).fit(sp.csr_matrix(rows()))
-
-
-@pytest.mark.parametrize("estimator", ALL, ids=lambda each: type(each).__name__)
-def test_copies_pickles_and_files_have_the_same_features(estimator, tmp_path):
-    X = rows(40)
-    features = clone(estimator).set_params(oracle=Reorderings(ORDERS)).fit(X)
-    F = features.transform(X)
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(features)).transform(X), F)
-    np.testing.assert_array_equal(clone(features).fit(X).transform(X), F)
-    images = rows(40, 9)
-    on_disk = clone(estimator).set_params(oracle=Shifts(1, shape=(3, 3))).fit(images)
-    structinv.save(on_disk, tmp_path / "features")
-    loaded = structinv.load(tmp_path / "features")
-    np.testing.assert_array_equal(loaded.transform(images), on_disk.transform(images))
-    assert getattr(loaded, "kernel_error_", None) == getattr(on_disk, "kernel_error_", None)
-
-
-def test_parameters_changed_after_the_fit_change_no_features():
-    X = rows(40)
-    features = OrbitFourier(Reorderings(ORDERS), Gaussian(1.5), 20).fit(X)
-    F = features.transform(X)
-    features.oracle.orders = ORDERS[:1]
-    features.set_params(n_components=4, size=3, random_state=7, layers=2)
-    again = pickle.loads(pickle.dumps(features))
-    np.testing.assert_array_equal(again.transform(X), F)
-    assert len(again.get_feature_names_out()) == 20
 
 
 @pytest.mark.parametrize(
@@ -438,16 +386,3 @@ def test_bad_parameters_are_refused_by_name(estimator, error, message):
     with pytest.raises(error, match=message):
         estimator.fit(rows())
     assert not [name for name in vars(estimator) if name.endswith("_") or name == "_kept"]
-
-
-@pytest.mark.parametrize("estimator", ALL, ids=lambda each: type(each).__name__)
-def test_a_refused_fit_leaves_the_earlier_one(estimator):
-    X = rows(20)
-    features = clone(estimator).fit(X)
-    F = features.transform(X)
-    with pytest.raises(ValueError, match="NaN"):
-        features.fit(np.full((20, 3), np.nan))
-    features.set_params(oracle=Box(0.1))
-    with pytest.raises(ValueError, match="size must be given"):
-        features.fit(rows(20, 3))
-    np.testing.assert_array_equal(features.transform(X), F)

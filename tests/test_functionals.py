@@ -390,14 +390,6 @@ def test_local_averages_are_the_corrected_formula_and_the_integral(d, sigma, wid
             assert gram[i, j] == pytest.approx(integrated(Gaussian(sigma), x, y, width), abs=1e-9)
 
 
-@pytest.mark.parametrize("kernel", [Polynomial(3, gamma=0.3), RationalQuadratic(2.0, 3.0)], ids=repr)
-def test_quadrature_is_the_average_where_there_is_no_closed_form(kernel):
-    X = rows(4, 2)
-    gram = LocalAverage(0.5, n_nodes=15).bind(X).gram(kernel)
-    wanted = [[integrated(kernel, x, y, 0.5) for y in X] for x in X]
-    np.testing.assert_allclose(gram, wanted, atol=1e-7 * np.abs(wanted).max())
-
-
 def test_a_laplacian_is_the_sum_of_its_squares():
     X = rows(12)
     X[3] = X[4]
@@ -440,15 +432,6 @@ class Eye(Identity):
 
     def tangents(self, X):
         return np.broadcast_to(np.eye(X.shape[1]), (len(X), X.shape[1], X.shape[1]))
-
-
-def test_nested_parameters_can_be_searched():
-    family = 2.0 * (Gradient() + PartialDerivative([0]))
-    family.set_params(functional__right__features=[1], factor=3.0)
-    assert family.functional.right.features == [1]
-    assert family.get_params()["functional__right__features"] == [1]
-    assert "PartialDerivative" in repr(family)
-    assert "6 rows" in repr(family.bind(rows()))
 
 
 # -- refusals -----------------------------------------------------------------------------------------

@@ -337,16 +337,6 @@ def test_the_mesh_bounds_the_distance_of_every_member(oracle, fill, unitary):
         assert np.all(with_params(this, order=order).changes(X).mesh() == np.inf)
 
 
-@pytest.mark.parametrize("oracle", [*FAMILIES, *CONTINUOUS], ids=repr)
-def test_samples_are_members_and_repeat_with_the_seed(oracle):
-    X = images((4, 4), 2)
-    drawn = oracle.sample(X, 6, np.random.default_rng(5))
-    assert drawn.shape == (2, 6, 16)
-    np.testing.assert_array_equal(drawn, oracle.sample(X, 6, np.random.default_rng(5)))
-    assert not np.array_equal(drawn, oracle.sample(X, 6, np.random.default_rng(6)))
-    assert all(oracle.contains(x, z) for x, points in zip(X, drawn, strict=True) for z in points)
-
-
 def values_of(oracle, drawn, x):
     """The values of drawn members, read off an image whose changes tell them."""
     names = oracle.orbit(x[None])[0]
@@ -468,15 +458,6 @@ def test_tangents_are_differences_of_a_smoothed_image():
 def test_keeps_the_contract_on_digits(oracle):
     X, y = load_digits(return_X_y=True)
     check_oracle(oracle, X[:3], y[:3], n_directions=2)
-
-
-def test_a_flip_is_for_symmetric_digits_only():
-    X, y = load_digits(return_X_y=True)
-    orbit = Flip().only_for([0, 8]).bind(X[:50], y[:50]).changes().members(slice(None))
-    mirrored = X[:50].reshape(-1, 8, 8)[:, :, ::-1].reshape(50, 64)
-    symmetric = np.isin(y[:50], [0, 8])
-    np.testing.assert_array_equal(orbit[symmetric, 1], mirrored[symmetric])
-    np.testing.assert_array_equal(orbit[~symmetric, 1], X[:50][~symmetric])
 
 
 def test_lists_of_the_papers():

@@ -183,15 +183,6 @@ def test_separable_rows_at_a_large_weight(seed, solver):
     assert solution.status is Status.CONVERGED
 
 
-@pytest.mark.parametrize("solver", sorted(REGISTRY))
-def test_contradictory_rows_have_the_zero_function(solver):
-    X, y = np.array([[1.0, 0.0], [1.0, 0.0]]), np.array([0, 1])
-    this = Objective(KernelSpace(Gaussian(), 2), [WorstCase(X, y, Identity(), Binary(), 1.0)])
-    solution = solve(this, REGISTRY[solver](), Gap(1e-6) | Iterations(500), random_state=0)
-    assert solution.primal == pytest.approx(2.0)
-    np.testing.assert_allclose(solution.f.function()(X), 0.0, atol=1e-5)
-
-
 @pytest.mark.parametrize("cache_mb", [100.0, 0.001])
 @pytest.mark.parametrize("solver", sorted(REGISTRY))
 def test_other_weights_start_from_a_solution(solver, cache_mb):

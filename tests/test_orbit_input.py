@@ -238,17 +238,6 @@ def test_scorers_that_cannot_judge_are_refused(scoring, error, message):
     assert not [name for name in vars(model) if name.endswith("_")]
 
 
-@pytest.mark.parametrize(
-    "alphas",
-    [0, -1.0, [1.0, 0.0], [np.nan], np.inf, [], "auto", None, [1.0, [2.0]], {1.0: 2}, 1j, [None]],
-)
-def test_alphas_that_are_none_are_refused_by_name(alphas):
-    with pytest.raises((TypeError, ValueError), match="alphas must"):
-        OrbitRidge(Gaussian(), alphas=alphas).fit(X, Y)
-    with pytest.raises((TypeError, ValueError), match="alphas must"):
-        learnt(alphas=alphas)
-
-
 # Widths.
 
 

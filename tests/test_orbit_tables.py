@@ -15,7 +15,6 @@ from structinv.kernels import (
     OrbitMean,
     Polynomial,
     RationalQuadratic,
-    kept_by_rows,
     orbit_tables,
     orbits,
 )
@@ -184,13 +183,3 @@ def test_diagonals_are_kept_and_not_stale(rows, monkeypatch):
     mean = OrbitMean(TURNS, Gaussian(2.0))
     mean.diagonal(rows)[:] = 0
     assert mean.diagonal(rows).min() > 0
-
-
-def test_few_diagonals_are_kept(rows, monkeypatch):
-    kept = kept_by_rows.KeptByRows(3)
-    made = []
-    for number in (0, 1, 2, 0, 3, 0, 1):
-        kept.get(
-            rows[number : number + 1], None, lambda number=number: made.append(number) or np.zeros(1)
-        )
-    assert made == [0, 1, 2, 3, 1]

@@ -325,10 +325,3 @@ def test_equal_rows_have_sets_that_meet_in_single_precision():
     bounds = distance_bounds(oracle, A, np.vstack([A, B]))
     assert np.all(bounds.least <= bounds.found)
     assert np.max(np.diagonal(bounds.least)) < 1e-6
-
-
-def test_sums_that_are_not_known_are_searched_in_their_cover():
-    X = np.random.default_rng(0).random((3, 16))
-    bounds = distance_bounds(Offset(0.1) @ Rotations(between=(-10, 10)), X)
-    assert not bounds.exact
-    assert np.all(bounds.least <= bounds.found)

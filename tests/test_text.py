@@ -1,6 +1,5 @@
 """The classifier of texts: its certificates are about tokens of the texts."""
 
-import pickle
 import warnings
 
 import cvxpy as cp
@@ -9,7 +8,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer, TfidfVectorizer
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import LinearSVC
@@ -262,15 +261,10 @@ def test_letters_that_change_their_length_with_their_case():
     )
 
 
-def test_scikit_learns_tools():
+def test_parameters_are_searched():
     model = InvariantTextClassifier(max_changes=1, random_state=0, tol=0.1)
     search = GridSearchCV(model, {"C": [0.1, 1.0], "max_changes": [0, 1]}, cv=2).fit(TEXTS, Y)
     assert search.best_score_ > 0.7
-    assert len(cross_val_score(make_pipeline(model), np.array(TEXTS, dtype=object), Y, cv=2)) == 2
-    fit = clone(model).fit(tuple(TEXTS), list(Y))
-    again = pickle.loads(pickle.dumps(fit))
-    np.testing.assert_array_equal(again.decision_function(UNSEEN), fit.decision_function(UNSEEN))
-    np.testing.assert_array_equal(again.certify(UNSEEN).margins, fit.certify(UNSEEN).margins)
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,9 @@
 """Rows on polynomial trajectories, and lists of members from a function."""
 
-import pickle
-
 import numpy as np
 import pytest
-from sklearn.base import clone
 
-from structinv import InvariantLinearSVC, InvariantSVC, load, save
+from structinv import InvariantLinearSVC, load, save
 from structinv.oracles import (
     Box,
     Ellipsoid,
@@ -189,16 +186,6 @@ def test_deviation_is_the_largest_distance_on_the_grid():
         (lambda: Trajectory.from_oracle(Rotations(10)), ValueError, "oracle must have between"),
         (lambda: Trajectory.from_oracle(Shifts(between=(0, 1))), ValueError, "got 4 in Shifts"),
         (
-            lambda: Trajectory.from_oracle(Scalings(between=(1.1, 1.2))),
-            ValueError,
-            "interval must contain 0",
-        ),
-        (
-            lambda: Trajectory.from_oracle(Rotations(between=(-1, 1)), 0),
-            ValueError,
-            "degree must be an integer of at least 1",
-        ),
-        (
             lambda: Trajectory.from_oracle(Rotations(between=(-1, 1)), method="spline"),
             ValueError,
             r"method must be one of \('fit', 'taylor'\), got 'spline'",
@@ -215,8 +202,6 @@ def test_families_that_are_no_trajectory_are_named(make, error, message):
         make()
 
 
-# The bound of a grid is wider than the gap asked for.
-@pytest.mark.filterwarnings("ignore:InvariantSVC ended with status 'oracle too coarse'")
 def test_trajectories_of_images_can_be_copied_saved_and_trained(tmp_path):
     rng = np.random.default_rng(0)
     y = np.arange(24) % 2
@@ -224,17 +209,12 @@ def test_trajectories_of_images_can_be_copied_saved_and_trained(tmp_path):
     X = X + 0.1 * rng.standard_normal(X.shape)
     oracle = Trajectory.from_oracle(Rotations(between=(-20, 20)), 2)
     check_oracle(oracle, X, y)
-    V, assign = rng.standard_normal((1, 49)), np.zeros(len(X), dtype=int)
-    wanted = oracle.support(X, V, assign).points
-    for copy in (clone(oracle), pickle.loads(pickle.dumps(oracle))):
-        np.testing.assert_array_equal(copy.support(X, V, assign).points, wanted)
     assert oracle.set_params(function__degree=2).get_params()["function__oracle__between"] == (-20, 20)
-    for model in (InvariantLinearSVC(oracle, C=10.0), InvariantSVC(oracle, C=1.0, gamma=0.5)):
-        model.fit(X, y)
-        assert model.score(X, y) == 1.0
-        save(model, tmp_path / "model")
-        again = load(tmp_path / "model")
-        np.testing.assert_array_equal(again.certify(X, y).margins, model.certify(X, y).margins)
+    model = InvariantLinearSVC(oracle, C=10.0).fit(X, y)
+    assert model.score(X, y) == 1.0
+    save(model, tmp_path / "model")
+    again = load(tmp_path / "model")
+    np.testing.assert_array_equal(again.certify(X, y).margins, model.certify(X, y).margins)
 
 
 @pytest.mark.parametrize(

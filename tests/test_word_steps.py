@@ -174,21 +174,6 @@ def test_other_changes_are_refused(oracle):
     assert not isinstance(state_of(objective(oracle)), AdditionState | EditState)
 
 
-class FewWords(FAdd):
-    """An answer of its own, which no threshold knows."""
-
-    def support(self, X, V, assign, cost=None):
-        """See `FAdd.support`."""
-        return FAdd(1).support(X, V, assign, cost)
-
-
-def test_a_subclass_that_answers_for_itself_is_asked():
-    problem = objective(FewWords(3))
-    assert not isinstance(state_of(problem), AdditionState)
-    found = solve(problem, FrankWolfe(), Gap(1e-6), random_state=0)
-    assert found.primal == pytest.approx(optimum(FAdd(1), "hinge"), rel=1e-5)
-
-
 @given(seed=st.integers(0, 10_000), budget=st.sampled_from([1.0, 3.0, 20.0]))
 def test_what_is_added_in_all_is_nearest_to_zero(seed, budget):
     rng = np.random.default_rng(seed)
