@@ -160,12 +160,6 @@ def upper_too_low(X, V, assign):
     return Support(points, row_dots(points, V, assign) + 1e-6)
 
 
-def drops_the_first(X, V, assign):
-    """Drops the first word that gains, not the one that gains most."""
-    gains = X * V[assign] < 0
-    return Support(np.where(gains & (np.cumsum(gains, axis=1) == 1), 0.0, X))
-
-
 FAULTS = {
     "wrong sign": Fault("worse than the unchanged row", lambda X, V, a: Support(moves(X, -V, a))),
     "one direction": Fault(
@@ -218,17 +212,14 @@ FAULTS = {
         "sample", sample=lambda X, k, rng: X[:, None] + rng.standard_normal((len(X), k, X.shape[1]))
     ),
     "one feature": admitted(one_feature),
-    "first": admitted(lambda X, V, a: Support(np.where(np.arange(D) == 0, in_box(X, V, a), X))),
     "half the way": admitted(lambda X, V, a: Support((X + in_box(X, V, a)) / 2)),
     "never down": admitted(lambda X, V, a: Support(np.maximum(X, in_box(X, V, a)))),
-    "all but one": admitted(lambda X, V, a: Support(np.where(np.arange(D) == 3, X, in_box(X, V, a)))),
     "upper too low": admitted(upper_too_low),
     "corner of the ball": admitted(
         lambda X, V, a: Support(X + RADIUS / np.sqrt(D) * np.sign(V)[a]), BALL
     ),
     "axis of the ball": admitted(one_feature, BALL),
     "one word of two": admitted(lambda X, V, a: FDrop(1).support(X, V, a), FDrop(2)),
-    "first word": admitted(drops_the_first, FDrop(1)),
     "never up": admitted(lambda X, V, a: FScale(2, 0.5, 1.0).support(X, V, a), FScale(2, 0.5, 3.0)),
 }
 

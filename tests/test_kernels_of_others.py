@@ -162,26 +162,6 @@ def test_points_of_a_kernel_that_defines_matrix_stay_where_they_are():
             Gradient().bind(X).gram(kernel)
 
 
-class Fourfold(Gaussian):
-    """Four times its parent, whose values are 1 at equal inputs."""
-
-    def lipschitz(self, n_features=None):
-        return 2.0
-
-    def matrix(self, X, Y, norms=None):
-        return 4.0 * super().matrix(X, Y)
-
-    def diagonal(self, X):
-        return 4.0 * super().diagonal(X)
-
-
-def test_a_product_has_no_lipschitz_constant_from_a_parents_diagonal():
-    assert Fourfold().lipschitz() == 2.0
-    assert (4.0 * Gaussian() * Gaussian()).lipschitz() == pytest.approx(np.sqrt(8.0))
-    for product in (Fourfold() * Gaussian(), Gaussian() * (2.0 * Fourfold()), Gaussian() * Fourfold()):
-        assert product.lipschitz() == np.inf
-
-
 @pytest.mark.parametrize("kind", REGISTRY.values())
 def test_combinations_have_the_symmetry_of_their_parts(kind):
     kernel = kind()
