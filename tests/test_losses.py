@@ -297,11 +297,7 @@ def test_joined_is_smooth_and_bounded_as_its_losses():
 @pytest.mark.parametrize(
     ("loss", "error", "message"),
     [
-        (
-            EpsilonInsensitive(-0.1),
-            ValueError,
-            "epsilon must be a number of at least 0, got -0.1",
-        ),
+        (EpsilonInsensitive(-0.1), ValueError, "epsilon must be a number of at least 0, got -0.1"),
         (Huber(0.0), ValueError, "width must be a number above 0, got 0.0"),
         (MoreauEnvelope(Hinge(), np.nan), ValueError, "width must be a number above 0, got nan"),
         (MoreauEnvelope("hinge", 1.0), TypeError, "loss must be a ScalarLoss, got 'hinge'"),

@@ -168,20 +168,9 @@ class TestContains:
 class TestRefused:
     @pytest.mark.parametrize(
         "shape",
-        [
-            9,
-            (9,),
-            (3, 3, 1),
-            (0, 9),
-            (-3, -3),
-            (3.0, 3.0),
-            (True, 9),
-            "33",
-            None,
-            (3, None),
-            ImageShape(3, 1, 3),
-        ],
-    )
+        [9, (9,), (3, 3, 1), (0, 9), (-3, -3), (3.0, 3.0), (True, 9), "33", None, (3, None),
+         ImageShape(3, 1, 3)],
+    )  # fmt: skip
     def test_shapes_that_are_none(self, shape):
         oracle = Permutations(shape)
         for ask in (

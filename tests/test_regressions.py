@@ -18,16 +18,7 @@ from structinv.oracles import (
     Support,
     TangentDerivative,
 )
-from structinv.solvers import (
-    BMRM,
-    FrankWolfe,
-    Gap,
-    Pegasos,
-    Seconds,
-    Status,
-    SVMStruct,
-    solve,
-)
+from structinv.solvers import BMRM, FrankWolfe, Gap, Pegasos, Seconds, Status, SVMStruct, solve
 from structinv.spaces import ExplicitSpace, KernelSpace, atoms
 from structinv.spaces.atoms import AtomRows, AtomStore
 from structinv.structures import Binary
