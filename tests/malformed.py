@@ -299,7 +299,7 @@ class SpoiltFamily(Functional):
         kind = self.damage.view.partition(".")[0]
         if kind == "parts":
             return self.damage("parts", [Values(X)])
-        return [self.damage(self.damage.view, made[kind])]
+        return [self.damage(self.damage.view, made.get(kind, Values(X)))]
 
 
 class SpoiltStructure(Structure):
