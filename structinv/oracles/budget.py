@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ..utils.matrices import Matrix
 from .arguments import grade_profile
 from .base import BoundOracle
 from .checked_oracle import bind
-from .whole_examples import BoundWhole, SameGrade, WholeExample
+from .whole_examples import SameGrade, WholeExample
 
 
 class Budget(WholeExample):
@@ -54,16 +53,9 @@ class Budget(WholeExample):
             raise ValueError(f"Budget: grades must not rise with the number of changes, got rho={rho!r}")
         super().validate(n_features)
 
-    def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
-        self._check_rows(X)
-        return _BoundBudget(self, bind(self.oracle, X, y))
-
-
-class _BoundBudget(BoundWhole):
-    def scenarios(self) -> list[tuple[BoundOracle, ...]]:
-        whole: Any = self.oracle
-        counted = whole.oracle.counted()
-        levels = [bind(counted.at_most(number), self.X, self.y) for number in range(counted.most + 1)]
+    def _scenarios(self, bound: BoundOracle) -> list[tuple[BoundOracle, ...]]:
+        counted: Any = self.oracle.counted()
+        levels = [bind(counted.at_most(number), bound.X, bound.y) for number in range(counted.most + 1)]
         if counted.grades is None:
             return [tuple(levels)]
         # However many changes there are in all, the costs of all rows count by their grade.

@@ -81,6 +81,10 @@ class OfOnePart(InvarianceOracle):
             return super().region(X)
         return region_of(self.oracle, X)
 
+    def _scenarios(self, bound: BoundOracle) -> list[tuple[BoundOracle, ...]]:
+        """See `BoundOracle.scenarios`; of this oracle as `bound`."""
+        return [(bound,)]
+
 
 class Pair(Combination):
     """What two oracles make together."""

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from ..utils.matrices import Matrix
 from .base import BoundOracle
-from .checked_oracle import bind
 from .listing import listed
-from .whole_examples import BoundWhole, OneMember, WholeExample
+from .whole_examples import OneMember, WholeExample
 
 
 class Shared(WholeExample):
@@ -52,13 +48,6 @@ class Shared(WholeExample):
                 f"Budget, a continuum can be listed by steps), got {self.oracle!r}"
             )
 
-    def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
-        self._check_rows(X)
-        prepared = self._prepared()
-        return _BoundShared(prepared, bind(prepared.oracle, X, y))
-
-
-class _BoundShared(BoundWhole):
-    def scenarios(self) -> list[tuple[BoundOracle, ...]]:
-        whole = listed(self)
-        return [(OneMember(self.oracle, whole.take([number])),) for number in range(whole.size)]
+    def _scenarios(self, bound: BoundOracle) -> list[tuple[BoundOracle, ...]]:
+        whole = listed(bound)
+        return [(OneMember(self, whole.take([number])),) for number in range(whole.size)]

@@ -8,6 +8,7 @@ from ..utils.matrices import Matrix, Rows, count, dense_rows, rounding
 from .arguments import check_row_by_row
 from .base import BoundOracle, Hull, InvarianceOracle, Support
 from .changes import Changes
+from .checked_oracle import bind
 from .combinators import BoundPart, OfOnePart, validate_part
 from .hulls import LabelHull
 from .listing import changes_of, draws_of
@@ -57,16 +58,26 @@ class WholeExample(OfOnePart):
     def _draws(self, X: Matrix, size: int, random_state: int) -> Changes:
         return draws_of(self.oracle, X, size, random_state)
 
+    def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
+        self._check_rows(X)
+        prepared = self._prepared()
+        return BoundWhole(prepared, bind(prepared.oracle, X, y))
+
 
 class BoundWhole(BoundPart):
-    """A `WholeExample` on given rows; what it says of single rows is what `inner` says.
+    """An oracle that says of single rows what its part says, on given rows.
 
     Parameters
     ----------
-    oracle : WholeExample
+    oracle : OfOnePart
     inner : BoundOracle
         The part, on the same rows.
     """
+
+    oracle: OfOnePart
+
+    def scenarios(self) -> list[tuple[BoundOracle, ...]]:
+        return self.oracle._scenarios(self)
 
     def support(
         self,
