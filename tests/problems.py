@@ -297,3 +297,11 @@ def two_classes(n=60, d=12, seed=0):
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, d))
     return X, (X @ rng.standard_normal(d) > 0).astype(int)
+
+
+def counts(n_classes=2, n=60, d=12, seed=0):
+    """Word counts whose rates differ between classes, and labels as strings."""
+    rng = np.random.default_rng(seed)
+    codes = np.arange(n) % n_classes
+    rates = rng.gamma(1.0, 1.0, (n_classes, d))
+    return rng.poisson(0.8 * rates[codes]).astype(float), np.array(["a", "b", "c"])[codes]

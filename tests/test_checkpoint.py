@@ -16,28 +16,14 @@ from structinv import (
 )
 from structinv.functionals import Gradient
 from structinv.kernels import Gaussian
-from structinv.oracles import (
-    Box,
-    Ellipsoid,
-    FDrop,
-    InvarianceOracle,
-    Rotations,
-    Shifts,
-    Support,
-)
+from structinv.oracles import Box, Ellipsoid, FDrop, InvarianceOracle, Rotations, Shifts, Support
 from structinv.solvers import Status, checkpoint, loop
 from structinv.solvers.base import Record
 
 from .covering import pairs
+from .problems import counts
 
 SOLVERS = ["frank_wolfe", "svmstruct", "bmrm", "pegasos"]
-
-
-def counts(n_classes=2, n=60, d=12, seed=0):
-    rng = np.random.default_rng(seed)
-    codes = np.arange(n) % n_classes
-    rates = rng.gamma(1.0, 1.0, (n_classes, d))
-    return rng.poisson(0.8 * rates[codes]).astype(float), np.array(["a", "b", "c"])[codes]
 
 
 def header(path):

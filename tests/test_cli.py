@@ -24,10 +24,7 @@ from structinv.cli.model_file import load_model
 from structinv.datasets import load_jsonlines, make_mail_like
 from structinv.oracles import FAdd, FDrop, FEdit, FScale
 
-WORDS = {
-    "spam": ["cheap", "pills", "winner", "money", "offer"],
-    "ham": ["meeting", "notes", "lunch"],
-}
+WORDS = {"spam": ["cheap", "pills", "winner", "money", "offer"], "ham": ["meeting", "notes", "lunch"]}
 
 
 def run(*arguments, input=None):
@@ -265,10 +262,6 @@ class TestEvaluate:
         line = fail("evaluate", folder / "rows.model", tmp_path / "rows.svm")
         assert "must be among -1, 1" in line
         assert line.endswith("got 3")
-
-    def test_kinds_of_data_are_not_mixed(self, folder):
-        assert "text" in fail("evaluate", folder / "text.model", folder / "test.svm")
-        assert "SVMlight" in fail("evaluate", folder / "rows.model", folder / "train.jsonl")
 
 
 class TestPredict:

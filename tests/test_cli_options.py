@@ -103,12 +103,6 @@ class TestFiles:
         result = run("predict", tmp_path / "m", "-", "-o", "-", input=gzip.compress(content))
         assert (result.stdout, result.stderr) == (expected, "")
 
-    def test_devices(self, folder):
-        process = command("predict", folder / "rows.model", "/dev/stdin", "-o", "/dev/stdout")
-        out, messages = process.communicate((folder / "rows.svm").read_bytes())
-        assert process.returncode == 0, messages
-        assert out.decode() == succeed("predict", folder / "rows.model", folder / "rows.svm")
-
     def test_broken_input_names_standard_input(self, folder):
         result = run("predict", folder / "rows.model", "-", input=b"1 1:1\n1 x\n")
         assert result.exit_code == 2
@@ -218,10 +212,7 @@ class TestDenseRows:
         X, y = load_digits(n_class=2, return_X_y=True)
         dump_svmlight_file(X[:20] / 16, y[:20], str(tmp_path / "digits"))
         for options, oracle in (
-            (
-                ("--oracle", "shifts", "--pixels", 1),
-                Shifts((1.0,), shape=ImageShape(8, 8)),
-            ),
+            (("--oracle", "shifts", "--pixels", 1), Shifts((1.0,), shape=ImageShape(8, 8))),
             (
                 ("--oracle", "rotations", "--degrees=-10,10"),
                 Rotations((-10.0, 10.0), shape=ImageShape(8, 8)),

@@ -11,7 +11,6 @@ import time
 from pathlib import Path
 
 import numba
-import numpy as np
 import pytest
 from numba.core import caching, event
 
@@ -106,15 +105,6 @@ def test_functions_that_cannot_be_kept_say_so_once(monkeypatch, silent, caplog):
     assert "NUMBA_CACHE_DIR" in record.getMessage()
 
 
-def test_other_errors_of_numba_are_passed_on(monkeypatch):
-    def fail(*args):
-        raise RuntimeError("something else")
-
-    monkeypatch.setattr(caching.FunctionCache, "__init__", fail)
-    with pytest.raises(RuntimeError, match="something else"):
-        njit(cache=True, nogil=True)(lambda x: x)(1)
-
-
 @pytest.mark.parametrize("edited", [False, True])
 def test_what_was_read_before_its_file_changed_is_not_kept(tmp_path, monkeypatch, edited):
     monkeypatch.setattr(numba.config, "CACHE_DIR", "")
@@ -193,20 +183,6 @@ def test_compiling_our_functions_is_said_once(silent, caplog, monkeypatch, modul
     messages = [record.getMessage() for record in caplog.records if record.name == "structinv"]
     assert len(messages) == said
     assert all("compiling" in message for message in messages)
-
-
-def test_a_function_compiled_during_a_fit_is_not_booked_as_training(silent):
-    class Slow(structinv.oracles.InvarianceOracle):
-        def support(self, X, V, assign, cost=None):
-            if not hasattr(self, "times"):
-                self.times = new_function()(1.0)
-            return structinv.oracles.base.Support(X)
-
-    X, y = np.array([[2.0, 0.0], [-2.0, 1.0]] * 5), np.array([0, 1] * 5)
-    solution = structinv.InvariantLinearSVC(Slow(), random_state=0).fit(X, y).solution_
-    assert solution.compile_seconds > 0.0
-    assert solution.compile_seconds == silent.compiling.seconds
-    assert solution.history[-1].seconds <= solution.seconds
 
 
 class Pressing(event.Listener):

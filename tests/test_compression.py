@@ -10,13 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import NotFittedError
 from sklearn.metrics.pairwise import rbf_kernel
 
 import structinv
 from structinv import InvariantStructuredSVC, InvariantSVC, InvariantSVR
-from structinv.dual.base import never
-from structinv.dual.member_state import MemberState
 from structinv.estimators import compression
 from structinv.functionals import Gradient
 from structinv.kernels import Gaussian, Linear, Matern, Polynomial, mended
@@ -374,31 +372,6 @@ def test_ctrl_c_while_a_fit_is_shortened_leaves_it_whole(monkeypatch, on_interru
     assert model.solution_.status is Status.CONVERGED
 
 
-@pytest.mark.usefixtures("ctrl_c")
-@pytest.mark.parametrize("on_interrupt", ["raise", "return"])
-def test_a_fit_that_ctrl_c_ends_is_not_shortened_behind_it(monkeypatch, on_interrupt):
-    X, y = images()
-    sweep, sweeps, forbidden = MemberState.sweep, [], []
-
-    def sweep_and_press(self, f, out_of_time=never):
-        sweeps.append(1)
-        if len(sweeps) > 20:
-            press()
-        return sweep(self, f, out_of_time)
-
-    monkeypatch.setattr(MemberState, "sweep", sweep_and_press)
-    monkeypatch.setattr(InvariantSVC, "compress", lambda *_, **__: forbidden.append(1))
-    model = InvariantSVC(SHIFTS, gamma=0.1, budget=2, on_interrupt=on_interrupt, tol=0.0, random_state=0)
-    if on_interrupt == "raise":
-        with pytest.raises(KeyboardInterrupt):
-            model.fit(X, y)
-    else:
-        with pytest.warns(ConvergenceWarning, match="interrupted"):
-            model.fit(X, y)
-    assert not forbidden
-    assert len(model.support_) > 2
-
-
 def test_a_budget_and_a_warm_start_are_refused():
     X, y = images()
     with pytest.raises(ValueError, match="warm_start must be False with a budget"):
@@ -413,11 +386,7 @@ def test_a_budget_and_a_warm_start_are_refused():
         ({"tol": -0.1}, ValueError, "tol must be a number of at least 0, got -0.1"),
         ({"tol": 1.0}, ValueError, "tol must be below 1, which leaves the zero function, got 1.0"),
         ({"n_support": 0}, ValueError, "n_support must be an integer of at least 1, got 0"),
-        (
-            {"n_support": 3, "max_iter": 0},
-            ValueError,
-            "max_iter must be an integer .* got 0",
-        ),
+        ({"n_support": 3, "max_iter": 0}, ValueError, "max_iter must be an integer .* got 0"),
         ({"n_support": 3, "points": "all"}, ValueError, "points must be one of .*, got 'all'"),
         ({"tol": 0.1, "points": "moved"}, ValueError, "points='moved' needs n_support"),
     ],

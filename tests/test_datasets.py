@@ -10,15 +10,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
-from sklearn.svm import LinearSVC
 
-from structinv.datasets import (
-    load_jsonlines,
-    load_svmlight,
-    load_table,
-    make_mail_like,
-    read_idx,
-)
+from structinv.datasets import load_jsonlines, load_svmlight, load_table, make_mail_like, read_idx
 from structinv.datasets.opening import in_columns, kind_of, rereadable
 from structinv.datasets.readers import line_of_row
 
@@ -92,12 +85,6 @@ def test_svmlight_numbering_can_be_fixed(tmp_path):
     assert load_svmlight(path, zero_based=True)[0].shape == (1, 2)
     with pytest.raises(ValueError, match="line 2.*Invalid index 0"):
         load_svmlight(write(path, b"1 1:1\n1 0:1\n"), zero_based=False)
-
-
-def test_svmlight_reads_a_very_large_index(tmp_path):
-    X, _ = load_svmlight(write(tmp_path / "rows.svm", b"1 1:1 2000000000:3\n"))
-    assert X.shape == (1, 2_000_000_000)
-    assert X.indices.tolist() == [0, 1_999_999_999]
 
 
 @pytest.mark.parametrize(
@@ -345,16 +332,6 @@ def test_mail_has_both_classes_in_the_smallest_draw():
     for seed in range(20):
         _, y = make_mail_like(2, 100, spam_share=0.01, random_state=seed)
         assert sorted(y) == ["ham", "spam"]
-
-
-def test_forgetting_the_telltale_words_helps_once_senders_adapt():
-    X, y = make_mail_like(random_state=0)
-    adapted = make_mail_like(shift=1.0, random_state=1)
-    hinge = LinearSVC(loss="hinge", C=0.01).fit(X, y)
-    strongest = np.argsort(-np.abs(hinge.coef_[0]))[:40]
-    keep = np.setdiff1d(np.arange(X.shape[1]), strongest)
-    rest = LinearSVC(loss="hinge", C=0.01).fit(X[:, keep], y)
-    assert rest.score(adapted[0][:, keep], adapted[1]) > hinge.score(*adapted) + 0.05
 
 
 @pytest.mark.parametrize(

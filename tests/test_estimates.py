@@ -101,13 +101,6 @@ def test_memory_grows_with_members_and_classes():
         assert maker().estimate_memory(X, y) < maker().estimate_memory(X, np.arange(200) % 10)
 
 
-def test_memory_of_images_is_that_of_their_rows():
-    X, _ = digits("")
-    for name in ("linear, shifts", "kernel, shifts", "representer, oracle", "virtual"):
-        model = ESTIMATORS[name]
-        assert model.estimate_memory(X.reshape(-1, 8, 8)) == model.estimate_memory(X)
-
-
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_seconds_are_told_and_nothing_is_learnt(name):
     X, y = digits(name, 60)

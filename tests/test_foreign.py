@@ -372,33 +372,31 @@ def test_several_labels_a_row():
         certify(RidgeClassifier().fit(X, Y), Box(0.1), X)
 
 
-def test_what_is_wrong_is_named():
-    X, y = rows()
-    model = LogisticRegression().fit(X, y)
-    with pytest.raises(ValueError, match="at must be one of"):
-        certify(model, Box(0.1), X, y, at="pixels")
-    with pytest.raises(TypeError, match="oracle must say what may change: LogisticRegression"):
-        certify(model, None, X, y)
-    with pytest.raises(TypeError, match="oracle must be an InvarianceOracle"):
-        certify(model, Box, X, y)
-    with pytest.raises(ValueError, match=r"not among the classes: \['z'\]"):
-        certify(model, Box(0.1), X, np.where(y == "a", "z", y))
-    with pytest.raises(ValueError, match="not among the classes"):
-        certify(model, Box(0.1), X, np.arange(N))
-    with pytest.raises(ValueError, match=r"y must have shape \(30,\)"):
-        certify(model, Box(0.1), X, y[:4])
-    with pytest.raises(ValueError, match="5 features"):
-        certify(model, Box(0.1), X[:, :3], y)
-    with pytest.raises(ValueError, match="NaN"):
-        certify(model, Box(0.1), np.full((N, D), np.nan), y)
-    with pytest.raises(TypeError, match="Ellipsoid does not take sparse rows"):
-        certify(model, Ellipsoid(np.eye(D)), sp.csr_matrix(X), y)
-    with pytest.raises(ValueError, match="radius must be at least 0"):
-        certify(model, Box(-1.0), X, y)
-    with pytest.raises(NotFittedError):
-        certify(LogisticRegression(), Box(0.1), X, y)
-    with pytest.raises(NotFittedError):
-        certify(make_pipeline(StandardScaler(), LogisticRegression()), Box(0.1), X, y)
+LOGISTIC, ROWS = LogisticRegression(), rows()
+WRONG = [
+    ({"at": "pixels"}, ValueError, "at must be one of"),
+    ({"oracle": None}, TypeError, "oracle must say what may change: LogisticRegression"),
+    ({"oracle": Box}, TypeError, "oracle must be an InvarianceOracle"),
+    ({"oracle": Box(-1.0)}, ValueError, "radius must be at least 0"),
+    ({"y": np.where(ROWS[1] == "a", "z", ROWS[1])}, ValueError, r"not among the classes: \['z'\]"),
+    ({"y": np.arange(N)}, ValueError, "not among the classes"),
+    ({"y": ROWS[1][:4]}, ValueError, r"y must have shape \(30,\)"),
+    ({"X": ROWS[0][:, :3]}, ValueError, "5 features"),
+    ({"X": np.full((N, D), np.nan)}, ValueError, "NaN"),
+    ({"X": sp.csr_matrix(ROWS[0]), "oracle": Ellipsoid(np.eye(D))}, TypeError, "sparse rows"),
+    ({"estimator": LogisticRegression()}, NotFittedError, ""),
+    ({"estimator": make_pipeline(StandardScaler(), LogisticRegression())}, NotFittedError, ""),
+    # The oracle comes before the rows.
+    ({"oracle": ROWS[0], "X": ROWS[1], "y": None}, TypeError, r"got rows of shape \(30, 5\): the or"),
+]
+
+
+@pytest.mark.parametrize(("change", "error", "message"), WRONG, ids=range(len(WRONG)))
+def test_what_is_wrong_is_named(change, error, message):
+    X, y = ROWS
+    given = {"estimator": LOGISTIC.fit(X, y), "oracle": Box(0.1), "X": X, "y": y} | change
+    with pytest.raises(error, match=message):
+        certify(**given)
 
 
 def test_many_rows_come_in_portions(monkeypatch):
@@ -409,9 +407,3 @@ def test_many_rows_come_in_portions(monkeypatch):
     monkeypatch.setattr("structinv.foreign.certify_model.ROWS_AT_ONCE", 7)
     parts = certify(model, oracle, X, y)
     np.testing.assert_array_equal(whole.margins, parts.margins)
-
-
-def test_a_forgotten_oracle_is_told_in_a_line():
-    X, y = np.eye(4), np.array([0, 1, 0, 1])
-    with pytest.raises(TypeError, match=r"got rows of shape \(4, 4\): the oracle comes before the rows"):
-        certify(InvariantLinearSVC().fit(X, y), X, y)

@@ -146,21 +146,20 @@ class TestBinaryRows:
 
     @pytest.mark.parametrize(
         "oracle",
-        [FScale(1), Box(0.1), FEdit(1, scale=(0.5, 2.0)), Flip(shape=(1, D)), FDrop(1) @ FAdd(1)],
+        [
+            FScale(1),
+            Box(0.1),
+            FEdit(1, scale=(0.5, 2.0)),
+            Flip(shape=(1, D)),
+            FDrop(1) @ FAdd(1),
+            type("Odd", (FDrop,), {})(1),
+        ],  # fmt: skip
         ids=str,
     )
     def test_edits_that_do_more_than_drop_and_add_are_refused(self, oracle):
         X, y = counts()
         with pytest.raises(TypeError, match=r"drop or add whole features for BernoulliNB\(binarize=0"):
             certify(BernoulliNB().fit(X, y), oracle, X, y)
-
-    def test_a_subclass_of_an_edit_may_do_anything(self):
-        class Odd(FDrop):
-            pass
-
-        X, y = counts()
-        with pytest.raises(TypeError, match="drop or add whole features"):
-            certify(BernoulliNB().fit(X, y), Odd(1), X, y)
 
     @pytest.mark.parametrize(
         ("cut", "low", "message"),
@@ -224,6 +223,10 @@ def calibrated(inner, method):
     return CalibratedClassifierCV(inner, method=method, ensemble=False, cv=3)
 
 
+class Own(LogisticRegression):
+    """Its probabilities might be any."""
+
+
 SCORES = {"response_method": "decision_function"}
 MOVED = {
     "default": moved(LogisticRegression(), "auto"),
@@ -232,6 +235,7 @@ MOVED = {
     "the other class": moved(LogisticRegression(), 0.7, pos_label="ham"),
     "score": moved(LogisticRegression(), 0.4, **SCORES),
     "score of the other class": moved(LinearSVC(), 0.2, pos_label="ham"),
+    "score of a class that is not known": moved(Own(), 0.4, **SCORES),
     "svc": moved(LinearSVC(), "auto"),
     "log loss": moved(SGDClassifier(loss="log_loss", random_state=0), 0.8),
     "modified huber": moved(SGDClassifier(loss="modified_huber", alpha=0.1, random_state=0), 0.8),
@@ -337,17 +341,10 @@ class TestPlateaus:
             found = certify(model, Box(t), grid, at="features")
             off = np.abs(np.abs(grid[:, 0] - 1.0) - t) > 1e-9
             np.testing.assert_array_equal(found.correct[off], stays[off])
-        # The threshold of the first class is the end of the plateau.
-        found = certify(model, Box(0.0), [[0.0]], ["ham"])
-        np.testing.assert_allclose(found.margins, 1.0)
-
-    def test_a_moved_threshold_at_a_plateau_is_of_the_second_class(self):
-        scores = [-3.0, -2.0, -1.0, 1.0, 2.0, 3.0]
-        model = self.fitted(scores, ["ham", "ham", "spam", "ham", "spam", "spam"])
-        threshold = moved(model, 0.5)
-        assert threshold.predict([[0.0]]) == ["spam"]
-        found = certify(threshold, Box(0.0), [[0.0]], ["spam"])
-        np.testing.assert_allclose(found.margins, 1.0)
+        # The threshold of the first class is the end of the plateau, a moved one its beginning.
+        for each, label in ((model, "ham"), (moved(model, 0.5), "spam")):
+            assert each.predict([[0.0]]) == [label]
+            np.testing.assert_allclose(certify(each, Box(0.0), [[0.0]], [label]).margins, 1.0)
 
     def test_one_plateau_over_all_scores(self):
         model = self.fitted([-1.0, 0.0, 1.0, 2.0], ["spam", "spam", "ham", "ham"])
@@ -365,74 +362,43 @@ def test_a_calibration_that_turns_scores_round():
     check_labels(model, FDrop(2), X, other, dropped(X, 2))
 
 
-class TestRefused:
-    def test_averages_of_several_classifiers(self):
-        X, y = counts()
-        model = CalibratedClassifierCV(LinearSVC(), cv=3).fit(X, y)
-        with pytest.raises(TypeError, match="averages 3 calibrated classifiers.*ensemble=False"):
-            certify(model, FDrop(1), X, y)
-        with pytest.raises(TypeError, match="averages 3 calibrated classifiers"):
-            certify(moved(model, 0.4).fit(X, y), FDrop(1), X, y)
+class Halved(MultinomialNB):
+    def predict(self, X):
+        return super().predict(X / 2)
 
-    @pytest.mark.parametrize("method", ["sigmoid", "isotonic"])
-    def test_several_classes_are_divided_by_their_sum(self, method):
-        X, y = counts(3)
-        with pytest.raises(ValueError, match="3 classes divides one probability per class by their sum"):
-            certify(calibrated(LinearSVC(), method).fit(X, y), FDrop(1), X, y)
 
-    def test_probabilities_that_are_not_known(self):
-        class Own(LogisticRegression):
-            pass
+class Odd(FixedThresholdClassifier):
+    pass
 
-        X, y = counts()
-        with pytest.raises(TypeError, match="predict_proba of Own is not known .*decision_function"):
-            certify(moved(Own(), 0.4).fit(X, y), FDrop(1), X, y)
-        model = moved(Own(), 0.4, response_method="decision_function").fit(X, y)
-        check_labels(model, FDrop(2), X, y, dropped(X, 2))
 
-    @pytest.mark.parametrize("threshold", [1.0, 1.0 - 1e-15, 1e-16])
-    def test_thresholds_where_probabilities_round(self, threshold):
-        X, y = counts()
-        with pytest.raises(ValueError, match="FixedThresholdClassifier .* where rounding decides"):
-            certify(moved(MultinomialNB(), threshold).fit(X, y), FDrop(1), X, y)
+AVERAGED = CalibratedClassifierCV(LinearSVC(), cv=3)
+DIVIDED = "3 classes divides one probability per class by their sum"
+REFUSED = [
+    (AVERAGED, 2, TypeError, "averages 3 calibrated classifiers.*ensemble=False"),
+    (moved(AVERAGED, 0.4), 2, TypeError, "averages 3 calibrated classifiers"),
+    (calibrated(LinearSVC(), "sigmoid"), 3, ValueError, DIVIDED),
+    (calibrated(LinearSVC(), "isotonic"), 3, ValueError, DIVIDED),
+    (moved(Own(), 0.4), 2, TypeError, "predict_proba of Own is not known .*decision_function"),
+    (moved(MultinomialNB(), 1.0), 2, ValueError, "FixedThresholdClassifier .* where rounding decides"),
+    (moved(MultinomialNB(), 1e-16), 2, ValueError, "where rounding decides"),
+    (moved(MultinomialNB(), 1.0 - 1e-15), 2, ValueError, "where rounding decides"),
+    (GaussianNB(), 2, TypeError, "GaussianNB has no coef_: its scores are made of squares"),
+    (CategoricalNB(), 2, TypeError, "CategoricalNB has no coef_: .* a table of weights for each"),
+    (Halved(), 2, TypeError, "Halved has no coef_"),
+    (Odd(LogisticRegression()), 2, TypeError, "Odd has no coef_"),
+    (moved(InvariantSVC(Flip(shape=(1, D))), 0.1), 2, TypeError, "InvariantSVC has no coef_"),
+]
 
-    @pytest.mark.parametrize(
-        ("model", "message"),
-        [
-            (GaussianNB(), "GaussianNB has no coef_: its scores are made of squares"),
-            (CategoricalNB(), "CategoricalNB has no coef_: .* a table of weights for each feature"),
-        ],
-    )
-    def test_naive_bayes_that_is_not_linear(self, model, message):
-        X, y = counts()
-        with pytest.raises(TypeError, match=message):
-            certify(model.fit(X, y), FDrop(1), X, y)
 
-    def test_subclasses(self):
-        class Halved(MultinomialNB):
-            def predict(self, X):
-                return super().predict(X / 2)
+@pytest.mark.parametrize(("model", "n_classes", "error", "message"), REFUSED, ids=range(len(REFUSED)))
+def test_models_that_are_refused(model, n_classes, error, message):
+    X, y = counts(n_classes)
+    with pytest.raises(error, match=message):
+        certify(model.fit(X, y), FDrop(1), X, y)
 
-        class Odd(FixedThresholdClassifier):
-            pass
 
-        X, y = counts()
-        with pytest.raises(TypeError, match="Halved has no coef_"):
-            certify(Halved().fit(X, y), FDrop(1), X, y)
-        with pytest.raises(TypeError, match="Odd has no coef_"):
-            certify(Odd(LogisticRegression()).fit(X, y), FDrop(1), X, y)
-
-    def test_a_kernel_machine_with_a_threshold(self):
-        X, y = counts()
-        model = moved(InvariantSVC(Flip(shape=(1, D))), 0.1).fit(X, y)
-        with pytest.raises(TypeError, match="InvariantSVC has no coef_"):
-            certify(model, None, X, y)
-
-    def test_texts_with_a_threshold(self):
-        mails, labels = (
-            ["win cash now", "cash offer", "meeting noon", "noon report"] * 2,
-            [1, 1, 0, 0] * 2,
-        )
-        model = moved(InvariantTextClassifier(), 0.1).fit(mails, labels)
-        with pytest.raises(TypeError, match="FixedThresholdClassifier around InvariantTextClassifier"):
-            certify(model, None, mails, labels)
+def test_texts_with_a_threshold_are_refused():
+    mails, labels = ["win cash now", "cash offer", "meeting noon", "noon report"] * 2, [1, 1, 0, 0] * 2
+    model = moved(InvariantTextClassifier(), 0.1).fit(mails, labels)
+    with pytest.raises(TypeError, match="FixedThresholdClassifier around InvariantTextClassifier"):
+        certify(model, None, mails, labels)

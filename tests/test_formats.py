@@ -7,7 +7,6 @@ import pytest
 import scipy.sparse as sp
 
 from structinv import InvariantLinearSVC
-from structinv.estimators.row_shapes import canonical
 from structinv.oracles import Box, FDrop, FScale, Identity, Support
 
 from .test_linear_svc import mails
@@ -147,22 +146,6 @@ def test_every_format_gives_the_same_model(name, oracle):
     assert all(a.dtype == b.dtype and np.array_equal(a, b) for a, b in zip(before, after, strict=True))
 
 
-@pytest.mark.parametrize("name", ["csr", "csc", "unsorted", "duplicated"])
-def test_sparse_rows_of_many_classes(name):
-    X, y = counts(n_classes=3)
-    model = fitted(FDrop(1), FORMATS[name](X), y)
-    same_model(model, fitted(FDrop(1), X, y), alike=False)
-    same_model(model, fitted(FDrop(1), sp.csr_matrix(X), y), alike=True)
-
-
-@pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix], ids=["dense", "csr"])
-def test_truth_values_are_counts(form):
-    X, y = counts()
-    model = fitted(FDrop(1), form(X > 0), y)
-    same_model(model, fitted(FDrop(1), form((X > 0).astype(float)), y), alike=True)
-    assert model.coef_.dtype == np.float64
-
-
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix], ids=["dense", "csr"])
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_single_precision_stays(form, n_classes):
@@ -176,12 +159,6 @@ def test_single_precision_stays(form, n_classes):
     same_model(model, fitted(FScale(1), form(X), y, tol=1e-4), alike=False)
 
 
-def test_half_precision_and_objects_become_double():
-    X, y = counts()
-    for given in (X.astype(np.float16), X.astype(object)):
-        assert InvariantLinearSVC(random_state=0).fit(given, y).coef_.dtype == np.float64
-
-
 def test_rows_in_order_are_not_copied():
     X, y = counts()
     given = sp.csr_matrix(X)
@@ -189,18 +166,6 @@ def test_rows_in_order_are_not_copied():
     InvariantLinearSVC(oracle).fit(given, y)
     assert np.shares_memory(oracle.seen_.data, given.data)
     assert np.shares_memory(oracle.seen_.indices, given.indices)
-
-
-@pytest.mark.parametrize("kind", [sp.csr_matrix, sp.csr_array])
-@pytest.mark.parametrize("index", [np.int32, np.int64])
-def test_indices_keep_their_width_and_place(kind, index):
-    given = with_indices(kind(counts()[0]), index)
-    rows = canonical(given)
-    assert isinstance(rows, sp.csr_matrix)
-    assert rows.indices.dtype == rows.indptr.dtype == index
-    assert np.shares_memory(rows.indices, given.indices)
-    assert np.shares_memory(rows.indptr, given.indptr)
-    assert np.shares_memory(rows.data, given.data)
 
 
 @pytest.mark.parametrize("form", [np.array, sp.csr_matrix], ids=["dense", "csr"])

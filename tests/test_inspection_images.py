@@ -13,12 +13,7 @@ from matplotlib.figure import Figure
 from sklearn.datasets import load_digits
 
 from structinv import InvariantLinearSVC, InvariantSVC
-from structinv.inspection import (
-    draw_transforms,
-    draw_worst_cases,
-    explain_edit,
-    name_changes,
-)
+from structinv.inspection import draw_transforms, draw_worst_cases, explain_edit, name_changes
 from structinv.inspection.image_displays import transform_counts
 from structinv.oracles import Box, FDrop, Rotations, Shifts, check_oracle, teo2007_transforms
 

@@ -97,10 +97,7 @@ def unbroken():
     return InvariantLinearSVC(Box(0.1), **{**SHARED, "tol": 1e-5}).fit(*rows()).solution_
 
 
-@pytest.mark.parametrize(
-    ("solver", "turn", "times"),
-    pairs(sorted(REGISTRY), [1, 2, 3, 5, 8], [1, 50]),
-)
+@pytest.mark.parametrize(("solver", "turn", "times"), pairs(sorted(REGISTRY), [1, 2, 3, 5, 8], [1, 50]))
 def test_a_fit_keeps_what_it_has_and_raises(solver, turn, times):
     X, y = rows()
     model = InvariantLinearSVC(Pressing(0.1, turn, times), solver=solver, **SHARED)
@@ -170,21 +167,6 @@ def test_a_search_stops():
     # Not a single row was asked about after it, but those of the fit's own certificate.
     assert Pressing.asked <= 42
     assert not hasattr(search, "best_params_")
-
-
-@pytest.mark.parametrize(
-    "model",
-    [
-        InvariantSVC(PressingTwins(turn=2), C=10.0, tol=1e-9, random_state=0),
-        RepresenterClassifier(loss="hinge", oracle=PressingTwins(2), tol=1e-9, random_state=0),
-    ],
-    ids=lambda model: type(model).__name__,
-)
-def test_kernel_machines_are_whole_or_as_they_were(model):
-    X, y = rows()
-    with pytest.raises(KeyboardInterrupt):
-        model.fit(X, y)
-    assert not is_fitted(model) or model.predict(X).shape == y.shape
 
 
 def interrupting_after(n):

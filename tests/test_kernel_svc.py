@@ -16,16 +16,7 @@ from sklearn.model_selection import cross_val_score
 
 from structinv import InvariantLinearSVC, InvariantSVC
 from structinv.kernels import Gaussian, Laplacian, Linear, Matern, Polynomial, PrecomputedKernel
-from structinv.oracles import (
-    Box,
-    Ellipsoid,
-    FDrop,
-    FiniteOracle,
-    Identity,
-    Rotations,
-    Scalings,
-    Shifts,
-)
+from structinv.oracles import Box, Ellipsoid, FDrop, FiniteOracle, Identity, Rotations, Scalings, Shifts
 from structinv.solvers import FrankWolfe, Pegasos, Status
 from structinv.spaces import KernelSpace
 from structinv.spaces.atoms import AtomRows
@@ -36,10 +27,7 @@ SHAPE = (3, 3)
 SHIFTS = Shifts(1, shape=SHAPE, fill="wrap")
 SLIDES = Shifts(between=(0.0, 1.0), shape=SHAPE, fill="wrap", grid=4)
 KERNELS = {
-    "gaussian": (
-        {"kernel": "rbf", "gamma": 0.2},
-        lambda X, Y: rbf_kernel(X, Y, gamma=0.2),
-    ),
+    "gaussian": ({"kernel": "rbf", "gamma": 0.2}, lambda X, Y: rbf_kernel(X, Y, gamma=0.2)),
     "polynomial": (
         {"kernel": "poly", "degree": 2, "coef0": 0.5, "gamma": 0.1},
         lambda X, Y: polynomial_kernel(X, Y, degree=2, coef0=0.5, gamma=0.1),

@@ -19,7 +19,7 @@ from structinv.dual.plane_cache import PlaneCache
 from structinv.functionals.acting import LinearFunctionals
 from structinv.losses import EpsilonInsensitive, Hinge, Logistic, Squared, SquaredHinge
 from structinv.oracles import Box, Ellipsoid, FDrop, Identity
-from structinv.solvers import REGISTRY, FrankWolfe, Gap, Iterations, Pegasos, Reference, Status, solve
+from structinv.solvers import REGISTRY, FrankWolfe, Gap, Iterations, Status, solve
 from structinv.spaces import ExplicitSpace, KernelSpace
 from structinv.structures import Binary
 from structinv.terms import Objective, Penalty, WorstCase
@@ -117,15 +117,6 @@ def test_sparse_rows_reach_the_optimum(case, loss):
     solution = solve(problem(case.oracle, loss, sparse=True), FrankWolfe(), Gap(1e-6), random_state=0)
     assert_brackets(solution, optimum(case.name, loss))
     assert solution.status is Status.CONVERGED
-
-
-@pytest.mark.parametrize("loss", SMOOTH)
-@pytest.mark.parametrize("case", ["identity", "box", "fdrop"])
-def test_pegasos_and_reference_bracket_the_optimum(case, loss):
-    for solver in (Pegasos(batch_size=4), Reference()):
-        solution = solve(problem(CASE[case].oracle, loss), solver, Gap(1e-2), random_state=0)
-        assert_brackets(solution, optimum(case, loss))
-        assert solution.status is Status.CONVERGED
 
 
 @pytest.mark.parametrize("loss", SMOOTH)
@@ -355,16 +346,6 @@ class TestEstimators:
         with pytest.raises(ValueError, match=message):
             model.fit(X, Y)
         assert not hasattr(model, "coef_")
-
-    @pytest.mark.parametrize("loss", SMOOTH)
-    @pytest.mark.parametrize("solver", [*EXACT, "pegasos"])
-    def test_every_solver_trains_and_certifies(self, solver, loss):
-        model = InvariantLinearSVC(Box(0.05), loss=loss, solver=solver, tol=1e-2, random_state=0)
-        model.fit(X, Y)
-        assert model.solution_.status is Status.CONVERGED
-        certificate = model.certify(X, Y)
-        margins = (2 * Y - 1) * model.decision_function(X) - 0.05 * np.abs(model.coef_).sum()
-        np.testing.assert_allclose(certificate.margins, margins, atol=1e-9)
 
     @pytest.mark.parametrize("loss", SMOOTH)
     def test_a_warm_start_is_between_fits_of_the_same_loss(self, loss):

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-import structinv
 from structinv import RepresenterRegressor
 from structinv.functionals import Gradient
 from structinv.model_selection import labelled_scorer
@@ -32,11 +31,6 @@ def test_nan_stands_for_no_target(form):
     np.testing.assert_array_equal(np.array(given, dtype=np.float64), before)
 
 
-def test_without_missing_targets_the_mark_changes_nothing():
-    plain = clone(MODEL).set_params(unlabeled=None).fit(X, Y)
-    np.testing.assert_array_equal(clone(MODEL).fit(X, Y).predict(X), plain.predict(X))
-
-
 def test_a_score_leaves_missing_targets_out():
     marked = np.where(MISSING, np.nan, Y)
     model = clone(MODEL).fit(X, marked)
@@ -52,11 +46,3 @@ def test_a_second_fit_goes_on_only_where_the_same_targets_are_missing():
     zeros = np.where(MISSING, 0.0, Y)
     fresh = clone(model).fit(X, zeros)
     np.testing.assert_array_equal(model.fit(X, zeros).predict(X), fresh.predict(X))
-
-
-def test_a_file_keeps_the_mark(tmp_path):
-    model = clone(MODEL).fit(X, np.where(MISSING, np.nan, Y))
-    structinv.save(model, tmp_path / "m")
-    again = structinv.load(tmp_path / "m")
-    assert np.isnan(again.unlabeled)
-    np.testing.assert_array_equal(again.predict(X), model.predict(X))

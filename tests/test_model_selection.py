@@ -1,7 +1,6 @@
 """Choosing changes, and folds and scores of rows of which some have no label."""
 
 import pickle
-import warnings
 
 import numpy as np
 import pytest
@@ -203,20 +202,6 @@ class TestSelectChanges:
             "FScale(max_changes=1)",
         )
         assert "Identity" not in str(found.oracle_)
-
-    def test_the_same_as_a_grid_search(self):
-        X, y = mails()
-        found = select_changes(linear(), X, y, GRID, cv=3, oracle=FDrop(1))
-        scoring = {"clean": "accuracy", "certified": certified_accuracy_scorer(FDrop(1))}
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UninformativeFitWarning)
-            search = GridSearchCV(
-                linear(), GRID, scoring=scoring, refit="certified", cv=3, error_score="raise"
-            ).fit(X, y)
-        assert search.cv_results_["params"] == found.table_["params"]
-        for name in scoring:
-            own = search.cv_results_[f"mean_test_{name}"]
-            np.testing.assert_allclose(own, found.table_[name])
 
     def test_pipelines_of_texts(self):
         spam = ["cheap pills now", "win cash now now", "cheap cash offer", "pills offer win"]

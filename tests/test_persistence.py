@@ -43,15 +43,7 @@ from structinv.estimators import REGISTRY as ESTIMATORS
 from structinv.estimators import CustomStructuredSVC
 from structinv.estimators.base import InvariantEstimator
 from structinv.functionals import Folded, Functional, Gradient, LocalAverage, SecondDerivative, Tangents
-from structinv.kernels import (
-    CallableKernel,
-    Gaussian,
-    Kernel,
-    Linear,
-    Matern,
-    OrbitDistance,
-    OrbitMean,
-)
+from structinv.kernels import CallableKernel, Gaussian, Kernel, Linear, Matern, OrbitDistance, OrbitMean
 from structinv.losses import ScalarLoss
 from structinv.oracles import Box, FDrop, FScale, Identity, InvarianceOracle, Rotations, Shifts
 from structinv.persistence.model_files import FORMAT, model_bytes
@@ -399,14 +391,7 @@ class TestNames:
                 found.add(kind)
         bases = {"InvariantClassifier", "RepresenterMachine", "SupportVectorMachine"}
         bases |= {"InvariantEstimator", "InvariantRegressor", "KernelMachine", "LinearMachine"}
-        bases |= {
-            "FiniteOracle",
-            "ImageOracle",
-            "EditOracle",
-            "SmoothDescent",
-            "Combination",
-            "Pair",
-        }
+        bases |= {"FiniteOracle", "ImageOracle", "EditOracle", "SmoothDescent", "Combination", "Pair"}
         bases |= {"WholeExample"}
         # Holds the texts of one fit; a model holds what it is made of.
         bases.add("TextEdits")

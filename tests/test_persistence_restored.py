@@ -1,6 +1,9 @@
-"""What `save` takes is given back by `load`, or refused by name before anything is written."""
+"""What `save` takes is given back by `load`, with what it is told to trust, or refused by name."""
 
+import ast
+import enum
 import re
+import warnings
 from collections import Counter, OrderedDict, defaultdict, deque
 from datetime import date
 from fractions import Fraction
@@ -9,13 +12,19 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import skops.io
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import structinv
-from structinv import InvariantLinearSVC
+from structinv import InvariantLinearSVC, InvariantStructuredSVC, RepresenterClassifier
+from structinv.datasets import make_mail_like
+from structinv.oracles import Box, FDrop, Shifts
+from structinv.structures import Sequence
 
+from .problems import two_classes
 from .test_persistence import Own, assert_same, fitted, signals
 
 
@@ -110,3 +119,181 @@ def test_what_a_class_refuses_on_loading_is_refused_on_saving(path):
     with pytest.raises(TypeError, match="model cannot be stored: .*Sized"):
         structinv.save(InvariantLinearSVC(Sized(1.0)), path)
     assert path.read_bytes() == content
+
+
+class Colour(enum.Enum):
+    """Labels that have names."""
+
+    RED = 1
+    BLUE = 2
+
+
+class Rank(enum.IntEnum):
+    """Labels that are numbers, too."""
+
+    LOW = 1
+    HIGH = 2
+
+
+LABELS = {
+    "tuples": ((1, "a"), (2, "b")),
+    "frozensets": (frozenset({1, "a"}), frozenset({2})),
+    "nested": ((1, frozenset({2})), None),
+    "None": (None, "x"),
+    "mixed": (1, "1"),
+    "numpy scalars": (np.int64(1), "a"),
+    "booleans of NumPy": (np.bool_(True), "a"),
+    "bytes": (b"a", b"b"),
+    "complex": (1j, 2 + 1j),
+    "ranges": (range(2), range(1, 7, 2)),
+    "infinity": (float("inf"), "a"),
+    "large integers": (10**30, 1),
+}
+
+
+def of_two_labels(first, second):
+    """A model of two labels, and the rows of its training."""
+    rng = np.random.default_rng(0)
+    X = [rng.normal(size=(3, 2)) for _ in range(6)]
+    y = [[first if value > 0 else second for value in rows[:, 0]] for rows in X]
+    return InvariantStructuredSVC(Sequence(), tol=0.1).fit(X, y), X
+
+
+def check_round_trip(pair, path, trusted=()):
+    """Classes and predictions are the same, of the same kinds."""
+    model, X = of_two_labels(*pair)
+    structinv.save(model, path)
+    again = structinv.load(path, trusted=trusted)
+    assert again.classes_.tolist() == model.classes_.tolist()
+    assert [type(label) for label in again.classes_] == [type(label) for label in model.classes_]
+    for before, after in zip(model.predict(X), again.predict(X), strict=True):
+        assert after.tolist() == before.tolist()
+
+
+@pytest.mark.parametrize("kind", LABELS)
+def test_labels_of_any_kind_are_read_back(kind, tmp_path):
+    check_round_trip(LABELS[kind], tmp_path / "m")
+
+
+@pytest.mark.filterwarnings("ignore:the file asks for")
+@pytest.mark.parametrize("pair", [tuple(Colour), (Rank.LOW, "a"), (Fraction(1, 3), "b")])
+def test_labels_of_classes_that_are_trusted_are_read_back(pair, tmp_path):
+    check_round_trip(pair, tmp_path / "m", (type(pair[0]),))
+
+
+def test_members_of_a_class_are_asked_for_by_its_name(tmp_path):
+    model, _ = of_two_labels(*Colour)
+    with pytest.warns(UserWarning, match=r"asks for .*Colour"):
+        structinv.save(model, tmp_path / "m")
+    with pytest.raises(ValueError, match=r"asks for .*Colour"):
+        structinv.load(tmp_path / "m")
+
+
+def test_labels_that_cannot_be_found_again_are_refused_before_a_file_is_written(tmp_path):
+    class Local:
+        pass
+
+    local = enum.Enum("local", ["A", "B"])
+    for pair in [(Local(), "a"), (..., "a"), (local.A, local.B)]:
+        with pytest.raises(TypeError, match="cannot be stored in a model file"):
+            structinv.save(of_two_labels(*pair)[0], tmp_path / "m")
+        assert not (tmp_path / "m").exists()
+
+
+ROWS = np.random.default_rng(0).standard_normal((30, 4))
+TAGS = np.where(ROWS[:, 0] > ROWS[:, 1], "a", "b")
+
+
+class Wider(Box):
+    """An oracle of somebody's own."""
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        RandomForestClassifier(3, random_state=0),
+        make_pipeline(StandardScaler(), RandomForestClassifier(3, random_state=0)),
+        InvariantLinearSVC(Wider(0.1), random_state=0),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_the_warning_says_what_the_load_needs(model, tmp_path):
+    path = tmp_path / "m"
+    model.fit(ROWS, TAGS)
+    with pytest.warns(UserWarning, match=r"structinv.load\(path, trusted=\[") as caught:
+        structinv.save(model, path)
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+    with pytest.raises(ValueError, match="is refused: it asks for"):
+        structinv.load(path)
+    named = ast.literal_eval(re.search(r"trusted=(\[.*?\])", str(caught[0].message)).group(1))
+    again = structinv.load(path, trusted=named)
+    np.testing.assert_array_equal(again.predict(ROWS), model.predict(ROWS))
+    # None of them is named for nothing.
+    for each in named:
+        with pytest.raises(ValueError, match=re.escape(each)):
+            structinv.load(path, trusted=[other for other in named if other != each])
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        InvariantLinearSVC(Box(0.1), random_state=0),
+        RepresenterClassifier(),
+        LogisticRegression(),
+        GridSearchCV(InvariantLinearSVC(random_state=0), {"C": [0.1, 1.0]}, cv=2, scoring="f1_macro"),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_nothing_is_said_where_nothing_is_needed(model, tmp_path):
+    model.fit(ROWS, TAGS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        structinv.save(model, tmp_path / "m")
+    structinv.load(tmp_path / "m")
+
+
+def test_a_warning_made_an_error_leaves_the_file_as_it_was(tmp_path):
+    path = tmp_path / "m"
+    structinv.save(InvariantLinearSVC(), path)
+    before = path.read_bytes()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(UserWarning, match="load refuses"):
+            structinv.save(InvariantLinearSVC(Wider(0.1)), path)
+    assert path.read_bytes() == before
+
+
+def test_no_model_without_planes_goes_on_from_them(tmp_path):
+    X, y = make_mail_like(100, 100, random_state=0)
+    model = InvariantLinearSVC(FDrop(1), solver="pegasos", C=0.01, tol=0.1, random_state=0).fit(X, y)
+    structinv.save(model, tmp_path / "model")
+    with pytest.raises(ValueError, match="planes=True"):
+        structinv.load(tmp_path / "model").partial_fit(X, y)
+
+
+def test_a_stream_goes_on_from_a_file(tmp_path):
+    X, y = make_mail_like(100, 100, random_state=0)
+    model = InvariantLinearSVC(FDrop(1), solver="pegasos", random_state=0)
+    model.partial_fit(X[:50], y[:50], classes=np.unique(y))
+    structinv.save(model, tmp_path / "model")
+    again = structinv.load(tmp_path / "model")
+    model.partial_fit(X[50:], y[50:])
+    again.partial_fit(X[50:], y[50:])
+    np.testing.assert_array_equal(again.coef_, model.coef_)
+
+
+def test_planes_of_members_are_stored_with_their_points(tmp_path):
+    rng = np.random.default_rng(0)
+    X, y = rng.random((30, 9)), np.arange(30) % 3
+    model = InvariantLinearSVC(Shifts(1), C=0.1, warm_start=True, random_state=0).fit(X, y)
+    structinv.save(model, tmp_path / "model", planes=True)
+    again = structinv.load(tmp_path / "model")
+    assert again.fit(X, y).n_iter_ == 0
+
+
+def test_a_path_among_parameters_is_a_string(tmp_path):
+    X, y = two_classes()
+    model = InvariantLinearSVC(checkpoint=tmp_path / "fit.npz", random_state=0).fit(X, y)
+    structinv.save(model, tmp_path / "model")
+    assert structinv.load(tmp_path / "model").checkpoint == str(tmp_path / "fit.npz")

@@ -102,17 +102,6 @@ def test_a_fit_makes_maps_once_and_they_go_with_the_model(name, made, monkeypatc
     assert made[0]() is None
 
 
-def test_answers_are_those_of_an_oracle_that_keeps_nothing():
-    oracle = Rotations(ANGLES)
-    bound, assign = bind(oracle, X), np.arange(len(X)) % 2
-    for _ in range(2):
-        np.testing.assert_array_equal(bound.changes().members(slice(None)), oracle.orbit(X))
-        np.testing.assert_array_equal(
-            bound.support(slice(None), V, assign).points, oracle.support(X, V, assign).points
-        )
-        np.testing.assert_array_equal(bound.changes().adjoint(V), oracle.changes(X).adjoint(V))
-
-
 def test_parameters_set_later_are_those_of_later_binds():
     oracle = Rotations(ANGLES)
     bound = bind(oracle, X)

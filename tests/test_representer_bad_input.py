@@ -20,7 +20,7 @@ from structinv.functionals import (
 from structinv.functionals.base import Scaled
 from structinv.functionals.fast_products import JetGram
 from structinv.functionals.representers import Representers
-from structinv.kernels import Gaussian, Matern, Polynomial
+from structinv.kernels import Gaussian, Matern
 from structinv.oracles import FDrop, Rotations, Shifts
 from structinv.solvers import FrankWolfe, Representer
 
@@ -264,24 +264,6 @@ def test_labels_that_are_all_missing():
 def test_coordinates_take_a_free_constant_of_one_output():
     model = classifier(loss="hinge", bias=True, solver="dual-cd")
     check_refused(model, ValueError, "free constant of one output, .*n_outputs=3", X, THREE)
-
-
-def test_a_refused_fit_keeps_the_model_before_it():
-    model = RepresenterClassifier(Polynomial(2), bias=True, **GRADIENTS).fit(X, Y)
-    before, scores = learnt(model), model.decision_function(X)
-    for params, data in (
-        ({}, (X[:, :2], np.ones(12))),
-        ({"nu": -1}, (X[:, :2], Y)),
-        ({"solver": "bmrm"}, (X[:, :2], Y)),
-        ({"kernel": "laplacian"}, (X[:, :2], Y)),
-        ({"invariances": [Gradient().bind(OTHERS)]}, (X[:, :2], Y)),
-    ):
-        old = model.get_params(deep=False)
-        with pytest.raises(ValueError, match="y must|nu must|free|derivatives|bound to rows"):
-            model.set_params(**params).fit(*data)
-        model.set_params(**{name: old[name] for name in params})
-        assert learnt(model) == before
-    assert np.array_equal(model.decision_function(X), scores)
 
 
 def test_targets_that_are_nan_are_refused_unless_they_stand_for_none():

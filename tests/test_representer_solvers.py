@@ -99,6 +99,12 @@ def problem(loss, penalty, *, nu=0.05, free=None, kernel=KERNEL, cache_mb=100.0)
     return Objective(space, terms)
 
 
+def solved(objective, method="newton-cg", gap=1e-6, most=500, **options):
+    """The solution of a method of `Representer`, to a gap or after so many iterations."""
+    solver = method if isinstance(method, Representer) else Representer(method)
+    return solve(objective, solver, Gap(gap) | Iterations(most), random_state=0, **options)
+
+
 @cache
 def optimum(loss, penalty, free=None, nu=0.05):
     """The optimum from the Gram matrix, written in cvxpy."""
@@ -184,16 +190,12 @@ def test_pairs_agree_or_are_refused_by_name(loss, name, penalty):
     ),
 )
 def test_a_free_constant(method, loss, penalty):
-    if method == "dual-cd" and loss == "logistic":
-        with pytest.raises(ValueError, match="free constant only"):
-            solve(problem(loss, penalty, free=0), Representer(method), random_state=0)
+    refused = {"dual-cd": "free constant only", "dual-interior": "derivative is piecewise linear"}
+    if method in refused and loss == "logistic":
+        with pytest.raises(ValueError, match=refused[method]):
+            solved(problem(loss, penalty, free=0), method)
         return
-    if method == "dual-interior" and loss == "logistic":
-        with pytest.raises(ValueError, match="needs losses whose derivative is piecewise linear"):
-            solve(problem(loss, penalty, free=0), Representer(method), random_state=0)
-        return
-    stop = Gap(1e-6) | Iterations(3000)
-    solution = solve(problem(loss, penalty, free=0), Representer(method), stop, random_state=0)
+    solution = solved(problem(loss, penalty, free=0), method, most=3000)
     best = optimum(loss, penalty, free=0)
     assert solution.primal == pytest.approx(best, rel=3e-6)
     assert solution.dual == pytest.approx(best, rel=3e-6)
@@ -207,20 +209,19 @@ def test_a_free_constant_is_refused_by_name(solver):
 
 @pytest.mark.parametrize("method", ["newton-cg", "lbfgs"])
 def test_a_free_linear_function(method):
-    stop = Gap(1e-7) | Iterations(2000)
     found = [
-        solve(problem("logistic", "squared", free=1), Representer(each), stop, random_state=0)
+        solved(problem("logistic", "squared", free=1), each, 1e-7, 2000).primal
         for each in (method, "cvxpy")
     ]
-    assert found[0].primal == pytest.approx(found[1].primal, rel=1e-6)
-    assert found[0].primal < optimum("logistic", "squared", free=0)
+    assert found[0] == pytest.approx(found[1], rel=1e-6)
+    assert found[0] < optimum("logistic", "squared", free=0)
 
 
 @pytest.mark.parametrize("free", [None, 0])
 @pytest.mark.parametrize("loss", sorted(SMOOTH))
 def test_the_gradient_in_function_space_is_zero(loss, free):
     objective = problem(loss, "huber", free=free)
-    solution = solve(objective, Representer("newton-cg"), Gap(1e-14) | Iterations(100), random_state=0)
+    solution = solved(objective, gap=1e-14, most=100)
     f = solution.f
     space = objective.space
     gradient = f.copy()
@@ -237,14 +238,9 @@ def test_the_gradient_in_function_space_is_zero(loss, free):
 def test_every_step_brackets_the_optimum(method):
     best = optimum("hinge", "epsilon-insensitive")
     seen = []
-    solve(
-        problem("hinge", "epsilon-insensitive"),
-        Representer(method),
-        Gap(1e-8) | Iterations(300),
-        callbacks=[lambda progress: seen.append(progress.history[-1]) or False],
-        check_always=True,
-        random_state=0,
-    )
+    keep = [lambda progress: seen.append(progress.history[-1]) or False]
+    this = problem("hinge", "epsilon-insensitive")
+    solved(this, method, 1e-8, 300, callbacks=keep, check_always=True)
     assert all(record.dual <= best * (1 + 1e-7) for record in seen)
     assert all(record.primal >= best * (1 - 1e-7) for record in seen)
     assert seen[-1].primal - seen[-1].dual <= 1e-6 * best
@@ -264,8 +260,7 @@ def test_the_quadratic_program_of_all_coefficients_equals_coordinate_ascent():
     )
     program.solve(solver="CLARABEL")
     for selection in ("random", "steepest"):
-        solver = Representer("dual-cd", selection=selection)
-        solution = solve(objective, solver, Gap(1e-8) | Iterations(2000), random_state=0)
+        solution = solved(objective, Representer("dual-cd", selection=selection), 1e-8, 2000)
         assert solution.dual == pytest.approx(program.value, rel=1e-6)
         assert solution.primal == pytest.approx(program.value, rel=1e-6)
 
@@ -286,8 +281,7 @@ def test_a_gram_matrix_that_does_not_fit(method):
         ]
         objective = Objective(RepresenterSpace(representers, 2), terms)
         assert representers.fits == (cache_mb > 1)
-        stop = Gap(1e-7) | Iterations(3000)
-        found[cache_mb] = solve(objective, Representer(method), stop, random_state=0)
+        found[cache_mb] = solved(objective, method, 1e-7, 3000)
         assert found[cache_mb].status is Status.CONVERGED
     assert found[0.054].primal == pytest.approx(found[100.0].primal, rel=2e-7)
 
@@ -295,35 +289,28 @@ def test_a_gram_matrix_that_does_not_fit(method):
 def test_coordinates_that_cannot_be_held_say_so():
     tight = problem("squared", "squared", cache_mb=16e-6 * 10**2)
     with pytest.raises(MemoryError, match="raise cache_mb"):
-        solve(tight, Representer("dual-cd"), Iterations(200), random_state=0)
+        solved(tight, "dual-cd")
 
 
 @pytest.mark.parametrize("method", ["newton-cg", "dual-interior", "lbfgs", "dual-cd"])
 def test_a_solution_starts_another_weight(method):
-    first = problem("hinge", "huber", nu=0.05)
-    stop = Gap(1e-5) | Iterations(3000)
-    solution = solve(first, Representer(method), stop, random_state=0)
-    again = solve(first, Representer(method), stop, warm_start=solution, random_state=0)
-    assert again.iterations == 0
-    second = problem("hinge", "huber", nu=0.06)
+    first, second = problem("hinge", "huber", nu=0.05), problem("hinge", "huber", nu=0.06)
+    start = solved(first, method, 1e-5, 3000)
+    assert solved(first, method, 1e-5, 3000, warm_start=start).iterations == 0
     # Slopes are known, so that a space of its own is no hindrance.
-    other = solve(second, Representer(method), stop, warm_start=solution, random_state=0)
-    assert other.primal == pytest.approx(optimum("hinge", "huber", nu=0.06), rel=2e-5)
-    assert other.history[0].dual > 0.5 * other.dual
     terms = [first.terms[0], Penalty(first.terms[1].functionals, PENALTIES["huber"], 0.06)]
-    warm = solve(
-        Objective(first.space, terms), Representer(method), stop, warm_start=solution, random_state=0
-    )
-    assert warm.primal == pytest.approx(optimum("hinge", "huber", nu=0.06), rel=2e-5)
+    for other in (second, Objective(first.space, terms)):
+        found = solved(other, method, 1e-5, 3000, warm_start=start)
+        assert found.primal == pytest.approx(optimum("hinge", "huber", nu=0.06), rel=2e-5)
+        assert found.history[0].dual > 0.5 * found.dual
 
 
 def test_newton_with_and_without_factors_agree(monkeypatch):
-    def found(most):
+    found = []
+    for most in (0, 3000):
         monkeypatch.setattr("structinv.solvers.newton_cg.MAX_DIRECT", most)
-        stop = Gap(1e-9) | Iterations(500)
-        return solve(problem("hinge", "absolute"), Representer("newton-cg"), stop, random_state=0)
-
-    assert found(0).primal == pytest.approx(found(3000).primal, rel=1e-8)
+        found.append(solved(problem("hinge", "absolute"), gap=1e-9).primal)
+    assert found[0] == pytest.approx(found[1], rel=1e-8)
 
 
 def test_several_outputs_are_several_problems():
@@ -331,19 +318,17 @@ def test_several_outputs_are_several_problems():
     representers = Representers(KERNEL, families)
     signs = np.column_stack([SIGNS, np.roll(SIGNS, 3), -SIGNS])
 
-    def solved(n_outputs, signs, method):
+    def value(n_outputs, signs, method):
         space = RepresenterSpace(representers, 2, n_outputs, free_degree=0)
         terms = [
             Penalty(FamilyFunctionals(representers, 0, n_outputs), Affine(Hinge(), signs.ravel()), 1.0),
             Penalty(FamilyFunctionals(representers, 1, n_outputs), Squared(), 0.05),
         ]
-        stop = Gap(1e-8) | Iterations(500)
-        return solve(Objective(space, terms), Representer(method), stop, random_state=0)
+        return solved(Objective(space, terms), method, 1e-8).primal
 
-    single = [solved(1, column, "newton-cg") for column in signs.T]
+    single = sum(value(1, column, "newton-cg") for column in signs.T)
     for method in ("newton-cg", "dual-interior", "lbfgs"):
-        joint = solved(3, signs, method)
-        assert joint.primal == pytest.approx(sum(each.primal for each in single), rel=1e-6)
+        assert value(3, signs, method) == pytest.approx(single, rel=1e-6)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -381,9 +366,7 @@ def test_folding_equals_not_folding(monkeypatch, most_factorised):
         Objective(space, [Penalty(FamilyFunctionals(plain, 0), LOSSES["logistic"], 1.0)]),
         problem("logistic", "squared"),
     ):
-        found.append(
-            solve(objective, Representer("newton-cg"), Gap(1e-13) | Iterations(100), random_state=0)
-        )
+        found.append(solved(objective, gap=1e-13, most=100))
     assert found[0].primal == pytest.approx(found[1].primal, rel=1e-8)
     points = np.random.default_rng(0).standard_normal((6, 2))
     functions = [solution.f.function()(points) for solution in found]
@@ -428,8 +411,7 @@ def test_bounds_with_a_free_constant_and_weights_far_apart(method, weight):
     found = []
     objective = Objective(RepresenterSpace(representers, 2, free_degree=0), [labels])
     for each in (method, "cvxpy"):
-        stop = Gap(1e-5) | Iterations(200)
-        found.append(solve(objective, Representer(each), stop, random_state=0))
+        found.append(solved(objective, each, 1e-5, 200))
     assert all(solution.dual <= solution.primal for solution in found)
     assert found[0].dual <= found[1].primal
     assert found[1].dual <= found[0].primal
@@ -439,9 +421,7 @@ def test_bounds_with_a_free_constant_and_weights_far_apart(method, weight):
 @pytest.mark.parametrize("free", [None, 0])
 @pytest.mark.parametrize("loss", ["hinge", "epsilon-insensitive"])
 def test_nothing_left_to_gain_ends_a_run(loss, free):
-    solution = solve(
-        problem(loss, "absolute", free=free), Representer(), Gap(0.0) | Iterations(300), random_state=0
-    )
+    solution = solved(problem(loss, "absolute", free=free), gap=0.0, most=300)
     assert solution.relative_gap < 1e-6
 
 
@@ -451,8 +431,7 @@ def test_folding_a_free_constant_that_functionals_see():
     folded.validate(2)
     plain = Representers(folded, [Evaluation().bind(X).parts(folded)])
     labels = Penalty(FamilyFunctionals(plain, 0), LOSSES["logistic"], 1.0)
-    stop = Gap(1e-13) | Iterations(100)
-    without = solve(Objective(RepresenterSpace(plain, 2), [labels]), Representer(), stop, random_state=0)
+    without = solved(Objective(RepresenterSpace(plain, 2), [labels]), gap=1e-13, most=100)
     families = [Evaluation().bind(X).parts(KERNEL), family.parts(KERNEL)]
     representers = Representers(KERNEL, families)
     terms = [
@@ -460,7 +439,7 @@ def test_folding_a_free_constant_that_functionals_see():
         Penalty(FamilyFunctionals(representers, 1), Squared(), 0.3),
     ]
     space = RepresenterSpace(representers, 2, free_degree=0)
-    free = solve(Objective(space, terms), Representer(), stop, random_state=0)
+    free = solved(Objective(space, terms), gap=1e-13, most=100)
     assert without.primal == pytest.approx(free.primal, rel=1e-8)
     points = np.random.default_rng(0).standard_normal((6, 2))
     functions = [solution.f.function()(points) for solution in (without, free)]
@@ -494,12 +473,9 @@ def test_outputs_share_one_gram_matrix(method, monkeypatch):
     def never(*_):
         raise AssertionError
 
-    expected = solve(
-        Objective(space, terms), Representer("newton-cg"), Gap(1e-7) | Iterations(500), random_state=0
-    )
+    expected = solved(Objective(space, terms), gap=1e-7)
     monkeypatch.setattr(CoefficientProblem, "gram", never)
-    stop = Gap(1e-6) | Iterations(2000)
-    found = solve(Objective(space, terms), Representer(method), stop, random_state=0)
+    found = solved(Objective(space, terms), method, most=2000)
     assert found.primal == pytest.approx(expected.primal, rel=2e-6)
 
 
@@ -518,7 +494,5 @@ def test_a_gram_matrix_that_cannot_be_factorised():
 
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_a_weight_of_zero_on_a_loss_with_kinks():
-    solution = solve(
-        problem("hinge", "absolute", nu=0.0), Representer(), Gap(1e-6) | Iterations(500), random_state=0
-    )
+    solution = solved(problem("hinge", "absolute", nu=0.0))
     assert solution.status is Status.CONVERGED

@@ -293,20 +293,6 @@ def test_data_that_cannot_be_used_are_refused(monkeypatch):
     np.testing.assert_array_equal(fitted.predict(X), before)
 
 
-def test_a_table_that_a_kernel_keeps_is_left_alone():
-    X = np.random.default_rng(0).standard_normal((12, 3))
-    table = Gaussian().matrix(X, X)
-    table.flags.writeable = False
-
-    class Keeping(Gaussian):
-        def matrix(self, X, Y, norms=None):
-            return table
-
-    weights = np.linspace(0.5, 2.0, 12)
-    kept, own = (OrbitRidge(kernel).fit(X, X[:, 0], weights) for kernel in (Keeping(), Gaussian()))
-    np.testing.assert_array_equal(kept.dual_coef_, own.dual_coef_)
-
-
 def test_what_a_fit_takes_is_told_before_it():
     X, y = numbers(n=100)
     few, many = OrbitRidge(), OrbitRidge(alphas=np.logspace(-3, 0, 20))

@@ -87,10 +87,7 @@ def test_ellipsoid_is_the_second_order_cone_program(name):
     w, b, slack, length = cp.Variable(d), cp.Variable(), cp.Variable(n, nonneg=True), cp.Variable()
     best = minimum(
         0.5 * cp.sum_squares(w) + 0.5 * b**2 + C * cp.sum(slack),
-        [
-            cp.SOC(length, factor.T @ w),
-            cp.multiply(y, X @ w + b) - radius * length >= 1 - slack,
-        ],
+        [cp.SOC(length, factor.T @ w), cp.multiply(y, X @ w + b) - radius * length >= 1 - slack],
     )
     assert best < 0.9 * C * n
     term = WorstCase(X, y, Ellipsoid(factor, radius), Binary(), C)

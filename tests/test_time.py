@@ -7,7 +7,7 @@ import pytest
 
 from structinv import InvariantLinearSVC
 from structinv.datasets import make_mail_like
-from structinv.dual import dual_state, focused
+from structinv.dual import focused
 from structinv.dual import labelling_state as labellings
 from structinv.dual import member_state as members
 from structinv.dual.chain_state import ChainState
@@ -35,7 +35,7 @@ from structinv.solvers import (
     solve,
 )
 from structinv.solvers.dual_coordinates import CoordinateState, DualCoordinates
-from structinv.spaces import ExplicitSpace, KernelSpace
+from structinv.spaces import ExplicitSpace
 from structinv.structures import Binary
 from structinv.terms import Objective, WorstCase
 from structinv.utils import jit
@@ -251,23 +251,6 @@ def test_the_rule_says_when_time_is_up(name, limit, monkeypatch, small_portions)
     assert not problem.out_of_time()
 
 
-def test_without_a_limit_nobody_looks_at_the_clock_in_a_step(monkeypatch):
-    problem = objective(FDrop(2))
-    solver, looks = FrankWolfe(), []
-    clock = Clock()
-    monkeypatch.setattr(jit, "time", clock)
-
-    class Watching(FrankWolfe):
-        def step(self, objective, state):
-            before = clock.now
-            found = solver.step(objective, state)
-            looks.append(clock.now - before)
-            return found
-
-    solve(problem, Watching(), Iterations(3), random_state=0)
-    assert looks == [0.0, 0.0, 0.0]
-
-
 def test_the_deadline_is_that_of_the_first_rule():
     assert Gap(1e-3).deadline == np.inf
     assert (Gap(1e-3) | Seconds(5) | Iterations(3) | Seconds(2)).deadline == 2.0
@@ -284,16 +267,6 @@ def test_an_interrupted_run_is_in_no_hurry_afterwards():
     )
     assert solution.status is Status.INTERRUPTED
     assert not problem.out_of_time()
-
-
-def test_members_of_a_kernel_are_taken_up_as_long_as_there_is_time(small_portions):
-    problem, _ = in_a_kernel()
-    assert isinstance(problem.space, KernelSpace)
-    assert isinstance(problem.terms[0], WorstCase)
-    state = dual_state(problem.terms[0], problem.space, np.random.default_rng(0))
-    f = problem.space.zeros()
-    assert state.sweep(f, Countdown(2))[0] == np.inf
-    assert len(problem.space.atoms) == 1
 
 
 @pytest.fixture
@@ -378,23 +351,6 @@ def test_a_second_fit_without_changes_has_what_a_resumed_fit_has_left(monkeypatc
         FDrop(1), checkpoint=tmp_path / "run", max_seconds=100, random_state=0
     ).fit(X, y)
     assert seen == [pytest.approx(40.0 - model.solution_.seconds)]
-
-
-@pytest.mark.parametrize("questions", [0, 1, 3, 6])
-def test_no_more_rows_are_asked_than_there_is_time_for(questions, monkeypatch):
-    # Room for the members of a single row.
-    monkeypatch.setattr("structinv.spaces.kernel_space.VALUES_AT_ONCE", 1)
-    problem, _ = with_members_made_anew()
-    solver = FrankWolfe()
-    state = solver.init(problem, np.random.default_rng(0))
-    before = problem.rows_asked
-    problem.out_of_time = Countdown(questions)
-    estimate = solver.step(problem, state)
-    # The first question comes before the first row, and each row but that one has a question.
-    assert problem.rows_asked - before == questions < problem.n_blocks
-    assert estimate == np.inf
-    problem.out_of_time = lambda: False
-    assert np.isfinite(solver.bounds(problem, state).dual)
 
 
 def test_the_interior_point_stops_between_its_steps():

@@ -7,29 +7,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 
-from structinv import (
-    InvariantLinearSVC,
-    InvariantSVC,
-    RepresenterClassifier,
-    RepresenterRegressor,
-)
+from structinv import InvariantLinearSVC, InvariantSVC, RepresenterClassifier, RepresenterRegressor
 from structinv.estimators.fingerprint import digest
 from structinv.functionals import Gradient
 from structinv.oracles import Box, FDrop, FiniteOracle, FScale, Shifts
 from structinv.solvers import Status
 
 from .covering import pairs, slow_unless
-from .problems import two_classes
+from .problems import counts, two_classes
 
 SOLVERS = ["frank_wolfe", "svmstruct", "bmrm", "pegasos"]
 TOLERANCE = {"pegasos": 3e-2}
-
-
-def counts(n_classes=2, n=60, d=12, seed=0):
-    rng = np.random.default_rng(seed)
-    codes = np.arange(n) % n_classes
-    rates = rng.gamma(1.0, 1.0, (n_classes, d))
-    return rng.poisson(0.8 * rates[codes]).astype(float), np.array(["a", "b", "c"])[codes]
 
 
 def linear(oracle, solver="frank_wolfe", **parameters):
