@@ -88,6 +88,16 @@ def test_answers_are_the_best_of_all_edits(name, seed):
     np.testing.assert_allclose(reached, best, atol=1e-12)
 
 
+@every_oracle
+def test_samples_have_every_edit_and_no_other(name):
+    oracle, low, high, value, present = ALL[name]
+    x = np.array([0.0, 1.0, 2.0, 0.0, -1.0, 0.0])
+    moved = oracle.sample(x[None], 2000, np.random.default_rng(0))[0] != x
+    can = ((x != 0) & (low < high)) | ((value > 0) & ((x == 0) | present))
+    np.testing.assert_array_equal(moved.any(axis=0), can & (oracle.max_changes > 0))
+    assert np.count_nonzero(moved, axis=1).max() == min(oracle.max_changes, np.count_nonzero(can))
+
+
 def test_stored_zeros_and_words_stored_twice_are_what_they_add_up_to():
     X = sp.csr_matrix((np.array([0.0, 1.0, 2.0, -2.0]), np.array([1, 0, 2, 2]), [0, 4]), (1, 3))
     v = np.array([[1.0, 2.0, 3.0]])

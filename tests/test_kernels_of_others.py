@@ -7,6 +7,7 @@ from scipy.special import ndtri
 from structinv.embeddings import OrbitFourier
 from structinv.functionals import Evaluation, Folded, Gradient
 from structinv.kernels import REGISTRY, Gaussian, Kernel, Linear, OrbitMean
+from structinv.kernels.checked_kernel import kernel_diagonal
 from structinv.kernels.combinations import Product, Scaled, Sum
 from structinv.kernels.frequencies import Spectrum
 from structinv.kernels.kernel_names import check_kernel
@@ -160,6 +161,17 @@ def test_points_of_a_kernel_that_defines_matrix_stay_where_they_are():
             (ValueError, NotImplementedError), match="has (no derivatives|derivatives up)"
         ):
             Gradient().bind(X).gram(kernel)
+
+
+class Below(Gaussian):
+    def diagonal(self, X):
+        return np.full(len(X), -1.0)
+
+
+def test_a_diagonal_below_0_is_refused_by_name():
+    np.testing.assert_array_equal(kernel_diagonal(Gaussian(), X), 1.0)
+    with pytest.raises(ValueError, match=r"Below\.diagonal must return values of at least 0, got -1"):
+        kernel_diagonal(Below(), X)
 
 
 @pytest.mark.parametrize("kind", REGISTRY.values())
