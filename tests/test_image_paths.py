@@ -141,8 +141,11 @@ class Squeezes(ImageOracle):
 
     parameter, neutral = "factors", 1.0
 
-    def __init__(self, factors=None, between=None, shape=None, order=1):
+    def __init__(
+        self, factors=None, between=None, shape=None, order=1, distribution="uniform", spread=None
+    ):
         self.factors, self.between, self.shape, self.order = factors, between, shape, order
+        self.distribution, self.spread = distribution, spread
 
     def geometry(self, family, values):
         matrices = np.tile(np.eye(2), (len(values), 1, 1))

@@ -7,11 +7,12 @@ import pytest
 from scipy import integrate, special, stats
 from sklearn.base import clone
 
-from structinv.oracles import Flip, ImageOracle, Rotations, Scalings, Shears, Shifts, check_oracle
+from structinv.oracles import Flip, Rotations, Scalings, Shears, Shifts, check_oracle
 from structinv.oracles.images.image_parameters import log_density
 from structinv.oracles.listing import averaged
 
 from .covering import slow_unless
+from .test_image_paths import Squeezes
 
 GAUSS = {
     "uniform": Rotations(between=(-20, 50)),
@@ -212,25 +213,6 @@ def test_what_has_no_quadrature_is_refused(oracle, asked, error, message):
 
 
 def test_families_of_others_have_it_too():
-    class Squeezes(ImageOracle):
-        parameter, neutral = "factors", 1.0
-
-        def __init__(self, factors=None, between=None, distribution="uniform", spread=None, shape=None):
-            self.factors = factors
-            self.between = between
-            self.distribution = distribution
-            self.spread = spread
-            self.shape = shape
-
-        def geometry(self, family, values):
-            matrices = np.tile(np.eye(2), (len(values), 1, 1))
-            matrices[:, 1, 1] = values
-            return matrices, np.zeros((len(values), 2))
-
-        def describe(self, family, value):
-            return f"squeeze {value:g}"
-
     weighted = Squeezes(between=(0.5, 1.5), distribution="normal", spread=0.1).quadrature(3)
-    np.testing.assert_allclose(
-        weighted.oracle.factors, [1 - 0.1 * np.sqrt(3), 1, 1 + 0.1 * np.sqrt(3)], rtol=1e-3
-    )
+    wanted = [1 - 0.1 * np.sqrt(3), 1, 1 + 0.1 * np.sqrt(3)]
+    np.testing.assert_allclose(weighted.oracle.factors, wanted, rtol=1e-3)
