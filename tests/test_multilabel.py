@@ -365,6 +365,9 @@ def test_what_does_not_fit_is_refused_by_name():
     term = OneChange(X, codes, Identity(), Multilabel(), layout=layout)
     with pytest.raises(ValueError, match="n_outputs"):
         Objective(ExplicitSpace(FEATURES, SIZE + 1), [term])
+    for labels in (Sequence().bind(codes, layout=layout), codes):
+        with pytest.raises(TypeError, match="labels must be bound to a structure whose positions"):
+            labels_worst_change(ExplicitSpace(FEATURES, SIZE), np.zeros(9), Identity(), labels, X)
     with pytest.raises(ValueError, match="rescaling must be one of"):
         OneChange(X, codes, Identity(), Multilabel(), layout=layout, rescaling="slack")
 
