@@ -250,3 +250,38 @@ def test_other_threads_compile_and_touch_no_signal():
     thread.join()
     assert found == [4.0]
     assert signal.getsignal(signal.SIGINT) is handler
+
+
+# Many steps of the compiler leave Numba in ruins for good, so that it takes a process of its own.
+ANYWHERE = """
+import signal, sys
+import numpy as np
+from structinv.kernels import Gaussian, Laplacian
+
+def pressing(frame, what, argument):
+    pressing.calls += what == "call"
+    if pressing.calls == pressing.at:
+        sys.setprofile(None)
+        signal.raise_signal(signal.SIGINT)
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+tries = [(Laplacian(), float, 130_000), (Laplacian(), np.float32, 50_000), (Gaussian(), float, 20_000)]
+for kernel, dtype, pressing.at in tries:
+    rows, pressing.calls = np.ones((3, 2), dtype), 0
+    try:
+        sys.setprofile(pressing)
+        kernel.matrix(rows, rows)
+    except KeyboardInterrupt:
+        print("pressed")
+    sys.setprofile(None)
+    assert np.all(kernel.matrix(rows, rows) == 1.0)
+"""
+
+
+def test_ctrl_c_anywhere_in_the_compiler_breaks_nothing(tmp_path):
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(PACKAGE.parent)}
+    done = subprocess.run(
+        [sys.executable, "-c", ANYWHERE], env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["pressed"] * 3

@@ -386,3 +386,20 @@ def test_bad_parameters_are_refused_by_name(estimator, error, message):
     with pytest.raises(error, match=message):
         estimator.fit(rows())
     assert not [name for name in vars(estimator) if name.endswith("_") or name == "_kept"]
+
+
+@pytest.mark.parametrize("kind", TEMPLATES)
+def test_the_error_falls_like_the_root_of_the_number_of_columns(kind):
+    X, oracle = rows(20), Reorderings(ORDERS)
+    errors = []
+    for n_components in (32, 128, 512, 2048):
+        found = [
+            OrbitFourier(oracle, Gaussian(1.5), n_components, templates=kind, random_state=seed)
+            .fit(X)
+            .kernel_error_.frobenius
+            for seed in range(8)
+        ]
+        errors.append(np.sqrt(np.mean(np.square(found))))
+    slope = np.polyfit(np.log([32, 128, 512, 2048]), np.log(errors), 1)[0]
+    # Theorem 3.1 has -1/2; sequences that fill space evenly fall faster.
+    assert slope < -0.42

@@ -558,3 +558,17 @@ def test_graphs_without_edges_are_predicted_whatever_edges_had_in_training(featu
     alone = (given[0][0][:1], [], *features)
     (scores,), (labels,) = model.decision_function([alone]), model.predict([alone])
     assert labels == model.classes_[np.argmax(scores)]
+
+
+def test_planes_of_shared_changes_reach_what_relaxed_values_do():
+    rng = np.random.default_rng(0)
+    layout = GraphLayout.of_graphs([4] * 3, [[(u, v) for v in range(4) for u in range(v)]] * 3)
+    X, y = rng.standard_normal((12, 3)), rng.integers(LABELS, size=12)
+    term = WorstCase(X, y, Shared(Turns()), Graph("relaxed"), layout=layout)
+    space = ExplicitSpace(3, LABELS, n_extra=term.labels.n_extra)
+    for _ in range(30):
+        f = rng.standard_normal(len(space.zeros()))
+        reached = term.values(space, f)[1]
+        for block in range(len(layout)):
+            planes = term.planes(space, f, np.array([block]))
+            assert planes.heights[0] == pytest.approx(reached[block], abs=1e-9)

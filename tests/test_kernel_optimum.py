@@ -6,6 +6,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from structinv.kernels import Gaussian, Linear
 from structinv.oracles import Identity
@@ -27,7 +28,7 @@ from structinv.terms import Objective, WorstCase
 
 from .covering import slow_unless
 from .kernel_problems import CACHES, KERNELS, every_cache, features, optimum, problem, values_at_members
-from .oracle_cases import D
+from .oracle_cases import D, Shrinkings
 from .orbit_cases import ORBIT_CASE
 from .problems import COSTLY, EXACT, SETTING, SETTINGS, N, assert_brackets, minimum
 
@@ -305,3 +306,22 @@ def test_sparse_rows_become_dense_members(cache_mb):
         )
         answers.append(solve(this, SVMStruct(), Gap(1e-8), random_state=0).primal)
     assert answers[0] == pytest.approx(answers[1], rel=1e-9)
+
+
+def test_threads_move_only_the_rounding():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 20))
+    y = (X[:, 0] * X[:, 1] > 0).astype(int)
+    solutions = []
+    for threads in (1, 2):
+        with threadpool_limits(threads):
+            blas = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+            if threads not in blas:
+                pytest.skip("BLAS does not let its threads be counted")
+            space = KernelSpace(Gaussian(4.0), 20)
+            this = Objective(space, [WorstCase(X, y, Shrinkings(), Binary(), 0.1)])
+            solutions.append(solve(this, FrankWolfe(), Gap(1e-6), random_state=0))
+    one, other = solutions
+    assert one.primal == pytest.approx(other.primal, rel=1e-5)
+    np.testing.assert_allclose(one.f.function()(X), other.f.function()(X), atol=1e-2)
+    assert {one.status, other.status} == {Status.CONVERGED}

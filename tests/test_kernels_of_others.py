@@ -261,3 +261,23 @@ def test_a_combination_that_defines_matrix_has_no_derivatives_of_its_parts(kind)
     with pytest.raises(NotImplementedError, match="has no derivatives"):
         kernel.partials(np.ones(3), np.ones(3), 1)
     assert (2.0 * Gaussian()).partials(np.ones(3), None, 1)
+
+
+class Fourfold(Gaussian):
+    """Four times its parent, whose values are 1 at equal inputs."""
+
+    def lipschitz(self, n_features=None):
+        return 2.0
+
+    def matrix(self, X, Y, norms=None):
+        return 4.0 * super().matrix(X, Y)
+
+    def diagonal(self, X):
+        return 4.0 * super().diagonal(X)
+
+
+def test_a_product_has_no_lipschitz_constant_from_a_parents_diagonal():
+    assert Fourfold().lipschitz() == 2.0
+    assert (4.0 * Gaussian() * Gaussian()).lipschitz() == pytest.approx(np.sqrt(8.0))
+    for product in (Fourfold() * Gaussian(), Gaussian() * (2.0 * Fourfold()), Gaussian() * Fourfold()):
+        assert product.lipschitz() == np.inf

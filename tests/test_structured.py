@@ -293,3 +293,12 @@ def test_sets_of_labels_are_as_many_as_in_training():
     for ask in (model.score, model.certify):
         with pytest.raises(ValueError, match="y must have 3 labels for each row, as in fit, got 2"):
             ask(X, Y[:, :2])
+
+
+def test_a_model_trained_for_loss_is_certified_more_often():
+    plain, X, y = fitted(C=3.0)
+    model = clone(plain).set_params(oracle=FDrop(1)).fit(X, y)
+    certified = [each.certify(X, y, oracle=FDrop(1)).accuracy for each in (plain, model)]
+    assert certified[1] > certified[0]
+    without = model.certify(X, oracle=FDrop(0))
+    assert np.all(without.margins >= 0)

@@ -340,3 +340,9 @@ def test_rows_and_targets_that_nobody_scaled_have_newtons_method(rows, targets):
     term = WorstCase(X, y, Identity(), Regression(0.1 * targets))
     objective = Objective(ExplicitSpace(40), [term])
     assert isinstance(model._best_solver(objective)[0], InteriorPoint)
+
+
+def test_training_for_an_oracle_narrows_its_bounds():
+    X, y = numbers(n=60)
+    plain, robust = (InvariantLinearSVR(o, C=1.0, random_state=0).fit(X, y) for o in (None, Box(0.3)))
+    assert robust.certify(X).width.mean() < plain.certify(X, oracle=Box(0.3)).width.mean()

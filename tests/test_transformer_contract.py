@@ -77,3 +77,13 @@ def test_parameters_changed_after_the_fit_change_no_features(case):
         made.fit(case.X).transform(case.X), other.fit(case.X).transform(case.X)
     )
     assert set(vars(made)) == set(vars(other))
+
+
+@every_case
+def test_rows_stay_on_disk(case, tmp_path):
+    X = case.X
+    on_disk = np.memmap(tmp_path / "rows", dtype=X.dtype, mode="w+", shape=X.shape)
+    on_disk[:] = X
+    features = clone(case.estimator).fit(on_disk)
+    assert not any(isinstance(value, np.memmap) for value in vars(features).values())
+    np.testing.assert_array_equal(features.transform(on_disk), features.transform(X))
