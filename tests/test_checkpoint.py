@@ -1,6 +1,10 @@
 """Fits that are killed and go on from their file."""
 
 import json
+import signal
+import subprocess
+import sys
+import textwrap
 
 import numpy as np
 import pytest
@@ -19,8 +23,9 @@ from structinv.kernels import Gaussian
 from structinv.oracles import Box, Ellipsoid, FDrop, InvarianceOracle, Rotations, Shifts, Support
 from structinv.solvers import Status, checkpoint, loop
 from structinv.solvers.base import Record
+from structinv.utils.files import write_atomically
 
-from .covering import pairs
+from .covering import pairs, slow_unless
 from .problems import counts
 
 SOLVERS = ["frank_wolfe", "svmstruct", "bmrm", "pegasos"]
@@ -290,3 +295,67 @@ def test_a_checkpoint_does_not_trust_a_strangers_oracle(tmp_path, monkeypatch, s
     truth = InvariantLinearSVC(Reaching(), **shared).fit(X, y)
     resumed = InvariantLinearSVC(Reaching(), checkpoint=path, **shared).fit(X, y)
     assert resumed.solution_.dual <= truth.solution_.primal * (1 + 1e-9)
+
+
+KILLED = """
+    import sys
+    import numpy as np
+    from structinv import InvariantLinearSVC, InvariantSVC, LapSVC
+    from structinv.oracles import FDrop, Shifts
+
+    rng = np.random.default_rng(0)
+    codes = rng.integers(2, size=300)
+    X = rng.poisson(rng.gamma(0.3, 1.0, (2, 60))[codes]).astype(float)
+    model = {model}.set_params(solver={solver!r}, tol={tol}, random_state=0)
+    if sys.argv[2] == "slowly":
+        from structinv.solvers import checkpoint
+        write, count = checkpoint.Checkpoint.write, [0]
+
+        def waiting(self, *args):
+            write(self, *args)
+            count[0] += 1
+            if count[0] == {writes}:
+                print("ready", flush=True)
+                sys.stdin.readline()
+
+        checkpoint.Checkpoint.write = waiting
+    # The second fit has nothing to go on with.
+    for path in (sys.argv[1], sys.argv[1] + "-other.npz"):
+        model.set_params(checkpoint=path, checkpoint_seconds=1e-9)
+        solution = model.fit(X, codes).solution_
+        print(solution.status.value, solution.iterations, solution.relative_gap, solution.primal)
+"""
+
+
+@pytest.mark.parametrize(
+    ("model", "solver", "tol", "writes"),
+    slow_unless(
+        lambda model, solver, *_: model.startswith("InvariantLinearSVC") and solver == "frank_wolfe",
+        [
+            ("InvariantLinearSVC(FDrop(2), C=3.0)", "frank_wolfe", 1e-4, 5),
+            ("InvariantLinearSVC(FDrop(2), C=3.0)", "bmrm", 1e-2, 5),
+            ("InvariantSVC(Shifts(1, shape=(6, 10)), C=3.0)", "frank_wolfe", 1e-3, 5),
+            ("LapSVC(n_neighbors=3)", "dual-cd", 1e-3, 3),
+        ],
+    ),
+)
+def test_kill_9(tmp_path, model, solver, tol, writes):
+    script, path = tmp_path / "fit.py", tmp_path / "fit.npz"
+    write_atomically(
+        script,
+        textwrap.dedent(KILLED).format(model=model, solver=solver, tol=tol, writes=writes).encode(),
+    )
+    command = [sys.executable, str(script), str(path)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen([*command, "slowly"], **pipes) as process:
+        assert process.stdout.readline() == "ready\n"
+        process.kill()
+    assert process.returncode == -signal.SIGKILL
+    assert path.exists()
+    printed = subprocess.run([*command, "on"], capture_output=True, text=True, check=True).stdout
+    told, afresh = (line.split() for line in printed.splitlines())
+    assert told[0] == afresh[0] == "converged"
+    assert int(told[1]) < int(afresh[1])
+    assert float(told[2]) <= tol
+    assert float(told[3]) == pytest.approx(float(afresh[3]), rel=2 * tol)
+    assert not path.exists()

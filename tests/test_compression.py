@@ -10,11 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics.pairwise import rbf_kernel
 
 import structinv
 from structinv import InvariantStructuredSVC, InvariantSVC, InvariantSVR
+from structinv.dual.base import never
+from structinv.dual.member_state import MemberState
 from structinv.estimators import compression
 from structinv.functionals import Gradient
 from structinv.kernels import Gaussian, Linear, Matern, Polynomial, mended
@@ -486,3 +488,28 @@ def test_machines_of_sequences_keep_their_transitions():
     assert small.score(X, y) > 0.8
     np.testing.assert_array_equal(small.solution_.f.extra, model.solution_.f.extra)
     assert len(small.certify(X, y, oracle=Identity()).margins) == 12
+
+
+@pytest.mark.usefixtures("ctrl_c")
+@pytest.mark.parametrize("on_interrupt", ["raise", "return"])
+def test_a_fit_that_ctrl_c_ends_is_not_shortened_behind_it(monkeypatch, on_interrupt):
+    X, y = images()
+    sweep, sweeps, forbidden = MemberState.sweep, [], []
+
+    def sweep_and_press(self, f, out_of_time=never):
+        sweeps.append(1)
+        if len(sweeps) > 20:
+            press()
+        return sweep(self, f, out_of_time)
+
+    monkeypatch.setattr(MemberState, "sweep", sweep_and_press)
+    monkeypatch.setattr(InvariantSVC, "compress", lambda *_, **__: forbidden.append(1))
+    model = InvariantSVC(SHIFTS, gamma=0.1, budget=2, on_interrupt=on_interrupt, tol=0.0, random_state=0)
+    if on_interrupt == "raise":
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(X, y)
+    else:
+        with pytest.warns(ConvergenceWarning, match="interrupted"):
+            model.fit(X, y)
+    assert not forbidden
+    assert len(model.support_) > 2

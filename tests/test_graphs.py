@@ -14,7 +14,7 @@ from sklearn.base import clone
 
 from structinv import InvariantStructuredSVC, load, save
 from structinv.certificates import worst_change
-from structinv.oracles import Box, FDrop, Flip, Identity, Shared
+from structinv.oracles import Box, FDrop, Flip, Identity, InvarianceOracle, Shared, Support
 from structinv.solvers import FrankWolfe, Gap, Status, SVMStruct, solve
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Decoding, Graph, check_structure
@@ -572,3 +572,24 @@ def test_planes_of_shared_changes_reach_what_relaxed_values_do():
         for block in range(len(layout)):
             planes = term.planes(space, f, np.array([block]))
             assert planes.heights[0] == pytest.approx(reached[block], abs=1e-9)
+
+
+class Boundless(InvarianceOracle):
+    """Finds no change, and knows no bound."""
+
+    def support(self, X, V, assign, cost=None):
+        return Support(X.copy(), np.full(len(X), np.inf))
+
+
+@pytest.mark.parametrize("inference", ["exact", "relaxed"])
+@pytest.mark.parametrize("cycle", [False, True])
+def test_an_oracle_without_bounds_certifies_no_graph(inference, cycle):
+    edges = [(0, 1), (1, 2), (2, 0)][: 2 + cycle]
+    layout, rng = GraphLayout.of_graphs([3], [edges]), np.random.default_rng(0)
+    X, y = rng.standard_normal((3, 2)), np.array([0, 1, 1])
+    labels = Graph(inference).bind(y, layout=layout)
+    for extra in rng.standard_normal((5, labels.n_extra)):
+        found = worst_change(0.1 * np.eye(2), np.zeros(2), Boundless(), labels, X, extra=extra)
+        assert found.bounds == -np.inf
+        assert np.isfinite(found.attacked)
+        assert found.most_wrong == 3

@@ -325,3 +325,12 @@ def test_threads_move_only_the_rounding():
     assert one.primal == pytest.approx(other.primal, rel=1e-5)
     np.testing.assert_allclose(one.f.function()(X), other.f.function()(X), atol=1e-2)
     assert {one.status, other.status} == {Status.CONVERGED}
+
+
+@pytest.mark.parametrize("solver", sorted(REGISTRY))
+def test_contradictory_rows_have_the_zero_function(solver):
+    X, y = np.array([[1.0, 0.0], [1.0, 0.0]]), np.array([0, 1])
+    this = Objective(KernelSpace(Gaussian(), 2), [WorstCase(X, y, Identity(), Binary(), 1.0)])
+    solution = solve(this, REGISTRY[solver](), Gap(1e-6) | Iterations(500), random_state=0)
+    assert solution.primal == pytest.approx(2.0)
+    np.testing.assert_allclose(solution.f.function()(X), 0.0, atol=1e-5)

@@ -281,3 +281,22 @@ def test_bounds_of_float32_rows_that_meet_are_not_inconsistent(seed):
     shifts = Shifts((0.5, 1, 2), directions=8, shape=(4, 4))
     model = InvariantSVC(shifts, kernel="linear", C=0.06, random_state=0)
     assert model.fit(X, np.arange(n) % 5).solution_.status is Status.CONVERGED
+
+
+def test_a_bundle_of_long_sums_needs_no_table_of_all_their_terms(monkeypatch):
+    asked, block = [], AtomStore.block
+
+    def watched(self, left, right):
+        asked.append(len(left) * len(right) / max(1, len(self)) ** 2)
+        return block(self, left, right)
+
+    monkeypatch.setattr(AtomStore, "block", watched)
+    this, _ = machine(cache_mb=0.0)
+    assert solve(this, BMRM(), Gap(1e-3), random_state=0).status is Status.CONVERGED
+    assert max(asked) <= 1.0
+
+
+def test_balanced_classes_one_of_which_has_no_sample_that_counts():
+    X, y = data()
+    model = InvariantLinearSVC(class_weight="balanced")
+    assert model.fit(X, y, sample_weight=(y > 0) * 1.0).predict(X).tolist() == [1] * 40

@@ -314,3 +314,17 @@ def test_scores_that_are_no_numbers_are_refused(bad):
     with pytest.raises(ValueError, match=r"scoring must give a number for each of alphas, got .*nan"):
         model.fit(X, y)
     assert not hasattr(model, "alpha_")
+
+
+def test_a_table_that_a_kernel_keeps_is_left_alone():
+    X = np.random.default_rng(0).standard_normal((12, 3))
+    table = Gaussian().matrix(X, X)
+    table.flags.writeable = False
+
+    class Keeping(Gaussian):
+        def matrix(self, X, Y, norms=None):
+            return table
+
+    weights = np.linspace(0.5, 2.0, 12)
+    kept, own = (OrbitRidge(kernel).fit(X, X[:, 0], weights) for kernel in (Keeping(), Gaussian()))
+    np.testing.assert_array_equal(kept.dual_coef_, own.dual_coef_)

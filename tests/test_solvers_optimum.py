@@ -12,6 +12,7 @@ from .problems import (
     CASE,
     COSTLY,
     EXACT,
+    SETTING,
     SETTINGS,
     assert_brackets,
     chain_objective,
@@ -172,3 +173,28 @@ def test_a_structured_output_of_the_tests_reaches_the_optimum(case, rescaling, n
     assert_brackets(solution, best)
     assert solution.status is Status.CONVERGED
     assert solution.primal <= best * (1 + tolerance)
+
+
+@pytest.mark.parametrize(
+    ("setting", "options"),
+    slow_unless(
+        lambda setting, options: len(options) > 1,
+        [
+            ("binary", {"batch_size": 1}),
+            ("binary", {"batch_size": 4, "average": False}),
+            ("binary", {"batch_size": 99}),
+            ("binary", {"batch_size": 4, "projection": False}),
+            ("multiclass", {"batch_size": 4}),
+        ],
+    ),
+    ids=str,
+)
+def test_pegasos_has_its_rate(setting, options):
+    best = optimum("box-radii", setting)
+    problem = objective(Box([0.5, 0.0, 1.0, 0.2, 0.0]), SETTING[setting])
+    solution = solve(problem, Pegasos(**options), Gap(0) | Iterations(400), random_state=0)
+    assert_brackets(solution, best)
+    gap = {record.iteration: record.primal - record.dual for record in solution.history}
+    passes = np.array([25, 50, 100, 200, 400])
+    slope, _ = np.polyfit(np.log(passes), np.log([gap[n] for n in passes]), 1)
+    assert slope <= -0.7

@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from structinv import InvariantLinearSVC
 from structinv.estimators.learnt_nothing import nothing_learnt
-from structinv.oracles import Box, Ellipsoid, Identity
+from structinv.oracles import Box, Ellipsoid, Identity, Shifts
 from structinv.solvers import FrankWolfe, Gap, InteriorPoint, Iterations, Status, solve
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Binary, Multiclass
@@ -125,3 +125,13 @@ def test_a_fit_that_learnt_something_does_not():
     assert nothing_learnt(objective, solution) == ""
     nothing = replace(solution, f=objective.space.zeros())
     assert "zero function" in nothing_learnt(objective, nothing)
+
+
+def test_images_of_bytes_with_shifts_are_no_zero_model():
+    rng = np.random.default_rng(0)
+    X, y = rng.integers(256, size=(60, 64)).astype(float), rng.integers(2, size=60)
+    model = InvariantLinearSVC(Shifts(1), random_state=0).fit(X, y)
+    assert model.solution_.status is Status.CONVERGED
+    assert model.n_iter_ <= ENOUGH
+    assert np.any(model.coef_)
+    assert model.solution_.primal < 60 * (1 - 1e-3)

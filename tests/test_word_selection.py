@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from structinv.oracles import FDrop, FScale
+from structinv.oracles import FDrop, FEdit, FScale
 from structinv.oracles.checked_oracle import bind
 from structinv.oracles.words.word_selection import largest, ordered
 
@@ -113,3 +113,11 @@ def test_maxima_without_points_are_those_of_a_sort(dtype, kind, changes):
         expected = terms.sum(axis=1) + np.sort(gains, axis=1)[:, ::-1][:, :changes].sum(axis=1)
         found, _ = bind(oracle, X).support(slice(None), V, assign).maxima()
         np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("oracle", [FDrop(2), FScale(2), FEdit(2)], ids=lambda each: type(each).__name__)
+def test_gains_that_overflow_are_graded_by_the_number_of_edits(oracle):
+    X, V = np.full((1, 6), 1e200), np.full((1, 6), -1e200)
+    found = oracle.graded_support(X, V, np.array([0]), np.ones(1), [1.0, 0.5, 0.25])
+    assert found.rho[0] in (1.0, 0.5, 0.25)
+    assert np.count_nonzero(found.points != X) <= 2
