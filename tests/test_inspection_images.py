@@ -156,13 +156,6 @@ class TestTransforms:
         assert classes.tolist() == ["x", "y"]
         assert counts.tolist() == [[1, 0, 1], [0, 1, 1]]
 
-    @pytest.mark.parametrize("count", [1, 60])
-    def test_few_and_many_changes(self, tmp_path, count):
-        names = [f"change {k}" for k in range(count)]
-        draw_transforms(names, np.arange(count) % 2, tmp_path / "t.svg")
-        text = (tmp_path / "t.svg").read_text()
-        assert text.count("<!-- change ") == count
-
     @pytest.mark.parametrize(
         ("arguments", "options", "message"),
         [

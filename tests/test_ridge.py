@@ -15,7 +15,6 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import RidgeCV
 from sklearn.model_selection import GridSearchCV, cross_val_predict
 
-import structinv.estimators.ridge
 from structinv import OrbitRidge
 from structinv.estimators import ridge_systems
 from structinv.kernels import Gaussian, OrbitMean
@@ -291,14 +290,6 @@ def test_data_that_cannot_be_used_are_refused(monkeypatch):
     with pytest.raises(MemoryError, match="a ridge of 18 rows would take .*: take fewer rows"):
         fitted.fit(X, y)
     np.testing.assert_array_equal(fitted.predict(X), before)
-
-
-def test_what_a_fit_takes_is_told_before_it():
-    X, y = numbers(n=100)
-    few, many = OrbitRidge(), OrbitRidge(alphas=np.logspace(-3, 0, 20))
-    assert few.estimate_memory(X) == 2 * 8 * 100**2 < many.estimate_memory(X)
-    assert few.estimate_seconds(X, y) > 0
-    assert structinv.estimators.ridge.FACTORS < 20
 
 
 @pytest.mark.parametrize("bad", [0, 1])
