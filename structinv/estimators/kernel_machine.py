@@ -14,7 +14,7 @@ from ..functionals.representers import Representers
 from ..kernels import Kernel
 from ..kernels.indefinite import trained_kernel
 from ..kernels.kernel_names import as_kernel
-from ..oracles.base import BoundOracle
+from ..oracles.base import BoundOracle, InvarianceOracle
 from ..solvers import Solution
 from ..spaces import KernelSpace
 from ..spaces.atoms import COLUMNS_WORTH_A_CACHE, expand
@@ -47,7 +47,9 @@ class KernelMachine(InvariantEstimator):
     nu: float | Sequence[float] = 1.0
     invariance_loss: str | Sequence[str] = "squared"
     invariance_loss_params: dict | Sequence[dict] | None = None
+    oracle: InvarianceOracle | None = None
 
+    solution_: Solution
     kernel_: Kernel
     support_vectors_: np.ndarray
     dual_coef_: np.ndarray

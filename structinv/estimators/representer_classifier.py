@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
@@ -12,13 +11,11 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
-from ..functionals import Functional
-from ..kernels import Kernel
 from ..oracles import InvarianceOracle
 from ..solvers import Solution
 from ..structures import Binary, Multiclass
 from ..terms import Objective
-from .callbacks import labelled_alone, with_callbacks
+from .callbacks import labelled_alone
 from .learnt_nothing import warn_if_uninformative
 from .parameters import check_oracle_type
 from .problem import Problem
@@ -82,7 +79,8 @@ class RepresenterClassifier(ClassifierMixin, RepresenterMachine):
         Factors of C; "per_class" is one over the number of labelled rows of the class (Zhang, Lee and
         Teh 2013, section 6.3).
     unlabeled : label or "auto" or None, default="auto"
-        The label of rows without one. "auto" is the number -1, also among strings, as in scikit-learn:
+        The label of rows without one, whose sample weights do not count. "auto" is the number -1, also
+        among strings, as in scikit-learn:
         ``["ham", -1, "spam"]`` as a list or with ``dtype=object``. But {-1, +1} alone are two ordinary
         classes, and -1 beside any other single value is an error: ``unlabeled=-1`` always stands for
         no label, and None for no such label at all.
@@ -162,23 +160,11 @@ class RepresenterClassifier(ClassifierMixin, RepresenterMachine):
     ['nu']
     """
 
-    kernel: str | Kernel | Callable[[np.ndarray, np.ndarray], Any] = "rbf"
     _: KW_ONLY
-    invariances: Sequence[Functional] = ()
     loss: str = "logistic"
-    invariance_loss: str | Sequence[str] = "squared"
-    nu: float | Sequence[float] = 1.0
-    bias: bool = False
     oracle: InvarianceOracle | None = None
-    loss_params: dict | None = None
-    invariance_loss_params: dict | Sequence[dict] | None = None
-    gamma: float | str = "scale"
-    degree: int = 3
-    coef0: float = 1.0
     class_weight: dict | str | None = None
     unlabeled: Any = "auto"
-    cache_mb: float = 1000
-    losses_on: Functional | None = None
 
     _losses = CLASSIFIER_LOSSES
 
@@ -197,33 +183,6 @@ class RepresenterClassifier(ClassifierMixin, RepresenterMachine):
             )
         if np.ndim(self.unlabeled) > 0:
             raise TypeError(f"unlabeled must be a label, 'auto' or None, got {self.unlabeled!r}")
-
-    @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> RepresenterClassifier:
-        """Train on labelled and unlabelled rows.
-
-        Parameters
-        ----------
-        X : (n_samples, n_features) array-like
-            Kept in float32 if it is, in float64 otherwise.
-        y : (n_samples,) array-like
-            Labels, `unlabeled` for rows without one; at least two classes.
-        sample_weight : (n_samples,) array-like, optional
-            Non-negative factors of C; those of unlabelled rows do not count.
-
-        Returns
-        -------
-        RepresenterClassifier
-            This estimator.
-
-        Raises
-        ------
-        ValueError, TypeError
-            For parameters or data that cannot be used, before any work.
-        KeyboardInterrupt
-            After Ctrl-C, with the best model so far; see `on_interrupt`.
-        """
-        return self._fit(X, y, sample_weight)
 
     def _read(self, X: Any, y: Any, sample_weight: Any) -> Problem:
         given = X

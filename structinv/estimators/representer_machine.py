@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, ClassVar
 
@@ -14,9 +15,9 @@ from ..functionals import Evaluation, Functional
 from ..functionals.acting import FamilyFunctionals
 from ..functionals.base import BoundFunctional
 from ..functionals.representers import Representers
+from ..kernels import Kernel
 from ..losses import ScalarLoss
 from ..losses.combined import Affine
-from ..oracles import InvarianceOracle
 from ..oracles.arguments import hint_of
 from ..oracles.checked_oracle import bind
 from ..solvers import REGISTRY, Representer, Solution, Solver
@@ -44,15 +45,24 @@ KERNELS = ("laplacian", "linear", "poly", "rbf")
 OF_MARGINS = ("logistic", "hinge", "squared_hinge")
 
 
+@dataclass(eq=False, repr=False)
 class RepresenterMachine(KernelMachine):
     """A kernel machine told how its function behaves around rows, some of which have no label."""
 
-    bias: bool
-    loss: str
-    loss_params: dict | None
-    oracle: InvarianceOracle | None = None
+    kernel: str | Kernel | Callable[[np.ndarray, np.ndarray], Any] = "rbf"
+    _: KW_ONLY
+    invariances: Sequence[Functional] = ()
+    loss: str = "squared"
+    invariance_loss: str | Sequence[str] = "squared"
+    nu: float | Sequence[float] = 1.0
+    bias: bool = False
+    loss_params: dict | None = None
+    invariance_loss_params: dict | Sequence[dict] | None = None
+    gamma: float | str = "scale"
+    degree: int = 3
+    coef0: float = 1.0
+    cache_mb: float = 1000
     losses_on: Functional | None = None
-    solution_: Solution
 
     # The losses of labelled rows.
     _losses: ClassVar[tuple[str, ...]] = ()

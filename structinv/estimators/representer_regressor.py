@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 from typing import Any
@@ -11,14 +10,12 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import column_or_1d, validate_data
 
-from ..functionals import Functional
-from ..kernels import Kernel
 from ..kernels.checked_kernel import kernel_matrix
 from ..oracles import Identity
 from ..solvers import Solution, Status
 from ..structures import Regression
 from ..terms import Objective
-from .callbacks import labelled_alone, with_callbacks
+from .callbacks import labelled_alone
 from .learnt_nothing import Fitted, warn_if_unexplained
 from .problem import Problem
 from .representer_machine import RepresenterMachine
@@ -85,48 +82,11 @@ warm_start, checkpoint, checkpoint_seconds, on_interrupt, losses_on
     array([3.])
     """
 
-    kernel: str | Kernel | Callable[[np.ndarray, np.ndarray], Any] = "rbf"
     _: KW_ONLY
-    invariances: Sequence[Functional] = ()
-    loss: str = "squared"
-    invariance_loss: str | Sequence[str] = "squared"
-    nu: float | Sequence[float] = 1.0
     bias: bool = True
-    loss_params: dict | None = None
-    invariance_loss_params: dict | Sequence[dict] | None = None
-    gamma: float | str = "scale"
-    degree: int = 3
-    coef0: float = 1.0
     unlabeled: float | None = None
-    cache_mb: float = 1000
-    losses_on: Functional | None = None
 
     _losses = REGRESSOR_LOSSES
-
-    @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> RepresenterRegressor:
-        """Train on rows with and without a target.
-
-        Parameters
-        ----------
-        X : (n_samples, n_features) array-like
-        y : (n_samples,) array-like
-            Targets, `unlabeled` for rows without one.
-        sample_weight : (n_samples,) array-like, optional
-
-        Returns
-        -------
-        RepresenterRegressor
-            This estimator.
-
-        Raises
-        ------
-        ValueError, TypeError
-            For parameters or data that cannot be used, before any work.
-        KeyboardInterrupt
-            After Ctrl-C, with the best model so far; see `on_interrupt`.
-        """
-        return self._fit(X, y, sample_weight)
 
     def _read(self, X: Any, y: Any, sample_weight: Any) -> Problem:
         given = X

@@ -45,7 +45,6 @@ class SupportVectorMachine(KernelMachine):
     support_members_: np.ndarray
     support_transforms_: np.ndarray
     compression_error_: float
-    solution_: Solution
 
     @property
     def _precomputed(self) -> bool:
