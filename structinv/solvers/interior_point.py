@@ -91,7 +91,7 @@ class InteriorPoint(Solver):
     ) -> InteriorPointState:
         space = objective.space
         found = join_planes(space, []) if planes is None else planes.by_block()
-        f = _combination(objective, found)
+        f, _ = _total(objective, found)
         return InteriorPointState(found, np.zeros(len(found), dtype=np.int64), f, f.copy())
 
     def step(self, objective: Objective, state: InteriorPointState) -> None:
@@ -148,7 +148,7 @@ class InteriorPoint(Solver):
         state.idle = np.where(idle, state.idle + 1, 0)
         kept = np.flatnonzero(state.idle <= self.max_idle)
         if len(kept) < len(state.idle):
-            state.found = _pick(state.found, kept)
+            state.found = state.found.chosen(kept)
             state.idle = state.idle[kept]
 
     def _solve_master(self, objective: Objective, state: InteriorPointState) -> None:
@@ -162,14 +162,12 @@ class InteriorPoint(Solver):
         level = START_FACTOR * gap / master.n_constraints
         masses, _ = master.solve(start, level, MASTER_SHARE * gap, objective.out_of_time)
         state.found = PlaneSet(found.normals, found.offsets, found.blocks, masses)
-        state.f = _combination(objective, state.found)
-        dual = _dual(objective, state.found, state.f)
+        state.f, dual = _total(objective, state.found)
         if dual > state.dual:
             state.dual, state.proof = dual, state.found
 
     def bounds(self, objective: Objective, state: InteriorPointState) -> Bounds:
-        f = _combination(objective, state.found)
-        dual = _dual(objective, state.found, f)
+        f, dual = _total(objective, state.found)
         if not np.isfinite(state.attained):
             return Bounds(f, dual)
         return Bounds(state.best, dual, state.upper, state.attained)
@@ -184,15 +182,10 @@ def _gap(objective: Objective, state: InteriorPointState) -> float:
     return max(gap, 1e-14 * abs(state.attained), TINY)
 
 
-def _combination(objective: Objective, found: PlaneSet) -> Element:
-    """The element that the masses stand for."""
-    return objective.space.combine(found.normals, objective.weights[found.blocks] * found.masses)
-
-
-def _dual(objective: Objective, found: PlaneSet, f: Element) -> float:
-    mass = objective.weights[found.blocks] * found.masses
-    gained = mass @ (found.offsets - objective.floors[found.blocks])
-    return float(objective.weights @ objective.floors + gained - 0.5 * objective.space.dot(f, f))
+def _total(objective: Objective, found: PlaneSet) -> tuple[Element, float]:
+    """The element that the masses stand for, and their lower bound."""
+    f, offset = found.total(objective.space, objective.weights, objective.floors)
+    return f, offset - 0.5 * objective.space.dot(f, f)
 
 
 def _above(objective: Objective, state: InteriorPointState, f: Element, planes: Planes) -> PlaneSet:
@@ -204,10 +197,6 @@ def _above(objective: Objective, state: InteriorPointState, f: Element, planes: 
     margin = 1e-12 * (1.0 + np.abs(planes.heights))
     new = np.flatnonzero((planes.heights > known + margin) & (objective.weights > 0))
     return PlaneSet(planes.normals[new], planes.offsets[new], new, np.zeros(len(new)))
-
-
-def _pick(found: PlaneSet, kept: np.ndarray) -> PlaneSet:
-    return PlaneSet(found.normals[kept], found.offsets[kept], found.blocks[kept], found.masses[kept])
 
 
 def _rows(space: Space, found: PlaneSet, f: Element) -> tuple[OuterRows, np.ndarray]:

@@ -15,12 +15,9 @@ from .base import Bounds, Solver, check_planes
 
 @dataclass
 class ReferenceState:
-    """All planes found, the masses of the last master problem, and its minimiser."""
+    """All planes found, with the masses of the last master problem, and its minimiser."""
 
-    normals: np.ndarray
-    offsets: np.ndarray
-    blocks: np.ndarray
-    masses: np.ndarray
+    found: PlaneSet
     f: np.ndarray
 
 
@@ -53,44 +50,42 @@ class Reference(Solver):
         self, objective: Objective, rng: np.random.Generator, planes: PlaneSet | None = None
     ) -> ReferenceState:
         """See `Solver.init`; starts from nothing."""
-        size = len(objective.space.zeros())
-        every = np.arange(objective.n_blocks)
-        null = np.zeros((objective.n_blocks, size))
-        masses = np.ones(objective.n_blocks)
-        return ReferenceState(null, objective.floors.copy(), every, masses, np.zeros(size))
+        f, every = objective.space.zeros(), np.arange(objective.n_blocks)
+        null, masses = np.zeros((len(every), len(f))), np.ones(len(every))
+        return ReferenceState(PlaneSet(null, objective.floors.copy(), every, masses), f)
 
     def step(self, objective: Objective, state: ReferenceState) -> None:
         planes = objective.planes(state.f)
-        normals: Any = planes.normals
-        dense = normals if isinstance(normals, np.ndarray) else normals.toarray()
-        state.normals = np.vstack([state.normals, dense])
-        state.offsets = np.concatenate([state.offsets, planes.offsets])
-        state.blocks = np.concatenate([state.blocks, np.arange(objective.n_blocks)])
-        self._solve_master(objective, state)
+        found, every = state.found, np.arange(objective.n_blocks)
+        new: Any = planes.normals
+        new = new if isinstance(new, np.ndarray) else new.toarray()
+        normals = np.vstack([found.normals, new])
+        offsets = np.concatenate([found.offsets, planes.offsets])
+        blocks = np.concatenate([found.blocks, every])
+        masses = self._masses(objective, normals, offsets, blocks)
+        state.found = PlaneSet(normals, offsets, blocks, masses)
+        state.f = (normals * objective.weights[blocks, None]).T @ masses
 
-    def _solve_master(self, objective: Objective, state: ReferenceState) -> None:
+    def _masses(
+        self, objective: Objective, normals: np.ndarray, offsets: np.ndarray, blocks: np.ndarray
+    ) -> np.ndarray:
+        """Solve the master problem."""
         import cvxpy as cp
 
-        masses: Any = cp.Variable(len(state.offsets), nonneg=True)
-        weight = objective.weights[state.blocks]
-        member = (state.blocks[None, :] == np.arange(objective.n_blocks)[:, None]).astype(float)
-        f = (state.normals * weight[:, None]).T @ masses
-        dual = (weight * state.offsets) @ masses - 0.5 * cp.sum_squares(f)
+        masses: Any = cp.Variable(len(offsets), nonneg=True)
+        weight = objective.weights[blocks]
+        member = (blocks[None, :] == np.arange(objective.n_blocks)[:, None]).astype(float)
+        f = (normals * weight[:, None]).T @ masses
+        dual = (weight * offsets) @ masses - 0.5 * cp.sum_squares(f)
         problem = cp.Problem(cp.Maximize(dual), [member @ masses == 1])
         problem.solve(solver=self.cvxpy_solver)
         found = np.maximum(masses.value, 0.0)
-        state.masses = found / (member @ found)[state.blocks]
-        state.f = (state.normals * weight[:, None]).T @ state.masses
+        return found / (member @ found)[blocks]
 
     def bounds(self, objective: Objective, state: ReferenceState) -> Bounds:
-        linear = (objective.weights[state.blocks] * state.offsets) @ _padded(state)
+        found = state.found
+        linear = (objective.weights[found.blocks] * found.offsets) @ found.masses
         return Bounds(state.f, float(linear - 0.5 * state.f @ state.f))
 
     def planes(self, objective: Objective, state: ReferenceState) -> PlaneSet:
-        return PlaneSet(state.normals, state.offsets, state.blocks, _padded(state))
-
-
-def _padded(state: ReferenceState) -> np.ndarray:
-    masses = np.zeros(len(state.offsets))
-    masses[: len(state.masses)] = state.masses
-    return masses
+        return state.found
