@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from itertools import product
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -297,13 +298,6 @@ def _check_decode(case: _Case) -> None:
             _check_shares(case, "decode", potentials, found)
 
 
-@dataclass
-class _Found:
-    gains: np.ndarray
-    costs: np.ndarray
-    upper: np.ndarray
-
-
 def _check_separate(case: _Case) -> None:
     """The most violated labelling, with bounds that are tight and with such that are not."""
     rivals: Rivals = case.bound.rivals()
@@ -313,7 +307,7 @@ def _check_separate(case: _Case) -> None:
     costs = rivals.costs if gains.ndim == 2 else np.repeat(rivals.costs[:, :, None], N_LEVELS, axis=2)
     for loose in (0.0, 0.5):
         upper = gains + costs + loose * (wrong if gains.ndim == 2 else wrong[:, :, None])
-        found = _Found(gains, costs, upper)
+        found = SimpleNamespace(gains=gains, costs=costs, upper=upper)
         layout = None if case.structure.rowwise else case.layout
         answer = case.bound.separate(rivals, found, case.extra, layout)
         for block in range(len(case.layout)):

@@ -78,69 +78,49 @@ def _most_wrong_by_decoding(
     ``(maximum - floor) / p`` bounds that number for any p. The best price lies where the labellings
     found change from such as score enough to such as do not.
     """
-    search = _Search(structure, extra)
-    search.start(potentials, codes, floors, layout)
+    none = np.zeros(len(layout))
+    score, count, value = _at_prices(structure, potentials, codes, none, extra, layout)
+    bounds = np.where(value < floors, 0.0, layout.sizes.astype(np.float64))
+    # Scores above the floors, and counts: of the labelling with most rows that differ among those
+    # that score enough, and of the last one that does not.
+    above, fewest = score - floors, count
+    below, most = np.full(len(layout), -np.inf), layout.sizes.astype(np.float64)
+    prices = np.maximum(above, 1e-6 * (1.0 + np.abs(score)))
+    still = (value >= floors) & (np.floor(bounds + NEARLY) > count)
     for _ in range(MOST_CALLS):
-        if not search.step():
+        if not np.any(still):
             break
-    return np.floor(search.bounds + NEARLY).astype(np.int64)
-
-
-class _Search:
-    """The prices of some blocks, and the best bounds so far."""
-
-    def __init__(self, structure: Structure, extra: np.ndarray) -> None:
-        self.structure = structure
-        self.extra = extra
-
-    def start(
-        self, potentials: np.ndarray, codes: np.ndarray, floors: np.ndarray, layout: Layout
-    ) -> None:
-        """Ask without a price: of labellings that score enough the one that scores highest."""
-        self.potentials, self.codes, self.floors, self.layout = potentials, codes, floors, layout
-        self.bounds = layout.sizes.astype(np.float64)
-        none = np.zeros(len(layout))
-        score, count, value = self._ask(none)
-        self.bounds[value < floors] = 0.0
-        # Scores above the floors, and counts: of the labelling with most rows that differ among those
-        # that score enough, and of the last one that does not.
-        self.above, self.fewest = score - floors, count
-        self.below, self.most = np.full(len(layout), -np.inf), layout.sizes.astype(np.float64)
-        self.prices = np.maximum(self.above, 1e-6 * (1.0 + np.abs(score)))
-        self.open = (value >= floors) & (np.floor(self.bounds + NEARLY) > count)
-
-    def step(self) -> bool:
-        """Try other prices where they may help; whether they still may."""
-        if not np.any(self.open):
-            return False
-        score, count, value = self._ask(self.prices)
-        height = score - self.floors
-        found = (value - self.floors) / self.prices
-        self.bounds = np.where(self.open, np.minimum(self.bounds, found), self.bounds)
+        score, count, value = _at_prices(structure, potentials, codes, prices, extra, layout)
+        height = score - floors
+        bounds = np.where(still, np.minimum(bounds, (value - floors) / prices), bounds)
         enough = height >= 0
-        more = enough & (count > self.fewest)
-        self.above, self.fewest = np.where(more, height, self.above), np.where(more, count, self.fewest)
-        self.below, self.most = np.where(enough, self.below, height), np.where(enough, self.most, count)
-        known = np.isfinite(self.below)
-        rise = np.where(self.most > self.fewest, self.most - self.fewest, 1.0)
-        between = np.divide(self.above - self.below, rise, out=4.0 * self.prices, where=known)
-        moved = (between > 0) & (np.abs(between - self.prices) > NEARLY * self.prices)
-        self.open &= (np.floor(self.bounds + NEARLY) > self.fewest) & moved
-        self.prices = np.where(self.open, between, self.prices)
-        return True
+        more = enough & (count > fewest)
+        above, fewest = np.where(more, height, above), np.where(more, count, fewest)
+        below, most = np.where(enough, below, height), np.where(enough, most, count)
+        rise = np.where(most > fewest, most - fewest, 1.0)
+        between = np.divide(above - below, rise, out=4.0 * prices, where=np.isfinite(below))
+        moved = (between > 0) & (np.abs(between - prices) > NEARLY * prices)
+        still &= (np.floor(bounds + NEARLY) > fewest) & moved
+        prices = np.where(still, between, prices)
+    return np.floor(bounds + NEARLY).astype(np.int64)
 
-    def _ask(self, prices: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The scores, counts and bounds of the best labellings at a price for each block."""
-        price = np.repeat(prices, self.layout.sizes)
-        raised = self.potentials.copy()
-        own = np.arange(len(self.codes)), self.codes
-        kept = raised[own].copy()
-        raised += price.reshape(-1, *[1] * (raised.ndim - 1))
-        raised[own] = kept
-        found = decoded(self.structure, raised, self.extra, self.layout)
-        count = self.layout.sums((found.labels != self.codes).astype(np.float64))
-        score = self.structure.score(
-            self.potentials, found.labels, self.extra, self.layout, found.levels
-        )
-        value = score + prices * count
-        return score, count, value if found.upper is None else np.maximum(value, found.upper)
+
+def _at_prices(
+    structure: Structure,
+    potentials: np.ndarray,
+    codes: np.ndarray,
+    prices: np.ndarray,
+    extra: np.ndarray,
+    layout: Layout,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The scores, counts and bounds of the best labellings at a price for each block."""
+    raised = potentials.copy()
+    own = np.arange(len(codes)), codes
+    kept = raised[own].copy()
+    raised += np.repeat(prices, layout.sizes).reshape(-1, *[1] * (raised.ndim - 1))
+    raised[own] = kept
+    found = decoded(structure, raised, extra, layout)
+    count = layout.sums((found.labels != codes).astype(np.float64))
+    score = structure.score(potentials, found.labels, extra, layout, found.levels)
+    value = score + prices * count
+    return score, count, value if found.upper is None else np.maximum(value, found.upper)
