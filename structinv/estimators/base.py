@@ -24,7 +24,7 @@ from ..solvers.stopping import Progress, StopRule
 from ..terms import Objective
 from ..utils.matrices import Matrix
 from ..utils.parameters import check_boolean, check_number
-from .callbacks import CallbackSupportMixin, FitTask, Printer, with_callbacks
+from .callbacks import CallbackSupportMixin, FitTask, printer, with_callbacks
 from .earlier_fit import OF_THE_WEIGHTS, EarlierFit
 from .estimates import EstimatesItself
 from .interrupted_fit import all_or_nothing
@@ -124,7 +124,7 @@ class InvariantEstimator(EstimatesItself, CallbackSupportMixin, BaseEstimator):
             task = FitTask(self, context, shown, learn)
             callbacks: list[Callable[[Progress], bool | None]] = [task] if task.heard else []
             if self.verbose:
-                callbacks.append(Printer(type(self).__name__))
+                callbacks.append(printer(type(self).__name__))
 
             # 4. Minimize, within the time that is left.
             run = partial(

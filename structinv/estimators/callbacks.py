@@ -117,20 +117,20 @@ def labelled_alone(
     return X, y, sample_weight
 
 
-class Printer:
-    """A line on standard error for each check, at most a few a second."""
+def printer(name: str) -> Callable[[Progress], None]:
+    """A callback that prints a line on standard error for each check, at most a few a second."""
+    last = -np.inf
 
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.last = -np.inf
-
-    def __call__(self, progress: Progress) -> None:
-        if progress.checked and progress.seconds > self.last + 0.2:
-            self.last = progress.seconds
+    def show(progress: Progress) -> None:
+        nonlocal last
+        if progress.checked and progress.seconds > last + 0.2:
+            last = progress.seconds
             record = progress.history[-1]
             print(
-                f"[{self.name}] iteration {progress.iteration:5d}  {progress.seconds:7.1f} s  "
+                f"[{name}] iteration {progress.iteration:5d}  {progress.seconds:7.1f} s  "
                 f"primal {record.primal:.6g}  dual {record.dual:.6g}  "
                 f"relative gap {progress.relative_gap:.2e}",
                 file=sys.stderr,
             )
+
+    return show
