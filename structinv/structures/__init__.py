@@ -1,7 +1,7 @@
 """What is predicted: classes, numbers, sequences and graphs of labels, structures of your own."""
 
-from .base import RowStructure, Structure
-from .classes import Binary, Multiclass
+from .base import Structure
+from .classes import Binary, Multiclass, RowStructure
 from .custom import Custom, check_custom
 from .decodings import Decoding
 from .graph import Graph

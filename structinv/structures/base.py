@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 from ..utils import plugins
 from ..utils.matrices import Matrix
 from .bound import BoundStructure
-from .checked_structure import decoded
+from .by_decoding import runner_up, separate
 from .decodings import Decoding, Separation
 from .example_blocks import Reader, as_blocks, flat_labels
 from .layout import Layout
@@ -308,55 +308,7 @@ class Structure(BaseEstimator, ABC):
         extra : (n_extra,) array
         layout : Layout
         """
-        reached = found.gains + found.costs
-        decoding = decoded(self, reached, extra, layout)
-        value, truth = self._against_truth(reached, decoding, rivals.codes, extra, layout)
-        highest, bound = value, decoding.upper
-        if not np.array_equal(found.upper, reached):
-            above = decoded(self, found.upper, extra, layout)
-            highest, bound = (
-                self._against_truth(found.upper, above, rivals.codes, extra, layout)[0],
-                above.upper,
-            )
-        if bound is not None:
-            highest = np.maximum(highest, bound - truth)
-        chosen = self._unless_true(decoding, value > 0, rivals, layout)
-        return Separation(
-            chosen.labels,
-            np.maximum(0.0, highest),
-            levels=chosen.levels,
-            shares=chosen.shares,
-            features=chosen.features,
-        )
-
-    def _unless_true(
-        self, decoding: Decoding, wins: np.ndarray, rivals: Rivals, layout: Layout
-    ) -> Decoding:
-        """The decoding of the examples where it wins, the true labels of the others."""
-        rows = wins[layout.owners]
-        labels = np.where(rows, decoding.labels, rivals.codes)
-        if decoding.shares is None:
-            levels = None if decoding.levels is None else np.where(rows, decoding.levels, 0)
-            return Decoding(labels, levels=levels)
-        shares = np.where(rows[:, None], decoding.shares, np.eye(rivals.n_labels)[rivals.codes])
-        true = self.features(rivals.codes, layout, rivals.n_labels)
-        features = _scaled(wins, decoding.features) + _scaled(~wins, true)
-        return Decoding(labels, shares=shares, features=features)
-
-    def _against_truth(
-        self,
-        potentials: np.ndarray,
-        found: Decoding,
-        codes: np.ndarray,
-        extra: np.ndarray,
-        layout: Layout,
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """How much more a labelling of each block scores than the true one, and what that scores."""
-        own = self.score(potentials, codes, extra, layout)
-        if found.shares is None:
-            return self.score(potentials, found.labels, extra, layout, found.levels) - own, own
-        each = np.where(found.shares > 0, potentials, 0.0) * found.shares
-        return layout.sums(each.sum(axis=1)) + found.features @ extra - own, own
+        return separate(self, rivals, found, extra, layout)
 
     def score(
         self,
@@ -397,24 +349,7 @@ class Structure(BaseEstimator, ABC):
         Decoding
             The labelling given, with `upper` minus infinity, where there is no other.
         """
-        sizes, owners = layout.sizes, layout.owners
-        best, highest = codes.copy(), np.full(len(sizes), -np.inf)
-        bound, levels = highest.copy(), np.zeros(len(codes), dtype=np.int64)
-        for place in range(int(sizes.max(initial=0))):
-            forced = (layout.starts[:-1] + place)[place < sizes]
-            barred = potentials.copy()
-            barred[forced, codes[forced]] = -np.inf
-            found = decoded(self, barred, extra, layout)
-            value = self.score(barred, found.labels, extra, layout, found.levels)
-            value[place >= sizes] = -np.inf
-            better = value > highest
-            best = np.where(better[owners], found.labels, best)
-            if found.levels is not None:
-                levels = np.where(better[owners], found.levels, levels)
-            highest = np.where(better, value, highest)
-            above = value if found.upper is None else found.upper
-            bound = np.maximum(bound, np.where(place < sizes, above, -np.inf))
-        return Decoding(best, bound, None if potentials.ndim == 2 else levels)
+        return runner_up(self, potentials, codes, extra, layout)
 
     def most_wrong(
         self,
@@ -460,43 +395,3 @@ class Structure(BaseEstimator, ABC):
             columns of an example for which it is not known. None, the default, where it never is.
         """
         return None
-
-
-class RowStructure(Structure):
-    """A structure whose examples are single rows: the label of highest potential wins."""
-
-    rowwise = True
-    rescalings: tuple[str, ...] = ("margin", "slack")
-
-    def decode(self, potentials: np.ndarray, extra: np.ndarray, layout: Layout) -> Decoding:
-        """See `Structure.decode`; of equals the first."""
-        return Decoding(np.argmax(potentials, axis=1))
-
-    def separate(self, rivals: Rivals, found: Any, extra: np.ndarray, layout: Layout) -> Separation:
-        reached = found.gains + found.costs
-        labels = np.argmax(reached, axis=1)
-        # The true label wins nothing against itself, so that nothing is below zero.
-        wins = np.max(reached, axis=1) > 0
-        upper = np.max(found.upper, axis=1)
-        return Separation(np.where(wins, labels, rivals.codes), np.maximum(0.0, upper))
-
-    def runner_up(
-        self, potentials: np.ndarray, codes: np.ndarray, extra: np.ndarray, layout: Layout
-    ) -> Decoding:
-        others = potentials.copy()
-        others[np.arange(len(codes)), codes] = -np.inf
-        labels = np.argmax(others, axis=1)
-        return Decoding(labels, others[np.arange(len(codes)), labels])
-
-    def best_by_wrong(
-        self, potentials: np.ndarray, codes: np.ndarray, extra: np.ndarray, layout: Layout
-    ) -> np.ndarray:
-        """See `Structure.best_by_wrong`; exact."""
-        own = np.take_along_axis(potentials, codes[:, None], axis=1)[:, 0]
-        highest: Any = self.runner_up(potentials, codes, extra, layout).upper
-        return np.column_stack([own, highest])
-
-
-def _scaled(factors: np.ndarray, rows: Matrix) -> Matrix:
-    """Rows times a factor each."""
-    return sp.csr_matrix(sp.diags(factors.astype(np.float64)) @ sp.csr_matrix(rows))

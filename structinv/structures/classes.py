@@ -1,11 +1,50 @@
-"""Classes: two with one function, or any number with a function each."""
+"""Structures of single rows: two classes with one function, or any number with a function each."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from .base import RowStructure
-from .rivals import LabelFunctions
+from .base import Structure
+from .decodings import Decoding, Separation
+from .layout import Layout
+from .rivals import LabelFunctions, Rivals
+
+
+class RowStructure(Structure):
+    """A structure whose examples are single rows: the label of highest potential wins."""
+
+    rowwise = True
+    rescalings: tuple[str, ...] = ("margin", "slack")
+
+    def decode(self, potentials: np.ndarray, extra: np.ndarray, layout: Layout) -> Decoding:
+        """See `Structure.decode`; of equals the first."""
+        return Decoding(np.argmax(potentials, axis=1))
+
+    def separate(self, rivals: Rivals, found: Any, extra: np.ndarray, layout: Layout) -> Separation:
+        reached = found.gains + found.costs
+        labels = np.argmax(reached, axis=1)
+        # The true label wins nothing against itself, so that nothing is below zero.
+        wins = np.max(reached, axis=1) > 0
+        upper = np.max(found.upper, axis=1)
+        return Separation(np.where(wins, labels, rivals.codes), np.maximum(0.0, upper))
+
+    def runner_up(
+        self, potentials: np.ndarray, codes: np.ndarray, extra: np.ndarray, layout: Layout
+    ) -> Decoding:
+        others = potentials.copy()
+        others[np.arange(len(codes)), codes] = -np.inf
+        labels = np.argmax(others, axis=1)
+        return Decoding(labels, others[np.arange(len(codes)), labels])
+
+    def best_by_wrong(
+        self, potentials: np.ndarray, codes: np.ndarray, extra: np.ndarray, layout: Layout
+    ) -> np.ndarray:
+        """See `Structure.best_by_wrong`; exact."""
+        own = np.take_along_axis(potentials, codes[:, None], axis=1)[:, 0]
+        highest: Any = self.runner_up(potentials, codes, extra, layout).upper
+        return np.column_stack([own, highest])
 
 
 class Binary(RowStructure):

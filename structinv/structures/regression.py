@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike
 
 from ..utils.matrices import Rows
 from ..utils.parameters import check_number
-from .base import RowStructure
 from .bound import BoundStructure
+from .classes import RowStructure
 from .layout import Layout
 from .rivals import LabelFunctions
 

@@ -1,0 +1,103 @@
+"""Answers of a structure that are found by its `decode` alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..utils.matrices import Matrix
+from .checked_structure import decoded
+from .decodings import Decoding, Separation
+from .layout import Layout
+from .rivals import Rivals
+
+if TYPE_CHECKING:
+    from .base import Structure
+
+
+def separate(
+    structure: Structure, rivals: Rivals, found: Any, extra: np.ndarray, layout: Layout
+) -> Separation:
+    """The labelling of each block that violates its margin most."""
+    reached = found.gains + found.costs
+    decoding = decoded(structure, reached, extra, layout)
+    value, truth = _against_truth(structure, reached, decoding, rivals.codes, extra, layout)
+    highest, bound = value, decoding.upper
+    if not np.array_equal(found.upper, reached):
+        above = decoded(structure, found.upper, extra, layout)
+        highest, bound = (
+            _against_truth(structure, found.upper, above, rivals.codes, extra, layout)[0],
+            above.upper,
+        )
+    if bound is not None:
+        highest = np.maximum(highest, bound - truth)
+    chosen = _unless_true(structure, decoding, value > 0, rivals, layout)
+    return Separation(
+        chosen.labels,
+        np.maximum(0.0, highest),
+        levels=chosen.levels,
+        shares=chosen.shares,
+        features=chosen.features,
+    )
+
+
+def runner_up(
+    structure: Structure, potentials: np.ndarray, codes: np.ndarray, extra: np.ndarray, layout: Layout
+) -> Decoding:
+    """The best other labelling: each row in turn is made to differ."""
+    sizes, owners = layout.sizes, layout.owners
+    best, highest = codes.copy(), np.full(len(sizes), -np.inf)
+    bound, levels = highest.copy(), np.zeros(len(codes), dtype=np.int64)
+    for place in range(int(sizes.max(initial=0))):
+        forced = (layout.starts[:-1] + place)[place < sizes]
+        barred = potentials.copy()
+        barred[forced, codes[forced]] = -np.inf
+        found = decoded(structure, barred, extra, layout)
+        value = structure.score(barred, found.labels, extra, layout, found.levels)
+        value[place >= sizes] = -np.inf
+        better = value > highest
+        best = np.where(better[owners], found.labels, best)
+        if found.levels is not None:
+            levels = np.where(better[owners], found.levels, levels)
+        highest = np.where(better, value, highest)
+        above = value if found.upper is None else found.upper
+        bound = np.maximum(bound, np.where(place < sizes, above, -np.inf))
+    return Decoding(best, bound, None if potentials.ndim == 2 else levels)
+
+
+def _unless_true(
+    structure: Structure, decoding: Decoding, wins: np.ndarray, rivals: Rivals, layout: Layout
+) -> Decoding:
+    """The decoding of the examples where it wins, the true labels of the others."""
+    rows = wins[layout.owners]
+    labels = np.where(rows, decoding.labels, rivals.codes)
+    if decoding.shares is None:
+        levels = None if decoding.levels is None else np.where(rows, decoding.levels, 0)
+        return Decoding(labels, levels=levels)
+    shares = np.where(rows[:, None], decoding.shares, np.eye(rivals.n_labels)[rivals.codes])
+    true = structure.features(rivals.codes, layout, rivals.n_labels)
+    features = _scaled(wins, decoding.features) + _scaled(~wins, true)
+    return Decoding(labels, shares=shares, features=features)
+
+
+def _against_truth(
+    structure: Structure,
+    potentials: np.ndarray,
+    found: Decoding,
+    codes: np.ndarray,
+    extra: np.ndarray,
+    layout: Layout,
+) -> tuple[np.ndarray, np.ndarray]:
+    """How much more a labelling of each block scores than the true one, and what that scores."""
+    own = structure.score(potentials, codes, extra, layout)
+    if found.shares is None:
+        return structure.score(potentials, found.labels, extra, layout, found.levels) - own, own
+    each = np.where(found.shares > 0, potentials, 0.0) * found.shares
+    return layout.sums(each.sum(axis=1)) + found.features @ extra - own, own
+
+
+def _scaled(factors: np.ndarray, rows: Matrix) -> Matrix:
+    """Rows times a factor each."""
+    return sp.csr_matrix(sp.diags(factors.astype(np.float64)) @ sp.csr_matrix(rows))
