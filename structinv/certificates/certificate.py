@@ -173,31 +173,8 @@ def worst_change_in(
     ``min over y' of (b_y - b_y') - sigma_S(w_y' - w_y)``, bounded by the oracle's upper bounds. In a
     kernel's space members of S(x) are enumerated, since its convex hull says nothing there: the margins
     are exact where S(x) is a list. Where it has a cover the best member of that is improved, and the
-    bound adds ``|f| L mesh``, L being the kernel's Lipschitz constant.
-
-    Parameters
-    ----------
-    space : Space
-    f : element
-    oracle : InvarianceOracle
-        With an orbit or a cover in a kernel's space.
-    labels : BoundStructure
-        With the labels that are certified.
-    X : (n, d) array or CSR matrix
-    points : bool, default=True
-        Whether the changed rows are wanted.
-    extra : (n_extra,) array, optional
-        Parameters that no input multiplies.
-
-    Returns
-    -------
-    WorstChange
-        Of the examples; points are those of all rows.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the arguments do not fit one another.
+    bound adds ``|f| L mesh``, L being the kernel's Lipschitz constant. See `worst_change` for the
+    arguments; in a kernel's space the oracle has an orbit or a cover.
     """
     if not isinstance(labels, BoundStructure):
         raise TypeError(f"labels must be a structure bound to labels, got {type(labels).__name__}")

@@ -42,25 +42,8 @@ def labels_worst_change(
     change brings up to r, or to the true one. With listed members the predictions themselves are looked
     at, sets that tie with them included.
 
-    Parameters
-    ----------
-    space : Space
-        With an output for each label.
-    f : element
-    oracle : InvarianceOracle
-        Of a list where functions are not linear in x.
-    labels : BoundStructure
-        With the labels that are certified, of a structure with ``one_row``.
-    X : (n, d) array or CSR matrix
-    points : bool, default=True
-        Whether the changed rows are wanted.
-    extra : (n_extra,) array, optional
-        Parameters that no input multiplies; by default those of f.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the arrays do not fit one another.
+    The space has an output for each label, and the structure ``one_row``. The oracle has a list where
+    functions are not linear in x. The other arguments are those of `worst_change`.
 
     Examples
     --------

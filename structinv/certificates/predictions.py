@@ -57,21 +57,7 @@ def prediction_bounds(
 ) -> PredictionBounds:
     """Bounds of the predictions ``f(z) + constant`` for all z in S(x), of every row.
 
-    Parameters
-    ----------
-    space : Space
-        Of one function.
-    f : element
-    bound : BoundOracle
-        The rows with their changes.
-    constant : float, default=0.0
-        What predictions add to the function.
-    eps : float, default=0.0
-        The relative error of that sum.
-
-    Returns
-    -------
-    PredictionBounds
+    The space is one of a single function. `eps` is the relative error of the sum.
 
     Examples
     --------
@@ -101,23 +87,7 @@ def prediction_bounds(
 def furthest_members(
     space: Space, f: Element, bound: BoundOracle, targets: np.ndarray, constant: float = 0.0
 ) -> Matrix:
-    """The member of each S(x) that the oracle finds with the prediction furthest from the target.
-
-    Parameters
-    ----------
-    space : Space
-        Of one function.
-    f : element
-    bound : BoundOracle
-        The rows with their changes.
-    targets : (n,) array
-    constant : float, default=0.0
-        What predictions add to the function.
-
-    Returns
-    -------
-    (n, d) array or CSR matrix
-    """
+    """The member of each S(x) that the oracle finds with the prediction furthest from the target."""
     moved = []
     for rows, found in _asked(space, f, bound, points=True):
         off = constant - targets[rows]

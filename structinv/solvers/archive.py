@@ -24,17 +24,7 @@ SLOPES = "slopes "
 def packed(objective: Objective, f: Element, planes: PlaneSet) -> dict[str, np.ndarray]:
     """An element and planes of an objective as arrays.
 
-    Parameters
-    ----------
-    objective : Objective
-    f : element
-        Of its space.
-    planes : PlaneSet
-        Of its blocks. The plane of a penalty whose slopes are known is left to these.
-
-    Returns
-    -------
-    dict of str to array
+    The plane of a penalty whose slopes are known is left to these.
     """
     slopes = {f"{SLOPES}{block}": own for block, own in planes.slopes.items()}
     planes = planes.chosen(np.flatnonzero(~np.isin(planes.blocks, list(planes.slopes))))
@@ -56,16 +46,7 @@ def packed(objective: Objective, f: Element, planes: PlaneSet) -> dict[str, np.n
 def unpacked(objective: Objective, arrays: dict[str, np.ndarray]) -> tuple[Element, PlaneSet]:
     """What `packed` was given, of an objective on the same rows; in a kernel's space of its own.
 
-    Parameters
-    ----------
-    objective : Objective
-    arrays : dict of str to array
-
-    Returns
-    -------
-    f : element
-    planes : PlaneSet
-        Without planes that slopes tell; see `structinv.solvers.warm_start.carried`.
+    Planes that slopes tell are missing; see `structinv.solvers.warm_start.carried`.
     """
     f: Element
     normals: Normals

@@ -28,16 +28,8 @@ def sound_start(
 ) -> Solution:
     """An earlier solution on the same rows and labels, with planes that bound these losses for certain.
 
-    Parameters
-    ----------
-    objective : Objective
-    solver : Solver
-    earlier : Solution
-        In the objective's space; see `carried`.
-    same_oracle : bool
-        Whether S(x) is what it was.
-    same_sum : bool
-        Whether all weights are what they were, but for a common factor of each term.
+    The earlier solution is in the objective's space. `same_oracle` says whether S(x) is what it was,
+    `same_sum` whether all weights are, but for a common factor of each term.
     """
     planes = earlier.planes
     if planes.summed is not None:
@@ -131,13 +123,6 @@ def carried(objective: Objective, earlier: Solution) -> Solution:
     Points are looked for among the members of their rows, so that the planes are those of members
     again. Where a penalty's slopes are known, its plane is made anew of these, which bound its losses
     whatever their weights are.
-
-    Parameters
-    ----------
-    objective : Objective
-        In a kernel's space.
-    earlier : Solution
-        Of the same rows, labels, families and losses.
     """
     space: Any = objective.space
     old: Any = earlier.f
