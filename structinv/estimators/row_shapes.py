@@ -64,14 +64,7 @@ def shaped(part: Part, estimator: Any, X: Any) -> Part:
 
 
 def for_oracle(X: Matrix, oracle: InvarianceOracle, whole: str = "X as a dense array") -> Matrix:
-    """Checked rows in the form that an oracle takes.
-
-    Parameters
-    ----------
-    X : (n, d) array or CSR matrix
-    oracle : InvarianceOracle
-    whole : str
-        What to pass instead of sparse rows, for the message.
+    """Checked rows in the form that an oracle takes; `whole` says what to pass instead of sparse rows.
 
     Raises
     ------

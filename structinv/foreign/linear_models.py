@@ -88,17 +88,7 @@ def scores_of(model: Any, rows: Any) -> np.ndarray:
 
 
 def check_scores(name: str, model: LinearClassifier, rows: Matrix, scores: np.ndarray) -> None:
-    """Raise ValueError unless rows are scored as the linear classifier would.
-
-    Parameters
-    ----------
-    name : str
-        Of the estimator, for the message.
-    model : LinearClassifier
-    rows : (n, d) array or CSR matrix
-    scores : array
-        See `scores_of`.
-    """
+    """Raise ValueError unless rows are scored as the linear classifier would; see `scores_of`."""
     own = _own_scores(model, rows)
     given = scores[:, None] if scores.ndim == 1 else scores
     if given.shape != own.shape:
@@ -114,17 +104,7 @@ def check_scores(name: str, model: LinearClassifier, rows: Matrix, scores: np.nd
 
 
 def check_labels(name: str, model: LinearClassifier, rows: Matrix, labels: Any) -> None:
-    """Raise ValueError unless rows are labelled as the classifier would.
-
-    Parameters
-    ----------
-    name : str
-        Of the estimator, for the message.
-    model : LinearClassifier
-    rows : (n, d) array or CSR matrix
-    labels : (n,) array
-        What its `predict` returns.
-    """
+    """Raise ValueError unless the estimator's `predict` labels rows as the linear classifier would."""
     own, labels = _own_scores(model, rows), np.asarray(labels)
     if labels.shape != (len(own),):
         raise ValueError(

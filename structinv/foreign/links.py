@@ -67,12 +67,7 @@ def _known_probabilities() -> tuple[tuple[Any, ...], Any]:
 
 
 def calibration_link(calibrated: Any) -> Link:
-    """How `CalibratedClassifierCV` maps the score of its one classifier to probabilities.
-
-    Parameters
-    ----------
-    calibrated : CalibratedClassifierCV
-        Fitted, with a single classifier.
+    """How a fitted `CalibratedClassifierCV` maps the score of its one classifier to probabilities.
 
     Raises
     ------
