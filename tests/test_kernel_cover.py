@@ -4,8 +4,14 @@ import numpy as np
 import pytest
 
 from structinv.kernels import Gaussian, Laplacian, Matern, Polynomial
-from structinv.oracles import Box, Trajectory
-from structinv.solvers import REGISTRY, FrankWolfe, Gap, Status, solve
+from structinv.oracles import Box, Changes, InvarianceOracle, Support
+from structinv.solvers import (
+    REGISTRY,
+    FrankWolfe,
+    Gap,
+    Status,
+    solve,
+)
 from structinv.spaces import KernelSpace
 from structinv.utils.matrices import ALL_ROWS
 
@@ -14,25 +20,78 @@ from .kernel_problems import problem
 from .oracle_cases import D, Shrinkings
 from .problems import EXACT, SETTING, N
 
-DIRECTION, SECOND = np.array([0.6, -0.8, 0.0, 0.5, 0.0]), np.array([0.0, 0.3, -0.9, 0.0, 0.4])
-ENDS, OTHER_ENDS = (-0.5, 1.0), (0.0, 0.8)
+
+class Line(InvarianceOracle):
+    """``x + t direction`` with t between two numbers, known by a grid and by a search around it."""
+
+    def __init__(self, direction, low=-0.5, high=1.0, grid=5):
+        self.direction = direction
+        self.low = low
+        self.high = high
+        self.grid = grid
+
+    def ends(self):
+        return np.asarray(self.direction, dtype=float), (self.high - self.low) / (self.grid - 1)
+
+    def values(self):
+        return np.r_[0.0, np.linspace(self.low, self.high, self.grid)]
+
+    def support(self, X, V, assign, cost=None):
+        slope = V[assign] @ self.ends()[0]
+        t = np.where(slope > 0, self.high, np.where(slope < 0, self.low, 0.0))
+        return Support(X + t[:, None] * self.ends()[0])
+
+    def changes(self, X, y=None):
+        return Steps(self, X)
+
+    def dense(self, X, n=4001):
+        """Very many members, (n_rows, n, d)."""
+        t = np.r_[0.0, np.linspace(self.low, self.high, n)]
+        return X[:, None, :] + t[:, None] * self.ends()[0]
 
 
-def line(grid=5):
-    """``x + t DIRECTION`` with t between two numbers, known by a grid and by a search around it."""
-    return Trajectory(lambda X: np.broadcast_to(DIRECTION, X.shape)[:, None], 1, ENDS, grid)
+class Steps(Changes):
+    """Members of a line at equal distances."""
+
+    def __init__(self, line, X):
+        super().__init__(X)
+        self.line = line
+
+    @property
+    def size(self):
+        return len(self.line.values())
+
+    def members(self, rows=ALL_ROWS, numbers=None):
+        values = self.line.values() if numbers is None else self.line.values()[numbers]
+        return self.X[rows][:, None, :] + values[:, None] * self.line.ends()[0]
+
+    def mesh(self, rows=ALL_ROWS):
+        direction, spacing = self.line.ends()
+        return np.full(self.count(rows), 0.5 * spacing * np.linalg.norm(direction))
+
+    def refine(self, rows, index, score):
+        X, (direction, spacing) = self.X[rows], self.line.ends()
+        t = self.line.values()[index]
+        points = X + t[:, None] * direction
+        reached = score(points)
+        a, b = np.maximum(t - spacing, self.line.low), np.minimum(t + spacing, self.line.high)
+        golden = (np.sqrt(5.0) - 1.0) / 2.0
+        for _ in range(25):
+            low, high = b - golden * (b - a), a + golden * (b - a)
+            below, above = (score(X + s[:, None] * direction) for s in (low, high))
+            up = above > below
+            a, b = np.where(up, low, a), np.where(up, b, high)
+        tried = X + (0.5 * (a + b))[:, None] * direction
+        found = score(tried)
+        return np.where((found > reached)[:, None], tried, points)
+
+
+DIRECTION = np.array([0.6, -0.8, 0.0, 0.5, 0.0])
+LINE = Line(DIRECTION)
 
 
 def other(grid=5):
-    return Trajectory(lambda X: np.broadcast_to(SECOND, X.shape)[:, None], 1, OTHER_ENDS, grid)
-
-
-def dense(X, n=4001, direction=DIRECTION, ends=ENDS):
-    """Very many members of a line, (n_rows, n + 1, d)."""
-    return X[:, None, :] + np.r_[0.0, np.linspace(*ends, n)][:, None] * direction
-
-
-LINE = line()
+    return Line(np.array([0.0, 0.3, -0.9, 0.0, 0.4]), 0.0, 0.8, grid)
 
 
 def line_function(kernel, setting, oracle=LINE, seed=0, cache_mb=100.0):
@@ -64,7 +123,7 @@ def test_between_what_is_found_and_the_bound_lies_the_truth(kernel, setting, cac
         term = this.terms[0]
         rivals = term.labels.rivals()
         worst = this.space.worst(f, term.bound, ALL_ROWS, rivals)
-        members, cover = dense(setting.X), LINE.changes(setting.X).members()
+        members, cover = LINE.dense(setting.X), LINE.changes(setting.X).members()
         true, grid = (
             leads(rivals, f.function()(z.reshape(-1, D)).reshape(*z.shape[:2], -1)).max(axis=1)
             for z in (members, cover)
@@ -111,16 +170,16 @@ def test_the_bound_is_the_best_of_the_cover_and_norm_times_distance(setting):
 
 
 LINES = {
-    "line": line,
-    "only_for": lambda grid: line(grid).only_for([1]),
-    "union": lambda grid: line(grid) | other(grid).only_for([0, 2]),
-    "union-finite": lambda grid: Shrinkings() | line(grid),
+    "line": lambda grid: Line(DIRECTION, grid=grid),
+    "only_for": lambda grid: Line(DIRECTION, grid=grid).only_for([1]),
+    "union": lambda grid: Line(DIRECTION, grid=grid) | other(grid).only_for([0, 2]),
+    "union-finite": lambda grid: Shrinkings() | Line(DIRECTION, grid=grid),
 }
 
 
 def sampled_members(name, X, y):
     """Very many members of each row of the sets above."""
-    one, two = dense(X, 800), dense(X, 800, SECOND, OTHER_ENDS)
+    one, two = LINES["line"](5).dense(X, 800), other().dense(X, 800)
     if name == "only_for":
         one = np.where((y == 1)[:, None, None], one, X[:, None, :])
     if name == "union":
@@ -182,12 +241,12 @@ def test_combinations_with_a_continuum_can_be_solved(name):
     this = problem(oracle, setting, Gaussian(3.0), factor=5.0)
     solution = solve(this, FrankWolfe(), Gap(1e-2), random_state=0)
     assert solution.status is Status.ORACLE_TOO_COARSE
-    members = dense(setting.X, 60, SECOND, OTHER_ENDS)
+    members = other().dense(setting.X, 60)
     if name != "union-discounted":
         if name == "compose-labels":
             members = np.where((setting.y == 1)[:, None, None], members, setting.X[:, None])
         n, s, _ = members.shape
-        members = dense(members.reshape(-1, D), 60).reshape(n, -1, D)
+        members = LINE.dense(members.reshape(-1, D), 60).reshape(n, -1, D)
         values = solution.f.function()(members.reshape(-1, D)).reshape(n, -1)
         sign = np.where(setting.y == 1, -1.0, 1.0)
         losses = np.maximum(0.0, 1.0 + (sign[:, None] * values).max(axis=1))

@@ -170,11 +170,10 @@ def mirrored(x, label, v, cost):
     return x[:3] @ v[:3] + cp.abs(x[3:] @ v[3:])
 
 
-MIRROR = Case("mirror", Mirror(), (), mirrored)
+MIRROR = Case("mirror", Mirror(), mirrored)
 HALF = Case(
     "half",
     Mirror().only_for(1) | Box(0.3),
-    (),
     lambda x, label, v, cost: cp.maximum(
         mirrored(x, label, v, cost) if label == 1 else x @ v, x @ v + 0.3 * cp.norm1(v)
     ),
