@@ -104,17 +104,20 @@ def test_a_frame_of_all_labels_is_refused():
 
 
 MISSING = {
-    "numbers": pd.array([None, 1, 2], dtype="Int64"),
-    "truths": pd.Series([None, True, False], dtype="boolean"),
-    "objects": [pd.NA, "a", "b"],
+    "numbers": (pd.array([None, 1, 2], dtype="Int64"), "<NA>"),
+    "truths": (pd.Series([None, True, False], dtype="boolean"), "<NA>"),
+    "objects": ([pd.NA, "a", "b"], "<NA>"),
+    "None": ([None, "a", "b"], "None"),
+    "None among numbers": (np.array([None, 1, 2]), "None"),
 }
 
 
 @pytest.mark.parametrize("case", MISSING)
-def test_what_is_missing_in_pandas_is_no_label(case):
-    labels = MISSING[case]
+def test_what_is_missing_is_no_label(case):
+    labels, written = MISSING[case]
     known = [labels[1], labels[2], labels[2]]
-    refuses(ValueError, r"y\[1\] must hold labels, got <NA>", Sequence(), X, [known, labels])
+    message = rf"y\[1\] must hold labels, got {written}: fill in .* position_weight of 0"
+    refuses(ValueError, message, Sequence(), X, [known, labels])
 
 
 @pytest.mark.parametrize("structure", [Sequence(), Multilabel()], ids=repr)

@@ -138,8 +138,7 @@ class Rank(enum.IntEnum):
 LABELS = {
     "tuples": ((1, "a"), (2, "b")),
     "frozensets": (frozenset({1, "a"}), frozenset({2})),
-    "nested": ((1, frozenset({2})), None),
-    "None": (None, "x"),
+    "nested": ((1, frozenset({2})), (None, "x")),
     "mixed": (1, "1"),
     "numpy scalars": (np.int64(1), "a"),
     "booleans of NumPy": (np.bool_(True), "a"),

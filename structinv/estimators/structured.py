@@ -162,7 +162,8 @@ compression_error_
             The rows of each example, in the form that the structure reads; of tokens lists of dicts, or
             of lists of strings, which `TokenVectorizer` makes rows of.
         y : list of (T_i,) lists or arrays
-            The label of each row, of any hashable kind; what is equal is one label, such as 1 and True.
+            The label of each row, of any hashable kind except None. What is equal is one label, such as
+            1 and True.
         sample_weight : (n_examples,) array-like, optional
             Non-negative factors of C.
         position_weight : list of (T_i,) array-likes, optional

@@ -14,7 +14,7 @@ from ..utils.matrices import Matrix, refuse_masked, stack
 
 # What is no list of anything, though it can be gone through.
 NO_LIST = (str, bytes, dict, set, frozenset)
-# What to do instead of masking, by what is masked.
+# What to do instead of masking or leaving out, by what is masked.
 MASKS = {
     "y": "fill in any of the labels, and give such positions a position_weight of 0",
     "position_weight": "write 0 for positions that count nothing",
@@ -171,7 +171,7 @@ def flat_labels(y: Any, sizes: np.ndarray) -> np.ndarray:
     Parameters
     ----------
     y : list of lists or arrays
-        A label for each position of each example, of any hashable kind.
+        A label for each position of each example, of any hashable kind except None.
     sizes : (n_blocks,) array of int
         How many positions each example has.
 
@@ -232,8 +232,8 @@ def _one_array(items: list[Any]) -> np.ndarray:
             hash(label)
         except TypeError:
             raise TypeError(f"y[{owner}] must hold labels, got {kind_of(label)}: {label!r}") from None
-        if not _equals_itself(label):
-            raise ValueError(f"y[{owner}] must hold labels, got {label!r}")
+        if label is None or not _equals_itself(label):
+            raise ValueError(f"y[{owner}] must hold labels, got {label!r}: {MASKS['y']}")
     found = np.empty(len(labels), dtype=object)
     found[:] = labels
     return found
