@@ -15,8 +15,14 @@ from structinv import (
     RepresenterRegressor,
     VirtualSupportVectorSVC,
     VirtualSVC,
+    certify,
 )
-from structinv.functionals import Gradient
+from structinv.embeddings import OrbitFourier
+from structinv.functionals import Gradient, Tangents
+from structinv.inspection import security_curve
+from structinv.kernels import Gaussian, OrbitMean, SetKernel
+from structinv.metrics import set_distance
+from structinv.model_selection import learn_widths
 from structinv.oracles import (
     Box,
     Ellipsoid,
@@ -26,6 +32,7 @@ from structinv.oracles import (
     InvarianceOracle,
     Shifts,
     Support,
+    check_oracle,
 )
 
 from .oracle_cases import CASES, rows
@@ -284,3 +291,33 @@ def test_an_oracle_among_functionals_is_told_where_it_belongs(kind, given):
 def test_a_functional_for_an_oracle_is_told_where_it_belongs(kind, given):
     with pytest.raises(TypeError, match=r"oracle must be an InvarianceOracle.*invariances=\[\.\.\.\]"):
         kind(oracle=given).fit(X, TWO)
+
+
+MODEL = InvariantLinearSVC().fit(X, TWO)
+GIVEN = {
+    "rows": (X, r"rows of shape \(9, 4\): the oracle comes before the rows"),
+    "class": (FDrop, r"the class FDrop; write FDrop\(max_changes=...\) for an instance of the class"),
+    "builtin": (dict, "the class dict$"),
+    "text": ("fdrop", "'fdrop'$"),
+}
+TAKING = {
+    "fit": lambda oracle: InvariantLinearSVC(oracle).fit(X, TWO),
+    "certify": lambda oracle: certify(MODEL, oracle, X, TWO),
+    "check": lambda oracle: check_oracle(oracle, X),
+    "union": lambda oracle: InvariantLinearSVC(FDrop(1) | oracle).fit(X, TWO),
+    "distances": lambda oracle: set_distance(oracle, X),
+    "kernel": lambda oracle: OrbitMean(oracle, Gaussian()).validate(4),
+    "set kernel": lambda oracle: SetKernel(oracle, Gaussian()).validate(4),
+    "embedding": lambda oracle: OrbitFourier(oracle=oracle).fit(X),
+    "functional": lambda oracle: InvariantSVC(invariances=[Tangents(oracle)]).fit(X, TWO),
+    "curve": lambda oracle: security_curve({"a": MODEL}, X, TWO, oracle=oracle, sizes=[1], label=1),
+    "widths": lambda oracle: learn_widths({"changes": oracle}, X, Y, grid={"radius": [1.0]}),
+}
+
+
+@pytest.mark.parametrize("given", GIVEN)
+@pytest.mark.parametrize("taking", TAKING)
+def test_what_is_no_oracle_is_refused_in_the_same_words(taking, given):
+    oracle, written = GIVEN[given]
+    with pytest.raises(TypeError, match=r"must be an InvarianceOracle( or None)?, got .*" + written):
+        TAKING[taking](oracle)

@@ -258,7 +258,7 @@ def test_masks_that_are_no_pairs_of_labels_are_refused(allowed, message):
 @pytest.mark.parametrize("n_hashed", [0, -3, 2.5, True, "many"])
 def test_a_number_of_hashed_columns_is_looked_at_whatever_rows_are(n_hashed):
     model = InvariantStructuredSVC(Sequence(), n_hashed=n_hashed)
-    with pytest.raises(ValueError, match="n_hashed must be an integer of at least 1, or None, got"):
+    with pytest.raises((TypeError, ValueError), match="n_hashed must be None or an integer of at least"):
         model.fit(X, Y)
 
 

@@ -534,8 +534,8 @@ def test_numbers_of_members_and_draws_are_checked(oracle):
         with pytest.raises(ValueError, match=f"index must be 3 numbers from 0 to {last}, got"):
             oracle.changes(X).points(ALL_ROWS, index)
     assert oracle.sample(X, 0, rng).shape == (3, 0, 16)
-    for size in (-1, 2.0, True):
-        with pytest.raises(ValueError, match="size must be an integer of at least 0"):
+    for size in (-1, 2.0, True, "2"):
+        with pytest.raises((TypeError, ValueError), match="size must be an integer of at least 0"):
             oracle.sample(X, size, rng)
     with pytest.raises(TypeError, match="rng must be a numpy.random.Generator"):
         oracle.sample(X, 2, np.random.RandomState(0))

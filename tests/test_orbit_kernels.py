@@ -310,6 +310,7 @@ class Wordy(Gaussian):
     [
         (OrbitMean("flip", Gaussian()), TypeError, "oracle must be an InvarianceOracle"),
         (OrbitMean(Flip(), Wordy()), ValueError, "Wordy.symmetry must be one of .*'translations'"),
+        (OrbitMean(Flip(), Gaussian(), size=0), ValueError, "size must be at least 1 and at most"),
         (OrbitMean(Flip(), Gaussian(), random_state=None), TypeError, "random_state must be an int"),
         (OrbitMean(Flip(shape=(2, 9)), Gaussian()), ValueError, "16 features"),
         (OrbitDistance(Flip(), Gaussian(), tau=0.0), ValueError, "tau must be"),

@@ -15,7 +15,7 @@ from ..kernels import Gaussian, Kernel, OrbitDistance, OrbitMean
 from ..kernels.checked_kernel import kernel_matrix
 from ..kernels.kernel_names import check_kernel
 from ..oracles import Identity, InvarianceOracle
-from ..oracles.arguments import hint_of
+from ..oracles.base import as_oracle
 from ..oracles.changes import Changes
 from ..oracles.columns import with_numbers
 from ..oracles.kept import Kept
@@ -126,12 +126,7 @@ class OrbitFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
     def _check_oracle(self) -> InvarianceOracle:
         check_size(self.size)
-        oracle = Identity() if self.oracle is None else self.oracle
-        if not isinstance(oracle, InvarianceOracle):
-            raise TypeError(
-                f"oracle must be an InvarianceOracle or None, got {oracle!r}{hint_of(oracle)}"
-            )
-        return oracle
+        return as_oracle(self.oracle, default=Identity())
 
     def _seed(self) -> int:
         """The integer that draws depend on: `random_state` itself if it is one."""

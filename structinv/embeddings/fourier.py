@@ -140,8 +140,7 @@ class OrbitFourier(KernelFeatures):
 
     def _check_parameters(self) -> None:
         check_integer("n_components", self.n_components)
-        if self.n_hidden is not None:
-            check_integer("n_hidden", self.n_hidden)
+        check_integer("n_hidden", self.n_hidden, optional=True)
         check_templates(self.templates)
         spectrum_of(self._check_kernel(), self.templates)
 

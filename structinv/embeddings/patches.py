@@ -278,8 +278,7 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         for name in ("size", "stride", "n_components", "pool", "n_patches"):
             check_integer(name, getattr(self, name))
         for name in ("draws", "whole_draws"):
-            if getattr(self, name) is not None:
-                check_integer(name, getattr(self, name))
+            check_integer(name, getattr(self, name), optional=True)
         for name in ("contrast", "whitening"):
             if getattr(self, name) is not None:
                 check_number(name, getattr(self, name))

@@ -6,15 +6,12 @@ from collections.abc import Collection
 from os import PathLike
 from typing import Any
 
-import numpy as np
-import scipy.sparse as sp
-
 from ..functionals import Functional
 from ..functionals.base import BoundFunctional
 from ..losses import REGISTRY as LOSSES
 from ..losses import ScalarLoss
 from ..oracles import Identity, InvarianceOracle
-from ..oracles.arguments import instance_of
+from ..oracles.base import as_oracle
 from ..solvers import REGISTRY, Solver
 from ..utils.parameters import check_number
 
@@ -23,19 +20,10 @@ ON_INTERRUPT = ("raise", "return")
 
 def check_oracle_type(oracle: Any) -> InvarianceOracle:
     """The oracle, that of no change for None; TypeError for anything else."""
-    if oracle is None:
-        return Identity()
-    if isinstance(oracle, InvarianceOracle):
-        return oracle
     hint = ""
-    if isinstance(oracle, type) and issubclass(oracle, InvarianceOracle):
-        hint = f"; write {instance_of(oracle)} for an instance of the class"
     if isinstance(oracle, (Functional, BoundFunctional)):
         hint = "; functionals go into invariances=[...] of InvariantSVC and RepresenterClassifier"
-    given = repr(oracle)
-    if isinstance(oracle, np.ndarray) or sp.issparse(oracle):
-        given, hint = f"rows of shape {oracle.shape}", ": the oracle comes before the rows"
-    raise TypeError(f"oracle must be an InvarianceOracle or None, got {given}{hint}")
+    return as_oracle(oracle, default=Identity(), hint=hint)
 
 
 def loss_of_name(

@@ -24,7 +24,7 @@ from ..structures.example_blocks import example_weights, flat_numbers, sorted_cl
 from ..structures.label_codes import encode_labels
 from ..terms import Objective
 from ..utils.matrices import Matrix
-from ..utils.parameters import check_number
+from ..utils.parameters import check_integer, check_number
 from ..utils.resources import check_memory
 from .callbacks import with_callbacks
 from .earlier_fit import OF_THE_WEIGHTS
@@ -36,7 +36,7 @@ from .problem import Problem
 from .row_shapes import for_oracle
 from .support_vectors import SupportVectorMachine
 from .target_labels import class_factors
-from .tokens import TokenVectorizer, check_n_hashed
+from .tokens import TokenVectorizer
 
 COSTS = ("hamming", "mean_hamming")
 # Who knows the worst changes of examples, by the term that trains them.
@@ -270,7 +270,7 @@ compression_error_
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_epsilon(self.epsilon, self.solver)
-        check_n_hashed(self.n_hashed)
+        check_integer("n_hashed", self.n_hashed, optional=True)
         if self._precomputed:
             raise ValueError("kernel must be one of inputs; InvariantSVC takes kernel='precomputed'")
         if not isinstance(self.structure, Structure):

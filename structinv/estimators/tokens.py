@@ -14,6 +14,8 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.feature_extraction import DictVectorizer, FeatureHasher
 from sklearn.utils.validation import check_is_fitted
 
+from ..utils.parameters import check_integer
+
 _STRINGS = (list, tuple, set, frozenset)
 _FORMS = "a dict of features or a list of strings"
 # Between a name and its value, and between the names of nested features.
@@ -120,7 +122,7 @@ class TokenVectorizer(
     def fit_rows(self, X: Any) -> tuple[sp.csr_matrix, np.ndarray]:
         """`fit`, and all rows, as of `rows`."""
         hashed = self.n_hashed
-        check_n_hashed(hashed)
+        check_integer("n_hashed", hashed, optional=True)
         kind, tokens, lengths = _read(X, _SEPARATOR)
         if np.any(lengths == 0):
             raise ValueError(f"X[{int(np.argmin(lengths))}] is empty: nothing can be learnt from it")
@@ -170,13 +172,6 @@ class TokenVectorizer(
         tags.input_tags.two_d_array = False
         tags.input_tags.dict = True
         return tags
-
-
-def check_n_hashed(value: Any) -> None:
-    """Raise ValueError unless this is a number of columns, or None."""
-    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    if value is not None and not (whole and value >= 1):
-        raise ValueError(f"n_hashed must be an integer of at least 1, or None, got {value!r}")
 
 
 def are_tokens(X: Any) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from sklearn.neighbors import kneighbors_graph
 from ..kernels import Kernel
 from ..oracles import InvarianceOracle
 from ..oracles.arguments import check_features
+from ..oracles.base import as_oracle
 from ..oracles.checked_oracle import bind, tangents_of
 from ..oracles.columns import OfFeatures
 from ..oracles.listing import listed
@@ -145,9 +145,7 @@ class _OfOracle(Functional):
         self.oracle = oracle
 
     def validate(self, X: np.ndarray) -> None:
-        if not isinstance(self.oracle, InvarianceOracle):
-            raise TypeError(f"oracle must be an InvarianceOracle, got {self.oracle!r}")
-        self.oracle.validate(X.shape[1])
+        as_oracle(self.oracle).validate(X.shape[1])
 
 
 class Tangents(_OfOracle):
@@ -270,11 +268,7 @@ class GraphLaplacian(Functional):
         self.width = width
 
     def validate(self, X: np.ndarray) -> None:
-        if not isinstance(self.n_neighbors, Integral) or not 1 <= self.n_neighbors < len(X):
-            raise ValueError(
-                f"n_neighbors must be an integer from 1 to {len(X) - 1}, one less than there are rows, "
-                f"got {self.n_neighbors!r}"
-            )
+        check_integer("n_neighbors", self.n_neighbors, 1, len(X) - 1, "other rows")
         if self.width is not None:
             check_number("width", self.width, strict=True)
 

@@ -10,6 +10,8 @@ import scipy.sparse as sp
 from ..kernels import Kernel
 from ..kernels.vicinal import check_spread, spreads_of
 from ..oracles import InvarianceOracle
+from ..oracles.arguments import check_needs_no_label
+from ..oracles.base import as_oracle
 from ..oracles.checked_oracle import tangents_of
 from ..utils.parameters import check_integer, check_number
 from .base import Functional
@@ -80,10 +82,7 @@ class VicinalAverages(Functional):
         check_number("noise", self.noise)
         check_integer("n_nodes", self.n_nodes)
         if self.oracle is not None:
-            if not isinstance(self.oracle, InvarianceOracle):
-                raise TypeError(f"oracle must be an InvarianceOracle or None, got {self.oracle!r}")
-            if self.oracle.depends_on_label:
-                raise ValueError(f"oracle must not depend on labels, got {self.oracle!r}")
+            check_needs_no_label(as_oracle(self.oracle))
             self.oracle.validate(X.shape[1])
             spreads_of(self.spread, tangents_of(self.oracle, X[:1]).shape[1])
 

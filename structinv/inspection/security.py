@@ -13,7 +13,7 @@ from sklearn.utils import _safe_indexing, check_consistent_length
 
 from ..foreign import certify
 from ..oracles import InvarianceOracle
-from ..oracles.base import Counted
+from ..oracles.base import Counted, as_oracle
 from ..utils.parameters import check_integer
 from .figures import row_of_axes, written
 
@@ -172,8 +172,7 @@ def _check(models: Any, y: np.ndarray, oracle: Any, sizes: Any, label: Any, max_
         raise TypeError(f"max_fpr must be a number in [0, 1), got {max_fpr!r}")
     if not 0 <= float(max_fpr) < 1:
         raise ValueError(f"max_fpr must be in [0, 1), got {max_fpr!r}")
-    if not isinstance(oracle, InvarianceOracle):
-        raise TypeError(f"oracle must be an InvarianceOracle, got {oracle!r}")
+    as_oracle(oracle)
     if len(sizes) == 0:
         raise ValueError("sizes must hold a number of changes, got none")
     for size in sizes:

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..oracles.arguments import check_needs_no_label
+from ..oracles.base import as_oracle
 from ..oracles.checked_oracle import bind, tangents_of
-from ..oracles.geometry import check_distances_of
 from ..oracles.kept import parameters_of
 from ..oracles.listing import listed
 from ..regions.inner_products import Stack
@@ -66,7 +67,7 @@ class DirectedKernel(Kernel):
     oracle: Any
 
     def validate(self, n_features: int | None = None) -> None:
-        check_distances_of(self.oracle)
+        check_needs_no_label(as_oracle(self.oracle))
         self.oracle.validate(n_features)
 
     @abstractmethod

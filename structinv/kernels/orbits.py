@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..oracles import InvarianceOracle
-from ..oracles.arguments import hint_of
+from ..oracles.base import as_oracle
 from ..oracles.changes import Changes
 from ..oracles.kept import Record, parameters_of
 from ..oracles.listing import averaged, check_seed, check_size
@@ -88,10 +88,7 @@ class OrbitMean(CompositeKernel):
         self.random_state = random_state
 
     def validate(self, n_features: int | None = None) -> None:
-        if not isinstance(self.oracle, InvarianceOracle):
-            raise TypeError(
-                f"oracle must be an InvarianceOracle, got {self.oracle!r}{hint_of(self.oracle)}"
-            )
+        as_oracle(self.oracle)
         check_kernel("kernel", self.kernel, n_features)
         check_size(self.size)
         check_seed(self.random_state)

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..metrics.comparison import Comparison, check_sides, check_sizes, compare_regions, table
 from ..oracles import InvarianceOracle
-from ..oracles.arguments import hint_of
+from ..oracles.base import as_oracle
 from ..oracles.geometry import region_of, tangent_planes
 from ..oracles.kept import parameters_of
 from ..regions import Region
@@ -89,10 +89,8 @@ class SetKernel(Kernel):
     definite = False
 
     def validate(self, n_features: int | None = None) -> None:
-        if not isinstance(self.oracle, InvarianceOracle):
-            swapped = isinstance(self.oracle, Kernel) and isinstance(self.kernel, InvarianceOracle)
-            hint = "; the oracle comes first, then the kernel" if swapped else hint_of(self.oracle)
-            raise TypeError(f"oracle must be an InvarianceOracle, got {self.oracle!r}{hint}")
+        swapped = isinstance(self.oracle, Kernel) and isinstance(self.kernel, InvarianceOracle)
+        as_oracle(self.oracle, hint="; the oracle comes first, then the kernel" if swapped else "")
         if isinstance(self.sides, str) and self.sides == "one":
             raise ValueError(
                 "sides must be one of 'two', 'mean', 'tangent', got 'one': distances from a point to a "

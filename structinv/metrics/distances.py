@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..oracles import InvarianceOracle
-from ..oracles.arguments import real_rows
-from ..oracles.geometry import check_distances_of
+from ..oracles.arguments import check_needs_no_label, real_rows
+from ..oracles.base import as_oracle
 from ..utils.parameters import check_boolean, check_integer
 from ..utils.resources import check_memory
 from .comparison import check_sides, compare, sets_of, table
@@ -231,7 +231,7 @@ def nearest(
     >>> distances.round(3) + 0.0, numbers
     (array([[0.   , 0.707]]), array([[1, 2]]))
     """
-    check_distances_of(oracle)
+    check_needs_no_label(as_oracle(oracle))
     check_sides(sides)
     if Y is None:
         raise TypeError("Y must be rows, got None: for neighbours among X itself pass X twice")
@@ -255,7 +255,7 @@ def nearest(
 
 
 def _bounds(oracle: InvarianceOracle, X: Any, Y: Any, sides: str, tangents: bool) -> DistanceBounds:
-    check_distances_of(oracle)
+    check_needs_no_label(as_oracle(oracle))
     check_sides(sides)
     same = Y is None or Y is X
     X, Y = _rows(X, None if same else Y)

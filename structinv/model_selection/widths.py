@@ -15,7 +15,6 @@ from sklearn.model_selection import ParameterGrid, check_cv
 from sklearn.utils import check_X_y
 from sklearn.utils.multiclass import type_of_target
 
-from ..estimators.parameters import check_oracle_type
 from ..estimators.regressor import as_targets
 from ..estimators.ridge import MARGINAL_LIKELIHOOD, OrbitRidge, checked_alphas
 from ..estimators.row_shapes import flat_rows, shaped
@@ -25,6 +24,8 @@ from ..kernels import Kernel, OrbitMean
 from ..kernels.checked_kernel import kernel_matrix
 from ..kernels.kernel_names import as_kernel
 from ..oracles import Identity, InvarianceOracle
+from ..oracles.arguments import check_needs_no_label
+from ..oracles.base import as_oracle
 from ..utils.matrices import refuse_half_or_masked
 from .pictures import columns_of, draw_settings
 
@@ -307,15 +308,8 @@ def _checked_oracles(oracle: Any, X: Any) -> dict[str, InvarianceOracle]:
     named = oracle if isinstance(oracle, Mapping) else {"": oracle}
     if not named or not all(isinstance(name, str) for name in named):
         raise ValueError(f"oracle must hold oracles by names, at least one, got {oracle!r}")
-    for each in named.values():
-        check_oracle_type(each)
-        if each is None:
-            raise TypeError(f"oracle must be an InvarianceOracle or a dict of such, got {oracle!r}")
-        if each.depends_on_label:
-            raise ValueError(
-                "oracle must not depend on labels, which rows to predict do not have: leave out "
-                f"only_for, got {each!r}"
-            )
+    for name, each in named.items():
+        check_needs_no_label(as_oracle(each, f"oracle[{name!r}]" if named is oracle else "oracle"))
     return {name: shaped(each, None, X) for name, each in named.items()}
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.base import BaseEstimator
 
 from ..utils import plugins
 from ..utils.matrices import Matrix, refuse_half_or_masked
@@ -121,6 +122,15 @@ def check_row_by_row(name: str, part: Any, advice: str) -> None:
         )
 
 
+def check_needs_no_label(oracle: Any) -> None:
+    """Raise ValueError if an oracle's sets depend on labels."""
+    if oracle.depends_on_label:
+        raise ValueError(
+            "oracle must not depend on labels, which rows to predict do not have: leave out only_for, "
+            f"got {oracle!r}"
+        )
+
+
 def instance_of(kind: type) -> str:
     """How an instance of a class is written, with the arguments that it must be given.
 
@@ -141,9 +151,8 @@ def instance_of(kind: type) -> str:
 
 def hint_of(given: Any) -> str:
     """What to write in the place of a class that was given for an instance of it; else nothing."""
-    return (
-        f"; write {instance_of(given)} for an instance of the class" if isinstance(given, type) else ""
-    )
+    known = isinstance(given, type) and issubclass(given, BaseEstimator)
+    return f"; write {instance_of(given)} for an instance of the class" if known else ""
 
 
 def closest_of(given: Any, known: Sequence[str]) -> str:

@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
 from ..utils.matrices import Matrix, Rows, dense_rows, take
+from .arguments import hint_of
 from .hulls import Hull, LabelHull
 from .listed_changes import DrawnChanges, ListedChanges
 from .listing import changes_of, listed_region
@@ -468,6 +469,33 @@ class BoundOracle:
         Each row by itself, by default. A scenario need not contain the unchanged rows; one of them does.
         """
         return [(self,)]
+
+
+def as_oracle(
+    given: Any, name: str = "oracle", default: InvarianceOracle | None = None, hint: str = ""
+) -> InvarianceOracle:
+    """The oracle that is given for a parameter, or its default for None; TypeError for anything else.
+
+    Parameters
+    ----------
+    given : object
+    name : str
+        Of the parameter.
+    default : InvarianceOracle, optional
+    hint : str
+        What to do instead, where that is known.
+    """
+    if given is None and default is not None:
+        return default
+    if isinstance(given, InvarianceOracle):
+        return given
+    written, hint = repr(given), hint or hint_of(given)
+    if isinstance(given, type):
+        written = f"the class {given.__name__}"
+    if isinstance(given, np.ndarray) or sp.issparse(given):
+        written, hint = f"rows of shape {given.shape}", ": the oracle comes before the rows"
+    kinds = "an InvarianceOracle" + (" or None" if default is not None else "")
+    raise TypeError(f"{name} must be {kinds}, got {written}{hint}")
 
 
 def check_rows(X: Any) -> None:

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from ..utils import plugins
 from ..utils.matrices import Matrix, Rows, count, resolution, row_dots, take
-from .base import BoundOracle, Hull, InvarianceOracle, Support, check_rows
+from .base import BoundOracle, Hull, InvarianceOracle, Support, as_oracle, check_rows
 from .changes import Changes
 from .checked_changes import checked_changes
 from .hulls import LabelHull
@@ -45,8 +45,7 @@ def bind(oracle: InvarianceOracle, X: Matrix, y: np.ndarray | None = None) -> Ch
         ...
     ValueError: Reversal.orbit must return members of shape (3, s, 2), got (2, 3, 2)
     """
-    if not isinstance(oracle, InvarianceOracle):
-        raise TypeError(f"oracle must be an instance of an InvarianceOracle, got {oracle!r}")
+    as_oracle(oracle)
     check_rows(X)
     source = plugins.method(oracle, "bind")
     inner = plugins.ask(oracle, source, oracle.bind, X, y)

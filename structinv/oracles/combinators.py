@@ -21,8 +21,8 @@ from ..utils.matrices import (
     select,
     take,
 )
-from .arguments import check_directions, check_row_by_row, grade_profile, hint_of
-from .base import BoundOracle, Counted, Hull, InvarianceOracle, Support
+from .arguments import check_directions, check_row_by_row, grade_profile
+from .base import BoundOracle, Counted, Hull, InvarianceOracle, Support, as_oracle
 from .changes import Changes
 from .checked_oracle import bind, tangents_of
 from .geometry import region_of
@@ -488,9 +488,7 @@ class _BoundDiscounted(BoundPart):
 
 def validate_part(name: str, part: Any, n_features: int | None) -> None:
     """Raise TypeError unless the part is an oracle, or what its own `validate` raises."""
-    if not isinstance(part, InvarianceOracle):
-        raise TypeError(f"{name} must be an InvarianceOracle, got {part!r}{hint_of(part)}")
-    part.validate(n_features)
+    as_oracle(part, name).validate(n_features)
 
 
 def attained_by(

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ..regions import Flats, Region
 from ..utils import plugins
 from ..utils.matrices import floating
-from .arguments import hint_of
-from .base import InvarianceOracle
+from .arguments import check_needs_no_label
+from .base import InvarianceOracle, as_oracle
 from .checked_oracle import tangents_of
 from .listing import listed_region
 
@@ -41,7 +39,7 @@ def region_of(oracle: InvarianceOracle, X: np.ndarray) -> Region:
     >>> region_of(Box(0.5), np.zeros((3, 2))).kind
     'box'
     """
-    check_distances_of(oracle)
+    check_needs_no_label(as_oracle(oracle))
     if plugins.is_third_party(oracle) and not plugins.writes(oracle, "region"):
         return listed_region(oracle, X)
     source = plugins.method(oracle, "region")
@@ -66,20 +64,7 @@ def tangent_planes(oracle: InvarianceOracle, X: np.ndarray) -> Flats:
     NotImplementedError
         If it has no tangents.
     """
-    check_distances_of(oracle)
+    check_needs_no_label(as_oracle(oracle))
     oracle.validate(X.shape[1])
     X = floating(X)
     return Flats.spanned(X, tangents_of(oracle, X))
-
-
-def check_distances_of(oracle: Any) -> None:
-    """Raise TypeError or ValueError unless it is an oracle whose sets belong to rows without labels."""
-    if not isinstance(oracle, InvarianceOracle):
-        given = repr(oracle)
-        if isinstance(oracle, np.ndarray):
-            given = f"an array of shape {oracle.shape}; the oracle comes first"
-        raise TypeError(f"oracle must be an InvarianceOracle, got {given}{hint_of(oracle)}")
-    if oracle.depends_on_label:
-        raise ValueError(
-            f"oracle must not depend on labels, which rows to predict do not have, got {oracle!r}"
-        )

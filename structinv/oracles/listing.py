@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from ..regions.covers import Covers, Score
 from ..utils import plugins
 from ..utils.matrices import ALL_ROWS, Matrix, dense_rows, floating
 from ..utils.parameters import check_integer
+from .arguments import check_needs_no_label
 from .changes import MOST_CHANGES, Changes
 from .checked_changes import check_maps, checked_changes
 from .listed_changes import ListedChanges
@@ -116,11 +116,7 @@ def averaged(
     check_size(size)
     check_seed(random_state)
     oracle.validate(n_features)
-    if oracle.depends_on_label:
-        raise ValueError(
-            "oracle must not depend on labels, which rows to predict do not have: leave out only_for, "
-            f"got {oracle!r}"
-        )
+    check_needs_no_label(oracle)
     nothing = np.zeros((0, n_features))
     if size is not None:
         return draws_of(oracle, nothing, size, random_state)
@@ -131,18 +127,8 @@ def averaged(
 
 
 def check_size(size: Any) -> None:
-    """Raise unless it is None or an integer of at least 1."""
-    if size is None:
-        return
-    if not isinstance(size, Integral) or isinstance(size, bool):
-        raise TypeError(f"size must be None or an integer of at least 1, got {size!r}")
-    if size < 1:
-        raise ValueError(f"size must be None or an integer of at least 1, got {size!r}")
-    if int(size) > MOST_CHANGES:
-        raise ValueError(
-            f"size must be None or an integer of at most {MOST_CHANGES}, as all changes of a row are in "
-            f"memory at once, got {size!r}"
-        )
+    """Raise unless it is None or a number of changes that can be in memory at once."""
+    check_integer("size", size, 1, MOST_CHANGES, "changes that are in memory at once", optional=True)
 
 
 def check_seed(random_state: Any) -> None:

@@ -12,8 +12,7 @@ from sklearn.base import clone
 
 from ..utils.exceptions import CheckError
 from ..utils.matrices import ALL_ROWS, Matrix
-from .arguments import instance_of
-from .base import BoundOracle, InvarianceOracle, Support
+from .base import BoundOracle, InvarianceOracle, Support, as_oracle
 from .change_checks import check_draws, check_list
 from .listing import listed
 from .trials import Trial, bound_of, fail_where, inside, optional, refused, untouched, value_of
@@ -77,13 +76,7 @@ def check_oracle(
 
 def _checked_rows(oracle: InvarianceOracle, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray | None]:
     """The first rows, dense, and their labels."""
-    if isinstance(oracle, type):
-        raise TypeError(
-            f"oracle must be an InvarianceOracle, got the class {oracle.__name__}; write "
-            f"{instance_of(oracle)} for an instance of it"
-        )
-    if not isinstance(oracle, InvarianceOracle):
-        raise TypeError(f"oracle must be an InvarianceOracle, got {oracle!r}")
+    as_oracle(oracle)
     try:
         rows = np.asarray(X.toarray() if sp.issparse(X) else X, dtype=np.float64)
     except (TypeError, ValueError):

@@ -15,9 +15,17 @@ def check_boolean(name: str, value: Any) -> None:
 
 
 def check_integer(
-    name: str, value: Any, least: int = 1, most: int | None = None, what: str = ""
+    name: str,
+    value: Any,
+    least: int = 1,
+    most: int | None = None,
+    what: str = "",
+    *,
+    optional: bool = False,
 ) -> None:
     """Raise TypeError or ValueError unless `value` is an integer in a range, whose end counts `what`.
+
+    None is allowed where the parameter is `optional`.
 
     Examples
     --------
@@ -26,10 +34,13 @@ def check_integer(
         ...
     ValueError: n_neighbors must be at least 2 and at most 5, the number of reference rows, got 9
     """
+    if optional and value is None:
+        return
+    allowed = f"{'None or ' if optional else ''}an integer of at least {least}"
     if not isinstance(value, Integral) or isinstance(value, bool):
-        raise TypeError(f"{name} must be an integer of at least {least}, got {value!r}")
+        raise TypeError(f"{name} must be {allowed}, got {value!r}")
     if most is None and value < least:
-        raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}")
+        raise ValueError(f"{name} must be {allowed}, got {value!r}")
     if most is not None and not least <= int(value) <= most:
         raise ValueError(
             f"{name} must be at least {least} and at most {most}, the number of {what}, got {value!r}"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from scipy import stats
 
-from ...utils.parameters import check_number
+from ...utils.parameters import check_integer, check_number
 
 DISTRIBUTIONS = ("uniform", "normal", "vonmises", "lognormal")
 # Nodes of the table from which quantiles of a distribution are read.
@@ -48,8 +48,7 @@ def interval(name: str, between: Any) -> tuple[float, float]:
 
 def check_draw(size: Any, rng: Any) -> None:
     """Raise unless `sample` can draw that many members with this generator."""
-    if not isinstance(size, Integral) or isinstance(size, bool) or size < 0:
-        raise ValueError(f"size must be an integer of at least 0, got {size!r}")
+    check_integer("size", size, least=0)
     if not isinstance(rng, np.random.Generator):
         raise TypeError(
             f"rng must be a numpy.random.Generator, such as numpy.random.default_rng(0), got {rng!r}"
