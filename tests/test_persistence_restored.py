@@ -22,6 +22,8 @@ import structinv
 from structinv import InvariantLinearSVC, InvariantStructuredSVC, RepresenterClassifier
 from structinv.datasets import make_mail_like
 from structinv.oracles import Box, FDrop, Shifts
+from structinv.persistence.encoding import Encoder
+from structinv.solvers import Iterations
 from structinv.structures import Sequence
 
 from .problems import two_classes
@@ -296,3 +298,16 @@ def test_a_path_among_parameters_is_a_string(tmp_path):
     model = InvariantLinearSVC(checkpoint=tmp_path / "fit.npz", random_state=0).fit(X, y)
     structinv.save(model, tmp_path / "model")
     assert structinv.load(tmp_path / "model").checkpoint == str(tmp_path / "fit.npz")
+
+
+class Patient(Iterations):
+    """A class of a user without `get_params`, as its parent."""
+
+
+@pytest.mark.parametrize(
+    ("value", "remedy"),
+    [(Patient(3), "derive the class from .*BaseEstimator"), (Iterations(3), "pickle")],
+)
+def test_an_object_without_a_place_in_files_is_refused_with_a_remedy(value, remedy):
+    with pytest.raises(TypeError, match=f"cannot be stored in a model file: {remedy}"):
+        Encoder(planes=False).encode(value)

@@ -100,8 +100,16 @@ class Encoder:
     def _extension(self, value: Any) -> dict[str, Any]:
         """An object of a class that somebody derived from one of this package."""
         kind = type(value)
-        if kind.__module__.partition(".")[0] == _PACKAGE or not hasattr(kind, "get_params"):
-            raise TypeError(f"a {kind.__qualname__} cannot be stored in a model file, got {value!r}")
+        own_class = kind.__module__.partition(".")[0] == _PACKAGE
+        if own_class or not hasattr(kind, "get_params"):
+            remedy = (
+                "pickle the model"
+                if own_class
+                else "derive the class from sklearn.base.BaseEstimator, which has get_params"
+            )
+            raise TypeError(
+                f"a {kind.__qualname__} cannot be stored in a model file: {remedy}, got {value!r}"
+            )
         check_found(kind)
         own = value.get_params(deep=False)
         state = {key: each for key, each in value.__getstate__().items() if key not in own}
