@@ -11,6 +11,8 @@ from .decodings import Decoding, Separation
 from .layout import Layout
 from .rivals import LabelFunctions, Rivals
 
+_ZERO_AND_F = LabelFunctions(np.zeros(2, dtype=np.int64), np.array([0.0, 1.0]))
+
 
 class RowStructure(Structure):
     """A structure whose examples are single rows: the label of highest potential wins."""
@@ -68,7 +70,7 @@ class Binary(RowStructure):
 
     def functions(self, n_labels: int) -> LabelFunctions:
         """See `Structure.functions`: zero, and f."""
-        return LabelFunctions(np.zeros(2, dtype=np.int64), np.array([0.0, 1.0]))
+        return _ZERO_AND_F
 
 
 class Multiclass(RowStructure):
