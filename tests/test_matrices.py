@@ -1,12 +1,14 @@
 """Rows of matrices, dense or CSR, against NumPy."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from structinv.utils.matrices import contiguous_read_only, interleave, short_indices, take
+from structinv.utils.matrices import contiguous_read_only, interleave, products, short_indices, take
 
 MASKS = st.lists(st.booleans(), min_size=1, max_size=9).map(np.array)
 
@@ -80,3 +82,14 @@ def test_arrays_to_be_read_are_of_one_kind(order):
     assert X.flags.writeable
     assert np.shares_memory(found, X) == (order == "C")
     np.testing.assert_array_equal(found, X)
+
+
+def test_products_of_another_precision_copy_few_rows_at_a_time():
+    X = np.random.default_rng(0).random((20_000, 50), dtype=np.float32)
+    table = np.random.default_rng(1).random((50, 3))
+    tracemalloc.start()
+    found = products(X, table)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < X.nbytes
+    np.testing.assert_allclose(found, X.astype(np.float64) @ table, rtol=1e-13)

@@ -308,7 +308,11 @@ def products(points: Matrix, table: np.ndarray) -> np.ndarray:
         table, found = np.ascontiguousarray(table), np.zeros((points.shape[0], table.shape[1]))
         _products_csr(points.indptr, points.indices, points.data, table, found)
         return found
-    return np.asarray(points @ table)
+    if points.dtype == table.dtype or len(points) <= COMBINED_AT_ONCE:
+        return np.asarray(points @ table)
+    # In portions, since a product with other precision makes a copy of the points.
+    portions = range(0, len(points), COMBINED_AT_ONCE)
+    return np.concatenate([points[first : first + COMBINED_AT_ONCE] @ table for first in portions])
 
 
 def add_combinations(points: Matrix, weights: np.ndarray, into: np.ndarray) -> None:
