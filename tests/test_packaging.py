@@ -18,6 +18,7 @@ PACKAGE = ROOT / "structinv"
 # From bottom to top: a module imports from its own layer and from those above it in this list.
 LAYERS = [
     "utils",
+    "rows",
     "losses",
     "structures",
     "regions",

@@ -1,0 +1,151 @@
+"""Checks of rows and labels that are appended to others; errors name the row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils import check_array
+
+from ..utils.matrices import refuse_half_or_masked
+
+_SAID = {"b": "booleans", "i": "integers", "f": "floats", "U": "strings"}
+_KINDS = {"b": "b", "i": "i", "u": "i", "f": "f", "U": "U", "T": "U"}
+
+
+def checked_rows(X: Any, dtype: np.dtype, n_features: int | None, before: int) -> sp.csr_matrix:
+    """Rows as CSR with sorted and unique indices and without stored zeros; `X` is left as it is.
+
+    Parameters
+    ----------
+    X : (n, d) array-like or sparse matrix
+    dtype : dtype
+        Of the result.
+    n_features : int or None
+        The indices of features must be less.
+    before : int
+        Number of rows that come before, for messages.
+
+    Raises
+    ------
+    ValueError
+        For values that are not finite, in `dtype` too, and for indices out of range.
+    """
+    refuse_half_or_masked("X", X)
+    X = check_array(
+        X,
+        accept_sparse="csr",
+        ensure_all_finite=False,
+        ensure_min_samples=0,
+        ensure_min_features=0,
+        input_name="X",
+    )
+    rows = (
+        sp.csr_matrix(X) if not sp.issparse(X) else sp.csr_matrix((X.data, X.indices, X.indptr), X.shape)
+    )
+    limit = rows.shape[1] if n_features is None else n_features
+    wrong = (rows.indices < 0) | (rows.indices >= limit)
+    if wrong.any():
+        entry = int(np.argmax(wrong))
+        raise ValueError(
+            f"{_place(rows, entry, before)} has feature {rows.indices[entry]}, and features must lie in "
+            f"0 to {limit - 1}{'' if n_features is None else f' for n_features={n_features}'}"
+        )
+    with np.errstate(over="ignore"):
+        # Copies, as they are changed in place.
+        parts = rows.data.astype(dtype), rows.indices.copy(), rows.indptr.copy()
+        rows = sp.csr_matrix(parts, rows.shape)
+        rows.sum_duplicates()
+    wrong = ~np.isfinite(rows.data)
+    if wrong.any():
+        entry = int(np.argmax(wrong))
+        raise ValueError(
+            f"{_place(rows, entry, before)} has {rows.data[entry]} as feature "
+            f"{rows.indices[entry]}, and values must be finite in {dtype}"
+        )
+    rows.eliminate_zeros()
+    return rows
+
+
+def checked_labels(y: Any, n_rows: int, kind: str | None, before: int) -> np.ndarray:
+    """Labels of one kind: bool, int64, float64, or strings as objects.
+
+    Parameters
+    ----------
+    y : (n,) array-like
+    n_rows : int
+        How many there must be.
+    kind : {"b", "i", "f", "U"} or None
+        The kind of earlier labels.
+    before : int
+        Number of rows that come before, for messages.
+
+    Raises
+    ------
+    ValueError
+        For another number, another kind, mixed kinds, and for floats that are not finite.
+    """
+    found = np.asarray(y) if not isinstance(y, (list, tuple)) else np.array(y, dtype=object)
+    if found.shape != (n_rows,):
+        raise ValueError(f"y must have shape ({n_rows},), a label for each row, got {found.shape}")
+    listed = found.dtype == object
+    kinds = [_kind(each) for each in found] if listed else [_KINDS.get(found.dtype.kind, "?")][:n_rows]
+    for row, each in enumerate(kinds):
+        if each not in _SAID:
+            raise ValueError(
+                "labels must be strings, integers, booleans or floats, and row "
+                f"{before + row} has {found[row]!r}"
+            )
+        kind = kind or each
+        if each != kind:
+            raise ValueError(
+                f"labels must be of one kind, and row {before + row} has {found[row]!r} after "
+                f"{_SAID[kind]}"
+            )
+    if kind is None:
+        return found
+    return _CONVERTED[kind](found, before)
+
+
+def _strings(found: np.ndarray, before: int) -> np.ndarray:
+    return np.array([str(each) for each in found], dtype=object)
+
+
+def _booleans(found: np.ndarray, before: int) -> np.ndarray:
+    return found.astype(np.bool_)
+
+
+def _integers(found: np.ndarray, before: int) -> np.ndarray:
+    limits = np.iinfo(np.int64)
+    if len(found) and not limits.min <= found.min() <= found.max() <= limits.max:
+        row = int(np.argmax((found < limits.min) | (found > limits.max)))
+        raise ValueError(f"labels must be integers of 64 bits, and row {before + row} has {found[row]}")
+    return found.astype(np.int64)
+
+
+def _floats(found: np.ndarray, before: int) -> np.ndarray:
+    values = found.astype(np.float64)
+    if not np.isfinite(values).all():
+        row = int(np.argmin(np.isfinite(values)))
+        raise ValueError(f"labels must be finite, and row {before + row} has {values[row]}")
+    return values
+
+
+_CONVERTED = {"b": _booleans, "i": _integers, "f": _floats, "U": _strings}
+
+
+def _kind(label: Any) -> str:
+    """The kind of one label; "?" for what is no label."""
+    if isinstance(label, (bool, np.bool_)):
+        return "b"
+    if isinstance(label, (int, np.integer)):
+        return "i"
+    if isinstance(label, (float, np.floating)):
+        return "f"
+    return "U" if isinstance(label, str) else "?"
+
+
+def _place(rows: sp.csr_matrix, entry: int, before: int) -> str:
+    row = int(np.searchsorted(rows.indptr, entry, side="right")) - 1
+    return f"row {before + row}" if not before else f"row {before + row} (row {row} of this block)"

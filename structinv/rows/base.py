@@ -1,0 +1,64 @@
+"""Rows that are read a block at a time."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+
+from ..utils.matrices import Matrix
+
+
+class RowSource(ABC):
+    """Rows that need not fit into memory together.
+
+    Terms, certificates and predictions ask for nothing but the members listed here.
+
+    Attributes
+    ----------
+    shape : tuple of two ints
+        Number of rows and number of features.
+    dtype : dtype
+        float32 or float64.
+    sparse : bool
+        Whether blocks are CSR matrices.
+    """
+
+    shape: tuple[int, int]
+    dtype: np.dtype
+    sparse: bool
+
+    @abstractmethod
+    def block(self, start: int, stop: int) -> Matrix:
+        """Rows ``start`` to ``stop - 1``.
+
+        The caller may read the block from another thread than the one that asked for it. It must not
+        change the block.
+
+        Parameters
+        ----------
+        start, stop : int
+            ``0 <= start < stop <= shape[0]``.
+
+        Returns
+        -------
+        (stop - start, n_features) C-contiguous array, or CSR matrix
+            All values are finite. CSR rows have sorted and unique indices.
+
+        Raises
+        ------
+        ValueError
+            If the rows cannot be used. The message names the first row that is wrong.
+        OSError
+            If the rows cannot be read.
+        """
+
+    @abstractmethod
+    def edges(self, most_values: int) -> np.ndarray:
+        """Where to cut the rows into blocks of at most about `most_values` stored values.
+
+        Returns
+        -------
+        (n_blocks + 1,) array of int64
+            Increasing, from 0 to the number of rows. No block is empty.
+        """

@@ -1,0 +1,237 @@
+"""Rows of a folder on disk, read a block at a time."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..utils.parameters import check_integer
+from .base import RowSource
+from .manifest import DATA, INDICES, INDPTR, LABELS, read_manifest
+from .stored_array import HEADER_BYTES, StoredArray
+
+
+class RowFolder(RowSource):
+    """Sparse rows in a folder that `RowWriter` or ``structinv convert`` wrote.
+
+    The folder has the arrays of a CSR matrix, ``indptr.npy``, ``indices.npy`` and ``data.npy``. It may
+    have ``labels.npy``. ``numpy.load(..., mmap_mode="r")`` opens each. ``manifest.json`` has shape,
+    types, classes and checksums. Rows come in chunks of about a million entries. Each chunk of a file
+    has a checksum.
+
+    Blocks are read into new arrays. A chunk is compared with its checksums when its rows are read for
+    the first time. Several threads may read at once. A pickle holds the path, and opens the folder
+    again.
+
+    Parameters
+    ----------
+    path : str or path-like
+
+    Attributes
+    ----------
+    path : Path
+    shape : tuple of two ints
+    dtype : dtype
+        float32 or float64.
+    sparse : bool
+        True.
+    n_entries : int
+        Number of stored values of all rows.
+    n_bytes : int
+        Size of the arrays on disk.
+    classes : list of str or None
+        The labels that there are, in the order of their codes; None if labels are numbers or absent.
+    notes : dict
+        How the rows were made, as the writer noted it.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the folder or one of its files is absent.
+    ValueError
+        If the folder has no manifest, or one that cannot be used.
+    OSError
+        If a file does not have the size or type that the manifest says.
+
+    See Also
+    --------
+    RowWriter : Writes such a folder.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from structinv.rows import RowFolder, RowWriter
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with RowWriter(f"{folder}/train") as writer:
+    ...         writer.append(np.eye(3), ["ham", "spam", "ham"])
+    ...     rows = RowFolder(f"{folder}/train")
+    ...     rows.shape, rows.block(1, 3).toarray().tolist(), rows.labels.tolist()
+    ((3, 3), [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]], ['ham', 'spam', 'ham'])
+    """
+
+    sparse = True
+
+    def __init__(self, path: str | PathLike[str]) -> None:
+        self.path = Path(path)
+        # Pickles are opened elsewhere, too.
+        self._place = os.path.abspath(path)
+        manifest, content = read_manifest(self.path)
+        self._manifest, self._checksum = manifest, zlib.crc32(content)
+        self.shape = (manifest.n_rows, manifest.n_features)
+        self.dtype, self.n_entries = manifest.dtypes[DATA], manifest.n_entries
+        self.classes, self.notes = manifest.classes, manifest.notes
+        self._files = {name: self._opened(name) for name in manifest.dtypes}
+        self.n_bytes = sum(
+            HEADER_BYTES + each.count * each.dtype.itemsize for each in self._files.values()
+        )
+        self._verified = np.zeros(len(manifest.first_rows) - 1, dtype=bool)
+
+    def __repr__(self) -> str:
+        n_rows, n_features = self.shape
+        labels = "no labels" if LABELS not in self._files else f"{self._files[LABELS].dtype} labels"
+        if self.classes is not None:
+            labels = f"{len(self.classes)} classes"
+        return (
+            f"RowFolder({str(self.path)!r}: {n_rows} rows, {n_features} features, {self.n_entries} "
+            f"entries of {self.dtype}, {labels}, {self.n_bytes / 1e6:.1f} MB)"
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"path": self._place, "checksum": self._checksum}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["path"])  # type: ignore[misc]
+        if self._checksum != state["checksum"]:
+            raise OSError(f"{self.path} was written anew since the pickle was made")
+
+    @property
+    def labels(self) -> np.ndarray | None:
+        """The label of each row, (n,), read from the disk at each call; None if there are none."""
+        if LABELS not in self._files:
+            return None
+        n_rows = self.shape[0]
+        values = self._files[LABELS].read(0, n_rows, _named(0, n_rows))
+        for chunk in range(len(self._verified)):
+            first, last = self._rows_of(chunk)
+            self._check(LABELS, chunk, values[first:last])
+        return values if self.classes is None else np.array(self.classes)[values]
+
+    def block(self, start: int, stop: int) -> sp.csr_matrix:
+        if not 0 <= start < stop <= self.shape[0]:
+            raise ValueError(
+                f"start and stop must be 0 <= start < stop <= {self.shape[0]}, got {start} and {stop}"
+            )
+        whole = self._chunks_to_verify(start, stop)
+        ends = self._files[INDPTR].read(start, stop + 1, _named(start, stop))
+        self._check_all(INDPTR, whole, ends, self._manifest.first_rows - start, 1)
+        rows = sp.csr_matrix((stop - start, self.shape[1]), dtype=self.dtype)
+        first, last = int(ends[0]), int(ends[-1])
+        parts = [self._files[name].read(first, last, _named(start, stop)) for name in (INDICES, DATA)]
+        for name, part in zip((INDICES, DATA), parts, strict=True):
+            self._check_all(name, whole, part, self._manifest.first_entries - first, 0)
+        self._verified[whole] = True
+        rows.indices, rows.data = parts
+        ends -= first
+        # Both arrays of integers have one type.
+        if last - first > np.iinfo(np.int32).max:
+            rows.indices = rows.indices.astype(np.int64, copy=False)
+        rows.indptr = ends.astype(rows.indices.dtype, copy=False)
+        rows.has_canonical_format = True
+        return rows
+
+    def edges(self, most_values: int) -> np.ndarray:
+        """Where to cut the rows into blocks, at chunks as far as these are small enough.
+
+        Parameters
+        ----------
+        most_values : int
+            A block has at most so many entries and rows together, unless a single row has more.
+
+        Returns
+        -------
+        (n_blocks + 1,) array of int64
+        """
+        check_integer("most_values", most_values)
+        first_rows = self._manifest.first_rows
+        values = self._manifest.first_entries + first_rows
+        found, chunk = [0], 0
+        while chunk < len(values) - 1:
+            after = int(np.searchsorted(values, values[chunk] + most_values, side="right")) - 1
+            if after > chunk:
+                found.append(int(first_rows[after]))
+            else:
+                found += self._split(chunk, most_values)
+                after = chunk + 1
+            chunk = after
+        return np.array(found, dtype=np.int64)
+
+    def _split(self, chunk: int, most_values: int) -> list[int]:
+        """Ends of parts of a chunk that is larger than a block may be."""
+        first, last = self._rows_of(chunk)
+        ends = self._files[INDPTR].read(first, last + 1, _named(first, last))
+        self._check(INDPTR, chunk, ends)
+        values = ends + np.arange(len(ends))
+        found, row = [], 0
+        while row < last - first:
+            row = max(row + 1, int(np.searchsorted(values, values[row] + most_values, side="right")) - 1)
+            found.append(first + row)
+        return found
+
+    def _opened(self, name: str) -> StoredArray:
+        """A file of the folder; OSError with the rows that it is too short for."""
+        stored = StoredArray(self.path / name, self._manifest.dtypes[name], self._manifest.counts[name])
+        if stored.missing:
+            starts = (
+                self._manifest.first_entries if name in (INDICES, DATA) else self._manifest.first_rows
+            )
+            chunk = int(np.searchsorted(starts, stored.count - stored.missing, side="right")) - 1
+            first, _ = self._rows_of(min(chunk, len(starts) - 2))
+            raise OSError(
+                f"{_named(first, self.shape[0])} of {stored.path} cannot be read: the file is "
+                f"truncated, it has {stored.count - stored.missing} of {stored.count} values"
+            )
+        return stored
+
+    def _rows_of(self, chunk: int) -> tuple[int, int]:
+        first, last = self._manifest.first_rows[chunk : chunk + 2]
+        return int(first), int(last)
+
+    def _chunks_to_verify(self, start: int, stop: int) -> list[int]:
+        """Chunks that lie in a block and were not verified yet; those at its ends are read here."""
+        first = int(np.searchsorted(self._manifest.first_rows, start, side="right")) - 1
+        last = int(np.searchsorted(self._manifest.first_rows, stop, side="left"))
+        found = []
+        for chunk in range(first, last):
+            if self._verified[chunk]:
+                continue
+            begin, end = self._rows_of(chunk)
+            if start <= begin and end <= stop:
+                found.append(chunk)
+            else:
+                self.block(begin, end)
+        return found
+
+    def _check_all(
+        self, name: str, chunks: list[int], values: np.ndarray, starts: np.ndarray, more: int
+    ) -> None:
+        for chunk in chunks:
+            self._check(name, chunk, values[starts[chunk] : starts[chunk + 1] + more])
+
+    def _check(self, name: str, chunk: int, values: np.ndarray) -> None:
+        """Raise OSError unless the values of a chunk are those that were written."""
+        if zlib.crc32(values.data) != self._manifest.checksums[name][chunk]:
+            raise OSError(
+                f"{_named(*self._rows_of(chunk))} of {self._files[name].path} cannot be used: their "
+                "checksum is wrong, so the file is damaged"
+            )
+
+
+def _named(start: int, stop: int) -> str:
+    return f"row {start}" if stop == start + 1 else f"rows {start} to {stop - 1}"

@@ -1,0 +1,95 @@
+"""Folders that are there as a whole or not at all: written under a hidden name beside their own."""
+
+from __future__ import annotations
+
+import glob
+import os
+import secrets
+import shutil
+from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+
+class HiddenFolder:
+    """A new folder beside `target` that takes its name when it is finished.
+
+    What an earlier process left when it was killed is deleted first. A process that still writes holds a
+    lock, and its folder stays.
+
+    Parameters
+    ----------
+    target : Path
+
+    Attributes
+    ----------
+    path : Path
+        Where to write.
+    """
+
+    def __init__(self, target: Path) -> None:
+        self.target = target
+        _clear(target)
+        self.path = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
+        self._aside = self.path.with_suffix(".replaced")
+        self.path.mkdir()
+        try:
+            self._lock = _locked(self.path)
+        except BaseException:
+            self.path.rmdir()
+            raise
+
+    def publish(self) -> None:
+        """Give the folder its name; a folder that has it is deleted once that is done."""
+        # A folder takes the name of another only where that one is empty.
+        try:
+            if self.target.exists() and any(self.target.iterdir()):
+                self.target.rename(self._aside)
+            self.path.rename(self.target)
+        except BaseException:
+            if self._aside.exists() and not self.target.exists():
+                self._aside.rename(self.target)
+            raise
+        shutil.rmtree(self._aside, ignore_errors=True)
+        self._unlock()
+
+    def discard(self) -> None:
+        """Delete it."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        self._unlock()
+
+    def _unlock(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+
+def _locked(folder: Path) -> int | None:
+    """A handle that holds the lock of a folder; None where nothing can be locked."""
+    if fcntl is None:
+        return None
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        return None
+    return handle
+
+
+def _clear(target: Path) -> None:
+    """Delete what killed processes left; the older folder comes back if one was about to replace it."""
+    name = f".{glob.escape(target.name)}.????????"
+    for aside in target.parent.glob(f"{name}.replaced"):
+        if target.exists():
+            shutil.rmtree(aside, ignore_errors=True)
+        else:
+            aside.rename(target)
+    for partial in target.parent.glob(f"{name}.partial"):
+        handle = _locked(partial)
+        if handle is not None:
+            shutil.rmtree(partial, ignore_errors=True)
+            os.close(handle)

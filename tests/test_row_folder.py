@@ -1,0 +1,704 @@
+"""Folders of rows: what is written is read again, and every fault has its name."""
+
+import copy
+import errno
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from structinv.rows import RowFolder, RowSource, RowWriter, growing_array, hidden_folder, writer
+from structinv.utils import files
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch):
+    """So that a few rows make several chunks."""
+    monkeypatch.setattr(writer, "CHUNK_VALUES", 40)
+
+
+def some_rows(n_rows=50, n_features=30, seed=0):
+    X = sp.random(n_rows, n_features, density=0.2, random_state=seed).toarray()
+    X[7] = 0
+    return sp.csr_matrix(X)
+
+
+def write(path, X, y=None, size=9, **settings):
+    with RowWriter(path, **settings) as into:
+        for start in range(0, X.shape[0], size):
+            into.append(X[start : start + size], None if y is None else y[start : start + size])
+    return RowFolder(path)
+
+
+def same(rows, X):
+    """Whether a CSR matrix is canonical and equals another matrix."""
+    fresh = sp.csr_matrix((rows.data, rows.indices, rows.indptr), rows.shape)
+    return (
+        fresh.has_canonical_format
+        and rows.shape == X.shape
+        and np.array_equal(rows.toarray(), sp.csr_matrix(X).toarray())
+    )
+
+
+def blocks(folder, most_values):
+    edges = folder.edges(most_values)
+    return [folder.block(*pair) for pair in zip(edges[:-1], edges[1:], strict=True)]
+
+
+class TestRoundTrip:
+    @pytest.mark.parametrize("size", [1, 9, 50])
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    @pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix, sp.csr_array, sp.coo_matrix])
+    def test_rows_are_read_as_they_were_written(self, tmp_path, size, dtype, form):
+        X = some_rows().astype(dtype)
+        with RowWriter(tmp_path / "rows", dtype=dtype) as into:
+            for start in range(0, 50, size):
+                into.append(form(X[start : start + size].toarray()))
+        folder = RowFolder(tmp_path / "rows")
+        assert isinstance(folder, RowSource)
+        assert folder.shape == X.shape
+        assert folder.dtype == dtype
+        assert folder.sparse
+        assert folder.n_entries == X.nnz
+        assert folder.labels is None
+        block = folder.block(0, 50)
+        assert block.dtype == dtype
+        assert block.indices.dtype == block.indptr.dtype == np.int32
+        assert same(block, X)
+
+    @pytest.mark.parametrize("verified", [False, True])
+    def test_any_block(self, tmp_path, verified):
+        X = some_rows()
+        folder = write(tmp_path / "rows", X)
+        if verified:
+            folder.block(0, 50)
+        pairs = [(start, stop) for start in range(50) for stop in range(start + 1, 51)]
+        assert all(same(folder.block(*pair), X[slice(*pair)]) for pair in pairs[::7])
+
+    def test_numpy_opens_every_file(self, tmp_path):
+        X = some_rows()
+        write(tmp_path / "rows", X, np.arange(50))
+        names = ("indptr", "indices", "data", "labels")
+        found = [np.load(tmp_path / "rows" / f"{name}.npy", mmap_mode="r") for name in names]
+        for stored, given in zip(found, (X.indptr, X.indices, X.data, range(50)), strict=True):
+            np.testing.assert_array_equal(stored, given)
+        assert [each.dtype for each in found] == [np.int64, np.int32, np.float64, np.int64]
+
+    def test_the_last_chunk_may_have_one_row(self, tmp_path):
+        X = sp.csr_matrix(np.ones((9, 9)))
+        folder = write(tmp_path / "rows", X)
+        assert first_rows(tmp_path / "rows") == [0, 4, 8]
+        assert all(same(block, X[:4]) for block in blocks(folder, 40)[:2])
+        assert same(folder.block(8, 9), X[:1])
+
+    def test_a_row_may_be_larger_than_a_chunk(self, tmp_path):
+        X = sp.csr_matrix(np.vstack([np.ones(60), np.zeros((3, 60)), np.ones((2, 60))]))
+        folder = write(tmp_path / "rows", X)
+        assert folder.edges(5).tolist() == [0, 1, 4, 5, 6]
+        assert same(folder.block(0, 6), X)
+
+    def test_rows_may_all_be_empty(self, tmp_path):
+        folder = write(tmp_path / "rows", sp.csr_matrix((100, 5)), n_features=5)
+        assert folder.shape == (100, 5)
+        assert same(folder.block(30, 100), sp.csr_matrix((70, 5)))
+
+    def test_large_indices_have_64_bits(self, tmp_path):
+        wide = sp.csr_matrix((np.ones(2), np.array([0, 2**33]), np.array([0, 2])), (1, 2**33 + 1))
+        X = some_rows()
+        with RowWriter(tmp_path / "rows") as into:
+            into.append(X)
+            into.append(wide)
+        folder = RowFolder(tmp_path / "rows")
+        assert folder.shape == (51, 2**33 + 1)
+        narrow = folder.block(0, 50)
+        assert narrow.indices.dtype == np.int64
+        assert same(narrow[:, :30], X)
+        assert folder.block(50, 51).indices.tolist() == [0, 2**33]
+
+    def test_the_widest_block_gives_the_number_of_features(self, tmp_path):
+        with RowWriter(tmp_path / "rows") as into:
+            into.append(np.ones((1, 2)))
+            into.append(np.ones((1, 4)))
+            into.append(np.ones((1, 3)))
+        assert RowFolder(tmp_path / "rows").block(0, 3).sum(axis=1).ravel().tolist() == [[2.0, 4.0, 3.0]]
+        assert write(tmp_path / "more", np.ones((1, 2)), n_features=7).shape == (1, 7)
+
+    def test_features_can_be_shifted_late(self, tmp_path):
+        X = some_rows()
+        with RowWriter(tmp_path / "rows") as into:
+            into.append(X[:45])
+            into.shift_features(2)
+            into.append(X[45:])
+        moved = np.zeros((50, 32))
+        moved[:45, 2:], moved[45:, :30] = X[:45].toarray(), X[45:].toarray()
+        assert same(RowFolder(tmp_path / "rows").block(0, 50), moved)
+
+    def test_stored_zeros_and_duplicates_go_and_the_matrix_given_stays(self, tmp_path):
+        parts = np.array([1.0, 2.0, 0.0, 3.0]), np.array([3, 1, 2, 3]), np.array([0, 4])
+        X = sp.csr_matrix(parts, (1, 4))
+        folder = write(tmp_path / "rows", X)
+        assert folder.block(0, 1).indices.tolist() == [1, 3]
+        assert folder.block(0, 1).data.tolist() == [2.0, 4.0]
+        assert X.indices.tolist() == [3, 1, 2, 3]
+
+    def test_an_earlier_folder_is_replaced_when_asked(self, tmp_path):
+        write(tmp_path / "rows", np.eye(3))
+        folder = write(tmp_path / "rows", np.eye(4), overwrite=True)
+        assert folder.shape == (4, 4)
+        assert [path.name for path in tmp_path.iterdir()] == ["rows"]
+
+    def test_the_manifest_has_notes(self, tmp_path):
+        folder = write(tmp_path / "rows", np.eye(3), notes={"source": "train.svm"})
+        assert folder.notes == {"source": "train.svm"}
+        with pytest.raises(TypeError, match="not JSON serializable"):
+            RowWriter(tmp_path / "more", notes={"source": RowWriter})
+
+
+class TestEdges:
+    @pytest.mark.parametrize("most_values", [1, 7, 20, 40, 41, 100, 333, 10**9])
+    def test_blocks_cover_all_rows_and_are_small(self, tmp_path, most_values):
+        X = some_rows()
+        folder = write(tmp_path / "rows", X)
+        edges = folder.edges(most_values)
+        assert edges.dtype == np.int64
+        assert edges[0] == 0
+        assert edges[-1] == 50
+        assert np.all(np.diff(edges) > 0)
+        sizes = np.diff(X.indptr[edges] + edges)
+        assert np.all((sizes <= most_values) | (np.diff(edges) == 1))
+        assert same(sp.vstack(blocks(folder, most_values), format="csr"), X)
+
+    def test_large_blocks_are_whole_chunks(self, tmp_path):
+        folder = write(tmp_path / "rows", some_rows())
+        starts = first_rows(tmp_path / "rows")
+        assert set(folder.edges(100).tolist()) < {*starts, 50}
+        assert folder.edges(40).tolist() == [*starts, 50]
+
+    def test_a_block_must_be_able_to_hold_something(self, tmp_path):
+        folder = write(tmp_path / "rows", np.eye(3))
+        with pytest.raises(ValueError, match="most_values must be an integer of at least 1, got 0"):
+            folder.edges(0)
+
+    @pytest.mark.parametrize("pair", [(-1, 2), (1, 1), (2, 1), (0, 4), (3, 4)])
+    def test_rows_out_of_range_are_refused(self, tmp_path, pair):
+        folder = write(tmp_path / "rows", np.eye(3))
+        with pytest.raises(ValueError, match="0 <= start < stop <= 3, got"):
+            folder.block(*pair)
+
+
+class TestLabels:
+    @pytest.mark.parametrize(
+        "labels",
+        [
+            np.array(["spam", "ham", "a longer one"] * 16 + ["spam", "ham"]),
+            np.arange(50) - 7,
+            np.arange(50, dtype=np.uint8),
+            np.arange(50) % 2 == 0,
+            np.linspace(-1, 1, 50),
+            list(map(str, range(50))),
+            np.array(["a", "b"] * 25, dtype=object),
+            np.array([True, False] * 25, dtype=object),
+        ],
+        ids=["strings", "ints", "bytes", "bools", "floats", "list", "objects", "bool objects"],
+    )
+    @pytest.mark.parametrize("size", [1, 9, 50])
+    def test_labels_come_back(self, tmp_path, labels, size):
+        folder = write(tmp_path / "rows", some_rows(), labels, size)
+        assert folder.labels.shape == (50,)
+        assert folder.labels.tolist() == list(labels)
+
+    def test_strings_are_stored_as_codes(self, tmp_path):
+        folder = write(tmp_path / "rows", np.eye(3), ["spam", "ham", "spam"])
+        assert folder.classes == ["spam", "ham"]
+        assert np.load(tmp_path / "rows" / "labels.npy").tolist() == [0, 1, 0]
+        assert write(tmp_path / "numbers", np.eye(3), [1, 0, 1]).classes is None
+
+    def test_pandas_columns(self, tmp_path):
+        pandas = pytest.importorskip("pandas")
+        labels = pandas.Series(["spam", "ham", "spam"], dtype="category")
+        frame = pandas.DataFrame({"a": [1.0, 0.0, 2.0], "b": [0, 1, 0]})
+        folder = write(tmp_path / "rows", frame, labels)
+        assert folder.labels.tolist() == ["spam", "ham", "spam"]
+        assert same(folder.block(0, 3), frame.to_numpy())
+
+    @pytest.mark.parametrize(
+        ("first", "second", "message"),
+        [
+            (["a"], [1], "must be of one kind, and row 1 has 1 after strings"),
+            ([1], [1.5], "must be of one kind, and row 1 has 1.5 after integers"),
+            ([True], [1], "must be of one kind, and row 1 has 1 after booleans"),
+            ([1], np.array([True]), "must be of one kind, and row 1 has np.True_ after integers"),
+            ([1.0], [np.nan], "must be finite, and row 1 has nan"),
+            ([1], [2**70], f"must be integers of 64 bits, and row 1 has {2**70}"),
+            ([1], np.array([2**63], dtype=np.uint64), "integers of 64 bits, and row 1 has 9223372036"),
+            (["a"], [None], "strings, integers, booleans or floats, and row 1 has None"),
+            ([1], np.array([1j]), "strings, integers, booleans or floats, and row 1 has"),
+            ([1], [1, 2], r"shape \(1,\), a label for each row, got \(2,\)"),
+            ([1], None, "all rows have labels or none: the first 1 rows have labels"),
+            (None, [1], "all rows have labels or none: the first 1 rows have none"),
+        ],
+    )
+    def test_labels_of_another_kind_are_refused(self, tmp_path, first, second, message):
+        with RowWriter(tmp_path / "rows") as into:
+            into.append(np.eye(1), first)
+            with pytest.raises(ValueError, match=message):
+                into.append(np.eye(1), second)
+            into.append(np.eye(1), first)
+        assert RowFolder(tmp_path / "rows").shape == (2, 1)
+
+    def test_kinds_mixed_in_one_list(self, tmp_path):
+        with pytest.raises(ValueError, match="row 1 has 'b' after integers"):
+            write(tmp_path / "rows", np.eye(2), [1, "b"])
+        assert list(tmp_path.iterdir()) == []
+
+
+class TestRefusedRows:
+    @pytest.mark.parametrize(
+        ("X", "message"),
+        [
+            (
+                np.array([[1.0, 2.0], [3.0, np.nan]]),
+                r"row 6 \(row 1 of this block\) has nan as feature 1",
+            ),
+            (np.array([[1.0, np.inf]]), r"row 5 \(row 0 of this block\) has inf as feature 1"),
+            (np.array([[1.0, 1e300]]), r"feature 1, and values must be finite in float32"),
+            (
+                np.ones((1, 9)),
+                "row 5 .* has feature 5, and features must lie in 0 to 4 for n_features=5",
+            ),
+            (np.ones((1, 9), dtype=np.float16), "got float16"),
+            (np.ones(4), "2D array"),
+            (np.array([["a"]]), "compatible with arrays of bytes/strings"),
+        ],
+    )
+    def test_errors_name_the_row_and_what_is_written_stays(self, tmp_path, X, message):
+        with RowWriter(tmp_path / "rows", n_features=5, dtype=np.float32) as into:
+            into.append(np.eye(5))
+            with pytest.raises((ValueError, TypeError), match=message):
+                into.append(X)
+        assert same(RowFolder(tmp_path / "rows").block(0, 5), np.eye(5))
+
+    @pytest.mark.parametrize("index", [-1, 3])
+    def test_indices_out_of_range(self, tmp_path, index):
+        X = sp.csr_matrix(np.eye(3))
+        X.indices[1] = index
+        with pytest.raises(ValueError, match=f"row 1 has feature {index}, and .* lie in 0 to 2$"):
+            write(tmp_path / "rows", X)
+
+    def test_wider_blocks_without_large_indices_fit(self, tmp_path):
+        assert write(tmp_path / "rows", sp.csr_matrix((2, 9)), n_features=5).shape == (2, 5)
+
+    def test_nothing_is_written_without_rows_or_features(self, tmp_path):
+        with pytest.raises(ValueError, match="rows is not written: no rows were appended"):
+            write(tmp_path / "rows", np.ones((0, 3)))
+        with pytest.raises(ValueError, match="rows is not written: no row has a feature"):
+            write(tmp_path / "rows", sp.csr_matrix((3, 0)))
+        assert list(tmp_path.iterdir()) == []
+
+    @pytest.mark.parametrize(
+        ("settings", "message"),
+        [
+            ({"dtype": np.int64}, "dtype must be float32 or float64"),
+            ({"n_features": 0}, "n_features must be None or an integer of at least 1, got 0"),
+            ({"overwrite": 1}, "overwrite must be True or False"),
+        ],
+    )
+    def test_parameters_are_checked(self, tmp_path, settings, message):
+        with pytest.raises((ValueError, TypeError), match=message):
+            RowWriter(tmp_path / "rows", **settings)
+
+
+class TestWhereItIsWritten:
+    def test_an_existing_folder_is_refused(self, tmp_path):
+        write(tmp_path / "rows", np.eye(3))
+        with pytest.raises(FileExistsError, match="rows exists; overwrite=True replaces"):
+            RowWriter(tmp_path / "rows")
+
+    def test_what_is_no_folder_of_rows_is_never_replaced(self, tmp_path):
+        (tmp_path / "file").write_text("mine")
+        write(tmp_path / "rows", np.eye(3))
+        (tmp_path / "rows" / "diary.txt").write_text("mine")
+        for name in ("file", "rows"):
+            with pytest.raises(FileExistsError, match=f"{name} exists and is no folder of rows"):
+                RowWriter(tmp_path / name, overwrite=True)
+
+    def test_a_folder_that_appears_meanwhile_stays(self, tmp_path):
+        into = RowWriter(tmp_path / "rows").__enter__()
+        into.append(np.eye(3))
+        write(tmp_path / "rows", np.eye(4))
+        with pytest.raises(FileExistsError):
+            into.__exit__(None, None, None)
+        assert RowFolder(tmp_path / "rows").shape == (4, 4)
+        assert [path.name for path in tmp_path.iterdir()] == ["rows"]
+
+    def test_the_parent_must_exist(self, tmp_path):
+        with pytest.raises(FileNotFoundError, match="there is no folder .*absent"):
+            RowWriter(tmp_path / "absent" / "rows")
+
+    def test_a_link_keeps_its_place(self, tmp_path):
+        write(tmp_path / "rows", np.eye(3))
+        (tmp_path / "link").symlink_to(tmp_path / "rows")
+        write(tmp_path / "link", np.eye(4), overwrite=True)
+        assert (tmp_path / "link").is_symlink()
+        assert RowFolder(tmp_path / "rows").shape == (4, 4)
+
+    def test_it_is_used_in_a_with_statement(self, tmp_path):
+        into = RowWriter(tmp_path / "rows")
+        with pytest.raises(RuntimeError, match="with statement"):
+            into.append(np.eye(3))
+        with into:
+            into.append(np.eye(3))
+        with pytest.raises(RuntimeError, match="with statement"):
+            into.append(np.eye(3))
+        with pytest.raises(RuntimeError, match="one folder"):
+            into.__enter__()
+
+
+@pytest.fixture
+def older(tmp_path):
+    """A folder of three rows that later writers are to replace."""
+    write(tmp_path / "rows", np.eye(3))
+    yield tmp_path / "rows"
+    assert RowFolder(tmp_path / "rows").shape == (3, 3)
+    assert [path.name for path in tmp_path.iterdir()] == ["rows"]
+
+
+class TestNothingIsLeftBehind:
+    @pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError, SystemExit])
+    def test_after_an_error(self, older, error):
+        with suppress(error), RowWriter(older, overwrite=True) as into:
+            into.append(np.eye(5))
+            raise error
+
+    @pytest.mark.parametrize("place", range(10))
+    def test_on_a_full_disk(self, older, place, monkeypatch):
+        """The disk is full at any of the writes, the last ones included."""
+        left = [place]
+
+        class Full:
+            def __init__(self, stream):
+                self.stream = stream
+
+            def __getattr__(self, name):
+                return getattr(self.stream, name)
+
+            def write(self, content):
+                if left[0] == 0:
+                    raise OSError(errno.ENOSPC, "No space left on device")
+                left[0] -= 1
+                return self.stream.write(content)
+
+        def full(*arguments, **settings):
+            return Full(open(*arguments, **settings))
+
+        monkeypatch.setattr(growing_array, "open", full, raising=False)
+        with pytest.raises(OSError, match="No space left") as caught:
+            write(older, np.eye(5), overwrite=True)
+        assert caught.value.errno == errno.ENOSPC
+
+    def test_on_a_disk_without_room_for_the_manifest(self, older, monkeypatch):
+        def full(handle):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(files.os, "fsync", full)
+            with pytest.raises(OSError, match="No space left"):
+                write(older, np.eye(5), overwrite=True)
+
+    def test_a_writer_that_failed_is_of_no_use(self, older, monkeypatch):
+        def full(self, values):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        into = RowWriter(older, overwrite=True).__enter__()
+        into.append(np.eye(5))
+        with monkeypatch.context() as patched:
+            patched.setattr(growing_array.GrowingArray, "add", full)
+            with pytest.raises(OSError, match="No space left"):
+                into.append(np.eye(5))
+        with pytest.raises(RuntimeError, match="an earlier write failed"):
+            into.append(np.eye(5))
+        with pytest.raises(RuntimeError, match="an earlier write failed"):
+            into.__exit__(None, None, None)
+
+    @pytest.mark.parametrize("place", [0, 1])
+    def test_where_the_name_cannot_be_taken(self, older, place, monkeypatch):
+        """The older folder was put aside, and comes back."""
+        rename, left = Path.rename, [place]
+
+        def fails_once(self, target):
+            left[0] -= 1
+            if left[0] == -1:
+                raise OSError(errno.EIO, "Input/output error")
+            return rename(self, target)
+
+        monkeypatch.setattr(Path, "rename", fails_once)
+        with pytest.raises(OSError, match="Input/output error"):
+            write(older, np.eye(5), overwrite=True)
+
+
+KILLED = """
+import os, signal, sys
+import numpy as np
+from structinv.rows import RowWriter
+with RowWriter(sys.argv[1], overwrite=True) as writer:
+    for _ in range(20):
+        writer.append(np.ones((100, 200)))
+    print("written", flush=True)
+    signal.raise_signal(int(sys.argv[2]))
+    sys.stdin.read()
+"""
+
+
+def started(path, number):
+    command = [sys.executable, "-c", KILLED, str(path), str(int(number))]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    process = subprocess.Popen(command, env=environment, text=True, **pipes)
+    assert process.stdout.readline() == "written\n"
+    return process
+
+
+class TestProcesses:
+    def test_ctrl_c(self, older):
+        process = started(older, signal.SIGINT)
+        process.communicate()
+        assert process.returncode
+
+    def test_a_killed_process_leaves_hidden_files_that_the_next_one_clears(self, tmp_path):
+        write(tmp_path / "rows", np.eye(3))
+        process = started(tmp_path / "rows", signal.SIGKILL)
+        process.communicate()
+        assert RowFolder(tmp_path / "rows").shape == (3, 3)
+        (left,) = (path.name for path in tmp_path.iterdir() if path.name != "rows")
+        assert left.startswith(".rows.")
+        write(tmp_path / "rows", np.eye(4), overwrite=True)
+        assert [path.name for path in tmp_path.iterdir()] == ["rows"]
+
+    def test_a_process_that_still_writes_is_left_alone(self, tmp_path):
+        process = started(tmp_path / "rows", signal.SIGWINCH)
+        write(tmp_path / "rows", np.eye(3))
+        assert len(list(tmp_path.iterdir())) == 2
+        process.communicate("")
+        assert process.returncode == 0
+        assert RowFolder(tmp_path / "rows").shape == (2000, 200)
+        assert [path.name for path in tmp_path.iterdir()] == ["rows"]
+
+    def test_one_killed_between_the_two_renames(self, tmp_path):
+        write(tmp_path / "rows", np.eye(3))
+        (tmp_path / "rows").rename(tmp_path / ".rows.01234567.replaced")
+        hidden_folder.HiddenFolder(tmp_path / "rows").discard()
+        assert RowFolder(tmp_path / "rows").shape == (3, 3)
+        assert [path.name for path in tmp_path.iterdir()] == ["rows"]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    write(tmp_path / "rows", some_rows(), np.arange(50))
+    return tmp_path / "rows"
+
+
+def first_rows(folder):
+    return json.loads((folder / "manifest.json").read_text())["chunks"]["first_row"]
+
+
+def damage(path, place):
+    content = bytearray(path.read_bytes())
+    content[place] ^= 4
+    path.write_bytes(content)
+
+
+class TestDamage:
+    @pytest.mark.parametrize("name", ["indices.npy", "data.npy", "indptr.npy", "labels.npy"])
+    @pytest.mark.parametrize("chunk", [0, 3, -1])
+    def test_a_file_cut_short(self, folder, name, chunk):
+        start = first_rows(folder)[chunk]
+        entry = np.load(folder / "indptr.npy")[start] if name[:4] in ("indi", "data") else start
+        os.truncate(folder / name, 128 + int(entry + 1) * np.load(folder / name).itemsize - 1)
+        rows = "row 49" if start == 49 else f"rows {start} to 49"
+        message = f"{rows} of .*{name} cannot be read: the file is truncated, it has {entry} of"
+        with pytest.raises(OSError, match=message):
+            RowFolder(folder)
+
+    @pytest.mark.parametrize("name", ["indices.npy", "data.npy", "indptr.npy"])
+    def test_a_file_cut_short_after_it_was_opened(self, folder, name):
+        rows = RowFolder(folder)
+        rows.block(0, 50)
+        os.truncate(folder / name, 150)
+        message = f"rows 20 to 29 of .*{name} cannot be read: the file was truncated after"
+        with pytest.raises(OSError, match=message):
+            rows.block(20, 30)
+
+    def test_an_empty_file(self, folder):
+        (folder / "data.npy").write_bytes(b"")
+        with pytest.raises(
+            OSError, match="rows 0 to 49 of .*data.npy cannot be read: the file is trunc"
+        ):
+            RowFolder(folder)
+
+    @pytest.mark.parametrize("name", ["indices.npy", "data.npy", "indptr.npy"])
+    @pytest.mark.parametrize("pair", [(0, 50), (0, 49), (1, 50), (20, 21)])
+    def test_a_flipped_bit(self, folder, name, pair):
+        place = np.load(folder / "indptr.npy")[20] if name != "indptr.npy" else 20
+        damage(folder / name, 128 + int(place) * np.load(folder / name).itemsize)
+        rows = RowFolder(folder)
+        start = max(row for row in first_rows(folder) if row <= 20)
+        with pytest.raises(OSError, match=f"rows {start} to .*{name} cannot be used: their checksum is"):
+            rows.block(*pair)
+
+    def test_other_chunks_can_be_read(self, folder):
+        damage(folder / "data.npy", 128)
+        rows = RowFolder(folder)
+        assert same(rows.block(20, 50), some_rows()[20:])
+
+    def test_a_flipped_bit_of_a_label(self, folder):
+        damage(folder / "labels.npy", 128 + 8 * 49)
+        rows = RowFolder(folder)
+        with pytest.raises(OSError, match="49 of .*labels.npy cannot be used: their checksum is wrong"):
+            _ = rows.labels
+
+    @pytest.mark.parametrize("name", ["indices.npy", "data.npy", "indptr.npy"])
+    def test_a_file_that_changed(self, folder, name):
+        rows = RowFolder(folder)
+        rows.block(0, 50)
+        status = os.stat(folder / name)
+        os.utime(folder / name, ns=(status.st_atime_ns, status.st_mtime_ns + 1))
+        with pytest.raises(
+            OSError, match=f"rows 3 to 4 of .*{name} cannot be read: the file was changed"
+        ):
+            rows.block(3, 5)
+
+    def test_a_file_that_grew_or_is_another(self, folder):
+        with open(folder / "data.npy", "ab") as stream:
+            stream.write(b"1")
+        with pytest.raises(OSError, match="data.npy has .* bytes, and its manifest says"):
+            RowFolder(folder)
+
+    def test_a_header_of_another_type(self, folder):
+        damage(folder / "data.npy", 22)
+        with pytest.raises(
+            OSError, match="data.npy does not start as a .npy file of .* values of float64"
+        ):
+            RowFolder(folder)
+
+    def test_a_file_that_is_not_there(self, folder):
+        (folder / "indices.npy").unlink()
+        with pytest.raises(FileNotFoundError, match="indices.npy"):
+            RowFolder(folder)
+
+    def test_a_folder_that_is_replaced_can_be_read_to_its_end(self, folder):
+        rows = RowFolder(folder)
+        write(folder, np.eye(3), overwrite=True)
+        assert same(rows.block(0, 50), some_rows())
+
+
+class TestManifest:
+    def test_no_folder(self, tmp_path):
+        with pytest.raises(
+            FileNotFoundError, match="absent is no folder of rows: there is no such folder"
+        ):
+            RowFolder(tmp_path / "absent")
+        with pytest.raises(ValueError, match="is no folder of rows: it has no manifest.json"):
+            RowFolder(tmp_path)
+
+    @pytest.mark.parametrize(
+        ("content", "message"),
+        [
+            ("{", "manifest.json is not JSON: "),
+            ("[]", 'manifest.json must have "format": "structinv rows"'),
+            ('{"format": "parquet"}', 'manifest.json must have "format": "structinv rows"'),
+            ('{"format": "structinv rows", "version": 2}', "has version 2, and this version .* reads 1"),
+            ('{"format": "structinv rows", "version": 1}', "manifest.json is damaged: KeyError"),
+        ],
+    )
+    def test_what_is_no_manifest(self, folder, content, message):
+        (folder / "manifest.json").write_text(content)
+        with pytest.raises(ValueError, match=message):
+            RowFolder(folder)
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"rows": 0},
+            {"rows": "many"},
+            {"features": 0},
+            {"classes": 3},
+            {"dtypes": {"data.npy": "float32"}},
+            {"dtypes": {"indptr.npy": "int64", "indices.npy": "int32", "data.npy": "int64"}},
+            {
+                "dtypes": {
+                    "indptr.npy": "int64",
+                    "indices.npy": "int32",
+                    "data.npy": "float32",
+                    "x": "int8",
+                }
+            },
+            {"chunks": {"first_row": [0], "first_entry": [0], "crc32": {}}},
+            {"chunks": {"first_row": [0, 9, 4], "first_entry": [0, 1, 2], "crc32": {}}},
+        ],
+    )
+    def test_what_cannot_be(self, folder, change):
+        content = json.loads((folder / "manifest.json").read_text())
+        (folder / "manifest.json").write_text(json.dumps({**content, **change}))
+        with pytest.raises(ValueError, match="manifest.json is damaged"):
+            RowFolder(folder)
+
+
+class TestHandles:
+    def test_pickles_open_the_folder_again(self, folder, monkeypatch):
+        monkeypatch.chdir(folder.parent)
+        rows = RowFolder("rows")
+        assert rows.path == Path("rows")
+        content = pickle.dumps(rows)
+        assert len(content) < 1000
+        monkeypatch.chdir(folder)
+        for other in (pickle.loads(content), copy.deepcopy(rows)):
+            assert same(other.block(0, 50), some_rows())
+            assert other.path == folder
+
+    def test_a_pickle_of_a_folder_that_was_replaced(self, folder):
+        content = pickle.dumps(RowFolder(folder))
+        write(folder, np.eye(3), overwrite=True)
+        with pytest.raises(OSError, match="was written anew since the pickle was made"):
+            pickle.loads(content)
+
+    def test_threads_read_at_once(self, folder):
+        X, rows = some_rows(), RowFolder(folder)
+        pairs = [(start, min(50, start + 1 + start % 13)) for start in range(50)] * 20
+        with ThreadPoolExecutor(8) as pool:
+            assert all(pool.map(lambda pair: same(rows.block(*pair), X[slice(*pair)]), pairs))
+
+    def test_where_reads_have_no_place(self, folder, monkeypatch):
+        """Windows has no os.preadv."""
+        monkeypatch.delattr(os, "preadv")
+        self.test_threads_read_at_once(folder)
+
+    def test_files_are_closed(self, folder):
+        before = len(os.listdir("/proc/self/fd")) if Path("/proc/self/fd").exists() else 0
+        for _ in range(20):
+            RowFolder(folder).block(0, 50)
+        after = len(os.listdir("/proc/self/fd")) if before else 0
+        assert after == before
+
+    def test_what_it_says_of_itself(self, folder):
+        entries = some_rows().nnz
+        expected = f"50 rows, 30 features, {entries} entries of float64, int64 labels, 0.0 MB)"
+        assert repr(RowFolder(folder)) == f"RowFolder({str(folder)!r}: {expected}"
+
+    def test_memory_is_that_of_the_block(self, tmp_path, monkeypatch):
+        """Nothing is kept but the table of chunks."""
+        monkeypatch.setattr(writer, "CHUNK_VALUES", 2**20)
+        rows = write(tmp_path / "rows", sp.csr_matrix(np.ones((2000, 50))), size=100)
+        held = [value for value in vars(rows).values() if isinstance(value, np.ndarray)]
+        rows.block(0, 2000)
+        assert sum(value.nbytes for value in held) < 100
