@@ -144,6 +144,22 @@ class TestRoundTrip:
         moved[:45, 2:], moved[45:, :30] = X[:45].toarray(), X[45:].toarray()
         assert same(RowFolder(tmp_path / "rows").block(0, 50), moved)
 
+    def test_features_are_not_shifted_out_of_range(self, tmp_path):
+        with RowWriter(tmp_path / "rows", n_features=4) as into:
+            into.append(np.eye(3))
+            with pytest.raises(ValueError, match="the largest has the number 2, and .* 0 to 3"):
+                into.shift_features(2)
+            into.shift_features(1)
+        assert RowFolder(tmp_path / "rows").block(0, 3).indices.tolist() == [1, 2, 3]
+
+    def test_a_shift_can_need_64_bits(self, tmp_path):
+        with RowWriter(tmp_path / "rows") as into:
+            into.append(sp.csr_matrix(([1.0], [2**31 - 1], [0, 1]), (1, 2**31)))
+            into.shift_features(1)
+        folder = RowFolder(tmp_path / "rows")
+        assert folder.shape == (1, 2**31 + 1)
+        assert folder.block(0, 1).indices.tolist() == [2**31]
+
     def test_stored_zeros_and_duplicates_go_and_the_matrix_given_stays(self, tmp_path):
         parts = np.array([1.0, 2.0, 0.0, 3.0]), np.array([3, 1, 2, 3]), np.array([0, 4])
         X = sp.csr_matrix(parts, (1, 4))

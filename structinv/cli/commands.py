@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
@@ -15,6 +16,8 @@ from .. import __version__
 from ..datasets.opening import rereadable
 from ..solvers import Status
 from . import options as given
+from .conversion import Conversion
+from .converting import convert_file
 from .demo import run_demo
 from .features import Reading
 from .messages import one_line_errors, say, working_on
@@ -253,10 +256,47 @@ def explain(
     explanation_report(Console(), saved, _safe_indexing(X, [row]), label, row)
 
 
+@app.command()
+@one_line_errors
+def convert(
+    context: typer.Context,
+    source: given.Source,
+    folder: given.Folder,
+    dtype: given.StoredType = given.DataType.FLOAT64,
+    n_features: given.NFeatures = None,
+    vocabulary: given.Vocabulary = None,
+    text_key: given.ColumnKey = "text",
+    label_key: given.LabelColumn = "label",
+    unlabelled: given.Unlabelled = False,
+    zero_based: given.FirstFeature = None,
+    overwrite: given.Overwrite = False,
+) -> None:
+    """Write the rows of SOURCE to FOLDER, which structinv.rows.RowFolder reads in blocks.
+
+    The memory that this takes does not grow with SOURCE, unless it holds a JSON array.
+    """
+    key = None if unlabelled else label_key
+    asked = Conversion(
+        dtype.value, n_features, zero_based, vocabulary, text_key, key, frozenset(_told(context))
+    )
+    rows = convert_file(source, folder, asked, overwrite)
+    Console().print(
+        f"{rows.shape[0]} rows, {rows.shape[1]} features, {rows.n_entries} entries, {rows.n_bytes} "
+        f"bytes: written to {escape(str(folder))}",
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def _told(context: typer.Context) -> set[str]:
+    """Names of the options that were given."""
+    sources = {name: context.get_parameter_source(name) for name in context.params}
+    return {name for name, source in sources.items() if source and source.name == "COMMANDLINE"}
+
+
 def _refuse_idle(context: typer.Context, data: Path, learner: Any, kernel: bool) -> None:
     """Raise for an option that was given and has no say about files of this kind, or this machine."""
-    sources = {name: context.get_parameter_source(name) for name in context.params}
-    told = {name for name, source in sources.items() if source and source.name == "COMMANDLINE"}
+    told = _told(context)
     for name, option in READING_OPTIONS.items():
         if name in told and name not in learner.options:
             raise ValueError(f"{option} has no say in how {data.name} is read, a file of another kind")

@@ -12,7 +12,15 @@ from typing import Any, ParamSpec
 
 import typer
 from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    SpinnerColumn,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 from ..utils.compile_notice import compiling_shown_by
 from .writing import drop_the_rest_of_the_output
@@ -78,3 +86,29 @@ def working_on(what: str) -> Iterator[None]:
 
         with compiling_shown_by(add):
             yield
+
+
+@contextmanager
+def progress_of(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
+    """A bar with the time that is left on standard error, on a terminal only.
+
+    Parameters
+    ----------
+    what : str
+    total : int or None
+        How much there is to do; None if nobody knows.
+
+    Returns
+    -------
+    function of how much is done
+    """
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda done: None
+        return
+    text = TextColumn("{task.description}", markup=False)
+    times = () if total is None else (TaskProgressColumn(), TextColumn("left:"), TimeRemainingColumn())
+    columns = (SpinnerColumn(), text, BarColumn(), *times, TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task(what, total=total)
+        yield lambda done: progress.update(task, completed=done)

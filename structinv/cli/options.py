@@ -26,6 +26,13 @@ class Format(StrEnum):
     CONLL = "conll"
 
 
+class DataType(StrEnum):
+    """Types of stored values."""
+
+    FLOAT32 = "float32"
+    FLOAT64 = "float64"
+
+
 class KernelName(StrEnum):
     """Kernels that `fit` knows."""
 
@@ -152,6 +159,46 @@ ZeroBased = Annotated[
         help="SVMlight: the first feature's number; found out by default.",
     ),
 ]
+
+Source = Annotated[
+    Path,
+    typer.Argument(
+        metavar="SOURCE",
+        help="SVMlight rows or JSON lines of texts, plain, gzip or xz, or a Parquet file of numbers or"
+        " texts; - reads standard input.",
+        show_default=False,
+    ),
+]
+Folder = Annotated[
+    Path, typer.Argument(metavar="FOLDER", help="The folder to write.", show_default=False)
+]
+StoredType = Annotated[DataType, typer.Option("--dtype", help="The type of stored values.")]
+NFeatures = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="SVMlight: number of columns, by default the largest feature number. Text: number of"
+        " columns that words are hashed into, by default 1048576.",
+    ),
+]
+Vocabulary = Annotated[
+    Path | None,
+    typer.Option(help="Text: a file with a word a line. These words are counted, and none is hashed."),
+]
+Unlabelled = Annotated[bool, typer.Option("--unlabelled", help="Text and Parquet: read no labels.")]
+ColumnKey = Annotated[str, typer.Option("--text-key", help="Text: key, or Parquet column, of the text.")]
+LabelColumn = Annotated[
+    str, typer.Option("--label-key", help="Text: key of the label. Parquet: column of the label.")
+]
+FirstFeature = Annotated[
+    bool | None,
+    typer.Option(
+        "--zero-based/--one-based",
+        help="SVMlight: the first feature's number. Found out by default: 0 if a row uses the number 0."
+        " If the first such row comes late, the indices written before it are written again.",
+    ),
+]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an older folder of rows.")]
 
 Certify = Annotated[
     bool, typer.Option("--certify", help="Add whether no allowed edit changes the label.")

@@ -27,7 +27,8 @@ Labels = NDArray[Any]
 # A dense copy of sparse rows is made up to so many bytes.
 DENSE_BYTES = 2e9
 
-_SAID = {
+# What messages call a kind of file.
+SAID = {
     "json": "JSON of texts",
     "svmlight": "SVMlight rows",
     "table": "a table with a header",
@@ -291,7 +292,7 @@ def training_file(path: Path, kind: Kind | None, tokens: bool = False) -> tuple[
             raise ValueError(
                 f"{name_of(source)} looks like sentences in columns, a token a line and a blank line "
                 "after each sentence: add --format conll, or --format "
-                f"{kind} if it is {_SAID[kind]}"
+                f"{kind} if it is {SAID[kind]}"
             )
     return source, DocumentFeatures if tokens and kind == "json" else _LEARNERS[kind]
 
@@ -319,11 +320,11 @@ def _of_kind(source: Source, wanted: Kind) -> Source:
     # Tables may have blank lines and blanks, which are left to their reader.
     columns = found == "svmlight" and in_columns(source)
     if found != wanted or columns:
-        held = f"looks like {_SAID['conll']}" if columns else f"holds {_SAID[found]}"
+        held = f"looks like {SAID['conll']}" if columns else f"holds {SAID[found]}"
         if wanted == "json" and found == "svmlight" and not columns:
             # What is nothing else counts as SVMlight rows, and bare texts do, too.
             held = 'holds none: each text is a line such as {"text": "..."}'
-        raise ValueError(f"the model was trained on {_SAID[wanted]}, and {name_of(source)} {held}")
+        raise ValueError(f"the model was trained on {SAID[wanted]}, and {name_of(source)} {held}")
     return source
 
 

@@ -10,7 +10,7 @@ import sys
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from io import BytesIO
+from io import SEEK_CUR, SEEK_END, SEEK_SET, BufferedReader, BytesIO, RawIOBase, UnsupportedOperation
 from os import PathLike
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, TypeAlias, cast
@@ -29,6 +29,8 @@ _MAGIC: dict[bytes, tuple[str, Any]] = {
 }
 # Bytes at the start of a file that tell what it holds.
 _LOOKED_AT = 65536
+# Bytes at the start of a pipe that can be read again: more than a look at compressed text takes.
+_KEPT = 1 << 20
 
 # A label and values, then the comment of an SVMlight row; and one of its values.
 _COMMENTED_ROW = re.compile(rb"([+-]?[\d.][\w.+-]*(?:\s+(?:\d+|qid):\S+)*)\s*#")
@@ -72,6 +74,69 @@ def rereadable(path: str | PathLike[str]) -> Source:
     stream: Any = BytesIO(sys.stdin.buffer.read() if standard else Path(path).read_bytes())
     stream.name = "standard input" if standard else str(path)
     return cast(BinaryIO, stream)
+
+
+@contextmanager
+def opened_once(path: str | PathLike[str]) -> Iterator[BinaryIO]:
+    """Open a file, a pipe or "-" (standard input) to be read once, in memory that does not grow with it.
+
+    Its start can be read several times, so that `kind_of` can look at it.
+
+    Parameters
+    ----------
+    path : str or path-like
+
+    Returns
+    -------
+    stream of bytes with a `name`, that other functions of this module take
+    """
+    if str(path) == "-":
+        yield _read_once(sys.stdin.buffer, "standard input")
+        return
+    with open(path, "rb") as stream:
+        yield stream if Path(path).is_file() else _read_once(stream, str(path))
+
+
+def _read_once(stream: BinaryIO, name: str) -> BinaryIO:
+    raw = _StartKept(stream)
+    raw.name = name
+    return BufferedReader(raw, _LOOKED_AT)
+
+
+class _StartKept(RawIOBase):
+    """A stream whose first bytes can be read again, until more than `_KEPT` are read."""
+
+    name: str
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream, self._start, self._place = stream, bytearray(), 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._place
+
+    def seek(self, place: int, whence: int = SEEK_SET) -> int:
+        if whence == SEEK_CUR:
+            place += self._place
+        if whence == SEEK_END or (place != self._place and max(place, self._place) > len(self._start)):
+            raise UnsupportedOperation(f"{self.name} can be read once only")
+        self._place = place
+        return place
+
+    def readinto(self, into: Any) -> int:
+        part = bytes(self._start[self._place : self._place + len(into)])
+        if not part:
+            part = self._stream.read(len(into))
+            if self._place == len(self._start) <= _KEPT:
+                self._start += part
+        into[: len(part)] = part
+        self._place += len(part)
+        return len(part)
 
 
 @contextmanager

@@ -63,9 +63,10 @@ def load_svmlight(
     name = name_of(path)
     with opened_text(path) as stream:
         try:
-            X, y = _parse_svmlight(stream, n_features, zero_based)
+            X, y = parse_svmlight(stream, n_features, zero_based)
         except (ValueError, OverflowError) as error:
-            raise _located(error, path, zero_based) from None
+            with opened_text(path) as again:
+                raise located(error, again.readlines(), name, zero_based) from None
     if not len(y):
         raise ValueError(f"{name} holds no rows")
     return X, y
@@ -111,19 +112,30 @@ def load_jsonlines(
     """
     name = name_of(path)
     texts: list[str] = []
-    labels: list[str | bool | int] = []
+    labels: list[str | bool | int | None] = []
     with opened_text(path) as stream:
-        for place, line in _records(stream, name):
-            try:
-                record = _parse_record(line) if isinstance(line, bytes) else _checked_record(line)
-                texts.append(_text(record, text_key))
-                if label_key is not None:
-                    labels.append(_label(record, label_key, kind=type(labels[0]) if labels else None))
-            except ValueError as error:
-                raise ValueError(f"{name}, {place}: {error}") from None
+        for text, label in texts_and_labels(stream, name, text_key, label_key):
+            texts.append(text)
+            labels.append(label)
     if not texts:
         raise ValueError(f"{name} holds no rows")
     return texts, None if label_key is None else np.asarray(labels)
+
+
+def texts_and_labels(
+    stream: BinaryIO, name: str, text_key: str, label_key: str | None
+) -> Iterator[tuple[str, str | bool | int | None]]:
+    """Texts and labels one by one, as `load_jsonlines` reads them; labels are None without a key."""
+    kind = None
+    for place, line in _records(stream, name):
+        try:
+            record = _parse_record(line) if isinstance(line, bytes) else _checked_record(line)
+            text = _text(record, text_key)
+            label = None if label_key is None else _label(record, label_key, kind)
+        except ValueError as error:
+            raise ValueError(f"{name}, {place}: {error}") from None
+        kind = type(label)
+        yield text, label
 
 
 def read_idx(path: Source) -> NDArray[Any]:
@@ -209,26 +221,42 @@ def line_of_row(path: Source, row: int) -> int:
     raise IndexError(f"{name_of(path)} has fewer rows")
 
 
-def _parse_svmlight(
+def parse_svmlight(
     stream: BinaryIO, n_features: int | None, zero_based: bool | Literal["auto"]
 ) -> tuple[sparse.csr_matrix, NDArray[np.float64]]:
+    """Rows of a stream; ValueError or OverflowError for a broken line, without its place."""
     X, y = load_svmlight_file(stream, n_features=n_features, zero_based=zero_based)
     if not (np.isfinite(X.data).all() and np.isfinite(y).all()):
         raise ValueError("labels and values must be finite")
     return X, y
 
 
-def _located(error: Exception, path: Source, zero_based: bool | Literal["auto"]) -> ValueError:
-    """Say where the parser stumbled, by bisection with the parser itself."""
-    name = name_of(path)
+def located(
+    error: Exception,
+    lines: list[bytes],
+    name: str,
+    zero_based: bool | Literal["auto"],
+    before: int = 0,
+) -> ValueError:
+    """Say where the parser stumbled, by bisection with the parser itself.
+
+    Parameters
+    ----------
+    error : Exception
+        What `parse_svmlight` raised.
+    lines : list of bytes
+    name : str
+        What the message calls the file.
+    zero_based : bool or "auto"
+    before : int, default=0
+        Number of lines that come before.
+    """
     # A block alone cannot tell where indices start, so "auto" lets every block start at 0.
     base = zero_based is not False
-    with opened_text(path) as stream:
-        lines = stream.readlines()
 
     def failure(first: int, last: int) -> Exception | None:
         try:
-            _parse_svmlight(BytesIO(b"".join(lines[first:last])), None, base)
+            parse_svmlight(BytesIO(b"".join(lines[first:last])), None, base)
         except (ValueError, OverflowError) as caught:
             return caught
         return None
@@ -242,7 +270,7 @@ def _located(error: Exception, path: Source, zero_based: bool | Literal["auto"])
         return ValueError(f"{name}: {error}")
     line = lines[low].decode("utf-8", "replace").strip()
     return ValueError(
-        f"{name}, line {low + 1}: not 'label index:value ...' with increasing indices"
+        f"{name}, line {before + low + 1}: not 'label index:value ...' with increasing indices"
         f" and finite values ({_cut(str(reason), 100)}): {_cut(line, 60)!r}"
     )
 

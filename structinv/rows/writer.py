@@ -101,6 +101,7 @@ class RowWriter:
         self._files: dict[str, GrowingArray] = {}
         self._folder: HiddenFolder | None = None
         self._first_rows, self._first_entries = [0], [0]
+        self._largest = -1  # number of a feature
         self._label_kind: str | None = None
         self._codes: dict[str, int] = {}
         self._broken = False
@@ -157,8 +158,8 @@ class RowWriter:
         self._broken = True
         if self._given is None:
             self.n_features = max(self.n_features, rows.shape[1])
-        if rows.indices.max(initial=0) > np.iinfo(np.int32).max:
-            self._change_indices(0, np.dtype(np.int64))
+        self._largest = max(self._largest, int(rows.indices.max(initial=-1)))
+        self._shift(0)
         self._write(rows, labels)
         self._broken = False
 
@@ -171,15 +172,21 @@ class RowWriter:
         ----------
         by : int
             At least 1.
+
+        Raises
+        ------
+        ValueError
+            If a feature would have a number that `n_features` does not allow.
         """
         self._check_usable()
         check_integer("by", by)
-        n_features = self.n_features + by if self._given is None and self.n_rows else self.n_features
-        largest = np.iinfo(np.int32).max
+        if self._given is not None and self._largest + by >= self._given:
+            raise ValueError(
+                f"features cannot be shifted by {by}: the largest has the number {self._largest}, and "
+                f"features must lie in 0 to {self._given - 1} for n_features={self._given}"
+            )
         self._broken = True
-        dtype = self._files[INDICES].dtype if n_features - 1 <= largest else np.dtype(np.int64)
-        self._change_indices(by, dtype)
-        self.n_features = n_features
+        self._shift(by)
         self._broken = False
 
     def _check_usable(self) -> None:
@@ -245,10 +252,14 @@ class RowWriter:
             [self._codes.setdefault(each, len(self._codes)) for each in labels], dtype=np.int32
         )
 
-    def _change_indices(self, by: int, dtype: np.dtype) -> None:
-        old = self._files[INDICES]
+    def _shift(self, by: int) -> None:
+        """Add a number to all indices so far, and give them 64 bits if the largest one needs them."""
+        old, self._largest = self._files[INDICES], self._largest + by
+        dtype = old.dtype if self._largest <= np.iinfo(np.int32).max else np.dtype(np.int64)
         if by or dtype != old.dtype:
             self._files[INDICES] = old.replaced(lambda some: some.astype(dtype) + dtype.type(by), dtype)
+        if self._given is None and self.n_rows:
+            self.n_features += by
 
     def _new(self, name: str, dtype: Any) -> GrowingArray:
         assert self._folder is not None

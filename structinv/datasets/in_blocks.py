@@ -1,0 +1,129 @@
+"""Reading files of rows a block at a time, in memory that does not grow with the file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from io import BytesIO
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from .opening import Source, name_of, opened_text
+from .readers import located, parse_svmlight, texts_and_labels
+
+# Bytes of SVMlight text, or characters of texts, in a block.
+BLOCK_SIZE = 1 << 22
+
+
+def svmlight_blocks(
+    source: Source, zero_based: bool = True
+) -> Iterator[tuple[sparse.csr_matrix, NDArray[np.float64]]]:
+    """Read rows in SVMlight format, some lines at a time.
+
+    Parameters
+    ----------
+    source : path or stream of bytes
+        Plain, or compressed by gzip or xz.
+    zero_based : bool, default=True
+        Whether the first feature has the number 0.
+
+    Yields
+    ------
+    X : csr_matrix of shape (n_rows, largest index of the block), float64
+    y : ndarray of shape (n_rows,), float64
+
+    Raises
+    ------
+    ValueError
+        For an empty or truncated file and for a broken line, with the file and the line's number.
+
+    Examples
+    --------
+    >>> from io import BytesIO
+    >>> [y.tolist() for X, y in svmlight_blocks(BytesIO(b"1 1:2 3:1\\n-1 2:4\\n"))]
+    [[1.0, -1.0]]
+    """
+    name, before, empty = name_of(source), 0, True
+    with opened_text(source) as stream:
+        for block in _lines(stream):
+            try:
+                X, y = parse_svmlight(BytesIO(block), None, zero_based)
+            except (ValueError, OverflowError) as error:
+                lines = BytesIO(block).readlines()
+                raise located(error, lines, name, zero_based, before) from None
+            before += block.count(b"\n")
+            if len(y):
+                empty = False
+                yield X, y
+    if empty:
+        raise ValueError(f"{name} holds no rows")
+
+
+def text_blocks(
+    source: Source, text_key: str = "text", label_key: str | None = "label"
+) -> Iterator[tuple[list[str], NDArray[Any] | None]]:
+    """Read texts and labels from JSON lines, some at a time.
+
+    A JSON array is read as well, as a whole.
+
+    Parameters
+    ----------
+    source : path or stream of bytes
+        Plain, or compressed by gzip or xz.
+    text_key : str, default="text"
+        The key of the text.
+    label_key : str or None, default="label"
+        The key of the label. None reads no labels.
+
+    Yields
+    ------
+    texts : list of str
+    labels : ndarray of shape (n_texts,), or None if `label_key` is None
+
+    Raises
+    ------
+    ValueError
+        As `load_jsonlines`.
+
+    Examples
+    --------
+    >>> from io import BytesIO
+    >>> list(text_blocks(BytesIO(b'{"text": "cheap pills"}\\n{"text": "lunch"}'), label_key=None))
+    [(['cheap pills', 'lunch'], None)]
+    """
+    name, size, empty = name_of(source), 0, True
+    texts: list[str] = []
+    labels: list[Any] = []
+
+    def block() -> tuple[list[str], NDArray[Any] | None]:
+        return texts, None if label_key is None else np.asarray(labels)
+
+    with opened_text(source) as stream:
+        for text, label in texts_and_labels(stream, name, text_key, label_key):
+            texts.append(text)
+            labels.append(label)
+            # Short texts cost more than their characters.
+            size, empty = size + len(text) + 100, False
+            if size >= BLOCK_SIZE:
+                yield block()
+                texts, labels, size = [], [], 0
+    if texts:
+        yield block()
+    if empty:
+        raise ValueError(f"{name} holds no rows")
+
+
+def _lines(stream: BinaryIO) -> Iterator[bytes]:
+    """Whole lines, about `BLOCK_SIZE` bytes of them at a time."""
+    waiting: list[bytes] = []
+    while part := stream.read(BLOCK_SIZE):
+        end = part.rfind(b"\n") + 1
+        if end:
+            yield b"".join([*waiting, part[:end]])
+            waiting = []
+        waiting.append(part[end:])
+    rest = b"".join(waiting)
+    if rest:
+        yield rest
