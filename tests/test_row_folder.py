@@ -8,6 +8,7 @@ import pickle
 import signal
 import subprocess
 import sys
+import zlib
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -173,6 +174,19 @@ class TestRoundTrip:
         folder = write(tmp_path / "rows", np.eye(4), overwrite=True)
         assert folder.shape == (4, 4)
         assert [path.name for path in tmp_path.iterdir()] == ["rows"]
+
+    def test_an_earlier_folder_is_replaced_in_two_steps_elsewhere(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(hidden_folder, "_exchanged", lambda first, second: False)
+        self.test_an_earlier_folder_is_replaced_when_asked(tmp_path)
+
+    @pytest.mark.skipif(sys.platform != "linux", reason="names are exchanged on Linux")
+    def test_names_are_exchanged_in_one_step(self, tmp_path):
+        for name in ("first", "second"):
+            (tmp_path / name).mkdir()
+            (tmp_path / name / name).touch()
+        assert hidden_folder._exchanged(tmp_path / "first", tmp_path / "second")
+        assert (tmp_path / "first" / "second").exists()
+        assert not hidden_folder._exchanged(tmp_path / "first", tmp_path / "absent")
 
     def test_the_manifest_has_notes(self, tmp_path):
         folder = write(tmp_path / "rows", np.eye(3), notes={"source": "train.svm"})
@@ -449,8 +463,9 @@ class TestNothingIsLeftBehind:
 
     @pytest.mark.parametrize("place", [0, 1])
     def test_where_the_name_cannot_be_taken(self, older, place, monkeypatch):
-        """The older folder was put aside, and comes back."""
+        """Where names cannot be exchanged the older folder is put aside, and comes back."""
         rename, left = Path.rename, [place]
+        monkeypatch.setattr(hidden_folder, "_exchanged", lambda first, second: False)
 
         def fails_once(self, target):
             left[0] -= 1
@@ -634,7 +649,7 @@ class TestManifest:
             ("[]", 'manifest.json must have "format": "structinv rows"'),
             ('{"format": "parquet"}', 'manifest.json must have "format": "structinv rows"'),
             ('{"format": "structinv rows", "version": 2}', "has version 2, and this version .* reads 1"),
-            ('{"format": "structinv rows", "version": 1}', "manifest.json is damaged: KeyError"),
+            ('{"format": "structinv rows", "version": 1}', "manifest.json is damaged: its checksum"),
         ],
     )
     def test_what_is_no_manifest(self, folder, content, message):
@@ -664,10 +679,24 @@ class TestManifest:
         ],
     )
     def test_what_cannot_be(self, folder, change):
-        content = json.loads((folder / "manifest.json").read_text())
-        (folder / "manifest.json").write_text(json.dumps({**content, **change}))
-        with pytest.raises(ValueError, match="manifest.json is damaged"):
+        content = {**json.loads((folder / "manifest.json").read_text()), **change}
+        del content["crc32"]
+        start = json.dumps(content)[:-1].encode()
+        (folder / "manifest.json").write_bytes(start + b',\n"crc32": %d}' % zlib.crc32(start))
+        with pytest.raises(ValueError, match="manifest.json is damaged: (Key|Type|Value)Error"):
             RowFolder(folder)
+
+    def test_every_flipped_bit_is_found(self, tmp_path):
+        """Also one in the name of a class or in a note."""
+        write(tmp_path / "rows", np.eye(3), ["ham", "spam", "ham"], notes={"source": "mail"})
+        path = tmp_path / "rows" / "manifest.json"
+        content = path.read_bytes()
+        for place in range(len(content)):
+            damage(path, place)
+            with pytest.raises(ValueError, match="manifest.json"):
+                RowFolder(tmp_path / "rows")
+            path.write_bytes(content)
+        RowFolder(tmp_path / "rows")
 
 
 class TestHandles:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import glob
 import os
 import secrets
@@ -45,15 +46,18 @@ class HiddenFolder:
     def publish(self) -> None:
         """Give the folder its name; a folder that has it is deleted once that is done."""
         # A folder takes the name of another only where that one is empty.
-        try:
-            if self.target.exists() and any(self.target.iterdir()):
-                self.target.rename(self._aside)
-            self.path.rename(self.target)
-        except BaseException:
-            if self._aside.exists() and not self.target.exists():
-                self._aside.rename(self.target)
-            raise
-        shutil.rmtree(self._aside, ignore_errors=True)
+        replaces = self.target.exists() and any(self.target.iterdir())
+        if not (replaces and _exchanged(self.path, self.target)):
+            try:
+                if replaces:
+                    self.target.rename(self._aside)
+                self.path.rename(self.target)
+            except BaseException:
+                if self._aside.exists() and not self.target.exists():
+                    self._aside.rename(self.target)
+                raise
+        for old in (self.path, self._aside):
+            shutil.rmtree(old, ignore_errors=True)
         self._unlock()
 
     def discard(self) -> None:
@@ -67,11 +71,24 @@ class HiddenFolder:
             self._lock = None
 
 
+def _exchanged(first: Path, second: Path) -> bool:
+    """Give two folders each other's name in one step, where the system can do that: Linux."""
+    try:
+        renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
+    except (AttributeError, OSError, TypeError):
+        return False
+    here, exchange = -100, 2
+    return renameat2(here, os.fsencode(first), here, os.fsencode(second), exchange) == 0
+
+
 def _locked(folder: Path) -> int | None:
     """A handle that holds the lock of a folder; None where nothing can be locked."""
     if fcntl is None:
         return None
-    handle = os.open(folder, os.O_RDONLY)
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError:  # another process has just deleted it
+        return None
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

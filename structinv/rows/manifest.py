@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,9 @@ import numpy as np
 FORMAT, VERSION = "structinv rows", 1
 MANIFEST = "manifest.json"
 INDPTR, INDICES, DATA, LABELS = "indptr.npy", "indices.npy", "data.npy", "labels.npy"
+
+# What stands before the checksum of the manifest itself.
+_CHECKSUM = b',\n"crc32": '
 
 # A chunk has so many entries and rows together, unless a single row has more.
 CHUNK_VALUES = 2**20
@@ -60,8 +64,8 @@ class Manifest:
         counts = {INDPTR: self.n_rows + 1, INDICES: self.n_entries, DATA: self.n_entries}
         return {name: counts.get(name, self.n_rows) for name in self.dtypes}
 
-    def text(self) -> str:
-        """As JSON."""
+    def content(self) -> bytes:
+        """As JSON, whose last field is the checksum of all before it."""
         content = {
             "format": FORMAT,
             "version": VERSION,
@@ -79,7 +83,8 @@ class Manifest:
         }
         # A line a field: it can be looked at.
         fields = (f"{json.dumps(name)}: {json.dumps(value)}" for name, value in content.items())
-        return "{\n" + ",\n".join(fields) + "\n}\n"
+        start = ("{\n" + ",\n".join(fields)).encode("ascii")
+        return start + _CHECKSUM + b"%d\n}\n" % zlib.crc32(start)
 
 
 def read_manifest(folder: Path) -> tuple[Manifest, bytes]:
@@ -108,6 +113,8 @@ def read_manifest(folder: Path) -> tuple[Manifest, bytes]:
         raise ValueError(
             f"{path} has version {found.get('version')!r}, and this version of structinv reads {VERSION}"
         )
+    if found.get("crc32") != zlib.crc32(content.rpartition(_CHECKSUM)[0]):
+        raise ValueError(f"{path} is damaged: its checksum is wrong")
     try:
         manifest = _parsed(found)
         _check(manifest)

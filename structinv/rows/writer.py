@@ -286,7 +286,7 @@ class RowWriter:
             classes=list(self._codes) if self._label_kind == "U" else None,
             notes=self.notes,
         )
-        write_atomically(self._folder.path / MANIFEST, manifest.text().encode("utf-8"))
+        write_atomically(self._folder.path / MANIFEST, manifest.content())
         # Others may have made one meanwhile.
         _check_target(self.path, self._target, self._overwrite)
         self._folder.publish()
