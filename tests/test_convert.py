@@ -221,7 +221,7 @@ class TestTexts:
         keys = ("--text-key", "body", "--label-key", "kind")
         succeed("convert", tmp_path / "mails", tmp_path / "rows", *keys)
         assert RowFolder(tmp_path / "rows").labels.tolist() == list(range(50))
-        succeed("convert", tmp_path / "mails", tmp_path / "bare", *keys[:2], "--unlabelled")
+        succeed("convert", tmp_path / "mails", tmp_path / "bare", *keys[:2], "--unlabeled")
         assert RowFolder(tmp_path / "bare").labels is None
 
     def test_an_array(self, tmp_path):
@@ -293,7 +293,7 @@ class TestParquet:
         path = saved({"a": [1.0, 2.0], "b": [0, 1]})
         message = fail("convert", path, tmp_path / "rows")
         assert "no column 'label' of labels, only a, b; --label-key names another" in message
-        succeed("convert", path, tmp_path / "rows", "--unlabelled")
+        succeed("convert", path, tmp_path / "rows", "--unlabeled")
         assert rows_of(tmp_path / "rows")[0].toarray().tolist() == [[1, 0], [2, 1]]
 
     @pytest.mark.parametrize("large", [False, True])
@@ -377,7 +377,7 @@ class TestRefusals:
             (b"1 1:1\n", ("--vocabulary", "words")),
             (b"1 1:1\n", ("--text-key", "text")),
             (b"1 1:1\n", ("--label-key", "label")),
-            (b"1 1:1\n", ("--unlabelled",)),
+            (b"1 1:1\n", ("--unlabeled",)),
             (b'{"text": "a", "label": 1}\n', ("--one-based",)),
         ],
     )

@@ -267,7 +267,7 @@ def convert(
     vocabulary: given.Vocabulary = None,
     text_key: given.ColumnKey = "text",
     label_key: given.LabelColumn = "label",
-    unlabelled: given.Unlabelled = False,
+    unlabeled: given.Unlabeled = False,
     zero_based: given.FirstFeature = None,
     overwrite: given.Overwrite = False,
 ) -> None:
@@ -275,7 +275,7 @@ def convert(
 
     The memory that this takes does not grow with SOURCE, unless it holds a JSON array.
     """
-    key = None if unlabelled else label_key
+    key = None if unlabeled else label_key
     asked = Conversion(
         dtype.value, n_features, zero_based, vocabulary, text_key, key, frozenset(_told(context))
     )

@@ -24,7 +24,7 @@ OPTIONS = {
     "vocabulary": "--vocabulary",
     "text_key": "--text-key",
     "label_key": "--label-key",
-    "unlabelled": "--unlabelled",
+    "unlabeled": "--unlabeled",
 }
 
 

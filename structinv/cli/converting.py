@@ -67,7 +67,7 @@ class _SVMlightFile(_TextFile):
 
 
 class _JSONFile(_TextFile):
-    options = frozenset({"n_features", "vocabulary", "text_key", "label_key", "unlabelled"})
+    options = frozenset({"n_features", "vocabulary", "text_key", "label_key", "unlabeled"})
 
     def __init__(self, stream: BinaryIO, asked: Conversion) -> None:
         super().__init__(stream)

@@ -185,7 +185,7 @@ Vocabulary = Annotated[
     Path | None,
     typer.Option(help="Text: a file with a word a line. These words are counted, and none is hashed."),
 ]
-Unlabelled = Annotated[bool, typer.Option("--unlabelled", help="Text and Parquet: read no labels.")]
+Unlabeled = Annotated[bool, typer.Option("--unlabeled", help="Text and Parquet: read no labels.")]
 ColumnKey = Annotated[str, typer.Option("--text-key", help="Text: key, or Parquet column, of the text.")]
 LabelColumn = Annotated[
     str, typer.Option("--label-key", help="Text: key of the label. Parquet: column of the label.")

@@ -19,7 +19,7 @@ _NUMBERS, _TEXTS = 2**20, 4096
 class ParquetRows(RowFile):
     """Columns of numbers, or a column of texts; and a column of labels."""
 
-    options = frozenset({"text_key", "label_key", "unlabelled"})
+    options = frozenset({"text_key", "label_key", "unlabeled"})
 
     def __init__(self, path: str, asked: Conversion) -> None:
         self.path, self.label_key, self._n_done = path, asked.label_key, 0
@@ -69,7 +69,7 @@ class ParquetRows(RowFile):
         if self.label_key is not None and self.label_key not in self._kinds:
             raise ValueError(
                 f"{self.path} has no column {self.label_key!r} of labels, only "
-                f"{', '.join(self._kinds)}; --label-key names another, and --unlabelled reads none"
+                f"{', '.join(self._kinds)}; --label-key names another, and --unlabeled reads none"
             )
 
     def _learn_columns(self, asked: Conversion) -> None:
