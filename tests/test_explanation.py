@@ -15,6 +15,7 @@ from structinv import (
 )
 from structinv.dual import TABLE
 from structinv.oracles import Box, FAdd, FDrop, FEdit, Flip, Identity
+from structinv.rows.matrix_rows import MatrixRows
 from structinv.solvers import BMRM, FrankWolfe, InteriorPoint, Representer, SVMStruct
 from structinv.structures import Sequence
 
@@ -43,6 +44,7 @@ STATES = [
     (InvariantLinearSVC(FEdit(2, add=0.1)), abs(X), Y, "edits"),
     (InvariantStructuredSVC(Sequence()), CHAINS, TAGS, "chains"),
     (InvariantStructuredSVC(Sequence(), kernel="rbf"), CHAINS, TAGS, "labellings"),
+    (InvariantLinearSVC(FDrop(2)), MatrixRows(X), Y, "blocks"),
 ]
 
 

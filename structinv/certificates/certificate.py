@@ -66,6 +66,12 @@ class Certificate:
         """Rows that no allowed change can turn."""
         return self.margins > 0
 
+    @classmethod
+    def join(cls, parts: Sequence[Certificate]) -> Certificate:
+        """Certificates of single rows, one behind the other."""
+        names = "margins", "attacked", "exact"
+        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+
     def __str__(self) -> str:
         n, exact = len(self.margins), float(np.mean(self.exact)) if len(self.margins) else 1.0
         what, positions = "rows", ""

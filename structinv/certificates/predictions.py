@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,6 +37,12 @@ class PredictionBounds:
     lowest: np.ndarray
     highest: np.ndarray
     exact: np.ndarray
+
+    @classmethod
+    def join(cls, parts: Sequence[PredictionBounds]) -> PredictionBounds:
+        """Bounds of the predictions of several sets of rows, one behind the other."""
+        names = "lowest", "highest", "exact"
+        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
     @property
     def width(self) -> np.ndarray:

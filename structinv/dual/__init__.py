@@ -10,6 +10,7 @@ from ..spaces import Space
 from . import case as needs
 from .addition_state import AdditionState
 from .base import DualState
+from .block_state import BlockState
 from .case import Case, Requirement
 from .chain_state import ChainState
 from .edit_state import EditState
@@ -87,6 +88,7 @@ TABLE: dict[str, Entry] = {
             needs.few_edits,
         ),
     ),
+    "blocks": Entry(BlockState, (needs.rows_in_blocks,)),
     "plane_cache": Entry(PlaneCache, ()),
 }
 
@@ -112,7 +114,7 @@ def dual_state(term: Term, space: Space, rng: np.random.Generator, epsilon: floa
     epsilon : float, default=0.0
         A plane that rises at most this above those that its block has is not taken up.
     """
-    case = Case(term, space, epsilon)
+    case = Case(term, space, epsilon, chosen)
     state: DualState = chosen(case)(case, rng)
     return state
 

@@ -48,6 +48,7 @@ class AdditionState(FocusedSweeps, DualState):
     """
 
     verifies = True
+    packs = False
     # Further rounds of a sweep before what is added is shared out.
     more_rounds = 2
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
@@ -24,10 +25,16 @@ class DualState(ABC):
         Whether the last sweep took up nothing new and left next to no gap on what there was.
     verifies : bool
         Whether `restore` drops, or mends, planes that do not bound the term.
+    packs : bool
+        Whether `pack` tells all, so that the state can leave memory.
+    packs_rows : bool
+        Whether `pack` gives a `PackedRows`, the first numbers of which are the rows' gaps.
     """
 
     settled: bool = False
     verifies: bool = False
+    packs: bool = True
+    packs_rows: bool = False
 
     @property
     @abstractmethod
@@ -69,6 +76,17 @@ class DualState(ABC):
     @abstractmethod
     def restore(self, planes: PlaneSet) -> None:
         """Start from planes of the same blocks."""
+
+    def pack(self) -> Any:
+        """All that a new state of the same case needs to go on from here; the planes, by default.
+
+        It can be pickled, and shares no memory with the rows.
+        """
+        return self.planes()
+
+    def unpack(self, packed: Any) -> None:
+        """Go on from what `pack` gave."""
+        self.restore(packed)
 
 
 def in_runs(rows: np.ndarray, sizes: np.ndarray, room: int) -> list[np.ndarray]:

@@ -16,6 +16,7 @@ from ..spaces.atoms import Pool
 from ..structures import Binary, Multiclass, Sequence
 from ..structures.regression import BoundRegression
 from ..terms import Penalty, Term, WorstCase
+from ..terms.in_blocks import InBlocks
 from ..terms.worst_margin import WorstMargin
 from .margin_steps import KINDS
 
@@ -34,6 +35,8 @@ class Case:
     space : Space
     epsilon : float, default=0.0
         A plane that rises at most this above those of its block is not taken up.
+    choose : callable, optional
+        From a case to the class of its dual state, for states that are made of others.
 
     Attributes
     ----------
@@ -53,10 +56,17 @@ class Case:
         Loss of the least margin of each row.
     """
 
-    def __init__(self, term: Term, space: Space, epsilon: float = 0.0) -> None:
+    def __init__(
+        self,
+        term: Term,
+        space: Space,
+        epsilon: float = 0.0,
+        choose: Callable[[Case], Any] | None = None,
+    ) -> None:
         self.term: Any = term
         self.space: Any = space
         self.epsilon = epsilon
+        self.choose = choose
 
     @cached_property
     def signs(self) -> np.ndarray:
@@ -127,6 +137,11 @@ def _of_class(term: Term, kind: type, otherwise: str) -> str:
     if not isinstance(term, kind):
         return otherwise
     return "" if type(term) is kind else f"{type(term).__name__} answers for itself"
+
+
+def rows_in_blocks(case: Case) -> str:
+    """Rows that are read in blocks."""
+    return "" if isinstance(case.term, InBlocks) else "rows are not read in blocks"
 
 
 def averages_planes(case: Case) -> str:

@@ -46,7 +46,7 @@ class FocusedSweeps(ABC):
     rows: np.ndarray
     gaps: np.ndarray
     rows_at_once: int
-    unwatched: int
+    unwatched: int = 0
 
     @abstractmethod
     def _step(self, f: Element, order: np.ndarray, again: bool) -> None:
@@ -60,12 +60,16 @@ class FocusedSweeps(ABC):
         # The first portion waits for a look at the clock.
         self.unwatched = self.rows_at_once
         visits = self._revisit(f, out_of_time)
-        visited = self._pass(f, self._order(), out_of_time, again=False)
-        gap = float(self.gaps.sum()) if visited == len(self.rows) else np.inf
+        gap, visited = self.visit_all(f, out_of_time)
         return gap, visits + visited
 
-    def _pass(self, f: Element, order: np.ndarray, out_of_time: OutOfTime, again: bool) -> int:
-        """Sweep over rows in portions until all are done or time is up; how many were done."""
+    def visit_all(self, f: Element, out_of_time: OutOfTime) -> tuple[float, int]:
+        """Visit each row once, in random order; see `DualState.sweep` for what it returns."""
+        visited = self.visit(f, self._order(), out_of_time, again=False)
+        return float(self.gaps.sum()) if visited == len(self.rows) else np.inf, visited
+
+    def visit(self, f: Element, order: np.ndarray, out_of_time: OutOfTime, again: bool) -> int:
+        """Visit rows in portions until all are done or time is up; how many were done."""
         for first in range(0, len(order), self.rows_at_once):
             if self.unwatched >= self.rows_at_once:
                 if out_of_time():
@@ -89,7 +93,7 @@ class FocusedSweeps(ABC):
             active = np.flatnonzero(self.gaps > self.far_off * total / len(self.gaps))
             if len(active) == 0:
                 break
-            done = self._pass(f, active, out_of_time, again=True)
+            done = self.visit(f, active, out_of_time, again=True)
             visits += done
             if done < len(active) or self.gaps[active].sum() <= self.enough * total:
                 break

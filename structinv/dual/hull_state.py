@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from ..spaces.base import Element
 from ..spaces.tensor_rows import TensorRows
 from ..terms.planes import PlaneSet
 from ..utils.matrices import Matrix, scale_rows
+from ..utils.packed_rows import PackedRows
 from .base import DualState, join_planes
 from .case import Case
 from .focused import FocusedSweeps, rows_at_once
@@ -35,6 +37,7 @@ class HullState(FocusedSweeps, DualState):
     """
 
     verifies = True
+    packs_rows = True
 
     def __init__(self, case: Case, rng: np.random.Generator) -> None:
         assert case.hull is not None
@@ -87,6 +90,14 @@ class HullState(FocusedSweeps, DualState):
         offsets = self.factor[active] * levels
         whole = self.space.with_constants(scaled, self.signs[active] * offsets)
         return PlaneSet(whole, offsets, active, mass)
+
+    def pack(self) -> PackedRows:
+        own = self.hull.pack()
+        return replace(own, each=(self.gaps.astype(np.float32), *own.each))
+
+    def unpack(self, packed: PackedRows) -> None:
+        self.gaps[:] = packed.each[0]
+        self.hull.unpack(replace(packed, each=packed.each[1:]), self.space.n_features)
 
     def restore(self, planes: PlaneSet) -> None:
         share = planes.masses / self.factor[planes.blocks]

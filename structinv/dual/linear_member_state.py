@@ -16,6 +16,7 @@ from ..structures.rivals import Rivals
 from ..terms.planes import PlaneSet
 from ..utils.jit import njit
 from ..utils.matrices import Matrix, floating, same_entries, scale_rows
+from ..utils.packed_rows import PackedRows
 from .base import DualState, OutOfTime, in_runs, never
 from .case import Case
 from .member_steps import CarryingMembers
@@ -247,6 +248,14 @@ class LinearMemberState(DualState):
         rows, members, labels, masses = self._active(np.arange(len(self.masses)))
         normals = self.made_rows(np.column_stack([rows, members]), self._rivals(rows).normals(labels))
         return PlaneSet(normals, self._offsets(rows, members, labels), rows, masses)
+
+    def pack(self) -> PackedRows:
+        """See `DualState.pack`; normals that make their points would keep the rows."""
+        each = self.gaps, self.pairs, self.masses
+        return PackedRows(each, np.zeros(len(self.gaps), dtype=np.int32))
+
+    def unpack(self, packed: PackedRows) -> None:
+        self.gaps, self.pairs, self.masses = (array.copy() for array in packed.each)
 
     def restore(self, planes: PlaneSet) -> None:
         """See `DualState.restore`; planes that are none of this set's are left to the null plane."""

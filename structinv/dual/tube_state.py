@@ -6,9 +6,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..structures.regression import ABOVE, BELOW
+from ..terms.planes import PlaneSet
 from ..utils.jit import njit
 from ..utils.matrices import Matrix, floating, squared_lengths
-from .base import OutOfTime, never
+from ..utils.packed_rows import PackedRows
 from .case import Case
 from .focused import FocusedSweeps, rows_at_once
 from .linear_member_state import LinearMemberState
@@ -28,6 +29,8 @@ class TubeState(FocusedSweeps, LinearMemberState):
     rng : numpy.random.Generator
     """
 
+    packs_rows = True
+
     def __init__(self, case: Case, rng: np.random.Generator) -> None:
         super().__init__(case, rng)
         rows = case.term
@@ -38,19 +41,6 @@ class TubeState(FocusedSweeps, LinearMemberState):
         self.pulls = np.zeros(len(self.targets))
         self.rows_at_once = rows_at_once(self.X)
 
-    def sweep(self, f: np.ndarray, out_of_time: OutOfTime = never) -> tuple[float, int]:
-        signs = np.where(self.pairs == BELOW, 1.0, -1.0)
-        self.pulls = self.term.weights * np.sum(signs * self.masses, axis=1)
-        try:
-            return super().sweep(f, out_of_time)
-        finally:
-            used = self.pulls != 0
-            # Masses last: Ctrl-C in between must leave none without a label.
-            self.masses[:] = 0.0
-            self.pairs[:, 0] = np.where(used, np.where(self.pulls > 0, BELOW, ABOVE), -1)
-            self.pairs[:, 1:] = -1
-            self.masses[used, 0] = np.abs(self.pulls[used]) / self.term.weights[used]
-
     def _step(self, f: np.ndarray, order: np.ndarray, again: bool) -> None:
         problem = self.targets, self.tube, self.term.weights, self.squares
         rows = order, f, self.space.intercept, *problem, self.pulls, self.gaps
@@ -58,6 +48,42 @@ class TubeState(FocusedSweeps, LinearMemberState):
             _steps_csr(self.X.indptr, self.X.indices, self.X.data, *rows)
         else:
             _steps_dense(self.X, *rows)
+
+    @property
+    def offset(self) -> float:
+        return float(self.pulls @ self.targets - self.tube * np.abs(self.pulls).sum())
+
+    def combination(self) -> np.ndarray:
+        f = self.space.zeros()
+        self.space.add(f, self.X, self.pulls[:, None])
+        return f
+
+    def planes(self) -> PlaneSet:
+        used = self.pulls != 0
+        self.pairs[:, 0] = np.where(used, np.where(self.pulls > 0, BELOW, ABOVE), -1)
+        self.pairs[:, 1:] = -1
+        self.masses[:] = 0.0
+        self.masses[used, 0] = np.abs(self.pulls[used]) / self.term.weights[used]
+        return super().planes()
+
+    def restore(self, planes: PlaneSet) -> None:
+        super().restore(planes)
+        signs = np.where(self.pairs == BELOW, 1.0, -1.0)
+        self.pulls = self.term.weights * np.sum(signs * self.masses, axis=1)
+
+    def pack(self) -> PackedRows:
+        each = self.gaps.astype(np.float32), self.pulls / self._counted
+        return PackedRows(each, np.zeros(len(self.gaps), dtype=np.int32))
+
+    def unpack(self, packed: PackedRows) -> None:
+        self.gaps[:], shares = packed.each
+        self.pulls = shares * self._counted
+
+    @property
+    def _counted(self) -> np.ndarray:
+        """The weights, which may be others when packed pulls are taken up; 1 in place of 0."""
+        weights = self.term.weights
+        return np.where(weights > 0, weights, 1.0)
 
     def value(self, f: np.ndarray) -> tuple[float, float]:
         off = np.abs(self.X @ self.space.weights(f)[0] + self.space.constants(f)[0] - self.targets)

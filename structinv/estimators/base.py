@@ -32,6 +32,7 @@ from .learnt_nothing import nothing_learnt
 from .parameters import check_checkpoint, check_on_interrupt, check_oracle_type
 from .problem import Problem
 from .row_shapes import are_plain, check_shape, flat_rows, for_oracle, learn_shape, shaped
+from .row_sources import refuse_sources
 from .target_labels import as_labels, one_label_a_row
 
 
@@ -236,6 +237,7 @@ class InvariantEstimator(EstimatesItself, CallbackSupportMixin, BaseEstimator):
 
     def _read_rows(self, X: Any, y: Any) -> tuple[Matrix, np.ndarray, InvarianceOracle]:
         """Checked rows and labels of a fit, and the oracle for rows of their shape."""
+        refuse_sources(self, X)
         learn_shape(self, X)
         oracle = shaped(check_oracle_type(self.oracle), self, X)
         X, y = validate_data(self, flat_rows(X), as_labels(y), **self._rows)
@@ -245,6 +247,7 @@ class InvariantEstimator(EstimatesItself, CallbackSupportMixin, BaseEstimator):
         """Checked rows like those of `fit`."""
         if are_plain(self, X, "accept_sparse" in self._rows, finite):
             return X
+        refuse_sources(self, X)
         check_is_fitted(self)
         check_shape(self, X)
         X = flat_rows(X)

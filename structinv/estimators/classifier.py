@@ -21,6 +21,7 @@ from .base import InvariantEstimator
 from .learnt_nothing import warn_if_uninformative
 from .parameters import check_oracle_type
 from .problem import HINGE, Problem, check_margin_loss, check_two_classes
+from .row_sources import sample_of
 from .target_labels import check_targets, class_factors, one_label_a_row
 
 
@@ -141,7 +142,7 @@ class InvariantClassifier(ClassifierMixin, InvariantEstimator):
         X, labels, oracle = self._labelled(X, y, oracle)
         if y is None:
             oracle = oracle.for_any_label()
-        warn_of_unit_length(oracle, X, stacklevel=3)
+        warn_of_unit_length(oracle, sample_of(X), stacklevel=3)
         return self._worst_change(X, labels, oracle, points=False).certificate()
 
     def worst_case(self, X: Any, y: Any = None, *, oracle: InvarianceOracle | None = None) -> Matrix:

@@ -11,6 +11,9 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
+from ..rows import SlicedRows
+from ..terms.in_blocks import BlockSizes
+
 # Values whose own text is short enough to be shown to the user.
 SHOWN = 40
 # Classes whose code belongs to a release, which a fingerprint names once and for all.
@@ -39,6 +42,10 @@ def digest(value: Any) -> str:
         )
     if isinstance(value, np.ndarray):
         return _of_array(value)
+    if isinstance(value, SlicedRows):
+        edges = value.edges(BlockSizes.values).tolist()
+        blocks = (value.block(first, last) for first, last in zip(edges[:-1], edges[1:], strict=True))
+        return _hashed(*(digest(block).encode() for block in blocks))
     if isinstance(value, dict):
         pairs = sorted((digest(key), digest(each)) for key, each in value.items())
         return _hashed(repr(pairs).encode())

@@ -60,6 +60,9 @@ class InvariantLinearSVC(LinearMachine, InvariantClassifier):
         and prediction: no edit touches the intercept, so a robust model relies on it.
     class_weight : dict or "balanced", optional
         Factors of C for each class.
+    memory_limit : float or str, optional
+        What a fit on rows that are read in blocks may hold, in bytes or as "4GB"; by default most of the
+        memory that is free. Dual variables beyond it go to temporary files.
     random_state : int, RandomState or None, default=None
         Order in which examples are visited.
     verbose : int, default=0
@@ -153,6 +156,7 @@ class InvariantLinearSVC(LinearMachine, InvariantClassifier):
     cost: ArrayLike | None = None
     rescaling: str = "margin"
     fit_intercept: bool = True
+    memory_limit: float | str | None = None
     class_weight: dict | str | None = None
 
     def rows_of(self, X: Any) -> Any:

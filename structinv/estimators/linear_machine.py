@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import assert_all_finite, check_array
 
-from ..certificates.certificate import WorstChange, worst_change
+from ..certificates.certificate import WorstChange, joined, worst_change
+from ..dual import Case, chosen
 from ..oracles import Identity, InvarianceOracle
 from ..oracles.checked_oracle import bind
+from ..rows import RowSource
 from ..solvers import BMRM, FrankWolfe, InteriorPoint, Solution, Solver
 from ..spaces import ExplicitSpace
 from ..structures.bound import BoundStructure
 from ..terms import Objective
+from ..terms.in_blocks import InBlocks
 from ..terms.worst_margin import WorstMargin
 from ..utils.matrices import Matrix, squared_lengths
 from ..utils.parameters import check_boolean
@@ -29,7 +33,16 @@ from .estimates import (
 )
 from .parameters import check_oracle_type
 from .problem import Problem
-from .row_shapes import flat_rows, for_oracle, shaped
+from .row_shapes import flat_rows, for_oracle, learn_shape, shaped
+from .row_sources import (
+    as_bytes,
+    block_sizes,
+    check_source,
+    in_blocks,
+    labels_of_source,
+    memory_of_blocks,
+    source_for_oracle,
+)
 
 # Up to so many weights bundles of planes are quickest.
 FEW_WEIGHTS = 16
@@ -43,6 +56,7 @@ class LinearMachine(InvariantEstimator):
     """An estimator whose functions are weights of features and a constant."""
 
     fit_intercept: bool
+    memory_limit: float | str | None = None
     coef_: np.ndarray
     intercept_: np.ndarray
 
@@ -53,9 +67,14 @@ class LinearMachine(InvariantEstimator):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_boolean("fit_intercept", self.fit_intercept)
+        as_bytes(self.memory_limit)
 
     def _memory(self, X: Any, y: Any) -> float:
         self._check_parameters()
+        if isinstance(X, RowSource):
+            _, n_outputs, _ = self._sizes(X, y)
+            functions = linear_functions(X.shape[1], n_outputs)
+            return memory_of_blocks(X, functions, as_bytes(self.memory_limit))
         oracle = shaped(check_oracle_type(self.oracle), self, X)
         X = check_array(flat_rows(X), estimator=self, input_name="X", **self._rows)
         return self._memory_of(for_oracle(X, oracle), y, oracle)
@@ -71,7 +90,25 @@ class LinearMachine(InvariantEstimator):
         members, _ = linear_memory(X, bind(oracle, X, labels), n_outputs)
         return planes + functions + members
 
+    def _read_rows(self, X: Any, y: Any) -> tuple[Any, np.ndarray, InvarianceOracle]:
+        if not isinstance(X, RowSource):
+            return super()._read_rows(X, y)
+        learn_shape(self, X)
+        oracle = check_oracle_type(self.oracle)
+        return source_for_oracle(X, oracle), labels_of_source(self, X, y), oracle
+
+    def _check(self, X: Any, finite: bool = True) -> Any:
+        return check_source(self, X) if isinstance(X, RowSource) else super()._check(X, finite)
+
+    def _rows_to_change(self, X: Any, oracle: InvarianceOracle | None) -> tuple[Any, InvarianceOracle]:
+        if not isinstance(X, RowSource):
+            return super()._rows_to_change(X, oracle)
+        oracle = check_oracle_type(self.oracle if oracle is None else oracle)
+        return source_for_oracle(check_source(self, X), oracle), oracle
+
     def _objective(self, problem: Problem) -> Objective:
+        if isinstance(problem.rows, RowSource):
+            return self._objective_in_blocks(problem)
         term = problem.worst_case()
         n_rows, n_features = problem.rows.shape
         what = f"training with weights for {n_features} features"
@@ -81,6 +118,16 @@ class LinearMachine(InvariantEstimator):
         if needed > 0:
             check_memory(named(term.bound, size, n_rows), needed, "list fewer, or take fewer rows")
         space = ExplicitSpace(n_features, term.n_outputs, intercept=bool(self.fit_intercept))
+        return Objective(space, [term])
+
+    def _objective_in_blocks(self, problem: Problem) -> Objective:
+        """The objective of rows that are read in blocks."""
+        n_features, classes = problem.rows.shape[1], problem.classes
+        n_outputs = 1 if classes is None or len(classes) == 2 else len(classes)
+        functions = linear_functions(n_features, n_outputs)
+        sizes = block_sizes(problem.rows, functions, as_bytes(self.memory_limit))
+        term = problem.in_blocks(sizes)
+        space = ExplicitSpace(n_features, n_outputs, intercept=bool(self.fit_intercept))
         return Objective(space, [term])
 
     def _best_solver(self, objective: Any) -> tuple[Solver, str]:
@@ -99,6 +146,8 @@ class LinearMachine(InvariantEstimator):
             if found is not None and found.adds and not found.multiplies:
                 # Levels of all rows and what they add are solved for together, whatever bends.
                 return FrankWolfe(), "rows change by added words alone"
+        if isinstance(term, InBlocks):
+            return _solver_of_blocks(term, objective.space)
         if n_weights <= MOST_WEIGHTS and n_rows <= MOST_ROWS and _long_rows(term.X, objective):
             return InteriorPoint(), "rows are long for their C"
         if n_weights <= FEW_WEIGHTS:
@@ -115,18 +164,34 @@ class LinearMachine(InvariantEstimator):
     def _worst_change(
         self, X: Matrix, labels: BoundStructure, oracle: InvarianceOracle, points: bool
     ) -> WorstChange:
+        if isinstance(X, RowSource):
+            parts = in_blocks(X, partial(self._worst_of_block, labels, oracle, points))
+            return joined(list(parts), None)
         return worst_change(self.coef_, self.intercept_, oracle, labels, X, points)
+
+    def _worst_of_block(
+        self, labels: BoundStructure, oracle: InvarianceOracle, points: bool, X: Matrix, rows: slice
+    ) -> WorstChange:
+        """The worst changes of some rows of a source, with the labels of all rows."""
+        if points:
+            raise TypeError("worst_case returns all rows: pass a block of them, as an array or matrix")
+        own = labels.structure.bind(labels.classes[labels.codes[rows]], labels.classes)
+        return self._worst_change(X, own, oracle, points)
 
     def _checked_scores(self, X: Any) -> np.ndarray:
         # A sparse product passes on every stored NaN and infinity: to look for them in the few scores
         # is enough, and a fifth of the time of a prediction.
         X = self._check(X, finite=not sp.issparse(X))
         scores = self._scores(X)
+        if isinstance(X, RowSource):
+            return scores
         if not np.all(np.isfinite(scores)):
             assert_all_finite(X, input_name="X", estimator_name=type(self).__name__)
         return scores
 
-    def _scores(self, X: Matrix) -> np.ndarray:
+    def _scores(self, X: Any) -> np.ndarray:
+        if isinstance(X, RowSource):
+            return np.concatenate(list(in_blocks(X, lambda rows, _: self._scores(rows))))
         if len(self.coef_) == 1:
             return np.asarray(X @ self.coef_[0])[:, None] + self.intercept_
         return np.asarray(X @ self.coef_.T) + self.intercept_
@@ -143,3 +208,10 @@ def _long_rows(X: Matrix, objective: Any) -> bool:
     if sp.issparse(X) or len(X) != len(objective.weights):
         return False
     return float(np.mean(objective.weights * squared_lengths(X))) > LONG * objective.terms[0].labels.unit
+
+
+def _solver_of_blocks(term: InBlocks, space: ExplicitSpace) -> tuple[Solver, str]:
+    """What "auto" stands for where rows are read in blocks."""
+    if chosen(Case(term.sample, space)).packs:
+        return FrankWolfe(), "rows are read in blocks"
+    return BMRM(), "rows are read in blocks, and their dual variables belong together"

@@ -14,6 +14,7 @@ from ..spaces import Space
 from ..utils.matrices import Matrix
 from .linear_machine import LinearMachine
 from .regressor import InvariantRegressor
+from .row_sources import some_rows
 
 
 @dataclass(eq=False, repr=False)
@@ -38,6 +39,8 @@ class InvariantLinearSVR(LinearMachine, InvariantRegressor):
     fit_intercept : bool, default=True
         Whether targets are centred by their weighted mean, which predictions add back, and a constant
         feature 1 is added. That is penalised like the others, as in liblinear, and no oracle sees it.
+    memory_limit : float or str, optional
+        See `InvariantLinearSVC`.
     solver : str or Solver, default="auto"
         As in `InvariantLinearSVC`.
     tol, max_seconds, random_state, verbose, checkpoint, checkpoint_seconds, on_interrupt
@@ -87,9 +90,11 @@ class InvariantLinearSVR(LinearMachine, InvariantRegressor):
     _: KW_ONLY
     epsilon: float = 0.1
     fit_intercept: bool = True
+    memory_limit: float | str | None = None
 
     def _table(self, X: Matrix, rows: np.ndarray) -> np.ndarray:
-        found = X[rows] @ X[rows].T
+        chosen = some_rows(X, rows)
+        found = chosen @ chosen.T
         return found.toarray() if sp.issparse(found) else found
 
     def _predictor(self, X: Matrix, oracle: InvarianceOracle) -> tuple[Space, Any, float, float]:

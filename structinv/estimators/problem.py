@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,9 @@ from ..oracles import InvarianceOracle
 from ..structures import Layout
 from ..terms import REGISTRY as TERMS
 from ..terms import WorstCase
+from ..terms.in_blocks import BlockSizes, InBlocks
 from ..terms.worst_margin import WorstMargin
+from ..utils.matrices import Matrix, Rows
 
 HINGE = "hinge"
 # Those of the least margin alone, for two classes; the hinge has costs and more classes, too.
@@ -27,7 +29,7 @@ class Problem:
 
     Parameters
     ----------
-    rows : (n, d) array or CSR matrix
+    rows : (n, d) array, CSR matrix or RowSource
         All rows, checked; objects, where the estimator takes these.
     labels : (m,) array
         Labels or targets of the rows that have one; labellings of objects.
@@ -102,6 +104,16 @@ class Problem:
             rescaling=self.rescaling,
             position_weight=self.position_weight,
         )
+
+    def in_blocks(self, sizes: BlockSizes) -> InBlocks:
+        """The losses of rows that are read in blocks."""
+        labels = self.structure.bind(self.labels, self.classes, cost=self.cost, rescaling=self.rescaling)
+
+        def part(X: Matrix, rows: Rows) -> WorstCase:
+            some = replace(self, rows=X, labels=self.labels[rows], weights=self.weights[rows])
+            return some.worst_case()
+
+        return InBlocks(self.rows, part, labels, self.weights, sizes)
 
 
 def check_margin_loss(loss: Any, oracle: InvarianceOracle, cost: Any, rescaling: str) -> None:

@@ -11,6 +11,7 @@ from sklearn.base import RegressorMixin
 from ..certificates.predictions import PredictionBounds, furthest_members, prediction_bounds
 from ..oracles import Identity, InvarianceOracle
 from ..oracles.checked_oracle import bind
+from ..rows import RowSource
 from ..solvers import Solution, Status
 from ..spaces import Space
 from ..structures import Regression
@@ -20,6 +21,7 @@ from ..utils.parameters import check_boolean, check_number
 from .base import InvariantEstimator
 from .learnt_nothing import Fitted, warn_if_unexplained
 from .problem import Problem
+from .row_sources import in_blocks
 from .target_labels import one_a_row
 
 
@@ -87,6 +89,11 @@ class InvariantRegressor(RegressorMixin, InvariantEstimator):
         """
         rows, oracle = self._rows_to_change(X, oracle)
         space, f, constant, eps = self._predictor(rows, oracle)
+        if isinstance(rows, RowSource):
+            parts = in_blocks(
+                rows, lambda some, _: prediction_bounds(space, f, bind(oracle, some), constant, eps)
+            )
+            return PredictionBounds.join(list(parts))
         return prediction_bounds(space, f, bind(oracle, rows), constant, eps)
 
     def worst_case(self, X: Any, y: Any = None, *, oracle: InvarianceOracle | None = None) -> Matrix:

@@ -232,11 +232,7 @@ def _certificate(
     for first in range(0, X.shape[0], ROWS_AT_ONCE):
         rows = slice(first, first + ROWS_AT_ONCE)
         parts.append(_worst_change(model, oracle, X[rows], y[rows]).certificate())
-    return Certificate(
-        margins=np.concatenate([part.margins for part in parts]),
-        attacked=np.concatenate([part.attacked for part in parts]),
-        exact=np.concatenate([part.exact for part in parts]),
-    )
+    return Certificate.join(parts)
 
 
 def _worst_change(

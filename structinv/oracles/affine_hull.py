@@ -21,6 +21,7 @@ import numpy as np
 
 from ..utils.jit import njit
 from ..utils.matrices import Matrix, dense_rows
+from ..utils.packed_rows import PackedRows
 from .identity_hull import IdentityHull, contiguous
 
 Array = np.ndarray
@@ -322,6 +323,13 @@ class _DenseHull(IdentityHull):
     def rescale(self, rows: Array, factors: Array) -> None:
         super().rescale(rows, factors)
         self._changes[rows] /= factors[:, None]
+
+    def pack(self) -> PackedRows:
+        return PackedRows((self.levels, self._changes), np.zeros(len(self.levels), dtype=np.int32))
+
+    def unpack(self, packed: PackedRows, n_features: int) -> None:
+        self.levels = packed.each[0].copy()
+        self._changes[:] = packed.each[1]
 
     def absorb(self, rows: Array, chosen: Array, keep: Array, steps: Array, corners: Array) -> None:
         super().absorb(rows, chosen, keep, steps, corners)

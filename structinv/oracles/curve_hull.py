@@ -19,6 +19,7 @@ import numpy as np
 
 from ..utils.jit import njit
 from ..utils.matrices import Matrix, dense_rows
+from ..utils.packed_rows import PackedRows
 from ..utils.polynomials import largest_place
 from .hulls import Hull
 from .identity_hull import contiguous
@@ -95,6 +96,13 @@ class CurveHull(Hull):
         moments = self.moments
         points = np.einsum("nk,nkd->nd", moments, self.vectors, dtype=np.float64)
         return self.signs[:, None] * points, moments[:, 0].copy()
+
+    def pack(self) -> PackedRows:
+        """See `Hull.pack`; planes do not tell the places."""
+        return PackedRows((self.places, self.masses), np.zeros(len(self.places), dtype=np.int32))
+
+    def unpack(self, packed: PackedRows, n_features: int) -> None:
+        self.places[:], self.masses[:] = packed.each
 
     def restore(self, normals: Matrix, levels: Array) -> None:
         """See `Hull.restore`; the nearest planes of these sets, by least squares.

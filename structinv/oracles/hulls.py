@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..utils.matrices import Matrix
+from ..utils.matrices import Matrix, stack
+from ..utils.packed_rows import PackedRows
 
 
 class Hull(ABC):
@@ -70,6 +71,24 @@ class Hull(ABC):
             (np.ones(len(rows)), (rows, np.arange(len(rows)))), shape=(n_rows, len(rows))
         )
         self.restore(gather @ normals, gather @ levels)
+
+    def pack(self) -> PackedRows:
+        """All that a hull of the same rows needs to go on from here; the planes, by default."""
+        parts = self.planes_by_part()
+        normals = sp.csr_matrix(sp.hstack([sp.csr_matrix(part) for part, _ in parts]))
+        normals.eliminate_zeros()
+        levels = np.column_stack([own for _, own in parts])
+        return PackedRows((levels,), np.diff(normals.indptr), (normals.indices, normals.data))
+
+    def unpack(self, packed: PackedRows, n_features: int) -> None:
+        """Go on from what `pack` gave, perhaps some rows of it."""
+        (levels,), (indices, data) = packed.each, packed.entries
+        n_rows, n_parts = levels.shape
+        indptr = np.concatenate([[0], np.cumsum(packed.counts)])
+        normals = sp.csr_matrix((data, indices, indptr), shape=(n_rows, n_parts * n_features))
+        parts = [normals[:, k * n_features : (k + 1) * n_features] for k in range(n_parts)]
+        rows = np.tile(np.arange(n_rows), n_parts)
+        self.restore_several(stack(parts), levels.T.ravel(), rows, n_rows)
 
     @property
     def levels(self) -> np.ndarray:

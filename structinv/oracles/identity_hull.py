@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import scipy.sparse as sp
 
 from ..utils.jit import njit
 from ..utils.matrices import Matrix, add_combinations, row_dots, scale_rows, squared_lengths
+from ..utils.packed_rows import PackedRows
 from .hulls import Hull
 
 # Reordering of sums is allowed, infinities keep their meaning.
@@ -48,8 +50,12 @@ class IdentityHull(Hull):
         self.signs = np.ascontiguousarray(signs, dtype=np.float64)
         self.weights = np.array(weights, dtype=np.float64)
         self.intercept = bool(intercept)
-        self.squares = squared_lengths(self.X)
         self.levels = np.zeros(X.shape[0])
+
+    @cached_property
+    def squares(self) -> np.ndarray:
+        """Squared length of each row, (n,)."""
+        return squared_lengths(self.X)
 
     @property
     def offset(self) -> float:
@@ -80,6 +86,13 @@ class IdentityHull(Hull):
     def restore(self, normals: Matrix, levels: np.ndarray) -> None:
         """See `Hull.restore`; the levels say it all."""
         self.levels = np.clip(np.asarray(levels, dtype=np.float64), 0.0, 1.0)
+
+    def pack(self) -> PackedRows:
+        """See `Hull.pack`; squared lengths, too, which cost a pass over the rows."""
+        return PackedRows((self.levels, self.squares), np.zeros(len(self.levels), dtype=np.int32))
+
+    def unpack(self, packed: PackedRows, n_features: int) -> None:
+        self.levels, self.squares = packed.each[0].copy(), packed.each[1]
 
     def rescale(self, rows: np.ndarray, factors: np.ndarray) -> None:
         self.weights[rows] *= factors

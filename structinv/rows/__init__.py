@@ -1,7 +1,8 @@
-"""Rows that need not fit into memory: folders of rows on disk, read in blocks."""
+"""Rows that need not fit into memory: folders of rows on disk, arrays that slice, read in blocks."""
 
 from .base import RowSource
 from .folder import RowFolder
+from .sliced_rows import SlicedRows
 from .writer import RowWriter
 
-__all__ = ["RowFolder", "RowSource", "RowWriter"]
+__all__ = ["RowFolder", "RowSource", "RowWriter", "SlicedRows"]

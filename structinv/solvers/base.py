@@ -261,8 +261,16 @@ class Solver(BaseEstimator, ABC):
         """The dual point as planes with masses."""
 
 
-def check_planes(solver: str, objective: Objective, *, free: bool = False) -> None:
-    """Raise ValueError, naming the solver, unless all terms have planes and the norm sees all of f."""
+def check_planes(solver: str, objective: Objective, *, free: bool = False, sums: bool = False) -> None:
+    """Raise ValueError, naming the solver, unless all terms have planes and the norm sees all of f.
+
+    `sums` says whether the solver can do without planes of single rows.
+    """
+    if objective.planes_are_sums and not sums:
+        raise ValueError(
+            f"{solver} asks for planes of single rows, and these rows are read in blocks: take "
+            "solver='frank_wolfe' or 'bmrm'"
+        )
     if objective.space.n_free and not free:
         raise ValueError(
             f"{solver} does not take a free part of the function, which makes the dual an equation: "

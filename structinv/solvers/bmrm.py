@@ -47,7 +47,7 @@ class BMRM(Solver):
 
     def validate(self, objective: Objective) -> None:
         check_integer("max_idle", self.max_idle)
-        check_planes("BMRM", objective)
+        check_planes("BMRM", objective, sums=True)
 
     def init(
         self, objective: Objective, rng: np.random.Generator, planes: PlaneSet | None = None

@@ -51,7 +51,7 @@ class FrankWolfe(Solver):
 
     def validate(self, objective: Objective) -> None:
         check_number("epsilon", self.epsilon)
-        check_planes("FrankWolfe", objective)
+        check_planes("FrankWolfe", objective, sums=True)
 
     def init(
         self, objective: Objective, rng: np.random.Generator, planes: PlaneSet | None = None
@@ -69,7 +69,7 @@ class FrankWolfe(Solver):
         """See `init`; with dual states that are given, and the blocks that each has."""
         if planes is not None:
             for part, own in zip(parts, blocks, strict=True):
-                part.restore(_of_blocks(planes.by_block(), own))
+                part.restore(planes if objective.planes_are_sums else _of_blocks(planes.by_block(), own))
         fresh = planes is None and all(part.offset == 0 for part in parts)
         return FrankWolfeState(
             parts, blocks, objective.space.zeros() if fresh else total(objective.space, parts)
@@ -105,6 +105,8 @@ class FrankWolfe(Solver):
         return Bounds(f, offset - half, upper, attained)
 
     def planes(self, objective: Objective, state: FrankWolfeState) -> PlaneSet:
+        if objective.planes_are_sums:
+            return state.parts[0].planes()
         numbered = []
         for part, own in zip(state.parts, state.blocks, strict=True):
             found = part.planes()

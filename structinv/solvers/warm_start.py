@@ -33,7 +33,8 @@ def sound_start(
     """
     planes = earlier.planes
     if planes.summed is not None:
-        usable = same_oracle and same_sum and solver.takes_sums and _proportional(objective, planes)
+        takes_sums = solver.takes_sums or objective.planes_are_sums
+        usable = same_oracle and same_sum and takes_sums and _proportional(objective, planes)
     else:
         if not same_sum:
             planes = _of_rows(objective, planes)
@@ -85,7 +86,7 @@ def _proportional(objective: Objective, planes: PlaneSet) -> bool:
 def _asked_anew(objective: Objective, solver: Solver, earlier: Solution) -> PlaneSet:
     """Planes of the new losses at the old function, with the masses that each block had."""
     space, f, old = objective.space, earlier.f, earlier.planes
-    if solver.takes_sums:
+    if solver.takes_sums or objective.planes_are_sums:
         plane = objective.plane_of_sum(f)
         whole = np.full(1, -1)
         return PlaneSet(plane.normals, plane.offsets, whole, np.ones(1), objective.weights.copy())

@@ -39,6 +39,8 @@ class Term(ABC):
     floors: np.ndarray
     # Whether `planes` can be asked for.
     has_planes: bool = True
+    # Whether dual states keep one plane for the sum of all blocks.
+    planes_are_sums: bool = False
 
     @property
     def n_blocks(self) -> int:

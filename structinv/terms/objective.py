@@ -58,8 +58,8 @@ class Objective:
             term.validate(space)
         self.space = space
         self.terms = list(terms)
-        self.weights = np.concatenate([term.weights for term in terms])
-        self.floors = np.concatenate([term.floors for term in terms])
+        self.weights = _joined([term.weights for term in terms])
+        self.floors = _joined([term.floors for term in terms])
         self.first = np.cumsum([0, *(term.n_blocks for term in terms)])
         self.rows_of_a_pass = sum(term.rows_of(ALL_ROWS) for term in terms)
         self.rows_asked = 0
@@ -74,6 +74,11 @@ class Objective:
     def relaxed(self) -> bool:
         """Whether a term's loss is a relaxed one, and the value a bound of that of the loss itself."""
         return any(term.relaxed for term in self.terms)
+
+    @property
+    def planes_are_sums(self) -> bool:
+        """Whether dual states keep one plane for the sum of all blocks of a term."""
+        return any(term.planes_are_sums for term in self.terms)
 
     @property
     def unit(self) -> float:
@@ -126,3 +131,8 @@ class Objective:
             upper += above
             attained += reached
         return Value(float(upper), float(attained))
+
+
+def _joined(parts: list[np.ndarray]) -> np.ndarray:
+    """All parts as one array; the array itself if there is one."""
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)

@@ -6,6 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ...utils.matrices import Matrix, longest_row, ranges, with_data
+from ...utils.packed_rows import PackedRows
 from ..identity_hull import IdentityHull
 from .word_edits import WordEdits
 from .word_kernels import WORK_ROWS, deviate, sweep_words
@@ -89,6 +90,22 @@ class WordHull(IdentityHull):
             X.indptr, X.indices, X.data, N.indptr, N.indices, N.data, self.signs, self.levels,
             self.max_changes, self.drop, self.grow, costs, np.zeros(X.shape[1]), self.delta,
         )  # fmt: skip
+
+    def pack(self):
+        """See `Hull.pack`; of the deviations those that are not zero, by their places in the row."""
+        changed = np.flatnonzero(self.delta)
+        counts = np.diff(np.searchsorted(changed, self.X.indptr))
+        places = changed - np.repeat(self.X.indptr[:-1], counts)
+        short = np.uint16 if self.room <= 2**16 else np.int32
+        entries = places.astype(short), self.delta[changed]
+        own = super().pack()
+        return PackedRows((*own.each, self.mu.astype(np.float32)), counts.astype(np.int32), entries)
+
+    def unpack(self, packed, n_features):
+        super().unpack(packed, n_features)
+        self.mu[:] = packed.each[-1]
+        places, deviations = packed.entries
+        self.delta[np.repeat(self.X.indptr[:-1], packed.counts) + places] = deviations
 
     def rescale(self, rows, factors):
         super().rescale(rows, factors)

@@ -1,0 +1,91 @@
+"""Packed dual variables of blocks, in memory up to a limit and on disk beyond it."""
+
+from __future__ import annotations
+
+import pickle
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from ..utils.packed_rows import PackedRows
+
+
+class PackedStore:
+    """What the dual state of each block has packed; None of a block that has packed nothing yet.
+
+    Parameters
+    ----------
+    size : int
+        Number of blocks.
+    most_bytes : float
+        What more would take is written to files in a temporary folder.
+
+    Attributes
+    ----------
+    in_memory : int
+        Bytes in memory.
+    on_disk : int
+        Bytes in files.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> store = PackedStore(2, most_bytes=0)
+    >>> store[1] = PackedRows((np.array([1.0]),), np.array([0]))
+    >>> store[0] is None, store[1].each, store.in_memory
+    (True, (array([1.]),), 0)
+    """
+
+    def __init__(self, size: int, most_bytes: float) -> None:
+        self.most_bytes = most_bytes
+        self._held: list[Any] = [None] * size
+        self._sizes = [0] * size
+        self._written = [0] * size
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    @property
+    def in_memory(self) -> int:
+        """See the class."""
+        return sum(self._sizes)
+
+    @property
+    def on_disk(self) -> int:
+        """See the class."""
+        return sum(self._written)
+
+    def __getitem__(self, number: int) -> Any:
+        if not self._written[number]:
+            return self._held[number]
+        return pickle.loads(self._path(number).read_bytes())
+
+    def __setitem__(self, number: int, packed: Any) -> None:
+        size = packed.nbytes if isinstance(packed, PackedRows) else len(pickle.dumps(packed))
+        if self.in_memory - self._sizes[number] + size > self.most_bytes:
+            self._write(number, packed)
+            packed, size = None, 0
+        else:
+            self._written[number] = 0
+        self._held[number], self._sizes[number] = packed, size
+
+    def _write(self, number: int, packed: Any) -> None:
+        """Write a block's file anew; OSError leaves the one that is there."""
+        path, content = self._path(number), pickle.dumps(packed, protocol=5)
+        neighbor = path.with_suffix(".new")
+        try:
+            neighbor.write_bytes(content)
+            neighbor.replace(path)
+        except OSError as error:
+            raise OSError(
+                error.errno,
+                f"dual variables of rows that are read in blocks could not be written to {path.parent} "
+                f"({error.strerror}): point TMPDIR to a folder with more room, or raise memory_limit",
+            ) from error
+        self._written[number] = len(content)
+
+    def _path(self, number: int) -> Path:
+        if self._folder is None:
+            self._folder = tempfile.TemporaryDirectory(prefix="structinv-")
+        return Path(self._folder.name, f"block-{number}")

@@ -1,0 +1,155 @@
+"""Losses of rows that are read a block at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ..rows import RowSource
+from ..rows.reading_ahead import read_ahead
+from ..spaces import Space
+from ..spaces.base import Element
+from ..structures.bound import BoundStructure
+from ..utils.matrices import ALL_ROWS, Matrix, Rows, count
+from .base import Term
+from .planes import Planes
+from .worst_case import WorstCase
+
+
+@dataclass(frozen=True)
+class BlockSizes:
+    """How much of rows that are read in blocks is in memory at a time.
+
+    Parameters
+    ----------
+    values : int, default=2**22
+        Stored values of a block, about.
+    kept : int, default=2**25
+        Stored values of the rows that stay in memory between passes.
+    packed : float, default=infinity
+        Bytes of packed dual variables; what is more is on disk.
+    """
+
+    values: int = 2**22
+    kept: int = 2**25
+    packed: float = np.inf
+
+
+# From some rows, and their numbers, to their losses.
+Part: TypeAlias = Callable[[Matrix, Rows], WorstCase]
+
+
+class InBlocks(Term):
+    """The sum of the losses of all rows of a source, of which few blocks are in memory at a time.
+
+    Parameters
+    ----------
+    source : RowSource
+    part : callable
+        Makes the losses of a block, a `WorstCase` of single rows.
+    labels : BoundStructure
+        Of all rows.
+    weights : (n_rows,) array
+    sizes : BlockSizes, optional
+
+    Attributes
+    ----------
+    cuts : list of slice
+        The rows of each block.
+    sample : WorstCase
+        The losses of the first row alone, which tells what all blocks have in common.
+    """
+
+    def __init__(
+        self,
+        source: RowSource,
+        part: Part,
+        labels: BoundStructure,
+        weights: np.ndarray,
+        sizes: BlockSizes | None = None,
+    ) -> None:
+        self.sizes = BlockSizes() if sizes is None else sizes
+        edges = source.edges(self.sizes.values)
+        self.source = source
+        self.part = part
+        self.labels = labels
+        self.weights = weights
+        self.floors = np.broadcast_to(0.0, len(weights))
+        self.cuts = [slice(int(a), int(b)) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+        self.sample = self.of_rows(source.block(0, 1), slice(0, 1))
+
+    planes_are_sums = True
+
+    @property
+    def n_outputs(self) -> int:
+        """How many functions are learnt."""
+        return self.labels.n_outputs
+
+    @property
+    def oracle(self) -> Any:
+        """What may change."""
+        return self.sample.oracle
+
+    @property
+    def bound(self) -> Any:
+        """The oracle, bound to the first row alone."""
+        return self.sample.bound
+
+    @property
+    def dtype(self) -> np.dtype:
+        """See `Term.dtype`: of the rows."""
+        return np.result_type(self.source.dtype, np.float32)
+
+    def of_rows(self, X: Matrix, rows: Rows) -> WorstCase:
+        """The losses of some rows of a block, by their numbers among all rows."""
+        if self.source.sparse:
+            # Sources promise it, and to look takes a pass over the indices.
+            X.has_sorted_indices = X.has_canonical_format = True
+        return self.part(X, rows)
+
+    def parts(self, order: np.ndarray | None = None) -> Iterator[tuple[int, WorstCase]]:
+        """Number and losses of each block, in the order given."""
+        numbers = np.arange(len(self.cuts)) if order is None else order
+        blocks = read_ahead(self.source, [self.cuts[number] for number in numbers])
+        for number, (rows, X) in zip(numbers, blocks, strict=True):
+            yield int(number), self.of_rows(X, rows)
+
+    def validate(self, space: Space) -> None:
+        self.sample.validate(space)
+
+    def scores(self, space: Space, f: Element) -> np.ndarray:
+        """The functions at the rows without changes, (n, n_outputs)."""
+        return np.concatenate([part.scores(space, f) for _, part in self.parts()])
+
+    def planes(self, space: Space, f: Element, blocks: Rows = ALL_ROWS) -> Planes:
+        """See `Term.planes`; of the rows of one block, or of some of them in a row."""
+        if not isinstance(blocks, slice) or blocks == ALL_ROWS:
+            raise ValueError("planes of rows that are read in blocks are made of one block at a time")
+        rows = slice(blocks.start, blocks.stop)
+        return self.of_rows(self.source.block(rows.start, rows.stop), rows).planes(space, f)
+
+    def values(self, space: Space, f: Element) -> tuple[np.ndarray, np.ndarray]:
+        found = [part.values(space, f) for _, part in self.parts()]
+        upper, attained = (np.concatenate(each) for each in zip(*found, strict=True))
+        return upper, attained
+
+    def total(self, space: Space, f: Element) -> tuple[float, float]:
+        found = [part.total(space, f) for _, part in self.parts()]
+        return sum(above for above, _ in found), sum(reached for _, reached in found)
+
+    def plane_of_sum(self, space: Space, f: Element) -> Planes:
+        normal, numbers = space.zeros(), np.zeros((3, 1))
+        for _, part in self.parts():
+            plane = part.plane_of_sum(space, f)
+            normal += space.combine(plane.normals, np.ones(1))
+            numbers += [plane.offsets, plane.upper, plane.heights]
+        return Planes(space.element(normal), *numbers)
+
+    def portions(self) -> list[Rows]:
+        return list(self.cuts)
+
+    def rows_of(self, blocks: Rows) -> int:
+        return count(blocks, len(self.weights))

@@ -1,0 +1,636 @@
+"""Fits, predictions and certificates of rows that are read a block at a time."""
+
+from __future__ import annotations
+
+import errno
+import gc
+import pickle
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
+
+from structinv import (
+    InvariantLinearSVC,
+    InvariantLinearSVR,
+    InvariantSVC,
+    explain_solver,
+)
+from structinv.datasets import make_mail_like
+from structinv.dual import chosen, dual_state
+from structinv.dual.block_state import BlockState
+from structinv.dual.case import Case
+from structinv.dual.packed_store import PackedStore
+from structinv.estimators.row_sources import as_bytes, block_sizes
+from structinv.oracles import Box, Ellipsoid, FAdd, FDrop, FEdit, FScale, Identity
+from structinv.rows import RowFolder, RowSource, RowWriter, SlicedRows
+from structinv.rows.matrix_rows import MatrixRows, cut_by_entries, cut_evenly
+from structinv.rows.reading_ahead import read_ahead
+from structinv.solvers import BMRM, FrankWolfe, Gap, Pegasos, solve
+from structinv.spaces import ExplicitSpace
+from structinv.structures import Binary
+from structinv.terms import Objective, WorstCase
+from structinv.terms.in_blocks import BlockSizes, InBlocks
+from structinv.utils.packed_rows import PackedRows
+
+SMALL = 3000
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch):
+    """Some ten blocks of a few dozen rows each."""
+    sizes = BlockSizes(values=SMALL)
+    monkeypatch.setattr(block_sizes, "__defaults__", (sizes,))
+    monkeypatch.setattr(BlockSizes, "values", SMALL)
+
+
+def mail(n_rows=400, n_features=300, seed=0, dtype=np.float64):
+    X, y = make_mail_like(n_rows, n_features, random_state=seed)
+    X = X.astype(dtype)
+    X.data = np.log1p(X.data)
+    return X, np.where(y == "spam", 1, -1)
+
+
+def dense(n_rows=300, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_rows, 20))
+    y = np.where(X[:, 0] + 0.3 * rng.normal(size=n_rows) > 0, 1, -1)
+    return X, y
+
+
+def objective(X, y, oracle, C=0.1, most=SMALL):
+    classes, weights = np.array([-1, 1]), np.full(len(y), C)
+
+    def part(rows, some):
+        return WorstCase(rows, y[some], oracle, Binary(), weights[some], classes)
+
+    term = InBlocks(MatrixRows(X), part, Binary().bind(y, classes), weights, BlockSizes(most))
+    return Objective(ExplicitSpace(X.shape[1], 1, intercept=True), [term])
+
+
+CASES = {
+    "plain": (mail, Identity()),
+    "dropped": (mail, FDrop(3)),
+    "scaled": (mail, FScale(3, low=0.5, high=1.5)),
+    "some_labels": (mail, FDrop(3).only_for(1)),
+    "either": (mail, FDrop(3) | FScale(5, low=0.5, high=1.0)),
+    "plain_dense": (dense, Identity()),
+    "box": (dense, Box(0.1)),
+    "ellipsoid": (dense, Ellipsoid(0.1 * np.eye(20), 1.0)),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_fit_in_blocks_reaches_the_optimum_of_a_fit_in_memory(case):
+    make, oracle = CASES[case]
+    X, y = make()
+    common = {"C": 0.1, "random_state": 0, "tol": 1e-4, "solver": "frank_wolfe"}
+    whole = InvariantLinearSVC(oracle, **common).fit(X, y).solution_
+    blocks = InvariantLinearSVC(oracle, **common).fit(MatrixRows(X), y).solution_
+    assert blocks.relative_gap <= 1e-4
+    assert blocks.dual <= whole.primal
+    assert whole.dual <= blocks.primal
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_bounds_of_each_check_enclose_the_optimum(case):
+    make, oracle = CASES[case]
+    X, y = make()
+    optimum = InvariantLinearSVC(oracle, C=0.1, random_state=0, tol=1e-5).fit(X, y).solution_
+    found = solve(objective(X, y, oracle), FrankWolfe(), Gap(1e-3), random_state=1, check_always=True)
+    duals = [record.dual for record in found.history]
+    assert duals == sorted(duals)
+    for record in found.history:
+        assert record.dual <= optimum.primal * (1 + 1e-9)
+        assert record.primal >= optimum.dual * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_state_goes_on_from_what_it_packed(case):
+    """A packed state, pickled, has the same function, offset and gaps as before."""
+    make, oracle = CASES[case]
+    X, y = make()
+    space = ExplicitSpace(X.shape[1], 1, intercept=True)
+    term = WorstCase(X, y, oracle, Binary(), 0.1)
+    state, f = dual_state(term, space, np.random.default_rng(0)), space.zeros()
+    for _ in range(3):
+        state.sweep(f)
+    packed = pickle.loads(pickle.dumps(state.pack()))
+    again = dual_state(WorstCase(X, y, oracle, Binary(), 0.1), space, np.random.default_rng(0))
+    again.unpack(packed)
+    np.testing.assert_allclose(again.combination(), state.combination(), rtol=0, atol=1e-9)
+    assert again.offset == pytest.approx(state.offset, rel=1e-9)
+    # What was packed does not change with the state that took it.
+    g = again.combination()
+    again.sweep(g)
+    third = dual_state(WorstCase(X, y, oracle, Binary(), 0.1), space, np.random.default_rng(0))
+    third.unpack(packed)
+    np.testing.assert_allclose(third.combination(), state.combination(), rtol=0, atol=1e-9)
+
+
+def test_some_rows_can_be_taken_from_a_packed_state_and_put_back():
+    rng = np.random.default_rng(0)
+    counts = rng.integers(0, 4, 20)
+    entries = rng.normal(size=counts.sum()), np.arange(counts.sum())
+    packed = PackedRows((rng.normal(size=20), rng.normal(size=(20, 2))), counts, entries)
+    rows = np.array([1, 5, 6, 19])
+    some = packed.take(rows)
+    assert some.counts.tolist() == counts[rows].tolist()
+    same = packed.put(rows, some)
+    for before, after in zip((*packed.each, *packed.entries), (*same.each, *same.entries), strict=True):
+        np.testing.assert_array_equal(before, after)
+    longer = PackedRows(some.each, some.counts + 1, (np.ones(some.counts.sum() + 4),) * 2)
+    other = packed.put(rows, longer)
+    np.testing.assert_array_equal(other.take(rows).entries[0], np.ones(some.counts.sum() + 4))
+    left = np.setdiff1d(np.arange(20), rows)
+    np.testing.assert_array_equal(other.take(left).entries[0], packed.take(left).entries[0])
+
+
+def test_every_block_is_read_once_a_sweep_and_a_check():
+    X, y = mail()
+    reads = []
+
+    class Counted(MatrixRows):
+        def block(self, start, stop):
+            reads.append((start, stop))
+            return super().block(start, stop)
+
+    problem = objective(X, y, FDrop(3))
+    term = problem.terms[0]
+    term.source = Counted(X)
+    state = BlockState(Case(term, problem.space, choose=chosen), np.random.default_rng(0))
+    f = problem.space.zeros()
+    for _ in range(2):
+        reads.clear()
+        state.sweep(f)
+        assert sorted(reads) == [(cut.start, cut.stop) for cut in term.cuts]
+    reads.clear()
+    state.combination(), state.value(f)
+    assert sorted(reads) == [(cut.start, cut.stop) for cut in term.cuts]
+
+
+def test_f_is_the_sum_of_all_blocks_after_each_sweep():
+    X, y = mail()
+    problem = objective(X, y, FDrop(3))
+    state = BlockState(Case(problem.terms[0], problem.space, choose=chosen), np.random.default_rng(0))
+    f = problem.space.zeros()
+    for _ in range(4):
+        state.sweep(f)
+        np.testing.assert_allclose(state.combination(), f, rtol=0, atol=1e-10)
+        known, state.sum = state.sum, None
+        np.testing.assert_allclose(state.combination(), known, rtol=0, atol=1e-10)
+
+
+def test_a_sweep_that_is_cut_short_leaves_a_sound_state():
+    X, y = mail()
+    problem = objective(X, y, FDrop(3))
+    state = BlockState(Case(problem.terms[0], problem.space, choose=chosen), np.random.default_rng(0))
+    f = problem.space.zeros()
+    asked = iter([False] * 7 + [True] * 1000)
+    gap, _ = state.sweep(f, lambda: next(asked))
+    assert gap == np.inf
+    np.testing.assert_allclose(state.combination(), f, rtol=0, atol=1e-10)
+    known, state.sum = state.sum, None
+    np.testing.assert_allclose(state.combination(), known, rtol=0, atol=1e-10)
+
+
+def test_an_error_in_a_sweep_leaves_a_state_that_can_be_asked():
+    X, y = mail()
+    problem = objective(X, y, FDrop(3))
+    term = problem.terms[0]
+    state = BlockState(Case(term, problem.space, choose=chosen), np.random.default_rng(0))
+    f = problem.space.zeros()
+    state.sweep(f)
+
+    def fails(start, stop):
+        if start > 100:
+            raise OSError("the disk is gone")
+        return MatrixRows.block(term.source, start, stop)
+
+    good, term.source.block = term.source.block, fails
+    with pytest.raises(OSError, match="the disk is gone"):
+        state.sweep(f)
+    term.source.block = good
+    f = state.combination()
+    dual = state.offset - 0.5 * f @ f
+    assert 0 < dual <= sum(state.value(f)) / 2 + 0.5 * f @ f
+
+
+def test_what_an_earlier_fit_has_reached_stays_reached():
+    X, y = mail()
+    model = InvariantLinearSVC(FDrop(3), C=0.1, random_state=0, tol=1e-2, warm_start=True)
+    rows = MatrixRows(X)
+    before = model.fit(rows, y).solution_
+    model.tol = 1e-4
+    after = model.fit(rows, y).solution_
+    assert after.relative_gap <= 1e-4
+    assert min(record.dual for record in after.history) >= before.dual * (1 - 1e-12)
+    # Planes of other weights are not taken.
+    model.C = 0.3
+    other = model.fit(rows, y).solution_
+    afresh = InvariantLinearSVC(FDrop(3), C=0.3, random_state=0, tol=1e-4).fit(X, y).solution_
+    assert other.dual <= afresh.primal
+    assert afresh.dual <= other.primal
+
+
+def test_a_killed_fit_goes_on_from_its_checkpoint(tmp_path):
+    X, y = mail()
+    path = tmp_path / "checkpoint"
+    with RowWriter(tmp_path / "rows") as writer:
+        writer.append(X, y)
+    rows = RowFolder(tmp_path / "rows")
+    common = {"C": 0.1, "random_state": 0, "checkpoint": path, "checkpoint_seconds": 1e-9}
+    with pytest.warns(ConvergenceWarning):
+        first = InvariantLinearSVC(FDrop(3), tol=1e-9, max_seconds=0.5, **common).fit(rows, y)
+    assert path.exists()
+    # Another process opens the folder anew.
+    rows = RowFolder(tmp_path / "rows")
+    second = InvariantLinearSVC(FDrop(3), tol=1e-3, **common).fit(rows, y)
+    assert second.solution_.dual >= first.solution_.dual * (1 - 1e-12)
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("solver", [BMRM(), "bmrm", "frank_wolfe"])
+def test_solvers_of_sums_take_blocks(solver):
+    X, y = mail()
+    whole = InvariantLinearSVC(FDrop(3), C=0.01, random_state=0).fit(X, y).solution_
+    found = InvariantLinearSVC(FDrop(3), C=0.01, random_state=0, solver=solver).fit(MatrixRows(X), y)
+    assert found.solution_.dual <= whole.primal
+    assert whole.dual <= found.solution_.primal
+
+
+@pytest.mark.parametrize("solver", ["svmstruct", "interior_point", "pegasos", Pegasos()])
+def test_other_solvers_are_refused_by_name(solver):
+    X, y = mail()
+    with pytest.raises(ValueError, match="planes of single rows, and these rows are read in blocks"):
+        InvariantLinearSVC(FDrop(3), solver=solver).fit(MatrixRows(X), y)
+
+
+def test_predictions_and_certificates_are_those_of_the_matrix(tmp_path):
+    X, y = mail()
+    labels = np.where(y > 0, "spam", "ham")
+    with RowWriter(tmp_path / "rows") as writer:
+        writer.append(X, labels)
+    rows = RowFolder(tmp_path / "rows")
+    model = InvariantLinearSVC(FDrop(3), C=0.1, random_state=0).fit(rows, rows.labels)
+    np.testing.assert_array_equal(model.predict(rows), model.predict(X))
+    np.testing.assert_allclose(model.decision_function(rows), model.decision_function(X))
+    assert model.score(rows, labels) == model.score(X, labels)
+    for given in (labels, None):
+        ours, theirs = model.certify(rows, given), model.certify(X, given)
+        np.testing.assert_allclose(ours.attacked, theirs.attacked, rtol=1e-12)
+        assert ours.accuracy == theirs.accuracy
+        assert ours.exact.all()
+    with pytest.raises(TypeError, match="pass a block of them"):
+        model.worst_case(rows, labels)
+
+
+@pytest.mark.parametrize("oracle", [FAdd(2), FEdit(2, add=1.0)])
+def test_words_that_all_rows_add(oracle):
+    X, y = mail()
+    whole = InvariantLinearSVC(oracle, C=0.01, random_state=0).fit(X, y).solution_
+    blocks = InvariantLinearSVC(oracle, C=0.01, random_state=0).fit(MatrixRows(X), y).solution_
+    assert blocks.solver == "BMRM"
+    assert blocks.dual <= whole.primal
+    assert whole.dual <= blocks.primal
+    with pytest.raises(ValueError, match="belong together: take solver='bmrm'"):
+        InvariantLinearSVC(oracle, solver="frank_wolfe").fit(MatrixRows(X), y)
+
+
+def test_several_classes():
+    X, y = mail()
+    y = y + (np.arange(len(y)) % 3 == 0)
+    common = {"C": 0.1, "random_state": 0}
+    whole = InvariantLinearSVC(FDrop(2), **common).fit(X, y)
+    blocks = InvariantLinearSVC(FDrop(2), **common).fit(MatrixRows(X), y)
+    assert blocks.solution_.dual <= whole.solution_.primal
+    assert whole.solution_.dual <= blocks.solution_.primal
+    np.testing.assert_array_equal(blocks.classes_, whole.classes_)
+    assert blocks.certify(MatrixRows(X), y).margins.shape == (len(y),)
+
+
+@pytest.mark.parametrize("loss", ["squared_hinge", "logistic"])
+def test_smooth_losses(loss):
+    X, y = mail(200)
+    common = {"C": 0.1, "random_state": 0, "loss": loss, "tol": 1e-2}
+    whole = InvariantLinearSVC(FDrop(2), **common).fit(X, y).solution_
+    blocks = InvariantLinearSVC(FDrop(2), **common).fit(MatrixRows(X), y).solution_
+    assert blocks.dual <= whole.primal
+    assert whole.dual <= blocks.primal
+
+
+@pytest.mark.parametrize("oracle", [None, Box(0.1)])
+def test_regression(oracle):
+    X, _ = dense()
+    y = X @ np.linspace(-1, 1, 20) + 3.0
+    common = {"C": 0.1, "random_state": 0, "epsilon": 0.2}
+    whole = InvariantLinearSVR(oracle, **common).fit(X, y)
+    blocks = InvariantLinearSVR(oracle, **common).fit(MatrixRows(X), y)
+    assert blocks.solution_.dual <= whole.solution_.primal
+    assert whole.solution_.dual <= blocks.solution_.primal
+    bounds, same = blocks.certify(MatrixRows(X)), blocks.certify(X)
+    np.testing.assert_allclose(bounds.lowest, same.lowest)
+    np.testing.assert_allclose(bounds.highest, same.highest)
+
+
+def test_weights_of_samples_and_classes():
+    X, y = mail()
+    weight = np.where(np.arange(len(y)) % 4 == 0, 0.0, 1.5)
+    common = {"C": 0.1, "random_state": 0, "class_weight": {1: 2.0}}
+    whole = InvariantLinearSVC(FDrop(2), **common).fit(X, y, sample_weight=weight).solution_
+    blocks = InvariantLinearSVC(FDrop(2), **common).fit(MatrixRows(X), y, sample_weight=weight).solution_
+    assert blocks.dual <= whole.primal
+    assert whole.dual <= blocks.primal
+
+
+def test_the_same_seed_gives_the_same_bits():
+    X, y = mail()
+    a, b = (InvariantLinearSVC(FDrop(3), random_state=0).fit(MatrixRows(X), y) for _ in range(2))
+    np.testing.assert_array_equal(a.coef_, b.coef_)
+
+
+def test_single_precision_stays(tmp_path):
+    X, y = mail(dtype=np.float32)
+    model = InvariantLinearSVC(FDrop(3), C=0.1, random_state=0).fit(MatrixRows(X), y)
+    assert model.coef_.dtype == np.float32
+
+
+def test_rows_that_are_kept_are_limited(monkeypatch):
+    X, y = mail()
+    monkeypatch.setattr(block_sizes, "__defaults__", (BlockSizes(values=SMALL, kept=500),))
+    kept = []
+    old = BlockState._revisit
+
+    def revisit(self, *rest):
+        kept.append(sum(each.state.term.X.nnz for each in self.kept))
+        return old(self, *rest)
+
+    monkeypatch.setattr(BlockState, "_revisit", revisit)
+    found = InvariantLinearSVC(FDrop(3), C=0.1, random_state=0).fit(MatrixRows(X), y).solution_
+    assert 0 < max(kept) <= 500
+    assert found.relative_gap <= 1e-3
+
+
+class TestFaults:
+    def test_a_folder_that_changes_under_a_fit(self, tmp_path, monkeypatch):
+        X, y = mail()
+        with RowWriter(tmp_path / "rows") as writer:
+            writer.append(X, y)
+        rows = RowFolder(tmp_path / "rows")
+        model = InvariantLinearSVC(FDrop(3), C=0.1, random_state=0).fit(rows, y)
+        before = model.coef_.copy()
+        count, old = [0], RowFolder.block
+
+        def block(self, start, stop):
+            count[0] += 1
+            if count[0] == 20:
+                with (tmp_path / "rows" / "data.npy").open("r+b") as stream:
+                    stream.truncate(5000)
+            return old(self, start, stop)
+
+        monkeypatch.setattr(RowFolder, "block", block)
+        with pytest.raises(OSError, match=r"rows \d+ to \d+ of .*data\.npy"):
+            model.set_params(tol=1e-6).fit(rows, y)
+        np.testing.assert_array_equal(model.coef_, before)
+
+    @pytest.mark.parametrize(
+        ("labels", "message"),
+        [
+            (None, "requires y to be passed"),
+            (np.ones(3), "a label for each of the 400 rows, got 3"),
+            (np.ones(400), "at least two classes"),
+            (np.r_[np.nan, np.ones(399)], "finite"),
+            (["a", 1] * 200, "one kind"),
+        ],
+    )
+    def test_labels(self, labels, message):
+        X, _ = mail()
+        with pytest.raises((ValueError, TypeError), match=message):
+            InvariantLinearSVC(FDrop(3)).fit(MatrixRows(X), labels)
+
+    def test_features_of_another_number(self):
+        X, y = mail()
+        model = InvariantLinearSVC(FDrop(3), C=0.1, random_state=0).fit(MatrixRows(X), y)
+        for ask in (model.predict, model.certify):
+            with pytest.raises(
+                ValueError, match="X has 299 features, but InvariantLinearSVC is expecting"
+            ):
+                ask(MatrixRows(X[:, :299]))
+
+    def test_estimators_that_read_all_rows_at_once(self):
+        X, y = dense()
+        with pytest.raises(TypeError, match="InvariantLinearSVC and InvariantLinearSVR"):
+            InvariantSVC(Box(0.1)).fit(MatrixRows(X), y)
+
+    def test_sparse_rows_for_an_oracle_of_dense_rows(self):
+        X, y = mail()
+        with pytest.raises(TypeError, match="does not take sparse rows"):
+            InvariantLinearSVC(Ellipsoid(np.eye(300), 1.0)).fit(MatrixRows(X), y)
+
+    def test_numbers_that_are_not_finite_are_named_by_their_row(self):
+        X, y = dense()
+        X[123, 4] = np.inf
+        with pytest.raises(ValueError, match="row 123 must hold finite numbers"):
+            InvariantLinearSVC(random_state=0).fit(SlicedRows(X), y)
+
+    @pytest.mark.parametrize(
+        ("array", "message"),
+        [
+            ([[1.0, 2.0]], "shape of two numbers"),
+            (np.ones(3), "shape of two numbers"),
+            (np.array([["a"]]), "dtype of real numbers"),
+            (np.ones((3, 2), np.float16), "float16"),
+        ],
+    )
+    def test_arrays_that_cannot_be_sliced(self, array, message):
+        with pytest.raises(TypeError, match=message):
+            SlicedRows(array)
+
+    def test_ctrl_c_keeps_the_best_model(self):
+        X, y = mail(2000)
+        rows, count = MatrixRows(X), [0]
+
+        class Pressed(MatrixRows):
+            def block(self, start, stop):
+                if threading.current_thread() is not threading.main_thread():
+                    count[0] += 1
+                    if count[0] == 200:
+                        import _thread
+
+                        _thread.interrupt_main()
+                return super().block(start, stop)
+
+        model = InvariantLinearSVC(FDrop(3), C=1.0, random_state=0, tol=1e-9)
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(Pressed(X), y)
+        assert np.isfinite(model.solution_.primal)
+        assert model.score(rows, y) > 0.8
+
+
+class TestSources:
+    def test_a_memory_mapped_array(self, tmp_path):
+        X, y = dense()
+        np.save(tmp_path / "X.npy", X)
+        rows = SlicedRows(np.load(tmp_path / "X.npy", mmap_mode="r"))
+        a = InvariantLinearSVC(Box(0.1), C=0.1, random_state=0).fit(rows, y)
+        b = InvariantLinearSVC(Box(0.1), C=0.1, random_state=0).fit(MatrixRows(X), y)
+        np.testing.assert_array_equal(a.coef_, b.coef_)
+
+    def test_sparse_slices(self):
+        X, y = mail()
+        rows = SlicedRows(sp.csr_array(X))
+        assert rows.sparse
+        model = InvariantLinearSVC(FDrop(3), C=0.1, random_state=0).fit(rows, y)
+        assert model.score(X, y) > 0.9
+
+    def test_whatever_slices_by_rows(self):
+        X, y = dense()
+
+        class Lazy:
+            shape, dtype = X.shape, X.dtype
+
+            def __getitem__(self, rows):
+                return Later(X[rows])
+
+        class Later:
+            def __init__(self, rows):
+                self.rows = rows
+
+            def compute(self):
+                return self.rows
+
+        rows = SlicedRows(Lazy())
+        np.testing.assert_array_equal(rows.block(3, 9), X[3:9])
+        assert InvariantLinearSVC(C=0.1, random_state=0).fit(rows, y).score(rows, y) > 0.8
+
+    def test_a_slice_of_another_shape_is_refused(self):
+        class Wrong:
+            shape, dtype = (5, 2), np.dtype(float)
+
+            def __getitem__(self, rows):
+                return np.ones((1, 2))
+
+        with pytest.raises(ValueError, match=r"rows 1 to 2 must have shape \(2, 2\), got \(1, 2\)"):
+            SlicedRows(Wrong()).block(1, 3)
+
+    @pytest.mark.parametrize("most", [1, 7, 50, 10**6])
+    def test_cuts(self, most):
+        indptr = np.array([0, 0, 5, 5, 30, 31, 31])
+        for edges in (cut_evenly(6, most), cut_by_entries(indptr, most)):
+            assert edges[0] == 0
+            assert edges[-1] == 6
+            assert np.all(np.diff(edges) > 0)
+
+    def test_reading_ahead_keeps_the_order_and_passes_errors_on(self):
+        rows = MatrixRows(np.arange(10.0)[:, None])
+        blocks = [slice(4, 6), slice(0, 4), slice(6, 10)]
+        found = [(block, part[0, 0]) for block, part in read_ahead(rows, blocks)]
+        assert found == [(blocks[0], 4.0), (blocks[1], 0.0), (blocks[2], 6.0)]
+        assert list(read_ahead(rows, [])) == []
+
+        class Fails(RowSource):
+            def block(self, start, stop):
+                raise OSError(f"rows {start} to {stop - 1} are gone")
+
+            def edges(self, most_values):
+                return np.array([0, 5, 10])
+
+        with pytest.raises(OSError, match="rows 4 to 5 are gone"):
+            list(read_ahead(Fails(), blocks))
+
+
+def test_explain_solver_names_the_blocks():
+    X, y = mail()
+    told = str(explain_solver(InvariantLinearSVC(FDrop(3)), MatrixRows(X), y))
+    assert "rows are read in blocks" in told
+
+
+class TestMemoryLimit:
+    def test_packed_variables_go_to_disk_and_change_nothing(self, monkeypatch):
+        X, y = mail()
+        stores, old = [], PackedStore.__init__
+
+        def init(self, *arguments):
+            old(self, *arguments)
+            stores.append(self)
+
+        monkeypatch.setattr(PackedStore, "__init__", init)
+        settings = {"C": 0.1, "random_state": 0}
+        free = InvariantLinearSVC(FDrop(3), **settings).fit(MatrixRows(X), y)
+        assert stores[-1].on_disk == 0
+        assert stores[-1].in_memory > 0
+        sizes = BlockSizes(values=SMALL, packed=2000)
+        monkeypatch.setattr("structinv.estimators.linear_machine.block_sizes", lambda *_: sizes)
+        tight = InvariantLinearSVC(FDrop(3), **settings).fit(MatrixRows(X), y)
+        assert stores[-1].in_memory <= 2000
+        assert stores[-1].on_disk > 2000
+        np.testing.assert_array_equal(tight.coef_, free.coef_)
+
+    def test_a_full_disk_leaves_the_old_model(self, monkeypatch):
+        X, y = mail()
+        model = InvariantLinearSVC(FDrop(3), C=0.1, random_state=0).fit(MatrixRows(X), y)
+        before = model.coef_.copy()
+        sizes = BlockSizes(values=SMALL, packed=0)
+        monkeypatch.setattr("structinv.estimators.linear_machine.block_sizes", lambda *_: sizes)
+        count, write = [0], Path.write_bytes
+
+        def fails(self, content):
+            count[0] += 1
+            if count[0] > 20:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return write(self, content)
+
+        monkeypatch.setattr(Path, "write_bytes", fails)
+        with pytest.raises(OSError, match="No space left on device.*TMPDIR.*memory_limit") as caught:
+            model.set_params(C=0.2).fit(MatrixRows(X), y)
+        assert caught.value.errno == errno.ENOSPC
+        np.testing.assert_array_equal(model.coef_, before)
+        assert model.score(X, y) > 0.9
+
+    def test_a_limit_that_leaves_no_room_is_refused(self):
+        X, y = mail()
+        with pytest.raises(MemoryError, match="memory_limit=20000 must leave room for blocks of rows"):
+            InvariantLinearSVC(FDrop(3), memory_limit=20_000).fit(MatrixRows(X), y)
+
+    def test_files_go_with_the_store(self):
+        store = PackedStore(3, 0)
+        store[0] = PackedRows((np.arange(4.0),), np.zeros(4, dtype=int))
+        store[0] = PackedRows((np.arange(5.0),), np.zeros(5, dtype=int))
+        folder = Path(store._folder.name)
+        assert [path.name for path in folder.iterdir()] == ["block-0"]
+        assert len(store[0].counts) == 5
+        del store
+        gc.collect()
+        assert not folder.exists()
+
+    @pytest.mark.parametrize("limit", ["4", "4 XB", "-1GB", 0, -5, float("nan"), [1]])
+    def test_other_limits_are_refused(self, limit):
+        X, y = mail()
+        with pytest.raises((TypeError, ValueError), match="memory_limit"):
+            InvariantLinearSVC(memory_limit=limit).fit(MatrixRows(X), y)
+
+    @pytest.mark.parametrize(
+        ("limit", "number"), [("1kB", 1e3), ("1.5 GB", 1.5e9), ("2MiB", 2**21), (7, 7.0), ("3b", 3.0)]
+    )
+    def test_limits_in_bytes(self, limit, number):
+        assert as_bytes(limit) == number
+
+    def test_sizes_fit_into_the_limit(self):
+        class Large(MatrixRows):
+            def __init__(self):
+                self.shape, self.dtype, self.sparse = (10**7, 50_000), np.dtype(float), True
+
+        for limit in (5e8, 1e9, 4e9, 1e11):
+            sizes = block_sizes(Large(), 4e6, limit, BlockSizes(2**22, 2**25))
+            blocks = sizes.values * 48 + sizes.kept * 20
+            assert 24e7 + 4e6 + blocks + sizes.packed <= limit
+        assert sizes.values == 2**22
+        assert sizes.kept == 2**25
+
+    def test_an_estimate_is_told_before_the_fit(self):
+        X, y = mail()
+        model = InvariantLinearSVC(FDrop(3))
+        assert 0 < model.estimate_memory(MatrixRows(X), y) < 2e9
