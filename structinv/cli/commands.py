@@ -9,22 +9,23 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.markup import escape
-from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
 from .. import __version__
-from ..datasets.opening import rereadable
+from ..rows import RowFolder
 from ..solvers import Status
 from . import options as given
 from .conversion import Conversion
 from .converting import convert_file
 from .demo import run_demo
 from .features import Reading
+from .kinds import READING_OPTIONS, data_at, labelled, training_file, unlabelled
 from .messages import one_line_errors, say, working_on
 from .model_file import SavedModel, load_model
+from .parts import one_row
+from .predictions import Asked, write_labels
 from .reports import counted, explanation_report, training_report
-from .row_files import READING_OPTIONS, training_file
-from .tasks import Asked, task_of
+from .tasks import task_of
 from .training import (
     build_classifier,
     choose_weight,
@@ -33,6 +34,7 @@ from .training import (
     dense_for,
     image_shape,
     labels_that_change,
+    limit_of_memory,
     numbers,
     only_for,
     train,
@@ -118,6 +120,7 @@ def fit(
     tol: given.Tol = 1e-3,
     accept_gap: given.AcceptGap = None,
     max_seconds: given.MaxSeconds = None,
+    memory_limit: given.MemoryLimit = None,
     intercept: given.Intercept = True,
     seed: given.Seed = 0,
     format: given.DataFormat = None,
@@ -137,7 +140,7 @@ def fit(
     source, learner = training_file(data, None if format is None else format.value, tokens)
     task = task_of(learner)
     _refuse_idle(context, data, learner, kernel is not None)
-    limit = _accepted(tol, accept_gap)
+    limit, memory = _accepted(tol, accept_gap), limit_of_memory(memory_limit)
     settings: dict[str, Any] = {"max_changes": max_changes, "low": low, "high": high, "radius": radius}
     settings |= {"value": value, "present": present, "add": add, "drop": drop}
     settings |= {"scale": numbers("--scale", scale)}
@@ -146,6 +149,8 @@ def fit(
     weight = weight_of_losses(C)
     if weight is None and not task.chooses_weight:
         raise ValueError("--C auto is for rows; for sentences C must be a number")
+    if weight is None and isinstance(source, RowFolder):
+        raise ValueError("--C auto is for files of rows; for a folder C must be a number")
     classifier = build_classifier(
         learner.task,
         oracle,
@@ -166,6 +171,8 @@ def fit(
     counts = task.counts(features, X)
     console = Console(stderr=is_standard(output))
     classifier.set_params(class_weight=class_weights(class_weight, task.labels(y)))
+    if memory is not None:
+        classifier.set_params(memory_limit=memory)
     only_for(classifier, labels_that_change(changing, task.labels(y)))
     if weight is None:
         with working_on("choosing C"):
@@ -196,7 +203,7 @@ def evaluate(model: given.Model, data: given.Data, ignore_new_features: given.Ig
     Of sentences: of tokens and of whole sentences, and precision, recall and F1 of spans.
     """
     saved = load_model(model, data)
-    X, y = saved.features.read(rereadable(data), ignore_new_features)
+    X, y = labelled(saved.features, data_at(data), ignore_new_features)
     task_of(saved.features).evaluate(Console(), saved, X, y)
 
 
@@ -221,8 +228,8 @@ def predict(
     check_output(output, data, model)
     saved = load_model(model, data)
     asked = Asked(scores, threshold, certify, ignore_new_features)
-    content, n_labels = task_of(saved.features).predict(saved, rereadable(data), asked)
-    write(output, content)
+    source = data_at(data)
+    n_labels = write_labels(output, task_of(saved.features).predict(saved, source, asked), source)
     if not is_standard(output):
         say(f"{n_labels} labels written to {output}")
 
@@ -240,20 +247,20 @@ def explain(
     saved = load_model(model, data)
     if not task_of(saved.features).explains:
         raise ValueError("explain shows edits of one row, and the model labels whole sentences")
-    source = rereadable(data)
-    X = saved.features.read_unlabelled(source, ignore_new_features)
+    source = data_at(data)
+    X = unlabelled(saved.features, source, ignore_new_features)
     n_rows = _num_samples(X)
     if not 0 <= row < n_rows:
         raise ValueError(f"--row must lie in 0 to {n_rows - 1} for {data}, got {row}")
     try:
-        label = saved.features.read(source, ignore_new_features)[1][[row]]
+        label = labelled(saved.features, source, ignore_new_features)[1][[row]]
     except ValueError as error:
         say(f"the predicted label is explained, as no labels can be read: {error}")
         label = None
     if label is not None and label[0] not in saved.classifier.classes_:
         (name,) = saved.label_names(label)
         say(f"the predicted label is explained, as {name} is no class of the model")
-    explanation_report(Console(), saved, _safe_indexing(X, [row]), label, row)
+    explanation_report(Console(), saved, one_row(X, row), label, row)
 
 
 @app.command()
@@ -299,7 +306,8 @@ def _refuse_idle(context: typer.Context, data: Path, learner: Any, kernel: bool)
     told = _told(context)
     for name, option in READING_OPTIONS.items():
         if name in told and name not in learner.options:
-            raise ValueError(f"{option} has no say in how {data.name} is read, a file of another kind")
+            kind = "a folder of rows" if data.is_dir() else "a file of another kind"
+            raise ValueError(f"{option} has no say in how {data.name} is read, {kind}")
     if "intercept" in told and (kernel or not task_of(learner).has_intercept):
         machines = "machines with a kernel" if kernel else "machines of sentences"
         raise ValueError(f"--intercept/--no-intercept: {machines} have no intercept")

@@ -105,6 +105,8 @@ def row_file(stream: BinaryIO, asked: Conversion) -> RowFile:
 
 def convert_file(source: Path, folder: Path, asked: Conversion, overwrite: bool) -> RowFolder:
     """Write the rows of a file to a folder."""
+    if source.is_dir():
+        raise ValueError(f"SOURCE must be a file, and {source} is a folder")
     if folder.exists() and not overwrite:
         raise ValueError(f"{folder} exists; --overwrite replaces an older folder of rows")
     with opened_once(source) as stream:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from ..datasets.opening import Source
+from ..rows import RowFolder, RowSource
 
 Scaling = Literal["count", "log", "tfidf"]
 
@@ -32,11 +33,14 @@ class Features:
     ----------
     task : str
         Of `tasks.TASKS`.
+    trained_on : str
+        What messages call the training file.
     options : frozenset of str
         Options of `fit` that say how such files are read.
     """
 
     task: ClassVar[str] = "rows"
+    trained_on: ClassVar[str]
     options: ClassVar[frozenset[str]] = frozenset()
 
     @property
@@ -51,6 +55,12 @@ class Features:
     def read_unlabelled(self, source: Source, ignore_new: bool = False) -> Any:
         """Rows alone."""
         return self.read(source, ignore_new)[0]
+
+    def read_folder(self, rows: RowFolder, ignore_new: bool = False) -> RowSource:
+        """Rows of a folder with the features of the training file; ValueError where none can be read."""
+        raise ValueError(
+            f"the model was trained on {self.trained_on}, and {rows.path} is a folder of rows"
+        )
 
     def around(self, classifier: Any) -> Any:
         """The estimator that takes what the files hold."""

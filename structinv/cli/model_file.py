@@ -8,13 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ..datasets.opening import is_standard_input
 from ..estimators import InvariantStructuredSVC
 from ..estimators.classifier import InvariantClassifier
 from ..estimators.target_labels import label_name
 from ..oracles import Identity
 from ..persistence.model_files import model_bytes, read_model
-from .row_files import Labels, features_from_notes
+from .kinds import features_from_notes
+from .row_files import Labels
 
 
 @dataclass(frozen=True)
@@ -25,7 +28,7 @@ class SavedModel:
     ----------
     classifier : InvariantLinearSVC, InvariantSVC or InvariantStructuredSVC
         Fitted.
-    features : NumberedFeatures, TableFeatures, TextFeatures, DocumentFeatures or SentenceFeatures
+    features : Features
     training : dict
         How training ended: rows, status, relative_gap, seconds.
     """
@@ -41,7 +44,7 @@ class SavedModel:
     def check_labels(self, labels: Labels) -> None:
         """Raise ValueError for labels that training did not have."""
         known = self.classifier.classes_.tolist()
-        strange = sorted(set(labels.tolist()) - set(known))
+        strange = sorted(set(np.unique(labels).tolist()) - set(known))
         if strange:
             raise ValueError(
                 f"labels of DATA must be among {', '.join(self.label_names(known))},"

@@ -47,7 +47,8 @@ Data = Annotated[
     typer.Argument(
         metavar="DATA",
         help="SVMlight rows, JSON of texts (lines or an array), a CSV table, or sentences in columns"
-        " (token POS label, in .conll); plain, gzip or xz; - reads standard input.",
+        " (token POS label, in .conll); plain, gzip or xz; - reads standard input. Or a folder of rows"
+        " that convert wrote, which is read in blocks.",
         show_default=False,
     ),
 ]
@@ -157,6 +158,14 @@ ZeroBased = Annotated[
     typer.Option(
         "--zero-based/--one-based",
         help="SVMlight: the first feature's number; found out by default.",
+    ),
+]
+
+MemoryLimit = Annotated[
+    str | None,
+    typer.Option(
+        help="Folder of rows: what training may hold in memory, such as 4GB; by default most of the free"
+        " memory.",
     ),
 ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ from ..inspection import explain_edit
 from ..inspection.explanation import Explanation
 from ..model_selection.select_changes import ChangesSelection
 from ..oracles import Identity
+from .messages import progress_of
 from .model_file import SavedModel
+from .parts import parts_of
 from .row_files import Labels
 
 
@@ -71,31 +74,56 @@ def weights_report(console: Console, found: ChangesSelection, folds: int) -> Non
 def evaluation_report(console: Console, saved: SavedModel, X: Any, y: Labels) -> None:
     """Accuracy, under attack and certified, of all rows and per class."""
     saved.check_labels(y)
-    right = saved.classifier.predict(X) == y
-    certificate = saved.classifier.certify(X, y)
+    found = _tally(saved, X, y)
     table = Table(title=f"Edits allowed: {escape(saved.oracle_name())}")
     table.add_column("class")
     for name in ("rows", "accuracy", "under attack", "certified"):
         table.add_column(name, justify="right")
-    groups = [(name, y == label) for name, label in _named(saved, np.unique(y))]
-    for name, rows in [*groups, ("all", np.ones(len(y), dtype=bool))]:
-        shares = (right[rows], certificate.attacked[rows] > 0, certificate.correct[rows])
-        cells = (percent(float(np.mean(share))) for share in shares)
-        table.add_row(escape(name), str(int(rows.sum())), *cells, end_section=name == groups[-1][0])
+    names = saved.label_names(found.labels)
+    groups = zip([*names, "all"], [*found.counts, found.counts.sum(axis=0)], strict=True)
+    for place, (name, (n_rows, *counts)) in enumerate(groups, start=1):
+        cells = (percent(float(count / n_rows)) for count in counts)
+        table.add_row(escape(name), str(n_rows), *cells, end_section=place == len(names))
     console.print(table)
-    values, counts = np.unique(y, return_counts=True)
-    (majority,) = saved.label_names(values[[np.argmax(counts)]])
-    share = percent(float(counts.max() / counts.sum()))
+    sizes = found.counts[:, 0]
+    majority = names[int(np.argmax(sizes))]
+    share = percent(float(sizes.max() / sizes.sum()))
     console.print(
         f"Always answering {escape(majority)}, the largest class, would be right for {share}.",
         highlight=False,
     )
-    if not np.all(certificate.exact):
-        console.print(
-            f"{int(np.sum(~certificate.exact))} rows lie between certified and under attack.",
-            highlight=False,
-        )
+    if found.n_open:
+        console.print(f"{found.n_open} rows lie between certified and under attack.", highlight=False)
     _say_what_is_certified(console, saved.features.certified)
+
+
+@dataclass(frozen=True)
+class _Tally:
+    """Of each label its rows: all, those that are right, those that hold under attack, the certified.
+
+    `n_open` is the number of rows whose margin under changes is not known exactly.
+    """
+
+    labels: Labels
+    counts: np.ndarray
+    n_open: int
+
+
+def _tally(saved: SavedModel, X: Any, y: Labels) -> _Tally:
+    """Count rows, a block at a time where they are read in blocks."""
+    labels, codes = np.unique(y, return_inverse=True)
+    counts, n_open = np.zeros((len(labels), 4), dtype=int), 0
+    with progress_of("evaluating", len(y)) as show:
+        for rows, numbers in parts_of(X):
+            own = y[numbers]
+            certificate = saved.classifier.certify(rows, own)
+            right = saved.classifier.predict(rows) == own
+            marks = (np.ones(len(own)), right, certificate.attacked > 0, certificate.correct)
+            for column, mark in enumerate(marks):
+                counts[:, column] += np.bincount(codes[numbers][mark > 0], minlength=len(labels))
+            n_open += int(np.sum(~certificate.exact))
+            show(numbers.stop)
+    return _Tally(labels, counts, n_open)
 
 
 def explanation_report(console: Console, saved: SavedModel, X: Any, y: Labels | None, row: int) -> None:
@@ -143,7 +171,3 @@ def _verdict(edit: Explanation) -> str:
     if edit.certified:
         return "No allowed edit turns the prediction: certified."
     return "This edit does not turn the prediction; whether another does is not certified."
-
-
-def _named(saved: SavedModel, labels: Labels) -> list[tuple[str, Any]]:
-    return list(zip(saved.label_names(labels), labels, strict=True))

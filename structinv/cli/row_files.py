@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -14,13 +13,14 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer
 
 from ..datasets import load_jsonlines, load_svmlight, load_table
-from ..datasets.opening import Kind, Source, in_columns, kind_of, name_of, rereadable
+from ..datasets.opening import Kind, Source, in_columns, kind_of, name_of
 from ..datasets.readers import line_of_row
 from ..estimators.estimates import linear_functions
+from ..rows import RowFolder, RowSource
 from ..utils.matrices import Matrix
 from ..utils.resources import check_memory, free_memory
 from .features import Features, Reading, Scaling
-from .sentences import SentenceFeatures
+from .folder_rows import rows_for
 
 Labels = NDArray[Any]
 
@@ -36,20 +36,6 @@ SAID = {
 }
 
 
-# Kinds that the content alone tells, for which sentences in columns may be taken.
-_BY_CONTENT = ("svmlight", "table")
-
-
-# Options of `fit` that say how files are read; each kind of features names those that it heeds.
-READING_OPTIONS = {
-    "vectorizer": "--vectorizer",
-    "unit_length": "--unit-length",
-    "text_key": "--text-key",
-    "label_key": "--label-key",
-    "zero_based": "--zero-based/--one-based",
-}
-
-
 @dataclass(frozen=True)
 class NumberedFeatures(Features):
     """Columns of SVMlight files.
@@ -58,6 +44,7 @@ class NumberedFeatures(Features):
     number 0 must not move all columns by one.
     """
 
+    trained_on: ClassVar[str] = SAID["svmlight"]
     options: ClassVar[frozenset[str]] = frozenset({"zero_based"})
 
     n_features: int
@@ -96,6 +83,14 @@ class NumberedFeatures(Features):
         X.resize(len(y), self.n_features)
         return (_dense(X, source, "the model") if self.dense else X), y
 
+    def read_folder(self, rows: RowFolder, ignore_new: bool = False) -> RowSource:
+        if self.dense:
+            raise ValueError(
+                f"the model takes dense rows, and those of the folder {rows.path} are sparse: take the "
+                "file that it was converted from"
+            )
+        return rows_for(self.n_features, {"first_feature": int(not self.zero_based)}, rows, ignore_new)
+
     def name(self, column: int) -> str:
         """The column's number as files write it."""
         return str(column + (not self.zero_based))
@@ -109,6 +104,7 @@ class NumberedFeatures(Features):
 class TableFeatures(Features):
     """Columns of a table with a header, by their names."""
 
+    trained_on: ClassVar[str] = SAID["table"]
     options: ClassVar[frozenset[str]] = frozenset({"label_key"})
 
     names: tuple[str, ...]
@@ -164,6 +160,7 @@ class TableFeatures(Features):
 class _Texts(Features):
     """Texts and labels by the keys of JSON objects."""
 
+    trained_on: ClassVar[str] = SAID["json"]
     options: ClassVar[frozenset[str]] = frozenset({"vectorizer", "unit_length", "text_key", "label_key"})
 
     text_key: str
@@ -264,54 +261,12 @@ class TextFeatures(_Texts):
         return Pipeline([*self.vectorizer.steps, ("classifier", classifier)])
 
 
-_LEARNERS: dict[Kind, Any] = {
-    "svmlight": NumberedFeatures,
-    "table": TableFeatures,
-    "json": TextFeatures,
-    "conll": SentenceFeatures,
-}
-
-
 # Steps of text features that change values.
 _SAID_OF_STEPS = {
     "log": "log(1 + count)",
     "weights": "weighted counts",
     "length": "scaled to length 1",
 }
-
-
-def training_file(path: Path, kind: Kind | None, tokens: bool = False) -> tuple[Source, Any]:
-    """A training file, and the class that learns features from one of its kind; None finds it out.
-
-    With `tokens` texts stay as they are, for a classifier that knows their tokens.
-    """
-    source = rereadable(path)
-    if kind is None:
-        kind = kind_of(source)
-        if kind in _BY_CONTENT and in_columns(source):
-            raise ValueError(
-                f"{name_of(source)} looks like sentences in columns, a token a line and a blank line "
-                "after each sentence: add --format conll, or --format "
-                f"{kind} if it is {SAID[kind]}"
-            )
-    return source, DocumentFeatures if tokens and kind == "json" else _LEARNERS[kind]
-
-
-def features_from_notes(notes: dict[str, Any], model: Any) -> tuple[Any, Any]:
-    """The features of a model file, and its classifier."""
-    values = dict(notes)
-    kind = values.pop("kind")
-    if kind == "text":
-        return TextFeatures(vectorizer=model[:-1], **values), model[-1]
-    if kind == "documents":
-        return DocumentFeatures(words=tuple(model.column_names()), **values), model
-    if kind == "svmlight":
-        return NumberedFeatures(n_features=model.n_features_in_, **values), model
-    if kind == "conll":
-        return SentenceFeatures(n_features=model.n_features_in_, **values), model
-    if kind == "table":
-        return TableFeatures(names=tuple(values.pop("names")), **values), model
-    raise ValueError(f"unknown kind of features {kind!r}")
 
 
 def _of_kind(source: Source, wanted: Kind) -> Source:

@@ -20,6 +20,7 @@ class SentenceFeatures(Features):
     """Tokens of sentences, with so many columns before the label."""
 
     task: ClassVar[str] = "sentences"
+    trained_on: ClassVar[str] = "sentences in columns"
 
     n_columns: int
     n_features: int

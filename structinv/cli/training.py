@@ -17,6 +17,7 @@ from ..estimators import (
     InvariantTextClassifier,
 )
 from ..estimators.classifier import InvariantClassifier
+from ..estimators.row_sources import as_bytes
 from ..estimators.target_labels import label_name
 from ..model_selection import select_changes
 from ..oracles import REGISTRY, ImageShape
@@ -218,6 +219,18 @@ def weight_of_losses(text: str) -> float | None:
         return float(text)
     except ValueError:
         raise ValueError(f"--C must be a number above 0 or auto, got {text!r}") from None
+
+
+def limit_of_memory(text: str | None) -> str | float | None:
+    """What ``--memory-limit`` says: a number of bytes, or such as 4GB."""
+    try:
+        limit = text if text is None or text.strip()[-1:].isalpha() else float(text)
+        as_bytes(limit)
+    except ValueError:
+        raise ValueError(
+            f"--memory-limit must be such as 4GB or 500MiB, or a number of bytes above 0, got {text!r}"
+        ) from None
+    return limit
 
 
 def choose_weight(classifier: InvariantClassifier, X: Matrix, y: Labels, console: Console) -> float:

@@ -54,6 +54,8 @@ class RowFolder(RowSource):
     ------
     FileNotFoundError
         If the folder or one of its files is absent.
+    NotADirectoryError
+        If the path names a file.
     ValueError
         If the folder has no manifest, or one that cannot be used.
     OSError

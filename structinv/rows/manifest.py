@@ -92,16 +92,23 @@ def read_manifest(folder: Path) -> tuple[Manifest, bytes]:
 
     Raises
     ------
-    FileNotFoundError
+    FileNotFoundError, NotADirectoryError
         If there is no such folder.
     ValueError
         If it has no manifest, or one that cannot be used.
     """
     path = folder / MANIFEST
+    if folder.is_file():
+        raise NotADirectoryError(
+            f"{folder} is a file, and not a folder of rows: structinv convert makes one of a file"
+        )
     if not folder.is_dir():
         raise FileNotFoundError(f"{folder} is no folder of rows: there is no such folder")
     if not path.is_file():
-        raise ValueError(f"{folder} is no folder of rows: it has no {MANIFEST}")
+        raise ValueError(
+            f"{folder} is no folder of rows: it has no {MANIFEST}, as folders of structinv convert and "
+            "RowWriter have"
+        )
     content = path.read_bytes()
     try:
         found = json.loads(content)

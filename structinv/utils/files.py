@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
+from typing import BinaryIO
 
 
 def write_atomically(path: str | PathLike[str], data: bytes) -> None:
@@ -33,9 +36,29 @@ def write_atomically(path: str | PathLike[str], data: bytes) -> None:
     ...     path.read_bytes(), len(list(path.parent.iterdir()))
     (b'1 2 3', 1)
     """
+    with written_atomically(path) as stream:
+        stream.write(data)
+
+
+@contextmanager
+def written_atomically(path: str | PathLike[str]) -> Iterator[BinaryIO]:
+    """A stream of bytes for what is written a part at a time; see `write_atomically`.
+
+    The file takes its name when the block ends. After an error nothing is left.
+
+    Parameters
+    ----------
+    path : str or path-like
+
+    Raises
+    ------
+    OSError
+        As `write_atomically`.
+    """
     if Path(path).exists() and not Path(path).is_file():
         # A pipe or a device has no half: /dev/stdout is written to, not replaced.
-        Path(path).write_bytes(data)
+        with Path(path).open("wb") as stream:
+            yield stream
         return
     # Later, as what stands behind the name of a pipe is no path.
     target = Path(path).resolve()
@@ -43,7 +66,7 @@ def write_atomically(path: str | PathLike[str], data: bytes) -> None:
     neighbour = Path(name)
     try:
         with os.fdopen(handle, "wb") as stream:
-            stream.write(data)
+            yield stream
             stream.flush()
             os.fsync(stream.fileno())
         neighbour.chmod(_permissions(target))

@@ -1,0 +1,26 @@
+"""Rows of a file, all at once, and rows of a folder, a block at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import _num_samples
+
+from ..estimators.row_sources import in_blocks, some_rows
+from ..rows import RowSource
+
+
+def parts_of(X: Any) -> Iterator[tuple[Any, slice]]:
+    """Parts of the rows, in order, with their numbers."""
+    if isinstance(X, RowSource):
+        yield from in_blocks(X, lambda rows, numbers: (rows, numbers))
+    else:
+        yield X, slice(0, _num_samples(X))
+
+
+def one_row(X: Any, row: int) -> Any:
+    """A row, as rows of its own."""
+    return some_rows(X, np.array([row])) if isinstance(X, RowSource) else _safe_indexing(X, [row])
