@@ -625,10 +625,16 @@ class TestMemoryLimit:
 
         for limit in (5e8, 1e9, 4e9, 1e11):
             sizes = block_sizes(Large(), 4e6, limit, BlockSizes(2**22, 2**25))
-            blocks = sizes.values * 48 + sizes.kept * 20
+            blocks = sizes.values * 48 + sizes.kept * 24
             assert 24e7 + 4e6 + blocks + sizes.packed <= limit
         assert sizes.values == 2**22
         assert sizes.kept == 2**25
+
+    def test_rows_in_memory_are_visited_in_blocks_under_a_limit(self):
+        X, y = mail()
+        limited = InvariantLinearSVC(FDrop(3), C=0.1, random_state=0, memory_limit="1GB").fit(X, y)
+        blocks = InvariantLinearSVC(FDrop(3), C=0.1, random_state=0).fit(MatrixRows(X), y)
+        np.testing.assert_array_equal(limited.coef_, blocks.coef_)
 
     def test_an_estimate_is_told_before_the_fit(self):
         X, y = mail()

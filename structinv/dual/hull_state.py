@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ..oracles.base import Hull
+from ..spaces import ExplicitSpace
 from ..spaces.base import Element
-from ..spaces.tensor_rows import TensorRows
+from ..spaces.tensor_rows import MadeRows, TensorRows
 from ..terms.planes import PlaneSet
 from ..utils.matrices import Matrix, scale_rows
 from ..utils.packed_rows import PackedRows
@@ -70,12 +71,22 @@ class HullState(FocusedSweeps, DualState):
 
     def planes(self) -> PlaneSet:
         """See `DualState.planes`; only rows whose plane is not the null plane."""
+        if self.hull.makes_normals:
+            return self._made()
         parts = self.hull.planes_by_part()
         if len(parts) == 1:
             return self._of_part(*parts[0])
         # Masses tell what each part has of a row's level.
         split = [self._of_part(normals, levels, masses=levels) for normals, levels in parts]
         return join_planes(self.space, split)
+
+    def _made(self) -> PlaneSet:
+        """Planes whose normals are made when they are asked for: together they may outweigh the rows."""
+        levels = self.hull.levels.copy()
+        active = np.flatnonzero(levels > 0)
+        make = AveragedPoints(self.hull, self.space, self.signs * levels)
+        normals = MadeRows(make, self.space.stride, active, self.factor[active, None])
+        return PlaneSet(normals, self.factor[active] * levels[active], active, np.ones(len(active)))
 
     def _of_part(
         self, normals: Matrix, levels: np.ndarray, masses: np.ndarray | None = None
@@ -107,3 +118,16 @@ class HullState(FocusedSweeps, DualState):
         normals = scale_rows(rows[:, : self.space.n_features], share)
         levels = share * planes.offsets
         self.hull.restore_several(normals, levels, planes.blocks, len(self.gaps))
+
+
+@dataclass(frozen=True)
+class AveragedPoints:
+    """Normals of a hull's averaged planes, made when they are asked for; see `MadeRows`."""
+
+    hull: Hull
+    space: ExplicitSpace
+    constants: np.ndarray
+
+    def __call__(self, rows: np.ndarray) -> Matrix:
+        """The normals of some rows, the constant feature included."""
+        return self.space.with_constants(self.hull.normals_of(rows), self.constants[rows])

@@ -11,7 +11,7 @@ from ..oracles.base import BoundOracle
 from ..oracles.changes import Changes
 from ..oracles.listing import listed
 from ..spaces import ExplicitSpace
-from ..spaces.tensor_rows import MadeRows, TensorRows
+from ..spaces.tensor_rows import MemberRows, TensorRows
 from ..structures.rivals import Rivals
 from ..terms.planes import PlaneSet
 from ..utils.jit import njit
@@ -259,7 +259,7 @@ class LinearMemberState(DualState):
 
     def restore(self, planes: PlaneSet) -> None:
         """See `DualState.restore`; planes that are none of this set's are left to the null plane."""
-        if isinstance(planes.normals, MadeRows) and self._restored(planes, planes.normals):
+        if isinstance(planes.normals, MemberRows) and self._restored(planes, planes.normals):
             return
         # Of a single function the plane alone does not say which label its point is of.
         shifts = range(1, self.n_labels) if self.space.n_outputs == 1 else [1]
@@ -295,7 +295,7 @@ class LinearMemberState(DualState):
         rows, owners = np.unique(blocks, return_inverse=True)
         self._keep(rows, self._gathered(rows, owners, members, labels, masses))
 
-    def _restored(self, planes: PlaneSet, normals: MadeRows) -> bool:
+    def _restored(self, planes: PlaneSet, normals: MemberRows) -> bool:
         """Take over planes of members by their numbers, if those are the same members here."""
         rows, members = normals.which.T
         if not np.array_equal(rows, planes.blocks) or np.any(members >= self.size):
@@ -311,7 +311,7 @@ class LinearMemberState(DualState):
         self._set(rows, members, labels, planes.masses)
         return True
 
-    def made_rows(self, which: np.ndarray, coefficients: np.ndarray) -> MadeRows:
+    def made_rows(self, which: np.ndarray, coefficients: np.ndarray) -> MemberRows:
         """Normals of members, (n, 2) rows and numbers, which make their points when asked for."""
         return made_rows(self.term.bound, self.space, which, coefficients)
 
@@ -340,9 +340,9 @@ def member_points(bound: BoundOracle, rows: np.ndarray, members: np.ndarray) -> 
 
 def made_rows(
     bound: BoundOracle, space: ExplicitSpace, which: np.ndarray, coefficients: np.ndarray
-) -> MadeRows:
+) -> MemberRows:
     """Normals of members of a bound oracle, (n, 2) rows and numbers, made when they are asked for."""
-    return MadeRows(MemberPoints(bound, space), space.stride, which, coefficients)
+    return MemberRows(MemberPoints(bound, space), space.stride, which, coefficients)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
 from ..rows import SlicedRows
+from ..rows.matrix_rows import MatrixRows
 from ..terms.in_blocks import BlockSizes
 
 # Values whose own text is short enough to be shown to the user.
@@ -42,6 +43,8 @@ def digest(value: Any) -> str:
         )
     if isinstance(value, np.ndarray):
         return _of_array(value)
+    if isinstance(value, MatrixRows):
+        return digest(value.X)
     if isinstance(value, SlicedRows):
         edges = value.edges(BlockSizes.values).tolist()
         blocks = (value.block(first, last) for first, last in zip(edges[:-1], edges[1:], strict=True))

@@ -61,8 +61,9 @@ class InvariantLinearSVC(LinearMachine, InvariantClassifier):
     class_weight : dict or "balanced", optional
         Factors of C for each class.
     memory_limit : float or str, optional
-        What a fit on rows that are read in blocks may hold, in bytes or as "4GB"; by default most of the
-        memory that is free. Dual variables beyond it go to temporary files.
+        What a fit may hold beside the rows, in bytes or as "4GB". With a limit, rows in memory are
+        visited in blocks, too. Dual variables beyond it go to temporary files. By default rows in memory
+        have no limit, and rows in files have most of the memory that is free.
     random_state : int, RandomState or None, default=None
         Order in which examples are visited.
     verbose : int, default=0

@@ -14,6 +14,7 @@ from ..dual import Case, chosen
 from ..oracles import Identity, InvarianceOracle
 from ..oracles.checked_oracle import bind
 from ..rows import RowSource
+from ..rows.matrix_rows import MatrixRows
 from ..solvers import BMRM, FrankWolfe, InteriorPoint, Solution, Solver
 from ..spaces import ExplicitSpace
 from ..structures.bound import BoundStructure
@@ -92,7 +93,8 @@ class LinearMachine(InvariantEstimator):
 
     def _read_rows(self, X: Any, y: Any) -> tuple[Any, np.ndarray, InvarianceOracle]:
         if not isinstance(X, RowSource):
-            return super()._read_rows(X, y)
+            rows, labels, oracle = super()._read_rows(X, y)
+            return rows if self.memory_limit is None else MatrixRows(rows), labels, oracle
         learn_shape(self, X)
         oracle = check_oracle_type(self.oracle)
         return source_for_oracle(X, oracle), labels_of_source(self, X, y), oracle

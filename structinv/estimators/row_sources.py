@@ -21,6 +21,8 @@ from .target_labels import as_labels, check_one_kind
 DEFAULT_SIZES = BlockSizes()
 # The share of the free memory that a fit without a limit may take.
 MOST_OF_FREE = 0.8
+# Shares of the room for blocks, and for rows that stay in memory: each of these saves more passes.
+OF_BLOCKS, OF_KEPT = 0.15, 0.5
 # Codes and weights of the labels, and the weights that a solution keeps.
 BYTES_OF_A_ROW = 24
 # Packed dual variables of a row of which some ten words are changed.
@@ -128,16 +130,17 @@ def block_sizes(
     fixed = BYTES_OF_A_ROW * X.shape[0] + functions
     room, each = most - fixed, X.dtype.itemsize
     # Two blocks of rows, the dual variables of one, and what is made on the way.
-    values = room / 4 / (5 * each + 8)
+    values = OF_BLOCKS * room / (5 * each + 8)
     if values < min(LEAST_VALUES, sizes.values):
         what = "the memory that is free" if limit is None else f"memory_limit={limit:g}"
-        blocks = LEAST_VALUES * (5 * each + 8) * 4
+        blocks = LEAST_VALUES * (5 * each + 8) / OF_BLOCKS
         raise MemoryError(
             f"{what} must leave room for blocks of rows: {X.shape[0]} rows of {X.shape[1]} features "
             f"take {fixed / 1e6:.3g} MB, and blocks {blocks / 1e6:.3g} MB, got {most / 1e6:.3g} MB"
         )
-    kept = room / 4 / (2 * each + 4)
-    return BlockSizes(int(min(sizes.values, values)), int(min(sizes.kept, kept)), room / 2)
+    kept = OF_KEPT * room / (2 * each + 8)
+    packed = (1.0 - OF_BLOCKS - OF_KEPT) * room
+    return BlockSizes(int(min(sizes.values, values)), int(min(sizes.kept, kept)), packed)
 
 
 def as_bytes(limit: Any) -> float | None:
@@ -173,4 +176,4 @@ def memory_of_blocks(X: RowSource, functions: float, limit: float | None) -> flo
     blocks, kept = (min(size, n_values) for size in (sizes.values, sizes.kept))
     fixed = BYTES_OF_A_ROW * X.shape[0] + functions
     packed = min(sizes.packed, PACKED_BYTES_OF_A_ROW * X.shape[0])
-    return float(fixed + blocks * (5 * each + 8) + kept * (2 * each + 4) + packed)
+    return float(fixed + blocks * (5 * each + 8) + kept * (2 * each + 8) + packed)

@@ -23,6 +23,7 @@ from ..utils.jit import njit
 from ..utils.matrices import Matrix, dense_rows
 from ..utils.packed_rows import PackedRows
 from .identity_hull import IdentityHull, contiguous
+from .question import rows_at
 
 Array = np.ndarray
 
@@ -368,8 +369,8 @@ class BoxHull(_DenseHull):
         room = np.empty(self.X.shape[1])
         _sweep_box(*rows, self.radius, self.levels, self.points, f, order, gaps, room)
 
-    def planes(self) -> tuple[Array, Array]:
-        return self.signs[:, None] * self.points, self.levels.copy()
+    def normals_of(self, rows: Array) -> Array:
+        return self.signs[rows, None] * rows_at(self.points, rows)
 
     @property
     def _changes(self) -> Array:
@@ -422,9 +423,8 @@ class _DirectionHull(_DenseHull):
         room = np.empty((6, self.theta.shape[1]))
         _sweep_directions(*rows, *sets, self.levels, self.theta, f, order, gaps, room)
 
-    def planes(self) -> tuple[Array, Array]:
-        every = np.arange(len(self.X))
-        return self.signs[:, None] * self._averages(every), self.levels.copy()
+    def normals_of(self, rows: Array) -> Array:
+        return self.signs[rows, None] * self._averages(rows)
 
     @property
     def _changes(self) -> Array:

@@ -24,9 +24,12 @@ class Hull(ABC):
     shares : bool
         Whether the level of a row may be shared with other hulls: `levels`, `rescale`, `candidates`
         and `absorb` are there. No, by default.
+    makes_normals : bool
+        Whether normals of some rows can be made: `normals_of` and `levels` are there. No, by default.
     """
 
     shares: bool = False
+    makes_normals: bool = False
 
     @property
     @abstractmethod
@@ -62,6 +65,10 @@ class Hull(ABC):
     def planes_by_part(self) -> list[tuple[Matrix, np.ndarray]]:
         """Planes whose sum is that of `planes`, from which a state can be made again."""
         return [self.planes()]
+
+    def normals_of(self, rows: np.ndarray) -> Matrix:
+        """The normals of `planes` of some rows, where `makes_normals`."""
+        raise NotImplementedError(f"{type(self).__name__} makes all normals at once")
 
     def restore_several(
         self, normals: Matrix, levels: np.ndarray, rows: np.ndarray, n_rows: int

@@ -12,6 +12,7 @@ from ..utils.jit import njit
 from ..utils.matrices import Matrix, add_combinations, row_dots, scale_rows, squared_lengths
 from ..utils.packed_rows import PackedRows
 from .hulls import Hull
+from .question import rows_at
 
 # Reordering of sums is allowed, infinities keep their meaning.
 _FAST: dict[str, Any] = {
@@ -41,6 +42,7 @@ class IdentityHull(Hull):
     """
 
     shares = True
+    makes_normals = True
     levels: np.ndarray = np.empty(0)
 
     def __init__(
@@ -81,7 +83,10 @@ class IdentityHull(Hull):
         return f
 
     def planes(self) -> tuple[Matrix, np.ndarray]:
-        return scale_rows(self.X, self.signs * self.levels), self.levels.copy()
+        return self.normals_of(np.arange(len(self.levels))), self.levels.copy()
+
+    def normals_of(self, rows: np.ndarray) -> Matrix:
+        return scale_rows(rows_at(self.X, rows), self.signs[rows] * self.levels[rows])
 
     def restore(self, normals: Matrix, levels: np.ndarray) -> None:
         """See `Hull.restore`; the levels say it all."""

@@ -46,7 +46,7 @@ from ..oracles.text.text_edits import TokenEdits
 from ..solvers import REGISTRY as SOLVERS
 from ..solvers import Reference
 from ..solvers.pegasos import Streamed
-from ..spaces.tensor_rows import MadeRows, TensorRows
+from ..spaces.tensor_rows import MadeRows, MemberRows, TensorRows
 from ..structures import REGISTRY as STRUCTURES
 from ..structures import Custom
 from ..terms.planes import PlaneSet
@@ -130,7 +130,7 @@ _ARGUMENTS: dict[type, Callable[[Any], dict[str, Any]]] = {
 
 NAMES: dict[type, str] = {kind: name for name, kind in (PARAMETERISED | MADE).items()}
 # Rows that make their points are stored with them.
-for _kind in (MadeRows, LabelledRows):
+for _kind in (MadeRows, MemberRows, LabelledRows):
     NAMES[_kind] = NAMES[TensorRows]
     _ARGUMENTS[_kind] = _ARGUMENTS[TensorRows]
 

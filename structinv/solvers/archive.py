@@ -12,7 +12,7 @@ from ..dual.linear_member_state import made_rows
 from ..oracles.listing import listed
 from ..spaces import KernelSpace
 from ..spaces.base import Element, Normals
-from ..spaces.tensor_rows import MadeRows, TensorRows
+from ..spaces.tensor_rows import MadeRows, MemberRows, TensorRows
 from ..terms import Objective, WorstCase
 from ..terms.planes import PlaneSet
 from ..utils.matrices import Matrix
@@ -93,7 +93,7 @@ def _points(objective: Objective, arrays: dict[str, np.ndarray]) -> np.ndarray:
 
 def _packed_rows(normals: Any) -> dict[str, np.ndarray]:
     """Normals of linear functions."""
-    if isinstance(normals, MadeRows):
+    if isinstance(normals, MemberRows):
         # Numbers of members say it all.
         return {"which": normals.which, "coefficients": normals.coefficients}
     if isinstance(normals, LabelledRows):
@@ -104,6 +104,8 @@ def _packed_rows(normals: Any) -> dict[str, np.ndarray]:
             "factors": np.array(normals.factors),
         }
     arrays = {}
+    if isinstance(normals, MadeRows):
+        normals = normals.written()
     if isinstance(normals, TensorRows):
         arrays = {"start": normals.start, **_flat("extra", normals.extra)}
         arrays |= _flat("coefficients", normals.coefficients)

@@ -326,7 +326,7 @@ class _Run:
             attained_gap=self.attained_gap,
             history=self.history,
             checked=checked,
-            solution=lambda: self._solution(Status.INTERRUPTED),
+            solution=self._so_far_solved,
         )
         wishes = [callback(progress) for callback in callbacks]
         if self.closing is not None:
@@ -336,6 +336,11 @@ class _Run:
         if reason is None and any(wishes):
             return Status.INTERRUPTED
         return reason
+
+    def _so_far_solved(self) -> Solution:
+        """The solution at this iteration, which later ones do not change."""
+        solution = self._solution(Status.INTERRUPTED)
+        return replace(solution, planes=solution.planes.written())
 
     def _stands_still(self) -> bool:
         """Whether this iteration was checked, and its bounds are those of the check before it."""

@@ -185,7 +185,7 @@ class MadeRows(TensorRows):
         From rows of `which` to points (n, d), an array or a CSR matrix.
     width : int
         Length of a point.
-    which : (n, 2) array of int
+    which : (n, ...) array of int
         What `make` makes the points of.
     coefficients : (n, k) array
     """
@@ -216,6 +216,14 @@ class MadeRows(TensorRows):
     def _rows(self, members: np.ndarray, start: np.ndarray, extra: np.ndarray) -> TensorRows:
         return MadeRows(self.make, self.width, self.which[members], self.coefficients[members])
 
+    def written(self) -> TensorRows:
+        """The same rows with their points, which do not need what makes them."""
+        return TensorRows(self.points, self.coefficients, self.start, self.extra)
+
     def __reduce__(self) -> tuple:
         """Pickled with the points, without what makes them."""
         return TensorRows, (self.points, self.coefficients, self.start, self.extra)
+
+
+class MemberRows(MadeRows):
+    """Members of a bound oracle: `which` has rows and numbers of members."""

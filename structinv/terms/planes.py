@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..spaces.tensor_rows import MadeRows
 from ..utils.ascent import ascend
 from ..utils.jit import njit
 
@@ -77,6 +78,11 @@ class PlaneSet:
 
     def __len__(self) -> int:
         return len(self.offsets)
+
+    def written(self) -> PlaneSet:
+        """The same planes, whose normals do not change with the dual state that made them."""
+        made = isinstance(self.normals, MadeRows)
+        return replace(self, normals=self.normals.written()) if made else self
 
     def chosen(self, rows: slice | np.ndarray) -> PlaneSet:
         """Some of the planes; slopes stay as they are."""

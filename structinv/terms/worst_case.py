@@ -24,6 +24,8 @@ from .scenarios import Asked, Taken, best_of, points_of, scenarios_of
 
 # Rows whose worst members are held at once.
 ROWS_AT_ONCE = 4096
+# The same of rows with two labels and without a list of members, which are asked about in one go.
+ROWS_OF_TWO_LABELS = 2**17
 # How many times as many planes a block of several rows keeps as one of a single row.
 PLANES_OF_LABELLINGS = 3
 
@@ -203,7 +205,7 @@ class WorstCase(Term):
         """The blocks in portions whose answers fit in memory several times over."""
         n_labels = self.labels.n_labels
         if n_labels == 2 and self.labels.structure.rowwise and not self.oracle.finite:
-            return [blocks]
+            return self.labels.portions(blocks, ROWS_OF_TWO_LABELS)
         most = ROWS_AT_ONCE if most_rows is None else most_rows
         each = n_labels * sum(map(len, self.scenarios))
         return self.labels.portions(blocks, min(most, max(1, NUMBERS_AT_ONCE // each)))

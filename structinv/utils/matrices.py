@@ -24,6 +24,8 @@ MOST_THREADS = 8
 VALUES_A_THREAD = 100_000
 # Dense rows of which a combination is taken at a time.
 COMBINED_AT_ONCE = 4096
+# Entries of sparse rows of which something is made at a time.
+ENTRIES_AT_ONCE = 2**20
 
 
 def take(X: Matrix, rows: Rows) -> Matrix:
@@ -291,7 +293,14 @@ def ranges(starts: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndar
 def squared_lengths(X: Matrix) -> np.ndarray:
     """``|x|^2`` of each row, (n,) of float64."""
     if sp.issparse(X):
-        return np.ravel(with_data(X, np.square(X.data, dtype=np.float64)).sum(axis=1))
+        n_rows, found = X.shape[0], np.empty(X.shape[0])
+        # In portions, since their squares take as much memory as they do.
+        step = max(1, ENTRIES_AT_ONCE * n_rows // max(1, X.nnz))
+        for first in range(0, n_rows, step):
+            part = take(X, slice(first, first + step))
+            squares = with_data(part, np.square(part.data, dtype=np.float64))
+            found[first : first + step] = np.ravel(squares.sum(axis=1))
+        return found
     return np.einsum("ij,ij->i", X, X, dtype=np.float64)
 
 

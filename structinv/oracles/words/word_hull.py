@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from ...utils.matrices import Matrix, longest_row, ranges, with_data
 from ...utils.packed_rows import PackedRows
 from ..identity_hull import IdentityHull
+from ..question import rows_at
 from .word_edits import WordEdits
 from .word_kernels import WORK_ROWS, deviate, sweep_words
 
@@ -69,9 +70,15 @@ class WordHull(IdentityHull):
 
     def planes(self) -> tuple[Matrix, np.ndarray]:
         r"""See `Hull.planes`; normals :math:`y_i x_i \circ (\tau_i + \delta_i)` as a CSR matrix."""
-        X, length = self.X, np.diff(self.X.indptr)
-        values = (np.repeat(self.levels, length) + self.delta) * X.data
-        return with_data(X, values * np.repeat(self.signs, length)), self.levels.copy()
+        return self.normals_of(np.arange(self.X.shape[0])), self.levels.copy()
+
+    def normals_of(self, rows: np.ndarray) -> Matrix:
+        some = rows_at(self.X, rows)
+        levels, signs = (
+            np.repeat(each[rows], np.diff(some.indptr)) for each in (self.levels, self.signs)
+        )
+        delta = self.delta if some is self.X else self.delta[_entries(self.X.indptr, rows)[0]]
+        return with_data(some, (levels + delta) * some.data * signs)
 
     def sweep(self, f: np.ndarray, order: np.ndarray, gaps: np.ndarray) -> None:
         X = self.X
