@@ -6,8 +6,11 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from structinv import InvariantLinearSVC
+from structinv.estimators.row_sources import block_sizes
 from structinv.oracles import Box, FDrop, Shifts
+from structinv.rows.matrix_rows import MatrixRows
 from structinv.solvers import BMRM, Pegasos
+from structinv.terms.in_blocks import BlockSizes
 
 ORACLES = [None, FDrop(1), Box(0.1), Shifts(1, shape=(3, 4))]
 
@@ -145,3 +148,81 @@ def test_wrong_batches_leave_the_model_as_it_was():
     assert {name: value for name, value in vars(model).items() if name.endswith("_")} == before
     with pytest.raises(ValueError, match="at least two classes, or the first y hold them"):
         streaming().partial_fit(X[:1], y[:1])
+
+
+class TestRowsInBlocks:
+    @pytest.fixture
+    def rows(self, monkeypatch):
+        """Rows in some ten blocks, of which the first has one class alone."""
+        monkeypatch.setattr(block_sizes, "__defaults__", (BlockSizes(values=200),))
+        X, y = counts()
+        order = np.argsort(y, kind="stable")
+        return MatrixRows(sp.csr_matrix(X[order])), y[order]
+
+    @pytest.mark.parametrize("weighted", [False, True])
+    def test_each_block_is_a_batch(self, rows, weighted):
+        rows, y = rows
+        weight = np.linspace(0.5, 2.0, len(y)) if weighted else None
+        whole = streaming(FDrop(1)).partial_fit(rows, y, sample_weight=weight)
+        model, edges = streaming(FDrop(1)), rows.edges(200)
+        assert len(edges) > 5
+        for start, stop in zip(edges[:-1], edges[1:], strict=True):
+            some = None if weight is None else weight[start:stop]
+            model.partial_fit(rows.block(start, stop), y[start:stop], ["a", "b"], some)
+        np.testing.assert_array_equal(whole.coef_, model.coef_)
+        assert whole.solution_.dual == model.solution_.dual
+        assert whole.n_iter_ == len(edges) - 1
+        assert whole.solution_.rows_asked >= len(y)
+
+    def test_a_stream_goes_on(self, rows):
+        rows, y = rows
+        model = streaming(FDrop(1)).partial_fit(rows, y)
+        before = model.solution_.dual
+        model.partial_fit(rows, y).partial_fit(rows.X, y)
+        assert model.solution_.dual > before
+        assert model.score(rows, y) > 0.8
+
+    def test_an_error_in_a_later_block_takes_all_back(self, rows, monkeypatch):
+        rows, y = rows
+        model = streaming(FDrop(1)).partial_fit(rows, y)
+        coef, stream = model.coef_.copy(), model._stream_
+        old = MatrixRows.block
+
+        def block(self, start, stop):
+            if stop == self.shape[0]:
+                raise OSError("the disk is gone")
+            return old(self, start, stop)
+
+        monkeypatch.setattr(MatrixRows, "block", block)
+        with pytest.raises(OSError, match="the disk is gone"):
+            model.partial_fit(rows, y)
+        np.testing.assert_array_equal(model.coef_, coef)
+        assert model._stream_ is stream
+        new = streaming(FDrop(1))
+        with pytest.raises(OSError, match="the disk is gone"):
+            new.partial_fit(rows, y)
+        assert not hasattr(new, "classes_")
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            ({"y": np.array(["a"] * 239 + ["z"])}, "labels of the classes"),
+            ({"y": np.array(["a"] * 9)}, "a label for each of the 240 rows, got 9"),
+            ({"y": None}, "requires y to be passed"),
+            ({"classes": ["a", "c"]}, "those of the first batch"),
+            ({"X": MatrixRows(np.ones((240, 5)))}, "X has 5 features"),
+            ({"sample_weight": np.ones(3)}, "sample_weight"),
+        ],
+    )
+    def test_what_cannot_be_used_is_refused_before_the_first_batch(self, rows, change, message):
+        rows, y = rows
+        model = streaming(FDrop(1)).partial_fit(rows, y)
+        stream = model._stream_
+        with pytest.raises(ValueError, match=message):
+            model.partial_fit(**{"X": rows, "y": y, **change})
+        assert model._stream_ is stream
+
+    def test_a_limit_of_memory(self, rows):
+        rows, y = rows
+        with pytest.raises(MemoryError, match="memory_limit=1000 must leave room"):
+            streaming(FDrop(1), memory_limit=1000).partial_fit(rows, y)

@@ -10,12 +10,13 @@ from numpy.typing import ArrayLike
 from sklearn.utils.metaestimators import available_if
 
 from ..oracles import InvarianceOracle
+from ..rows import RowSource
 from ..solvers import Solution
 from ..terms import Objective
 from .classifier import InvariantClassifier
 from .interrupted_fit import all_or_nothing
 from .linear_machine import LinearMachine
-from .partial_fit import Stream, learn_batch, streams
+from .partial_fit import Stream, learn_batch, learn_in_blocks, streams
 from .problem import Problem
 
 
@@ -190,10 +191,11 @@ class InvariantLinearSVC(LinearMachine, InvariantClassifier):
 
         Parameters
         ----------
-        X : (n_samples, n_features) array-like or sparse matrix
+        X : (n_samples, n_features) array-like or sparse matrix, or RowSource
+            Each block of a `RowSource` is a batch. One is in memory, and the next is read.
         y : (n_samples,) array-like
         classes : array-like, optional
-            All labels that the stream will have; by default those of the first batch.
+            All labels that the stream will have; by default those of the first `y`.
         sample_weight : (n_samples,) array-like, optional
             Non-negative factors of C.
 
@@ -223,5 +225,6 @@ class InvariantLinearSVC(LinearMachine, InvariantClassifier):
         ([1, -1], inf)
         """
         with all_or_nothing(self):
-            learn_batch(self, X, y, classes, sample_weight)
+            learn = learn_in_blocks if isinstance(X, RowSource) else learn_batch
+            learn(self, X, y, classes, sample_weight)
         return self

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight
 
+from ..rows import RowSource
 from ..solvers import Pegasos, Solution, Status
 from ..solvers.pegasos import Streamed
 from ..terms import Objective
 from ..terms.planes import PlaneSet
 from ..utils.jit import Stopwatch
+from .estimates import linear_functions
 from .parameters import check_oracle_type
 from .row_shapes import check_shape, for_oracle, learn_shape, shaped
-from .target_labels import class_factors, labelled_rows
+from .row_sources import (
+    as_bytes,
+    block_sizes,
+    check_source,
+    in_blocks,
+    labels_of_source,
+    source_for_oracle,
+)
+from .target_labels import check_targets, class_factors, labelled_rows
 
 
 @dataclass(frozen=True)
@@ -91,6 +101,32 @@ def learn_batch(estimator: Any, X: Any, y: Any, classes: Any, sample_weight: Any
     estimator.solution_ = solution
     estimator._keep(problem, objective, solution)
     estimator._stream_, estimator._belongs_ = after, {}
+
+
+def learn_in_blocks(estimator: Any, X: RowSource, y: Any, classes: Any, sample_weight: Any) -> None:
+    """One pass over a source, whose blocks are batches, in their order."""
+    estimator._check_parameters()
+    first = not hasattr(estimator, "classes_")
+    X = source_for_oracle(X, check_oracle_type(estimator.oracle))
+    if not first:
+        check_source(estimator, X)
+    y = labels_of_source(estimator, X, y)
+    check_targets(y)
+    # All labels are checked before the first batch.
+    classes = _classes(estimator, y, classes, first)
+    weights = None if sample_weight is None else estimator._own_weights(X, sample_weight)
+    functions = linear_functions(X.shape[1], 1 if len(classes) == 2 else len(classes))
+    sizes = block_sizes(X, functions, as_bytes(estimator.memory_limit))
+    watch, asked = Stopwatch(), 0
+    for rows, numbers in in_blocks(X, lambda *block: block, sizes.values):
+        learn_batch(estimator, rows, y[numbers], classes, None if weights is None else weights[numbers])
+        asked += estimator.solution_.rows_asked
+    estimator.solution_ = replace(
+        estimator.solution_,
+        rows_asked=asked,
+        seconds=watch.seconds,
+        compile_seconds=watch.compile_seconds,
+    )
 
 
 def _classes(estimator: Any, y: np.ndarray, classes: Any, first: bool) -> np.ndarray:

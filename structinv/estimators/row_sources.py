@@ -86,9 +86,11 @@ def check_source(estimator: Any, X: RowSource) -> RowSource:
     return X
 
 
-def in_blocks(X: RowSource, answer: Callable[[Matrix, slice], Any]) -> Iterator[Any]:
+def in_blocks(
+    X: RowSource, answer: Callable[[Matrix, slice], Any], most_values: int | None = None
+) -> Iterator[Any]:
     """The answers about the blocks of a source, from the first rows to the last ones."""
-    edges = X.edges(BlockSizes.values).tolist()
+    edges = X.edges(BlockSizes.values if most_values is None else most_values).tolist()
     blocks = [slice(first, last) for first, last in zip(edges[:-1], edges[1:], strict=True)]
     for block, rows in read_ahead(X, blocks):
         yield answer(rows, block)
