@@ -71,6 +71,17 @@ def test_a_limit_of_memory_reaches_the_estimator(folder, tmp_path):
     assert "memory_limit=1000 must leave room for blocks of rows" in line
 
 
+def test_the_weight_of_losses_is_chosen_on_the_same_folds(folder, tmp_path):
+    found = [
+        succeed("fit", folder / name, *DROP, "--C", "auto", "-o", tmp_path / name).splitlines()
+        for name in ("train", "train.svm")
+    ]
+    for lines in found:
+        assert lines[0].strip() == "Accuracy on 5 held-out folds, with its standard error"
+    chosen = [next(line for line in lines if line.startswith("C = ")) for lines in found]
+    assert chosen[0] == chosen[1]
+
+
 @pytest.mark.parametrize("model", ["train.model", "train.svm.model"])
 def test_answers_about_a_folder_are_those_about_the_file(folder, model):
     for more in ((), ("--scores", "--certify"), ("--threshold", 0.3)):
@@ -159,7 +170,6 @@ class TestRefusals:
             (("--kernel", "rbf"), "--kernel rbf takes dense rows, and the folder"),
             (("--oracle", "box", "--radius", 1), "--oracle box takes dense rows, and the folder"),
             ((*DROP, "--solver", "pegasos"), "these rows are read in blocks"),
-            ((*DROP, "--C", "auto"), "--C auto is for files of rows; for a folder C must be a number"),
             ((*DROP, "--format", "svmlight"), "--format svmlight is for files, and"),
             ((*DROP, "--zero-based"), "has no say in how train is read, a folder of rows"),
             ((*DROP, "--vectorizer", "log"), "--vectorizer has no say in how train is read"),

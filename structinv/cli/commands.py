@@ -12,7 +12,6 @@ from rich.markup import escape
 from sklearn.utils.validation import _num_samples
 
 from .. import __version__
-from ..rows import RowFolder
 from ..solvers import Status
 from . import options as given
 from .conversion import Conversion
@@ -149,8 +148,6 @@ def fit(
     weight = weight_of_losses(C)
     if weight is None and not task.chooses_weight:
         raise ValueError("--C auto is for rows; for sentences C must be a number")
-    if weight is None and isinstance(source, RowFolder):
-        raise ValueError("--C auto is for files of rows; for a folder C must be a number")
     classifier = build_classifier(
         learner.task,
         oracle,

@@ -13,9 +13,11 @@ from sklearn.utils import _safe_indexing, indexable
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from ..estimators import CustomStructuredSVC, InvariantStructuredSVC
+from ..estimators import CustomStructuredSVC, InvariantLinearSVC, InvariantStructuredSVC
+from ..estimators.row_sources import refuse_sources
 from ..foreign import certify
 from ..oracles import InvarianceOracle
+from ..rows import RowSource, SomeRows
 from ..structures.example_blocks import as_list
 
 Fold = tuple[np.ndarray, np.ndarray]
@@ -30,13 +32,17 @@ class HeldOutRows:
         check_classification_targets(y)
         return X, y
 
-    def splitter(self, cv: Any, y: Any) -> Any:
-        """What makes folds: a number stands for stratified ones."""
-        return check_cv(cv, y, classifier=True)
+    def folds(self, cv: Any, X: Any, y: Any) -> list[Fold]:
+        """Row numbers of training and test parts; a number stands for stratified folds."""
+        return list(check_cv(cv, y, classifier=True).split(X, y))
 
     def labels(self, y: Any, rows: np.ndarray) -> set[Any]:
         """All labels of some rows."""
-        return set(y[rows].tolist())
+        return set(np.unique(y[rows]).tolist())
+
+    def part(self, X: Any, y: Any, rows: np.ndarray) -> tuple[Any, Any]:
+        """Some rows, and their labels."""
+        return _safe_indexing(X, rows), _safe_indexing(y, rows)
 
     def shares(
         self, model: Any, X: Any, y: Any, oracles: Sequence[InvarianceOracle]
@@ -46,6 +52,33 @@ class HeldOutRows:
         return clean, [certify(model, each, X, y).accuracy for each in oracles]
 
 
+class HeldOutInBlocks(HeldOutRows):
+    """Rows that are read in blocks; folds are those of the same rows in memory."""
+
+    def checked(self, X: RowSource, y: Any) -> tuple[RowSource, Any]:
+        y = column_or_1d(y)
+        if len(y) != X.shape[0]:
+            raise ValueError(f"y must have a label for each of the {X.shape[0]} rows, got {len(y)}")
+        check_classification_targets(y)
+        return X, y
+
+    def folds(self, cv: Any, X: RowSource, y: Any) -> list[Fold]:
+        # Splitters look at nothing but the number of rows.
+        shown = np.broadcast_to(0.0, (len(y), 1))
+        kind = np.int32 if len(y) <= np.iinfo(np.int32).max else np.int64
+        found = check_cv(cv, y, classifier=True).split(shown, y)
+        return [(np.sort(train).astype(kind), np.sort(test).astype(kind)) for train, test in found]
+
+    def part(self, X: RowSource, y: Any, rows: np.ndarray) -> tuple[Any, Any]:
+        return SomeRows(X, rows), y[rows]
+
+    def shares(
+        self, model: Any, X: Any, y: Any, oracles: Sequence[InvarianceOracle]
+    ) -> tuple[float, list[float]]:
+        certificates = (model.certify(X, y, oracle=each) for each in oracles)
+        return float(model.score(X, y)), [each.accuracy for each in certificates]
+
+
 class HeldOutExamples(HeldOutRows):
     """Examples, each with the labels of its positions; shares are those of positions."""
 
@@ -53,9 +86,9 @@ class HeldOutExamples(HeldOutRows):
         as_list("y", y, "labels")
         return tuple(indexable(X, y))
 
-    def splitter(self, cv: Any, y: Any) -> Any:
-        """See `HeldOutRows.splitter`: a number stands for folds in the order of the examples."""
-        return check_cv(cv)
+    def folds(self, cv: Any, X: Any, y: Any) -> list[Fold]:
+        """See `HeldOutRows.folds`: a number stands for folds in the order of the examples."""
+        return list(check_cv(cv).split(X, y))
 
     def labels(self, y: Any, rows: np.ndarray) -> set[Any]:
         try:
@@ -74,8 +107,12 @@ class HeldOutExamples(HeldOutRows):
         return float(last.score(rows, y)), found
 
 
-def held_out(model: Any) -> HeldOutRows:
+def held_out(model: Any, X: Any) -> HeldOutRows:
     """How a model is held against rows or examples that it has not seen; TypeError if it cannot be."""
+    if isinstance(X, RowSource):
+        if not isinstance(model, InvariantLinearSVC):
+            refuse_sources(model, X)
+        return HeldOutInBlocks()
     last = model
     while isinstance(last, Pipeline):
         last = last.steps[-1][1]

@@ -12,7 +12,6 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import ParameterGrid
 from sklearn.pipeline import Pipeline
-from sklearn.utils import _safe_indexing
 from sklearn.utils.parallel import Parallel, delayed
 
 from ..estimators.parameters import check_oracle_type
@@ -116,6 +115,7 @@ def select_changes(
         Unfitted: one that `structinv.certify` takes, an InvariantStructuredSVC, or a Pipeline that ends
         in one.
     X : (n, n_features) array-like or sparse matrix, or what the model or Pipeline takes
+        An InvariantLinearSVC takes a `RowSource`, too, which is fitted and certified in blocks.
     y : (n,) array-like
         Labels; of structured models those of the positions of each example.
     grid : dict or list of dict
@@ -123,7 +123,9 @@ def select_changes(
         "C": [0.01, 0.1, 1.0]}``.
     cv : int, splitter or iterable, default=5
         As in GridSearchCV: a number stands for stratified folds, for structured models for folds in the
-        order of the examples. Two at least.
+        order of the examples. Two at least. Folds of a `RowSource` are those of the same rows in memory.
+        Row numbers take 4 bytes a row and fold. Each fit reads all blocks, and takes the rows of its
+        fold.
     oracle : InvarianceOracle, optional
         What all settings are certified against, best what you expect in use. By default one of the
         grid's: of those whose changes leave something to learn in every fold of some setting, that
@@ -133,7 +135,7 @@ def select_changes(
         How much clean accuracy may be given up for the certificate, in [0, 1]; by default the
         standard error of the best, so that what is given up can hardly be measured.
     n_jobs : int, optional
-        Processes, as in GridSearchCV.
+        Processes, as in GridSearchCV. Each takes the memory of a fit.
 
     Returns
     -------
@@ -170,7 +172,7 @@ def select_changes(
     {'C': 0.1, 'oracle__max_changes': 2}
     >>> model = model.set_params(**found.best_params_).fit(X, y)
     """
-    kind = held_out(model)
+    kind = held_out(model, X)
     settings, oracles, own = _settings(model, grid, oracle)
     if clean_loss is not None:
         check_number("clean_loss", clean_loss, maximum=1.0)
@@ -232,7 +234,7 @@ def _oracle_of(model: Any) -> Any:
 
 
 def _folds(kind: HeldOutRows, cv: Any, X: Any, y: Any) -> list[Fold]:
-    folds = list(kind.splitter(cv, y).split(X, y))
+    folds = kind.folds(cv, X, y)
     if len(folds) < 2:
         raise ValueError(f"cv must make at least two folds, got {len(folds)}")
     for train, test in folds:
@@ -282,12 +284,12 @@ def _fit_and_certify(
     train, test = fold
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UninformativeFitWarning)
-        model.fit(_safe_indexing(X, train), _safe_indexing(y, train))
+        model.fit(*kind.part(X, y, train))
     warned = [each for each in caught if issubclass(each.category, UninformativeFitWarning)]
     for each in caught:
         if each not in warned:
             warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
-    clean, certified = kind.shares(model, _safe_indexing(X, test), _safe_indexing(y, test), oracles)
+    clean, certified = kind.shares(model, *kind.part(X, y, test), oracles)
     return clean, certified, bool(warned)
 
 

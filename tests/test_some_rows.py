@@ -1,0 +1,149 @@
+"""Parts of rows that are read in blocks, and the choice of settings on them."""
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import KFold, ShuffleSplit
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MaxAbsScaler
+
+from structinv import InvariantLinearSVC, InvariantLinearSVR, InvariantSVC, select_changes
+from structinv.datasets import make_mail_like
+from structinv.estimators.row_sources import block_sizes
+from structinv.oracles import Box, FDrop
+from structinv.rows import RowFolder, RowWriter, SomeRows
+from structinv.rows.matrix_rows import MatrixRows
+from structinv.terms.in_blocks import BlockSizes
+
+SMALL = 2000
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch):
+    monkeypatch.setattr(BlockSizes, "values", SMALL)
+    monkeypatch.setattr(block_sizes, "__defaults__", (BlockSizes(values=SMALL),))
+
+
+@pytest.fixture(scope="module")
+def mail():
+    X, y = make_mail_like(240, 100, random_state=0)
+    X = X.astype(float)
+    X.sort_indices()
+    return X, y
+
+
+@pytest.mark.parametrize("form", [sp.csr_matrix, lambda X: X.toarray()])
+@pytest.mark.parametrize(
+    "numbers", [[3, 4, 5], [0, 7, 7, 239], range(240), np.arange(240) % 7 == 0], ids=str
+)
+def test_blocks_together_are_the_rows(mail, form, numbers):
+    X = form(mail[0])
+    some = SomeRows(MatrixRows(X), numbers)
+    edges = some.edges(SMALL)
+    assert edges[0] == 0
+    assert edges[-1] == some.shape[0]
+    assert np.all(np.diff(edges) > 0)
+    blocks = [some.block(*pair) for pair in zip(edges[:-1], edges[1:], strict=True)]
+    joined = sp.vstack(blocks).toarray() if some.sparse else np.concatenate(blocks)
+    whole = mail[0].toarray()[np.asarray(numbers)]
+    np.testing.assert_array_equal(joined, whole)
+    assert some.shape == whole.shape
+    if some.sparse:
+        assert all(block.has_canonical_format for block in blocks)
+
+
+def test_no_block_of_the_source_is_read_twice(mail):
+    reads = []
+
+    class Counted(MatrixRows):
+        def block(self, start, stop):
+            reads.append((start, stop))
+            return super().block(start, stop)
+
+    rows = Counted(mail[0])
+    some, own = SomeRows(rows, np.arange(240) % 5 != 0), rows.edges(SMALL)
+    for start, stop in zip(some.edges(SMALL)[:-1], some.edges(SMALL)[1:], strict=True):
+        some.block(start, stop)
+    assert len(reads) == len(own) - 1
+    for (start, stop), first, last in zip(reads, own[:-1], own[1:], strict=True):
+        assert first <= start < stop <= last
+
+
+def test_a_part_of_a_folder_can_be_pickled(mail, tmp_path):
+    with RowWriter(tmp_path / "rows") as writer:
+        writer.append(*mail)
+    some = SomeRows(RowFolder(tmp_path / "rows"), [1, 5, 200])
+    again = pickle.loads(pickle.dumps(some))
+    assert (some.block(0, 3) != again.block(0, 3)).nnz == 0
+    assert "SomeRows(3 rows of RowFolder(" in repr(again)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "error", "message"),
+    [
+        ([], ValueError, "n above 0"),
+        ([[1, 2]], ValueError, "n above 0"),
+        (np.zeros(240, dtype=bool), ValueError, "n above 0"),
+        ([0.5], TypeError, "must be integers or booleans"),
+        ([True, False], ValueError, r"a mask must have shape \(240,\)"),
+        ([2, 1], ValueError, "in 0 to 239, in increasing order"),
+        ([-1, 1], ValueError, "in 0 to 239"),
+        ([1, 240], ValueError, "in 0 to 239"),
+    ],
+)
+def test_numbers_that_name_no_rows(mail, numbers, error, message):
+    with pytest.raises(error, match=message):
+        SomeRows(MatrixRows(mail[0]), numbers)
+
+
+def test_rows_in_memory_are_no_source(mail):
+    with pytest.raises(TypeError, match="rows must be a RowSource"):
+        SomeRows(mail[0], [1])
+
+
+class TestSelectChanges:
+    GRID = {"oracle__max_changes": [0, 2], "C": [0.01, 0.1]}
+
+    @pytest.mark.parametrize(
+        "cv", [3, KFold(3, shuffle=True, random_state=0), ShuffleSplit(2, random_state=0)]
+    )
+    def test_results_are_those_of_the_same_rows_in_memory(self, mail, cv):
+        X, y = mail
+        model = InvariantLinearSVC(FDrop(0), tol=1e-6, random_state=0)
+        ours = select_changes(model, MatrixRows(X), y, self.GRID, cv=cv)
+        theirs = select_changes(model, X, y, self.GRID, cv=cv)
+        for name in ("clean_folds", "certified_folds"):
+            # Functions agree to the tolerance of the fits, and a row may lie that close to 0.
+            np.testing.assert_allclose(ours.table_[name], theirs.table_[name], rtol=0, atol=0.02)
+        assert ours.best_params_ == theirs.best_params_
+        assert str(ours.oracle_) == str(theirs.oracle_)
+
+    def test_folders_in_several_processes(self, mail, tmp_path):
+        with RowWriter(tmp_path / "rows") as writer:
+            writer.append(*mail)
+        rows, model = RowFolder(tmp_path / "rows"), InvariantLinearSVC(FDrop(2), random_state=0)
+        found = select_changes(model, rows, rows.labels, {"C": [0.1]}, cv=2, n_jobs=2)
+        assert found.table_["clean"][0] > 0.8
+
+    @pytest.mark.parametrize(
+        ("model", "name"),
+        [
+            (InvariantSVC(Box(0.1)), "InvariantSVC"),
+            (LogisticRegression(), "LogisticRegression"),
+            (make_pipeline(MaxAbsScaler(), InvariantLinearSVC(FDrop(1))), "Pipeline"),
+            (InvariantLinearSVR(Box(0.1)), "InvariantLinearSVR"),
+        ],
+        ids=str,
+    )
+    def test_models_that_do_not_read_in_blocks(self, mail, model, name):
+        X, y = mail
+        with pytest.raises(TypeError, match=f"X must be an array or a matrix for {name}"):
+            select_changes(model, MatrixRows(X), y, {"C": [1.0]}, oracle=FDrop(1))
+
+    def test_labels_of_another_number(self, mail):
+        X, y = mail
+        with pytest.raises(ValueError, match="a label for each of the 240 rows, got 9"):
+            select_changes(InvariantLinearSVC(FDrop(1)), MatrixRows(X), y[:9], {"C": [1.0]})
