@@ -16,7 +16,8 @@ class SlicedRows(RowSource):
     """Rows of an object that slices by rows, ``array[start:stop]``.
 
     Datasets of h5py, arrays of zarr and dask, and ``numpy.memmap`` are such objects. Each block is
-    sliced, made an array of floats, and checked for numbers that are not finite.
+    sliced, made an array of floats, and checked for numbers that are not finite. A slice that has a
+    method ``compute``, as those of dask have, is computed.
 
     Parameters
     ----------
@@ -63,7 +64,8 @@ class SlicedRows(RowSource):
                 rows = rows.copy()
                 rows.sum_duplicates()
         else:
-            rows = np.ascontiguousarray(rows, dtype=self.dtype)
+            # A copy: the block must not change with the array, nor with the file that it maps.
+            rows = np.array(rows, dtype=self.dtype, order="C")
         if rows.shape != (stop - start, self.shape[1]):
             raise ValueError(
                 f"rows {start} to {stop - 1} must have shape {(stop - start, self.shape[1])}, got "
@@ -77,7 +79,6 @@ class SlicedRows(RowSource):
         return cut_evenly(self.shape[0], most_values // each)
 
     def _slice(self, start: int, stop: int) -> Any:
-        # Lazy arrays are computed here.
         found = self.array[start:stop]
         found = found.compute() if hasattr(found, "compute") else found
         return found if sp.issparse(found) else np.asarray(found)
