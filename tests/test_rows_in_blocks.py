@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import gc
 import pickle
+import re
 import threading
 from pathlib import Path
 
@@ -34,6 +35,7 @@ from structinv.spaces import ExplicitSpace
 from structinv.structures import Binary
 from structinv.terms import Objective, WorstCase
 from structinv.terms.in_blocks import BlockSizes, InBlocks
+from structinv.utils import passes
 from structinv.utils.packed_rows import PackedRows
 
 SMALL = 3000
@@ -661,3 +663,36 @@ class TestMemoryLimit:
         X, y = mail()
         model = InvariantLinearSVC(FDrop(3))
         assert 0 < model.estimate_memory(MatrixRows(X), y) < 2e9
+
+
+class TestProgress:
+    @pytest.fixture
+    def clock(self, monkeypatch):
+        """A second goes by at each look at the clock."""
+        seconds = iter(range(10**6))
+        monkeypatch.setattr(passes.time, "perf_counter", lambda: float(next(seconds)))
+
+    def test_a_pass_is_told_of_now_and_then(self, clock):
+        told = []
+        with passes.passes_shown_by(lambda *what: told.append(what), 3.0):
+            for _ in range(2):
+                for done in range(9):
+                    passes.tell_of_pass(done, 8)
+        # A second a row.
+        assert told == 2 * [(3 / 8, 5.0), (6 / 8, 2.0)]
+        passes.tell_of_pass(0, 8), passes.tell_of_pass(4, 8)
+        assert len(told) == 4
+
+    def test_a_loud_fit_prints_what_is_left(self, monkeypatch, capsys):
+        X, y = mail()
+        settings = {"C": 0.1, "random_state": 0, "verbose": 1}
+        InvariantLinearSVC(FDrop(3), **settings).fit(MatrixRows(X), y)
+        assert "pass over the rows" not in capsys.readouterr().err
+        monkeypatch.setattr("structinv.estimators.base.SECONDS_BETWEEN_LINES", 0.0)
+        InvariantLinearSVC(FDrop(3), **settings).fit(MatrixRows(X), y)
+        lines = [line for line in capsys.readouterr().err.splitlines() if "pass over" in line]
+        line = r"\[InvariantLinearSVC\] pass over the rows: \d+% done, about \d+ s left"
+        assert len(lines) > 10
+        assert all(re.fullmatch(line, each) for each in lines)
+        InvariantLinearSVC(FDrop(3), **settings | {"verbose": 0}).fit(MatrixRows(X), y)
+        assert capsys.readouterr().err == ""

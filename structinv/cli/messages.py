@@ -23,9 +23,13 @@ from rich.progress import (
 )
 
 from ..utils.compile_notice import compiling_shown_by
+from ..utils.passes import passes_shown_by
 from .writing import drop_the_rest_of_the_output
 
 Parameters = ParamSpec("Parameters")
+
+# Seconds between two states of the line on a terminal.
+PAUSE = 0.5
 
 
 def one_line_errors(command: Callable[Parameters, None]) -> Callable[Parameters, None]:
@@ -84,7 +88,10 @@ def working_on(what: str) -> Iterator[None]:
         def add(text: str) -> None:
             progress.update(task, description=f"{what} ({text})" if text else what)
 
-        with compiling_shown_by(add):
+        def add_share(share: float, seconds: float) -> None:
+            add(f"pass: {share:.0%}, about {seconds:.0f} s left")
+
+        with compiling_shown_by(add), passes_shown_by(add_share, PAUSE):
             yield
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from numbers import Integral
@@ -24,7 +25,8 @@ from ..solvers.stopping import Progress, StopRule
 from ..terms import Objective
 from ..utils.matrices import Matrix
 from ..utils.parameters import check_boolean, check_number
-from .callbacks import CallbackSupportMixin, FitTask, printer, with_callbacks
+from ..utils.passes import passes_shown_by
+from .callbacks import CallbackSupportMixin, FitTask, pass_printer, printer, with_callbacks
 from .earlier_fit import OF_THE_WEIGHTS, EarlierFit
 from .estimates import EstimatesItself
 from .interrupted_fit import all_or_nothing
@@ -34,6 +36,9 @@ from .problem import Problem
 from .row_shapes import are_plain, check_shape, flat_rows, for_oracle, learn_shape, shaped
 from .row_sources import refuse_sources
 from .target_labels import as_labels, one_label_a_row
+
+# How often `verbose` prints how much of a pass over rows in blocks is done.
+SECONDS_BETWEEN_LINES = 3.0
 
 
 @dataclass(eq=False, repr=False)
@@ -136,11 +141,12 @@ class InvariantEstimator(EstimatesItself, CallbackSupportMixin, BaseEstimator):
                 random_state=check_random_state(self.random_state).randint(2**31 - 1),
                 keeper=earlier.checkpoint,
             )
-            solution = run(self._stop(earlier.used), start)
-            if start is not None and solution.status is Status.INCONSISTENT:
-                # An oracle that is no longer what it says: nothing of the earlier fit is certain.
-                earlier.begin_anew(solution.seconds)
-                solution = run(self._stop(earlier.used), None)
+            with self._passes_shown():
+                solution = run(self._stop(earlier.used), start)
+                if start is not None and solution.status is Status.INCONSISTENT:
+                    # An oracle that is no longer what it says: nothing of the earlier fit is certain.
+                    earlier.begin_anew(solution.seconds)
+                    solution = run(self._stop(earlier.used), None)
             # After Ctrl-C, KeyboardInterrupt says it all.
             raises = self.on_interrupt == "raise" and not task.ended
             told = raises and solution.status is Status.INTERRUPTED
@@ -168,6 +174,12 @@ class InvariantEstimator(EstimatesItself, CallbackSupportMixin, BaseEstimator):
                 self._finish(objective)
             task.end()
         return self
+
+    def _passes_shown(self) -> AbstractContextManager[None]:
+        """Where passes over rows in blocks are told of, with `verbose`."""
+        if not self.verbose:
+            return nullcontext()
+        return passes_shown_by(pass_printer(type(self).__name__), SECONDS_BETWEEN_LINES)
 
     def _stop(self, used: float) -> StopRule:
         """When a run ends that begins after so many seconds."""

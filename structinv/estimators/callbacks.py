@@ -117,6 +117,18 @@ def labelled_alone(
     return X, y, sample_weight
 
 
+def pass_printer(name: str) -> Callable[[float, float], None]:
+    """A display that prints a line on standard error about a pass over rows that are read in blocks."""
+
+    def show(share: float, seconds: float) -> None:
+        print(
+            f"[{name}] pass over the rows: {share:.0%} done, about {seconds:.0f} s left",
+            file=sys.stderr,
+        )
+
+    return show
+
+
 def printer(name: str) -> Callable[[Progress], None]:
     """A callback that prints a line on standard error for each check, at most a few a second."""
     last = -np.inf

@@ -68,7 +68,8 @@ class InvariantLinearSVC(LinearMachine, InvariantClassifier):
     random_state : int, RandomState or None, default=None
         Order in which examples are visited.
     verbose : int, default=0
-        Above 0, progress is printed to standard error.
+        Above 0, progress is printed to standard error. Of rows that are read in blocks also which share
+        of a pass is done, and about how many seconds are left of it.
     warm_start : bool, default=False
         Whether a fit starts from what the fit before it has found; see Notes.
     checkpoint : str or path-like, optional

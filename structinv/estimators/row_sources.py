@@ -137,8 +137,9 @@ def block_sizes(
         what = "the memory that is free" if limit is None else f"memory_limit={limit:g}"
         blocks = LEAST_VALUES * (5 * each + 8) / OF_BLOCKS
         raise MemoryError(
-            f"{what} must leave room for blocks of rows: {X.shape[0]} rows of {X.shape[1]} features "
-            f"take {fixed / 1e6:.3g} MB, and blocks {blocks / 1e6:.3g} MB, got {most / 1e6:.3g} MB"
+            f"{what} must leave room for blocks of rows: labels and functions of {X.shape[0]} rows of "
+            f"{X.shape[1]} features take {fixed / 1e6:.3g} MB, and blocks at least "
+            f"{blocks / 1e6:.3g} MB; that is {(fixed + blocks) / 1e6:.4g} MB, got {most / 1e6:.3g} MB"
         )
     kept = OF_KEPT * room / (2 * each + 8)
     packed = (1.0 - OF_BLOCKS - OF_KEPT) * room

@@ -14,6 +14,7 @@ from ..spaces import Space
 from ..spaces.base import Element
 from ..structures.bound import BoundStructure
 from ..utils.matrices import ALL_ROWS, Matrix, Rows, count
+from ..utils.passes import tell_of_pass
 from .base import Term
 from .planes import Planes
 from .worst_case import WorstCase
@@ -114,8 +115,12 @@ class InBlocks(Term):
         """Number and losses of each block, in the order given."""
         numbers = np.arange(len(self.cuts)) if order is None else order
         blocks = read_ahead(self.source, [self.cuts[number] for number in numbers])
+        done, total = 0, sum(self.cuts[number].stop - self.cuts[number].start for number in numbers)
+        tell_of_pass(done, total)
         for number, (rows, X) in zip(numbers, blocks, strict=True):
             yield int(number), self.of_rows(X, rows)
+            done += rows.stop - rows.start
+            tell_of_pass(done, total)
 
     def validate(self, space: Space) -> None:
         self.sample.validate(space)
