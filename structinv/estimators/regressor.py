@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -45,13 +46,24 @@ class InvariantRegressor(RegressorMixin, InvariantEstimator):
         if not np.any(weights > 0):
             raise ValueError("sample_weight must leave a sample with a weight above 0")
         mean = float(np.average(targets, weights=own)) if self.fit_intercept else 0.0
+        return replace(self._of_targets(rows, targets, mean, oracle, weights), told=y)
+
+    def _of_targets(
+        self,
+        rows: Matrix,
+        targets: np.ndarray,
+        mean: float,
+        oracle: InvarianceOracle,
+        weights: np.ndarray,
+    ) -> Problem:
+        """The problem in rows with these targets, their mean, and weights, C included."""
         return Problem(
             rows,
             targets - mean,
             oracle,
             Regression(float(self.epsilon)),
             weights,
-            told=y,
+            told=targets,
             learnt={"target_mean_": mean},
             target_mean=mean,
         )

@@ -1,0 +1,253 @@
+"""What linear estimators on Dask share: a fit on partitions, and answers for one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from dataclasses import replace
+from functools import partial
+from typing import Any, ClassVar, Self
+
+import dask.array as da
+import numpy as np
+import scipy.sparse as sp
+from dask.delayed import Delayed, delayed
+
+from ..estimators.callbacks import with_callbacks
+from ..estimators.earlier_fit import OF_THE_WEIGHTS
+from ..estimators.estimates import linear_functions
+from ..estimators.linear_machine import LinearMachine
+from ..estimators.parameters import check_oracle_type
+from ..estimators.problem import Problem
+from ..estimators.row_shapes import learn_shape
+from ..oracles import InvarianceOracle
+from ..oracles.columns import with_numbers
+from ..solvers import BMRM, Solution, Solver
+from ..spaces import ExplicitSpace
+from ..terms import Objective
+from ..terms.planes import PlaneSet
+from ..utils.fitted_state import learnt_attributes
+from ..utils.resources import check_memory
+from .ascent import CoCoA
+from .cluster import find_client
+from .collections import cut_like, is_collection, partitions_of, pieces
+from .partition import Recipe, checked_rows
+from .rows import DistributedRows
+from .term import PartitionedTerm
+
+# So many sums of partitions are added up in a task.
+FAN_IN = 16
+
+
+class DaskMachine(LinearMachine):
+    """A linear estimator that is trained on partitions, and on rows in memory without Dask."""
+
+    client: Any
+
+    _solvers: ClassVar[Mapping[str, Callable[[], Solver]]] = {"bmrm": BMRM, "cocoa": CoCoA}
+    # The estimator without Dask.
+    _local_type: ClassVar[Any]
+    # From a block to what is to be known of its labels, and from all of that to a problem.
+    _summarize: ClassVar[Callable[..., Any]]
+    _of_block: ClassVar[Callable[..., Problem]]
+
+    @classmethod
+    def _get_param_names(cls) -> list[str]:
+        # A client can neither be cloned nor pickled.
+        return [name for name in super()._get_param_names() if name != "client"]
+
+    def __getstate__(self) -> Any:
+        return {**super().__getstate__(), "client": None}
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if isinstance(self.solver, Solver) and not isinstance(self.solver, (CoCoA, BMRM)):
+            raise ValueError(
+                f"solver must be 'auto', 'cocoa', 'bmrm', a CoCoA or a BMRM, got {self.solver!r}"
+            )
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Train on the worst case of the oracle's changes.
+
+        Parameters
+        ----------
+        X : dask Array or DataFrame, or list of Delayed or Future
+            Rows in partitions. Blocks are arrays, CSR matrices, or DataFrames of numbers. Without `y`,
+            each item of a list is a pair of rows and labels, or has sample weights as a third. Rows in
+            memory are trained on in this process by the estimator without Dask.
+        y : dask Array or Series, or list of Delayed or Future
+            Labels or targets in as many partitions.
+        sample_weight : dask Array or Series, or list of Delayed or Future, optional
+            Non-negative factors of C in as many partitions.
+
+        Returns
+        -------
+        object
+            This estimator.
+
+        Raises
+        ------
+        ValueError, TypeError
+            For parameters or data that cannot be used, before any training. The message names the
+            partition.
+        SchedulerLostError
+            If the connection to the scheduler is lost.
+        KeyboardInterrupt
+            After Ctrl-C, with the best model so far; see `on_interrupt`.
+        """
+        self._check_parameters()
+        if not is_collection(X):
+            return self._learn_from(self._local().fit(X, y, sample_weight))
+        partitions = partitions_of(X, y, sample_weight)
+        with DistributedRows(find_client(self.client), partitions) as rows:
+            self._fit(rows, None, None)
+        return self
+
+    def _local(self) -> Any:
+        """The estimator without Dask, with the same parameters; not fitted."""
+        parameters = self.get_params(deep=False)
+        if not isinstance(self.solver, Solver) or isinstance(self.solver, CoCoA):
+            parameters["solver"] = {"bmrm": "bmrm"}.get(str(self.solver), "auto")
+        return self._local_type(**parameters)
+
+    def _learn_from(self, fitted: Any) -> Self:
+        for name, value in learnt_attributes(fitted).items():
+            setattr(self, name, value)
+        return self
+
+    def to_local(self) -> Any:
+        """The fitted estimator without Dask: it predicts, certifies, and can be saved.
+
+        Returns
+        -------
+        InvariantLinearSVC or InvariantLinearSVR
+        """
+        local = self._local()
+        vars(local).update(learnt_attributes(self))
+        return local
+
+    def _planes_ignore(self) -> frozenset[str]:
+        # Planes of partitions have weights in them.
+        return OF_THE_WEIGHTS & {"solver"}
+
+    def _read_partitions(self, rows: DistributedRows) -> InvarianceOracle:
+        """Check all partitions; the oracle for their rows."""
+        rows.look(type(self)._summarize)
+        names = rows.facts[0].names
+        learn_shape(self, rows)
+        self.n_features_in_ = rows.shape[1]
+        if names is not None:
+            self.feature_names_in_ = np.array(names, dtype=object)
+        oracle = with_numbers(check_oracle_type(self.oracle), getattr(self, "feature_names_in_", None))
+        if rows.sparse and not oracle.supports_sparse:
+            raise TypeError(f"{type(oracle).__name__} does not take sparse rows; pass dense blocks")
+        oracle.validate(rows.shape[1])
+        if not any(each.weight > 0 for each in rows.facts):
+            raise ValueError("sample_weight must leave a sample with a weight above 0")
+        return oracle
+
+    def _objective(self, problem: Problem) -> Objective:
+        rows: DistributedRows = problem.rows
+        n_partitions, n_features = len(rows.facts), rows.shape[1]
+        n_outputs = 1 if problem.classes is None or len(problem.classes) == 2 else len(problem.classes)
+        space = ExplicitSpace(n_features, n_outputs, intercept=bool(self.fit_intercept))
+        # Planes of all partitions, those before, changes and what is on the way.
+        needed = linear_functions(n_features, n_outputs) + 5 * 8.0 * n_partitions * space.size
+        check_memory(f"{n_partitions} planes of {space.size} weights", needed, "take fewer partitions")
+        rows.bind(
+            Recipe(
+                type(self)._of_block,
+                self._local(),
+                problem.oracle,
+                problem.labels,
+                space,
+                n_partitions,
+            )
+        )
+        sizes = np.array([each.shape[0] for each in rows.facts])
+        return Objective(space, [PartitionedTerm(rows.cluster, n_outputs, sizes, rows.dtype)])
+
+    def _best_solver(self, objective: Any) -> tuple[Solver, str]:
+        return CoCoA(), "rows are in partitions"
+
+    def _keep(self, problem: Problem, objective: Objective, solution: Solution) -> None:
+        super()._keep(problem, objective, solution)
+        if not self.warm_start:
+            total = solution.planes.total(objective.space, objective.weights, objective.floors)
+            planes = PlaneSet.of_sum(objective.space, *total, objective.weights)
+            self.solution_ = replace(solution, planes=planes)
+
+    def _look_at(self, problem: Problem, objective: Objective, solution: Solution, left: float) -> None:
+        """Nothing is warned of: to look at what was learnt takes all rows."""
+
+    def _each(
+        self, ask: Callable[..., Any], X: Any, *beside: list[Any], **options: Any
+    ) -> list[Delayed]:
+        """What a function of the local estimator and a partition says of each of them."""
+        asked = delayed(partial(ask, **options), pure=False)
+        model = delayed(self.to_local(), traverse=False, pure=False)
+        return [asked(model, *own) for own in zip(pieces("X", X), *beside, strict=True)]
+
+    def _beside(self, X: Any, **given: Any) -> list[list[Any]]:
+        """Collections beside the rows, cut like these, without those that are None."""
+        n = len(pieces("X", X))
+        return [cut_like(name, each, X, n) for name, each in given.items() if each is not None]
+
+    def _heights(self, X: Any) -> Sequence[float]:
+        """How many rows each partition has; NaN where that is not known."""
+        return X.chunks[0] if isinstance(X, da.Array) else [np.nan] * len(pieces("X", X))
+
+    def _lazily(self, method: str, X: Any) -> da.Array:
+        """What a method says of all rows, as an array that is computed when it is asked for."""
+        # The answer about no rows tells the type and the width.
+        meta = _about_no_rows(self.to_local(), method)
+        return self._joined(self._each(partial(answer, method=method), X), X, meta)
+
+    def _worst_rows(self, X: Any, y: Any, oracle: InvarianceOracle | None) -> da.Array:
+        d = self.n_features_in_
+        sparse = isinstance(X, da.Array) and sp.issparse(X._meta)
+        meta: Any = sp.csr_matrix((0, d)) if sparse else np.zeros((0, d))
+        parts = self._each(_worst_rows, X, *self._beside(X, y=y), oracle=oracle)
+        return self._joined(parts, X, meta)
+
+    def _joined(self, parts: list[Delayed], X: Any, meta: Any) -> da.Array:
+        shapes = [(height, *meta.shape[1:]) for height in self._heights(X)]
+        arrays = [
+            da.from_delayed(part, shape=shape, meta=meta)
+            for part, shape in zip(parts, shapes, strict=True)
+        ]
+        return da.concatenate(arrays, allow_unknown_chunksizes=True)
+
+    def _summed(self, ask: Callable[..., Any], X: Any, y: Any, sample_weight: Any) -> np.ndarray:
+        """The sum over all partitions of what a function says of them, added up on the workers."""
+        n = len(pieces("X", X))
+        labels = cut_like("y", y, X, n)
+        weights = [None] * n if sample_weight is None else cut_like("sample_weight", sample_weight, X, n)
+        parts = self._each(ask, X, labels, weights)
+        while len(parts) > 1:
+            parts = [delayed(sum)(parts[i : i + FAN_IN]) for i in range(0, len(parts), FAN_IN)]
+        found: np.ndarray = find_client(self.client).compute(parts[0]).result()
+        return found
+
+    def predict(self, X: Any) -> Any:
+        """Predictions; of a collection a Dask array, which is computed when it is asked for."""
+        return self._lazily("predict", X) if is_collection(X) else super().predict(X)
+
+
+def answer(model: Any, X: Any, *, method: str) -> Any:
+    """What a method says of the rows of a partition, which may be none."""
+    rows, _ = checked_rows(X)
+    return getattr(model, method)(X) if rows.shape[0] > 0 else _about_no_rows(model, method)
+
+
+def _about_no_rows(model: Any, method: str) -> Any:
+    nameless = copy(model)
+    vars(nameless).pop("feature_names_in_", None)
+    return getattr(nameless, method)(np.zeros((1, model.n_features_in_)))[:0]
+
+
+def _worst_rows(model: Any, X: Any, *y: Any, oracle: Any) -> Any:
+    """The worst rows of a partition, which may have none."""
+    rows, _ = checked_rows(X)
+    return model.worst_case(X, *y, oracle=oracle) if rows.shape[0] > 0 else rows
