@@ -181,9 +181,18 @@ class TestRefusals:
         assert said in fail("fit", folder / "train", *options, "-o", tmp_path / "m")
         assert not any(tmp_path.iterdir())
 
-    def test_a_limit_of_memory_is_for_folders(self, folder, tmp_path):
-        line = fail("fit", folder / "train.svm", *DROP, "--memory-limit", "1GB", "-o", tmp_path / "m")
-        assert "--memory-limit has no say in how train.svm is read" in line
+    def test_a_limit_of_memory_is_for_linear_machines_of_rows(self, folder, tmp_path):
+        limit = ("--memory-limit", "1GB", "-o", tmp_path / "m")
+        line = fail("fit", folder / "train.svm", "--kernel", "rbf", *limit)
+        assert "--memory-limit is for linear machines, and --kernel asks for another" in line
+        (tmp_path / "s.conll").write_text("He PRP O\nran VBD O\n\nBonn NNP B-LOC\n")
+        mails = write_mails(tmp_path / "train.jsonl", seed=0)
+        for path, more in ((tmp_path / "s.conll", ()), (mails, DROP)):
+            line = fail("fit", path, *more, *limit)
+            assert f"--memory-limit has no say in how {path.name} is read" in line
+        for path, more in ((folder / "train.svm", ()), (mails, ("--vectorizer", "log"))):
+            succeed("fit", path, *DROP, *more, *limit)
+            assert load_model(tmp_path / "m").classifier.memory_limit == "1GB"
 
     def test_folders_that_hold_no_rows(self, folder, tmp_path):
         line = fail("fit", tmp_path, *DROP, "-o", tmp_path / "m")

@@ -13,6 +13,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MaxAbsScaler
 
 from structinv import (
     InvariantLinearSVC,
@@ -427,6 +430,31 @@ class TestFaults:
         with pytest.raises(TypeError, match="InvariantLinearSVC and InvariantLinearSVR"):
             InvariantSVC(Box(0.1)).fit(MatrixRows(X), y)
 
+    @pytest.mark.parametrize(
+        "use",
+        [
+            lambda rows, y: np.asarray(rows),
+            lambda rows, y: train_test_split(rows, y),
+            lambda rows, y: cross_val_score(InvariantLinearSVC(Box(0.1)), rows, y, error_score="raise"),
+            lambda rows, y: GridSearchCV(InvariantLinearSVC(Box(0.1)), {"C": [1.0]}).fit(rows, y),
+            lambda rows, y: make_pipeline(MaxAbsScaler(), InvariantLinearSVC(Box(0.1))).fit(rows, y),
+        ],
+    )
+    def test_tools_that_make_an_array_of_rows(self, use):
+        X, y = dense()
+        with pytest.raises(TypeError, match="is read in blocks, and is no array: InvariantLinearSVC"):
+            use(SlicedRows(X), y)
+
+    @pytest.mark.parametrize("path", ["rows", Path("rows")])
+    def test_a_path_in_the_place_of_rows(self, path):
+        X, y = dense()
+        model = InvariantLinearSVC(random_state=0).fit(X, y)
+        for use in (model.predict, model.certify, lambda path: InvariantLinearSVC().fit(path, y)):
+            with pytest.raises(
+                TypeError, match=r"got the path 'rows': structinv\.rows\.RowFolder\(path\)"
+            ):
+                use(path)
+
     def test_sparse_rows_for_an_oracle_of_dense_rows(self):
         X, y = mail()
         with pytest.raises(TypeError, match="does not take sparse rows"):
@@ -662,7 +690,8 @@ class TestMemoryLimit:
     def test_an_estimate_is_told_before_the_fit(self):
         X, y = mail()
         model = InvariantLinearSVC(FDrop(3))
-        assert 0 < model.estimate_memory(MatrixRows(X), y) < 2e9
+        assert 0 < model.estimate_memory(MatrixRows(X), y) < 1e8
+        assert 0 < model.estimate_seconds(MatrixRows(X), y) < 600
 
 
 class TestProgress:

@@ -305,6 +305,8 @@ def _refuse_idle(context: typer.Context, data: Path, learner: Any, kernel: bool)
         if name in told and name not in learner.options:
             kind = "a folder of rows" if data.is_dir() else "a file of another kind"
             raise ValueError(f"{option} has no say in how {data.name} is read, {kind}")
+    if "memory_limit" in told and kernel:
+        raise ValueError("--memory-limit is for linear machines, and --kernel asks for another")
     if "intercept" in told and (kernel or not task_of(learner).has_intercept):
         machines = "machines with a kernel" if kernel else "machines of sentences"
         raise ValueError(f"--intercept/--no-intercept: {machines} have no intercept")

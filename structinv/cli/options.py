@@ -164,8 +164,8 @@ ZeroBased = Annotated[
 MemoryLimit = Annotated[
     str | None,
     typer.Option(
-        help="Folder of rows: what training may hold in memory, such as 4GB; by default most of the free"
-        " memory.",
+        help="What training of a linear machine of rows may hold in memory beside the rows, such as 4GB;"
+        " of a folder of rows most of the free memory by default.",
     ),
 ]
 

@@ -45,7 +45,7 @@ class NumberedFeatures(Features):
     """
 
     trained_on: ClassVar[str] = SAID["svmlight"]
-    options: ClassVar[frozenset[str]] = frozenset({"zero_based"})
+    options: ClassVar[frozenset[str]] = frozenset({"zero_based", "memory_limit"})
 
     n_features: int
     zero_based: bool
@@ -105,7 +105,7 @@ class TableFeatures(Features):
     """Columns of a table with a header, by their names."""
 
     trained_on: ClassVar[str] = SAID["table"]
-    options: ClassVar[frozenset[str]] = frozenset({"label_key"})
+    options: ClassVar[frozenset[str]] = frozenset({"label_key", "memory_limit"})
 
     names: tuple[str, ...]
     label_key: str
@@ -214,6 +214,8 @@ class DocumentFeatures(_Texts):
 @dataclass(frozen=True)
 class TextFeatures(_Texts):
     """Words of a text: counts, logarithms log(1 + count), or counts times a weight per word."""
+
+    options: ClassVar[frozenset[str]] = _Texts.options | {"memory_limit"}
 
     vectorizer: Pipeline
 

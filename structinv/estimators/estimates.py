@@ -14,8 +14,10 @@ from sklearn.utils.validation import _num_samples
 from ..oracles import InvarianceOracle
 from ..oracles.base import BoundOracle
 from ..oracles.listing import listed
+from ..rows import RowSource
 from ..utils.jit import Stopwatch
 from ..utils.matrices import Matrix
+from .row_sources import some_rows
 from .target_labels import one_a_row
 
 # Rows of the two small fits from which seconds are told.
@@ -95,10 +97,11 @@ class EstimatesItself:
         by an order of magnitude either way. Compiling is not counted. Of 32 rows or fewer whole fits are
         made. The small fits end after two seconds each, or after `max_seconds`, which limits the answer,
         too; where the first does, the answer is what its rows took, times the rows: the least it can be.
+        Of rows that are read in blocks the time for reading is not counted.
 
         Parameters
         ----------
-        X : (n_samples, n_features) array-like, or sparse matrix where the estimator takes it
+        X : (n_samples, n_features) array-like, or what else `fit` takes
         y : (n_samples,) array-like
             Labels or targets. Rows are taken from all classes in turn.
 
@@ -139,7 +142,8 @@ class EstimatesItself:
             watch = Stopwatch()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                model.fit(_safe_indexing(X, rows), _safe_indexing(y, rows))
+                some = some_rows(X, rows) if isinstance(X, RowSource) else _safe_indexing(X, rows)
+                model.fit(some, _safe_indexing(y, rows))
             taken.append(watch.seconds)
             if taken[0] > SMALL_SECONDS:
                 return self._at_most(taken[0] * max(1.0, n_rows / size))

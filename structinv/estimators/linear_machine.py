@@ -42,6 +42,7 @@ from .row_sources import (
     in_blocks,
     labels_of_source,
     memory_of_blocks,
+    refuse_paths,
     source_for_oracle,
 )
 
@@ -92,6 +93,7 @@ class LinearMachine(InvariantEstimator):
         return planes + functions + members
 
     def _read_rows(self, X: Any, y: Any) -> tuple[Any, np.ndarray, InvarianceOracle]:
+        refuse_paths(X)
         if not isinstance(X, RowSource):
             rows, labels, oracle = super()._read_rows(X, y)
             return rows if self.memory_limit is None else MatrixRows(rows), labels, oracle
@@ -100,6 +102,7 @@ class LinearMachine(InvariantEstimator):
         return source_for_oracle(X, oracle), labels_of_source(self, X, y), oracle
 
     def _check(self, X: Any, finite: bool = True) -> Any:
+        refuse_paths(X)
         return check_source(self, X) if isinstance(X, RowSource) else super()._check(X, finite)
 
     def _rows_to_change(self, X: Any, oracle: InvarianceOracle | None) -> tuple[Any, InvarianceOracle]:

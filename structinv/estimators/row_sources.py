@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,8 @@ BYTES_OF_A_ROW = 24
 PACKED_BYTES_OF_A_ROW = 128
 # No block is to have fewer stored values.
 LEAST_VALUES = 2**16
+# Stored values are counted by so many, for estimates.
+COUNTED_BY = 2**20
 _SIZE = re.compile(r"(\d+(?:\.\d*)?)\s*([KkMmGgTt]?[Ii]?[Bb])")
 _UNITS = {"b": 1.0}
 _UNITS |= {f"{unit}b": 1000.0**power for power, unit in enumerate("kmgt", start=1)}
@@ -41,6 +44,15 @@ def refuse_sources(estimator: Any, X: Any) -> None:
         raise TypeError(
             f"X must be an array or a matrix for {type(estimator).__name__}, got {X!r}: rows are read "
             "in blocks by InvariantLinearSVC and InvariantLinearSVR"
+        )
+
+
+def refuse_paths(X: Any) -> None:
+    """Raise TypeError for the name of a file or folder in the place of rows."""
+    if isinstance(X, (str, PathLike)):
+        raise TypeError(
+            f"X must hold rows, got the path {str(X)!r}: structinv.rows.RowFolder(path) opens a folder "
+            "of rows"
         )
 
 
@@ -175,7 +187,7 @@ def as_bytes(limit: Any) -> float | None:
 def memory_of_blocks(X: RowSource, functions: float, limit: float | None) -> float:
     """About how many bytes a fit on rows in blocks takes at most, without files."""
     sizes, each = block_sizes(X, functions, limit), X.dtype.itemsize
-    n_values = float(X.shape[0] * X.shape[1]) if not X.sparse else np.inf
+    n_values = (len(X.edges(COUNTED_BY)) - 1) * float(COUNTED_BY)
     blocks, kept = (min(size, n_values) for size in (sizes.values, sizes.kept))
     fixed = BYTES_OF_A_ROW * X.shape[0] + functions
     packed = min(sizes.packed, PACKED_BYTES_OF_A_ROW * X.shape[0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Any
 
 import numpy as np
 
@@ -27,6 +28,13 @@ class RowSource(ABC):
     shape: tuple[int, int]
     dtype: np.dtype
     sparse: bool
+
+    def __array__(self, *_: Any, **__: Any) -> np.ndarray:
+        """Refuse to load all rows, for functions that make an array of what they are given."""
+        raise TypeError(
+            f"{self!r} is read in blocks, and is no array: InvariantLinearSVC, InvariantLinearSVR and "
+            "structinv.select_changes take it, and its method block reads some rows for other functions"
+        )
 
     @abstractmethod
     def block(self, start: int, stop: int) -> Matrix:
