@@ -31,7 +31,7 @@ def client():
         processes=False,
         n_workers=2,
         threads_per_worker=1,
-        dashboard_address=None,
+        dashboard_address=":0",
         set_as_default=False,
     ) as client:
         yield client
@@ -271,6 +271,6 @@ def test_refusals_name_the_partition(client, mails):
 def test_a_fit_without_a_client_is_refused(mails):
     X, y = mails
     raises(None, "client must be a running", blocks_of(X, y, [400]))
-    with Client(processes=False, dashboard_address=None, set_as_default=False) as closed:
+    with Client(processes=False, dashboard_address=":0", set_as_default=False) as closed:
         pass
     raises(closed, "client must be running", blocks_of(X, y, [400]))

@@ -2,6 +2,7 @@
 
 from .ascent import CoCoA
 from .certificates import DaskCertificate, DaskPredictionBounds
+from .cluster import SchedulerLostError
 from .estimators import DaskInvariantLinearSVC, DaskInvariantLinearSVR
 
 __all__ = [
@@ -10,4 +11,5 @@ __all__ = [
     "DaskInvariantLinearSVC",
     "DaskInvariantLinearSVR",
     "DaskPredictionBounds",
+    "SchedulerLostError",
 ]

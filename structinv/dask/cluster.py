@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -64,7 +64,7 @@ class Cluster:
     """The workers of a client, and the partitions that each has.
 
     Tasks run where their partition is, so that they find its state. When that worker is lost the
-    partition goes to the worker with the fewest partitions. Dask makes its rows again.
+    partition goes to another one, and Dask makes its rows again.
 
     Parameters
     ----------
@@ -94,6 +94,26 @@ class Cluster:
         self._lost = dict.fromkeys(range(len(parts)), 0)
         has = self.client.who_has(self.parts)
         self.homes = [next(iter(sorted(has.get(part.key, ()))), "") for part in self.parts]
+        self.balance(range(len(parts)))
+
+    def balance(self, movable: Iterable[int]) -> None:
+        """Move partitions from full workers to those with fewer for their threads, as to new ones.
+
+        Parameters
+        ----------
+        movable : iterable of int
+            The partitions that may move.
+        """
+        threads, free = self._workers(), list(movable)
+
+        def load(worker: str, more: int = 0) -> float:
+            return (self.homes.count(worker) + more) / threads[worker]
+
+        for p in free:
+            home, best = self.homes[p], min(threads, key=lambda worker: (load(worker, 1), worker))
+            if home not in threads or load(best, 1) < load(home):
+                self.homes[p] = best
+                self.moved += 1
 
     def all_of(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
         """What a function says of all partitions, in order."""
@@ -187,7 +207,7 @@ class Cluster:
                 raise error
         return self._anew(p, call, function, self._workers())
 
-    def _anew(self, p: int, call: Call, function: Callable[..., Any], workers: Sequence[str]) -> Call:
+    def _anew(self, p: int, call: Call, function: Callable[..., Any], workers: Collection[str]) -> Call:
         call.future.cancel()
         if self.homes[p] not in workers:
             self.homes[p] = min(workers, key=lambda worker: (self.homes.count(worker), worker))
@@ -206,17 +226,17 @@ class Cluster:
         others = [worker for worker in self._workers() if worker != self.homes[p]]
         return self._anew(p, call, function, others) if others else call
 
-    def _workers(self) -> list[str]:
-        """Addresses of all workers; waits for one if there is none."""
+    def _workers(self) -> dict[str, int]:
+        """Addresses of all workers and their threads; waits for one if there is none."""
         began = time.perf_counter()
         while True:
             self._check_scheduler()
             try:
-                found = sorted(self.client.nthreads())
+                found = self.client.nthreads()
             except (OSError, RuntimeError) as error:
                 raise _scheduler_lost() from error
             if found:
-                return found
+                return dict(sorted(found.items()))
             if time.perf_counter() - began > SECONDS_WITHOUT_WORKERS:
                 raise RuntimeError(f"there has been no worker for {SECONDS_WITHOUT_WORKERS:g} seconds")
             time.sleep(POLL)

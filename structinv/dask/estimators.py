@@ -96,7 +96,7 @@ class DaskInvariantLinearSVC(DaskMachine, InvariantLinearSVC):
     >>> rng = da.random.default_rng(0)
     >>> X = rng.normal(size=(1000, 20), chunks=(250, 20))
     >>> y = X[:, 0] + X[:, 1] > 0
-    >>> with Client(processes=False, dashboard_address=None) as client:
+    >>> with Client(processes=False, dashboard_address=":0") as client:
     ...     model = DaskInvariantLinearSVC(Box(0.1), random_state=0).fit(X, y)
     ...     accurate = model.score(X, y) > 0.9
     >>> accurate, model.solution_.status.value
@@ -211,7 +211,7 @@ class DaskInvariantLinearSVR(DaskMachine, InvariantLinearSVR):
     >>> rng = da.random.default_rng(0)
     >>> X = rng.normal(size=(1000, 5), chunks=(250, 5))
     >>> y = 2 * X[:, 0] + 1
-    >>> with Client(processes=False, dashboard_address=None) as client:
+    >>> with Client(processes=False, dashboard_address=":0") as client:
     ...     model = DaskInvariantLinearSVR(random_state=0).fit(X, y)
     ...     accurate = model.score(X, y) > 0.9
     >>> accurate, model.solution_.status.value

@@ -23,6 +23,8 @@ PATIENCE = 4.0
 LEAST_PATIENCE = 1.0
 # A partition that has not answered for so many rounds goes to another worker.
 MOST_ROUNDS_LATE = 10
+# So often partitions go to workers that have joined.
+ROUNDS_BETWEEN_MOVES = 5
 
 
 class PartitionedTerm(Term):
@@ -83,6 +85,8 @@ class PartitionedTerm(Term):
         as long as the others: their answers come in a later round.
         """
         self._round += 1
+        if self._round % ROUNDS_BETWEEN_MOVES == 0:
+            self.cluster.balance(starts)
         for p, start in starts.items():
             self._calls[p] = self.cluster.call(p, sweep, (self.cluster.fit, start), self._round)
         began, times, answers = time.perf_counter(), [], []

@@ -1,0 +1,178 @@
+"""Fits on Dask whose workers are killed, late, or new, and whose scheduler is lost."""
+
+import os
+import signal
+import time
+
+import numpy as np
+import pytest
+
+pytest.importorskip("distributed")
+
+from dask import delayed
+from distributed import Client, LocalCluster
+
+from structinv import InvariantLinearSVC
+from structinv.dask import DaskInvariantLinearSVC, SchedulerLostError
+from structinv.dask import term as term_of_partitions
+from structinv.dask.cluster import Cluster
+from structinv.dask.partition import sweep
+from structinv.datasets import make_mail_like
+from structinv.oracles import FDrop
+
+ONE_THREAD = {"threads_per_worker": 1, "dashboard_address": ":0"}
+
+
+def mails(seed):
+    X, y = make_mail_like(200, 100, random_state=seed)
+    return X, np.asarray(y)
+
+
+PARTS = [delayed(mails)(seed) for seed in range(6)]
+
+
+def model_on(client, **parameters):
+    return DaskInvariantLinearSVC(FDrop(3), C=1e-3, client=client, random_state=0, **parameters)
+
+
+@pytest.fixture(scope="module")
+def optimum():
+    blocks = [mails(seed) for seed in range(6)]
+    X = np.vstack([X.toarray() for X, _ in blocks])
+    y = np.concatenate([y for _, y in blocks])
+    return InvariantLinearSVC(FDrop(3), C=1e-3, tol=1e-5, random_state=0).fit(X, y).solution_
+
+
+def check_bounds(model, optimum):
+    found = model.solution_
+    assert found.status.value == "converged"
+    assert found.relative_gap <= 1e-3
+    assert found.dual <= optimum.primal * (1 + 1e-9)
+    assert found.primal >= optimum.dual * (1 - 1e-9)
+    duals = [record.dual for record in found.history]
+    assert duals == sorted(duals)
+
+
+@pytest.fixture(scope="module")
+def processes():
+    with (
+        LocalCluster(n_workers=3, processes=True, silence_logs=50, **ONE_THREAD) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        yield client
+
+
+@pytest.fixture
+def threads():
+    with Client(
+        processes=False, n_workers=2, set_as_default=False, silence_logs=50, **ONE_THREAD
+    ) as client:
+        yield client
+
+
+def at_round(monkeypatch, number, act):
+    """Act once the tasks of a round are submitted; the answers of all rounds."""
+    call, answers = Cluster.call, []
+
+    def call_and_act(self, p, function, arguments, at=0):
+        made = call(self, p, function, arguments, at)
+        if at == number and p == len(self.parts) - 1 and not done:
+            done.append(at)
+            act(self)
+        return made
+
+    done = []
+    monkeypatch.setattr(Cluster, "call", call_and_act)
+    sweeps = term_of_partitions.PartitionedTerm.sweep
+
+    def kept(self, starts, out_of_time):
+        answers.append(sweeps(self, starts, out_of_time))
+        return answers[-1]
+
+    monkeypatch.setattr(term_of_partitions.PartitionedTerm, "sweep", kept)
+    return answers
+
+
+@pytest.mark.parametrize("how_many", [1, 2])
+def test_workers_that_are_killed_take_no_bound_with_them(monkeypatch, processes, optimum, how_many):
+    processes.wait_for_workers(3)
+    pids = processes.run(os.getpid)
+
+    def kill(cluster):
+        for worker in sorted(set(cluster.homes))[:how_many]:
+            os.kill(pids[worker], signal.SIGKILL)
+
+    answers = at_round(monkeypatch, 3, kill)
+    model = model_on(processes).fit(PARTS)
+    check_bounds(model, optimum)
+    assert any(answer.anew for answers_of_round in answers[2:] for answer in answers_of_round)
+
+
+def test_a_worker_that_joins_gets_partitions(monkeypatch, threads, optimum):
+    clusters = []
+
+    def join(cluster):
+        clusters.append(cluster)
+        assert len(set(cluster.homes)) == 2
+        threads.cluster.scale(3)
+        threads.wait_for_workers(3)
+
+    at_round(monkeypatch, 2, join)
+    check_bounds(model_on(threads).fit(PARTS), optimum)
+    assert sorted(map(clusters[0].homes.count, set(clusters[0].homes))) == [2, 2, 2]
+
+
+def slowly(part, fit, start):
+    if part.number == 0:
+        time.sleep(0.1)
+    return sweep(part, fit, start)
+
+
+@pytest.mark.parametrize("most", [10, 1])
+def test_rounds_do_not_wait_for_a_worker_that_is_slow(monkeypatch, threads, optimum, most):
+    monkeypatch.setattr(term_of_partitions, "sweep", slowly)
+    monkeypatch.setattr(term_of_partitions, "LEAST_PATIENCE", 0.01)
+    monkeypatch.setattr(term_of_partitions, "MOST_ROUNDS_LATE", most)
+    answers = at_round(monkeypatch, 0, lambda cluster: None)
+    check_bounds(model_on(threads).fit(PARTS), optimum)
+    assert any(answer.late for answers_of_round in answers for answer in answers_of_round)
+    assert any(0 < len(answers_of_round) < 6 for answers_of_round in answers)
+
+
+def fails(part, fit, start):
+    raise RuntimeError("out of luck")
+
+
+def test_an_error_of_a_task_names_the_partition(monkeypatch, threads):
+    monkeypatch.setattr(term_of_partitions, "sweep", fails)
+    with pytest.raises(RuntimeError, match="out of luck") as caught:
+        model_on(threads).fit(PARTS)
+    assert caught.value.__notes__[0].startswith("in partition ")
+
+
+def test_a_fit_goes_on_after_the_scheduler_was_lost(monkeypatch, threads, optimum, tmp_path):
+    path = tmp_path / "fit.npz"
+    lost = model_on(threads, checkpoint=path, checkpoint_seconds=1e-9)
+    at_round(monkeypatch, 5, lambda cluster: threads.cluster.close())
+    began = time.perf_counter()
+    with pytest.raises(SchedulerLostError, match="the connection to the scheduler is lost"):
+        lost.fit(PARTS)
+    assert time.perf_counter() - began < 20
+    assert not hasattr(lost, "solution_")
+    monkeypatch.undo()
+    with Client(processes=False, n_workers=1, set_as_default=False, **ONE_THREAD) as another:
+        model = model_on(another, checkpoint=path).fit(PARTS)
+    check_bounds(model, optimum)
+    assert model.solution_.history[0].dual > 0.5 * optimum.dual
+    assert not path.exists()
+
+
+def test_a_checkpoint_of_other_rows_is_refused(monkeypatch, threads, tmp_path):
+    path = tmp_path / "fit.npz"
+    with pytest.warns(match="time limit"):
+        model_on(threads, checkpoint=path, max_seconds=1e-6, tol=1e-9).fit(PARTS)
+    assert path.exists()
+    with pytest.raises(ValueError, match="is of another fit, with different X"):
+        model_on(threads, checkpoint=path).fit(PARTS[:5])
+    with pytest.raises(ValueError, match="with different C"):
+        model_on(threads, checkpoint=path).set_params(C=2.0).fit(PARTS)
