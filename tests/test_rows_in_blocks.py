@@ -35,11 +35,11 @@ from structinv.rows.matrix_rows import MatrixRows, cut_by_entries, cut_evenly
 from structinv.rows.reading_ahead import read_ahead
 from structinv.solvers import BMRM, FrankWolfe, Gap, Pegasos, solve
 from structinv.spaces import ExplicitSpace
-from structinv.structures import Binary
+from structinv.structures import Binary, Multiclass
 from structinv.terms import Objective, WorstCase
 from structinv.terms.in_blocks import BlockSizes, InBlocks
 from structinv.utils import passes
-from structinv.utils.packed_rows import PackedRows
+from structinv.utils.packed_rows import Lists, PackedRows
 
 SMALL = 3000
 
@@ -140,18 +140,23 @@ def test_some_rows_can_be_taken_from_a_packed_state_and_put_back():
     rng = np.random.default_rng(0)
     counts = rng.integers(0, 4, 20)
     entries = rng.normal(size=counts.sum()), np.arange(counts.sum())
-    packed = PackedRows((rng.normal(size=20), rng.normal(size=(20, 2))), counts, entries)
+    packed = PackedRows((rng.normal(size=20), rng.normal(size=(20, 2))), (Lists(counts, entries),))
     rows = np.array([1, 5, 6, 19])
     some = packed.take(rows)
-    assert some.counts.tolist() == counts[rows].tolist()
+    assert some.lists[0].counts.tolist() == counts[rows].tolist()
     same = packed.put(rows, some)
-    for before, after in zip((*packed.each, *packed.entries), (*same.each, *same.entries), strict=True):
+    for before, after in zip(
+        (*packed.each, *entries), (*same.each, *same.lists[0].entries), strict=True
+    ):
         np.testing.assert_array_equal(before, after)
-    longer = PackedRows(some.each, some.counts + 1, (np.ones(some.counts.sum() + 4),) * 2)
+    ones = np.ones(counts[rows].sum() + 4)
+    longer = PackedRows(some.each, (Lists(counts[rows] + 1, (ones, ones)),))
     other = packed.put(rows, longer)
-    np.testing.assert_array_equal(other.take(rows).entries[0], np.ones(some.counts.sum() + 4))
+    np.testing.assert_array_equal(other.take(rows).lists[0].entries[0], ones)
     left = np.setdiff1d(np.arange(20), rows)
-    np.testing.assert_array_equal(other.take(left).entries[0], packed.take(left).entries[0])
+    np.testing.assert_array_equal(
+        other.take(left).lists[0].entries[0], packed.take(left).lists[0].entries[0]
+    )
 
 
 def test_every_block_is_read_once_a_sweep_and_a_check():
@@ -303,6 +308,35 @@ def test_words_that_all_rows_add(oracle):
     assert whole.dual <= blocks.primal
     with pytest.raises(ValueError, match="belong together: take solver='bmrm'"):
         InvariantLinearSVC(oracle, solver="frank_wolfe").fit(MatrixRows(X), y)
+
+
+@pytest.mark.parametrize("oracle", [Identity(), FDrop(2), Box(0.1)])
+def test_a_state_of_several_labels_goes_on_from_what_it_packed(oracle):
+    X, y = mail() if oracle.supports_sparse and not isinstance(oracle, Box) else dense()
+    y = y + (np.arange(len(y)) % 3 == 0)
+    space = ExplicitSpace(X.shape[1], 4, intercept=True)
+
+    def fresh():
+        term = WorstCase(X, y, oracle, Multiclass(), 0.1)
+        return dual_state(term, space, np.random.default_rng(0))
+
+    state, f = fresh(), space.zeros()
+    for _ in range(3):
+        state.sweep(f)
+    packed, again = pickle.loads(pickle.dumps(state.pack())), fresh()
+    again.unpack(packed)
+    np.testing.assert_allclose(again.combination(), state.combination(), rtol=0, atol=1e-9)
+    assert again.offset == pytest.approx(state.offset, rel=1e-9)
+    if state.packs_rows:
+        rows = np.arange(0, len(y), 3)
+        back = packed.put(rows, packed.take(rows))
+        third = fresh()
+        third.unpack(back)
+        np.testing.assert_array_equal(third.combination(), again.combination())
+    g = again.combination()
+    for _ in range(3):
+        again.sweep(g)
+    np.testing.assert_allclose(again.combination(), g, rtol=0, atol=1e-9)
 
 
 def test_several_classes():
@@ -648,11 +682,11 @@ class TestMemoryLimit:
 
     def test_files_go_with_the_store(self):
         store = PackedStore(3, 0)
-        store[0] = PackedRows((np.arange(4.0),), np.zeros(4, dtype=int))
-        store[0] = PackedRows((np.arange(5.0),), np.zeros(5, dtype=int))
+        store[0] = PackedRows((np.arange(4.0),))
+        store[0] = PackedRows((np.arange(5.0),))
         folder = Path(store._folder.name)
         assert [path.name for path in folder.iterdir()] == ["block-0"]
-        assert len(store[0].counts) == 5
+        assert len(store[0].each[0]) == 5
         del store
         gc.collect()
         assert not folder.exists()

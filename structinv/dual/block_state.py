@@ -21,12 +21,8 @@ from .packed_store import PackedStore
 if TYPE_CHECKING:
     from ..terms import WorstCase
 
-# Rows are kept that have more than this share of the mean gap of their block.
-FAR_OFF = 0.1
 # What the plane of an earlier run has at first.
 FIRST_SHARE = 0.8
-# Passes over the rows that are kept end when this share of their gap is left.
-ENOUGH = 0.1
 
 
 @dataclass
@@ -70,6 +66,8 @@ class BlockState(DualState):
         self.packed = PackedStore(len(self.term.cuts), self.term.sizes.packed)
         self.offsets = np.zeros(len(self.packed))
         self.kept: list[KeptRows] = []
+        # Of the last pass.
+        self.gap = 0.0
         # None after a sweep that an error or Ctrl-C has cut short: then it is made anew.
         self.sum: Element | None = self.space.zeros()
         # Normal and offset of the earlier run's plane, and its share.
@@ -101,11 +99,12 @@ class BlockState(DualState):
         return state
 
     def sweep(self, f: Element, out_of_time: OutOfTime = never) -> tuple[float, int]:
+        """See `DualState.sweep`: rows that are kept again and again, then a pass over all blocks."""
         if self.share == 1.0:
             self._make_room(f)
         start, before, self.sum = f.copy(), self.sum, None
-        total, gap, visits, room = self.share * self.earlier[0], 0.0, 0, self.term.sizes.kept
-        self.kept = []
+        visits, room = self._revisit(f, out_of_time), self.term.sizes.kept
+        total, gap = self.share * self.earlier[0], 0.0
         for number, part in self._parts(self.rng.permutation(len(self.packed))):
             if out_of_time():
                 gap = np.inf
@@ -118,21 +117,21 @@ class BlockState(DualState):
             gap, visits = gap + own, visits + rows
             total += state.combination()
             if state.packs_rows:
-                room -= self._keep_far_off(number, part.X, packed, room)
+                far_off = state.far_off * packed.each[0].mean()
+                room -= self._keep(number, part.X, packed, far_off, room)
+        self.gap = gap
         if np.isfinite(gap):
-            swept = f.copy()
-            visits += self._revisit(f, gap, out_of_time)
-            self.sum = total + (f - swept)
+            self.sum = total
             self._lower_share(f)
         elif before is not None:
             # What the sweep has changed so far.
             self.sum = before + (f - start)
         return gap, visits
 
-    def _keep_far_off(self, number: int, X: Any, packed: PackedRows, room: int) -> int:
-        """Keep the rows of a block that are far off; how many values these have in store."""
+    def _keep(self, number: int, X: Any, packed: PackedRows, far_off: float, room: int) -> int:
+        """Keep the rows of a block that have a larger gap; how many values these have in store."""
         gaps = packed.each[0]
-        rows = np.flatnonzero(gaps > FAR_OFF * gaps.mean())
+        rows = np.flatnonzero(gaps > far_off)
         sizes = np.diff(X.indptr)[rows] if sp.issparse(X) else np.full(len(rows), X.shape[1])
         if sizes.sum() > room:
             order = np.argsort(-gaps[rows])
@@ -144,17 +143,18 @@ class BlockState(DualState):
         self.kept.append(KeptRows(number, rows, self._state(part, packed.take(rows))))
         return int(some.nnz if sp.issparse(some) else some.size)
 
-    def _revisit(self, f: Element, total: float, out_of_time: OutOfTime) -> int:
-        """Visit the rows that are kept until little of the gap is left; how many visits.
-
-        `total` is the gap of all rows.
-        """
-        visits, least = 0, FAR_OFF * total / len(self.term.weights)
+    def _revisit(self, f: Element, out_of_time: OutOfTime) -> int:
+        """Visit the rows that are kept until little of the gap is left; how many visits."""
+        if not self.kept or not np.isfinite(self.gap):
+            self.kept = []
+            return 0
+        kind, total = self.kept[0].state, self.gap
+        visits, least = 0, kind.far_off * total / len(self.term.weights)
         offsets = [each.state.offset for each in self.kept]
         for _ in range(FOCUSED_PASSES):
             active = [np.flatnonzero(each.state.gaps > least) for each in self.kept]
             left = sum(each.state.gaps[rows].sum() for each, rows in zip(self.kept, active, strict=True))
-            if left <= ENOUGH * total or out_of_time():
+            if left <= kind.enough * total or out_of_time():
                 break
             for k in self.rng.permutation(len(self.kept)):
                 visits += self.kept[k].state.visit(f, active[k], out_of_time, again=True)
@@ -186,6 +186,8 @@ class BlockState(DualState):
         self.sum = self.sum + change
         self.offsets *= (1.0 - share) / rest
         self.share = share
+        # Their weights are those of the old share.
+        self.kept = []
 
     def value(self, f: Element) -> tuple[float, float]:
         if self.share == 1.0:

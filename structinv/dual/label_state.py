@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from ..spaces.base import Element
 from ..spaces.tensor_rows import TensorRows
 from ..terms.planes import PlaneSet
 from ..utils.matrices import scale_rows
+from ..utils.packed_rows import PackedRows
 from .base import DualState
 from .case import Case
 from .focused import FocusedSweeps, rows_at_once
@@ -33,6 +35,7 @@ class LabelState(FocusedSweeps, DualState):
     """
 
     verifies = True
+    packs_rows = True
     far_off, enough = 0.4, 0.3
 
     def __init__(self, case: Case, rng: np.random.Generator) -> None:
@@ -90,6 +93,14 @@ class LabelState(FocusedSweeps, DualState):
             np.zeros((len(blocks), 0)),
         )
         return PlaneSet(normals, offsets / masses, blocks, np.minimum(masses, 1.0))
+
+    def pack(self) -> PackedRows:
+        own = self.hull.pack()
+        return replace(own, each=(self.gaps.astype(np.float32), *own.each))
+
+    def unpack(self, packed: PackedRows) -> None:
+        self.gaps[:] = packed.each[0]
+        self.hull.unpack(replace(packed, each=packed.each[1:]))
 
     def restore(self, planes: PlaneSet) -> None:
         """See `DualState.restore`; what is no sum of points and labels is left to the null plane."""

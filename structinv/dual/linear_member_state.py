@@ -252,7 +252,7 @@ class LinearMemberState(DualState):
     def pack(self) -> PackedRows:
         """See `DualState.pack`; normals that make their points would keep the rows."""
         each = self.gaps, self.pairs, self.masses
-        return PackedRows(each, np.zeros(len(self.gaps), dtype=np.int32))
+        return PackedRows(each)
 
     def unpack(self, packed: PackedRows) -> None:
         self.gaps, self.pairs, self.masses = (array.copy() for array in packed.each)

@@ -73,7 +73,7 @@ class TubeState(FocusedSweeps, LinearMemberState):
 
     def pack(self) -> PackedRows:
         each = self.gaps.astype(np.float32), self.pulls / self._counted
-        return PackedRows(each, np.zeros(len(self.gaps), dtype=np.int32))
+        return PackedRows(each)
 
     def unpack(self, packed: PackedRows) -> None:
         self.gaps[:], shares = packed.each

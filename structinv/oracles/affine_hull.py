@@ -326,7 +326,7 @@ class _DenseHull(IdentityHull):
         self._changes[rows] /= factors[:, None]
 
     def pack(self) -> PackedRows:
-        return PackedRows((self.levels, self._changes), np.zeros(len(self.levels), dtype=np.int32))
+        return PackedRows((self.levels, self._changes))
 
     def unpack(self, packed: PackedRows, n_features: int) -> None:
         self.levels = packed.each[0].copy()

@@ -99,7 +99,7 @@ class CurveHull(Hull):
 
     def pack(self) -> PackedRows:
         """See `Hull.pack`; planes do not tell the places."""
-        return PackedRows((self.places, self.masses), np.zeros(len(self.places), dtype=np.int32))
+        return PackedRows((self.places, self.masses))
 
     def unpack(self, packed: PackedRows, n_features: int) -> None:
         self.places[:], self.masses[:] = packed.each

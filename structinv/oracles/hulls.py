@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..utils.matrices import Matrix, stack
-from ..utils.packed_rows import PackedRows
+from ..utils.packed_rows import Lists, PackedRows
 
 
 class Hull(ABC):
@@ -85,13 +85,14 @@ class Hull(ABC):
         normals = sp.csr_matrix(sp.hstack([sp.csr_matrix(part) for part, _ in parts]))
         normals.eliminate_zeros()
         levels = np.column_stack([own for _, own in parts])
-        return PackedRows((levels,), np.diff(normals.indptr), (normals.indices, normals.data))
+        entries = Lists(np.diff(normals.indptr), (normals.indices, normals.data))
+        return PackedRows((levels,), (entries,))
 
     def unpack(self, packed: PackedRows, n_features: int) -> None:
         """Go on from what `pack` gave, perhaps some rows of it."""
-        (levels,), (indices, data) = packed.each, packed.entries
+        (levels,), (entries,) = packed.each, packed.lists
         n_rows, n_parts = levels.shape
-        indptr = np.concatenate([[0], np.cumsum(packed.counts)])
+        indptr, (indices, data) = np.concatenate([[0], np.cumsum(entries.counts)]), entries.entries
         normals = sp.csr_matrix((data, indices, indptr), shape=(n_rows, n_parts * n_features))
         parts = [normals[:, k * n_features : (k + 1) * n_features] for k in range(n_parts)]
         rows = np.tile(np.arange(n_rows), n_parts)
@@ -167,6 +168,14 @@ class LabelHull(ABC):
     @abstractmethod
     def combination(self) -> np.ndarray:
         """The weights by feature, recomputed from the state, free of accumulated rounding."""
+
+    @abstractmethod
+    def pack(self) -> PackedRows:
+        """All that a hull of the same rows needs to go on from here."""
+
+    @abstractmethod
+    def unpack(self, packed: PackedRows) -> None:
+        """Go on from what `pack` gave, perhaps some rows of it."""
 
     @abstractmethod
     def points(self) -> tuple[Matrix, np.ndarray, sp.csr_matrix]:

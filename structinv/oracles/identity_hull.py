@@ -94,7 +94,7 @@ class IdentityHull(Hull):
 
     def pack(self) -> PackedRows:
         """See `Hull.pack`; squared lengths, too, which cost a pass over the rows."""
-        return PackedRows((self.levels, self.squares), np.zeros(len(self.levels), dtype=np.int32))
+        return PackedRows((self.levels, self.squares))
 
     def unpack(self, packed: PackedRows, n_features: int) -> None:
         self.levels, self.squares = packed.each[0].copy(), packed.each[1]

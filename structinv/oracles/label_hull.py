@@ -6,6 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..utils.matrices import Matrix, in_threads, longest_row, ranges, short_indices, squared_lengths
+from ..utils.packed_rows import Lists, PackedRows
 from .hulls import LabelHull
 from .label_kernels import combine_identity, losses_identity, restore_identity, sweep_identity
 from .words.label_word_kernels import NEWCOMERS, losses_words, sweep_words, workspace
@@ -142,6 +143,14 @@ class IdentityLabelHull(LabelHull):
         )  # fmt: skip
         return table
 
+    def pack(self) -> PackedRows:
+        return PackedRows((self.square,), (_listed(self.slots, self.labels, self.levels),))
+
+    def unpack(self, packed: PackedRows) -> None:
+        self.square = packed.each[0]
+        self.labels, self.levels = _pooled(self.slots, packed.lists[0])
+        self.used[0] = self.slots[:, 1].sum()
+
     def points(self) -> tuple[Matrix, np.ndarray, sp.csr_matrix]:
         """See `LabelHull.points`: the rows themselves."""
         owners, places = self._pairs()
@@ -240,6 +249,18 @@ class WordLabelHull(IdentityLabelHull):
         )
         return table
 
+    def pack(self) -> PackedRows:
+        pairs = _listed(self.slots, self.labels, self.levels, self.sizes)
+        words = _listed(self.parts, self.words, self.deviations)
+        return PackedRows((self.square, self.mu.astype(np.float32)), (pairs, words))
+
+    def unpack(self, packed: PackedRows) -> None:
+        self.square, self.mu[:] = packed.each
+        pairs, words = packed.lists
+        self.labels, self.levels, self.sizes = _pooled(self.slots, pairs)
+        self.words, self.deviations = _pooled(self.parts, words)
+        self.used[:] = self.slots[:, 1].sum(), self.parts[:, 1].sum()
+
     def points(self) -> tuple[Matrix, np.ndarray, sp.csr_matrix]:
         """See `LabelHull.points`: a point for each pair."""
         X, (rows, places) = self.X, self._pairs()
@@ -274,6 +295,20 @@ def _compacted(slots: np.ndarray, pool: np.ndarray, size: int) -> np.ndarray:
     new = np.zeros(size, dtype=pool.dtype)
     new[: len(entries)] = pool[entries]
     return new
+
+
+def _listed(slots: np.ndarray, *pools: np.ndarray) -> Lists:
+    """What rows have in pools, row by row."""
+    size = int(slots[:, 1].sum())
+    entries = tuple(_compacted(slots, pool, size) for pool in pools)
+    return Lists(slots[:, 1].astype(np.int32), entries)
+
+
+def _pooled(slots: np.ndarray, lists: Lists) -> list[np.ndarray]:
+    """Pools with room for some more, of lists of all rows; says in `slots` where these are."""
+    slots[:, 1] = lists.counts
+    _side_by_side(slots)
+    return [np.concatenate([own, np.zeros(LEAST_PAIRS, own.dtype)]) for own in lists.entries]
 
 
 def _side_by_side(slots: np.ndarray) -> None:

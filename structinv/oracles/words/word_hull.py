@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ...utils.matrices import Matrix, longest_row, ranges, with_data
-from ...utils.packed_rows import PackedRows
+from ...utils.packed_rows import Lists, PackedRows
 from ..identity_hull import IdentityHull
 from ..question import rows_at
 from .word_edits import WordEdits
@@ -106,13 +106,15 @@ class WordHull(IdentityHull):
         short = np.uint16 if self.room <= 2**16 else np.int32
         entries = places.astype(short), self.delta[changed]
         own = super().pack()
-        return PackedRows((*own.each, self.mu.astype(np.float32)), counts.astype(np.int32), entries)
+        words = Lists(counts.astype(np.int32), entries)
+        return PackedRows((*own.each, self.mu.astype(np.float32)), (words,))
 
     def unpack(self, packed, n_features):
         super().unpack(packed, n_features)
         self.mu[:] = packed.each[-1]
-        places, deviations = packed.entries
-        self.delta[np.repeat(self.X.indptr[:-1], packed.counts) + places] = deviations
+        (words,) = packed.lists
+        places, deviations = words.entries
+        self.delta[np.repeat(self.X.indptr[:-1], words.counts) + places] = deviations
 
     def rescale(self, rows, factors):
         super().rescale(rows, factors)
