@@ -203,6 +203,13 @@ class TestRefusals:
         )
         assert "SOURCE must be a file" in fail("convert", folder / "train", tmp_path / "again")
 
+    def test_other_places(self, folder, tmp_path):
+        for name in ("manifest.json", "data.npy"):
+            line = fail("predict", folder / "train.model", folder / "test" / name)
+            assert f"is a file of a folder of rows: name the folder, {folder / 'test'}" in line
+        line = fail("predict", folder / "test", folder / "train.model")
+        assert f"MODEL must be a file that fit has written, and {folder / 'test'} is a folder" in line
+
     def test_models_of_other_kinds(self, folder, tmp_path):
         mails = write_mails(tmp_path / "train.jsonl", seed=0)
         succeed("fit", mails, *DROP, "-o", tmp_path / "texts")

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 from ..datasets.opening import Kind, Source, in_columns, kind_of, name_of, rereadable
 from ..rows import RowFolder
+from ..rows.manifest import MANIFEST
 from .features import Features
 from .folder_features import FolderFeatures, labels_of
 from .row_files import SAID, DocumentFeatures, NumberedFeatures, TableFeatures, TextFeatures
@@ -42,9 +43,13 @@ def data_at(path: Path) -> Data:
     Raises
     ------
     ValueError, OSError
-        For folders that are no folder of rows.
+        For folders that are no folder of rows, and for files in one.
     """
-    return RowFolder(path) if path.is_dir() else rereadable(path)
+    if path.is_dir():
+        return RowFolder(path)
+    if path.name == MANIFEST or (path.suffix == ".npy" and (path.parent / MANIFEST).is_file()):
+        raise ValueError(f"{path} is a file of a folder of rows: name the folder, {path.parent}")
+    return rereadable(path)
 
 
 def labelled(features: Features, data: Data, ignore_new: bool) -> tuple[Any, Any]:

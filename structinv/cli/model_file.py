@@ -78,6 +78,8 @@ def load_model(path: Path, data: Path | None = None) -> SavedModel:
             f"MODEL {path} and DATA {data} are both standard input, which holds one of them: name "
             "a file for the other"
         )
+    if path.is_dir():
+        raise ValueError(f"MODEL must be a file that fit has written, and {path} is a folder")
     standard = str(path) == "-"
     name = "standard input" if standard else str(path)
     model, notes = read_model(sys.stdin.buffer.read() if standard else path.read_bytes(), name)
