@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
 
 pytest.importorskip("distributed")
 
@@ -186,6 +187,27 @@ def test_rows_in_memory_need_no_client(mails):
     found = DaskInvariantLinearSVC(FDrop(3), C=1e-3, random_state=0).fit(X, y)
     local = InvariantLinearSVC(FDrop(3), C=1e-3, random_state=0).fit(X, y)
     np.testing.assert_array_equal(found.coef_, local.coef_)
+
+
+def test_a_search_fits_rows_in_memory(mails):
+    X, y = mails
+    search = GridSearchCV(DaskInvariantLinearSVC(random_state=0), {"C": [1e-4, 1e-3]}, cv=2).fit(X, y)
+    assert search.score(X, y) > 0.9
+
+
+def test_a_warm_start_goes_on_from_all_planes(client, mails):
+    X, y = mails
+    model = model_on(client, FDrop(3), warm_start=True, tol=1e-2)
+    blocks = blocks_of(X, y, [150, 250])
+    first = model.fit(blocks).solution_
+    again = model.fit(blocks).solution_
+    assert again.iterations == 0
+    assert again.dual == pytest.approx(first.dual)
+    assert model.set_params(tol=1e-3).fit(blocks).solution_.history[0].dual >= first.dual * (1 - 1e-9)
+    # Planes have weights in them: with other ones nothing of them is used.
+    other = model.set_params(C=1e-4).fit(blocks).solution_
+    assert other.history[0].iteration > 0
+    assert other.relative_gap <= 1e-3
 
 
 def test_the_same_seed_and_partitions_give_the_same_bits(client, mails):

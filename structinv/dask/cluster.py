@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from distributed import Client, Future, KilledWorker, get_client, wait
@@ -20,8 +20,8 @@ POLL = 0.2
 MOST_LOST = 5
 # So long there may be no worker at all.
 SECONDS_WITHOUT_WORKERS = 120.0
-# Where a result takes longer, its worker may be lost.
-SECONDS_OF_A_RESULT = 1.0
+# Seconds to wait for the transfer of a result, at first and at most: each time it starts anew.
+FIRST_OF_A_RESULT, MOST_OF_A_RESULT = 1.0, 16.0
 
 
 class SchedulerLostError(ConnectionError):
@@ -51,13 +51,25 @@ def find_client(client: Client | None) -> Client:
 
 @dataclass
 class Call:
-    """A task under way."""
+    """A task under way.
+
+    Parameters
+    ----------
+    future : Future
+    arguments : tuple
+        Of the function, after the partition.
+    round : int
+    again : bool
+        Whether an earlier call was lost.
+    patience : float
+        Seconds to wait for the transfer of the result.
+    """
 
     future: Future
     arguments: tuple[Any, ...]
     round: int
-    began: float = field(default_factory=time.perf_counter)
     again: bool = False
+    patience: float = FIRST_OF_A_RESULT
 
 
 class Cluster:
@@ -177,25 +189,16 @@ class Cluster:
                 calls[p] = self._again(p, call, function)
                 continue
             try:
-                results[p] = self._result(p, call)
+                results[p] = call.future.result(timeout=call.patience)
                 del calls[p]
             except (TimeoutError, CancelledError, OSError) as error:
-                # It was lost with its worker after it was announced.
+                # Its worker was lost after it was announced, or does not send it.
                 self._check_scheduler(error)
-                calls[p] = self._again(p, call, function)
+                if isinstance(error, TimeoutError) and self.homes[p] in self._workers():
+                    calls[p] = replace(call, patience=min(2.0 * call.patience, MOST_OF_A_RESULT))
+                else:
+                    calls[p] = self._again(p, call, function)
         return results
-
-    def _result(self, p: int, call: Call) -> Any:
-        """The result of a call that has finished, unless its worker goes before it is here."""
-        seconds = SECONDS_OF_A_RESULT
-        while True:
-            try:
-                return call.future.result(timeout=seconds)
-            except TimeoutError:
-                if self.homes[p] not in self._workers():
-                    raise
-            # Each time the transfer starts anew.
-            seconds *= 2
 
     def _again(self, p: int, call: Call, function: Callable[..., Any]) -> Call:
         """A call anew that was lost with its worker; the error of one that has failed is raised."""
