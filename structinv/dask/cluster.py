@@ -21,7 +21,7 @@ MOST_LOST = 5
 # So long there may be no worker at all.
 SECONDS_WITHOUT_WORKERS = 120.0
 # Seconds to wait for the transfer of a result, at first and at most: each time it starts anew.
-FIRST_OF_A_RESULT, MOST_OF_A_RESULT = 1.0, 16.0
+FIRST_OF_A_RESULT, MOST_OF_A_RESULT = 0.2, 16.0
 
 
 class SchedulerLostError(ConnectionError):
@@ -181,7 +181,8 @@ class Cluster:
         except CancelledError:
             self._check_scheduler()
         results = {}
-        for p, call in list(calls.items()):
+        # Those that did not come the last time hold up the others least at the end.
+        for p, call in sorted(calls.items(), key=lambda each: each[1].patience):
             if call.future.status == "pending":
                 continue
             self._check_scheduler()
