@@ -7,6 +7,7 @@ import gc
 import pickle
 import re
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -227,6 +228,25 @@ def test_an_error_in_a_sweep_leaves_a_state_that_can_be_asked():
     f = state.combination()
     dual = state.offset - 0.5 * f @ f
     assert 0 < dual <= sum(state.value(f)) / 2 + 0.5 * f @ f
+
+
+def test_rows_of_a_single_label_may_have_steps_of_another_kind():
+    X, y = mail()
+    problem = objective(X, y, FDrop(3).only_for(1))
+    term = problem.terms[0]
+    state = BlockState(Case(term, problem.space, choose=chosen), np.random.default_rng(0))
+    f = problem.space.zeros()
+    state.sweep(f)
+    state.kept = []
+    for number, part in term.parts():
+        own = y[term.cuts[number]]
+        assert len(np.unique(own)) == 2
+        gaps = (own == 1).astype(np.float32)
+        packed = replace(state.packed[number], each=(gaps, *state.packed[number].each[1:]))
+        state._keep(number, part.X, "_SplitHull", packed, 0.5, 10**6)
+    assert state.kept == []
+    state.sweep(f)
+    np.testing.assert_allclose(state.combination(), f, rtol=0, atol=1e-10)
 
 
 def test_what_an_earlier_fit_has_reached_stays_reached():

@@ -118,7 +118,7 @@ class BlockState(DualState):
             total += state.combination()
             if state.packs_rows:
                 far_off = state.far_off * packed.each[0].mean()
-                room -= self._keep(number, part.X, packed, far_off, room)
+                room -= self._keep(number, part.X, state.form, packed, far_off, room)
         self.gap = gap
         if np.isfinite(gap):
             self.sum = total
@@ -128,7 +128,9 @@ class BlockState(DualState):
             self.sum = before + (f - start)
         return gap, visits
 
-    def _keep(self, number: int, X: Any, packed: PackedRows, far_off: float, room: int) -> int:
+    def _keep(
+        self, number: int, X: Any, form: str, packed: PackedRows, far_off: float, room: int
+    ) -> int:
         """Keep the rows of a block that have a larger gap; how many values these have in store."""
         gaps = packed.each[0]
         rows = np.flatnonzero(gaps > far_off)
@@ -140,7 +142,12 @@ class BlockState(DualState):
             return 0
         some = X[rows]
         part = self._weighed(self.term.of_rows(some, self.term.cuts[number].start + rows))
-        self.kept.append(KeptRows(number, rows, self._state(part, packed.take(rows))))
+        state = self._state(part, None)
+        if state.form != form:
+            # Where all of them have a label that an oracle leaves alone, say.
+            return 0
+        state.unpack(packed.take(rows))
+        self.kept.append(KeptRows(number, rows, state))
         return int(some.nnz if sp.issparse(some) else some.size)
 
     def _revisit(self, f: Element, out_of_time: OutOfTime) -> int:

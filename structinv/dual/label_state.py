@@ -94,6 +94,10 @@ class LabelState(FocusedSweeps, DualState):
         )
         return PlaneSet(normals, offsets / masses, blocks, np.minimum(masses, 1.0))
 
+    @property
+    def form(self) -> str:
+        return type(self.hull).__name__
+
     def pack(self) -> PackedRows:
         own = self.hull.pack()
         return replace(own, each=(self.gaps.astype(np.float32), *own.each))
