@@ -6,12 +6,14 @@ import math
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 from rich.console import Console
 from rich.markup import escape
 from sklearn.utils.validation import _num_samples
 
 from .. import __version__
+from ..estimators.row_sources import some_rows
 from ..solvers import Status
 from . import options as given
 from .conversion import Conversion
@@ -21,7 +23,6 @@ from .features import Reading
 from .kinds import READING_OPTIONS, data_at, labelled, training_file, unlabelled
 from .messages import one_line_errors, say, working_on
 from .model_file import SavedModel, load_model
-from .parts import one_row
 from .predictions import Asked, write_labels
 from .reports import counted, explanation_report, training_report
 from .tasks import task_of
@@ -257,7 +258,7 @@ def explain(
     if label is not None and label[0] not in saved.classifier.classes_:
         (name,) = saved.label_names(label)
         say(f"the predicted label is explained, as {name} is no class of the model")
-    explanation_report(Console(), saved, one_row(X, row), label, row)
+    explanation_report(Console(), saved, some_rows(X, np.array([row])), label, row)
 
 
 @app.command()

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
-from ..estimators.row_sources import in_blocks, some_rows
+from ..estimators.row_sources import in_blocks
 from ..rows import RowSource
 
 
@@ -19,8 +17,3 @@ def parts_of(X: Any) -> Iterator[tuple[Any, slice]]:
         yield from in_blocks(X, lambda rows, numbers: (rows, numbers))
     else:
         yield X, slice(0, _num_samples(X))
-
-
-def one_row(X: Any, row: int) -> Any:
-    """A row, as rows of its own."""
-    return some_rows(X, np.array([row])) if isinstance(X, RowSource) else _safe_indexing(X, [row])

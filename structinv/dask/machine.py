@@ -149,8 +149,7 @@ class DaskMachine(LinearMachine):
 
     def _objective(self, problem: Problem) -> Objective:
         rows: DistributedRows = problem.rows
-        n_partitions, n_features = len(rows.facts), rows.shape[1]
-        n_outputs = 1 if problem.classes is None or len(problem.classes) == 2 else len(problem.classes)
+        n_partitions, n_features, n_outputs = len(rows.facts), rows.shape[1], problem.n_outputs
         space = ExplicitSpace(n_features, n_outputs, intercept=bool(self.fit_intercept))
         # Planes of all partitions, those before, changes and what is on the way.
         needed = linear_functions(n_features, n_outputs) + 5 * 8.0 * n_partitions * space.size

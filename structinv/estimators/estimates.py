@@ -14,7 +14,6 @@ from sklearn.utils.validation import _num_samples
 from ..oracles import InvarianceOracle
 from ..oracles.base import BoundOracle
 from ..oracles.listing import listed
-from ..rows import RowSource
 from ..utils.jit import Stopwatch
 from ..utils.matrices import Matrix
 from .row_sources import some_rows
@@ -142,8 +141,7 @@ class EstimatesItself:
             watch = Stopwatch()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                some = some_rows(X, rows) if isinstance(X, RowSource) else _safe_indexing(X, rows)
-                model.fit(some, _safe_indexing(y, rows))
+                model.fit(some_rows(X, rows), _safe_indexing(y, rows))
             taken.append(watch.seconds)
             if taken[0] > SMALL_SECONDS:
                 return self._at_most(taken[0] * max(1.0, n_rows / size))

@@ -46,8 +46,8 @@ def digest(value: Any) -> str:
     if isinstance(value, MatrixRows):
         return digest(value.X)
     if isinstance(value, SlicedRows):
-        edges = value.edges(BlockSizes.values).tolist()
-        blocks = (value.block(first, last) for first, last in zip(edges[:-1], edges[1:], strict=True))
+        cuts = value.cuts(BlockSizes.values)
+        blocks = (value.block(cut.start, cut.stop) for cut in cuts)
         return _hashed(*(digest(block).encode() for block in blocks))
     if isinstance(value, dict):
         pairs = sorted((digest(key), digest(each)) for key, each in value.items())

@@ -127,8 +127,7 @@ class LinearMachine(InvariantEstimator):
 
     def _objective_in_blocks(self, problem: Problem) -> Objective:
         """The objective of rows that are read in blocks."""
-        n_features, classes = problem.rows.shape[1], problem.classes
-        n_outputs = 1 if classes is None or len(classes) == 2 else len(classes)
+        n_features, n_outputs = problem.rows.shape[1], problem.n_outputs
         functions = linear_functions(n_features, n_outputs)
         sizes = block_sizes(problem.rows, functions, as_bytes(self.memory_limit))
         term = problem.in_blocks(sizes)

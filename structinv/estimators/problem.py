@@ -75,6 +75,11 @@ class Problem:
     shown: tuple[Any, Any, Any] | None = None
 
     @property
+    def n_outputs(self) -> int:
+        """How many functions of single rows are learnt: one of two classes or of numbers."""
+        return 1 if self.classes is None or len(self.classes) == 2 else len(self.classes)
+
+    @property
     def labelled_rows(self) -> Any:
         """The rows that have a label."""
         return self.rows if self.labelled is None else self.rows[self.labelled]

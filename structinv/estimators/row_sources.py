@@ -8,6 +8,7 @@ from os import PathLike
 from typing import Any
 
 import numpy as np
+from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from ..oracles import InvarianceOracle
@@ -102,9 +103,7 @@ def in_blocks(
     X: RowSource, answer: Callable[[Matrix, slice], Any], most_values: int | None = None
 ) -> Iterator[Any]:
     """The answers about the blocks of a source, from the first rows to the last ones."""
-    edges = X.edges(BlockSizes.values if most_values is None else most_values).tolist()
-    blocks = [slice(first, last) for first, last in zip(edges[:-1], edges[1:], strict=True)]
-    for block, rows in read_ahead(X, blocks):
+    for block, rows in read_ahead(X, X.cuts(BlockSizes.values if most_values is None else most_values)):
         yield answer(rows, block)
 
 
@@ -117,7 +116,7 @@ def some_rows(X: Any, rows: np.ndarray) -> Matrix:
     """A few rows of a source or of a matrix, by their numbers."""
     if isinstance(X, RowSource):
         return stack([X.block(row, row + 1) for row in rows.tolist()])
-    return X[rows]
+    return _safe_indexing(X, rows)
 
 
 def block_sizes(

@@ -70,3 +70,8 @@ class RowSource(ABC):
         (n_blocks + 1,) array of int64
             Increasing, from 0 to the number of rows. No block is empty.
         """
+
+    def cuts(self, most_values: int) -> list[slice]:
+        """The rows of each block between two `edges`."""
+        edges = self.edges(most_values).tolist()
+        return [slice(first, last) for first, last in zip(edges[:-1], edges[1:], strict=True)]

@@ -73,13 +73,12 @@ class InBlocks(Term):
         sizes: BlockSizes | None = None,
     ) -> None:
         self.sizes = BlockSizes() if sizes is None else sizes
-        edges = source.edges(self.sizes.values)
         self.source = source
         self.part = part
         self.labels = labels
         self.weights = weights
         self.floors = np.broadcast_to(0.0, len(weights))
-        self.cuts = [slice(int(a), int(b)) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+        self.cuts = source.cuts(self.sizes.values)
         self.sample = self.of_rows(source.block(0, 1), slice(0, 1))
 
     planes_are_sums = True
