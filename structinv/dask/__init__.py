@@ -1,15 +1,18 @@
-"""Linear estimators on a Dask cluster; needs the extra `dask`."""
+"""Estimators and features of orbits on a Dask cluster; needs the extra `dask`."""
 
 from .ascent import CoCoA
 from .certificates import DaskCertificate, DaskPredictionBounds
 from .cluster import SchedulerLostError
 from .estimators import DaskInvariantLinearSVC, DaskInvariantLinearSVR
+from .features import DaskOrbitFourier, DaskOrbitNystroem
 
 __all__ = [
     "CoCoA",
     "DaskCertificate",
     "DaskInvariantLinearSVC",
     "DaskInvariantLinearSVR",
+    "DaskOrbitFourier",
+    "DaskOrbitNystroem",
     "DaskPredictionBounds",
     "SchedulerLostError",
 ]

@@ -7,6 +7,7 @@ from typing import Any
 
 import dask.array as da
 import numpy as np
+from dask.bag import Bag
 from dask.base import is_dask_collection
 from dask.delayed import Delayed
 from distributed import Future
@@ -24,6 +25,15 @@ def is_collection(X: Any) -> bool:
     if isinstance(X, (list, tuple)):
         return len(X) > 0 and all(isinstance(each, (Delayed, Future)) for each in X)
     return bool(is_dask_collection(X)) and not isinstance(X, Delayed)
+
+
+def refuse_bags(name: str, X: Any) -> None:
+    """Raise TypeError for a collection whose items are no rows."""
+    if isinstance(X, Bag):
+        raise TypeError(
+            f"{name} must be an array or DataFrame of Dask, or a list of delayed objects or futures, "
+            f"got {type(X).__name__}"
+        )
 
 
 def pieces(name: str, X: Any) -> list[Any]:
@@ -63,6 +73,30 @@ def cut_like(name: str, given: Any, X: Any, n: int) -> list[Any]:
     if len(found) != n:
         raise ValueError(f"{name} must have as many partitions as X, which has {n}, got {len(found)}")
     return found
+
+
+def heights(X: Any) -> Sequence[float]:
+    """How many rows each partition has; NaN where that is not known."""
+    return X.chunks[0] if isinstance(X, da.Array) else [np.nan] * len(pieces("X", X))
+
+
+def as_array(parts: Sequence[Delayed], X: Any, meta: Any) -> da.Array:
+    """Blocks with something for each row as an array that is computed when it is asked for.
+
+    Parameters
+    ----------
+    parts : list of Delayed
+        A block for each partition.
+    X : collection
+        The rows.
+    meta : array or sparse matrix
+        Without rows; of the type and the width of the blocks.
+    """
+    arrays = [
+        da.from_delayed(part, shape=(height, *meta.shape[1:]), meta=meta)
+        for part, height in zip(parts, heights(X), strict=True)
+    ]
+    return da.concatenate(arrays, allow_unknown_chunksizes=True)
 
 
 def partitions_of(X: Any, y: Any, sample_weight: Any = None) -> list[tuple[Any, Any, Any]]:

@@ -18,7 +18,7 @@ from ..oracles import InvarianceOracle
 from ..solvers import Solver
 from ..structures import Regression
 from .certificates import DaskCertificate, DaskPredictionBounds
-from .collections import is_collection
+from .collections import heights, is_collection
 from .machine import DaskMachine, answer
 from .partition import Block, checked_block, checked_rows
 
@@ -169,7 +169,7 @@ class DaskInvariantLinearSVC(DaskMachine, InvariantLinearSVC):
         if not is_collection(X):
             return super().certify(X, y, oracle=oracle)
         parts = self._each(_certificate, X, *self._beside(X, y=y), oracle=oracle)
-        return DaskCertificate.of_parts(parts, self._heights(X))
+        return DaskCertificate.of_parts(parts, heights(X))
 
     def worst_case(self, X: Any, y: Any = None, *, oracle: InvarianceOracle | None = None) -> Any:
         """The rows after the worst allowed change; of a collection a Dask array."""
@@ -267,7 +267,7 @@ class DaskInvariantLinearSVR(DaskMachine, InvariantLinearSVR):
         if not is_collection(X):
             return super().certify(X, oracle=oracle)
         parts = self._each(_bounds, X, oracle=oracle)
-        return DaskPredictionBounds.of_parts(parts, self._heights(X))
+        return DaskPredictionBounds.of_parts(parts, heights(X))
 
     def worst_case(self, X: Any, y: Any = None, *, oracle: InvarianceOracle | None = None) -> Any:
         """The rows whose predictions are furthest from their targets; of a collection a Dask array."""

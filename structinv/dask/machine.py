@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -30,7 +30,7 @@ from ..utils.fitted_state import learnt_attributes
 from ..utils.resources import check_memory
 from .ascent import CoCoA
 from .cluster import find_client
-from .collections import cut_like, is_collection, partitions_of, pieces
+from .collections import as_array, cut_like, is_collection, partitions_of, pieces
 from .partition import Recipe, checked_rows
 from .rows import DistributedRows
 from .term import PartitionedTerm
@@ -193,30 +193,18 @@ class DaskMachine(LinearMachine):
         n = len(pieces("X", X))
         return [cut_like(name, each, X, n) for name, each in given.items() if each is not None]
 
-    def _heights(self, X: Any) -> Sequence[float]:
-        """How many rows each partition has; NaN where that is not known."""
-        return X.chunks[0] if isinstance(X, da.Array) else [np.nan] * len(pieces("X", X))
-
     def _lazily(self, method: str, X: Any) -> da.Array:
         """What a method says of all rows, as an array that is computed when it is asked for."""
         # The answer about no rows tells the type and the width.
         meta = _about_no_rows(self.to_local(), method)
-        return self._joined(self._each(partial(answer, method=method), X), X, meta)
+        return as_array(self._each(partial(answer, method=method), X), X, meta)
 
     def _worst_rows(self, X: Any, y: Any, oracle: InvarianceOracle | None) -> da.Array:
         d = self.n_features_in_
         sparse = isinstance(X, da.Array) and sp.issparse(X._meta)
         meta: Any = sp.csr_matrix((0, d)) if sparse else np.zeros((0, d))
         parts = self._each(_worst_rows, X, *self._beside(X, y=y), oracle=oracle)
-        return self._joined(parts, X, meta)
-
-    def _joined(self, parts: list[Delayed], X: Any, meta: Any) -> da.Array:
-        shapes = [(height, *meta.shape[1:]) for height in self._heights(X)]
-        arrays = [
-            da.from_delayed(part, shape=shape, meta=meta)
-            for part, shape in zip(parts, shapes, strict=True)
-        ]
-        return da.concatenate(arrays, allow_unknown_chunksizes=True)
+        return as_array(parts, X, meta)
 
     def _summed(self, ask: Callable[..., Any], X: Any, y: Any, sample_weight: Any) -> np.ndarray:
         """The sum over all partitions of what a function says of them, added up on the workers."""

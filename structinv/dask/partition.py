@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -130,6 +130,32 @@ def facts(number: int, block: Block, summarize: Callable[[Block], Any]) -> Facts
     except (ValueError, TypeError) as error:
         raise type(error)(f"partition {number}: {error}") from None
     return Facts(X.shape, X.dtype, sp.issparse(X), block.names, float(block.weights.sum()), summary)
+
+
+def alike(found: Sequence[Facts]) -> dict[int, Facts]:
+    """The facts about partitions that have rows, by their numbers.
+
+    Raises
+    ------
+    ValueError
+        If there are no rows, or partitions have different features.
+    """
+    kept = {p: each for p, each in enumerate(found) if each.shape[0]}
+    if not kept:
+        raise ValueError(f"X must have rows, got {len(found)} partitions without any")
+    first, reference = next(iter(kept.items()))
+    for p, each in kept.items():
+        if each.shape[1] != reference.shape[1]:
+            raise ValueError(
+                f"X must have as many features in all partitions: partition {first} has "
+                f"{reference.shape[1]}, partition {p} has {each.shape[1]}"
+            )
+        if each.names != reference.names:
+            raise ValueError(
+                f"X must have the same columns in all partitions: partition {p} has others than "
+                f"partition {first}"
+            )
+    return kept
 
 
 def fingerprint(block: Block) -> str:

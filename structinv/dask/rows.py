@@ -10,7 +10,7 @@ from dask.delayed import delayed
 from distributed import Client
 
 from .cluster import Cluster
-from .partition import Block, Facts, Part, Recipe, facts, fingerprint, numbered_block
+from .partition import Block, Facts, Part, Recipe, alike, facts, fingerprint, numbered_block
 
 
 class DistributedRows:
@@ -73,23 +73,9 @@ class DistributedRows:
         blocks = [submit(numbered_block, p, each, pure=False) for p, each in enumerate(given)]
         asked = [submit(facts, p, block, summarize, pure=False) for p, block in enumerate(blocks)]
         found = self.cluster.computed(asked)
-        self._blocks = [block for block, each in zip(blocks, found, strict=True) if each.shape[0]]
-        kept = [(p, each) for p, each in enumerate(found) if each.shape[0]]
-        if not kept:
-            raise ValueError(f"X must have rows, got {len(found)} partitions without any")
-        first, reference = kept[0]
-        for p, each in kept:
-            if each.shape[1] != reference.shape[1]:
-                raise ValueError(
-                    f"X must have as many features in all partitions: partition {first} has "
-                    f"{reference.shape[1]}, partition {p} has {each.shape[1]}"
-                )
-            if each.names != reference.names:
-                raise ValueError(
-                    f"X must have the same columns in all partitions: partition {p} has others than "
-                    f"partition {first}"
-                )
-        self.facts = [each for _, each in kept]
+        kept = alike(found)
+        self._blocks = [blocks[p] for p in kept]
+        self.facts = list(kept.values())
 
     def bind(self, recipe: Recipe) -> None:
         """Make all partitions ready for a fit."""

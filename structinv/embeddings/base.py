@@ -78,7 +78,7 @@ class OrbitFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             oracle = self._check_oracle()
             self._check_parameters()
             seed = self._seed()
-            X = checked_rows(self, X, reset=True, **self._rows)
+            X = self._read(X)
             self._kept = Kept()
             self.seed_, self.size_ = seed, self.size
             columns = getattr(self, "feature_names_in_", None)
@@ -107,6 +107,10 @@ class OrbitFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     @abstractmethod
     def _check_parameters(self) -> None:
         """Raise where a parameter is out of its range."""
+
+    def _read(self, X: Any) -> Any:
+        """Checked rows of a fit, whose features are learnt; `_learn` asks for some by their numbers."""
+        return checked_rows(self, X, reset=True, **self._rows)
 
     @abstractmethod
     def _learn(self, X: Matrix, changes: Changes, rng: np.random.Generator) -> None:
@@ -214,10 +218,15 @@ class KernelFeatures(OrbitFeatures):
         self.orbit_kernel_.validate(self.n_features_in_)
         return kernel
 
-    def _learn_error(self, X: Matrix, rows: np.ndarray, rng: np.random.Generator) -> None:
-        """Set `kernel_error_`, of some of the rows named."""
+    def _learn_error(self, X: Matrix, landmarks: np.ndarray, rng: np.random.Generator) -> None:
+        """Set `kernel_error_`, of some rows that are no landmarks, if there are such."""
+        if len(landmarks) == X.shape[0]:
+            landmarks = landmarks[:0]
+        n_others = X.shape[0] - len(landmarks)
         most = max(LEAST_HELD, min(HELD, HELD_MEMBERS // self._changes().size))
-        held = np.sort(rng.permutation(rows)[:most])
+        held = np.sort(rng.choice(n_others, min(most, n_others), replace=False))
+        # Numbers among the others become numbers among all rows.
+        held += np.searchsorted(landmarks - np.arange(len(landmarks)), held, side="right")
         self.kernel_error_ = self._error(X[held])
 
 

@@ -161,7 +161,7 @@ class OrbitFourier(KernelFeatures):
         self.phases_ = rng.uniform(0.0, 2.0 * np.pi, len(columns))
         if not self._first().moves_templates:
             refuse_sparse(X, self.oracle_)
-        self._learn_error(X, np.arange(X.shape[0]), rng)
+        self._learn_error(X, np.zeros(0, dtype=np.intp), rng)
 
     def _first(self) -> Responses:
         return self._keep("first", lambda: Responses(self._changes(), self.templates_))

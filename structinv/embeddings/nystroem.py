@@ -142,8 +142,7 @@ class OrbitNystroem(KernelFeatures):
         self.normalization_, self.rank_ = inverse_root(
             self.orbit_kernel_, self.landmarks_, self.landmarks_.dtype
         )
-        others = np.setdiff1d(np.arange(len(X)), self.landmark_indices_)
-        self._learn_error(X, others if len(others) else np.arange(len(X)), rng)
+        self._learn_error(X, self.landmark_indices_, rng)
 
     def _features(self, X: Matrix) -> np.ndarray:
         found = np.empty((len(X), len(self.landmarks_)), dtype=X.dtype)
