@@ -7,7 +7,6 @@ import gc
 import pickle
 import re
 import threading
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -174,13 +173,14 @@ def test_every_block_is_read_once_a_sweep_and_a_check():
     term.source = Counted(X)
     state = BlockState(Case(term, problem.space, choose=chosen), np.random.default_rng(0))
     f = problem.space.zeros()
+    strips = [(strip.start, strip.stop) for strip in term.strips]
     for _ in range(2):
         reads.clear()
         state.sweep(f)
-        assert sorted(reads) == [(cut.start, cut.stop) for cut in term.cuts]
+        assert sorted(reads) == strips
     reads.clear()
     state.combination(), state.value(f)
-    assert sorted(reads) == [(cut.start, cut.stop) for cut in term.cuts]
+    assert sorted(reads) == strips
 
 
 def test_f_is_the_sum_of_all_blocks_after_each_sweep():
@@ -230,23 +230,39 @@ def test_an_error_in_a_sweep_leaves_a_state_that_can_be_asked():
     assert 0 < dual <= sum(state.value(f)) / 2 + 0.5 * f @ f
 
 
-def test_rows_of_a_single_label_may_have_steps_of_another_kind():
+@pytest.mark.parametrize(
+    "oracle", [FDrop(3).only_for(1), FDrop(3).only_for(-1), (FDrop(3) | FScale(2, 0.5, 2.0)).only_for(1)]
+)
+def test_blocks_of_a_single_label_take_over_what_mixed_ones_have_packed(oracle):
     X, y = mail()
-    problem = objective(X, y, FDrop(3).only_for(1))
+    order = np.argsort(y, kind="stable")
+    problem = objective(X[order], y[order], oracle)
     term = problem.terms[0]
     state = BlockState(Case(term, problem.space, choose=chosen), np.random.default_rng(0))
-    f = problem.space.zeros()
-    state.sweep(f)
-    state.kept = []
-    for number, part in term.parts():
-        own = y[term.cuts[number]]
-        assert len(np.unique(own)) == 2
-        gaps = (own == 1).astype(np.float32)
-        packed = replace(state.packed[number], each=(gaps, *state.packed[number].each[1:]))
-        state._keep(number, part.X, "_SplitHull", packed, 0.5, 10**6)
-    assert state.kept == []
-    state.sweep(f)
-    np.testing.assert_allclose(state.combination(), f, rtol=0, atol=1e-10)
+    f, deal = problem.space.zeros(), state._deal
+    strips = np.arange(len(term.strips))
+    heights = []
+    for groups in (deal, lambda: np.array_split(strips, len(term.cuts)), deal):
+        state._deal = groups
+        for _ in range(2):
+            state.sweep(f)
+            heights.append(state.offset - 0.5 * f @ f)
+        known, state.sum = state.sum, None
+        np.testing.assert_allclose(state.combination(), known, rtol=0, atol=1e-10)
+        assert state.offset == pytest.approx(sum(each.offset for _, each in state._states()), rel=1e-12)
+    assert np.all(np.diff(heights) > 0)
+
+
+@pytest.mark.parametrize("oracle", [Identity(), FDrop(3)])
+def test_rows_in_the_order_of_their_labels_take_few_more_passes(oracle):
+    X, y = mail(2000)
+    order = np.argsort(y, kind="stable")
+    passes = []
+    for rows in (np.arange(2000), order):
+        model = InvariantLinearSVC(oracle, C=0.01, random_state=0).fit(MatrixRows(X[rows]), y[rows])
+        assert model.solution_.relative_gap <= 1e-3
+        passes.append(model.n_iter_)
+    assert passes[1] <= 2 * passes[0]
 
 
 def test_what_an_earlier_fit_has_reached_stays_reached():
@@ -441,17 +457,17 @@ class TestFaults:
         rows = RowFolder(tmp_path / "rows")
         model = InvariantLinearSVC(FDrop(3), C=0.1, random_state=0).fit(rows, y)
         before = model.coef_.copy()
-        count, old = [0], RowFolder.block
+        count, old = [0], RowFolder.blocks
 
-        def block(self, start, stop):
+        def blocks(self, cuts):
             count[0] += 1
             if count[0] == 20:
                 with (tmp_path / "rows" / "data.npy").open("r+b") as stream:
                     stream.truncate(5000)
-            return old(self, start, stop)
+            return old(self, cuts)
 
-        monkeypatch.setattr(RowFolder, "block", block)
-        with pytest.raises(OSError, match=r"rows \d+ to \d+ of .*data\.npy"):
+        monkeypatch.setattr(RowFolder, "blocks", blocks)
+        with pytest.raises(OSError, match=r"rows? \d+.* of .*data\.npy"):
             model.set_params(tol=1e-6).fit(rows, y)
         np.testing.assert_array_equal(model.coef_, before)
 
@@ -538,14 +554,14 @@ class TestFaults:
         rows, count = MatrixRows(X), [0]
 
         class Pressed(MatrixRows):
-            def block(self, start, stop):
+            def blocks(self, cuts):
                 if threading.current_thread() is not threading.main_thread():
                     count[0] += 1
                     if count[0] == 200:
                         import _thread
 
                         _thread.interrupt_main()
-                return super().block(start, stop)
+                return super().blocks(cuts)
 
         model = InvariantLinearSVC(FDrop(3), C=1.0, random_state=0, tol=1e-9)
         with pytest.raises(KeyboardInterrupt):
@@ -631,9 +647,9 @@ class TestSources:
 
     def test_reading_ahead_keeps_the_order_and_passes_errors_on(self):
         rows = MatrixRows(np.arange(10.0)[:, None])
-        blocks = [slice(4, 6), slice(0, 4), slice(6, 10)]
-        found = [(block, part[0, 0]) for block, part in read_ahead(rows, blocks)]
-        assert found == [(blocks[0], 4.0), (blocks[1], 0.0), (blocks[2], 6.0)]
+        blocks = [[slice(4, 6)], [slice(0, 2), slice(8, 9)], [slice(6, 8)]]
+        found = [part.ravel().tolist() for part in read_ahead(rows, blocks)]
+        assert found == [[4.0, 5.0], [0.0, 1.0, 8.0], [6.0, 7.0]]
         assert list(read_ahead(rows, [])) == []
 
         class Fails(RowSource):

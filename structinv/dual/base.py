@@ -77,11 +77,6 @@ class DualState(ABC):
     def restore(self, planes: PlaneSet) -> None:
         """Start from planes of the same blocks."""
 
-    @property
-    def form(self) -> str:
-        """Of what `pack` gives; states of some of the rows may have another one."""
-        return type(self).__name__
-
     def pack(self) -> Any:
         """All that a new state of the same case needs to go on from here; the planes, by default.
 

@@ -27,9 +27,8 @@ FIRST_SHARE = 0.8
 
 @dataclass
 class KeptRows:
-    """Rows of a block that stay in memory, with a dual state of their own."""
+    """Rows of a block that stay in memory, by their numbers, with a dual state of their own."""
 
-    number: int
     rows: np.ndarray
     state: Any
 
@@ -37,9 +36,12 @@ class KeptRows:
 class BlockState(DualState):
     """A dual state of each block of rows, of which one is whole at a time.
 
-    A sweep visits the blocks in random order. The variables of all other blocks are packed. Rows that
-    are far off are kept in memory, and visited several times before the next pass (selective block
-    minimization, Chang and Roth 2011).
+    A block consists of strips from all over the rows. Each pass makes blocks of other strips, since a
+    fixed cut is slow: within a block rows cancel what they share, and so blocks that pull in opposite
+    directions only give way little by little. The variables of all other blocks are packed.
+
+    Rows that are far off are kept in memory, and visited several times before the next pass (selective
+    block minimization, Chang and Roth 2011).
 
     A run that starts from an earlier one has the sum of its planes alone. This plane gets a share of the
     dual point, and the rows get the rest. The share only falls.
@@ -57,14 +59,19 @@ class BlockState(DualState):
         self.epsilon = case.epsilon
         assert case.choose is not None
         self.choose = case.choose
-        if not self.choose(self._case(self.term.sample)).packs:
+        kind = self.choose(self._case(self.term.sample))
+        if not kind.packs:
             raise ValueError(
                 f"FrankWolfe cannot read rows in blocks with {case.oracle}, since the dual variables of "
                 "all rows belong together: take solver='bmrm'"
             )
+        self.packs_rows = kind.packs_rows
         self.rng = rng
-        self.packed = PackedStore(len(self.term.cuts), self.term.sizes.packed)
-        self.offsets = np.zeros(len(self.packed))
+        # Of strips; of a block as a whole, with its first strip, where states do not pack rows.
+        self.packed = PackedStore(len(self.term.strips), self.term.sizes.packed)
+        self.groups = self._deal()
+        # The sum of all offsets.
+        self.height = 0.0
         self.kept: list[KeptRows] = []
         # Of the last pass.
         self.gap = 0.0
@@ -79,12 +86,33 @@ class BlockState(DualState):
 
     @property
     def offset(self) -> float:
-        return float(self.share * self.earlier[1] + self.offsets.sum())
+        return float(self.share * self.earlier[1] + self.height)
 
-    def _parts(self, order: np.ndarray | None = None) -> Iterator[tuple[int, WorstCase]]:
-        """Number and losses of each block, with the weights that the earlier run's plane leaves."""
-        for number, part in self.term.parts(order):
-            yield number, self._weighed(part)
+    def _deal(self) -> list[np.ndarray]:
+        """The numbers of the strips of each block, at random."""
+        strips = self.rng.permutation(len(self.term.strips))
+        return [np.sort(own) for own in np.array_split(strips, len(self.term.cuts))]
+
+    def _states(self) -> Iterator[tuple[np.ndarray, Any]]:
+        """The strips and the dual state of each block."""
+        for strips, part in zip(self.groups, self.term.parts(self.groups), strict=True):
+            yield strips, self._state(self._weighed(part), self._packed(strips))
+
+    def _packed(self, strips: np.ndarray) -> Any:
+        """What a block has packed; None before its first visit."""
+        if not self.packs_rows or self.packed[strips[0]] is None:
+            return self.packed[strips[0]]
+        return PackedRows.join([self.packed[strip] for strip in strips])
+
+    def _pack(self, strips: np.ndarray, packed: Any) -> None:
+        if not self.packs_rows:
+            self.packed[strips[0]] = packed
+            return
+        first = 0
+        for strip in strips:
+            after = first + self.term.strips[strip].stop - self.term.strips[strip].start
+            self.packed[strip] = packed.take(np.arange(first, after))
+            first = after
 
     def _weighed(self, part: WorstCase) -> WorstCase:
         part.weights = (1.0 - self.share) * part.weights
@@ -104,50 +132,49 @@ class BlockState(DualState):
             self._make_room(f)
         start, before, self.sum = f.copy(), self.sum, None
         visits, room = self._revisit(f, out_of_time), self.term.sizes.kept
-        total, gap = self.share * self.earlier[0], 0.0
-        for number, part in self._parts(self.rng.permutation(len(self.packed))):
+        if self.packs_rows and np.isfinite(self.gap):
+            self.groups = self._deal()
+        else:
+            self.groups = [self.groups[k] for k in self.rng.permutation(len(self.groups))]
+        # Until the pass is over: an error or Ctrl-C leaves blocks that were never visited.
+        self.gap = np.inf
+        total, gap, height = self.share * self.earlier[0], 0.0, 0.0
+        for strips, state in self._states():
             if out_of_time():
                 gap = np.inf
                 break
-            state = self._state(part, self.packed[number])
-            visit = state.visit_all if state.packs_rows else state.sweep
+            offset = state.offset
+            visit = state.visit_all if self.packs_rows else state.sweep
             own, rows = visit(f, out_of_time)
             packed = state.pack()
-            self.packed[number], self.offsets[number] = packed, state.offset
-            gap, visits = gap + own, visits + rows
+            self._pack(strips, packed)
+            self.height += state.offset - offset
+            gap, visits, height = gap + own, visits + rows, height + state.offset
             total += state.combination()
-            if state.packs_rows:
-                far_off = state.far_off * packed.each[0].mean()
-                room -= self._keep(number, part.X, state.form, packed, far_off, room)
+            if self.packs_rows:
+                room -= self._keep(strips, state, packed, room)
         self.gap = gap
         if np.isfinite(gap):
-            self.sum = total
+            self.sum, self.height = total, height
             self._lower_share(f)
         elif before is not None:
             # What the sweep has changed so far.
             self.sum = before + (f - start)
         return gap, visits
 
-    def _keep(
-        self, number: int, X: Any, form: str, packed: PackedRows, far_off: float, room: int
-    ) -> int:
+    def _keep(self, strips: np.ndarray, state: Any, packed: PackedRows, room: int) -> int:
         """Keep the rows of a block that have a larger gap; how many values these have in store."""
-        gaps = packed.each[0]
-        rows = np.flatnonzero(gaps > far_off)
+        X, gaps = state.term.X, packed.each[0]
+        rows = np.flatnonzero(gaps > state.far_off * gaps.mean())
         sizes = np.diff(X.indptr)[rows] if sp.issparse(X) else np.full(len(rows), X.shape[1])
         if sizes.sum() > room:
             order = np.argsort(-gaps[rows])
             rows = np.sort(rows[order[np.cumsum(sizes[order]) <= room]])
         if len(rows) == 0:
             return 0
-        some = X[rows]
-        part = self._weighed(self.term.of_rows(some, self.term.cuts[number].start + rows))
-        state = self._state(part, None)
-        if state.form != form:
-            # Where all of them have a label that an oracle leaves alone, say.
-            return 0
-        state.unpack(packed.take(rows))
-        self.kept.append(KeptRows(number, rows, state))
+        some, numbers = X[rows], self.term.rows_in(strips)[rows]
+        part = self._weighed(self.term.of_rows(some, numbers))
+        self.kept.append(KeptRows(numbers, self._state(part, packed.take(rows))))
         return int(some.nnz if sp.issparse(some) else some.size)
 
     def _revisit(self, f: Element, out_of_time: OutOfTime) -> int:
@@ -166,10 +193,20 @@ class BlockState(DualState):
             for k in self.rng.permutation(len(self.kept)):
                 visits += self.kept[k].state.visit(f, active[k], out_of_time, again=True)
         for each, before in zip(self.kept, offsets, strict=True):
-            self.packed[each.number] = self.packed[each.number].put(each.rows, each.state.pack())
-            self.offsets[each.number] += each.state.offset - before
+            self._put_back(each)
+            self.height += each.state.offset - before
         self.kept = []
         return visits
+
+    def _put_back(self, kept: KeptRows) -> None:
+        """Put the variables of rows that were kept among those of their strips."""
+        starts = np.array([cut.start for cut in self.term.strips])
+        strips = np.searchsorted(starts, kept.rows, side="right") - 1
+        packed = kept.state.pack()
+        for strip in np.unique(strips):
+            mine = np.flatnonzero(strips == strip)
+            places = kept.rows[mine] - starts[strip]
+            self.packed[strip] = self.packed[strip].put(places, packed.take(mine))
 
     def _make_room(self, f: Element) -> None:
         """Give rows, which have no planes yet, a share beside the earlier run's plane."""
@@ -184,14 +221,14 @@ class BlockState(DualState):
         assert self.sum is not None
         normal, offset = self.earlier
         rest = 1.0 - self.share
-        rows, height = (self.sum - self.share * normal) / rest, self.offsets.sum() / rest
+        rows, height = (self.sum - self.share * normal) / rest, self.height / rest
         way = normal - rows
         square, gain = self.space.dot(way, way), offset - height - self.space.dot(way, rows)
         share = min(self.share, max(0.0, gain / square)) if square > 0 else 0.0
         change = (share - self.share) * way
         f += change
         self.sum = self.sum + change
-        self.offsets *= (1.0 - share) / rest
+        self.height *= (1.0 - share) / rest
         self.share = share
         # Their weights are those of the old share.
         self.kept = []
@@ -199,7 +236,7 @@ class BlockState(DualState):
     def value(self, f: Element) -> tuple[float, float]:
         if self.share == 1.0:
             return self.term.total(self.space, f)
-        each = [self._state(part, self.packed[number]).value(f) for number, part in self._parts()]
+        each = [state.value(f) for _, state in self._states()]
         above, reached = (sum(side) / (1.0 - self.share) for side in zip(*each, strict=True))
         return above, reached
 
@@ -207,8 +244,8 @@ class BlockState(DualState):
         """See `DualState.combination`; a whole sweep has it, so that no block is read again."""
         if self.sum is None:
             self.sum = self.share * self.earlier[0]
-            for number, part in self._parts():
-                self.sum += self._state(part, self.packed[number]).combination()
+            for _, state in self._states():
+                self.sum += state.combination()
         return self.sum.copy()
 
     def planes(self) -> PlaneSet:

@@ -102,10 +102,6 @@ class HullState(FocusedSweeps, DualState):
         whole = self.space.with_constants(scaled, self.signs[active] * offsets)
         return PlaneSet(whole, offsets, active, mass)
 
-    @property
-    def form(self) -> str:
-        return type(self.hull).__name__
-
     def pack(self) -> PackedRows:
         own = self.hull.pack()
         return replace(own, each=(self.gaps.astype(np.float32), *own.each))

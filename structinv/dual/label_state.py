@@ -41,7 +41,8 @@ class LabelState(FocusedSweeps, DualState):
     def __init__(self, case: Case, rng: np.random.Generator) -> None:
         assert case.label_hull is not None
         self.hull: LabelHull = case.label_hull
-        term, self.space = case.term, case.space
+        self.term = term = case.term
+        self.space = case.space
         labels = term.labels
         self.codes = labels.codes
         self.weights = term.weights
@@ -93,10 +94,6 @@ class LabelState(FocusedSweeps, DualState):
             np.zeros((len(blocks), 0)),
         )
         return PlaneSet(normals, offsets / masses, blocks, np.minimum(masses, 1.0))
-
-    @property
-    def form(self) -> str:
-        return type(self.hull).__name__
 
     def pack(self) -> PackedRows:
         own = self.hull.pack()

@@ -103,8 +103,9 @@ def in_blocks(
     X: RowSource, answer: Callable[[Matrix, slice], Any], most_values: int | None = None
 ) -> Iterator[Any]:
     """The answers about the blocks of a source, from the first rows to the last ones."""
-    for block, rows in read_ahead(X, X.cuts(BlockSizes.values if most_values is None else most_values)):
-        yield answer(rows, block)
+    cuts = X.cuts(BlockSizes.values if most_values is None else most_values)
+    for cut, rows in zip(cuts, read_ahead(X, [[cut] for cut in cuts]), strict=True):
+        yield answer(rows, cut)
 
 
 def sample_of(X: Any) -> Matrix:

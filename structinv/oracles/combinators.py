@@ -269,15 +269,13 @@ class _BoundOnlyFor(BoundOracle):
     def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull | None:
         labels, hulls = np.asarray(self.y), []
         for part, mine in ((self.oracle.oracle, self.covered), (Identity(), ~self.covered)):
-            if not np.any(mine):
-                continue
             rows = np.flatnonzero(mine)
             bound = bind(part._for_rows(rows), self.X[rows], labels[rows])
             hull = bound.hull(signs[rows], weights[rows], intercept)
             if hull is None:
                 return None
             hulls.append(hull)
-        return _SplitHull(self.covered, hulls[0], hulls[1]) if len(hulls) == 2 else hulls[0]
+        return _SplitHull(self.covered, hulls[0], hulls[1])
 
     def edits(self) -> RowEdits | None:
         found = self.inner.edits()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from ..utils.matrices import Matrix
+from ..utils.matrices import Matrix, stack
 
 
 class RowSource(ABC):
@@ -70,6 +71,16 @@ class RowSource(ABC):
         (n_blocks + 1,) array of int64
             Increasing, from 0 to the number of rows. No block is empty.
         """
+
+    def blocks(self, cuts: Sequence[slice]) -> Matrix:
+        """The rows of several blocks as one block.
+
+        Parameters
+        ----------
+        cuts : sequence of slice
+            With a start and a stop, as of `block`.
+        """
+        return stack([self.block(cut.start, cut.stop) for cut in cuts])
 
     def cuts(self, most_values: int) -> list[slice]:
         """The rows of each block between two `edges`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import zlib
+from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ class RowFolder(RowSource):
 
     The folder has the arrays of a CSR matrix, ``indptr.npy``, ``indices.npy`` and ``data.npy``. It may
     have ``labels.npy``. ``numpy.load(..., mmap_mode="r")`` opens each. ``manifest.json`` has shape,
-    types, classes and checksums. Rows come in chunks of about a million entries. Each chunk of a file
+    types, classes and checksums. Rows come in chunks of about 131,000 entries. Each chunk of a file
     has a checksum.
 
     Blocks are read into new arrays. A chunk is compared with its checksums when its rows are read for
@@ -126,6 +127,33 @@ class RowFolder(RowSource):
         return values if self.classes is None else np.array(self.classes)[values]
 
     def block(self, start: int, stop: int) -> sp.csr_matrix:
+        return self.blocks([slice(start, stop)])
+
+    def blocks(self, cuts: Sequence[slice]) -> sp.csr_matrix:
+        found = [self._ends(cut.start, cut.stop) for cut in cuts]
+        sizes = [int(ends[-1] - ends[0]) for _, ends in found]
+        places = np.concatenate([[0], np.cumsum(sizes)])
+        arrays = {name: np.empty(places[-1], self._manifest.dtypes[name]) for name in (INDICES, DATA)}
+        for cut, (whole, ends), place, size in zip(cuts, found, places[:-1], sizes, strict=True):
+            first = int(ends[0])
+            for name, array in arrays.items():
+                part = array[place : place + size]
+                self._files[name].read_into(part, first, _named(cut.start, cut.stop))
+                self._check_all(name, whole, part, self._manifest.first_entries - first, 0)
+            self._verified[whole] = True
+            ends += place - first
+        rows = sp.csr_matrix((sum(len(ends) - 1 for _, ends in found), self.shape[1]), dtype=self.dtype)
+        rows.data, rows.indices = arrays[DATA], arrays[INDICES]
+        # Both arrays of integers have one type.
+        if len(rows.data) > np.iinfo(np.int32).max:
+            rows.indices = rows.indices.astype(np.int64, copy=False)
+        indptr = np.concatenate([[0], *(ends[1:] for _, ends in found)])
+        rows.indptr = indptr.astype(rows.indices.dtype, copy=False)
+        rows.has_canonical_format = True
+        return rows
+
+    def _ends(self, start: int, stop: int) -> tuple[list[int], np.ndarray]:
+        """The chunks to verify in a block, and where each of its rows starts and ends."""
         if not 0 <= start < stop <= self.shape[0]:
             raise ValueError(
                 f"start and stop must be 0 <= start < stop <= {self.shape[0]}, got {start} and {stop}"
@@ -133,20 +161,7 @@ class RowFolder(RowSource):
         whole = self._chunks_to_verify(start, stop)
         ends = self._files[INDPTR].read(start, stop + 1, _named(start, stop))
         self._check_all(INDPTR, whole, ends, self._manifest.first_rows - start, 1)
-        rows = sp.csr_matrix((stop - start, self.shape[1]), dtype=self.dtype)
-        first, last = int(ends[0]), int(ends[-1])
-        parts = [self._files[name].read(first, last, _named(start, stop)) for name in (INDICES, DATA)]
-        for name, part in zip((INDICES, DATA), parts, strict=True):
-            self._check_all(name, whole, part, self._manifest.first_entries - first, 0)
-        self._verified[whole] = True
-        rows.indices, rows.data = parts
-        ends -= first
-        # Both arrays of integers have one type.
-        if last - first > np.iinfo(np.int32).max:
-            rows.indices = rows.indices.astype(np.int64, copy=False)
-        rows.indptr = ends.astype(rows.indices.dtype, copy=False)
-        rows.has_canonical_format = True
-        return rows
+        return whole, ends
 
     def edges(self, most_values: int) -> np.ndarray:
         """Where to cut the rows into blocks, at chunks as far as these are small enough.

@@ -18,7 +18,7 @@ INDPTR, INDICES, DATA, LABELS = "indptr.npy", "indices.npy", "data.npy", "labels
 _CHECKSUM = b',\n"crc32": '
 
 # A chunk has so many entries and rows together, unless a single row has more.
-CHUNK_VALUES = 2**20
+CHUNK_VALUES = 2**17
 
 _TYPES = {
     INDPTR: ("int64",),

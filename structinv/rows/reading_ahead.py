@@ -10,24 +10,24 @@ from ..utils.matrices import Matrix
 from .base import RowSource
 
 
-def read_ahead(source: RowSource, blocks: Sequence[slice]) -> Iterator[tuple[slice, Matrix]]:
-    """Each block with its rows. One block is read ahead by a thread.
+def read_ahead(source: RowSource, blocks: Sequence[Sequence[slice]]) -> Iterator[Matrix]:
+    """The rows of each block. One block is read ahead by a thread.
 
     Parameters
     ----------
     source : RowSource
-    blocks : sequence of slice
-        With a start and a stop.
+    blocks : sequence of sequence of slice
+        The parts of each block, which have a start and a stop.
     """
     if len(blocks) == 0:
         return
     with ThreadPoolExecutor(1) as pool:
 
-        def begin(block: slice | None) -> Future[Matrix] | None:
-            return None if block is None else pool.submit(source.block, block.start, block.stop)
+        def begin(cuts: Sequence[slice] | None) -> Future[Matrix] | None:
+            return None if cuts is None else pool.submit(source.blocks, cuts)
 
         following = begin(blocks[0])
-        for block, after in zip(blocks, chain(blocks[1:], [None]), strict=True):
+        for after in chain(blocks[1:], [None]):
             assert following is not None
             rows, following = following.result(), begin(after)
-            yield block, rows
+            yield rows

@@ -67,6 +67,11 @@ class StoredArray:
     def read(self, first: int, last: int, rows: str) -> np.ndarray:
         """Values ``first`` to ``last - 1`` in a new array; errors say that `rows` cannot be read."""
         values = np.empty(last - first, dtype=self.dtype)
+        self.read_into(values, first, rows)
+        return values
+
+    def read_into(self, values: np.ndarray, first: int, rows: str) -> None:
+        """Fill an array with the values from ``first`` on; see `read`."""
         n_read = self._fill(values.view(np.uint8), HEADER_BYTES + first * self.dtype.itemsize)
         state = self._state()
         if state != self._opened:
@@ -76,7 +81,6 @@ class StoredArray:
             )
         if n_read < values.nbytes:
             raise OSError(f"{rows} of {self.path} cannot be read: the file is truncated")
-        return values
 
     def _state(self) -> tuple[int, int]:
         found = os.fstat(self._handle)

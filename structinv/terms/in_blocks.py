@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -39,12 +39,17 @@ class BlockSizes:
     packed: float = np.inf
 
 
+# A block consists of about so many strips.
+STRIPS_OF_A_BLOCK = 16
+
 # From some rows, and their numbers, to their losses.
 Part: TypeAlias = Callable[[Matrix, Rows], WorstCase]
 
 
 class InBlocks(Term):
     """The sum of the losses of all rows of a source, of which few blocks are in memory at a time.
+
+    A block is a cut of the rows, or it consists of strips from all over the rows.
 
     Parameters
     ----------
@@ -59,7 +64,9 @@ class InBlocks(Term):
     Attributes
     ----------
     cuts : list of slice
-        The rows of each block.
+        The rows of each block, if blocks are cuts.
+    strips : list of slice
+        The rows of each strip.
     sample : WorstCase
         The losses of the first row alone, which tells what all blocks have in common.
     """
@@ -78,7 +85,9 @@ class InBlocks(Term):
         self.labels = labels
         self.weights = weights
         self.floors = np.broadcast_to(0.0, len(weights))
-        self.cuts = source.cuts(self.sizes.values)
+        self.cuts = self.strips = source.cuts(self.sizes.values)
+        if len(self.cuts) > 1:
+            self.strips = source.cuts(max(1, self.sizes.values // STRIPS_OF_A_BLOCK))
         self.sample = self.of_rows(source.block(0, 1), slice(0, 1))
 
     planes_are_sums = True
@@ -110,23 +119,30 @@ class InBlocks(Term):
             X.has_sorted_indices = X.has_canonical_format = True
         return self.part(X, rows)
 
-    def parts(self, order: np.ndarray | None = None) -> Iterator[tuple[int, WorstCase]]:
-        """Number and losses of each block, in the order given."""
-        numbers = np.arange(len(self.cuts)) if order is None else order
-        blocks = read_ahead(self.source, [self.cuts[number] for number in numbers])
-        done, total = 0, sum(self.cuts[number].stop - self.cuts[number].start for number in numbers)
-        tell_of_pass(done, total)
-        for number, (rows, X) in zip(numbers, blocks, strict=True):
-            yield int(number), self.of_rows(X, rows)
-            done += rows.stop - rows.start
-            tell_of_pass(done, total)
+    def parts(self, groups: Sequence[np.ndarray] | None = None) -> Iterator[WorstCase]:
+        """The losses of each block; of each cut, or of groups of strips that have increasing numbers."""
+        numbers: list[Rows] = list(self.cuts)
+        blocks = [[cut] for cut in self.cuts]
+        if groups is not None:
+            blocks = [[self.strips[number] for number in group] for group in groups]
+            numbers = [self.rows_in(group) for group in groups]
+        done = 0
+        tell_of_pass(done, len(self.weights))
+        for rows, X in zip(numbers, read_ahead(self.source, blocks), strict=True):
+            yield self.of_rows(X, rows)
+            done += X.shape[0]
+            tell_of_pass(done, len(self.weights))
+
+    def rows_in(self, strips: np.ndarray) -> np.ndarray:
+        """The numbers of the rows in some strips."""
+        return np.concatenate([np.arange(self.strips[s].start, self.strips[s].stop) for s in strips])
 
     def validate(self, space: Space) -> None:
         self.sample.validate(space)
 
     def scores(self, space: Space, f: Element) -> np.ndarray:
         """The functions at the rows without changes, (n, n_outputs)."""
-        return np.concatenate([part.scores(space, f) for _, part in self.parts()])
+        return np.concatenate([part.scores(space, f) for part in self.parts()])
 
     def planes(self, space: Space, f: Element, blocks: Rows = ALL_ROWS) -> Planes:
         """See `Term.planes`; of the rows of one block, or of some of them in a row."""
@@ -136,17 +152,17 @@ class InBlocks(Term):
         return self.of_rows(self.source.block(rows.start, rows.stop), rows).planes(space, f)
 
     def values(self, space: Space, f: Element) -> tuple[np.ndarray, np.ndarray]:
-        found = [part.values(space, f) for _, part in self.parts()]
+        found = [part.values(space, f) for part in self.parts()]
         upper, attained = (np.concatenate(each) for each in zip(*found, strict=True))
         return upper, attained
 
     def total(self, space: Space, f: Element) -> tuple[float, float]:
-        found = [part.total(space, f) for _, part in self.parts()]
+        found = [part.total(space, f) for part in self.parts()]
         return sum(above for above, _ in found), sum(reached for _, reached in found)
 
     def plane_of_sum(self, space: Space, f: Element) -> Planes:
         normal, numbers = space.zeros(), np.zeros((3, 1))
-        for _, part in self.parts():
+        for part in self.parts():
             plane = part.plane_of_sum(space, f)
             normal += space.combine(plane.normals, np.ones(1))
             numbers += [plane.offsets, plane.upper, plane.heights]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +24,13 @@ class Lists:
 
     counts: np.ndarray
     entries: tuple[np.ndarray, ...]
+
+    @classmethod
+    def join(cls, parts: Sequence[Lists]) -> Lists:
+        """Those of several sets of rows."""
+        columns = zip(*(part.entries for part in parts), strict=True)
+        counts = np.concatenate([part.counts for part in parts])
+        return cls(counts, tuple(np.concatenate(arrays) for arrays in columns))
 
     def take(self, rows: np.ndarray) -> Lists:
         """Those of some rows."""
@@ -72,6 +80,14 @@ class PackedRows:
         """Bytes of all arrays."""
         listed = [array for own in self.lists for array in (own.counts, *own.entries)]
         return sum(array.nbytes for array in (*self.each, *listed))
+
+    @classmethod
+    def join(cls, parts: Sequence[PackedRows]) -> PackedRows:
+        """Those of several sets of rows."""
+        columns = zip(*(part.each for part in parts), strict=True)
+        listed = zip(*(part.lists for part in parts), strict=True)
+        each = tuple(np.concatenate(arrays) for arrays in columns)
+        return cls(each, tuple(Lists.join(own) for own in listed))
 
     def take(self, rows: np.ndarray) -> PackedRows:
         """Those of some rows."""
