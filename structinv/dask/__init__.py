@@ -1,18 +1,18 @@
 """Estimators and features of orbits on a Dask cluster; needs the extra `dask`."""
 
-from .ascent import CoCoA
+from .bundle import MultiCutBundle
 from .certificates import DaskCertificate, DaskPredictionBounds
 from .cluster import SchedulerLostError
 from .estimators import DaskInvariantLinearSVC, DaskInvariantLinearSVR
 from .features import DaskOrbitFourier, DaskOrbitNystroem
 
 __all__ = [
-    "CoCoA",
     "DaskCertificate",
     "DaskInvariantLinearSVC",
     "DaskInvariantLinearSVR",
     "DaskOrbitFourier",
     "DaskOrbitNystroem",
     "DaskPredictionBounds",
+    "MultiCutBundle",
     "SchedulerLostError",
 ]

@@ -1,18 +1,24 @@
-"""Tasks on the partitions of a fit: which worker has which, and what happens when workers are lost."""
+"""Tasks on the groups of a fit: which worker has which, and what happens when workers are lost."""
 
 from __future__ import annotations
 
+import asyncio
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import CancelledError
+from concurrent.futures import Future as Handle
+from concurrent.futures import wait as wait_for
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from dask.delayed import Delayed
 from distributed import Client, Future, KilledWorker, get_client, wait
 
-from .partition import forget
+from .group import forget
 
 # Seconds between two looks at the clock and at the workers.
 POLL = 0.2
@@ -20,8 +26,14 @@ POLL = 0.2
 MOST_LOST = 5
 # So long there may be no worker at all.
 SECONDS_WITHOUT_WORKERS = 120.0
-# Seconds to wait for the transfer of a result, at first and at most: each time it starts anew.
-FIRST_OF_A_RESULT, MOST_OF_A_RESULT = 0.2, 16.0
+# So many results are fetched at once, since the client takes five, and each anew after some seconds.
+FETCHES, SECONDS_OF_A_FETCH = 4, 5.0
+# A task is late once half of the others are done, and it takes so many times the median of theirs,
+PATIENCE = 4.0
+# and at least so many seconds.
+LEAST_PATIENCE = 1.0
+# Where all have to answer, it goes to another worker after this many times as long.
+PATIENCE_OF_ALL = 10.0
 
 
 class SchedulerLostError(ConnectionError):
@@ -55,28 +67,28 @@ class Call:
 
     Parameters
     ----------
-    future : Future
+    handle : concurrent Future
+        Of the result.
+    function : callable
     arguments : tuple
-        Of the function, after the partition.
+        Of the function, after the group and the name of the fit.
     round : int
-    again : bool
-        Whether an earlier call was lost.
-    patience : float
-        Seconds to wait for the transfer of the result.
+    lost : int
+        How often workers were lost over it.
     """
 
-    future: Future
+    handle: Handle[Any]
+    function: Callable[..., Any]
     arguments: tuple[Any, ...]
     round: int
-    again: bool = False
-    patience: float = FIRST_OF_A_RESULT
+    lost: int = 0
 
 
 class Cluster:
-    """The workers of a client, and the partitions that each has.
+    """The workers of a client, and the groups of partitions that each has.
 
-    Tasks run where their partition is, so that they find its state. When that worker is lost the
-    partition goes to another one, and Dask makes its rows again.
+    Tasks run where their group is, so that they find its state. When that worker is lost the group goes
+    to another one, and Dask makes its rows again.
 
     Parameters
     ----------
@@ -84,151 +96,209 @@ class Cluster:
 
     Attributes
     ----------
-    parts : list of Future
-        Each partition of the fit.
+    groups : list of Future
+        Each group of the fit.
+    homes : list of str
+        The worker of each.
     fit : str
         A name of the fit.
     moved : int
-        How many times a partition has gone to another worker.
+        How many times a group has gone to another worker.
     """
 
     def __init__(self, client: Client) -> None:
         self.client = client
         self.fit = uuid.uuid4().hex
-        self.parts: list[Future] = []
+        self.groups: list[Future] = []
         self.homes: list[str] = []
         self.moved = 0
-        self._lost: dict[int, int] = {}
+        self._recipes: list[Callable[[], Delayed]] = []
+        self._slow: set[str] = set()
+        self._handles: set[Handle[Any]] = set()
+        self._slots, self._turn = asyncio.Semaphore(FETCHES), asyncio.Lock()
 
-    def settle(self, parts: Sequence[Future]) -> None:
-        """Take partitions, which are all computed, and learn where they are."""
-        self.parts = list(parts)
-        self._lost = dict.fromkeys(range(len(parts)), 0)
-        has = self.client.who_has(self.parts)
-        self.homes = [next(iter(sorted(has.get(part.key, ()))), "") for part in self.parts]
-        self.balance(range(len(parts)))
+    @property
+    def n_threads(self) -> int:
+        """Of all workers."""
+        return sum(self._workers().values())
+
+    def holders(self, futures: Sequence[Future]) -> list[tuple[str, ...]]:
+        """The workers that hold the result of each future."""
+        has = self.client.who_has(futures)
+        return [tuple(has.get(future.key, ())) for future in futures]
+
+    def settle(self, recipes: Sequence[Callable[[], Delayed]], held: Sequence[Counter[str]]) -> None:
+        """Make groups, each on a worker that holds much of it, as many on each as it has threads for.
+
+        Parameters
+        ----------
+        recipes : list of callable
+            Each gives a delayed object of a new name that makes the group.
+        held : list of Counter
+            How many bytes of each group the workers hold.
+        """
+        threads, self._recipes = self._workers(), list(recipes)
+        self.homes = []
+        for own in held:
+            load = {worker: (self.homes.count(worker) + 1) / n for worker, n in threads.items()}
+            room = max(1.0, min(load.values()))
+            fitting = [worker for worker in threads if load[worker] <= room]
+            self.homes.append(max(fitting, key=lambda worker: own[worker]))
+        self.groups = [self._made(p) for p in range(len(recipes))]
+
+    def _made(self, p: int) -> Future:
+        """A group on its worker."""
+        # Under a name of its own: the former worker of a group may still hold, or make, it.
+        return self.client.compute(self._recipes[p](), workers=[self.homes[p]], optimize_graph=False)
 
     def balance(self, movable: Iterable[int]) -> None:
-        """Move partitions from full workers to those with fewer for their threads, as to new ones.
+        """Move groups from full workers to those with fewer for their threads, as to new ones.
 
         Parameters
         ----------
         movable : iterable of int
-            The partitions that may move.
+            The groups that may move.
         """
-        threads, free = self._workers(), list(movable)
+        threads = self._workers()
+        quick = {worker: n for worker, n in threads.items() if worker not in self._slow} or threads
 
         def load(worker: str, more: int = 0) -> float:
             return (self.homes.count(worker) + more) / threads[worker]
 
-        for p in free:
-            home, best = self.homes[p], min(threads, key=lambda worker: (load(worker, 1), worker))
+        for p in movable:
+            home, best = self.homes[p], min(quick, key=lambda worker: (load(worker, 1), worker))
             if home not in threads or load(best, 1) < load(home):
-                self.homes[p] = best
-                self.moved += 1
+                self._move(p, best)
+
+    def _move(self, p: int, worker: str) -> None:
+        """Have a group made on another worker, and forgotten where it was."""
+        former, self.homes[p] = self.homes[p], worker
+        self.moved += 1
+        self.groups[p] = self._made(p)
+        if former in self._workers():
+            self.client.run(forget, self.fit, p, workers=[former], wait=False, on_error="ignore")
 
     def all_of(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
-        """What a function says of all partitions, in order."""
-        calls = {p: self.call(p, function, arguments) for p in range(len(self.parts))}
+        """What a function says of all groups, in order."""
+        calls = {p: self.call(p, function, arguments) for p in range(len(self.groups))}
         found: dict[int, Any] = {}
+        began, times = time.perf_counter(), []
         while calls:
-            found |= self.finished(calls, function)
-        return [found[p] for p in range(len(self.parts))]
+            more = self.finished(calls)
+            found |= more
+            seconds = time.perf_counter() - began
+            times += [seconds] * len(more)
+            if calls and is_late(seconds / PATIENCE_OF_ALL, times, len(self.groups)):
+                calls = {p: self.give_away(p, call) for p, call in calls.items()}
+                began, times = time.perf_counter(), []
+        return [found[p] for p in range(len(self.groups))]
 
     def computed(self, futures: Sequence[Future]) -> list[Any]:
         """The results of futures; the error of the first that has failed is raised."""
         while any(future.status == "pending" for future in futures):
             self._check_scheduler()
-            with suppress(TimeoutError, CancelledError):
-                self._wait(futures, "ALL_COMPLETED")
+            with suppress(TimeoutError, CancelledError), self.client.as_current():
+                wait(futures, timeout=POLL)
         self._check_scheduler()
         failed = [future for future in futures if future.status == "error"]
         if failed:
             raise failed[0].exception()
         return list(self.client.gather(list(futures)))
 
-    def _wait(self, futures: Sequence[Future], until: str) -> None:
-        """Wait a short time; see `distributed.wait`, which asks for the client of the process."""
-        with self.client.as_current():
-            wait(futures, timeout=POLL, return_when=until)
-
     def call(
         self, p: int, function: Callable[..., Any], arguments: tuple[Any, ...], at: int = 0
     ) -> Call:
-        """Call ``function(part, *arguments)`` on the worker that has a partition, in a round."""
+        """Call ``function(group, fit, *arguments)`` on the worker that has a group, in a round."""
+        self._check_scheduler()
+        if self.groups[p].status not in ("pending", "finished"):
+            self.groups[p] = self._made(p)
+        told = self._run(function, self.groups[p], self.homes[p], arguments)
+        loop: Any = self.client.loop
         try:
-            future = self.client.submit(
-                function,
-                self.parts[p],
-                *arguments,
-                workers=[self.homes[p]] if self.homes[p] else None,
-                pure=False,
-                key=f"structinv-{function.__name__}-{p}-{uuid.uuid4().hex}",
-            )
-        except (OSError, RuntimeError) as error:
+            handle = asyncio.run_coroutine_threadsafe(told, loop.asyncio_loop)
+        except RuntimeError as error:
+            told.close()
             raise _scheduler_lost() from error
-        return Call(future, arguments, at)
+        self._handles.add(handle)
+        handle.add_done_callback(self._handles.discard)
+        return Call(handle, function, arguments, at)
 
-    def finished(self, calls: dict[int, Call], function: Callable[..., Any]) -> dict[int, Any]:
+    async def _run(
+        self, function: Callable[..., Any], group: Future, worker: str, arguments: tuple[Any, ...]
+    ) -> Any:
+        """The result of a task on a worker. Whatever happens there, nobody else waits for it."""
+        future = self.client.submit(
+            function,
+            group,
+            self.fit,
+            *arguments,
+            workers=[worker],
+            pure=False,
+            key=f"structinv-{function.__name__}-{uuid.uuid4().hex}",
+        )
+        with self.client.as_current():
+            done = wait([future])
+        await done
+        while True:
+            async with self._slots:
+                async with self._turn:
+                    # Results that are asked for in the same turn of the loop come all together.
+                    fetch = asyncio.ensure_future(self.client.gather(future, asynchronous=True))
+                    for _ in range(3):
+                        await asyncio.sleep(0)
+                with suppress(TimeoutError):
+                    return await asyncio.wait_for(fetch, SECONDS_OF_A_FETCH)
+
+    def finished(self, calls: dict[int, Call]) -> dict[int, Any]:
         """Take results that have come within a short time out of `calls`.
 
         Calls whose worker was lost are made again.
         """
-        try:
-            self._wait([call.future for call in calls.values()], "FIRST_COMPLETED")
-        except TimeoutError:
-            self._leave_lost_workers(calls, function)
-        except CancelledError:
-            self._check_scheduler()
+        handles = [call.handle for call in calls.values()]
+        if not wait_for(handles, POLL, "FIRST_COMPLETED").done:
+            self._leave_lost_workers(calls)
         results = {}
-        # Those that did not come the last time hold up the others least at the end.
-        for p, call in sorted(calls.items(), key=lambda each: each[1].patience):
-            if call.future.status == "pending":
+        for p, call in list(calls.items()):
+            if not call.handle.done():
                 continue
             self._check_scheduler()
-            if call.future.status != "finished":
-                calls[p] = self._again(p, call, function)
-                continue
             try:
-                results[p] = call.future.result(timeout=call.patience)
+                results[p] = call.handle.result()
                 del calls[p]
-            except (TimeoutError, CancelledError, OSError) as error:
-                # Its worker was lost after it was announced, or does not send it.
+            except (KilledWorker, CancelledError, OSError) as error:
+                if call.lost >= MOST_LOST:
+                    error.add_note(f"in group {p}")
+                    raise
                 self._check_scheduler(error)
-                if isinstance(error, TimeoutError) and self.homes[p] in self._workers():
-                    calls[p] = replace(call, patience=min(2.0 * call.patience, MOST_OF_A_RESULT))
-                else:
-                    calls[p] = self._again(p, call, function)
+                calls[p] = self._again(p, call, self._workers())
+            except Exception as error:
+                self._check_scheduler(error)
+                error.add_note(f"in group {p}")
+                raise
         return results
 
-    def _again(self, p: int, call: Call, function: Callable[..., Any]) -> Call:
-        """A call anew that was lost with its worker; the error of one that has failed is raised."""
-        if call.future.status == "error":
-            error = call.future.exception()
-            self._lost[p] += 1
-            if not isinstance(error, KilledWorker) or self._lost[p] > MOST_LOST:
-                error.add_note(f"in partition {p}")
-                raise error
-        return self._anew(p, call, function, self._workers())
-
-    def _anew(self, p: int, call: Call, function: Callable[..., Any], workers: Collection[str]) -> Call:
-        call.future.cancel()
+    def _again(self, p: int, call: Call, workers: Collection[str]) -> Call:
+        """A call anew, on another worker if its own is not among these."""
+        call.handle.cancel()
         if self.homes[p] not in workers:
-            self.homes[p] = min(workers, key=lambda worker: (self.homes.count(worker), worker))
-            self.moved += 1
-        return replace(self.call(p, function, call.arguments, call.round), again=True)
+            quick = [worker for worker in workers if worker not in self._slow] or list(workers)
+            self._move(p, min(quick, key=lambda worker: (self.homes.count(worker), worker)))
+        again = self.call(p, call.function, call.arguments, call.round)
+        again.lost = call.lost + 1
+        return again
 
-    def _leave_lost_workers(self, calls: dict[int, Call], function: Callable[..., Any]) -> None:
+    def _leave_lost_workers(self, calls: dict[int, Call]) -> None:
         """Make calls anew whose workers have gone."""
         workers = self._workers()
         for p, call in calls.items():
-            if call.future.status == "pending" and self.homes[p] not in workers:
-                calls[p] = self._anew(p, call, function, workers)
+            if not call.handle.done() and self.homes[p] not in workers:
+                calls[p] = self._again(p, call, workers)
 
-    def give_away(self, p: int, call: Call, function: Callable[..., Any]) -> Call:
-        """Make a call anew on another worker, if there is one."""
-        others = [worker for worker in self._workers() if worker != self.homes[p]]
-        return self._anew(p, call, function, others) if others else call
+    def give_away(self, p: int, call: Call) -> Call:
+        """Make a call anew on a worker that has not been slow, if there is one."""
+        self._slow.add(self.homes[p])
+        others = [worker for worker in self._workers() if worker not in self._slow]
+        return self._again(p, call, others) if others else call
 
     def _workers(self) -> dict[str, int]:
         """Addresses of all workers and their threads; waits for one if there is none."""
@@ -252,7 +322,9 @@ class Cluster:
 
     def close(self) -> None:
         """Drop all that workers hold for the fit."""
-        self.parts = []
+        for handle in list(self._handles):
+            handle.cancel()
+        self.groups, self._recipes = [], []
         if self.client.status == "running":
             self.client.run(forget, self.fit, wait=False, on_error="ignore")
 
@@ -262,3 +334,10 @@ def _scheduler_lost() -> SchedulerLostError:
         "the connection to the scheduler is lost, and with it all that workers held for the fit; with "
         "checkpoint=... the same fit on a new cluster goes on from what was reached"
     )
+
+
+def is_late(seconds: float, times: Sequence[float], asked: int) -> bool:
+    """Whether a task takes much longer than those that are done, which are at least half of them."""
+    if not times or 2 * len(times) < asked:
+        return False
+    return seconds > max(LEAST_PATIENCE, PATIENCE * float(np.median(times)))

@@ -30,12 +30,10 @@ def summary_of_labels(block: Block) -> tuple[np.ndarray, np.ndarray]:
     return classes, np.bincount(codes, block.weights, minlength=len(classes))
 
 
-def problem_of_labels(
-    estimator: Any, oracle: InvarianceOracle, learnt: Any, block: Block, factor: float
-) -> Problem:
+def problem_of_labels(estimator: Any, oracle: InvarianceOracle, learnt: Any, block: Block) -> Problem:
     """The problem in a block, given all classes and their weights."""
     classes, factors = learnt
-    own = factor * estimator.C * block.weights * factors[np.searchsorted(classes, block.y)]
+    own = estimator.C * block.weights * factors[np.searchsorted(classes, block.y)]
     return estimator._of_classes(for_oracle(block.X, oracle), block.y, classes, oracle, own)
 
 
@@ -45,12 +43,10 @@ def summary_of_targets(block: Block) -> tuple[float, float]:
     return float(block.weights.sum()), float(block.weights @ targets)
 
 
-def problem_of_targets(
-    estimator: Any, oracle: InvarianceOracle, mean: float, block: Block, factor: float
-) -> Problem:
+def problem_of_targets(estimator: Any, oracle: InvarianceOracle, mean: float, block: Block) -> Problem:
     """The problem in a block, given the mean of all targets."""
     targets = as_targets(block.y, len(block.y))
-    own = factor * estimator.C * block.weights
+    own = estimator.C * block.weights
     return estimator._of_targets(for_oracle(block.X, oracle), targets, mean, oracle, own)
 
 
@@ -66,14 +62,14 @@ class DaskInvariantLinearSVC(DaskMachine, InvariantLinearSVC):
         What may change in an input; nothing by default.
     client : distributed.Client, optional
         The client of the process by default. It is not copied by `clone`, and not pickled.
-    solver : {"auto", "cocoa", "bmrm"}, CoCoA or BMRM, default="auto"
-        "cocoa" lets all partitions sweep their rows at once and adds the changes. "bmrm" takes one
-        plane of the sum of all losses a round. "auto" is "cocoa".
+    solver : {"auto", "bundle", "bmrm"}, MultiCutBundle or BMRM, default="auto"
+        "bundle" sweeps the rows of all groups of partitions at once, and keeps planes of each group.
+        "bmrm" takes one plane of the sum of all losses a round. "auto" is "bundle".
     C, loss, tol, max_seconds, cost, rescaling, fit_intercept, class_weight, random_state, verbose
         See `InvariantLinearSVC`.
     warm_start, checkpoint, checkpoint_seconds, on_interrupt
-        See `InvariantLinearSVC`. Both starts ask for the same partitions and weights. A checkpoint has a
-        plane for each partition.
+        See `InvariantLinearSVC`. Both starts ask for the same partitions and weights. A checkpoint has
+        the planes of each group of partitions, and a fit that starts from it has as many groups.
     memory_limit : None
         Not used.
 

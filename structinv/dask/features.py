@@ -17,7 +17,7 @@ from ..embeddings.base import OrbitFeatures
 from ..utils.fitted_state import learnt_attributes
 from ..utils.matrices import Matrix, refuse_half_or_masked, stack
 from .collections import as_array, is_collection, pieces, refuse_bags
-from .partition import Facts, alike, checked_rows
+from .partition import Facts, alike, checked_rows, widened
 
 
 class PartitionedRows:
@@ -36,7 +36,7 @@ class PartitionedRows:
     def __init__(self, parts: Sequence[Any], facts: Sequence[Facts]) -> None:
         self.parts = list(parts)
         self.edges = np.cumsum([0, *(each.shape[0] for each in facts)])
-        self.shape = int(self.edges[-1]), facts[0].shape[1]
+        self.shape = int(self.edges[-1]), max(each.shape[1] for each in facts)
         self.dtype = np.result_type(*(each.dtype for each in facts))
 
     def __len__(self) -> int:
@@ -54,7 +54,8 @@ class PartitionedRows:
         owners = np.searchsorted(self.edges, numbers, side="right") - 1
         asked = np.unique(owners)
         take = delayed(_taken, pure=False)
-        found = dask.compute(*(take(self.parts[p], numbers[owners == p] - self.edges[p]) for p in asked))
+        own = {p: numbers[owners == p] - self.edges[p] for p in asked}
+        found = dask.compute(*(take(self.parts[p], own[p], self.shape[1]) for p in asked))
         order = np.concatenate([np.flatnonzero(owners == p) for p in asked])
         rows: Matrix = stack(found)[np.argsort(order)]
         return rows.astype(self.dtype, copy=False)
@@ -252,9 +253,9 @@ def _facts(number: int, X: Any, sparse: bool) -> Facts:
     return Facts(rows.shape, rows.dtype, sp.issparse(rows), names, float(rows.shape[0]), None)
 
 
-def _taken(X: Any, numbers: np.ndarray) -> Matrix:
-    """Some rows of a partition."""
-    rows: Matrix = checked_rows(X)[0][numbers]
+def _taken(X: Any, numbers: np.ndarray, width: int) -> Matrix:
+    """Some rows of a partition, with so many features."""
+    rows: Matrix = widened(checked_rows(X)[0][numbers], width)
     return rows
 
 
@@ -262,5 +263,5 @@ def _features(model: OrbitFeatures, X: Any, dtype: np.dtype) -> np.ndarray:
     """The features of a partition, which may have no rows."""
     if checked_rows(X)[0].shape[0] == 0:
         return np.zeros((0, model.n_columns_), dtype)
-    found: np.ndarray = model.transform(X).astype(dtype, copy=False)
+    found: np.ndarray = model.transform(widened(X, model.n_features_in_)).astype(dtype, copy=False)
     return found

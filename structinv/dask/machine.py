@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import dask.array as da
@@ -23,15 +24,16 @@ from ..estimators.row_shapes import learn_shape
 from ..oracles import InvarianceOracle
 from ..oracles.columns import with_numbers
 from ..solvers import BMRM, Solution, Solver
+from ..solvers.checkpoint import blocks_of
 from ..spaces import ExplicitSpace
 from ..terms import Objective
 from ..terms.planes import PlaneSet
 from ..utils.fitted_state import learnt_attributes
 from ..utils.resources import check_memory
-from .ascent import CoCoA
+from .bundle import MultiCutBundle
 from .cluster import find_client
 from .collections import as_array, cut_like, is_collection, partitions_of, pieces
-from .partition import Recipe, checked_rows
+from .partition import Recipe, checked_rows, widened
 from .rows import DistributedRows
 from .term import PartitionedTerm
 
@@ -44,7 +46,7 @@ class DaskMachine(LinearMachine):
 
     client: Any
 
-    _solvers: ClassVar[Mapping[str, Callable[[], Solver]]] = {"bmrm": BMRM, "cocoa": CoCoA}
+    _solvers: ClassVar[Mapping[str, Callable[[], Solver]]] = {"bmrm": BMRM, "bundle": MultiCutBundle}
     # The estimator without Dask.
     _local_type: ClassVar[Any]
     # From a block to what is to be known of its labels, and from all of that to a problem.
@@ -61,9 +63,10 @@ class DaskMachine(LinearMachine):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if isinstance(self.solver, Solver) and not isinstance(self.solver, (CoCoA, BMRM)):
+        if isinstance(self.solver, Solver) and not isinstance(self.solver, (MultiCutBundle, BMRM)):
             raise ValueError(
-                f"solver must be 'auto', 'cocoa', 'bmrm', a CoCoA or a BMRM, got {self.solver!r}"
+                "solver must be 'auto', 'bundle', 'bmrm', a MultiCutBundle or a BMRM, got "
+                f"{self.solver!r}"
             )
 
     @with_callbacks
@@ -107,7 +110,7 @@ class DaskMachine(LinearMachine):
     def _local(self) -> Any:
         """The estimator without Dask, with the same parameters; not fitted."""
         parameters = self.get_params(deep=False)
-        if not isinstance(self.solver, Solver) or isinstance(self.solver, CoCoA):
+        if not isinstance(self.solver, Solver) or isinstance(self.solver, MultiCutBundle):
             parameters["solver"] = {"bmrm": "bmrm"}.get(str(self.solver), "auto")
         return self._local_type(**parameters)
 
@@ -149,26 +152,39 @@ class DaskMachine(LinearMachine):
 
     def _objective(self, problem: Problem) -> Objective:
         rows: DistributedRows = problem.rows
-        n_partitions, n_features, n_outputs = len(rows.facts), rows.shape[1], problem.n_outputs
+        n_features, n_outputs = rows.shape[1], problem.n_outputs
         space = ExplicitSpace(n_features, n_outputs, intercept=bool(self.fit_intercept))
-        # Planes of all partitions, those before, changes and what is on the way.
-        needed = linear_functions(n_features, n_outputs) + 5 * 8.0 * n_partitions * space.size
-        check_memory(f"{n_partitions} planes of {space.size} weights", needed, "take fewer partitions")
-        rows.bind(
-            Recipe(
-                type(self)._of_block,
-                self._local(),
-                problem.oracle,
-                problem.labels,
-                space,
-                n_partitions,
-            )
+        n_groups = min(len(rows.facts), self._groups_before() or rows.cluster.n_threads)
+        needed = linear_functions(n_features, n_outputs) + self._memory_of_planes(n_groups, space.size)
+        check_memory(
+            f"planes of {space.size} weights for {n_groups} groups of partitions",
+            needed,
+            "take a smaller max_planes of MultiCutBundle, solver='bmrm', or fewer features",
         )
-        sizes = np.array([each.shape[0] for each in rows.facts])
+        recipe = Recipe(type(self)._of_block, self._local(), problem.oracle, problem.labels, space)
+        heights = np.array([each.shape[0] for each in rows.facts])
+        sizes = np.array([heights[own].sum() for own in rows.bind(recipe, n_groups)])
         return Objective(space, [PartitionedTerm(rows.cluster, n_outputs, sizes, rows.dtype)])
 
+    def _memory_of_planes(self, n_groups: int, size: int) -> float:
+        """Bytes of the planes that the driver keeps."""
+        if self.solver == "bmrm" or isinstance(self.solver, BMRM):
+            return 8.0 * 2 * n_groups * size
+        solver = self.solver if isinstance(self.solver, MultiCutBundle) else MultiCutBundle()
+        return solver.memory(n_groups, size)
+
+    def _groups_before(self) -> int | None:
+        """How many groups the planes are of that a checkpoint or the last fit has left."""
+        if self.checkpoint is not None and Path(self.checkpoint).exists():
+            return blocks_of(self.checkpoint)
+        earlier = getattr(self, "solution_", None) if self.warm_start else None
+        if earlier is None or earlier.planes is None or len(earlier.planes) == 0:
+            return None
+        summed = earlier.planes.summed
+        return int(earlier.planes.blocks.max()) + 1 if summed is None else len(summed)
+
     def _best_solver(self, objective: Any) -> tuple[Solver, str]:
-        return CoCoA(), "rows are in partitions"
+        return MultiCutBundle(), "rows are in partitions"
 
     def _keep(self, problem: Problem, objective: Objective, solution: Solution) -> None:
         super()._keep(problem, objective, solution)
@@ -184,7 +200,7 @@ class DaskMachine(LinearMachine):
         self, ask: Callable[..., Any], X: Any, *beside: list[Any], **options: Any
     ) -> list[Delayed]:
         """What a function of the local estimator and a partition says of each of them."""
-        asked = delayed(partial(ask, **options), pure=False)
+        asked = delayed(partial(_widened_and_asked, partial(ask, **options)), pure=False)
         model = delayed(self.to_local(), traverse=False, pure=False)
         return [asked(model, *own) for own in zip(pieces("X", X), *beside, strict=True)]
 
@@ -220,6 +236,11 @@ class DaskMachine(LinearMachine):
     def predict(self, X: Any) -> Any:
         """Predictions; of a collection a Dask array, which is computed when it is asked for."""
         return self._lazily("predict", X) if is_collection(X) else super().predict(X)
+
+
+def _widened_and_asked(ask: Callable[..., Any], model: Any, X: Any, *beside: Any) -> Any:
+    """What a function says of a partition, which may lack features at the end."""
+    return ask(model, widened(X, model.n_features_in_), *beside)
 
 
 def answer(model: Any, X: Any, *, method: str) -> Any:

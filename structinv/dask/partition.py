@@ -1,30 +1,24 @@
-"""What workers do with the rows of one partition."""
+"""The rows of one partition: their checks, the facts about them, and what makes losses of them."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import check_array
-from sklearn.utils.validation import _get_feature_names
+from sklearn.utils.validation import _check_sample_weight, _get_feature_names
 
-from ..dual import DualState, dual_state
 from ..estimators.fingerprint import digest
 from ..estimators.problem import Problem
+from ..estimators.row_shapes import canonical
+from ..estimators.target_labels import one_a_row
 from ..oracles import InvarianceOracle
 from ..spaces import ExplicitSpace
-from ..spaces.base import Element
 from ..terms import WorstCase
 from ..utils.matrices import Matrix
-
-# So many sweeps a partition makes whose rows start at zero beside a plane that is not.
-SWEEPS_OF_LOST = 10
-# How many fits a worker remembers to be over.
-MOST_ENDED = 1000
 
 
 @dataclass(frozen=True)
@@ -44,6 +38,20 @@ class Block:
     y: np.ndarray
     weights: np.ndarray
     names: tuple[str, ...] | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """Of all its arrays."""
+        X = self.X
+        parts = [X.data, X.indices, X.indptr] if sp.issparse(X) else [X]
+        return sum(each.nbytes for each in [*parts, self.y, self.weights])
+
+    def __sizeof__(self) -> int:
+        return object.__sizeof__(self) + self.nbytes
+
+    def head(self, n: int) -> Block:
+        """The first rows, n at most."""
+        return replace(self, X=self.X[:n], y=self.y[:n], weights=self.weights[:n])
 
 
 def numbered_block(number: int, given: Any) -> Block:
@@ -67,10 +75,15 @@ def checked_rows(X: Any) -> tuple[Matrix, tuple[str, ...] | None]:
         ensure_min_samples=0,
         input_name="X",
     )
-    if sp.issparse(rows) and not rows.has_canonical_format:
-        rows = rows.copy()
-        rows.sum_duplicates()
-    return rows, None if columns is None else tuple(columns)
+    return canonical(rows), None if columns is None else tuple(columns)
+
+
+def widened(X: Any, n_features: int) -> Any:
+    """Sparse rows that lack features at the end with these, as CSR; others as they are."""
+    if not sp.issparse(X) or X.shape[1] >= n_features:
+        return X
+    rows = sp.csr_matrix(X)
+    return sp.csr_matrix((rows.data, rows.indices, rows.indptr), shape=(rows.shape[0], n_features))
 
 
 def checked_block(X: Any, y: Any, weights: Any = None) -> Block:
@@ -83,18 +96,12 @@ def checked_block(X: Any, y: Any, weights: Any = None) -> Block:
     """
     rows, names = checked_rows(X)
     n = rows.shape[0]
-    labels = np.asarray(y)
-    if labels.ndim == 2 and labels.shape[1] == 1:
-        labels = labels[:, 0]
-    if labels.shape != (n,):
-        raise ValueError(f"y must have one label for each of the {n} rows, got shape {labels.shape}")
+    labels = one_a_row(y, n)
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         raise ValueError("y must hold finite numbers, got NaN or infinity")
-    own = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
-    if own.ndim == 2 and own.shape[1] == 1:
-        own = own[:, 0]
-    if own.shape != (n,) or not np.isfinite(own).all() or np.any(own < 0):
-        raise ValueError("sample_weight must hold one finite, non-negative number for each row")
+    own = np.ones(n)
+    if weights is not None and n > 0:
+        own = _check_sample_weight(weights, rows, dtype=np.float64, ensure_non_negative=True)
     return Block(rows, labels, own, names)
 
 
@@ -112,6 +119,7 @@ class Facts:
         The sum of the sample weights.
     summary : object
         Of the labels or targets.
+    nbytes : int, default=0
     """
 
     shape: tuple[int, int]
@@ -120,6 +128,7 @@ class Facts:
     names: tuple[str, ...] | None
     weight: float
     summary: Any
+    nbytes: int = 0
 
 
 def facts(number: int, block: Block, summarize: Callable[[Block], Any]) -> Facts:
@@ -129,7 +138,8 @@ def facts(number: int, block: Block, summarize: Callable[[Block], Any]) -> Facts
         summary = summarize(block)
     except (ValueError, TypeError) as error:
         raise type(error)(f"partition {number}: {error}") from None
-    return Facts(X.shape, X.dtype, sp.issparse(X), block.names, float(block.weights.sum()), summary)
+    weight = float(block.weights.sum())
+    return Facts(X.shape, X.dtype, sp.issparse(X), block.names, weight, summary, block.nbytes)
 
 
 def alike(found: Sequence[Facts]) -> dict[int, Facts]:
@@ -138,17 +148,20 @@ def alike(found: Sequence[Facts]) -> dict[int, Facts]:
     Raises
     ------
     ValueError
-        If there are no rows, or partitions have different features.
+        If there are no rows, or partitions have different features. Sparse rows may lack some at the
+        end.
     """
     kept = {p: each for p, each in enumerate(found) if each.shape[0]}
     if not kept:
         raise ValueError(f"X must have rows, got {len(found)} partitions without any")
     first, reference = next(iter(kept.items()))
+    widest = max(kept, key=lambda p: kept[p].shape[1])
+    most = kept[widest].shape[1]
     for p, each in kept.items():
-        if each.shape[1] != reference.shape[1]:
+        if each.shape[1] != most and not each.sparse:
             raise ValueError(
-                f"X must have as many features in all partitions: partition {first} has "
-                f"{reference.shape[1]}, partition {p} has {each.shape[1]}"
+                "X must have as many features in all partitions, unless rows are sparse: partition "
+                f"{widest} has {most}, partition {p} has {each.shape[1]}"
             )
         if each.names != reference.names:
             raise ValueError(
@@ -170,7 +183,7 @@ class Recipe:
     Parameters
     ----------
     problem : callable
-        From an estimator, an oracle, what is learnt, a block and a factor of the weights to a `Problem`.
+        From an estimator, an oracle, what is learnt and a block to a `Problem`.
     estimator : InvariantLinearSVC or InvariantLinearSVR
         Has the parameters; it is not fitted.
     oracle : InvarianceOracle
@@ -178,7 +191,6 @@ class Recipe:
     learnt : object
         What is known of all rows.
     space : ExplicitSpace
-    n_partitions : int
     """
 
     problem: Callable[..., Problem]
@@ -186,147 +198,7 @@ class Recipe:
     oracle: InvarianceOracle
     learnt: Any
     space: ExplicitSpace
-    n_partitions: int
 
-    def term(self, block: Block, factor: float = 1.0) -> WorstCase:
-        """The losses of a block, all of them times a factor."""
-        return self.problem(self.estimator, self.oracle, self.learnt, block, factor).worst_case()
-
-
-@dataclass(frozen=True)
-class Part:
-    """A partition that is ready for a fit.
-
-    Parameters
-    ----------
-    number : int
-        Among the partitions that have rows.
-    block : Block
-    recipe : Recipe
-    """
-
-    number: int
-    block: Block
-    recipe: Recipe
-
-
-@dataclass(frozen=True)
-class Start:
-    """Where a partition starts to sweep.
-
-    Parameters
-    ----------
-    center : element
-        The function that the sweeps see, less the partition's own part, which the worker adds.
-    sweeps : int
-    seed : int
-        Of the orders in which partitions visit their rows.
-    nothing : bool
-        Whether the driver's plane of the partition is zero, so that rows at zero have lost nothing.
-    """
-
-    center: Element
-    sweeps: int
-    seed: int
-    nothing: bool
-
-
-@dataclass(frozen=True)
-class Answer:
-    """The plane that the rows of a partition stand at after sweeps.
-
-    Parameters
-    ----------
-    number : int
-    normal, offset
-        The loss of the partition is at least ``offset - <normal, f>``.
-    gap : float
-        What was left of the rows' gaps on arrival.
-    rows : int
-        How many rows were visited.
-    anew : bool
-        Whether the rows started at zero.
-    late : bool
-        Whether the answer is to an earlier round.
-    """
-
-    number: int
-    normal: Element
-    offset: float
-    gap: float
-    rows: int
-    anew: bool
-    late: bool = False
-
-
-@dataclass
-class _Held:
-    """The dual state of a partition in the memory of a worker."""
-
-    state: DualState
-    lock: threading.Lock = field(default_factory=threading.Lock)
-
-
-_HELD: dict[tuple[str, int], _Held] = {}
-_ENDED: dict[str, None] = {}
-_LOCK = threading.Lock()
-
-
-def sweep(part: Part, fit: str, start: Start) -> Answer:
-    """Sweep the rows of a partition, from where this worker has left them or from zero.
-
-    The task can run again anywhere: its answer is a plane of the partition in any case. `fit` names the
-    fit that the state is of.
-    """
-    n = part.recipe.n_partitions
-    held, anew = _held(part, fit, start.seed)
-    lost = anew and not start.nothing
-    with held.lock:
-        state = held.state
-        f = start.center + state.combination()
-        gap, rows = 0.0, 0
-        for _ in range(max(start.sweeps, SWEEPS_OF_LOST) if lost else start.sweeps):
-            gap, visited = state.sweep(f)
-            rows += visited
-        normal, offset = np.asarray(state.combination()) / n, float(state.offset / n)
-    return Answer(part.number, normal, offset, gap / n, rows, lost)
-
-
-def _held(part: Part, fit: str, seed: int) -> tuple[_Held, bool]:
-    """The state of a partition, and whether it is new."""
-    key = fit, part.number
-    with _LOCK:
-        known = _HELD.get(key)
-    if known is not None:
-        return known, False
-    recipe = part.recipe
-    # Losses times the number of partitions make sweeps see their own change so many times.
-    term = recipe.term(part.block, float(recipe.n_partitions))
-    rng = np.random.default_rng([seed, part.number])
-    made = _Held(dual_state(term, recipe.space, rng))
-    with _LOCK:
-        if fit not in _ENDED:
-            _HELD[key] = made
-    return made, True
-
-
-async def forget(fit: str) -> None:
-    """Drop all states of a fit, those of tasks that still run too."""
-    with _LOCK:
-        _ENDED[fit] = None
-        for old in list(_ENDED)[:-MOST_ENDED]:
-            del _ENDED[old]
-        for key in [key for key in _HELD if key[0] == fit]:
-            del _HELD[key]
-
-
-def plane(part: Part, f: Element) -> tuple[Element, float, float, float]:
-    """Normal and offset of the plane at `f` of a partition's losses, their bound, and its height."""
-    found = part.recipe.term(part.block).plane_of_sum(part.recipe.space, f)
-    normal = part.recipe.space.combine(found.normals, np.ones(1))
-    return normal, float(found.offsets[0]), float(found.upper[0]), float(found.heights[0])
-
-
-def value(part: Part, f: Element) -> tuple[float, float]:
-    """The losses of a partition at `f`: a bound from above, and what was attained."""
-    return part.recipe.term(part.block).total(part.recipe.space, f)
+    def term(self, block: Block) -> WorstCase:
+        """The losses of a block."""
+        return self.problem(self.estimator, self.oracle, self.learnt, block).worst_case()

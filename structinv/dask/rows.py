@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
-from dask.delayed import delayed
-from distributed import Client
+from dask.base import persist
+from dask.delayed import Delayed, delayed
+from distributed import Client, futures_of
 
 from .cluster import Cluster
-from .partition import Block, Facts, Part, Recipe, alike, facts, fingerprint, numbered_block
+from .group import grouped, prepare
+from .partition import Block, Facts, Recipe, alike, facts, fingerprint, numbered_block
 
 
 class DistributedRows:
@@ -36,19 +40,21 @@ class DistributedRows:
         self.cluster = Cluster(client)
         self.partitions = list(partitions)
         self.facts: list[Facts] = []
-        self._blocks: list[Any] = []
+        # How blocks are made, and what holds them in memory until groups do.
+        self._blocks: list[Delayed] = []
+        self._kept: list[Any] = []
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._blocks = []
+        self._kept = []
         self.cluster.close()
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Number of rows and number of features."""
-        return sum(each.shape[0] for each in self.facts), self.facts[0].shape[1]
+        """Number of rows and number of features, those of the widest partition."""
+        return sum(each.shape[0] for each in self.facts), max(each.shape[1] for each in self.facts)
 
     @property
     def dtype(self) -> np.dtype:
@@ -63,33 +69,77 @@ class DistributedRows:
     def look(self, summarize: Callable[[Block], Any]) -> None:
         """Check all partitions on the workers, and learn the facts about them.
 
+        Sparse partitions may lack features at the end.
+
         Raises
         ------
         ValueError, TypeError
             If rows, labels or weights cannot be used. The message names the first partition.
         """
-        submit = self.cluster.client.submit
-        given = self.cluster.client.compute([_as_one(each) for each in self.partitions])
-        blocks = [submit(numbered_block, p, each, pure=False) for p, each in enumerate(given)]
-        asked = [submit(facts, p, block, summarize, pure=False) for p, block in enumerate(blocks)]
-        found = self.cluster.computed(asked)
-        kept = alike(found)
-        self._blocks = [blocks[p] for p in kept]
-        self.facts = list(kept.values())
-
-    def bind(self, recipe: Recipe) -> None:
-        """Make all partitions ready for a fit."""
         client = self.cluster.client
-        parts = [
-            client.submit(Part, p, block, recipe, pure=False) for p, block in enumerate(self._blocks)
+        blocks = [
+            delayed(partial(numbered_block, p), pure=False)(_as_one(each))
+            for p, each in enumerate(self.partitions)
         ]
-        self.cluster.computed([client.submit(_ready, part, pure=False) for part in parts])
-        self.cluster.settle(parts)
+        with client.as_current():
+            kept = [futures_of(each)[0] for each in persist(*blocks, optimize_graph=False)]
+        asked = [client.submit(facts, p, block, summarize, pure=False) for p, block in enumerate(kept)]
+        found = self.cluster.computed(asked)
+        own = alike(found)
+        self.facts = list(own.values())
+        self._blocks, self._kept = [blocks[p] for p in own], [kept[p] for p in own]
+
+    def bind(self, recipe: Recipe, n_groups: int) -> list[np.ndarray]:
+        """Make all partitions ready for a fit, in groups.
+
+        Parameters
+        ----------
+        recipe : Recipe
+        n_groups : int
+            How many groups, if there are as many partitions.
+
+        Returns
+        -------
+        list of (m,) arrays of int
+            The partitions of each group, which lie next to each other and are about equally large.
+        """
+        members = cut_evenly(np.array([each.nbytes for each in self.facts]), n_groups)
+        make = delayed(partial(grouped, recipe=recipe), pure=False)
+        holders, held, groups = self.cluster.holders(self._kept), [], []
+        for number, own in enumerate(members):
+            groups.append(partial(make, number, [self._blocks[p] for p in own]))
+            held.append(Counter[str]())
+            for p in own:
+                held[-1].update(dict.fromkeys(holders[p], self.facts[p].nbytes))
+        self.cluster.settle(groups, held)
+        self.cluster.all_of(prepare)
+        # From here on groups alone hold the rows.
+        self._kept = []
+        return members
 
     def __getstate__(self) -> dict[str, Any]:
         submit = self.cluster.client.submit
-        told = [submit(fingerprint, block, pure=False) for block in self._blocks]
+        told = [submit(fingerprint, block, pure=False) for block in self._kept]
         return {"shape": self.shape, "partitions": self.cluster.computed(told)}
+
+
+def cut_evenly(sizes: np.ndarray, n_groups: int) -> list[np.ndarray]:
+    """Numbers of neighbors in groups of about equal sizes, none of which is empty.
+
+    Examples
+    --------
+    >>> [own.tolist() for own in cut_evenly(np.array([1, 1, 1, 3]), 2)]
+    [[0, 1, 2], [3]]
+    """
+    n = len(sizes)
+    n_groups = min(n, n_groups)
+    ends = np.cumsum(sizes)
+    cuts, last = [], 0
+    for k in range(1, n_groups):
+        near = 1 + int(np.argmin(np.abs(ends - ends[-1] * k / n_groups)))
+        last = min(max(near, last + 1), n - (n_groups - k))
+        cuts.append(last)
+    return np.split(np.arange(n), cuts)
 
 
 def _as_one(partition: tuple[Any, Any, Any]) -> Any:
@@ -101,7 +151,3 @@ def _together(X: Any, y: Any, weights: Any) -> tuple[Any, ...]:
     if y is None:
         return tuple(X)
     return X, y, weights
-
-
-def _ready(part: Part) -> bool:
-    return True

@@ -13,30 +13,26 @@ from ..spaces.base import Element
 from ..terms.base import OutOfTime, Term
 from ..terms.planes import Planes
 from ..utils.matrices import ALL_ROWS, Rows
-from .cluster import Call, Cluster
-from .partition import Answer, Start, plane, sweep, value
+from .cluster import Call, Cluster, is_late
+from .group import Answer, Question, ask, plane, value
+from .packed import pack
 
-# Once half of the answers of a round have come, the others have this many times the median of
-# their times,
-PATIENCE = 4.0
-# and at least so many seconds.
-LEAST_PATIENCE = 1.0
-# A partition that has not answered for so many rounds goes to another worker.
+# A group that has not answered for so many rounds goes to another worker.
 MOST_ROUNDS_LATE = 10
-# So often partitions go to workers that have joined.
+# So often groups go to workers that have joined.
 ROUNDS_BETWEEN_MOVES = 5
 
 
 class PartitionedTerm(Term):
-    """The sum of the losses of all partitions, each of them a block.
+    """The sum of the losses of all partitions; each group of them is a block.
 
     Parameters
     ----------
     cluster : Cluster
-        With its partitions.
+        With its groups.
     n_outputs : int
         How many functions are learnt.
-    sizes : (n_partitions,) array of int
+    sizes : (n_groups,) array of int
         How many rows each has.
     dtype : dtype
         Of the rows.
@@ -63,52 +59,47 @@ class PartitionedTerm(Term):
             raise ValueError(f"the space must have {self.n_outputs} outputs, got {space.n_outputs}")
 
     def planes(self, space: Space, f: Element, blocks: Rows = ALL_ROWS) -> Planes:
-        found = self.cluster.all_of(plane, f)
-        normals, offsets, upper, heights = (np.array(each) for each in zip(*found, strict=True))
+        packed, *found = zip(*self.cluster.all_of(plane, pack(f)), strict=True)
+        normals = np.stack([each.written(len(f)) for each in packed])
+        offsets, upper, heights = (np.array(each) for each in found)
         return Planes(normals[blocks], offsets[blocks], upper[blocks], heights[blocks])
 
     def values(self, space: Space, f: Element) -> tuple[np.ndarray, np.ndarray]:
-        upper, attained = np.array(self.cluster.all_of(value, f)).T
+        upper, attained = np.array(self.cluster.all_of(value, pack(f))).T
         return upper, attained
 
     def rows_of(self, blocks: Rows) -> int:
         return int(self.sizes[blocks].sum())
 
     def idle(self) -> list[int]:
-        """The partitions that do not sweep at present."""
+        """The groups that have nothing to answer at present."""
         return [p for p in range(self.n_blocks) if p not in self._calls]
 
-    def sweep(self, starts: Mapping[int, Start], out_of_time: OutOfTime) -> list[Answer]:
-        """Let partitions sweep, and return the answers that have come by the end of the round.
+    def ask(self, questions: Mapping[int, Question], out_of_time: OutOfTime) -> list[Answer]:
+        """Ask groups, and return the answers that have come by the end of the round.
 
-        The round ends when all have answered. It does not wait for partitions that take several times
-        as long as the others: their answers come in a later round.
+        The round ends when all have answered. It does not wait for groups that take several times as
+        long as the others: their answers come in a later round.
         """
         self._round += 1
         if self._round % ROUNDS_BETWEEN_MOVES == 0:
-            self.cluster.balance(starts)
-        for p, start in starts.items():
-            self._calls[p] = self.cluster.call(p, sweep, (self.cluster.fit, start), self._round)
+            self.cluster.balance(questions)
+        for p, question in questions.items():
+            self._calls[p] = self.cluster.call(p, ask, (question,), self._round)
         began, times, answers = time.perf_counter(), [], []
         while self._calls:
-            before = dict(self._calls)
-            for p, answer in self.cluster.finished(self._calls, sweep).items():
-                punctual = before[p].round == self._round and not before[p].again
-                answers.append(answer if punctual else replace(answer, late=True))
-                times.append(time.perf_counter() - began)
-            if out_of_time() or self._is_over(len(starts), times, time.perf_counter() - began):
+            rounds = {p: call.round for p, call in self._calls.items()}
+            for p, answer in self.cluster.finished(self._calls).items():
+                answers.append(replace(answer, late=rounds[p] != self._round))
+                if rounds[p] == self._round:
+                    times.append(time.perf_counter() - began)
+            if out_of_time() or is_late(time.perf_counter() - began, times, len(questions)):
                 break
         self._give_away()
         return sorted(answers, key=lambda answer: answer.number)
 
-    def _is_over(self, asked: int, times: list[float], seconds: float) -> bool:
-        """Whether the round does not wait for the partitions that have not answered."""
-        if not times or 2 * len(times) < asked:
-            return False
-        return seconds > max(LEAST_PATIENCE, PATIENCE * float(np.median(times)))
-
     def _give_away(self) -> None:
-        """Give partitions that are very late to other workers."""
+        """Give groups that are very late to other workers."""
         for p, call in list(self._calls.items()):
             if self._round - call.round >= MOST_ROUNDS_LATE:
-                self._calls[p] = replace(self.cluster.give_away(p, call, sweep), round=self._round)
+                self._calls[p] = replace(self.cluster.give_away(p, call), round=self._round)

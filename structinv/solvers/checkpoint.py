@@ -127,6 +127,7 @@ class Checkpoint:
             "format": FORMAT,
             "fingerprint": self.fingerprint,
             "seconds": self.used + seconds,
+            "blocks": self._objective.n_blocks,
         }
         told = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
         stream = io.BytesIO()
@@ -149,6 +150,12 @@ class Checkpoint:
                 warnings.warn(
                     f"checkpoint {str(self.path)!r} could not be deleted: {error}", stacklevel=2
                 )
+
+
+def blocks_of(path: str | PathLike[str]) -> int:
+    """How many blocks the objective has that a file with a dual point is about."""
+    with np.load(path, allow_pickle=False) as archive:
+        return int(json.loads(archive["header"].tobytes())["blocks"])
 
 
 def _difference(name: str, theirs: dict[str, str], ours: dict[str, str]) -> str:
