@@ -267,8 +267,13 @@ class _BoundOnlyFor(BoundOracle):
         return Worst.by_mask(mask, self.inner.worst(whole[inside], question.take(inside)), still)
 
     def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull | None:
-        labels, hulls = np.asarray(self.y), []
-        for part, mine in ((self.oracle.oracle, self.covered), (Identity(), ~self.covered)):
+        labels, hulls, inside = np.asarray(self.y), [], self.oracle.oracle
+        if not np.any(self.covered):
+            # The same kind as of rows of which some are covered; no oracle is asked about no rows.
+            if self.inner.hull(signs, weights, intercept) is None:
+                return None
+            inside = Identity()
+        for part, mine in ((inside, self.covered), (Identity(), ~self.covered)):
             rows = np.flatnonzero(mine)
             bound = bind(part._for_rows(rows), self.X[rows], labels[rows])
             hull = bound.hull(signs[rows], weights[rows], intercept)

@@ -84,19 +84,20 @@ class Hull(ABC):
         parts = self.planes_by_part()
         normals = sp.csr_matrix(sp.hstack([sp.csr_matrix(part) for part, _ in parts]))
         normals.eliminate_zeros()
-        levels = np.column_stack([own for _, own in parts])
-        entries = Lists(np.diff(normals.indptr), (normals.indices, normals.data))
-        return PackedRows((levels,), (entries,))
+        levels = sp.csr_matrix(np.column_stack([own for _, own in parts]))
+        each = [Lists(np.diff(own.indptr), (own.indices, own.data)) for own in (levels, normals)]
+        return PackedRows((), tuple(each))
 
     def unpack(self, packed: PackedRows, n_features: int) -> None:
         """Go on from what `pack` gave, perhaps some rows of it."""
-        (levels,), (entries,) = packed.each, packed.lists
-        n_rows, n_parts = levels.shape
-        indptr, (indices, data) = np.concatenate([[0], np.cumsum(entries.counts)]), entries.entries
-        normals = sp.csr_matrix((data, indices, indptr), shape=(n_rows, n_parts * n_features))
+        of_levels, of_normals = packed.lists
+        # A part without levels adds nothing.
+        n_parts, n_rows = 1 + int(of_levels.entries[0].max(initial=0)), len(of_levels.counts)
+        levels = of_levels.as_matrix(n_parts)
+        normals = of_normals.as_matrix(n_parts * n_features)
         parts = [normals[:, k * n_features : (k + 1) * n_features] for k in range(n_parts)]
         rows = np.tile(np.arange(n_rows), n_parts)
-        self.restore_several(stack(parts), levels.T.ravel(), rows, n_rows)
+        self.restore_several(stack(parts), levels.toarray().T.ravel(), rows, n_rows)
 
     @property
     def levels(self) -> np.ndarray:

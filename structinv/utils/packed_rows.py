@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.sparse as sp
 
 from .matrices import ranges
 
@@ -31,6 +32,12 @@ class Lists:
         columns = zip(*(part.entries for part in parts), strict=True)
         counts = np.concatenate([part.counts for part in parts])
         return cls(counts, tuple(np.concatenate(arrays) for arrays in columns))
+
+    def as_matrix(self, n_columns: int) -> sp.csr_matrix:
+        """A CSR matrix, for entries that are a column and a value."""
+        columns, values = self.entries
+        indptr = np.concatenate([[0], np.cumsum(self.counts)])
+        return sp.csr_matrix((values, columns, indptr), shape=(len(self.counts), n_columns))
 
     def take(self, rows: np.ndarray) -> Lists:
         """Those of some rows."""
