@@ -86,8 +86,8 @@ def at_round(monkeypatch, number, act):
     monkeypatch.setattr(Cluster, "call", call_and_act)
     rounds = term_of_partitions.PartitionedTerm.ask
 
-    def kept(self, questions, out_of_time):
-        answers.append(rounds(self, questions, out_of_time))
+    def kept(self, f, questions, out_of_time):
+        answers.append(rounds(self, f, questions, out_of_time))
         return answers[-1]
 
     monkeypatch.setattr(term_of_partitions.PartitionedTerm, "ask", kept)
@@ -127,10 +127,10 @@ def test_a_worker_that_joins_gets_groups_of_one_that_has_several(monkeypatch, th
     assert len(set(seen[0].homes)) == 2
 
 
-def slowly(group, fit, question):
+def slowly(group, fit, f, question):
     if group.number == 0:
         time.sleep(0.5)
-    return ask(group, fit, question)
+    return ask(group, fit, f, question)
 
 
 @pytest.mark.parametrize("most", [10, 1])
@@ -145,7 +145,7 @@ def test_rounds_do_not_wait_for_a_worker_that_is_slow(monkeypatch, threads, opti
     assert any(len(answers_of_round) == 1 for answers_of_round in answers)
 
 
-def fails(group, fit, question):
+def fails(group, fit, f, question):
     raise RuntimeError("out of luck")
 
 

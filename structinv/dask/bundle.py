@@ -125,11 +125,11 @@ class MultiCutBundle(Solver):
     def step(self, objective: Objective, state: BundleState) -> None:
         """See `Solver.step`: two planes of each group, then the quadratic program."""
         term: PartitionedTerm = objective.terms[0]  # type: ignore[assignment]
-        f, sigma = pack(state.f), float(np.sqrt(term.n_blocks))
+        sigma = float(np.sqrt(term.n_blocks))
         questions = {
-            p: Question(f, pack(state.shares[p]), self.sweeps, sigma, state.seed) for p in term.idle()
+            p: Question(pack(state.shares[p]), self.sweeps, sigma, state.seed) for p in term.idle()
         }
-        answers = term.ask(questions, objective.out_of_time)
+        answers = term.ask(state.f, questions, objective.out_of_time)
         objective.rows_asked += sum(answer.rows for answer in answers)
         self._learn_value(objective, state, answers)
         if answers:

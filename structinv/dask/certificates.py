@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Self
 
 import dask.array as da
@@ -11,19 +11,26 @@ import numpy as np
 from dask.delayed import Delayed, delayed
 
 
-def lazy_attributes(
-    parts: Sequence[Delayed], heights: Sequence[float], kinds: dict[str, Any]
-) -> dict[str, da.Array]:
-    """Attributes of an object for each partition as arrays, by name and type."""
-    arrays = {}
-    for name, kind in kinds.items():
+@dataclass(frozen=True)
+class LazyRows:
+    """Arrays with a number for each row in partitions, made of objects with the same attributes.
+
+    The attribute `exact` is of bool, all others of float64.
+    """
+
+    @classmethod
+    def of_parts(cls, parts: Sequence[Delayed], heights: Sequence[float]) -> Self:
+        """From an object for each partition, and how many rows each has."""
         of = delayed(_attribute, pure=False)
-        blocks = [
-            da.from_delayed(of(part, name), shape=(height,), dtype=kind)
-            for part, height in zip(parts, heights, strict=True)
-        ]
-        arrays[name] = da.concatenate(blocks, allow_unknown_chunksizes=True)
-    return arrays
+        arrays = {}
+        for name in [each.name for each in fields(cls)]:
+            kind = np.bool_ if name == "exact" else np.float64
+            blocks = [
+                da.from_delayed(of(part, name), shape=(height,), dtype=kind)
+                for part, height in zip(parts, heights, strict=True)
+            ]
+            arrays[name] = da.concatenate(blocks, allow_unknown_chunksizes=True)
+        return cls(**arrays)
 
 
 def _attribute(whole: Any, name: str) -> np.ndarray:
@@ -32,7 +39,7 @@ def _attribute(whole: Any, name: str) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class DaskCertificate:
+class DaskCertificate(LazyRows):
     """What is proven about rows in partitions; see `structinv.certificates.Certificate`.
 
     Parameters
@@ -44,12 +51,6 @@ class DaskCertificate:
     margins: da.Array
     attacked: da.Array
     exact: da.Array
-
-    @classmethod
-    def of_parts(cls, parts: Sequence[Delayed], heights: Sequence[float]) -> Self:
-        """From a certificate of each partition."""
-        kinds = {"margins": np.float64, "attacked": np.float64, "exact": np.bool_}
-        return cls(**lazy_attributes(parts, heights, kinds))
 
     @property
     def correct(self) -> da.Array:
@@ -68,7 +69,7 @@ class DaskCertificate:
 
 
 @dataclass(frozen=True)
-class DaskPredictionBounds:
+class DaskPredictionBounds(LazyRows):
     """Between which numbers predictions of rows in partitions stay; see `PredictionBounds`.
 
     Parameters
@@ -80,12 +81,6 @@ class DaskPredictionBounds:
     lowest: da.Array
     highest: da.Array
     exact: da.Array
-
-    @classmethod
-    def of_parts(cls, parts: Sequence[Delayed], heights: Sequence[float]) -> Self:
-        """From the bounds of each partition."""
-        kinds = {"lowest": np.float64, "highest": np.float64, "exact": np.bool_}
-        return cls(**lazy_attributes(parts, heights, kinds))
 
     @property
     def width(self) -> da.Array:

@@ -26,6 +26,8 @@ POLL = 0.2
 MOST_LOST = 5
 # So long there may be no worker at all.
 SECONDS_WITHOUT_WORKERS = 120.0
+# Arguments above this size go to workers by themselves, not through the scheduler's list of tasks.
+BYTES_OF_A_TASK = 2**20
 # So many results are fetched at once, since the client takes five, and each anew after some seconds.
 FETCHES, SECONDS_OF_A_FETCH = 4, 5.0
 # A task is late once half of the others are done, and it takes so many times the median of theirs,
@@ -115,6 +117,8 @@ class Cluster:
         self._recipes: list[Callable[[], Delayed]] = []
         self._slow: set[str] = set()
         self._handles: set[Handle[Any]] = set()
+        # What is on its way to which worker, in this round.
+        self._sending: dict[tuple[int, str], tuple[Any, asyncio.Task[Future]]] = {}
         self._slots, self._turn = asyncio.Semaphore(FETCHES), asyncio.Lock()
 
     @property
@@ -180,6 +184,7 @@ class Cluster:
 
     def all_of(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
         """What a function says of all groups, in order."""
+        self.begin_round()
         calls = {p: self.call(p, function, arguments) for p in range(len(self.groups))}
         found: dict[int, Any] = {}
         began, times = time.perf_counter(), []
@@ -205,6 +210,10 @@ class Cluster:
             raise failed[0].exception()
         return list(self.client.gather(list(futures)))
 
+    def begin_round(self) -> None:
+        """Forget what was sent to workers; calls under way keep it."""
+        self._sending = {}
+
     def call(
         self, p: int, function: Callable[..., Any], arguments: tuple[Any, ...], at: int = 0
     ) -> Call:
@@ -223,15 +232,28 @@ class Cluster:
         handle.add_done_callback(self._handles.discard)
         return Call(handle, function, arguments, at)
 
+    async def _sent(self, argument: Any, worker: str) -> Any:
+        """An argument as it goes with a task: one that is large is sent to each worker once."""
+        if getattr(argument, "nbytes", 0) < BYTES_OF_A_TASK:
+            return argument
+        key, sending = (id(argument), worker), self._sending
+        if key not in sending:
+            told = self.client.scatter(argument, workers=[worker], hash=False, asynchronous=True)
+            # With the argument itself, so that nothing else gets its number.
+            sending[key] = argument, asyncio.ensure_future(told)
+            sending[key][1].add_done_callback(_hear)
+        return await asyncio.shield(sending[key][1])
+
     async def _run(
         self, function: Callable[..., Any], group: Future, worker: str, arguments: tuple[Any, ...]
     ) -> Any:
         """The result of a task on a worker. Whatever happens there, nobody else waits for it."""
+        told = [await self._sent(argument, worker) for argument in arguments]
         future = self.client.submit(
             function,
             group,
             self.fit,
-            *arguments,
+            *told,
             workers=[worker],
             pure=False,
             key=f"structinv-{function.__name__}-{uuid.uuid4().hex}",
@@ -334,6 +356,12 @@ def _scheduler_lost() -> SchedulerLostError:
         "the connection to the scheduler is lost, and with it all that workers held for the fit; with "
         "checkpoint=... the same fit on a new cluster goes on from what was reached"
     )
+
+
+def _hear(task: asyncio.Task[Future]) -> None:
+    """Take note of an error, of which those that wait for the task are told."""
+    if not task.cancelled():
+        task.exception()
 
 
 def is_late(seconds: float, times: Sequence[float], asked: int) -> bool:

@@ -46,14 +46,12 @@ def grouped(number: int, blocks: list[Block], recipe: Recipe) -> Group:
 
 @dataclass(frozen=True)
 class Question:
-    """What a group is asked in a round.
+    """What a group is asked about a function in a round.
 
     Parameters
     ----------
-    f : PackedVector
-        The function.
     share : PackedVector
-        The group's part of it.
+        The group's part of the function.
     sweeps : int
         Over the rows.
     sigma : float
@@ -62,11 +60,15 @@ class Question:
         Of the orders in which rows are visited.
     """
 
-    f: PackedVector
     share: PackedVector
     sweeps: int
     sigma: float
     seed: int
+
+    @property
+    def nbytes(self) -> int:
+        """As it is sent."""
+        return self.share.nbytes
 
 
 @dataclass(frozen=True)
@@ -186,24 +188,24 @@ def prepare(group: Group, fit: str) -> None:
     _held(group, fit)
 
 
-def ask(group: Group, fit: str, question: Question) -> Answer:
-    """Two planes of a group: where its losses are, and where its rows stand after sweeps.
+def ask(group: Group, fit: str, f: PackedVector, question: Question) -> Answer:
+    """Two planes of a group: the one at `f`, and the one that its rows stand at after sweeps.
 
     Rows go on from where this worker has left them, or from zero. The task can run again anywhere: its
     planes are bounds in any case. `fit` names the fit that the state is of.
     """
     held, size, sigma = _held(group, fit), group.recipe.space.size, question.sigma
-    f, share = question.f.written(size), question.share.written(size)
+    around = f.written(size)
     with held.lock:
-        touching, touches, upper, height = held.plane(f)
+        touching, touches, upper, height = held.plane(around)
         rows = sum(block.X.shape[0] for block in group.blocks)
         anew = held.states is None
         if held.states is None:
             held.begin(sigma, [question.seed, group.number])
         assert held.states is not None
-        f += held.combination() - sigma * share
+        around += held.combination() - sigma * question.share.written(size)
         for _ in range(question.sweeps):
-            rows += sum(state.sweep(f)[1] for state in held.states)
+            rows += sum(state.sweep(around)[1] for state in held.states)
         standing = held.combination() / sigma
         offset = float(sum(state.offset for state in held.states) / sigma)
     planes = pack(touching), pack(standing), (touches, offset)

@@ -24,6 +24,11 @@ class PackedVector:
     values: np.ndarray
     places: np.ndarray | None = None
 
+    @property
+    def nbytes(self) -> int:
+        """As it is sent."""
+        return self.values.nbytes + (0 if self.places is None else self.places.nbytes)
+
     def written(self, size: int) -> np.ndarray:
         """All `size` numbers, in an array of its own."""
         if self.places is None:

@@ -75,17 +75,19 @@ class PartitionedTerm(Term):
         """The groups that have nothing to answer at present."""
         return [p for p in range(self.n_blocks) if p not in self._calls]
 
-    def ask(self, questions: Mapping[int, Question], out_of_time: OutOfTime) -> list[Answer]:
-        """Ask groups, and return the answers that have come by the end of the round.
+    def ask(self, f: Element, questions: Mapping[int, Question], out_of_time: OutOfTime) -> list[Answer]:
+        """Ask groups about a function, and return the answers that have come by the end of the round.
 
         The round ends when all have answered. It does not wait for groups that take several times as
         long as the others: their answers come in a later round.
         """
         self._round += 1
+        self.cluster.begin_round()
         if self._round % ROUNDS_BETWEEN_MOVES == 0:
             self.cluster.balance(questions)
+        told = pack(f)
         for p, question in questions.items():
-            self._calls[p] = self.cluster.call(p, ask, (question,), self._round)
+            self._calls[p] = self.cluster.call(p, ask, (told, question), self._round)
         began, times, answers = time.perf_counter(), [], []
         while self._calls:
             rounds = {p: call.round for p, call in self._calls.items()}
