@@ -20,7 +20,7 @@ from ..estimators.estimates import linear_functions
 from ..estimators.linear_machine import LinearMachine
 from ..estimators.parameters import check_oracle_type
 from ..estimators.problem import Problem
-from ..estimators.row_shapes import learn_shape
+from ..estimators.row_shapes import check_suits, learn_shape
 from ..oracles import InvarianceOracle
 from ..oracles.columns import with_numbers
 from ..solvers import BMRM, Solution, Solver
@@ -143,9 +143,7 @@ class DaskMachine(LinearMachine):
         if names is not None:
             self.feature_names_in_ = np.array(names, dtype=object)
         oracle = with_numbers(check_oracle_type(self.oracle), getattr(self, "feature_names_in_", None))
-        if rows.sparse and not oracle.supports_sparse:
-            raise TypeError(f"{type(oracle).__name__} does not take sparse rows; pass dense blocks")
-        oracle.validate(rows.shape[1])
+        check_suits(oracle, rows.sparse, rows.shape[1], "dense blocks")
         if not any(each.weight > 0 for each in rows.facts):
             raise ValueError("sample_weight must leave a sample with a weight above 0")
         return oracle

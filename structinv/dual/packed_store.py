@@ -62,17 +62,18 @@ class PackedStore:
         return pickle.loads(self._path(number).read_bytes())
 
     def __setitem__(self, number: int, packed: Any) -> None:
-        size = packed.nbytes if isinstance(packed, PackedRows) else len(pickle.dumps(packed))
+        content = b"" if isinstance(packed, PackedRows) else pickle.dumps(packed, protocol=5)
+        size = packed.nbytes if isinstance(packed, PackedRows) else len(content)
         if self.in_memory - self._sizes[number] + size > self.most_bytes:
-            self._write(number, packed)
+            self._write(number, content or pickle.dumps(packed, protocol=5))
             packed, size = None, 0
         else:
             self._written[number] = 0
         self._held[number], self._sizes[number] = packed, size
 
-    def _write(self, number: int, packed: Any) -> None:
+    def _write(self, number: int, content: bytes) -> None:
         """Write a block's file anew; OSError leaves the one that is there."""
-        path, content = self._path(number), pickle.dumps(packed, protocol=5)
+        path = self._path(number)
         neighbor = path.with_suffix(".new")
         try:
             neighbor.write_bytes(content)

@@ -64,7 +64,14 @@ def shaped(part: Part, estimator: Any, X: Any) -> Part:
 
 
 def for_oracle(X: Matrix, oracle: InvarianceOracle, whole: str = "X as a dense array") -> Matrix:
-    """Checked rows in the form that an oracle takes; `whole` says what to pass instead of sparse rows.
+    """Checked rows in the form that an oracle takes; see `check_suits`."""
+    X = canonical(X)
+    check_suits(oracle, sp.issparse(X), X.shape[1], whole)
+    return X
+
+
+def check_suits(oracle: InvarianceOracle, sparse: bool, n_features: int, whole: str) -> None:
+    """Check that an oracle takes rows of a kind; `whole` says what to pass instead of sparse rows.
 
     Raises
     ------
@@ -73,11 +80,9 @@ def for_oracle(X: Matrix, oracle: InvarianceOracle, whole: str = "X as a dense a
     ValueError
         For an oracle of rows with other features.
     """
-    X = canonical(X)
-    if sp.issparse(X) and not oracle.supports_sparse:
+    if sparse and not oracle.supports_sparse:
         raise TypeError(f"{type(oracle).__name__} does not take sparse rows; pass {whole}")
-    oracle.validate(X.shape[1])
-    return X
+    oracle.validate(n_features)
 
 
 def canonical(X: Matrix) -> Matrix:

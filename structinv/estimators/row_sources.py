@@ -18,6 +18,7 @@ from ..terms.in_blocks import BlockSizes
 from ..utils.matrices import Matrix, stack
 from ..utils.parameters import check_number
 from ..utils.resources import free_memory
+from .row_shapes import check_suits
 from .target_labels import as_labels, check_one_kind
 
 DEFAULT_SIZES = BlockSizes()
@@ -82,9 +83,7 @@ def labels_of_source(estimator: Any, X: RowSource, y: Any) -> np.ndarray:
 
 def source_for_oracle(X: RowSource, oracle: InvarianceOracle) -> RowSource:
     """Rows in blocks in the form that an oracle takes; see `for_oracle`."""
-    if X.sparse and not oracle.supports_sparse:
-        raise TypeError(f"{type(oracle).__name__} does not take sparse rows; pass rows of dense blocks")
-    oracle.validate(X.shape[1])
+    check_suits(oracle, X.sparse, X.shape[1], "rows of dense blocks")
     return X
 
 

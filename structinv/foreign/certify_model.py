@@ -6,14 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.utils import check_array
 
 from ..certificates.certificate import Certificate, WorstChange, warn_of_unit_length, worst_change
 from ..estimators import InvariantStructuredSVC, InvariantTextClassifier
 from ..estimators.classifier import InvariantClassifier
 from ..estimators.parameters import check_oracle_type
-from ..estimators.row_shapes import canonical, shaped
+from ..estimators.row_shapes import for_oracle, shaped
 from ..estimators.target_labels import one_label_a_row
 from ..oracles import InvarianceOracle
 from ..terms.worst_case import ROWS_AT_ONCE
@@ -200,22 +199,17 @@ def _transformed(X: Any, steps: list[Any]) -> Any:
 
 def _rows(X: Any, model: LinearClassifier, oracle: InvarianceOracle) -> Matrix:
     """Rows in the form that the oracle takes."""
-    rows = canonical(
-        check_array(
-            X,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            input_name="X",
-            estimator="certify",
-        )
+    rows = check_array(
+        X,
+        accept_sparse="csr",
+        dtype=[np.float64, np.float32],
+        input_name="X",
+        estimator="certify",
     )
     n_features = model.scores.coef.shape[1]
     if rows.shape[1] != n_features:
         raise ValueError(f"X must have {n_features} features, as in training, got {rows.shape[1]}")
-    if sp.issparse(rows) and not oracle.supports_sparse:
-        raise TypeError(f"{type(oracle).__name__} does not take sparse rows; pass X as a dense array")
-    oracle.validate(n_features)
-    return rows
+    return for_oracle(rows, oracle)
 
 
 def _certificate(
