@@ -1,0 +1,82 @@
+"""A cluster of one process, which counts what would be sent."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from typing import Any
+
+from structinv.dask.cluster import Call
+from structinv.dask.group import Answer, Question, forget
+from structinv.dask.packed import PackedVector
+
+
+def vectors(thing: Any) -> list[PackedVector]:
+    """The vectors in an argument or answer of a group."""
+    if isinstance(thing, Question):
+        return [thing.share]
+    if isinstance(thing, Answer):
+        return [thing.touching, thing.standing]
+    first = thing[0] if isinstance(thing, tuple) else thing
+    return [first] if isinstance(first, PackedVector) else []
+
+
+class InProcess:
+    """A cluster of one process, in which a group answers at once; see `structinv.dask.cluster.Cluster`.
+
+    Attributes
+    ----------
+    dense, sparse : float
+        Megabytes sent: all numbers of vectors, and those that are not zero where that is less.
+    work : float
+        Seconds of processor time of all groups.
+    """
+
+    fit = "simulated"
+
+    def __init__(self, groups: list[Any]) -> None:
+        self.groups = groups
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Count from zero."""
+        self.dense = self.sparse = self.work = 0.0
+
+    def begin_round(self) -> None:
+        """Nothing is sent."""
+
+    def balance(self, _: Iterable[int]) -> None:
+        """No worker comes or goes."""
+
+    def ask(self, p: int, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+        """The answer of a group; what would be sent is counted."""
+        began = time.process_time()
+        found = function(self.groups[p], self.fit, *arguments)
+        self.work += time.process_time() - began
+        sent = [vector for thing in (*arguments, found) for vector in vectors(thing)]
+        self.dense += 8e-6 * len(sent) * (self.groups[p].recipe.space.size + 1)
+        self.sparse += 1e-6 * sum(vector.nbytes + 8 for vector in sent)
+        return found
+
+    def all_of(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
+        """What a function says of all groups."""
+        return [self.ask(p, function, arguments) for p in range(len(self.groups))]
+
+    def call(self, p: int, function: Callable[..., Any], arguments: tuple[Any, ...], at: int) -> Call:
+        """A call that is done."""
+        done: Future[Any] = Future()
+        done.set_result(self.ask(p, function, arguments))
+        return Call(done, function, arguments, at)
+
+    def finished(self, calls: dict[int, Call]) -> dict[int, Any]:
+        """All results."""
+        found = {p: call.handle.result() for p, call in calls.items()}
+        calls.clear()
+        return found
+
+    def forget(self, groups: Iterable[int]) -> None:
+        """Drop the states of groups."""
+        for p in groups:
+            asyncio.run(forget(self.fit, p))
