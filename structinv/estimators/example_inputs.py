@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,13 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_array
 
 from ..solvers import FrankWolfe, InteriorPoint, Solver
-from ..structures.example_blocks import Reader, check_no_mask, stacked
+from ..structures import Layout
+from ..structures.example_blocks import Reader, check_no_mask, flat_numbers, part_of_weights, stacked
 from ..terms import Objective
 from ..utils.matrices import ALL_ROWS, Matrix, squared_lengths
-from .tokens import are_tokens, can_be_tokens
+from ..utils.parameters import check_number
+from .target_labels import class_factors
+from .tokens import TokenVectorizer, are_tokens, can_be_tokens
 
 # Planes that an example comes to have.
 PLANES_OF_AN_EXAMPLE = 10
@@ -24,6 +28,63 @@ LONG = 100.0
 MOST_WEIGHTS, MOST_EXAMPLES = 1000, 10_000
 
 Tokens = Callable[[Any], tuple[Matrix, np.ndarray]]
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Examples as an estimator has read them, for a fit.
+
+    Parameters
+    ----------
+    rows : (n_rows, d) array or CSR matrix
+    layout : Layout
+        Of the positions.
+    labels : (n_positions,) array
+    weights : (n_examples,) array
+        Sample weights.
+    position_weight : (n_positions,) array, optional
+    names : list of str, optional
+        The columns of data frames.
+    vectorizer : TokenVectorizer, optional
+        What made rows of tokens.
+    """
+
+    rows: Matrix
+    layout: Layout
+    labels: np.ndarray
+    weights: np.ndarray
+    position_weight: np.ndarray | None
+    names: list[str] | None
+    vectorizer: TokenVectorizer | None
+
+    @property
+    def position_weights(self) -> np.ndarray:
+        """Of each position, that of its example included."""
+        own: np.ndarray = self.weights[self.layout.owners]
+        return own if self.position_weight is None else own * self.position_weight
+
+
+def read_examples(
+    estimator: Any, X: Any, y: Any, sample_weight: Any = None, position_weight: Any = None
+) -> Examples:
+    """Examples as a user gives them, in the form that the structure of an estimator reads.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If they cannot be used; the message says which example. All weights may be 0.
+    """
+    structure, vectorizer = estimator.structure, TokenVectorizer(estimator.n_hashed)
+    reader = RowReader(estimator, False, vectorizer.fit_rows)
+    rows, layout = structure.read(X, reader)
+    labels = structure.read_labels(y, layout)
+    layout = structure.positions(layout, len(labels))
+    weights = part_of_weights(sample_weight, len(layout))
+    own = position_weight
+    if own is not None:
+        own = flat_numbers("position_weight", position_weight, layout.sizes)
+    made = vectorizer if hasattr(vectorizer, "n_columns_") else None
+    return Examples(rows, layout, labels, weights, own, reader.names, made)
 
 
 class RowReader(Reader):
@@ -139,3 +200,31 @@ def length_of_rows(term: Any) -> float:
     means = squares if labels.structure.one_row else layout.sums(squares) / layout.sizes
     dearest = float(np.mean(labels.costs(ALL_ROWS).max(axis=1)))
     return float(np.mean(term.weights * means)) / dearest if dearest > 0 else 0.0
+
+
+def label_factors(
+    class_weight: Any, classes: np.ndarray, codes: np.ndarray, own: np.ndarray
+) -> np.ndarray:
+    """The factor of each label, (n_labels,), by `class_weight`; labels of any kind go by their place.
+
+    Parameters
+    ----------
+    class_weight : dict, "balanced" or None
+    classes : (n_labels,) array
+    codes, own : (n,) arrays
+        Labels, as places among the classes, and their weights.
+
+    Raises
+    ------
+    ValueError
+        For labels that are not among the classes, and for negative factors.
+    """
+    if isinstance(class_weight, dict):
+        places = {label: place for place, label in enumerate(classes.tolist())}
+        unknown = [label for label in class_weight if label not in places]
+        if unknown:
+            raise ValueError(f"class_weight must be of labels in y, got {unknown}")
+        for label, factor in class_weight.items():
+            check_number(f"class_weight[{label!r}]", factor)
+        class_weight = {places[label]: factor for label, factor in class_weight.items()}
+    return class_factors(class_weight, np.arange(len(classes)), codes, own)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,22 +20,29 @@ from ..solvers import Solution, Solver
 from ..spaces import ExplicitSpace
 from ..structures import Layout, Structure
 from ..structures.bound import BoundStructure, predicted
-from ..structures.example_blocks import example_weights, flat_numbers, sorted_classes
+from ..structures.example_blocks import check_some, part_of_weights, sorted_classes
 from ..structures.label_codes import encode_labels
 from ..terms import Objective
 from ..utils.matrices import Matrix
-from ..utils.parameters import check_integer, check_number
+from ..utils.parameters import check_integer
 from ..utils.resources import check_memory
 from .callbacks import with_callbacks
 from .earlier_fit import OF_THE_WEIGHTS
 from .estimates import linear_functions
-from .example_inputs import PLANES_OF_AN_EXAMPLE, RowReader, length_of_rows, solver_for
+from .example_inputs import (
+    PLANES_OF_AN_EXAMPLE,
+    Examples,
+    RowReader,
+    label_factors,
+    length_of_rows,
+    read_examples,
+    solver_for,
+)
 from .kernel_machine import check_cover, kernel_memory
 from .parameters import check_epsilon, check_oracle_type
 from .problem import Problem
 from .row_shapes import for_oracle
 from .support_vectors import SupportVectorMachine
-from .target_labels import class_factors
 from .tokens import TokenVectorizer
 
 COSTS = ("hamming", "mean_hamming")
@@ -208,12 +215,18 @@ compression_error_
             For labels that the training labels lack.
         """
         check_is_fitted(self)
+        weight, right = self._right(X, y, sample_weight)
+        check_some("sample_weight", weight, "an example")
+        return float(right / weight)
+
+    def _right(self, X: Any, y: Any, sample_weight: Any) -> np.ndarray:
+        """The weight of all positions, and that of those with the right label."""
         rows, layout = self._known_examples(X)
         labels = self._bound(self._known_labels(y, layout), layout)
         codes = self._best_codes(rows, layout)
         assert labels.layout is not None
-        own = example_weights(sample_weight, len(layout))[labels.layout.owners]
-        return float(np.average(codes == labels.codes, weights=own))
+        own = part_of_weights(sample_weight, len(layout))[labels.layout.owners]
+        return np.array([own.sum(), own[codes == labels.codes].sum()])
 
     def certify(self, X: Any, y: Any = None, *, oracle: InvarianceOracle | None = None) -> Certificate:
         """What no allowed change of the rows can turn, for whole labellings.
@@ -288,68 +301,113 @@ compression_error_
         check_oracle_type(self.oracle).validate()
 
     def _read(self, X: Any, y: Any, sample_weight: Any, position_weight: Any = None) -> Problem:
-        vectorizer = TokenVectorizer(self.n_hashed)
-        reader = RowReader(self, False, vectorizer.fit_rows)
-        rows, layout = self.structure.read(X, reader)
-        labels = self.structure.read_labels(y, layout)
-        layout = self.structure.positions(layout, len(labels))
+        found = read_examples(self, X, y, sample_weight, position_weight)
+        check_some("sample_weight", found.weights, "an example")
+        if found.position_weight is not None:
+            check_some("position_weight", found.position_weight, "a position")
+        classes = self._classes(found.labels)
+        oracle = self._oracle_of(classes, found.names)
+        rows = self._for_oracle(found.rows, oracle)
+        codes = encode_labels(found.labels, classes)[1]
+        own = found.position_weights
+        factors = self._label_factors(classes, codes, self.C * found.weights[found.layout.owners])
+        self._check_weights(own if factors is None else factors[codes] * own)
+        learnt = self._known(classes, rows.shape[1], found.names, found.vectorizer)
+        found = replace(found, rows=rows)
+        return self._of_examples(found, classes, factors, oracle, self.structure, learnt)
+
+    def _classes(self, labels: np.ndarray) -> np.ndarray:
+        """Each label once; there are two at least."""
         classes = sorted_classes(labels)
         if len(classes) < 2:
             raise ValueError(f"y must hold at least two classes, got one class: {classes.tolist()[0]!r}")
+        return classes
+
+    def _oracle_of(self, classes: np.ndarray, names: list[str] | None) -> InvarianceOracle:
+        """The oracle for rows with these labels and columns."""
         oracle = check_oracle_type(self.oracle)
         oracle.check_labels(classes)
-        oracle = with_numbers(oracle, reader.names)
-        rows = self._for_oracle(rows, oracle)
-        weights = self.C * example_weights(sample_weight, len(layout))
-        factors = self._factors(labels, classes, layout, weights, position_weight)
-        learnt = {"classes_": classes, "n_features_in_": rows.shape[1], "vectorizer_": None}
+        return with_numbers(oracle, names)
+
+    def _label_factors(
+        self, classes: np.ndarray, codes: np.ndarray, own: np.ndarray
+    ) -> np.ndarray | None:
+        """The factor of each label by `class_weight`, given labels and their weights; None for 1."""
+        if self.class_weight is None:
+            return None
+        return label_factors(self.class_weight, classes, codes, own)
+
+    def _check_weights(self, each: np.ndarray) -> None:
+        """Raise ValueError unless some position, or sum over positions, has a weight above 0."""
+        if not np.any(each > 0):
+            raise ValueError(
+                "class_weight, position_weight and sample_weight must leave a position with all of them "
+                f"above 0, got class_weight={self.class_weight!r}"
+            )
+
+    def _known(
+        self,
+        classes: np.ndarray,
+        n_features: int,
+        names: list[str] | None,
+        vectorizer: TokenVectorizer | None,
+    ) -> dict[str, Any]:
+        """What the fitted estimator knows of the examples; the names of an earlier fit are forgotten."""
         if hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
-        if reader.names is not None:
-            learnt["feature_names_in_"] = np.array(reader.names, dtype=object)
-        if hasattr(vectorizer, "n_columns_"):
-            learnt["vectorizer_"] = vectorizer
+        learnt = {"classes_": classes, "n_features_in_": n_features, "vectorizer_": vectorizer}
+        if names is not None:
+            learnt["feature_names_in_"] = np.array(names, dtype=object)
+        return learnt
+
+    def _of_examples(
+        self,
+        found: Examples,
+        classes: np.ndarray,
+        factors: np.ndarray | None,
+        oracle: InvarianceOracle,
+        structure: Structure,
+        learnt: dict[str, Any],
+    ) -> Problem:
+        """The problem in examples, some or all.
+
+        Parameters
+        ----------
+        found : Examples
+            With rows in the form that the oracle takes.
+        classes : (n_labels,) array
+        factors : (n_labels,) array, optional
+            Of what a wrong label costs, by the true one.
+        oracle : InvarianceOracle
+        structure : Structure
+            Perhaps prepared.
+        learnt : dict
+            See `Problem`.
+        """
+        layout, each = found.layout, np.ones(found.layout.n_rows)
+        if found.position_weight is not None:
+            each *= found.position_weight
+        if factors is not None:
+            each *= factors[encode_labels(found.labels, classes)[1]]
+        if isinstance(self.cost, str) and self.cost == "mean_hamming":
+            each /= layout.sizes[layout.owners]
         return Problem(
-            rows,
-            labels,
+            found.rows,
+            found.labels,
             oracle,
-            self.structure,
-            weights,
-            told=(labels, layout.told(), position_weight),
+            structure,
+            self.C * found.weights,
+            told=(found.labels, layout.told(), found.position_weight),
             learnt=learnt,
             classes=classes,
             layout=layout,
             cost=None if isinstance(self.cost, str) else self.cost,
-            position_weight=factors,
+            position_weight=None if np.all(each == 1.0) else each,
         )
 
     def _some(self, y: Any, n_rows: int) -> np.ndarray:
         # Any examples are as good as others to tell seconds from.
         return np.arange(n_rows)
-
-    def _factors(
-        self,
-        labels: np.ndarray,
-        classes: np.ndarray,
-        layout: Layout,
-        weights: np.ndarray,
-        position_weight: Any,
-    ) -> np.ndarray | None:
-        """What the cost of each position is multiplied with; None for 1."""
-        factors = np.ones(layout.n_rows)
-        if position_weight is not None:
-            factors *= flat_numbers("position_weight", position_weight, layout.sizes)
-        if self.class_weight is not None:
-            codes = encode_labels(labels, classes)[1]
-            factors *= _label_factors(self.class_weight, classes, codes, weights[layout.owners])
-        if not np.any(factors * weights[layout.owners] > 0):
-            raise ValueError(
-                "class_weight, position_weight and sample_weight must leave a position with all of them "
-                f"above 0, got class_weight={self.class_weight!r}"
-            )
-        if isinstance(self.cost, str) and self.cost == "mean_hamming":
-            factors /= layout.sizes[layout.owners]
-        return None if np.all(factors == 1.0) else factors
 
     def _for_oracle(self, X: Matrix, oracle: InvarianceOracle) -> Matrix:
         """Checked rows in the form that the oracle and the kernel take."""
@@ -410,14 +468,21 @@ compression_error_
 
     def _keep(self, problem: Problem, objective: Objective, solution: Solution) -> None:
         term: Any = objective.terms[0]
-        space: Any = objective.space
-        self.structure_ = term.labels.structure
         if self._linear:
-            self.coef_ = space.weights(solution.f).astype(problem.rows.dtype, order="C")
+            self._keep_weights(problem, objective, solution)
         else:
             super()._keep(problem, objective, solution)
-        self._extra_ = np.array(space.extra(solution.f))
-        for name, table in self.structure_.named(self._extra_, len(self.classes_)).items():
+        self._keep_extra(term.labels.structure, objective, solution)
+
+    def _keep_weights(self, problem: Problem, objective: Objective, solution: Solution) -> None:
+        space: Any = objective.space
+        self.coef_ = space.weights(solution.f).astype(problem.rows.dtype, order="C")
+
+    def _keep_extra(self, structure: Structure, objective: Objective, solution: Solution) -> None:
+        """Learn what no input multiplies."""
+        self.structure_ = structure
+        self._extra_ = np.array(objective.space.extra(solution.f))
+        for name, table in structure.named(self._extra_, len(self.classes_)).items():
             setattr(self, f"{name}_", table)
 
     @property
@@ -501,18 +566,3 @@ compression_error_
             space, f = self._function(rows, oracle, labels[:1])
         worst = WORST_CHANGES[self.structure_.term]
         return rows, layout, worst(space, f, oracle, bound, rows, points, self._extra_)
-
-
-def _label_factors(
-    class_weight: Any, classes: np.ndarray, codes: np.ndarray, own: np.ndarray
-) -> np.ndarray:
-    """The factor of each position's label; labels of any kind go by their place."""
-    if isinstance(class_weight, dict):
-        places = {label: place for place, label in enumerate(classes.tolist())}
-        unknown = [label for label in class_weight if label not in places]
-        if unknown:
-            raise ValueError(f"class_weight must be of labels in y, got {unknown}")
-        for label, factor in class_weight.items():
-            check_number(f"class_weight[{label!r}]", factor)
-        class_weight = {places[label]: factor for label, factor in class_weight.items()}
-    return class_factors(class_weight, np.arange(len(classes)), codes, own)[codes]

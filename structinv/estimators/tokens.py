@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, repeat
 from numbers import Real
 from typing import Any, Literal, Self
@@ -126,16 +126,30 @@ class TokenVectorizer(
         kind, tokens, lengths = _read(X, _SEPARATOR)
         if np.any(lengths == 0):
             raise ValueError(f"X[{int(np.argmin(lengths))}] is empty: nothing can be learnt from it")
-        if hashed is not None:
-            vocabulary, n_columns = None, int(hashed)
-        else:
-            names = _names(kind, tokens)
-            if not names:
-                raise ValueError("X must have features, got none in any token")
-            vocabulary, n_columns = dict(zip(names, range(len(names)), strict=True)), len(names)
-        rows = _rows(kind, tokens, lengths, vocabulary, n_columns, _SEPARATOR)
-        self.vocabulary_, self.n_columns_, self.separator_ = vocabulary, n_columns, _SEPARATOR
+        names = [] if hashed is not None else _names(kind, tokens)
+        if hashed is None and not names:
+            raise ValueError("X must have features, got none in any token")
+        known = TokenVectorizer(hashed)
+        known.learn(names)
+        rows = _rows(kind, tokens, lengths, known.vocabulary_, known.n_columns_, _SEPARATOR)
+        self.learn(names)
         return rows, lengths
+
+    def learn(self, names: Iterable[str]) -> None:
+        """Have a column for each name, the first of equal ones, in their order.
+
+        Parameters
+        ----------
+        names : iterable of str
+            Not used with `n_hashed`.
+        """
+        self.vocabulary_, self.separator_ = None, _SEPARATOR
+        if self.n_hashed is not None:
+            self.n_columns_ = int(self.n_hashed)
+            return
+        each = dict.fromkeys(names)
+        self.vocabulary_ = dict(zip(each, range(len(each)), strict=True))
+        self.n_columns_ = len(each)
 
     def rows(self, X: Any) -> tuple[sp.csr_matrix, np.ndarray]:
         """The rows of all sequences, one below the other.

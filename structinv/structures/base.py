@@ -226,6 +226,36 @@ class Structure(BaseEstimator, ABC):
         """
         return self
 
+    def summary(self, labels: np.ndarray, layout: Layout) -> Any:
+        """What `prepared` learns from some examples; nothing, by default.
+
+        Where examples are in partitions, each tells its own, and `prepared_by` puts them together. A
+        structure that learns from nothing but the classes needs neither.
+
+        Parameters
+        ----------
+        labels : (n_rows,) array
+            True labels, as `read_labels` gives them.
+        layout : Layout
+        """
+        return None
+
+    def prepared_by(self, classes: np.ndarray, summaries: Sequence[Any]) -> Structure:
+        """The structure as `prepared` makes it for all examples together; itself, by default.
+
+        Parameters
+        ----------
+        classes : (n_labels,) array
+        summaries : list
+            What `summary` says of each part of the examples.
+
+        Raises
+        ------
+        ValueError
+            If the structure cannot be of these labels.
+        """
+        return self
+
     def relaxes(self, n_labels: int, layout: Layout) -> bool:
         """Whether `decode` maximizes over more than labellings for these examples; no, by default.
 

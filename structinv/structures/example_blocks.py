@@ -277,7 +277,7 @@ def sorted_classes(labels: np.ndarray) -> np.ndarray:
 
 
 def flat_numbers(name: str, given: Any, sizes: np.ndarray) -> np.ndarray:
-    """Numbers for all positions, given by example as labels are.
+    """Numbers for all positions, given by example as labels are; they may all be 0.
 
     Raises
     ------
@@ -296,14 +296,11 @@ def flat_numbers(name: str, given: Any, sizes: np.ndarray) -> np.ndarray:
                 f"got shape {numbers.shape}"
             )
         made.append(_not_negative(f"{name}[{i}]", numbers))
-    found = np.concatenate(made)
-    if not np.any(found > 0):
-        raise ValueError(f"{name} must leave a position with a weight above 0")
-    return found
+    return np.concatenate(made)
 
 
 def example_weights(given: Any, n_examples: int) -> np.ndarray:
-    """The `sample_weight` of examples; 1 for each without any, and a number is that of all.
+    """The `sample_weight` of examples, of which one is above 0; see `part_of_weights`.
 
     Raises
     ------
@@ -320,16 +317,32 @@ def example_weights(given: Any, n_examples: int) -> np.ndarray:
         ...
     ValueError: sample_weight[1] must be a finite number of at least 0, got -2.0
     """
+    found = part_of_weights(given, n_examples)
+    check_some("sample_weight", found, "an example")
+    return found
+
+
+def check_some(name: str, numbers: np.ndarray, what: str) -> None:
+    """Raise ValueError unless some weight is above 0."""
+    if not np.any(numbers > 0):
+        raise ValueError(f"{name} must leave {what} with a weight above 0")
+
+
+def part_of_weights(given: Any, n_examples: int) -> np.ndarray:
+    """The `sample_weight` of some examples; 1 for each without any, and a number is that of all.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If there is not a finite number of at least 0 an example; the message says where.
+    """
     found = np.ones(()) if given is None else _numbers("sample_weight", given)
     if found.shape not in ((), (n_examples,)):
         raise ValueError(
             f"sample_weight must have a number for each of {n_examples} examples, shape "
             f"({n_examples},), got shape {found.shape}"
         )
-    found = np.array(np.broadcast_to(_not_negative("sample_weight", found), n_examples))
-    if not np.any(found > 0):
-        raise ValueError("sample_weight must leave an example with a weight above 0")
-    return found
+    return np.array(np.broadcast_to(_not_negative("sample_weight", found), n_examples))
 
 
 def _numbers(name: str, given: Any) -> np.ndarray:

@@ -94,12 +94,31 @@ class Graph(Structure):
         known = laid_out(layout, len(codes))
         own: Graph = self
         if self.n_edge_features_ is None:
-            own = clone(self)
-            own.n_edge_features_ = GraphLayout.of(known, 1).edge_features.shape[1]
+            own = self._of_width(GraphLayout.of(known, 1).edge_features.shape[1])
         graphs = own._graphs(known)
         if self.inference == "exact" and classes is not None:
             own._kinds(graphs, len(classes))
         return own
+
+    def _of_width(self, n_edge_features: int) -> Graph:
+        own = clone(self)
+        own.n_edge_features_ = n_edge_features
+        return own
+
+    def summary(self, labels: np.ndarray, layout: Layout) -> int | None:
+        """See `Structure.summary`: how many features edges have, None without edges."""
+        graphs = GraphLayout.of(layout, 1)
+        return graphs.edge_features.shape[1] if len(graphs.edges) else None
+
+    def prepared_by(self, classes: np.ndarray, summaries: Sequence[Any]) -> Structure:
+        """See `Structure.prepared_by`: knows how many features edges have."""
+        self._check()
+        widths = sorted({each for each in summaries if each is not None})
+        if len(widths) > 1:
+            raise ValueError(f"edges must have as many features in all graphs, got {widths}")
+        if self.n_edge_features_ is not None:
+            return self
+        return self._of_width(widths[0] if widths else 1)
 
     def _check(self) -> None:
         if self.inference not in INFERENCES:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -117,15 +118,34 @@ class Multilabel(Structure):
         ValueError
             If `pairwise` is something else, or examples have not all as many positions.
         """
-        if self.pairwise not in (None, "tree"):
-            raise ValueError(f"pairwise must be None or 'tree', got {self.pairwise!r}")
+        self._check()
         if self.pairwise is None or self.edges_ is not None:
             return self
         if layout is None or len(layout) == 0 or np.ptp(layout.sizes) > 0:
             raise ValueError("Multilabel('tree') needs the same labels for all rows")
+        return self._with_tree(pair_counts(codes.reshape(len(layout), -1)), len(layout))
+
+    def _check(self) -> None:
+        if self.pairwise not in (None, "tree"):
+            raise ValueError(f"pairwise must be None or 'tree', got {self.pairwise!r}")
+
+    def _with_tree(self, counts: np.ndarray, n_rows: int) -> Multilabel:
         own = clone(self)
-        own.edges_ = tree_of(codes.reshape(len(layout), -1))
+        own.edges_ = tree_of_counts(counts, n_rows)
         return own
+
+    def summary(self, labels: np.ndarray, layout: Layout) -> tuple[np.ndarray, int] | None:
+        """See `Structure.summary`: how often both labels of a pair are present, and the rows."""
+        if self.pairwise is None:
+            return None
+        return pair_counts(labels.reshape(len(layout), -1)), len(layout)
+
+    def prepared_by(self, classes: np.ndarray, summaries: Sequence[Any]) -> Structure:
+        """See `Structure.prepared_by`: learns the tree."""
+        self._check()
+        if self.pairwise is None or self.edges_ is not None:
+            return self
+        return self._with_tree(sum(each for each, _ in summaries), sum(n for _, n in summaries))
 
     def _edges(self) -> np.ndarray:
         if self.pairwise is None:
@@ -260,8 +280,8 @@ def positions(y: Any) -> tuple[np.ndarray, Layout]:
     return table.astype(np.int64).ravel(), Layout.of_lengths([table.shape[1]] * len(table))
 
 
-def mutual_information(labels: np.ndarray) -> np.ndarray:
-    """Mutual information of each pair of columns of 0 and 1, in nats, (L, L).
+def pair_counts(labels: np.ndarray) -> np.ndarray:
+    """In how many rows both columns of a pair are 1, (L, L); a column with itself counts its own.
 
     Parameters
     ----------
@@ -269,13 +289,30 @@ def mutual_information(labels: np.ndarray) -> np.ndarray:
         0 and 1.
     """
     present = labels.astype(np.float64)
-    shared = np.zeros((labels.shape[1],) * 2)
-    sides = [1.0 - present, present]
-    for one in sides:
-        for other in sides:
-            joint = one.T @ other / len(labels)
-            ratio = np.ones(joint.shape)
-            np.divide(joint, np.outer(one.mean(axis=0), other.mean(axis=0)), out=ratio, where=joint > 0)
+    return present.T @ present
+
+
+def mutual_information(counts: np.ndarray, n_rows: int) -> np.ndarray:
+    """Mutual information of each pair of columns of 0 and 1, in nats, (L, L).
+
+    Parameters
+    ----------
+    counts : (L, L) array
+        See `pair_counts`.
+    n_rows : int
+    """
+    own = np.diag(counts)
+    # By whether the first is present, then by whether the second is.
+    tables = [
+        [n_rows - own[:, None] - own + counts, own - counts],
+        [own[:, None] - counts, counts],
+    ]
+    shares = [(n_rows - own) / n_rows, own / n_rows]
+    shared = np.zeros(counts.shape)
+    for one, row in zip(shares, tables, strict=True):
+        for other, table in zip(shares, row, strict=True):
+            joint, ratio = table / n_rows, np.ones(counts.shape)
+            np.divide(joint, np.outer(one, other), out=ratio, where=joint > 0)
             shared += joint * np.log(ratio)
     return shared
 
@@ -293,7 +330,12 @@ def tree_of(labels: np.ndarray) -> np.ndarray:
     (L - 1, 2) array of int
         Pairs, the end nearer to column 0 first, those near to it before those far off.
     """
-    shared = mutual_information(labels)
+    return tree_of_counts(pair_counts(labels), len(labels))
+
+
+def tree_of_counts(counts: np.ndarray, n_rows: int) -> np.ndarray:
+    """`tree_of` by the counts of pairs in so many rows."""
+    shared = mutual_information(counts, n_rows)
     # Positive lengths: a length of 0 would be no edge.
     lengths = 1.0 + shared.max() - shared
     np.fill_diagonal(lengths, 0.0)
