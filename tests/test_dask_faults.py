@@ -12,14 +12,15 @@ pytest.importorskip("distributed")
 from dask import delayed
 from distributed import Client, LocalCluster
 
-from structinv import InvariantLinearSVC
-from structinv.dask import DaskInvariantLinearSVC, SchedulerLostError
+from structinv import InvariantLinearSVC, InvariantStructuredSVC
+from structinv.dask import DaskInvariantLinearSVC, DaskInvariantStructuredSVC, SchedulerLostError
 from structinv.dask import cluster as cluster_of_fits
 from structinv.dask import term as term_of_partitions
 from structinv.dask.cluster import Cluster
 from structinv.dask.group import ask
 from structinv.datasets import make_mail_like
 from structinv.oracles import FDrop
+from structinv.structures import Sequence
 
 ONE_THREAD = {"threads_per_worker": 1, "dashboard_address": ":0"}
 
@@ -106,6 +107,23 @@ def test_workers_that_are_killed_take_no_bound_with_them(monkeypatch, processes,
     answers = at_round(monkeypatch, 3, kill)
     model = model_on(processes, tol=1e-2).fit(PARTS)
     check_bounds(model, optimum)
+    assert any(answer.anew for answers_of_round in answers[2:] for answer in answers_of_round)
+
+
+def chains(seed):
+    rng = np.random.default_rng(seed)
+    y = [rng.integers(3, size=4) for _ in range(20)]
+    return [np.eye(3)[each] + rng.normal(0, 0.4, (4, 3)) for each in y], y
+
+
+def test_a_killed_worker_of_examples_takes_no_bound_with_it(monkeypatch, processes):
+    processes.wait_for_workers(3)
+    pids = processes.run(os.getpid)
+    X, y = (sum(lists, []) for lists in zip(*map(chains, range(4)), strict=True))
+    optimum = InvariantStructuredSVC(Sequence(), random_state=0, tol=1e-4).fit(X, y).solution_
+    answers = at_round(monkeypatch, 3, lambda cluster: os.kill(pids[min(cluster.homes)], signal.SIGKILL))
+    model = DaskInvariantStructuredSVC(Sequence(), client=processes, random_state=0)
+    check_bounds(model.fit([delayed(chains)(seed) for seed in range(4)]), optimum)
     assert any(answer.anew for answers_of_round in answers[2:] for answer in answers_of_round)
 
 

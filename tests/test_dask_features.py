@@ -157,7 +157,7 @@ def test_what_cannot_be_fitted_is_refused_by_name(rows):
     raises(model, "X must have rows, got 2 partitions", blocks_of(rows[:0], [0]))
     raises(model, "partition 0: X must be dense", blocks_of(sp.csr_matrix(rows), []), TypeError)
     raises(model, "partition 1: .* float16", [delayed(rows), delayed(rows.astype("f2"))], TypeError)
-    raises(model, "partition 0: X must have two dimensions", da.from_array(rows[:, 0], chunks=50))
+    raises(model, r"partition \d: X must have two dimensions", da.from_array(rows[:, 0], chunks=50))
     raises(model, "X must be an array or DataFrame", dask.bag.from_sequence([1, 2]), TypeError)
     raises(DaskOrbitNystroem(n_components=151), "n_components must be at most", array)
     raises(DaskOrbitNystroem(n_components=0), "n_components must be", array)

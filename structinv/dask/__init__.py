@@ -1,15 +1,18 @@
 """Estimators and features of orbits on a Dask cluster; needs the extra `dask`."""
 
 from .bundle import MultiCutBundle
-from .certificates import DaskCertificate, DaskPredictionBounds
+from .certificates import DaskCertificate, DaskExampleCertificate, DaskPredictionBounds
 from .cluster import SchedulerLostError
 from .estimators import DaskInvariantLinearSVC, DaskInvariantLinearSVR
 from .features import DaskOrbitFourier, DaskOrbitNystroem
+from .structured import DaskInvariantStructuredSVC
 
 __all__ = [
     "DaskCertificate",
+    "DaskExampleCertificate",
     "DaskInvariantLinearSVC",
     "DaskInvariantLinearSVR",
+    "DaskInvariantStructuredSVC",
     "DaskOrbitFourier",
     "DaskOrbitNystroem",
     "DaskPredictionBounds",

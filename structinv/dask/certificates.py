@@ -3,39 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from typing import Any, Self
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
+import dask
 import dask.array as da
 import numpy as np
 from dask.delayed import Delayed, delayed
 
+from ..certificates.certificate import Certificate
+from ..certificates.predictions import PredictionBounds
 
-@dataclass(frozen=True)
+
+def _attribute(whole: Any, name: str) -> np.ndarray:
+    found: np.ndarray = getattr(whole, name)
+    return found
+
+
 class LazyRows:
     """Arrays with a number for each row in partitions, made of objects with the same attributes.
 
-    The attribute `exact` is of bool, all others of float64.
+    Attributes
+    ----------
+    kinds : dict of str to dtype
+        The types of the arrays, by name.
+    nothing : object
+        What is said of no rows.
     """
+
+    kinds: ClassVar[dict[str, Any]]
+    nothing: ClassVar[Any]
 
     @classmethod
     def of_parts(cls, parts: Sequence[Delayed], heights: Sequence[float]) -> Self:
-        """From an object for each partition, and how many rows each has."""
+        """From an object for each partition, and how many rows each has; NaN where that is not known."""
         of = delayed(_attribute, pure=False)
         arrays = {}
-        for name in [each.name for each in fields(cls)]:
-            kind = np.bool_ if name == "exact" else np.float64
+        for name, kind in cls.kinds.items():
             blocks = [
                 da.from_delayed(of(part, name), shape=(height,), dtype=kind)
                 for part, height in zip(parts, heights, strict=True)
             ]
             arrays[name] = da.concatenate(blocks, allow_unknown_chunksizes=True)
         return cls(**arrays)
-
-
-def _attribute(whole: Any, name: str) -> np.ndarray:
-    found: np.ndarray = getattr(whole, name)
-    return found
 
 
 @dataclass(frozen=True)
@@ -51,6 +61,9 @@ class DaskCertificate(LazyRows):
     margins: da.Array
     attacked: da.Array
     exact: da.Array
+
+    kinds = {"margins": np.float64, "attacked": np.float64, "exact": np.bool_}
+    nothing = Certificate(np.zeros(0), np.zeros(0), np.zeros(0, dtype=bool))
 
     @property
     def correct(self) -> da.Array:
@@ -69,6 +82,34 @@ class DaskCertificate(LazyRows):
 
 
 @dataclass(frozen=True)
+class DaskExampleCertificate(DaskCertificate):
+    """What is proven about examples of several rows in partitions; see `Certificate`.
+
+    Parameters
+    ----------
+    margins, attacked : (n,) dask Array of float64
+    exact : (n,) dask Array of bool
+    most_wrong, sizes : (n,) dask Array of int64
+    """
+
+    most_wrong: da.Array
+    sizes: da.Array
+
+    kinds = DaskCertificate.kinds | {"most_wrong": np.int64, "sizes": np.int64}
+    nothing = replace(
+        DaskCertificate.nothing,
+        most_wrong=np.zeros(0, dtype=np.int64),
+        sizes=np.zeros(0, dtype=np.int64),
+    )
+
+    @property
+    def position_accuracy(self) -> float:
+        """At least this share of positions is right, whatever changes; reduced on the workers."""
+        wrong, size = dask.compute(self.most_wrong.sum(), self.sizes.sum())
+        return 1.0 - float(wrong / size)
+
+
+@dataclass(frozen=True)
 class DaskPredictionBounds(LazyRows):
     """Between which numbers predictions of rows in partitions stay; see `PredictionBounds`.
 
@@ -81,6 +122,9 @@ class DaskPredictionBounds(LazyRows):
     lowest: da.Array
     highest: da.Array
     exact: da.Array
+
+    kinds = {"lowest": np.float64, "highest": np.float64, "exact": np.bool_}
+    nothing = PredictionBounds(np.zeros(0), np.zeros(0), np.zeros(0, dtype=bool))
 
     @property
     def width(self) -> da.Array:

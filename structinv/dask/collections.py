@@ -9,12 +9,12 @@ import dask.array as da
 import numpy as np
 from dask.bag import Bag
 from dask.base import is_dask_collection
-from dask.delayed import Delayed
+from dask.delayed import Delayed, delayed
 from distributed import Future
 
 
 def is_collection(X: Any) -> bool:
-    """Whether rows are in partitions: a collection of Dask, or a list of delayed objects or futures.
+    """Whether these are partitions: a collection of Dask, or a list of delayed objects or futures.
 
     Examples
     --------
@@ -46,11 +46,14 @@ def pieces(name: str, X: Any) -> list[Any]:
     """
     if not is_collection(X):
         raise TypeError(
-            f"{name} must be an array or DataFrame of Dask, or a list of delayed objects or futures, "
+            f"{name} must be a collection of Dask, or a list of delayed objects or futures, "
             f"got {type(X).__name__}"
         )
     if isinstance(X, (list, tuple)):
         return list(X)
+    if isinstance(X, Bag):
+        # Partitions of a bag may be iterators, which end when they are read.
+        return [delayed(list, pure=False)(each) for each in X.to_delayed()]
     if isinstance(X, da.Array) and X.ndim > 1 and X.numblocks[1] > 1:
         # All features of a row lie together.
         X = X.rechunk({1: -1})
@@ -73,6 +76,11 @@ def cut_like(name: str, given: Any, X: Any, n: int) -> list[Any]:
     if len(found) != n:
         raise ValueError(f"{name} must have as many partitions as X, which has {n}, got {len(found)}")
     return found
+
+
+def has_rows(X: Any) -> bool:
+    """Whether a collection is an array or DataFrame, whose items are rows."""
+    return not isinstance(X, (list, tuple, Bag))
 
 
 def heights(X: Any) -> Sequence[float]:
@@ -99,28 +107,48 @@ def as_array(parts: Sequence[Delayed], X: Any, meta: Any) -> da.Array:
     return da.concatenate(arrays, allow_unknown_chunksizes=True)
 
 
-def partitions_of(X: Any, y: Any, sample_weight: Any = None) -> list[tuple[Any, Any, Any]]:
-    """Rows, labels and weights of each partition; weights are None without any.
+def partitions_of(X: Any, y: Any, **weights: Any) -> list[tuple[Any, ...]]:
+    """Inputs, labels and weights of each partition; the weights are None without any.
 
     Parameters
     ----------
-    X : dask Array or DataFrame, or list of Delayed or Future
-        Without `y`, each item of a list is a pair of rows and labels, or has weights as a third.
-    y : dask Array or Series, list of Delayed or Future, or None
-    sample_weight : as y
+    X : dask Array, DataFrame or Bag, or list of Delayed or Future
+        Without `y`, each item of a list holds all that belongs to a partition, and each item of a bag
+        all that belongs to an example: inputs, labels, and weights in the order of those here.
+    y : dask Array, Series or Bag, list of Delayed or Future, or None
+    **weights : as y
 
     Raises
     ------
     TypeError, ValueError
         If these are no collections, or have different numbers of partitions.
     """
-    rows = pieces("X", X)
+    parts = pieces("X", X)
     if y is None:
-        if not isinstance(X, (list, tuple)):
-            raise ValueError("y must be given unless X is a list of pairs of rows and labels, got None")
-        return [(each, None, None) for each in rows]
-    labels = cut_like("y", y, X, len(rows))
-    weights: Sequence[Any] = [None] * len(rows)
-    if sample_weight is not None:
-        weights = cut_like("sample_weight", sample_weight, X, len(rows))
-    return list(zip(rows, labels, weights, strict=True))
+        return _of_pairs(X, parts)
+    beside = [cut_like("y", y, X, len(parts))]
+    for name, each in weights.items():
+        beside.append([None] * len(parts) if each is None else cut_like(name, each, X, len(parts)))
+    return list(zip(parts, *beside, strict=True))
+
+
+def _of_pairs(X: Any, parts: list[Any]) -> list[tuple[Any, ...]]:
+    """Partitions that hold all that belongs to them."""
+    if isinstance(X, Bag):
+        return [(delayed(_columns, pure=False)(each),) for each in parts]
+    if not isinstance(X, (list, tuple)):
+        raise ValueError("y must be given unless X is a list or bag of pairs, got None")
+    return [(each,) for each in parts]
+
+
+def _columns(items: list[Any]) -> tuple[list[Any], ...]:
+    """Inputs, labels and weights of examples that are given as tuples."""
+    if not items:
+        return [], []
+    for i, item in enumerate(items):
+        if not isinstance(item, (list, tuple)) or len(item) < 2 or len(item) != len(items[0]):
+            raise ValueError(
+                f"item {i} must be a tuple of an input, its labels, and perhaps weights, as many as "
+                f"the items before it have, got a {type(item).__name__}; pass y otherwise"
+            )
+    return tuple(list(each) for each in zip(*items, strict=True))

@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from ..certificates.certificate import Certificate
-from ..certificates.predictions import PredictionBounds
 from ..estimators import InvariantLinearSVC, InvariantLinearSVR
 from ..estimators.problem import Problem
 from ..estimators.regressor import as_targets
@@ -18,9 +16,10 @@ from ..oracles import InvarianceOracle
 from ..solvers import Solver
 from ..structures import Regression
 from .certificates import DaskCertificate, DaskPredictionBounds
-from .collections import heights, is_collection
-from .machine import DaskMachine, answer
-from .partition import Block, checked_block, checked_rows
+from .collections import is_collection
+from .linear import DaskLinearMachine
+from .machine import answer
+from .partition import Block, checked_block
 
 
 def summary_of_labels(block: Block) -> tuple[np.ndarray, np.ndarray]:
@@ -51,7 +50,7 @@ def problem_of_targets(estimator: Any, oracle: InvarianceOracle, mean: float, bl
 
 
 @dataclass(eq=False, repr=False)
-class DaskInvariantLinearSVC(DaskMachine, InvariantLinearSVC):
+class DaskInvariantLinearSVC(DaskLinearMachine, InvariantLinearSVC):
     """`InvariantLinearSVC` that is trained on partitions of rows on a Dask cluster.
 
     The objective, the bounds and the gap are those of `InvariantLinearSVC` on all rows together.
@@ -143,8 +142,7 @@ class DaskInvariantLinearSVC(DaskMachine, InvariantLinearSVC):
         """Accuracy; of a collection it is summed on the workers."""
         if not is_collection(X):
             return float(super().score(X, y, sample_weight))
-        weight, right = self._summed(_right, X, y, sample_weight)
-        return float(right / weight)
+        return self._share_right(_right, X, y, sample_weight)
 
     def certify(self, X: Any, y: Any = None, *, oracle: InvarianceOracle | None = None) -> Any:
         """What no allowed change of the rows can turn.
@@ -164,18 +162,11 @@ class DaskInvariantLinearSVC(DaskMachine, InvariantLinearSVC):
         """
         if not is_collection(X):
             return super().certify(X, y, oracle=oracle)
-        parts = self._each(_certificate, X, *self._beside(X, y=y), oracle=oracle)
-        return DaskCertificate.of_parts(parts, heights(X))
-
-    def worst_case(self, X: Any, y: Any = None, *, oracle: InvarianceOracle | None = None) -> Any:
-        """The rows after the worst allowed change; of a collection a Dask array."""
-        if not is_collection(X):
-            return super().worst_case(X, y, oracle=oracle)
-        return self._worst_rows(X, y, oracle)
+        return self._certified(DaskCertificate, X, *self._beside(X, y=y), oracle=oracle)
 
 
 @dataclass(eq=False, repr=False)
-class DaskInvariantLinearSVR(DaskMachine, InvariantLinearSVR):
+class DaskInvariantLinearSVR(DaskLinearMachine, InvariantLinearSVR):
     """`InvariantLinearSVR` that is trained on partitions of rows on a Dask cluster.
 
     The objective, the bounds and the gap are those of `InvariantLinearSVR` on all rows together.
@@ -262,30 +253,7 @@ class DaskInvariantLinearSVR(DaskMachine, InvariantLinearSVR):
         """
         if not is_collection(X):
             return super().certify(X, oracle=oracle)
-        parts = self._each(_bounds, X, oracle=oracle)
-        return DaskPredictionBounds.of_parts(parts, heights(X))
-
-    def worst_case(self, X: Any, y: Any = None, *, oracle: InvarianceOracle | None = None) -> Any:
-        """The rows whose predictions are furthest from their targets; of a collection a Dask array."""
-        if not is_collection(X):
-            return super().worst_case(X, y, oracle=oracle)
-        return self._worst_rows(X, y, oracle)
-
-
-def _certificate(model: Any, X: Any, *y: Any, oracle: Any) -> Certificate:
-    """The certificate of a partition, which may have no rows."""
-    if checked_rows(X)[0].shape[0] == 0:
-        return Certificate(np.zeros(0), np.zeros(0), np.zeros(0, dtype=bool))
-    found: Certificate = model.certify(X, *y, oracle=oracle)
-    return found
-
-
-def _bounds(model: Any, X: Any, *, oracle: Any) -> PredictionBounds:
-    """The bounds of a partition, which may have no rows."""
-    if checked_rows(X)[0].shape[0] == 0:
-        return PredictionBounds(np.zeros(0), np.zeros(0), np.zeros(0, dtype=bool))
-    found: PredictionBounds = model.certify(X, oracle=oracle)
-    return found
+        return self._certified(DaskPredictionBounds, X, oracle=oracle)
 
 
 def _right(model: Any, X: Any, y: Any, weights: Any) -> np.ndarray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from ..spaces import ExplicitSpace
 from ..spaces.base import Element
 from ..terms import WorstCase
 from .packed import PackedVector, pack
-from .partition import Block, Recipe, widened
+from .partition import Block, Recipe
 
 # How many fits a worker remembers to be over.
 MOST_ENDED = 1000
@@ -38,10 +38,8 @@ class Group:
 
 
 def grouped(number: int, blocks: list[Block], recipe: Recipe) -> Group:
-    """A group of blocks, the sparse ones of which may lack features at the end."""
-    width = recipe.space.n_features
-    own = tuple(replace(block, X=widened(block.X, width)) for block in blocks)
-    return Group(number, own, recipe)
+    """A group of blocks, whose rows get all features."""
+    return Group(number, tuple(block.ready(recipe) for block in blocks), recipe)
 
 
 @dataclass(frozen=True)

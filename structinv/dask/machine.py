@@ -1,7 +1,8 @@
-"""What linear estimators on Dask share: a fit on partitions, and answers for one after the other."""
+"""What estimators on Dask share: a fit on partitions, and answers for one after the other."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import replace
@@ -14,15 +15,13 @@ import numpy as np
 import scipy.sparse as sp
 from dask.delayed import Delayed, delayed
 
+from ..estimators.base import InvariantEstimator
 from ..estimators.callbacks import with_callbacks
 from ..estimators.earlier_fit import OF_THE_WEIGHTS
 from ..estimators.estimates import linear_functions
-from ..estimators.linear_machine import LinearMachine
-from ..estimators.parameters import check_oracle_type
 from ..estimators.problem import Problem
-from ..estimators.row_shapes import check_suits, learn_shape
+from ..estimators.row_shapes import check_suits
 from ..oracles import InvarianceOracle
-from ..oracles.columns import with_numbers
 from ..solvers import BMRM, Solution, Solver
 from ..solvers.checkpoint import blocks_of
 from ..spaces import ExplicitSpace
@@ -32,8 +31,8 @@ from ..utils.fitted_state import learnt_attributes
 from ..utils.resources import check_memory
 from .bundle import MultiCutBundle
 from .cluster import find_client
-from .collections import as_array, cut_like, is_collection, partitions_of, pieces
-from .partition import Recipe, checked_rows, widened
+from .collections import as_array, cut_like, heights, is_collection, partitions_of, pieces
+from .partition import Recipe, widened
 from .rows import DistributedRows
 from .term import PartitionedTerm
 
@@ -41,10 +40,11 @@ from .term import PartitionedTerm
 FAN_IN = 16
 
 
-class DaskMachine(LinearMachine):
-    """A linear estimator that is trained on partitions, and on rows in memory without Dask."""
+class DaskMachine(InvariantEstimator):
+    """An estimator with weights that is trained on partitions, and on data in memory without Dask."""
 
     client: Any
+    n_features_in_: int
 
     _solvers: ClassVar[Mapping[str, Callable[[], Solver]]] = {"bmrm": BMRM, "bundle": MultiCutBundle}
     # The estimator without Dask.
@@ -99,13 +99,21 @@ class DaskMachine(LinearMachine):
         KeyboardInterrupt
             After Ctrl-C, with the best model so far; see `on_interrupt`.
         """
+        return self._fit_partitions(X, y, sample_weight=sample_weight)
+
+    def _fit_partitions(self, X: Any, y: Any, **weights: Any) -> Self:
+        """`fit` on partitions with weights of any kind; on data in memory without Dask."""
         self._check_parameters()
         if not is_collection(X):
-            return self._learn_from(self._local().fit(X, y, sample_weight))
-        partitions = partitions_of(X, y, sample_weight)
+            return self._learn_from(self._local().fit(X, y, **weights))
+        self._check_collection(X)
+        partitions = partitions_of(X, y, **weights)
         with DistributedRows(find_client(self.client), partitions) as rows:
             self._fit(rows, None, None)
         return self
+
+    def _check_collection(self, X: Any) -> None:
+        """Raise where a collection, or a parameter that only data in memory can have, is of no use."""
 
     def _local(self) -> Any:
         """The estimator without Dask, with the same parameters; not fitted."""
@@ -134,35 +142,30 @@ class DaskMachine(LinearMachine):
         # Planes of partitions have weights in them.
         return OF_THE_WEIGHTS & {"solver"}
 
-    def _read_partitions(self, rows: DistributedRows) -> InvarianceOracle:
-        """Check all partitions; the oracle for their rows."""
-        rows.look(type(self)._summarize)
-        names = rows.facts[0].names
-        learn_shape(self, rows)
-        self.n_features_in_ = rows.shape[1]
-        if names is not None:
-            self.feature_names_in_ = np.array(names, dtype=object)
-        oracle = with_numbers(check_oracle_type(self.oracle), getattr(self, "feature_names_in_", None))
-        check_suits(oracle, rows.sparse, rows.shape[1], "dense blocks")
+    def _check_rows(self, rows: DistributedRows, oracle: InvarianceOracle, n_features: int) -> None:
+        """Raise unless some rows count, and an oracle is one of such rows."""
+        check_suits(oracle, rows.sparse, n_features, "dense blocks")
         if not any(each.weight > 0 for each in rows.facts):
             raise ValueError("sample_weight must leave a sample with a weight above 0")
-        return oracle
+
+    @abstractmethod
+    def _space(self, problem: Problem) -> ExplicitSpace:
+        """Where the functions are."""
 
     def _objective(self, problem: Problem) -> Objective:
         rows: DistributedRows = problem.rows
-        n_features, n_outputs = rows.shape[1], problem.n_outputs
-        space = ExplicitSpace(n_features, n_outputs, intercept=bool(self.fit_intercept))
+        space = self._space(problem)
         n_groups = min(len(rows.facts), self._groups_before() or rows.cluster.n_threads)
-        needed = linear_functions(n_features, n_outputs) + self._memory_of_planes(n_groups, space.size)
+        needed = linear_functions(space.size, 1) + self._memory_of_planes(n_groups, space.size)
         check_memory(
             f"planes of {space.size} weights for {n_groups} groups of partitions",
             needed,
             "take a smaller max_planes of MultiCutBundle, solver='bmrm', or fewer features",
         )
         recipe = Recipe(type(self)._of_block, self._local(), problem.oracle, problem.labels, space)
-        heights = np.array([each.shape[0] for each in rows.facts])
-        sizes = np.array([heights[own].sum() for own in rows.bind(recipe, n_groups)])
-        return Objective(space, [PartitionedTerm(rows.cluster, n_outputs, sizes, rows.dtype)])
+        n_rows = np.array([each.shape[0] for each in rows.facts])
+        sizes = np.array([n_rows[own].sum() for own in rows.bind(recipe, n_groups)])
+        return Objective(space, [PartitionedTerm(rows.cluster, space.n_outputs, sizes, rows.dtype)])
 
     def _memory_of_planes(self, n_groups: int, size: int) -> float:
         """Bytes of the planes that the driver keeps."""
@@ -185,7 +188,7 @@ class DaskMachine(LinearMachine):
         return MultiCutBundle(), "rows are in partitions"
 
     def _keep(self, problem: Problem, objective: Objective, solution: Solution) -> None:
-        super()._keep(problem, objective, solution)
+        super()._keep(problem, objective, solution)  # type: ignore[safe-super]
         if not self.warm_start:
             total = solution.planes.total(objective.space, objective.weights, objective.floors)
             planes = PlaneSet.of_sum(objective.space, *total, objective.weights)
@@ -202,23 +205,32 @@ class DaskMachine(LinearMachine):
         model = delayed(self.to_local(), traverse=False, pure=False)
         return [asked(model, *own) for own in zip(pieces("X", X), *beside, strict=True)]
 
+    def _lazily(self, method: str, X: Any) -> da.Array:
+        """What a method says of rows, as an array that is computed when it is asked for."""
+        # The answer about no rows tells the type and the width.
+        meta = about_no_rows(self.to_local(), method)
+        return as_array(self._each(partial(answer, method=method), X), X, meta)
+
+    def _changed(self, parts: list[Delayed], X: Any) -> da.Array:
+        """Blocks of changed rows as an array, of the kind of a collection of rows."""
+        sparse = isinstance(X, da.Array) and sp.issparse(X._meta)
+        shape = 0, self.n_features_in_
+        return as_array(parts, X, sp.csr_matrix(shape) if sparse else np.zeros(shape))
+
+    def _certified(self, kind: Any, X: Any, *beside: list[Any], oracle: InvarianceOracle | None) -> Any:
+        """The certificates of all partitions, as one of a kind."""
+        ask = partial(_certificate, oracle=oracle, nothing=kind.nothing)
+        return kind.of_parts(self._each(ask, X, *beside), heights(X))
+
     def _beside(self, X: Any, **given: Any) -> list[list[Any]]:
         """Collections beside the rows, cut like these, without those that are None."""
         n = len(pieces("X", X))
         return [cut_like(name, each, X, n) for name, each in given.items() if each is not None]
 
-    def _lazily(self, method: str, X: Any) -> da.Array:
-        """What a method says of all rows, as an array that is computed when it is asked for."""
-        # The answer about no rows tells the type and the width.
-        meta = _about_no_rows(self.to_local(), method)
-        return as_array(self._each(partial(answer, method=method), X), X, meta)
-
-    def _worst_rows(self, X: Any, y: Any, oracle: InvarianceOracle | None) -> da.Array:
-        d = self.n_features_in_
-        sparse = isinstance(X, da.Array) and sp.issparse(X._meta)
-        meta: Any = sp.csr_matrix((0, d)) if sparse else np.zeros((0, d))
-        parts = self._each(_worst_rows, X, *self._beside(X, y=y), oracle=oracle)
-        return as_array(parts, X, meta)
+    def _share_right(self, ask: Callable[..., Any], X: Any, y: Any, sample_weight: Any) -> float:
+        """The share of the weight that is predicted right, given a function that sums both."""
+        weight, right = self._summed(ask, X, y, sample_weight)
+        return float(right / weight)
 
     def _summed(self, ask: Callable[..., Any], X: Any, y: Any, sample_weight: Any) -> np.ndarray:
         """The sum over all partitions of what a function says of them, added up on the workers."""
@@ -231,9 +243,10 @@ class DaskMachine(LinearMachine):
         found: np.ndarray = find_client(self.client).compute(parts[0]).result()
         return found
 
-    def predict(self, X: Any) -> Any:
-        """Predictions; of a collection a Dask array, which is computed when it is asked for."""
-        return self._lazily("predict", X) if is_collection(X) else super().predict(X)
+
+def n_given(X: Any) -> int:
+    """How many rows or examples a partition has."""
+    return int(X.shape[0]) if sp.issparse(X) else len(X)
 
 
 def _widened_and_asked(ask: Callable[..., Any], model: Any, X: Any, *beside: Any) -> Any:
@@ -243,17 +256,16 @@ def _widened_and_asked(ask: Callable[..., Any], model: Any, X: Any, *beside: Any
 
 def answer(model: Any, X: Any, *, method: str) -> Any:
     """What a method says of the rows of a partition, which may be none."""
-    rows, _ = checked_rows(X)
-    return getattr(model, method)(X) if rows.shape[0] > 0 else _about_no_rows(model, method)
+    return getattr(model, method)(X) if n_given(X) else about_no_rows(model, method)
 
 
-def _about_no_rows(model: Any, method: str) -> Any:
+def about_no_rows(model: Any, method: str) -> Any:
+    """What a method says of no rows."""
     nameless = copy(model)
     vars(nameless).pop("feature_names_in_", None)
     return getattr(nameless, method)(np.zeros((1, model.n_features_in_)))[:0]
 
 
-def _worst_rows(model: Any, X: Any, *y: Any, oracle: Any) -> Any:
-    """The worst rows of a partition, which may have none."""
-    rows, _ = checked_rows(X)
-    return model.worst_case(X, *y, oracle=oracle) if rows.shape[0] > 0 else rows
+def _certificate(model: Any, X: Any, *y: Any, oracle: Any, nothing: Any) -> Any:
+    """The certificate of a partition; `nothing` of one that is empty."""
+    return model.certify(X, *y, oracle=oracle) if n_given(X) else nothing

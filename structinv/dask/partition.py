@@ -40,6 +40,12 @@ class Block:
     names: tuple[str, ...] | None = None
 
     @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows and number of features."""
+        n_rows, n_features = self.X.shape
+        return n_rows, n_features
+
+    @property
     def nbytes(self) -> int:
         """Of all its arrays."""
         X = self.X
@@ -53,11 +59,19 @@ class Block:
         """The first rows, n at most."""
         return replace(self, X=self.X[:n], y=self.y[:n], weights=self.weights[:n])
 
+    def ready(self, recipe: Recipe) -> Block:
+        """The block with all features, some of which sparse rows may lack at the end."""
+        return replace(self, X=widened(self.X, recipe.space.n_features))
 
-def numbered_block(number: int, given: Any) -> Block:
-    """`checked_block` of rows, labels and perhaps weights; errors name the partition."""
+    def told(self) -> list[Any]:
+        """All that tells it from other blocks."""
+        return [self.X, self.y, self.weights]
+
+
+def numbered_block(number: int, read: Callable[..., Block], given: Any) -> Block:
+    """The block that `read` makes of what a partition holds; errors name the partition."""
     try:
-        return checked_block(*given)
+        return read(*given)
     except (ValueError, TypeError) as error:
         raise type(error)(f"partition {number}: {error}") from None
 
@@ -139,7 +153,7 @@ def facts(number: int, block: Block, summarize: Callable[[Block], Any]) -> Facts
     except (ValueError, TypeError) as error:
         raise type(error)(f"partition {number}: {error}") from None
     weight = float(block.weights.sum())
-    return Facts(X.shape, X.dtype, sp.issparse(X), block.names, weight, summary, block.nbytes)
+    return Facts(block.shape, X.dtype, sp.issparse(X), block.names, weight, summary, block.nbytes)
 
 
 def alike(found: Sequence[Facts]) -> dict[int, Facts]:
@@ -173,7 +187,7 @@ def alike(found: Sequence[Facts]) -> dict[int, Facts]:
 
 def fingerprint(block: Block) -> str:
     """A text that is the same for equal blocks."""
-    return digest([block.X, block.y, block.weights])
+    return digest(block.told())
 
 
 @dataclass(frozen=True)
@@ -184,7 +198,7 @@ class Recipe:
     ----------
     problem : callable
         From an estimator, an oracle, what is learnt and a block to a `Problem`.
-    estimator : InvariantLinearSVC or InvariantLinearSVR
+    estimator : InvariantEstimator
         Has the parameters; it is not fitted.
     oracle : InvarianceOracle
         For rows of this shape.

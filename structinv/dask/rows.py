@@ -26,8 +26,8 @@ class DistributedRows:
     ----------
     client : distributed.Client
     partitions : list of tuple
-        Rows, labels and weights of each partition, as delayed objects or futures. Without labels, the
-        first is a pair or a triple of all.
+        Inputs, labels and weights of each partition, as delayed objects or futures, or one that holds
+        all of them.
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ class DistributedRows:
         Of the partitions that have rows.
     """
 
-    def __init__(self, client: Client, partitions: Sequence[tuple[Any, Any, Any]]) -> None:
+    def __init__(self, client: Client, partitions: Sequence[tuple[Any, ...]]) -> None:
         self.cluster = Cluster(client)
         self.partitions = list(partitions)
         self.facts: list[Facts] = []
@@ -66,10 +66,17 @@ class DistributedRows:
         """Whether any partition is sparse."""
         return any(each.sparse for each in self.facts)
 
-    def look(self, summarize: Callable[[Block], Any]) -> None:
+    def look(self, read: Callable[..., Block], summarize: Callable[[Block], Any]) -> None:
         """Check all partitions on the workers, and learn the facts about them.
 
         Sparse partitions may lack features at the end.
+
+        Parameters
+        ----------
+        read : callable
+            Makes a checked block of what a partition holds.
+        summarize : callable
+            What is to be known of the labels of a block.
 
         Raises
         ------
@@ -78,7 +85,7 @@ class DistributedRows:
         """
         client = self.cluster.client
         blocks = [
-            delayed(partial(numbered_block, p), pure=False)(_as_one(each))
+            delayed(partial(numbered_block, p, read), pure=False)(_as_one(each))
             for p, each in enumerate(self.partitions)
         ]
         with client.as_current():
@@ -142,12 +149,11 @@ def cut_evenly(sizes: np.ndarray, n_groups: int) -> list[np.ndarray]:
     return np.split(np.arange(n), cuts)
 
 
-def _as_one(partition: tuple[Any, Any, Any]) -> Any:
-    X, y, weights = partition
-    return delayed(_together, pure=False)(X, y, weights)
+def _as_one(partition: tuple[Any, ...]) -> Any:
+    if len(partition) == 1:
+        return delayed(tuple, pure=False)(partition[0])
+    return delayed(_together, pure=False)(*partition)
 
 
-def _together(X: Any, y: Any, weights: Any) -> tuple[Any, ...]:
-    if y is None:
-        return tuple(X)
-    return X, y, weights
+def _together(*parts: Any) -> tuple[Any, ...]:
+    return parts

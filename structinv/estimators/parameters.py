@@ -79,8 +79,9 @@ def check_epsilon(epsilon: Any, solver: str | Solver) -> None:
     """Raise unless a solver can add planes only where they rise more than `epsilon`."""
     check_number("epsilon", epsilon)
     named = "frank_wolfe" if isinstance(solver, str) and solver == "auto" else solver
-    known = named if isinstance(named, Solver) else REGISTRY[named]()
-    if epsilon > 0 and "epsilon" not in known.get_params():
+    # Estimators may have solvers by other names, which know no planes of blocks.
+    known = REGISTRY[named]() if isinstance(named, str) and named in REGISTRY else named
+    if epsilon > 0 and (isinstance(known, str) or "epsilon" not in known.get_params()):
         raise ValueError(
             "epsilon above 0 needs a solver that adds planes block by block: 'auto', "
             f"'frank_wolfe' or 'svmstruct', got epsilon={epsilon!r} with solver={solver!r}"

@@ -467,23 +467,21 @@ compression_error_
         return OF_THE_WEIGHTS if self._linear else OF_THE_WEIGHTS | {"gamma", "degree", "coef0"}
 
     def _keep(self, problem: Problem, objective: Objective, solution: Solution) -> None:
-        term: Any = objective.terms[0]
+        space: Any = objective.space
+        self.structure_ = self._learnt_structure(problem, objective)
         if self._linear:
-            self._keep_weights(problem, objective, solution)
+            self.coef_ = space.weights(solution.f).astype(problem.rows.dtype, order="C")
         else:
             super()._keep(problem, objective, solution)
-        self._keep_extra(term.labels.structure, objective, solution)
-
-    def _keep_weights(self, problem: Problem, objective: Objective, solution: Solution) -> None:
-        space: Any = objective.space
-        self.coef_ = space.weights(solution.f).astype(problem.rows.dtype, order="C")
-
-    def _keep_extra(self, structure: Structure, objective: Objective, solution: Solution) -> None:
-        """Learn what no input multiplies."""
-        self.structure_ = structure
-        self._extra_ = np.array(objective.space.extra(solution.f))
-        for name, table in structure.named(self._extra_, len(self.classes_)).items():
+        self._extra_ = np.array(space.extra(solution.f))
+        for name, table in self.structure_.named(self._extra_, len(self.classes_)).items():
             setattr(self, f"{name}_", table)
+
+    def _learnt_structure(self, problem: Problem, objective: Objective) -> Structure:
+        """The structure as it is for the labels of all examples."""
+        term: Any = objective.terms[0]
+        structure: Structure = term.labels.structure
+        return structure
 
     @property
     def _parameters(self) -> np.ndarray:

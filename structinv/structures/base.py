@@ -89,6 +89,7 @@ class Structure(BaseEstimator, ABC):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         plugins.reset_declarations(cls, Structure, _ANSWERS, {"budgets"})
+        plugins.reset_declarations(cls, Structure, {"prepared"}, {"summary", "prepared_by"})
 
     def bind(
         self,
@@ -227,10 +228,7 @@ class Structure(BaseEstimator, ABC):
         return self
 
     def summary(self, labels: np.ndarray, layout: Layout) -> Any:
-        """What `prepared` learns from some examples; nothing, by default.
-
-        Where examples are in partitions, each tells its own, and `prepared_by` puts them together. A
-        structure that learns from nothing but the classes needs neither.
+        """What `prepared_by` has to know of some examples; nothing, by default.
 
         Parameters
         ----------
@@ -241,19 +239,26 @@ class Structure(BaseEstimator, ABC):
         return None
 
     def prepared_by(self, classes: np.ndarray, summaries: Sequence[Any]) -> Structure:
-        """The structure as `prepared` makes it for all examples together; itself, by default.
+        """The structure as `prepared` makes it, of examples in partitions; itself, by default.
 
         Parameters
         ----------
         classes : (n_labels,) array
         summaries : list
-            What `summary` says of each part of the examples.
+            What `summary` says of the examples of each partition.
 
         Raises
         ------
+        TypeError
+            If a structure of one's own has a `prepared`, and not this method.
         ValueError
             If the structure cannot be of these labels.
         """
+        if type(self).prepared is not Structure.prepared:
+            raise TypeError(
+                f"{type(self).__name__} must have `summary` and `prepared_by` for examples in "
+                "partitions, as its `prepared` may learn from all of them"
+            )
         return self
 
     def relaxes(self, n_labels: int, layout: Layout) -> bool:

@@ -66,9 +66,12 @@ class Sequence(Structure):
         ValueError, TypeError
             If `allowed` is of another kind, or leaves no labelling for sequences of some length.
         """
+        return self if classes is None else self.prepared_by(classes, ())
+
+    def prepared_by(self, classes: np.ndarray, summaries: Collection[Any]) -> Structure:
+        """See `Structure.prepared_by`: examples tell nothing."""
         if self.allowed is None or self.follows_ is not None:
             return self
-        assert classes is not None
         pairs = _pairs_of_labels(self.allowed)
         own = clone(self)
         own.follows_ = _iob2(classes) if pairs is None else _listed(classes, pairs)

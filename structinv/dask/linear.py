@@ -1,0 +1,72 @@
+"""What linear classifiers and regressors on Dask share: rows in partitions, and lazy answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..estimators.linear_machine import LinearMachine
+from ..estimators.parameters import check_oracle_type
+from ..estimators.problem import Problem
+from ..estimators.row_shapes import learn_shape
+from ..oracles import InvarianceOracle
+from ..oracles.columns import with_numbers
+from ..spaces import ExplicitSpace
+from .collections import is_collection, refuse_bags
+from .machine import DaskMachine, n_given
+from .partition import checked_block, checked_rows
+from .rows import DistributedRows
+
+
+class DaskLinearMachine(DaskMachine, LinearMachine):
+    """A linear estimator that is trained on partitions of rows."""
+
+    def _check_collection(self, X: Any) -> None:
+        refuse_bags("X", X)
+
+    def _read_partitions(self, rows: DistributedRows) -> InvarianceOracle:
+        """Check all partitions; the oracle for their rows."""
+        rows.look(checked_block, type(self)._summarize)
+        names = rows.facts[0].names
+        learn_shape(self, rows)
+        self.n_features_in_ = rows.shape[1]
+        if names is not None:
+            self.feature_names_in_ = np.array(names, dtype=object)
+        oracle = with_numbers(check_oracle_type(self.oracle), getattr(self, "feature_names_in_", None))
+        self._check_rows(rows, oracle, rows.shape[1])
+        return oracle
+
+    def _space(self, problem: Problem) -> ExplicitSpace:
+        n_features, intercept = problem.rows.shape[1], bool(self.fit_intercept)
+        return ExplicitSpace(n_features, problem.n_outputs, intercept=intercept)
+
+    def predict(self, X: Any) -> Any:
+        """Predictions; of a collection a Dask array, which is computed when it is asked for."""
+        return self._lazily("predict", X) if is_collection(X) else super().predict(X)
+
+    def worst_case(self, X: Any, y: Any = None, *, oracle: InvarianceOracle | None = None) -> Any:
+        """The rows after the worst allowed change.
+
+        Parameters
+        ----------
+        X : as in `fit`, or rows in memory
+        y : as in `fit`, optional
+            Predictions take the place of labels and targets that are not given.
+        oracle : InvarianceOracle, optional
+            What may change; by default what the model was trained for.
+
+        Returns
+        -------
+        dask Array, array or CSR matrix
+            For collections a Dask array, which is computed when it is asked for.
+        """
+        if not is_collection(X):
+            return super().worst_case(X, y, oracle=oracle)
+        parts = self._each(_worst_rows, X, *self._beside(X, y=y), oracle=oracle)
+        return self._changed(parts, X)
+
+
+def _worst_rows(model: Any, X: Any, *y: Any, oracle: Any) -> Any:
+    """The worst rows of a partition, which may have none."""
+    return model.worst_case(X, *y, oracle=oracle) if n_given(X) else checked_rows(X)[0]
