@@ -19,6 +19,7 @@ from structinv.solvers import FrankWolfe, Gap, Status, SVMStruct, solve
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Decoding, Graph, check_structure
 from structinv.structures.graph_layout import GraphLayout
+from structinv.structures.layout import Layout
 from structinv.structures.local_polytope import PAIRS_AT_ONCE
 from structinv.terms import Objective, WorstCase
 from structinv.utils.exceptions import CheckError
@@ -249,6 +250,18 @@ def test_a_part_of_the_layout_is_answered_like_the_whole(inference):
         assert graph.features(codes[rows], part, LABELS).toarray().tolist() == (
             graph.features(codes, layout, LABELS)[blocks].toarray().tolist()
         )
+
+
+def test_joined_layouts_are_that_of_all_graphs():
+    layout = drawn(7)[0]
+    parts = [layout.take(slice(0, 1)), layout.take(slice(1, None))]
+    alone = GraphLayout.of(Layout.of_lengths([2, 1]), 1)
+    for joined, known in zip(GraphLayout.join(parts).told(), layout.told(), strict=True):
+        np.testing.assert_array_equal(joined, known)
+    both = GraphLayout.join([alone, layout])
+    assert both.sizes.tolist() == [2, 1, *layout.sizes]
+    for found, known in zip(both.take(slice(2, None)).told(), layout.told(), strict=True):
+        np.testing.assert_array_equal(found, known)
 
 
 # Training.

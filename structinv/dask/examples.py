@@ -42,6 +42,18 @@ class ExampleBlock(Block):
     position_weight: np.ndarray | None = None
     vectorizer: TokenVectorizer | None = None
 
+    @classmethod
+    def join(cls, blocks: Sequence[Any]) -> Any:
+        """See `Block.join`."""
+        layouts = [block.layout for block in blocks]
+        weights = [block.position_weight for block in blocks]
+        return replace(
+            super().join(blocks),
+            y=flat_labels([block.y for block in blocks], np.array([len(block.y) for block in blocks])),
+            layout=type(layouts[0]).join(layouts),
+            position_weight=None if weights[0] is None else np.concatenate(weights),
+        )
+
     @property
     def shape(self) -> tuple[int, int]:
         """Number of rows and of features; 0 features for tokens, whose columns all of them tell."""

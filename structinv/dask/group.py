@@ -12,12 +12,13 @@ from ..dual import DualState, dual_state
 from ..spaces import ExplicitSpace
 from ..spaces.base import Element
 from ..terms import WorstCase
+from ..utils.matrices import ALL_ROWS
 from .packed import PackedVector, pack
 from .partition import Block, Recipe
 
 # How many fits a worker remembers to be over.
 MOST_ENDED = 1000
-# Rows of each partition that functions are compiled with.
+# Rows of each group that functions are compiled with.
 ROWS_TO_COMPILE = 8
 
 
@@ -28,18 +29,20 @@ class Group:
     Parameters
     ----------
     number : int
-    blocks : tuple of Block
+    block : Block
+        The rows of all its partitions: sweeps have to mix them, see "Rows in blocks" in the design page.
     recipe : Recipe
     """
 
     number: int
-    blocks: tuple[Block, ...]
+    block: Block
     recipe: Recipe
 
 
 def grouped(number: int, blocks: list[Block], recipe: Recipe) -> Group:
-    """A group of blocks, whose rows get all features."""
-    return Group(number, tuple(block.ready(recipe) for block in blocks), recipe)
+    """A group of the blocks of partitions."""
+    ready = [block.ready(recipe) for block in blocks]
+    return Group(number, type(ready[0]).join(ready), recipe)
 
 
 @dataclass(frozen=True)
@@ -107,39 +110,25 @@ class Answer:
 
 @dataclass
 class _Held:
-    """The losses of a group, and the dual states of its rows once they have been swept."""
+    """The losses of a group, and the dual state of its rows once they have been swept."""
 
     space: ExplicitSpace
-    terms: list[WorstCase]
-    states: list[DualState] | None = None
+    term: WorstCase
+    state: DualState | None = None
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def plane(self, f: Element) -> tuple[np.ndarray, float, float, float]:
         """Normal and offset of the plane at `f`, the bound of the losses, and the plane's height."""
-        normal, numbers = self.space.zeros(), np.zeros(3)
-        for term in self.terms:
-            found = term.plane_of_sum(self.space, f)
-            normal += self.space.combine(found.normals, np.ones(1))
-            numbers += [found.offsets[0], found.upper[0], found.heights[0]]
-        offset, upper, height = numbers.tolist()
-        return normal, offset, upper, height
+        found = self.term.plane_of_sum(self.space, f)
+        normal = self.space.combine(found.normals, np.ones(1))
+        return normal, float(found.offsets[0]), float(found.upper[0]), float(found.heights[0])
 
-    def begin(self, sigma: float, seeds: list[int]) -> None:
-        """Let the rows stand at zero; their states are those of losses times sigma."""
-        states = []
-        for k, term in enumerate(self.terms):
-            amplified = copy(term)
-            amplified.weights = sigma * term.weights
-            states.append(dual_state(amplified, self.space, np.random.default_rng([*seeds, k])))
-        self.states = states
-
-    def combination(self) -> np.ndarray:
-        """The normal of the plane that the rows stand at, times sigma."""
-        assert self.states is not None
-        total = self.space.zeros()
-        for state in self.states:
-            total += state.combination()
-        return total
+    def begin(self, sigma: float, seeds: list[int]) -> DualState:
+        """Let the rows stand at zero; their state is that of losses times sigma."""
+        amplified = copy(self.term)
+        amplified.weights = sigma * self.term.weights
+        self.state = dual_state(amplified, self.space, np.random.default_rng(seeds))
+        return self.state
 
 
 _HELD: dict[tuple[str, int], _Held] = {}
@@ -155,7 +144,7 @@ def _held(group: Group, fit: str) -> _Held:
     if known is not None:
         return known
     recipe = group.recipe
-    made = _Held(recipe.space, [recipe.term(block) for block in group.blocks])
+    made = _Held(recipe.space, recipe.term(group.block))
     with _LOCK:
         return made if fit in _ENDED else _HELD.setdefault(key, made)
 
@@ -176,13 +165,10 @@ async def forget(fit: str, number: int | None = None) -> None:
 def prepare(group: Group, fit: str) -> None:
     """Bind the losses of a group, and compile what its rounds call."""
     recipe = group.recipe
-    for block in group.blocks[:1]:
-        few = _Held(recipe.space, [recipe.term(block.head(ROWS_TO_COMPILE))])
-        few.begin(1.0, [0])
-        f = few.combination()
-        for state in few.states or ():
-            state.sweep(f)
-        few.plane(f)
+    few = _Held(recipe.space, recipe.term(group.block.head(ROWS_TO_COMPILE)))
+    f = recipe.space.zeros()
+    few.begin(1.0, [0]).sweep(f)
+    few.plane(f)
     _held(group, fit)
 
 
@@ -196,16 +182,14 @@ def ask(group: Group, fit: str, f: PackedVector, question: Question) -> Answer:
     around = f.written(size)
     with held.lock:
         touching, touches, upper, height = held.plane(around)
-        rows = sum(block.X.shape[0] for block in group.blocks)
-        anew = held.states is None
-        if held.states is None:
-            held.begin(sigma, [question.seed, group.number])
-        assert held.states is not None
-        around += held.combination() - sigma * question.share.written(size)
+        rows = held.term.rows_of(ALL_ROWS)
+        anew = held.state is None
+        state = held.state or held.begin(sigma, [question.seed, group.number])
+        around += np.asarray(state.combination()) - sigma * question.share.written(size)
         for _ in range(question.sweeps):
-            rows += sum(state.sweep(around)[1] for state in held.states)
-        standing = held.combination() / sigma
-        offset = float(sum(state.offset for state in held.states) / sigma)
+            rows += state.sweep(around)[1]
+        standing = np.asarray(state.combination()) / sigma
+        offset = float(state.offset / sigma)
     planes = pack(touching), pack(standing), (touches, offset)
     return Answer(group.number, *planes, upper, height, rows, anew)
 
@@ -221,5 +205,4 @@ def value(group: Group, fit: str, f: PackedVector) -> tuple[float, float]:
     """The losses of a group at `f`: a bound from above, and what was attained."""
     space = group.recipe.space
     whole = f.written(space.size)
-    upper, attained = np.sum([term.total(space, whole) for term in _held(group, fit).terms], axis=0)
-    return float(upper), float(attained)
+    return _held(group, fit).term.total(space, whole)

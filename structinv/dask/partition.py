@@ -18,7 +18,7 @@ from ..estimators.target_labels import one_a_row
 from ..oracles import InvarianceOracle
 from ..spaces import ExplicitSpace
 from ..terms import WorstCase
-from ..utils.matrices import Matrix
+from ..utils.matrices import Matrix, stack
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,16 @@ class Block:
     y: np.ndarray
     weights: np.ndarray
     names: tuple[str, ...] | None = None
+
+    @classmethod
+    def join(cls, blocks: Sequence[Any]) -> Any:
+        """Several blocks of this class as one; they have the same features."""
+        return replace(
+            blocks[0],
+            X=stack([block.X for block in blocks]),
+            y=np.concatenate([block.y for block in blocks]),
+            weights=np.concatenate([block.weights for block in blocks]),
+        )
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -81,6 +81,18 @@ class GraphLayout(Layout):
         none = np.zeros((0, 2), dtype=np.int64), np.zeros(len(layout) + 1, dtype=np.int64)
         return cls(layout.starts, *none, np.zeros((0, n_features)))
 
+    @classmethod
+    def join(cls, layouts: Sequence[Any]) -> GraphLayout:
+        by_edges = Layout.join([Layout(each.edge_starts) for each in layouts])
+        # Without edges nobody knows how many features an edge has.
+        having = [each for each in layouts if len(each.edges)] or layouts[:1]
+        return cls(
+            Layout.join(layouts).starts,
+            np.vstack([each.edges for each in having]),
+            by_edges.starts,
+            np.vstack([each.edge_features for each in having]),
+        )
+
     def take(self, blocks: Rows) -> Self:
         chosen = np.arange(len(self))[blocks]
         by_nodes, by_edges = Layout(self.starts), Layout(self.edge_starts)

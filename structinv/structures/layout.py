@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
@@ -49,6 +50,11 @@ class Layout:
     def of_rows(cls, n_rows: int) -> Layout:
         """Every row an example of its own."""
         return Layout(np.arange(n_rows + 1))
+
+    @classmethod
+    def join(cls, layouts: Sequence[Layout]) -> Layout:
+        """The layout of the examples of several, one behind the other; they are of one class."""
+        return Layout(np.r_[0, np.cumsum(np.concatenate([each.sizes for each in layouts]))])
 
     def __len__(self) -> int:
         """How many examples there are."""
