@@ -197,12 +197,44 @@ def invariant_kernels(record: dict[str, Any]) -> Figure:
     return figure
 
 
+def benchopt(record: dict[str, Any]) -> Figure:
+    """Excess of the objective against seconds; solvers of another objective are dashed."""
+    looks = {
+        "structinv, frank_wolfe": (BLUE, "-"),
+        "structinv, bmrm": ("#56B4E9", "-"),
+        "structinv, svmstruct": (GREEN, "-"),
+        "structinv, pegasos": ("#CC79A7", "-"),
+        "liblinear": (GRAY, "--"),
+        "SGD": ("#AAAAAA", "--"),
+        "SVC on virtual samples": (ORANGE, "--"),
+        "CRFsuite": (ORANGE, "--"),
+        "cvxpy": ("black", "-"),
+    }
+    figure = Figure(figsize=(12.5, 4.2), layout="constrained")
+    for axes, panel in zip(figure.subplots(1, 3), record["panels"], strict=True):
+        for name, curve in panel["curves"].items():
+            seconds, excess = (np.array(curve[key]) for key in ("seconds", "excess"))
+            drawn = seconds > 1e-3
+            color, dashes = looks[name]
+            kind = f"{name}, other objective" if curve["other"] else name
+            axes.plot(
+                seconds[drawn], excess[drawn], dashes, color=color, marker="o", markersize=4, label=kind
+            )
+        axes.set(xscale="log", yscale="log", ylim=(1e-5, 30), xlabel="seconds")
+        axes.set_title(panel["title"])
+        axes.grid(alpha=0.25)
+        axes.legend(loc="lower left", frameon=False, fontsize=8.5)
+    figure.axes[0].set_ylabel("objective above its optimum, as a share")
+    return figure
+
+
 PICTURES: dict[str, Callable[[dict[str, Any]], Figure]] = {
     "malware": malware,
     "digits_small_sample": digits_small_sample,
     "mistyped": mistyped,
     "semi_supervised": semi_supervised,
     "invariant_kernels": invariant_kernels,
+    "benchopt": benchopt,
 }
 
 
