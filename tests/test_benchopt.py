@@ -20,7 +20,8 @@ def suite(request, tmp_path_factory):
     import pandas as pd
 
     path = tmp_path_factory.mktemp("benchopt") / f"{request.param}.parquet"
-    options = "-d simulated[n_samples=10] -n 1 -r 1 --no-plot --no-display --no-cache --output".split()
+    options = ["-d", "simulated[n_samples=10]", "-n", "1", "-r", "1", "--no-cache"]
+    options += ["--no-plot", "--no-display", "--output"]
     command = [sys.executable, "-m", "benchopt", "run", str(SUITES / request.param), *options, str(path)]
     paths = os.pathsep.join([str(SUITES.parents[1]), os.environ.get("PYTHONPATH", "")])
     environment = os.environ | {"PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1"}

@@ -1,6 +1,6 @@
 """Sequences of labels, where features of tokens may be lost.
 
-Minimize ``1/2 |v|^2 + C sum_i max over y, z in S(x_i) of [f(z, y) - f(z, y_i) + wrong labels of y]`` with
+Minimize ``1/2 |v|^2 + C sum_i max over y, z in S(x_i) of [f(z, y) - f(z, y_i) + wrong labels]`` with
 ``f(x, y) = sum_t <W[y_t], x_t> + sum_t transitions[y_(t-1), y_t] + start[y_1] + end[y_T]``; v are all
 weights. S(x) is x alone ("hinge"), or x with at most one feature of each token dropped ("FDrop(1)").
 """
