@@ -150,6 +150,15 @@ def test_weights_and_costs(client, cost):
         assert found.score(*parts) == pytest.approx(found.to_local().score(X, y, weights))
 
 
+def test_some_partitions_have_no_weights(client):
+    X, y = chains()
+    of_positions = [np.full(len(each), 0.5) for each in y]
+    parts = pairs([8, 16], X, y), pairs([8, 16], X, y, np.ones(24), of_positions)
+    found = model_on(client, Sequence()).fit([parts[0][0], parts[1][1], parts[0][2]])
+    of_positions = [each if 8 <= i < 16 else 2.0 * each for i, each in enumerate(of_positions)]
+    check_bounds(found, X, y, None, of_positions)
+
+
 def test_columns_of_tokens_are_those_of_all_partitions(client):
     X, y = sentences()
     found = model_on(client, Sequence()).fit(pairs([9, 20], X, y))

@@ -394,7 +394,7 @@ class TestNames:
         bases = {"InvariantClassifier", "RepresenterMachine", "SupportVectorMachine"}
         bases |= {"InvariantEstimator", "InvariantRegressor", "KernelMachine", "LinearMachine"}
         bases |= {"FiniteOracle", "ImageOracle", "EditOracle", "SmoothDescent", "Combination", "Pair"}
-        bases |= {"WholeExample"}
+        bases |= {"ExampleMachine", "WholeExample"}
         # Holds the texts of one fit; a model holds what it is made of.
         bases.add("TextEdits")
         nameless = {kind.__name__ for kind in found - set(NAMES)} - bases

@@ -20,13 +20,17 @@ from structinv.structures import (
     REGISTRY,
     Binary,
     Decoding,
+    Graph,
     Layout,
     Multiclass,
+    Multilabel,
     RowStructure,
     Sequence,
     Structure,
     check_structure,
 )
+from structinv.structures.graph_layout import GraphLayout
+from structinv.structures.multilabel import positions
 from structinv.terms import Objective, WorstCase
 from structinv.utils.exceptions import CheckError
 
@@ -483,3 +487,49 @@ def test_memory_of_planes_does_not_grow_with_the_rows_of_an_example():
         planes = term.planes(space, rng.standard_normal(space.size))
         sizes.append(planes.normals.nbytes)
     assert sizes[0] == sizes[1] == 8 * 4 * (3 * 2 + 8)
+
+
+def iob2():
+    labels = np.array(["B-x", "I-x", "O", "B-y", "O", "B-x"])
+    return Sequence("iob2"), labels, Layout.of_lengths([2, 1, 1, 2])
+
+
+def label_sets():
+    y = np.random.default_rng(0).integers(2, size=(8, 4))
+    y[:, 3] = y[:, 0]
+    return Multilabel("tree"), *positions(y)
+
+
+def graphs():
+    edges = [[], [], [(0, 1)], [(1, 0), (0, 2)]]
+    features = [np.ones((len(each), 2)) for each in edges]
+    return Graph(), np.arange(7) % 2, GraphLayout.of_graphs([1, 1, 2, 3], edges, features)
+
+
+@pytest.mark.parametrize("make", [iob2, label_sets, graphs])
+def test_parts_of_the_examples_tell_what_all_tell_together(make):
+    structure, labels, layout = make()
+    classes, codes = np.unique(labels, return_inverse=True)
+    known = structure.prepared(classes, codes, layout)
+    parts = [np.arange(0, 1), np.arange(1, 2), np.arange(2, len(layout))]
+    told = [structure.summary(labels[layout.rows(part)], layout.take(part)) for part in parts]
+    found = structure.prepared_by(classes, told)
+    assert found is not structure
+    assert vars(found).keys() == vars(known).keys()
+    for name, value in vars(known).items():
+        np.testing.assert_array_equal(vars(found)[name], value)
+    assert found.prepared(classes, codes, layout) is found
+
+
+def test_a_structure_that_learns_says_how_parts_tell_it():
+    class Learning(Sequence):
+        def prepared(self, classes, codes, layout):
+            return self
+
+    with pytest.raises(TypeError, match="Learning must have `summary` and `prepared_by`"):
+        Learning().prepared_by(np.arange(2), [None])
+
+
+def test_graphs_in_partitions_have_edges_of_one_width():
+    with pytest.raises(ValueError, match=r"as many features in all graphs, got \[1, 2\]"):
+        Graph().prepared_by(np.arange(2), [2, None, 1])

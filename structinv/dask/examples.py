@@ -46,12 +46,14 @@ class ExampleBlock(Block):
     def join(cls, blocks: Sequence[Any]) -> Any:
         """See `Block.join`."""
         layouts = [block.layout for block in blocks]
-        weights = [block.position_weight for block in blocks]
+        weights = None
+        if any(block.position_weight is not None for block in blocks):
+            weights = np.concatenate([block.own_weights for block in blocks])
         return replace(
             super().join(blocks),
             y=flat_labels([block.y for block in blocks], np.array([len(block.y) for block in blocks])),
             layout=type(layouts[0]).join(layouts),
-            position_weight=None if weights[0] is None else np.concatenate(weights),
+            position_weight=weights,
         )
 
     @property
@@ -59,6 +61,11 @@ class ExampleBlock(Block):
         """Number of rows and of features; 0 features for tokens, whose columns all of them tell."""
         n_rows, n_features = self.X.shape
         return n_rows, n_features if self.vectorizer is None else 0
+
+    @property
+    def own_weights(self) -> np.ndarray:
+        """Of the positions, 1 without any."""
+        return np.ones(len(self.y)) if self.position_weight is None else self.position_weight
 
     @property
     def columns(self) -> list[str] | None:

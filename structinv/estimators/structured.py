@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -31,18 +31,14 @@ from .earlier_fit import OF_THE_WEIGHTS
 from .estimates import linear_functions
 from .example_inputs import (
     PLANES_OF_AN_EXAMPLE,
-    Examples,
     RowReader,
-    label_factors,
     length_of_rows,
-    read_examples,
     solver_for,
 )
+from .example_machine import ExampleMachine
 from .kernel_machine import check_cover, kernel_memory
 from .parameters import check_epsilon, check_oracle_type
 from .problem import Problem
-from .row_shapes import for_oracle
-from .support_vectors import SupportVectorMachine
 from .tokens import TokenVectorizer
 
 COSTS = ("hamming", "mean_hamming")
@@ -54,7 +50,7 @@ WORST_CHANGES: dict[str, Callable[..., WorstChange]] = {
 
 
 @dataclass(eq=False, repr=False)
-class InvariantStructuredSVC(SupportVectorMachine):
+class InvariantStructuredSVC(ExampleMachine):
     """Labels all rows of an example together, and expects the changes that an oracle allows.
 
     Minimizes
@@ -276,10 +272,6 @@ compression_error_
         labels = self.classes_[self._best_codes(points, layout)]
         return changed, self.structure_.written(labels, layout)
 
-    @property
-    def _linear(self) -> bool:
-        return isinstance(self.kernel, str) and self.kernel == "linear"
-
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_epsilon(self.epsilon, self.solver)
@@ -300,122 +292,9 @@ compression_error_
             raise ValueError(f"cost must be one of {list(COSTS)} or a table, got {self.cost!r}")
         check_oracle_type(self.oracle).validate()
 
-    def _read(self, X: Any, y: Any, sample_weight: Any, position_weight: Any = None) -> Problem:
-        found = read_examples(self, X, y, sample_weight, position_weight)
-        check_some("sample_weight", found.weights, "an example")
-        if found.position_weight is not None:
-            check_some("position_weight", found.position_weight, "a position")
-        classes = self._classes(found.labels)
-        oracle = self._oracle_of(classes, found.names)
-        rows = self._for_oracle(found.rows, oracle)
-        codes = encode_labels(found.labels, classes)[1]
-        own = found.position_weights
-        factors = self._label_factors(classes, codes, self.C * found.weights[found.layout.owners])
-        self._check_weights(own if factors is None else factors[codes] * own)
-        learnt = self._known(classes, rows.shape[1], found.names, found.vectorizer)
-        found = replace(found, rows=rows)
-        return self._of_examples(found, classes, factors, oracle, self.structure, learnt)
-
-    def _classes(self, labels: np.ndarray) -> np.ndarray:
-        """Each label once; there are two at least."""
-        classes = sorted_classes(labels)
-        if len(classes) < 2:
-            raise ValueError(f"y must hold at least two classes, got one class: {classes.tolist()[0]!r}")
-        return classes
-
-    def _oracle_of(self, classes: np.ndarray, names: list[str] | None) -> InvarianceOracle:
-        """The oracle for rows with these labels and columns."""
-        oracle = check_oracle_type(self.oracle)
-        oracle.check_labels(classes)
-        return with_numbers(oracle, names)
-
-    def _label_factors(
-        self, classes: np.ndarray, codes: np.ndarray, own: np.ndarray
-    ) -> np.ndarray | None:
-        """The factor of each label by `class_weight`, given labels and their weights; None for 1."""
-        if self.class_weight is None:
-            return None
-        return label_factors(self.class_weight, classes, codes, own)
-
-    def _check_weights(self, each: np.ndarray) -> None:
-        """Raise ValueError unless some position, or sum over positions, has a weight above 0."""
-        if not np.any(each > 0):
-            raise ValueError(
-                "class_weight, position_weight and sample_weight must leave a position with all of them "
-                f"above 0, got class_weight={self.class_weight!r}"
-            )
-
-    def _known(
-        self,
-        classes: np.ndarray,
-        n_features: int,
-        names: list[str] | None,
-        vectorizer: TokenVectorizer | None,
-    ) -> dict[str, Any]:
-        """What the fitted estimator knows of the examples; the names of an earlier fit are forgotten."""
-        if hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
-        learnt = {"classes_": classes, "n_features_in_": n_features, "vectorizer_": vectorizer}
-        if names is not None:
-            learnt["feature_names_in_"] = np.array(names, dtype=object)
-        return learnt
-
-    def _of_examples(
-        self,
-        found: Examples,
-        classes: np.ndarray,
-        factors: np.ndarray | None,
-        oracle: InvarianceOracle,
-        structure: Structure,
-        learnt: dict[str, Any],
-    ) -> Problem:
-        """The problem in examples, some or all.
-
-        Parameters
-        ----------
-        found : Examples
-            With rows in the form that the oracle takes.
-        classes : (n_labels,) array
-        factors : (n_labels,) array, optional
-            Of what a wrong label costs, by the true one.
-        oracle : InvarianceOracle
-        structure : Structure
-            Perhaps prepared.
-        learnt : dict
-            See `Problem`.
-        """
-        layout, each = found.layout, np.ones(found.layout.n_rows)
-        if found.position_weight is not None:
-            each *= found.position_weight
-        if factors is not None:
-            each *= factors[encode_labels(found.labels, classes)[1]]
-        if isinstance(self.cost, str) and self.cost == "mean_hamming":
-            each /= layout.sizes[layout.owners]
-        return Problem(
-            found.rows,
-            found.labels,
-            oracle,
-            structure,
-            self.C * found.weights,
-            told=(found.labels, layout.told(), found.position_weight),
-            learnt=learnt,
-            classes=classes,
-            layout=layout,
-            cost=None if isinstance(self.cost, str) else self.cost,
-            position_weight=None if np.all(each == 1.0) else each,
-        )
-
     def _some(self, y: Any, n_rows: int) -> np.ndarray:
         # Any examples are as good as others to tell seconds from.
         return np.arange(n_rows)
-
-    def _for_oracle(self, X: Matrix, oracle: InvarianceOracle) -> Matrix:
-        """Checked rows in the form that the oracle and the kernel take."""
-        if sp.issparse(X) and not self._linear:
-            raise TypeError(
-                f"kernel={self.kernel!r} does not take sparse rows; pass the blocks of X as arrays"
-            )
-        return for_oracle(X, oracle, "the blocks of X as arrays")
 
     def _memory(self, X: Any, y: Any) -> float:
         self._check_parameters()
@@ -486,39 +365,6 @@ compression_error_
     @property
     def _parameters(self) -> np.ndarray:
         return self._extra_
-
-    def _known_examples(self, X: Any) -> tuple[Matrix, Layout]:
-        """Checked rows of examples like those of `fit`, and which belong to which."""
-        of_tokens = None if self.vectorizer_ is None else self.vectorizer_.rows
-        return self.structure.read(X, RowReader(self, True, of_tokens))
-
-    def _known_labels(self, y: Any, layout: Layout) -> np.ndarray:
-        """The labels of such examples, as many as those of `fit` where rows have several."""
-        labels = self.structure_.read_labels(y, layout)
-        each = len(self.coef_ if self._linear else self.dual_coef_)
-        if self.structure_.one_row and len(labels) != each * len(layout):
-            given = len(labels) // len(layout)
-            raise ValueError(f"y must have {each} labels for each row, as in fit, got {given}")
-        return labels
-
-    def _of_those_with_rows(self, X: Any, answer: Any, empty: np.ndarray) -> Any:
-        """The answers for examples with rows; an empty one for each of the others."""
-        if getattr(X, "dtype", None) == np.dtype(object) and X.ndim == 1:
-            X = list(X)
-        if not isinstance(X, (list, tuple)):
-            return answer(X)
-        lengths = [self._length(each) for each in X]
-        if all(lengths):
-            return answer(X)
-        if not any(lengths):
-            return [empty for _ in lengths]
-        found = iter(answer([each for each, length in zip(X, lengths, strict=True) if length]))
-        return [next(found) if length else empty for length in lengths]
-
-    def _length(self, example: Any) -> int:
-        """How many rows an example has; what is none is refused by name when it is read."""
-        can_be_one = sp.issparse(example) or hasattr(example, "__len__")
-        return self.structure.length(example) if can_be_one else 1
 
     def _predicted(self, X: Any) -> Any:
         rows, layout = self._known_examples(X)

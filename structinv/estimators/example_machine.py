@@ -1,0 +1,185 @@
+"""How a machine reads examples of several rows: those of a fit, and those it is asked about."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..oracles import InvarianceOracle
+from ..oracles.columns import with_numbers
+from ..structures import Layout, Structure
+from ..structures.example_blocks import check_some, sorted_classes
+from ..structures.label_codes import encode_labels
+from ..utils.matrices import Matrix
+from .example_inputs import Examples, RowReader, label_factors, read_examples
+from .parameters import check_oracle_type
+from .problem import Problem
+from .row_shapes import for_oracle
+from .support_vectors import SupportVectorMachine
+from .tokens import TokenVectorizer
+
+
+class ExampleMachine(SupportVectorMachine):
+    """A machine that labels all rows of an example together."""
+
+    structure: Structure
+    cost: Any
+    class_weight: dict | str | None
+    n_hashed: int | None
+    structure_: Structure
+    vectorizer_: TokenVectorizer | None
+    classes_: np.ndarray
+    coef_: np.ndarray
+
+    @property
+    def _linear(self) -> bool:
+        return isinstance(self.kernel, str) and self.kernel == "linear"
+
+    def _read(self, X: Any, y: Any, sample_weight: Any, position_weight: Any = None) -> Problem:
+        found = read_examples(self, X, y, sample_weight, position_weight)
+        check_some("sample_weight", found.weights, "an example")
+        if found.position_weight is not None:
+            check_some("position_weight", found.position_weight, "a position")
+        classes = self._classes(found.labels)
+        oracle = self._oracle_of(classes, found.names)
+        rows = self._for_oracle(found.rows, oracle)
+        codes = encode_labels(found.labels, classes)[1]
+        own = found.position_weights
+        factors = self._label_factors(classes, codes, self.C * found.weights[found.layout.owners])
+        self._check_weights(own if factors is None else factors[codes] * own)
+        learnt = self._known(classes, rows.shape[1], found.names, found.vectorizer)
+        found = replace(found, rows=rows)
+        return self._of_examples(found, classes, factors, oracle, self.structure, learnt)
+
+    def _classes(self, labels: np.ndarray) -> np.ndarray:
+        """Each label once; there are two at least."""
+        classes = sorted_classes(labels)
+        if len(classes) < 2:
+            raise ValueError(f"y must hold at least two classes, got one class: {classes.tolist()[0]!r}")
+        return classes
+
+    def _oracle_of(self, classes: np.ndarray, names: list[str] | None) -> InvarianceOracle:
+        """The oracle for rows with these labels and columns."""
+        oracle = check_oracle_type(self.oracle)
+        oracle.check_labels(classes)
+        return with_numbers(oracle, names)
+
+    def _label_factors(
+        self, classes: np.ndarray, codes: np.ndarray, own: np.ndarray
+    ) -> np.ndarray | None:
+        """The factor of each label by `class_weight`, given labels and their weights; None for 1."""
+        if self.class_weight is None:
+            return None
+        return label_factors(self.class_weight, classes, codes, own)
+
+    def _check_weights(self, each: np.ndarray) -> None:
+        """Raise ValueError unless some position, or sum over positions, has a weight above 0."""
+        if not np.any(each > 0):
+            raise ValueError(
+                "class_weight, position_weight and sample_weight must leave a position with all of them "
+                f"above 0, got class_weight={self.class_weight!r}"
+            )
+
+    def _known(
+        self,
+        classes: np.ndarray,
+        n_features: int,
+        names: list[str] | None,
+        vectorizer: TokenVectorizer | None,
+    ) -> dict[str, Any]:
+        """What the fitted estimator knows of the examples; the names of an earlier fit are forgotten."""
+        if hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        learnt = {"classes_": classes, "n_features_in_": n_features, "vectorizer_": vectorizer}
+        if names is not None:
+            learnt["feature_names_in_"] = np.array(names, dtype=object)
+        return learnt
+
+    def _of_examples(
+        self,
+        found: Examples,
+        classes: np.ndarray,
+        factors: np.ndarray | None,
+        oracle: InvarianceOracle,
+        structure: Structure,
+        learnt: dict[str, Any],
+    ) -> Problem:
+        """The problem in examples, some or all.
+
+        Parameters
+        ----------
+        found : Examples
+            With rows in the form that the oracle takes.
+        classes : (n_labels,) array
+        factors : (n_labels,) array, optional
+            Of what a wrong label costs, by the true one.
+        oracle : InvarianceOracle
+        structure : Structure
+            Perhaps prepared.
+        learnt : dict
+            See `Problem`.
+        """
+        layout, each = found.layout, np.ones(found.layout.n_rows)
+        if found.position_weight is not None:
+            each *= found.position_weight
+        if factors is not None:
+            each *= factors[encode_labels(found.labels, classes)[1]]
+        if isinstance(self.cost, str) and self.cost == "mean_hamming":
+            each /= layout.sizes[layout.owners]
+        return Problem(
+            found.rows,
+            found.labels,
+            oracle,
+            structure,
+            self.C * found.weights,
+            told=(found.labels, layout.told(), found.position_weight),
+            learnt=learnt,
+            classes=classes,
+            layout=layout,
+            cost=None if isinstance(self.cost, str) else self.cost,
+            position_weight=None if np.all(each == 1.0) else each,
+        )
+
+    def _for_oracle(self, X: Matrix, oracle: InvarianceOracle) -> Matrix:
+        """Checked rows in the form that the oracle and the kernel take."""
+        if sp.issparse(X) and not self._linear:
+            raise TypeError(
+                f"kernel={self.kernel!r} does not take sparse rows; pass the blocks of X as arrays"
+            )
+        return for_oracle(X, oracle, "the blocks of X as arrays")
+
+    def _known_examples(self, X: Any) -> tuple[Matrix, Layout]:
+        """Checked rows of examples like those of `fit`, and which belong to which."""
+        of_tokens = None if self.vectorizer_ is None else self.vectorizer_.rows
+        return self.structure.read(X, RowReader(self, True, of_tokens))
+
+    def _known_labels(self, y: Any, layout: Layout) -> np.ndarray:
+        """The labels of such examples, as many as those of `fit` where rows have several."""
+        labels = self.structure_.read_labels(y, layout)
+        each = len(self.coef_ if self._linear else self.dual_coef_)
+        if self.structure_.one_row and len(labels) != each * len(layout):
+            given = len(labels) // len(layout)
+            raise ValueError(f"y must have {each} labels for each row, as in fit, got {given}")
+        return labels
+
+    def _of_those_with_rows(self, X: Any, answer: Any, empty: np.ndarray) -> Any:
+        """The answers for examples with rows; an empty one for each of the others."""
+        if getattr(X, "dtype", None) == np.dtype(object) and X.ndim == 1:
+            X = list(X)
+        if not isinstance(X, (list, tuple)):
+            return answer(X)
+        lengths = [self._length(each) for each in X]
+        if all(lengths):
+            return answer(X)
+        if not any(lengths):
+            return [empty for _ in lengths]
+        found = iter(answer([each for each, length in zip(X, lengths, strict=True) if length]))
+        return [next(found) if length else empty for length in lengths]
+
+    def _length(self, example: Any) -> int:
+        """How many rows an example has; what is none is refused by name when it is read."""
+        can_be_one = sp.issparse(example) or hasattr(example, "__len__")
+        return self.structure.length(example) if can_be_one else 1
