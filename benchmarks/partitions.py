@@ -293,7 +293,7 @@ def solver_run(
     run = Run(problem.data, problem.oracle, problem.lam, str(method), n, by_label)
     parts, recipe = problem.cut(n, by_label), SimulatedRecipe(problem)
     blocks = [Block(problem.X[:0], rows, np.ones(len(rows))) for rows in parts]
-    groups: Any = [Group(p, (each,), recipe) for p, each in enumerate(blocks)]  # type: ignore[arg-type]
+    groups: Any = [Group(p, each, recipe) for p, each in enumerate(blocks)]  # type: ignore[arg-type]
     cluster: Any = InProcess(groups)
     term = PartitionedTerm(cluster, 1, np.array([len(rows) for rows in parts]), np.dtype(float))
     objective, solver = Objective(problem.space, [term]), method.solver()
