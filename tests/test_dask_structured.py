@@ -169,6 +169,13 @@ def test_columns_of_tokens_are_those_of_all_partitions(client):
     assert hashed.n_features_in_ == 64
 
 
+def test_columns_are_joined_a_few_partitions_at_a_time(client):
+    X, y = sentences()
+    found = model_on(client, Sequence(), tol=0.1).fit(pairs(range(1, 24), X, y))
+    optimum = check_bounds(found, X, y)
+    assert list(found.vectorizer_.vocabulary_) == list(optimum.vectorizer_.vocabulary_)
+
+
 def test_labels_of_all_partitions(client):
     X, y = chains()
     order = np.argsort([int(each[0]) for each in y], kind="stable")

@@ -530,6 +530,14 @@ def test_a_structure_that_learns_says_how_parts_tell_it():
         Learning().prepared_by(np.arange(2), [None])
 
 
+def test_a_layout_that_knows_more_says_how_it_is_joined():
+    class Nested(Layout):
+        pass
+
+    with pytest.raises(TypeError, match="Nested must have a method join"):
+        Nested.join([Nested(np.array([0, 1]))])
+
+
 def test_graphs_in_partitions_have_edges_of_one_width():
     with pytest.raises(ValueError, match=r"as many features in all graphs, got \[1, 2\]"):
         Graph().prepared_by(np.arange(2), [2, None, 1])

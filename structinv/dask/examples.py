@@ -20,6 +20,7 @@ from ..structures.label_codes import encode_labels
 from ..utils.matrices import Matrix
 from .machine import n_given
 from .partition import Block, Recipe
+from .rows import DistributedRows
 
 
 @dataclass(frozen=True)
@@ -128,8 +129,6 @@ class Summary:
         How many positions each row has, if all look at one row.
     structure : object
         What the structure tells of them.
-    columns : list of str, optional
-        The names of the columns of tokens.
     tokens : bool
     """
 
@@ -138,7 +137,6 @@ class Summary:
     weights: np.ndarray
     n_positions: int
     structure: Any
-    columns: list[str] | None
     tokens: bool
 
 
@@ -194,7 +192,6 @@ def summary_of_examples(structure: Structure, block: ExampleBlock) -> Summary | 
         np.bincount(codes, each, len(classes)),
         len(block.y) // block.X.shape[0],
         structure.summary(block.y, block.layout),
-        block.columns,
         block.vectorizer is not None,
     )
 
@@ -214,7 +211,9 @@ def joint_labels(summaries: Sequence[Summary]) -> np.ndarray:
     return flat_labels([each.classes for each in summaries], sizes)
 
 
-def joint_vectorizer(n_hashed: int | None, summaries: Sequence[Summary]) -> TokenVectorizer | None:
+def joint_vectorizer(
+    n_hashed: int | None, rows: DistributedRows, summaries: Sequence[Summary]
+) -> TokenVectorizer | None:
     """What makes rows of the tokens of all partitions; None without tokens.
 
     Raises
@@ -228,8 +227,19 @@ def joint_vectorizer(n_hashed: int | None, summaries: Sequence[Summary]) -> Toke
     if len(kinds) > 1:
         raise TypeError("X must hold tokens with named features in all partitions, or in none")
     vectorizer = TokenVectorizer(n_hashed)
-    vectorizer.learn(chain.from_iterable(each.columns or [] for each in summaries))
+    vectorizer.learn([] if n_hashed is not None else rows.reduced(columns_of, joint_columns))
     return vectorizer
+
+
+def columns_of(block: Any) -> list[str]:
+    """The names of the columns of tokens of a block."""
+    found: list[str] = block.columns or []
+    return found
+
+
+def joint_columns(parts: list[list[str]]) -> list[str]:
+    """The names of the columns of several parts, each once, in the order of their appearance."""
+    return list(dict.fromkeys(chain.from_iterable(parts)))
 
 
 def with_columns(X: Any, columns: Sequence[str], vocabulary: dict[str, int]) -> sp.csr_matrix:

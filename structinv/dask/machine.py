@@ -33,11 +33,8 @@ from .bundle import MultiCutBundle
 from .cluster import find_client
 from .collections import as_array, cut_like, heights, is_collection, partitions_of, pieces
 from .partition import Recipe, widened
-from .rows import DistributedRows
+from .rows import FAN_IN, DistributedRows
 from .term import PartitionedTerm
-
-# So many sums of partitions are added up in a task.
-FAN_IN = 16
 
 
 class DaskMachine(InvariantEstimator):

@@ -16,6 +16,9 @@ from .cluster import Cluster
 from .group import grouped, prepare
 from .partition import Block, Facts, Recipe, alike, facts, fingerprint, numbered_block
 
+# So many parts of a reduction are joined in a task.
+FAN_IN = 16
+
 
 class DistributedRows:
     """Rows, labels and weights in partitions. Workers hold them until the context ends.
@@ -95,6 +98,16 @@ class DistributedRows:
         own = alike(found)
         self.facts = list(own.values())
         self._blocks, self._kept = [blocks[p] for p in own], [kept[p] for p in own]
+
+    def reduced(self, tell: Callable[[Block], Any], join: Callable[[list[Any]], Any]) -> Any:
+        """What all blocks tell, joined in their order on the workers, a few at a time."""
+        submit = self.cluster.client.submit
+        parts = [submit(tell, block, pure=False) for block in self._kept]
+        while len(parts) > 1:
+            parts = [
+                submit(join, parts[i : i + FAN_IN], pure=False) for i in range(0, len(parts), FAN_IN)
+            ]
+        return self.cluster.computed(parts)[0]
 
     def bind(self, recipe: Recipe, n_groups: int) -> list[np.ndarray]:
         """Make all partitions ready for a fit, in groups.

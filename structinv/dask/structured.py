@@ -224,7 +224,7 @@ n_iter_, n_features_in_, feature_names_in_
         rows = X
         rows.look(partial(read_block, self._local()), partial(summary_of_examples, self.structure))
         parts = [each.summary for each in rows.facts]
-        vectorizer = joint_vectorizer(self.n_hashed, parts)
+        vectorizer = joint_vectorizer(self.n_hashed, rows, parts)
         check_alike(self.structure, [each.shape[1] for each in rows.facts], parts)
         labels, names = joint_labels(parts), rows.facts[0].names
         classes = self._classes(labels)

@@ -53,7 +53,15 @@ class Layout:
 
     @classmethod
     def join(cls, layouts: Sequence[Layout]) -> Layout:
-        """The layout of the examples of several, one behind the other; they are of one class."""
+        """The layout of the examples of several, one behind the other; they are of one class.
+
+        Raises
+        ------
+        TypeError
+            If a class that knows more of examples has no method of its own.
+        """
+        if cls is not Layout:
+            raise TypeError(f"{cls.__name__} must have a method join for examples in partitions")
         return Layout(np.r_[0, np.cumsum(np.concatenate([each.sizes for each in layouts]))])
 
     def __len__(self) -> int:
