@@ -10,6 +10,9 @@ import numpy as np
 
 from ..utils.matrices import Matrix, stack
 
+# A block has about so many strips.
+STRIPS_OF_A_BLOCK = 16
+
 
 class RowSource(ABC):
     """Rows that need not fit into memory together.
@@ -84,5 +87,22 @@ class RowSource(ABC):
 
     def cuts(self, most_values: int) -> list[slice]:
         """The rows of each block between two `edges`."""
-        edges = self.edges(most_values).tolist()
+        return self._between(self.edges(most_values))
+
+    def strips(self, most_values: int) -> list[slice]:
+        """Parts of blocks of `most_values`, about sixteen to a block, if there is more than one block.
+
+        A block can be made of strips from all over the rows. To read a strip costs little more than its
+        share of the block.
+        """
+        edges = self.edges(most_values)
+        return self._between(edges if len(edges) == 2 else self._strip_edges(most_values))
+
+    def _strip_edges(self, most_values: int) -> np.ndarray:
+        """See `strips`; there is more than one block."""
+        return self.edges(max(1, most_values // STRIPS_OF_A_BLOCK))
+
+    @staticmethod
+    def _between(edges: np.ndarray) -> list[slice]:
+        edges = edges.tolist()
         return [slice(first, last) for first, last in zip(edges[:-1], edges[1:], strict=True)]

@@ -8,8 +8,42 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..utils.matrices import Matrix, refuse_half_or_masked
-from .base import RowSource
+from .base import STRIPS_OF_A_BLOCK, RowSource
 from .matrix_rows import cut_evenly
+
+
+def chunk_edges(chunks: Any, n_rows: int) -> np.ndarray | None:
+    """Where chunks of rows begin and end; None if the object tells of none.
+
+    Examples
+    --------
+    >>> chunk_edges((4, 10), 10).tolist()  # as h5py and zarr
+    [0, 4, 8, 10]
+    >>> chunk_edges(((4, 6), (10,)), 10).tolist()  # as dask
+    [0, 4, 10]
+    """
+    if not isinstance(chunks, tuple) or len(chunks) == 0:
+        return None
+    own = chunks[0]
+    ends = np.cumsum(own) if isinstance(own, tuple) else np.arange(own, n_rows + own, own)
+    return np.unique(np.minimum(np.concatenate([[0], ends]), n_rows)).astype(np.int64)
+
+
+def cut_by_chunks(edges: np.ndarray, most_rows: int) -> np.ndarray:
+    """Edges of blocks of at most `most_rows` rows, at those of chunks unless chunks are larger.
+
+    Examples
+    --------
+    >>> cut_by_chunks(np.array([0, 2, 4, 6, 13]), 4).tolist()
+    [0, 4, 6, 9, 13]
+    """
+    found = [0]
+    for first, last in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
+        if last - found[-1] > most_rows and first > found[-1]:
+            found.append(first)
+        if last - first > most_rows:
+            found += (first + cut_evenly(last - first, most_rows)[1:]).tolist()
+    return np.unique([*found, edges[-1]]).astype(np.int64)
 
 
 class SlicedRows(RowSource):
@@ -51,6 +85,8 @@ class SlicedRows(RowSource):
         self.shape = (int(shape[0]), int(shape[1]))
         self.dtype = np.dtype(np.float32 if np.dtype(kind) == np.float32 else np.float64)
         self.sparse = sp.issparse(self._slice(0, 1))
+        self._chunks = chunk_edges(getattr(array, "chunks", None), self.shape[0])
+        self._values_of_a_row = max(1, int(self.shape[1] * (density if self.sparse else 1.0)))
 
     def __repr__(self) -> str:
         n_rows, n_features = self.shape
@@ -75,8 +111,18 @@ class SlicedRows(RowSource):
         return rows
 
     def edges(self, most_values: int) -> np.ndarray:
-        each = max(1, int(self.shape[1] * (self.density if self.sparse else 1.0)))
-        return cut_evenly(self.shape[0], most_values // each)
+        """See `RowSource.edges`; between chunks, if these are small enough."""
+        most_rows = max(1, most_values // self._values_of_a_row)
+        if self._chunks is None:
+            return cut_evenly(self.shape[0], most_rows)
+        return cut_by_chunks(self._chunks, most_rows)
+
+    def _strip_edges(self, most_values: int) -> np.ndarray:
+        """See `RowSource.strips`; whole chunks, since a part of a chunk costs as much to read."""
+        least = most_values // STRIPS_OF_A_BLOCK
+        if self._chunks is not None:
+            least = max(least, int(np.diff(self._chunks).max()) * self._values_of_a_row)
+        return self.edges(max(1, min(most_values, least)))
 
     def _slice(self, start: int, stop: int) -> Any:
         found = self.array[start:stop]

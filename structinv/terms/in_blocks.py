@@ -39,9 +39,6 @@ class BlockSizes:
     packed: float = np.inf
 
 
-# A block consists of about so many strips.
-STRIPS_OF_A_BLOCK = 16
-
 # From some rows, and their numbers, to their losses.
 Part: TypeAlias = Callable[[Matrix, Rows], WorstCase]
 
@@ -85,9 +82,7 @@ class InBlocks(Term):
         self.labels = labels
         self.weights = weights
         self.floors = np.broadcast_to(0.0, len(weights))
-        self.cuts = self.strips = source.cuts(self.sizes.values)
-        if len(self.cuts) > 1:
-            self.strips = source.cuts(max(1, self.sizes.values // STRIPS_OF_A_BLOCK))
+        self.cuts, self.strips = source.cuts(self.sizes.values), source.strips(self.sizes.values)
         self.sample = self.of_rows(source.block(0, 1), slice(0, 1))
 
     planes_are_sums = True
