@@ -129,7 +129,7 @@ class DaskMachine(InvariantEstimator):
 
         Returns
         -------
-        InvariantLinearSVC or InvariantLinearSVR
+        InvariantLinearSVC, InvariantLinearSVR or InvariantStructuredSVC
         """
         local = self._local()
         vars(local).update(learnt_attributes(self))
