@@ -42,7 +42,7 @@ def curves(runs: pd.DataFrame) -> dict[str, dict[str, Any]]:
     """Seconds, excess and last errors of each solver of one objective on one data set."""
     bound, found = runs.objective_dual.max(), {}
     for name, some in runs.groupby("solver_name", sort=False):
-        points = some.groupby("stop_val", as_index=False).min("time")
+        points = some.sort_values("time").drop_duplicates("stop_val")
         points = points.sort_values("stop_val", ascending=some.sampling_strategy.iloc[0] != "Tolerance")
         last = points.iloc[-1]
         found[short(str(name))] = {

@@ -173,6 +173,7 @@ class Run:
     data: str
     oracle: str
     lam: float
+    rows: int
     method: str
     n: int
     by_label: bool
@@ -242,7 +243,7 @@ class Limits:
 
 def local_run(problem: Problem, method: Method, n: int, by_label: bool, limits: Limits) -> Run:
     """Rounds of local sweeps until the gap is reached."""
-    run = Run(problem.data, problem.oracle, problem.lam, str(method), n, by_label)
+    run = Run(problem.data, problem.oracle, problem.lam, len(problem.y), str(method), n, by_label)
     partitions = [Partition(problem, rows, p) for p, rows in enumerate(problem.cut(n, by_label))]
     bounds, f, deadline = Bounds(run), problem.space.zeros(), time.process_time() + limits.seconds
     sigma, down, work = float(n) if method.name == "cocoa+" else 1.0, 0, 0.0
@@ -290,7 +291,7 @@ def solver_run(
     problem: Problem, method: Method, n: int, by_label: bool, limits: Limits, lost: int = 0
 ) -> Run:
     """Iterations of a solver until the gap is reached; the first groups may lose their states."""
-    run = Run(problem.data, problem.oracle, problem.lam, str(method), n, by_label)
+    run = Run(problem.data, problem.oracle, problem.lam, len(problem.y), str(method), n, by_label)
     parts, recipe = problem.cut(n, by_label), SimulatedRecipe(problem)
     blocks = [Block(problem.X[:0], rows, np.ones(len(rows))) for rows in parts]
     groups: Any = [Group(p, each, recipe) for p, each in enumerate(blocks)]  # type: ignore[arg-type]
@@ -404,6 +405,21 @@ def mail_part(log: Log, options: argparse.Namespace) -> None:
             log.problem(problem, compare(problem, plan, limits), limits)
 
 
+def scale_part(log: Log, options: argparse.Namespace) -> None:
+    """What `scale_model.py` is fitted to."""
+    for n_rows, lams, ns, factor in (
+        (100_000, (1e-3, 1e-4), (1, 2, 4, 8, 16, 32, 64), 12),
+        (1_000_000, (1e-3,), (1, 4, 8, 16, 64), 40),
+    ):
+        X, y = generated(n_rows)
+        limits = Limits(5 * options.rounds, factor * options.seconds)
+        for oracle in ORACLES:
+            for lam in lams:
+                problem = Problem(f"generated, {n_rows} rows", X, y, oracle, lam)
+                plan = [(1, False, [Method("bmrm")]), *((n, False, [BUNDLE]) for n in ns)]
+                log.problem(problem, compare(problem, plan, limits), limits)
+
+
 def generated_part(log: Log, options: argparse.Namespace) -> None:
     for n_rows, name, lams, factors in (
         (100_000, "10^5", (1e-3, 1e-5), (2, 5)),
@@ -440,6 +456,7 @@ def quick_part(log: Log, _: argparse.Namespace) -> None:
 WORK: dict[str, Callable[[Log, argparse.Namespace], None]] = {
     "mail": mail_part,
     "generated": generated_part,
+    "scale": scale_part,
     "loss": loss_part,
 }
 
