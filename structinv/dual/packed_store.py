@@ -38,6 +38,7 @@ class PackedStore:
 
     def __init__(self, size: int, most_bytes: float) -> None:
         self.most_bytes = most_bytes
+        self.in_memory = 0
         self._held: list[Any] = [None] * size
         self._sizes = [0] * size
         self._written = [0] * size
@@ -45,11 +46,6 @@ class PackedStore:
 
     def __len__(self) -> int:
         return len(self._held)
-
-    @property
-    def in_memory(self) -> int:
-        """See the class."""
-        return sum(self._sizes)
 
     @property
     def on_disk(self) -> int:
@@ -64,12 +60,14 @@ class PackedStore:
     def __setitem__(self, number: int, packed: Any) -> None:
         content = b"" if isinstance(packed, PackedRows) else pickle.dumps(packed, protocol=5)
         size = packed.nbytes if isinstance(packed, PackedRows) else len(content)
-        if self.in_memory - self._sizes[number] + size > self.most_bytes:
+        others = self.in_memory - self._sizes[number]
+        if others + size > self.most_bytes:
             self._write(number, content or pickle.dumps(packed, protocol=5))
             packed, size = None, 0
         else:
             self._written[number] = 0
         self._held[number], self._sizes[number] = packed, size
+        self.in_memory = others + size
 
     def _write(self, number: int, content: bytes) -> None:
         """Write a block's file anew; OSError leaves the one that is there."""
