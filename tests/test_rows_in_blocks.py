@@ -649,8 +649,8 @@ class TestSources:
         term = objective(X, y, Box(0.1)).terms[0]
         term = InBlocks(rows, term.part, term.labels, term.weights, BlockSizes(values=100 * X.shape[1]))
         reads.clear()
-        state = BlockState(Case(term, ExplicitSpace(X.shape[1]), choose=chosen), np.random.default_rng(0))
-        state.sweep(np.zeros(X.shape[1]))
+        case = Case(term, ExplicitSpace(X.shape[1]), choose=chosen)
+        BlockState(case, np.random.default_rng(0)).sweep(np.zeros(X.shape[1]))
         reads = sorted((each.start, each.stop) for each in reads)
         assert [start for start, _ in reads] == [0, *(stop for _, stop in reads[:-1])]
         starts = [start for start, _ in reads]
