@@ -19,7 +19,7 @@ from dask import delayed
 from distributed import Client
 
 import structinv
-from structinv import InvariantStructuredSVC
+from structinv import InvariantStructuredSVC, explain_solver
 from structinv.dask import DaskInvariantStructuredSVC
 from structinv.dask.group import _HELD
 from structinv.datasets import conll_features, make_tagged_text
@@ -97,7 +97,7 @@ def model_on(client, structure, oracle=None, **parameters):
 
 def check_bounds(model, *examples):
     """The optimum of all examples in memory lies within the bounds, which are close enough."""
-    optimum = model._local().set_params(tol=1e-3).fit(*examples)
+    optimum = model._in_memory().set_params(tol=1e-3).fit(*examples)
     found, best = model.solution_, optimum.solution_
     assert found.status.value == "converged"
     assert found.dual <= best.primal * (1 + 1e-9)
@@ -302,6 +302,13 @@ def test_examples_in_memory_need_no_client():
     plain = DaskInvariantStructuredSVC(Sequence(), random_state=0)
     search = GridSearchCV(plain, {"C": [0.1, 1.0]}, cv=2)
     assert search.fit(X, y).score(X, y) > 0.8
+
+
+def test_the_solver_of_examples_in_memory_is_explained():
+    X, y = chains()
+    found = explain_solver(DaskInvariantStructuredSVC(Sequence(), oracle=Box(0.1)), X, y)
+    known = explain_solver(InvariantStructuredSVC(Sequence(), oracle=Box(0.1)), X, y)
+    assert str(found) == str(known)
 
 
 class Agreeing(Structure):

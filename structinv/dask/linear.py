@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -21,6 +22,9 @@ from .rows import DistributedRows
 
 class DaskLinearMachine(DaskMachine, LinearMachine):
     """A linear estimator that is trained on partitions of rows."""
+
+    # What is to be known of the labels of a block.
+    _summarize: ClassVar[Callable[..., Any]]
 
     def _check_collection(self, X: Any) -> None:
         refuse_bags("X", X)

@@ -46,8 +46,7 @@ class DaskMachine(InvariantEstimator):
     _solvers: ClassVar[Mapping[str, Callable[[], Solver]]] = {"bmrm": BMRM, "bundle": MultiCutBundle}
     # The estimator without Dask.
     _local_type: ClassVar[Any]
-    # From a block to what is to be known of its labels, and from all of that to a problem.
-    _summarize: ClassVar[Callable[..., Any]]
+    # From what is known of all partitions, and a block, to a problem.
     _of_block: ClassVar[Callable[..., Problem]]
 
     @classmethod
@@ -102,7 +101,7 @@ class DaskMachine(InvariantEstimator):
         """`fit` on partitions with weights of any kind; on data in memory without Dask."""
         self._check_parameters()
         if not is_collection(X):
-            return self._learn_from(self._local().fit(X, y, **weights))
+            return self._learn_from(self._in_memory().fit(X, y, **weights))
         self._check_collection(X)
         partitions = partitions_of(X, y, **weights)
         with DistributedRows(find_client(self.client), partitions) as rows:
@@ -112,7 +111,7 @@ class DaskMachine(InvariantEstimator):
     def _check_collection(self, X: Any) -> None:
         """Raise where a collection, or a parameter that only data in memory can have, is of no use."""
 
-    def _local(self) -> Any:
+    def _in_memory(self) -> Any:
         """The estimator without Dask, with the same parameters; not fitted."""
         parameters = self.get_params(deep=False)
         if not isinstance(self.solver, Solver) or isinstance(self.solver, MultiCutBundle):
@@ -131,7 +130,7 @@ class DaskMachine(InvariantEstimator):
         -------
         InvariantLinearSVC, InvariantLinearSVR or InvariantStructuredSVC
         """
-        local = self._local()
+        local = self._in_memory()
         vars(local).update(learnt_attributes(self))
         return local
 
@@ -159,7 +158,7 @@ class DaskMachine(InvariantEstimator):
             needed,
             "take a smaller max_planes of MultiCutBundle, solver='bmrm', or fewer features",
         )
-        recipe = Recipe(type(self)._of_block, self._local(), problem.oracle, problem.labels, space)
+        recipe = Recipe(type(self)._of_block, self._in_memory(), problem.oracle, problem.labels, space)
         n_rows = np.array([each.shape[0] for each in rows.facts])
         sizes = np.array([n_rows[own].sum() for own in rows.bind(recipe, n_groups)])
         return Objective(space, [PartitionedTerm(rows.cluster, space.n_outputs, sizes, rows.dtype)])

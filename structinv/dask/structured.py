@@ -222,7 +222,7 @@ n_iter_, n_features_in_, feature_names_in_
         self, X: DistributedRows, y: Any, sample_weight: Any, position_weight: Any = None
     ) -> Problem:
         rows = X
-        rows.look(partial(read_block, self._local()), partial(summary_of_examples, self.structure))
+        rows.look(partial(read_block, self._in_memory()), partial(summary_of_examples, self.structure))
         parts = [each.summary for each in rows.facts]
         vectorizer = joint_vectorizer(self.n_hashed, rows, parts)
         check_alike(self.structure, [each.shape[1] for each in rows.facts], parts)

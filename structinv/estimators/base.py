@@ -208,6 +208,10 @@ class InvariantEstimator(EstimatesItself, CallbackSupportMixin, BaseEstimator):
         check_oracle_type(self.oracle)
         check_number("C", self.C, strict=True)
 
+    def _in_memory(self) -> Any:
+        """The estimator, not fitted, that trains on data in memory; itself, by default."""
+        return self
+
     @abstractmethod
     def _read(self, X: Any, y: Any, sample_weight: Any) -> Problem:
         """The problem in rows and labels as a user gave them; nothing is learnt yet but names."""

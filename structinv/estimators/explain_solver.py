@@ -91,7 +91,7 @@ def explain_solver(model: Any, X: Any, y: Any) -> SolverExplanation:
     """
     if not isinstance(model, InvariantEstimator):
         raise TypeError(f"explain_solver needs a model with a solver, got {type(model).__name__}")
-    own: Any = clone(model)
+    own: Any = clone(model)._in_memory()
     own._check_parameters()
     objective = own._objective(own._read(X, y, None))
     solver = own._solver(objective)
