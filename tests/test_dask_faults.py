@@ -2,6 +2,7 @@
 
 import os
 import signal
+import threading
 import time
 
 import numpy as np
@@ -22,6 +23,7 @@ from structinv.datasets import make_mail_like
 from structinv.oracles import FDrop
 from structinv.structures import Sequence
 
+MEMORY = 10**9
 ONE_THREAD = {"threads_per_worker": 1, "dashboard_address": ":0"}
 
 
@@ -55,10 +57,11 @@ def check_bounds(model, optimum):
     assert duals == sorted(duals)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def processes():
+    limited = {"memory_limit": MEMORY, **ONE_THREAD}
     with (
-        LocalCluster(n_workers=3, processes=True, silence_logs=50, **ONE_THREAD) as cluster,
+        LocalCluster(n_workers=3, processes=True, silence_logs=50, **limited) as cluster,
         Client(cluster, set_as_default=False) as client,
     ):
         yield client
@@ -97,7 +100,6 @@ def at_round(monkeypatch, number, act):
 
 @pytest.mark.parametrize("how_many", [1, 2])
 def test_workers_that_are_killed_take_no_bound_with_them(monkeypatch, processes, optimum, how_many):
-    processes.wait_for_workers(3)
     pids = processes.run(os.getpid)
 
     def kill(cluster):
@@ -117,7 +119,6 @@ def chains(seed):
 
 
 def test_a_killed_worker_of_examples_takes_no_bound_with_it(monkeypatch, processes):
-    processes.wait_for_workers(3)
     pids = processes.run(os.getpid)
     X, y = (sum(lists, []) for lists in zip(*map(chains, range(4)), strict=True))
     optimum = InvariantStructuredSVC(Sequence(), random_state=0, tol=1e-4).fit(X, y).solution_
@@ -125,6 +126,52 @@ def test_a_killed_worker_of_examples_takes_no_bound_with_it(monkeypatch, process
     model = DaskInvariantStructuredSVC(Sequence(), client=processes, random_state=0)
     check_bounds(model.fit([delayed(chains)(seed) for seed in range(4)]), optimum)
     assert any(answer.anew for answers_of_round in answers[2:] for answer in answers_of_round)
+
+
+def hog():
+    def hold():
+        held = np.ones(MEMORY // 7)
+        time.sleep(30 * held[0])
+
+    threading.Thread(target=hold, daemon=True).start()
+
+
+def test_a_worker_out_of_memory_is_replaced(monkeypatch, processes, optimum):
+    lost = []
+
+    def fill(cluster):
+        lost.append(cluster.homes[0])
+        processes.run(hog, workers=lost)
+        until(lambda: lost[0] not in processes.nthreads())
+
+    answers = at_round(monkeypatch, 2, fill)
+    check_bounds(model_on(processes, tol=1e-2).fit(PARTS), optimum)
+    assert any(answer.anew for answers_of_round in answers[1:] for answer in answers_of_round)
+
+
+def until(done, seconds=30.0):
+    end = time.perf_counter() + seconds
+    while not done():
+        assert time.perf_counter() < end
+        time.sleep(0.05)
+
+
+def test_a_fit_ends_without_a_worker_that_has_stopped(monkeypatch, processes, optimum):
+    monkeypatch.setattr(cluster_of_fits, "LEAST_PATIENCE", 0.2)
+    monkeypatch.setattr(cluster_of_fits, "SECONDS_TO_FORGET", 0.5)
+    pids, stopped = processes.run(os.getpid), []
+
+    def stop(cluster):
+        stopped.append(pids[cluster.homes[0]])
+        os.kill(stopped[0], signal.SIGSTOP)
+
+    answers = at_round(monkeypatch, 2, stop)
+    try:
+        model = model_on(processes, tol=1e-2).fit(PARTS)
+    finally:
+        os.kill(stopped[0], signal.SIGCONT)
+    check_bounds(model, optimum)
+    assert any(len(answers_of_round) == 2 for answers_of_round in answers)
 
 
 def test_a_worker_that_joins_gets_groups_of_one_that_has_several(monkeypatch, threads, optimum):

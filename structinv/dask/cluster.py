@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from dask.delayed import Delayed
 from distributed import Client, Future, KilledWorker, get_client, wait
 
 from .group import forget
@@ -30,12 +29,14 @@ SECONDS_WITHOUT_WORKERS = 120.0
 BYTES_OF_A_TASK = 2**20
 # So many results are fetched at once, since the client takes five, and each anew after some seconds.
 FETCHES, SECONDS_OF_A_FETCH = 4, 5.0
+# So long the end of a fit waits for workers to drop what they hold.
+SECONDS_TO_FORGET = 5.0
 # A task is late once half of the others are done, and it takes so many times the median of theirs,
 PATIENCE = 4.0
 # and at least so many seconds.
 LEAST_PATIENCE = 1.0
 # Where all have to answer, it goes to another worker after this many times as long.
-PATIENCE_OF_ALL = 10.0
+PATIENCE_OF_ALL = 3.0
 
 
 class SchedulerLostError(ConnectionError):
@@ -114,7 +115,7 @@ class Cluster:
         self.groups: list[Future] = []
         self.homes: list[str] = []
         self.moved = 0
-        self._recipes: list[Callable[[], Delayed]] = []
+        self._make: Callable[[int, str, list[str] | None], Future]
         self._slow: set[str] = set()
         self._handles: set[Handle[Any]] = set()
         # What is on its way to which worker, in this round.
@@ -131,29 +132,34 @@ class Cluster:
         has = self.client.who_has(futures)
         return [tuple(has.get(future.key, ())) for future in futures]
 
-    def settle(self, recipes: Sequence[Callable[[], Delayed]], held: Sequence[Counter[str]]) -> None:
+    def settle(
+        self, make: Callable[[int, str, list[str] | None], Future], held: Sequence[Counter[str]]
+    ) -> None:
         """Make groups, each on a worker that holds much of it, as many on each as it has threads for.
 
         Parameters
         ----------
-        recipes : list of callable
-            Each gives a delayed object of a new name that makes the group.
+        make : callable
+            From the number of a group, its worker, and workers that its rows should be made on, to the
+            group as a future.
         held : list of Counter
             How many bytes of each group the workers hold.
         """
-        threads, self._recipes = self._workers(), list(recipes)
+        threads, self._make = self._workers(), make
         self.homes = []
         for own in held:
             load = {worker: (self.homes.count(worker) + 1) / n for worker, n in threads.items()}
             room = max(1.0, min(load.values()))
             fitting = [worker for worker in threads if load[worker] <= room]
             self.homes.append(max(fitting, key=lambda worker: own[worker]))
-        self.groups = [self._made(p) for p in range(len(recipes))]
+        self.groups = [make(p, home, None) for p, home in enumerate(self.homes)]
 
-    def _made(self, p: int) -> Future:
-        """A group on its worker."""
-        # Under a name of its own: the former worker of a group may still hold, or make, it.
-        return self.client.compute(self._recipes[p](), workers=[self.homes[p]], optimize_graph=False)
+    def _made_anew(self, p: int) -> None:
+        """Make a group again on its worker."""
+        # First what depends on the old one has to go: tasks that it knows keep the worker that they had.
+        self.client.cancel([self.groups[p]])
+        quick = [worker for worker in self._workers() if worker not in self._slow]
+        self.groups[p] = self._make(p, self.homes[p], quick if self._slow else None)
 
     def balance(self, movable: Iterable[int]) -> None:
         """Move groups from full workers to those with fewer for their threads, as to new ones.
@@ -178,9 +184,22 @@ class Cluster:
         """Have a group made on another worker, and forgotten where it was."""
         former, self.homes[p] = self.homes[p], worker
         self.moved += 1
-        self.groups[p] = self._made(p)
+        self._made_anew(p)
         if former in self._workers():
-            self.client.run(forget, self.fit, p, workers=[former], wait=False, on_error="ignore")
+            self._forget(p, workers=[former])
+
+    def _forget(self, *group: int, **of: Any) -> Handle[Any]:
+        """Have workers drop a group, or the whole fit; nobody has to wait for it."""
+        told = self.client.run(
+            forget, self.fit, *group, wait=False, on_error="ignore", asynchronous=True, **of
+        )
+        return asyncio.run_coroutine_threadsafe(told, self._loop)
+
+    @property
+    def _loop(self) -> asyncio.AbstractEventLoop:
+        loop: Any = self.client.loop
+        found: asyncio.AbstractEventLoop = loop.asyncio_loop
+        return found
 
     def all_of(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
         """What a function says of all groups, in order."""
@@ -220,11 +239,10 @@ class Cluster:
         """Call ``function(group, fit, *arguments)`` on the worker that has a group, in a round."""
         self._check_scheduler()
         if self.groups[p].status not in ("pending", "finished"):
-            self.groups[p] = self._made(p)
+            self._made_anew(p)
         told = self._run(function, self.groups[p], self.homes[p], arguments)
-        loop: Any = self.client.loop
         try:
-            handle = asyncio.run_coroutine_threadsafe(told, loop.asyncio_loop)
+            handle = asyncio.run_coroutine_threadsafe(told, self._loop)
         except RuntimeError as error:
             told.close()
             raise _scheduler_lost() from error
@@ -258,9 +276,16 @@ class Cluster:
             pure=False,
             key=f"structinv-{function.__name__}-{uuid.uuid4().hex}",
         )
-        with self.client.as_current():
-            done = wait([future])
-        await done
+        try:
+            with self.client.as_current():
+                done = wait([future])
+            await done
+            return await self._fetched(future)
+        finally:
+            release([future])
+
+    async def _fetched(self, future: Future) -> Any:
+        """A result that a worker has."""
         while True:
             async with self._slots:
                 async with self._turn:
@@ -346,9 +371,11 @@ class Cluster:
         """Drop all that workers hold for the fit."""
         for handle in list(self._handles):
             handle.cancel()
-        self.groups, self._recipes = [], []
+        release(self.groups)
+        self.groups = []
         if self.client.status == "running":
-            self.client.run(forget, self.fit, wait=False, on_error="ignore")
+            # A worker that has stopped forgets when it goes on.
+            wait_for([self._forget()], SECONDS_TO_FORGET)
 
 
 def _scheduler_lost() -> SchedulerLostError:
@@ -356,6 +383,12 @@ def _scheduler_lost() -> SchedulerLostError:
         "the connection to the scheduler is lost, and with it all that workers held for the fit; with "
         "checkpoint=... the same fit on a new cluster goes on from what was reached"
     )
+
+
+def release(futures: Iterable[Future]) -> None:
+    """Let go of results at once: tracebacks can keep the futures themselves alive for a while."""
+    for future in futures:
+        future.release()
 
 
 def _hear(task: asyncio.Task[Future]) -> None:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Self
 
 import numpy as np
-from dask.base import persist
-from dask.delayed import Delayed, delayed
-from distributed import Client, futures_of
+from dask.delayed import delayed
+from distributed import Client, Future
 
-from .cluster import Cluster
+from .cluster import Cluster, release
 from .group import grouped, prepare
 from .partition import Block, Facts, Recipe, alike, facts, fingerprint, numbered_block
 
@@ -43,16 +42,22 @@ class DistributedRows:
         self.cluster = Cluster(client)
         self.partitions = list(partitions)
         self.facts: list[Facts] = []
-        # How blocks are made, and what holds them in memory until groups do.
-        self._blocks: list[Delayed] = []
-        self._kept: list[Any] = []
+        self._read: Callable[..., Block]
+        # Those that have rows, and their blocks until groups have them.
+        self._numbers: list[int] = []
+        self._kept: list[Future] = []
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._kept = []
+        self._let_go()
         self.cluster.close()
+
+    def _let_go(self) -> None:
+        """Hold no blocks any more."""
+        release(self._kept)
+        self._kept = []
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -86,18 +91,27 @@ class DistributedRows:
         ValueError, TypeError
             If rows, labels or weights cannot be used. The message names the first partition.
         """
-        client = self.cluster.client
+        submit, self._read = self.cluster.client.submit, read
+        self._kept = kept = self._made(range(len(self.partitions)), None)
+        asked = [submit(facts, p, block, summarize, pure=False) for p, block in enumerate(kept)]
+        try:
+            known = alike(self.cluster.computed(asked))
+        finally:
+            release(asked)
+        self.facts = list(known.values())
+        self._numbers, self._kept = list(known), [kept[p] for p in known]
+        release(block for p, block in enumerate(kept) if p not in known)
+
+    def _made(self, numbers: Iterable[int], workers: list[str] | None) -> list[Future]:
+        """Blocks of partitions, under names of their own."""
         blocks = [
-            delayed(partial(numbered_block, p, read), pure=False)(_as_one(each))
-            for p, each in enumerate(self.partitions)
+            delayed(partial(numbered_block, p, self._read), pure=False)(_as_one(self.partitions[p]))
+            for p in numbers
         ]
-        with client.as_current():
-            kept = [futures_of(each)[0] for each in persist(*blocks, optimize_graph=False)]
-        asked = [client.submit(facts, p, block, summarize, pure=False) for p, block in enumerate(kept)]
-        found = self.cluster.computed(asked)
-        own = alike(found)
-        self.facts = list(own.values())
-        self._blocks, self._kept = [blocks[p] for p in own], [kept[p] for p in own]
+        made: list[Future] = self.cluster.client.compute(
+            blocks, workers=workers, allow_other_workers=workers is not None, optimize_graph=False
+        )
+        return made
 
     def reduced(self, tell: Callable[[Block], Any], join: Callable[[list[Any]], Any]) -> Any:
         """What all blocks tell, joined in their order on the workers, a few at a time."""
@@ -124,17 +138,23 @@ class DistributedRows:
             The partitions of each group, which lie next to each other and are about equally large.
         """
         members = cut_evenly(np.array([each.nbytes for each in self.facts]), n_groups)
-        make = delayed(partial(grouped, recipe=recipe), pure=False)
-        holders, held, groups = self.cluster.holders(self._kept), [], []
-        for number, own in enumerate(members):
-            groups.append(partial(make, number, [self._blocks[p] for p in own]))
+        submit = self.cluster.client.submit
+
+        def make(number: int, home: str, workers: list[str] | None) -> Future:
+            own = members[number]
+            blocks = [self._kept[p] for p in own] if self._kept else []
+            blocks = blocks or self._made([self._numbers[p] for p in own], workers)
+            return submit(grouped, number, blocks, recipe, workers=[home], pure=False)
+
+        holders, held = self.cluster.holders(self._kept), []
+        for own in members:
             held.append(Counter[str]())
             for p in own:
                 held[-1].update(dict.fromkeys(holders[p], self.facts[p].nbytes))
-        self.cluster.settle(groups, held)
+        self.cluster.settle(make, held)
         self.cluster.all_of(prepare)
         # From here on groups alone hold the rows.
-        self._kept = []
+        self._let_go()
         return members
 
     def __getstate__(self) -> dict[str, Any]:
