@@ -9,8 +9,8 @@
 
 An objective's excess is its value, as the suite computes it, over the largest lower bound that any run
 found, less one. "seconds" are those of the first point of a solver's curve with at most that excess.
-Curves of solvers that minimize another objective are marked by "other". Where a run has several
-repetitions the fastest counts.
+Curves of solvers that minimize another objective are marked by "other". Where a suite has several
+repetitions, or several files, the fastest run counts.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def main() -> None:
     head = ["solver", *(f"to {level:g}, s" for level in LEVELS), "least excess", "test error"]
     panels = []
     for suite in SUITES:
-        runs = pd.read_parquet(options.folder / f"{suite}.parquet")
+        runs = pd.concat(map(pd.read_parquet, sorted(options.folder.glob(f"{suite}*.parquet"))))
         data, loss, title = DRAWN[suite]
         for (dataset, objective), some in runs.groupby(["dataset_name", "objective_name"], sort=False):
             found = curves(some)
