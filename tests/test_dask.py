@@ -23,6 +23,7 @@ from structinv.dask import cluster as cluster_of_fits
 from structinv.dask.group import _HELD
 from structinv.datasets import make_mail_like
 from structinv.oracles import Box, FAdd, FDrop
+from structinv.utils import resources
 
 D = 100
 
@@ -194,6 +195,21 @@ def test_a_search_fits_rows_in_memory(mails):
     X, y = mails
     search = GridSearchCV(DaskInvariantLinearSVC(random_state=0), {"C": [1e-4, 1e-3]}, cv=2).fit(X, y)
     assert search.score(X, y) > 0.9
+
+
+def test_few_planes_do(client, mails):
+    X, y = mails
+    blocks = blocks_of(X, y, [150, 250])
+    optimum = InvariantLinearSVC(FDrop(3), C=1e-3, tol=1e-5, random_state=0).fit(X, y)
+    found = model_on(client, FDrop(3), solver=MultiCutBundle(max_planes=4), warm_start=True).fit(blocks)
+    check_bounds(found, optimum, 1e-3)
+    assert np.bincount(found.solution_.planes.blocks).max() <= 4
+
+
+def test_a_driver_without_memory_for_the_planes_is_refused(monkeypatch, client, mails):
+    X, y = mails
+    monkeypatch.setattr(resources, "free_memory", lambda: 1e4)
+    raises(client, "take a smaller max_planes", blocks_of(X, y, [400]), error=MemoryError)
 
 
 def test_a_warm_start_goes_on_from_all_planes(client, mails):

@@ -87,7 +87,7 @@ class MultiCutBundle(Solver):
         Over the rows of each group in a round.
     max_idle : int, default=3
         Planes without mass are forgotten after this many rounds.
-    max_planes : int, default=30
+    max_planes : int, default=20
         Of each group; beyond it the lightest are averaged. It bounds the memory of the driver.
 
     Examples
@@ -96,7 +96,7 @@ class MultiCutBundle(Solver):
     MultiCutBundle(sweeps=2)
     """
 
-    def __init__(self, sweeps: int = 1, max_idle: int = 3, max_planes: int = 30) -> None:
+    def __init__(self, sweeps: int = 1, max_idle: int = 3, max_planes: int = 20) -> None:
         self.sweeps = sweeps
         self.max_idle = max_idle
         self.max_planes = max_planes
