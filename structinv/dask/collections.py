@@ -7,6 +7,7 @@ from typing import Any
 
 import dask.array as da
 import numpy as np
+import scipy.sparse as sp
 from dask.bag import Bag
 from dask.base import is_dask_collection
 from dask.delayed import Delayed, delayed
@@ -25,6 +26,67 @@ def is_collection(X: Any) -> bool:
     if isinstance(X, (list, tuple)):
         return len(X) > 0 and all(isinstance(each, (Delayed, Future)) for each in X)
     return bool(is_dask_collection(X)) and not isinstance(X, Delayed)
+
+
+def in_partitions(X: Any) -> bool:
+    """`is_collection`, which refuses what is nearly one.
+
+    Raises
+    ------
+    TypeError
+        For a single delayed object or future, and for lists of collections.
+    """
+    if isinstance(X, (Delayed, Future)):
+        raise TypeError(
+            "X must be a collection of Dask, or a list of delayed objects or futures, got a single one: "
+            "pass [X]"
+        )
+    if is_collection(X):
+        return True
+    if isinstance(X, (list, tuple)):
+        for each in X:
+            if is_dask_collection(each) or isinstance(each, Future):
+                raise TypeError(
+                    "X must be a collection of Dask, or a list of delayed objects or futures, got a "
+                    f"{type(X).__name__} with a {type(each).__name__} in it: join collections by their "
+                    "concatenate, and wrap all blocks in dask.delayed"
+                )
+    return False
+
+
+def refuse_blocks(X: Any) -> None:
+    """Raise TypeError for a list of matrices, which are neither rows nor partitions."""
+    if not isinstance(X, (list, tuple)) or not X:
+        return
+    if all(not isinstance(each, (list, tuple)) and np.ndim(each) == 2 for each in X):
+        raise TypeError(
+            "X must be a collection of Dask, or a list of delayed objects or futures, or one matrix, "
+            f"got a list of {type(X[0]).__name__}: wrap each block in dask.delayed"
+        )
+
+
+def check_width(X: Any, n_features: int) -> None:
+    """Raise ValueError for arrays and DataFrames whose width is known, and is not that of `fit`.
+
+    Sparse arrays may lack features at the end.
+    """
+    if not has_rows(X):
+        return
+    if len(X.shape) != 2:
+        raise ValueError(f"X must have two dimensions, got shape {X.shape}")
+    width = X.shape[1]
+    lacks_some = isinstance(X, da.Array) and sp.issparse(X._meta) and width < n_features
+    if width != n_features and not np.isnan(width) and not lacks_some:
+        raise ValueError(f"X must have {n_features} features, as in fit, got {width}")
+
+
+def precision(X: Any) -> np.dtype:
+    """float32 for arrays and DataFrames of float32, else float64."""
+    if not has_rows(X):
+        return np.dtype(np.float64)
+    kinds = [X.dtype] if isinstance(X, da.Array) else list(X.dtypes)
+    single = all(kind == np.float32 for kind in kinds)
+    return np.dtype(np.float32 if single else np.float64)
 
 
 def refuse_bags(name: str, X: Any) -> None:

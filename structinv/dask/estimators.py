@@ -6,6 +6,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.metrics import accuracy_score
 
 from ..estimators import InvariantLinearSVC, InvariantLinearSVR
 from ..estimators.problem import Problem
@@ -16,7 +17,6 @@ from ..oracles import InvarianceOracle
 from ..solvers import Solver
 from ..structures import Regression
 from .certificates import DaskCertificate, DaskPredictionBounds
-from .collections import is_collection
 from .linear import DaskLinearMachine
 from .machine import answer
 from .partition import Block, checked_block
@@ -134,13 +134,13 @@ class DaskInvariantLinearSVC(DaskLinearMachine, InvariantLinearSVC):
 
     def decision_function(self, X: Any) -> Any:
         """Scores as of `InvariantLinearSVC`; of a collection a Dask array."""
-        if is_collection(X):
+        if self._in_partitions(X):
             return self._lazily("decision_function", X)
         return super().decision_function(X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy; of a collection it is summed on the workers."""
-        if not is_collection(X):
+        if not self._in_partitions(X):
             return float(super().score(X, y, sample_weight))
         return self._share_right(_right, X, y, sample_weight)
 
@@ -160,7 +160,7 @@ class DaskInvariantLinearSVC(DaskLinearMachine, InvariantLinearSVC):
         DaskCertificate or Certificate
             For collections its arrays stay on the cluster.
         """
-        if not is_collection(X):
+        if not self._in_partitions(X):
             return super().certify(X, y, oracle=oracle)
         return self._certified(DaskCertificate, X, *self._beside(X, y=y), oracle=oracle)
 
@@ -230,7 +230,7 @@ class DaskInvariantLinearSVR(DaskLinearMachine, InvariantLinearSVR):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Coefficient of determination; of a collection it is summed on the workers."""
-        if not is_collection(X):
+        if not self._in_partitions(X):
             return float(super().score(X, y, sample_weight))
         sums = self._summed(_squares, X, y, sample_weight)
         weight, off, total, square = sums[:4]
@@ -251,7 +251,7 @@ class DaskInvariantLinearSVR(DaskLinearMachine, InvariantLinearSVR):
         DaskPredictionBounds or PredictionBounds
             For collections its arrays stay on the cluster.
         """
-        if not is_collection(X):
+        if not self._in_partitions(X):
             return super().certify(X, oracle=oracle)
         return self._certified(DaskPredictionBounds, X, oracle=oracle)
 
@@ -259,8 +259,11 @@ class DaskInvariantLinearSVR(DaskLinearMachine, InvariantLinearSVR):
 def _right(model: Any, X: Any, y: Any, weights: Any) -> np.ndarray:
     """The weight of a block, and that of its rows that are predicted right."""
     block = checked_block(X, y, weights)
-    right = answer(model, X, method="predict") == block.y
-    return np.array([block.weights.sum(), block.weights @ right])
+    if len(block.y) == 0:
+        return np.zeros(2)
+    found, weights = model.predict(X), block.weights
+    right = accuracy_score(block.y, found, normalize=False, sample_weight=weights)
+    return np.array([weights.sum(), right])
 
 
 def _squares(model: Any, X: Any, y: Any, weights: Any) -> np.ndarray:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import dask
-import dask.array as da
 import numpy as np
 import scipy.sparse as sp
 from dask.delayed import delayed
@@ -16,8 +15,8 @@ from ..embeddings import OrbitFourier, OrbitNystroem
 from ..embeddings.base import OrbitFeatures
 from ..utils.fitted_state import learnt_attributes
 from ..utils.matrices import Matrix, refuse_half_or_masked, stack
-from .collections import as_array, is_collection, pieces, refuse_bags
-from .partition import Facts, alike, checked_rows, widened
+from .collections import as_array, check_width, in_partitions, pieces, precision, refuse_bags
+from .partition import Facts, alike, checked_rows, errors_of, widened
 
 
 class PartitionedRows:
@@ -75,7 +74,13 @@ class DaskFeatures(OrbitFeatures):
         Returns
         -------
         OrbitNystroem or OrbitFourier
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
         """
+        check_is_fitted(self)
         local = self._local_type(**self.get_params(deep=False))
         for name, value in learnt_attributes(self).items():
             if name != "dtype_":
@@ -119,33 +124,28 @@ class DaskFeatures(OrbitFeatures):
             A Dask array for rows in partitions, with a block for each of them. float32 if the rows are,
             else float64; the rows of a list are taken to have the precision of those of `fit`.
         """
-        if not is_collection(X):
+        if not in_partitions(X):
             return super().transform(X)
         check_is_fitted(self)
         refuse_bags("X", X)
         dtype = self._precision(X)
         model = delayed(self.to_local(), traverse=False, pure=False)
         ask = delayed(_features, pure=False)
-        parts = [ask(model, part, dtype) for part in pieces("X", X)]
+        parts = [ask(p, model, part, dtype) for p, part in enumerate(pieces("X", X))]
         return as_array(parts, X, np.zeros((0, self.n_columns_), dtype))
 
     def _precision(self, X: Any) -> np.dtype:
         """Of the features of a collection, whose width is checked where it is known."""
         if isinstance(X, (list, tuple)):
             return self.dtype_
-        if len(X.shape) != 2:
-            raise ValueError(f"X must have two dimensions, got shape {X.shape}")
-        if X.shape[1] != self.n_features_in_:
-            raise ValueError(f"X must have {self.n_features_in_} features, as in fit, got {X.shape[1]}")
-        kinds = [X.dtype] if isinstance(X, da.Array) else list(X.dtypes)
-        single = all(kind == np.float32 for kind in kinds)
-        return np.dtype(np.float32 if single else np.float64)
+        check_width(X, self.n_features_in_)
+        return precision(X)
 
     def _check_for_partitions(self) -> None:
         """Raise ValueError for parameters that ask for all rows at once."""
 
     def _read(self, X: Any) -> Any:
-        if not is_collection(X):
+        if not in_partitions(X):
             rows = super()._read(X)
             self.dtype_ = rows.dtype
             return rows
@@ -243,13 +243,11 @@ n_columns_, n_features_in_, feature_names_in_
 
 def _facts(number: int, X: Any, sparse: bool) -> Facts:
     """The facts about the rows of a partition, whose number errors name."""
-    try:
+    with errors_of(number):
         refuse_half_or_masked("X", X)
         rows, names = checked_rows(X)
         if sp.issparse(rows) and not sparse:
             raise TypeError("X must be dense, got a sparse matrix: pass dense blocks")
-    except (ValueError, TypeError) as error:
-        raise type(error)(f"partition {number}: {error}") from None
     return Facts(rows.shape, rows.dtype, sp.issparse(rows), names, float(rows.shape[0]), None)
 
 
@@ -259,9 +257,10 @@ def _taken(X: Any, numbers: np.ndarray, width: int) -> Matrix:
     return rows
 
 
-def _features(model: OrbitFeatures, X: Any, dtype: np.dtype) -> np.ndarray:
+def _features(number: int, model: OrbitFeatures, X: Any, dtype: np.dtype) -> np.ndarray:
     """The features of a partition, which may have no rows."""
-    if checked_rows(X)[0].shape[0] == 0:
-        return np.zeros((0, model.n_columns_), dtype)
-    found: np.ndarray = model.transform(widened(X, model.n_features_in_)).astype(dtype, copy=False)
-    return found
+    with errors_of(number):
+        if checked_rows(X)[0].shape[0] == 0:
+            return np.zeros((0, model.n_columns_), dtype)
+        found: np.ndarray = model.transform(widened(X, model.n_features_in_)).astype(dtype, copy=False)
+        return found

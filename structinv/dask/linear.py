@@ -14,7 +14,7 @@ from ..estimators.row_shapes import learn_shape
 from ..oracles import InvarianceOracle
 from ..oracles.columns import with_numbers
 from ..spaces import ExplicitSpace
-from .collections import is_collection, refuse_bags
+from .collections import refuse_bags, refuse_blocks
 from .machine import DaskMachine, n_given
 from .partition import checked_block, checked_rows
 from .rows import DistributedRows
@@ -26,8 +26,12 @@ class DaskLinearMachine(DaskMachine, LinearMachine):
     # What is to be known of the labels of a block.
     _summarize: ClassVar[Callable[..., Any]]
 
-    def _check_collection(self, X: Any) -> None:
+    def _in_partitions(self, X: Any) -> bool:
         refuse_bags("X", X)
+        if super()._in_partitions(X):
+            return True
+        refuse_blocks(X)
+        return False
 
     def _read_partitions(self, rows: DistributedRows) -> InvarianceOracle:
         """Check all partitions; the oracle for their rows."""
@@ -47,7 +51,7 @@ class DaskLinearMachine(DaskMachine, LinearMachine):
 
     def predict(self, X: Any) -> Any:
         """Predictions; of a collection a Dask array, which is computed when it is asked for."""
-        return self._lazily("predict", X) if is_collection(X) else super().predict(X)
+        return self._lazily("predict", X) if self._in_partitions(X) else super().predict(X)
 
     def worst_case(self, X: Any, y: Any = None, *, oracle: InvarianceOracle | None = None) -> Any:
         """The rows after the worst allowed change.
@@ -65,7 +69,7 @@ class DaskLinearMachine(DaskMachine, LinearMachine):
         dask Array, array or CSR matrix
             For collections a Dask array, which is computed when it is asked for.
         """
-        if not is_collection(X):
+        if not self._in_partitions(X):
             return super().worst_case(X, y, oracle=oracle)
         parts = self._each(_worst_rows, X, *self._beside(X, y=y), oracle=oracle)
         return self._changed(parts, X)

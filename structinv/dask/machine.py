@@ -14,6 +14,8 @@ import dask.array as da
 import numpy as np
 import scipy.sparse as sp
 from dask.delayed import Delayed, delayed
+from distributed import Client
+from sklearn.utils.validation import check_is_fitted
 
 from ..estimators.base import InvariantEstimator
 from ..estimators.callbacks import with_callbacks
@@ -31,8 +33,17 @@ from ..utils.fitted_state import learnt_attributes
 from ..utils.resources import check_memory
 from .bundle import MultiCutBundle
 from .cluster import find_client
-from .collections import as_array, cut_like, heights, is_collection, partitions_of, pieces
-from .partition import Recipe, widened
+from .collections import (
+    as_array,
+    check_width,
+    cut_like,
+    heights,
+    in_partitions,
+    partitions_of,
+    pieces,
+    precision,
+)
+from .partition import Recipe, errors_of, refuse_other_indices, widened
 from .rows import FAN_IN, DistributedRows
 from .term import PartitionedTerm
 
@@ -100,13 +111,26 @@ class DaskMachine(InvariantEstimator):
     def _fit_partitions(self, X: Any, y: Any, **weights: Any) -> Self:
         """`fit` on partitions with weights of any kind; on data in memory without Dask."""
         self._check_parameters()
-        if not is_collection(X):
+        if not self._in_partitions(X):
             return self._learn_from(self._in_memory().fit(X, y, **weights))
         self._check_collection(X)
         partitions = partitions_of(X, y, **weights)
-        with DistributedRows(find_client(self.client), partitions) as rows:
+        with DistributedRows(self._running_client(), partitions) as rows:
             self._fit(rows, None, None)
         return self
+
+    def _in_partitions(self, X: Any) -> bool:
+        """Whether these are partitions, and not data in memory; TypeError for what is neither."""
+        return in_partitions(X)
+
+    def _running_client(self) -> Client:
+        """The client that was given, or that of this process."""
+        if self.client is not None and not isinstance(self.client, Client):
+            raise TypeError(
+                f"client must be a distributed.Client, got {self.client!r}: pass "
+                "client=distributed.Client(address)"
+            )
+        return find_client(self.client)
 
     def _check_collection(self, X: Any) -> None:
         """Raise where a collection, or a parameter that only data in memory can have, is of no use."""
@@ -129,7 +153,13 @@ class DaskMachine(InvariantEstimator):
         Returns
         -------
         InvariantLinearSVC, InvariantLinearSVR or InvariantStructuredSVC
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
         """
+        check_is_fitted(self)
         local = self._in_memory()
         vars(local).update(learnt_attributes(self))
         return local
@@ -197,9 +227,11 @@ class DaskMachine(InvariantEstimator):
         self, ask: Callable[..., Any], X: Any, *beside: list[Any], **options: Any
     ) -> list[Delayed]:
         """What a function of the local estimator and a partition says of each of them."""
-        asked = delayed(partial(_widened_and_asked, partial(ask, **options)), pure=False)
         model = delayed(self.to_local(), traverse=False, pure=False)
-        return [asked(model, *own) for own in zip(pieces("X", X), *beside, strict=True)]
+        check_width(X, self.n_features_in_)
+        asked = delayed(partial(_asked_of_partition, partial(ask, **options)), pure=False)
+        parts = zip(pieces("X", X), *beside, strict=True)
+        return [asked(p, model, *own) for p, own in enumerate(parts)]
 
     def _lazily(self, method: str, X: Any) -> da.Array:
         """What a method says of rows, as an array that is computed when it is asked for."""
@@ -210,8 +242,10 @@ class DaskMachine(InvariantEstimator):
     def _changed(self, parts: list[Delayed], X: Any) -> da.Array:
         """Blocks of changed rows as an array, of the kind of a collection of rows."""
         sparse = isinstance(X, da.Array) and sp.issparse(X._meta)
-        shape = 0, self.n_features_in_
-        return as_array(parts, X, sp.csr_matrix(shape) if sparse else np.zeros(shape))
+        shape, dtype = (0, self.n_features_in_), precision(X)
+        meta = sp.csr_matrix(shape, dtype=dtype) if sparse else np.zeros(shape, dtype)
+        cast = delayed(_cast, pure=False)
+        return as_array([cast(part, dtype) for part in parts], X, meta)
 
     def _certified(self, kind: Any, X: Any, *beside: list[Any], oracle: InvarianceOracle | None) -> Any:
         """The certificates of all partitions, as one of a kind."""
@@ -236,7 +270,7 @@ class DaskMachine(InvariantEstimator):
         parts = self._each(ask, X, labels, weights)
         while len(parts) > 1:
             parts = [delayed(sum)(parts[i : i + FAN_IN]) for i in range(0, len(parts), FAN_IN)]
-        found: np.ndarray = find_client(self.client).compute(parts[0]).result()
+        found: np.ndarray = self._running_client().compute(parts[0]).result()
         return found
 
 
@@ -245,9 +279,21 @@ def n_given(X: Any) -> int:
     return int(X.shape[0]) if sp.issparse(X) else len(X)
 
 
-def _widened_and_asked(ask: Callable[..., Any], model: Any, X: Any, *beside: Any) -> Any:
+def _asked_of_partition(ask: Callable[..., Any], number: int, model: Any, X: Any, *beside: Any) -> Any:
     """What a function says of a partition, which may lack features at the end."""
-    return ask(model, widened(X, model.n_features_in_), *beside)
+    with errors_of(number):
+        if isinstance(X, tuple):
+            raise TypeError(
+                f"X must hold rows or examples alone, got a tuple of {len(X)}: pairs with labels are "
+                "for fit only, and other methods take labels as y"
+            )
+        refuse_other_indices(X, *beside)
+        return ask(model, widened(X, model.n_features_in_), *beside)
+
+
+def _cast(X: Any, dtype: np.dtype) -> Any:
+    """Rows of a type."""
+    return X.astype(dtype, copy=False)
 
 
 def answer(model: Any, X: Any, *, method: str) -> Any:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,6 +21,11 @@ from ..oracles import InvarianceOracle
 from ..spaces import ExplicitSpace
 from ..terms import WorstCase
 from ..utils.matrices import Matrix, stack
+
+# What a partition holds, in this order.
+ARGUMENTS = ("X", "y", "sample_weight", "position_weight")
+# A line of scikit-learn's message about NaN that names other estimators has this.
+ADVICE = "does not accept missing values encoded as NaN"
 
 
 @dataclass(frozen=True)
@@ -80,10 +87,46 @@ class Block:
 
 def numbered_block(number: int, read: Callable[..., Block], given: Any) -> Block:
     """The block that `read` makes of what a partition holds; errors name the partition."""
-    try:
+    with errors_of(number):
+        refuse_other_indices(*given)
         return read(*given)
+
+
+@contextmanager
+def errors_of(number: int) -> Iterator[None]:
+    """Errors of the data of a partition name it, without advice about other estimators."""
+    try:
+        yield
     except (ValueError, TypeError) as error:
-        raise type(error)(f"partition {number}: {error}") from None
+        said = str(error).split("\n")
+        end = next((i for i, line in enumerate(said) if ADVICE in line), len(said))
+        raise type(error)(f"partition {number}: " + "\n".join(said[:end])) from None
+
+
+def refuse_other_indices(*given: Any) -> None:
+    """Raise ValueError for rows, labels and weights of pandas whose indices differ.
+
+    Parameters
+    ----------
+    *given : object
+        Rows, labels, and weights of samples and of positions; only the first may be given.
+    """
+    # Objects of pandas exist only where it is loaded.
+    pandas = sys.modules.get("pandas")
+    if pandas is None:
+        return
+    known = [
+        (name, each.index)
+        for name, each in zip(ARGUMENTS, given, strict=False)
+        if isinstance(each, (pandas.DataFrame, pandas.Series))
+    ]
+    for name, index in known[1:]:
+        first, reference = known[0]
+        if not index.equals(reference):
+            raise ValueError(
+                f"{name} must have the same index as {first}, since they are joined by position: bring "
+                f"them into the same order, or pass {name} as an array if its order is right"
+            )
 
 
 def checked_rows(X: Any) -> tuple[Matrix, tuple[str, ...] | None]:
@@ -158,10 +201,8 @@ class Facts:
 def facts(number: int, block: Block, summarize: Callable[[Block], Any]) -> Facts:
     """The facts about the block of a partition, whose number errors name."""
     X = block.X
-    try:
+    with errors_of(number):
         summary = summarize(block)
-    except (ValueError, TypeError) as error:
-        raise type(error)(f"partition {number}: {error}") from None
     weight = float(block.weights.sum())
     return Facts(block.shape, X.dtype, sp.issparse(X), block.names, weight, summary, block.nbytes)
 

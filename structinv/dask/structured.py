@@ -19,7 +19,7 @@ from ..structures import Structure
 from ..structures.label_codes import encode_labels
 from ..terms import Objective
 from .certificates import DaskExampleCertificate
-from .collections import as_array, has_rows, is_collection
+from .collections import as_array, has_rows
 from .examples import (
     Known,
     check_alike,
@@ -144,17 +144,17 @@ n_iter_, n_features_in_, feature_names_in_
             `predict` of all examples gives, and its `to_delayed` a list for each partition. Of an array
             or DataFrame a Dask array.
         """
-        return self._of_each("predict", X) if is_collection(X) else super().predict(X)
+        return self._of_each("predict", X) if self._in_partitions(X) else super().predict(X)
 
     def decision_function(self, X: Any) -> Any:
         """What each label's weights give for each row of each example; in the form of `predict`."""
-        if is_collection(X):
+        if self._in_partitions(X):
             return self._of_each("decision_function", X)
         return super().decision_function(X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Share of positions with the right label; of a collection it is summed on the workers."""
-        if not is_collection(X):
+        if not self._in_partitions(X):
             return super().score(X, y, sample_weight)
         return self._share_right(_right, X, y, sample_weight)
 
@@ -174,7 +174,7 @@ n_iter_, n_features_in_, feature_names_in_
         DaskExampleCertificate or Certificate
             For collections its arrays stay on the cluster.
         """
-        if not is_collection(X):
+        if not self._in_partitions(X):
             return super().certify(X, y, oracle=oracle)
         return self._certified(DaskExampleCertificate, X, *self._beside(X, y=y), oracle=oracle)
 
@@ -194,7 +194,7 @@ n_iter_, n_features_in_, feature_names_in_
         changed, labels
             The changed examples and the labellings that they lead to, each in the form of `predict`.
         """
-        if not is_collection(X):
+        if not self._in_partitions(X):
             return super().worst_case(X, y, oracle=oracle)
         pairs: list[Any] = self._each(_worst, X, *self._beside(X, y=y), oracle=oracle)
         changed, labels = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
