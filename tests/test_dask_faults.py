@@ -223,7 +223,7 @@ def test_an_error_of_a_task_names_the_group(monkeypatch, threads):
 
 def test_a_fit_goes_on_after_the_scheduler_was_lost(monkeypatch, threads, optimum, tmp_path):
     path = tmp_path / "fit.npz"
-    lost = model_on(threads, checkpoint=path, checkpoint_seconds=1e-9)
+    lost = model_on(threads, checkpoint=path)
     at_round(monkeypatch, 5, lambda cluster: threads.cluster.close())
     began = time.perf_counter()
     with pytest.raises(SchedulerLostError, match="the connection to the scheduler is lost"):

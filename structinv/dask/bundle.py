@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 # The quadratic program is solved to this share of what new planes promise.
 SHARE_OF_PROMISE = 0.01
 MOST_PASSES = 300
+# What planes may take by default, and how many of a group there are at least and at most.
+BYTES_OF_PLANES, PLANES = 2e9, (10, 100)
+# So many visits of rows of a group are worth a round, in so many sweeps at most.
+ROWS_OF_A_ROUND, MOST_SWEEPS = 25_000, 10
 # After so many rounds in which a group was late, all groups are asked for the value.
 ROUNDS_WITHOUT_VALUE = 10
 
@@ -83,12 +87,14 @@ class MultiCutBundle(Solver):
 
     Parameters
     ----------
-    sweeps : int, default=1
-        Over the rows of each group in a round.
+    sweeps : int, optional
+        Over the rows of each group in a round. By default one for groups of 12,500 rows or more, and up
+        to ten for smaller ones, since their rounds are mostly waiting.
     max_idle : int, default=3
         Planes without mass are forgotten after this many rounds.
-    max_planes : int, default=20
-        Of each group; beyond it the lightest are averaged. It bounds the memory of the driver.
+    max_planes : int, optional
+        Of each group; beyond it the lightest are averaged. It bounds the memory of the driver. By
+        default as many as take 2 GB together, but 10 to 100.
 
     Examples
     --------
@@ -96,21 +102,36 @@ class MultiCutBundle(Solver):
     MultiCutBundle(sweeps=2)
     """
 
-    def __init__(self, sweeps: int = 1, max_idle: int = 3, max_planes: int = 20) -> None:
+    def __init__(
+        self, sweeps: int | None = None, max_idle: int = 3, max_planes: int | None = None
+    ) -> None:
         self.sweeps = sweeps
         self.max_idle = max_idle
         self.max_planes = max_planes
 
     def validate(self, objective: Objective) -> None:
-        check_integer("sweeps", self.sweeps)
+        check_integer("sweeps", self.sweeps, optional=True)
         check_integer("max_idle", self.max_idle)
-        check_integer("max_planes", self.max_planes, least=4)
+        check_integer("max_planes", self.max_planes, least=4, optional=True)
 
     def memory(self, n_groups: int, size: int) -> float:
         """Bytes that a driver needs for planes of `size` numbers each."""
-        most = n_groups * self.max_planes
+        most = n_groups * self._most_planes(n_groups, size)
         # To add planes copies all. Beside them are answers and shares.
         return 8.0 * ((2.0 * most + 5.0 * n_groups) * size + 3.0 * most**2)
+
+    def _most_planes(self, n_groups: int, size: int) -> int:
+        """Of a group."""
+        if self.max_planes is not None:
+            return self.max_planes
+        least, most = PLANES
+        return int(min(max(BYTES_OF_PLANES / (16.0 * n_groups * size), least), most))
+
+    def _sweeps(self, sizes: np.ndarray) -> int:
+        """Of a round, for groups of so many rows."""
+        if self.sweeps is not None:
+            return self.sweeps
+        return int(min(max(ROWS_OF_A_ROUND // sizes.max(), 1), MOST_SWEEPS))
 
     def init(
         self, objective: Objective, rng: np.random.Generator, planes: PlaneSet | None = None
@@ -125,10 +146,8 @@ class MultiCutBundle(Solver):
     def step(self, objective: Objective, state: BundleState) -> None:
         """See `Solver.step`: two planes of each group, then the quadratic program."""
         term: PartitionedTerm = objective.terms[0]  # type: ignore[assignment]
-        sigma = float(np.sqrt(term.n_blocks))
-        questions = {
-            p: Question(pack(state.shares[p]), self.sweeps, sigma, state.seed) for p in term.idle()
-        }
+        sigma, sweeps = float(np.sqrt(term.n_blocks)), self._sweeps(term.sizes)
+        questions = {p: Question(pack(state.shares[p]), sweeps, sigma, state.seed) for p in term.idle()}
         answers = term.ask(state.f, questions, objective.out_of_time)
         objective.rows_asked += sum(answer.rows for answer in answers)
         self._learn_value(objective, state, answers)
@@ -158,7 +177,7 @@ class MultiCutBundle(Solver):
         rise = np.zeros(len(highest))
         np.maximum.at(rise, blocks, offsets - normals @ state.f - highest[blocks])
         bundle.prune(self.max_idle)
-        bundle.merge(self.max_planes - 2)
+        bundle.merge(self._most_planes(len(bundle.weights), len(state.f)) - 2)
         bundle.add(normals, offsets, blocks)
         bundle.ascend(state.f.copy(), SHARE_OF_PROMISE * float(rise.sum()), MOST_PASSES)
 

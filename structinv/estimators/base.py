@@ -141,7 +141,7 @@ class InvariantEstimator(EstimatesItself, CallbackSupportMixin, BaseEstimator):
                 random_state=check_random_state(self.random_state).randint(2**31 - 1),
                 keeper=earlier.checkpoint,
             )
-            with self._passes_shown():
+            with self._passes_shown(), earlier.rescued():
                 solution = run(self._stop(earlier.used), start)
                 if start is not None and solution.status is Status.INCONSISTENT:
                     # An oracle that is no longer what it says: nothing of the earlier fit is certain.

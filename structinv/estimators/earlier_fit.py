@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from inspect import Parameter, signature
 from typing import Any
 
@@ -117,6 +119,16 @@ class EarlierFit:
             for each in (missing | before, self.parts)
         ]
         return bool(before) and kept[0] == kept[1]
+
+    @contextmanager
+    def rescued(self) -> Iterator[None]:
+        """Write the checkpoint if something outside of this process ends a run: a disk, or a cluster."""
+        try:
+            yield
+        except OSError:
+            if self.checkpoint is not None:
+                self.checkpoint.rescue()
+            raise
 
     def keep(self, solution: Solution) -> None:
         """Remember what the solution belongs to, and leave the file as it should be found."""

@@ -7,6 +7,7 @@ import json
 import warnings
 import zipfile
 from collections.abc import Callable
+from contextlib import suppress
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,8 @@ class Checkpoint:
         self._arrays: dict[str, np.ndarray] = {}
         self._header: dict[str, Any] = {}
         self._objective: Objective | None = None
+        # What the last call was told.
+        self._last: tuple[float, Callable[[], tuple[Element, PlaneSet]]] | None = None
         if not self.path.parent.is_dir() or self.path.is_dir():
             raise ValueError(f"checkpoint must be a file in a folder that exists, got {str(path)!r}")
         if self.path.exists():
@@ -115,6 +118,7 @@ class Checkpoint:
 
     def __call__(self, seconds: float, so_far: Callable[[], tuple[Element, PlaneSet]]) -> None:
         """Write if it is time to; see `keeper` of `solve`."""
+        self._last = seconds, so_far
         if seconds < self.written + self.every:
             return
         self.write(seconds, *so_far())
@@ -138,6 +142,14 @@ class Checkpoint:
         except OSError as error:
             # A full disk is no reason to lose the fit as well.
             warnings.warn(f"checkpoint {str(self.path)!r} could not be written: {error}", stacklevel=2)
+
+    def rescue(self) -> None:
+        """Write what a run has that an error has ended, if that can still be told."""
+        if self._last is not None:
+            seconds, so_far = self._last
+            # The error that ended the run is raised, and not one of its consequences.
+            with suppress(Exception):
+                self.write(seconds, *so_far())
 
     def close(self, solution: Solution) -> None:
         """Write once more where more time would help, delete the file where all is done."""
