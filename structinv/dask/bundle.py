@@ -23,7 +23,7 @@ SHARE_OF_PROMISE = 0.01
 MOST_PASSES = 300
 # What planes may take by default, and how many of a group there are at least and at most.
 BYTES_OF_PLANES, PLANES = 2e9, (10, 100)
-# So many visits of rows of a group are worth a round, in so many sweeps at most.
+# So many visits of a group's rows are worth a round, in so many sweeps at most.
 ROWS_OF_A_ROUND, MOST_SWEEPS = 25_000, 10
 # After so many rounds in which a group was late, all groups are asked for the value.
 ROUNDS_WITHOUT_VALUE = 10
@@ -88,8 +88,9 @@ class MultiCutBundle(Solver):
     Parameters
     ----------
     sweeps : int, optional
-        Over the rows of each group in a round. By default one for groups of 12,500 rows or more, and up
-        to ten for smaller ones, since their rounds are mostly waiting.
+        Over the rows of each group in a round, at most: they end when half of the group's gap is gone.
+        By default one for groups of more than 12,500 rows, and up to ten for smaller ones, since their
+        rounds are mostly waiting.
     max_idle : int, default=3
         Planes without mass are forgotten after this many rounds.
     max_planes : int, optional

@@ -18,6 +18,8 @@ from .partition import Block, Recipe
 
 # How many fits a worker remembers to be over.
 MOST_ENDED = 1000
+# Sweeps of a round end when their gap is this share of the first one's.
+ENOUGH = 0.5
 # Rows of each group that functions are compiled with.
 ROWS_TO_COMPILE = 8
 
@@ -54,7 +56,7 @@ class Question:
     share : PackedVector
         The group's part of the function.
     sweeps : int
-        Over the rows.
+        Over the rows, at most.
     sigma : float
         How many times sweeps see their own change.
     seed : int
@@ -186,8 +188,12 @@ def ask(group: Group, fit: str, f: PackedVector, question: Question) -> Answer:
         anew = held.state is None
         state = held.state or held.begin(sigma, [question.seed, group.number])
         around += np.asarray(state.combination()) - sigma * question.share.written(size)
-        for _ in range(question.sweeps):
-            rows += state.sweep(around)[1]
+        first = np.inf
+        for k in range(question.sweeps):
+            gap, visited = state.sweep(around)
+            rows, first = rows + visited, gap if k == 0 else first
+            if gap <= ENOUGH * first and k > 0:
+                break
         standing = np.asarray(state.combination()) / sigma
         offset = float(state.offset / sigma)
     planes = pack(touching), pack(standing), (touches, offset)
