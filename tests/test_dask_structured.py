@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 
 pytest.importorskip("distributed")
@@ -20,7 +19,7 @@ from distributed import Client
 
 import structinv
 from structinv import InvariantStructuredSVC, explain_solver
-from structinv.dask import DaskInvariantStructuredSVC
+from structinv.dask import DaskInvariantStructuredSVC, MultiCutBundle
 from structinv.dask.group import _HELD
 from structinv.datasets import conll_features, make_tagged_text
 from structinv.oracles import Box, FDrop
@@ -273,16 +272,26 @@ def test_a_warm_start_goes_on_from_all_planes(client):
     assert model.fit(pairs([8, 16], X[::-1], y[::-1])).solution_.history[0].dual < first.dual
 
 
-def test_a_checkpoint_goes_on(client, tmp_path):
+def test_a_checkpoint_goes_on(monkeypatch, client, tmp_path):
     X, y = chains()
-    given = {"checkpoint": tmp_path / "fit.npz", "checkpoint_seconds": 1e-9}
-    short = model_on(client, Sequence(), tol=1e-9, max_seconds=0.5, **given)
-    with pytest.warns(ConvergenceWarning, match="iterations"):
-        reached = short.fit(pairs([8, 16], X, y)).solution_
-    rest = model_on(client, Sequence(), tol=1e-2, **given)
-    found = rest.fit(pairs([8, 16], X, y)).solution_
-    assert found.dual >= reached.dual * (1 - 1e-9)
-    assert found.iterations < reached.iterations
+    model = model_on(client, Sequence(), tol=1e-6, checkpoint=tmp_path / "fit.npz")
+    step, rounds = MultiCutBundle.step, []
+
+    def interrupted(self, objective, state):
+        rounds.append(len(rounds))
+        if len(rounds) == 6:
+            raise KeyboardInterrupt
+        return step(self, objective, state)
+
+    monkeypatch.setattr(MultiCutBundle, "step", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(pairs([8, 16], X, y))
+    reached = model.solution_
+    monkeypatch.undo()
+    found = model.fit(pairs([8, 16], X, y)).solution_
+    assert found.status.value == "converged"
+    assert found.history[0].dual >= reached.dual * (1 - 1e-9)
+    assert reached.dual > 0.5 * found.dual
 
 
 def test_a_client_is_neither_cloned_nor_pickled(client, tmp_path):
