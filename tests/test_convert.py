@@ -116,7 +116,7 @@ class TestSVMlight:
         (tmp_path / "train.svm").write_bytes(svmlight(mail) + b"1 0:7\n")
         message = fail("convert", tmp_path / "train.svm", tmp_path / "rows", "--n-features", 40)
         assert "train.svm uses the number 0, and --n-features 40 is too small" in message
-        assert "the largest has the number 39, and features must lie in 0 to 39" in message
+        assert "a line before has feature 40, and features must lie in 0 to 39" in message
         assert left(tmp_path) == ["train.svm"]
 
     @pytest.mark.parametrize(("option", "n_features"), [("--zero-based", 41), ("--one-based", 40)])
@@ -132,9 +132,35 @@ class TestSVMlight:
         succeed("convert", tmp_path / "train.svm", tmp_path / "rows", "--n-features", 50)
         assert RowFolder(tmp_path / "rows").shape == (80, 50)
         message = fail("convert", tmp_path / "train.svm", tmp_path / "less", "--n-features", 30)
-        assert "train.svm: row " in message
-        assert "features must lie in 0 to 29 for n_features=30" in message
+        number = 1 + next(k for k, row in enumerate(mail[0]) if row.indices.max(initial=0) >= 30)
+        assert f"train.svm, line {number} has feature 3" in message
+        assert "features must lie in 1 to 30 for --n-features 30" in message
         assert left(tmp_path) == ["rows", "train.svm"]
+
+    def test_errors_count_as_the_file_does(self, tmp_path):
+        lines = ["# a comment", "", *["1 0:1 2:1"] * 99, "-1 1:2 5:1e300"]
+        (tmp_path / "train.svm").write_text("\n".join(lines))
+        arguments = ("convert", tmp_path / "train.svm", tmp_path / "rows")
+        message = fail(*arguments, "--n-features", 5)
+        assert "line 102 has feature 5, and features must lie in 0 to 4 for --n-features 5" in message
+        message = fail(*arguments, "--dtype", "float32")
+        assert "line 102 has 1e+300 as feature 5, and values must be finite in float32" in message
+        message = fail(
+            "convert", "-", *arguments[2:], "--n-features", 5, input="\n".join(lines).encode()
+        )
+        assert "standard input, row 99 has feature 5" in message
+        assert left(tmp_path) == ["train.svm"]
+
+    def test_rows_without_a_feature(self, tmp_path):
+        (tmp_path / "train.svm").write_text("1\n-1\n")
+        message = fail("convert", tmp_path / "train.svm", tmp_path / "rows")
+        assert "train.svm has labels only: no row has a feature" in message
+
+    def test_most_rows_have_no_entries(self, tmp_path):
+        for kept, said in ((1, True), (2, False)):
+            (tmp_path / "train.svm").write_text("1 1:2\n" * kept + "-1\n-1 1:0\n")
+            done = run("convert", tmp_path / "train.svm", tmp_path / f"rows{kept}")
+            assert ("warning: 2 of 3 rows have no entries\n" in done.stderr) == said
 
     @pytest.mark.parametrize("line", [2, 40, 81])
     @pytest.mark.parametrize(
@@ -165,7 +191,7 @@ class TestSVMlight:
     def test_values_must_fit_into_the_type(self, tmp_path):
         (tmp_path / "train.svm").write_bytes(b"1 1:1\n1 1:1e300\n")
         message = fail("convert", tmp_path / "train.svm", tmp_path / "rows", "--dtype", "float32")
-        assert "train.svm: row 1 has inf as feature 0, and values must be finite in float32" in message
+        assert "train.svm, line 2 has 1e+300 as feature 1, and values must be finite in float32" in message
 
     @pytest.mark.parametrize("content", [b"", b"# nothing\n\n"])
     def test_files_without_rows(self, tmp_path, content):
@@ -223,6 +249,14 @@ class TestTexts:
         assert RowFolder(tmp_path / "rows").labels.tolist() == list(range(50))
         succeed("convert", tmp_path / "mails", tmp_path / "bare", *keys[:2], "--unlabeled")
         assert RowFolder(tmp_path / "bare").labels is None
+
+    def test_texts_of_letters(self, tmp_path):
+        (tmp_path / "mails").write_text(json.dumps([{"text": "a b c", "label": True}] * 3))
+        (tmp_path / "words").write_text("a\nb\n")
+        done = run("convert", tmp_path / "mails", tmp_path / "rows")
+        assert "warning: 3 of 3 rows have no entries: words of two and more letters" in done.stderr
+        done = run("convert", tmp_path / "mails", tmp_path / "few", "--vocabulary", tmp_path / "words")
+        assert f"are counted, if {tmp_path / 'words'} has them; to keep shorter ones" in done.stderr
 
     def test_an_array(self, tmp_path):
         (tmp_path / "mails").write_text(json.dumps([{"text": "cheap pills", "label": True}] * 3))
@@ -319,6 +353,7 @@ class TestParquet:
                 "columns that hold no numbers: a; a column of texts",
             ),
             ({"label": [1, 2]}, (), "has labels only: no column is a feature"),
+            ({"a": [], "label": []}, (), "train.parquet holds no rows"),
             ({"a": [1, 2], "label": [1, 2]}, ("--text-key", "a"), "no column 'a' of texts"),
             ({"a": [1, 2], "label": [1, 2]}, ("--n-features", 4), "--n-features has no say"),
             ({"a": [1, 2], "label": [1, 2]}, ("--zero-based",), "--zero-based/--one-based has no say"),
@@ -395,6 +430,13 @@ class TestRefusals:
         (tmp_path / "train").write_bytes(b"1 1:1 2:1\n")
         succeed("convert", tmp_path / "train", tmp_path / "rows", "--overwrite")
         assert RowFolder(tmp_path / "rows").shape == (1, 2)
+
+    def test_standard_output(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        Path("train").write_bytes(b"1 1:1\n")
+        message = fail("convert", "train", "-")
+        assert "FOLDER must be a folder, and - stands for standard output" in message
+        assert left(tmp_path) == ["train"]
 
     def test_a_folder_of_other_things(self, tmp_path):
         (tmp_path / "rows").mkdir()

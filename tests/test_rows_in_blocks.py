@@ -749,6 +749,19 @@ class TestMemoryLimit:
         with pytest.raises(MemoryError, match="memory_limit=20000 must leave room for blocks of rows"):
             InvariantLinearSVC(FDrop(3), memory_limit=20_000).fit(MatrixRows(X), y)
 
+    @pytest.mark.parametrize("share", [0.5, 0.999, 1 - 1e-9])
+    def test_numbers_of_the_refusal_agree(self, share):
+        X, y = mail()
+
+        def refusal(limit):
+            with pytest.raises(MemoryError) as caught:
+                InvariantLinearSVC(FDrop(3), memory_limit=limit).fit(MatrixRows(X), y)
+            return [float(each) for each in re.findall(r"([\d.]+) MB", str(caught.value))]
+
+        own, blocks, needed, _ = refusal(1000.0)
+        assert own + blocks == pytest.approx(needed)
+        assert refusal(needed * 1e6 * share - 2e4)[-1] < needed
+
     def test_files_go_with_the_store(self):
         store = PackedStore(3, 0)
         store[0] = PackedRows((np.arange(4.0),))

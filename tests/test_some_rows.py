@@ -89,7 +89,7 @@ def test_a_part_of_a_folder_can_be_pickled(mail, tmp_path):
         (np.zeros(240, dtype=bool), ValueError, "n above 0"),
         ([0.5], TypeError, "must be integers or booleans"),
         ([True, False], ValueError, r"a mask must have shape \(240,\)"),
-        ([2, 1], ValueError, "in 0 to 239, in increasing order"),
+        ([2, 1], ValueError, "in 0 to 239 and must not fall"),
         ([-1, 1], ValueError, "in 0 to 239"),
         ([1, 240], ValueError, "in 0 to 239"),
     ],
@@ -97,6 +97,15 @@ def test_a_part_of_a_folder_can_be_pickled(mail, tmp_path):
 def test_numbers_that_name_no_rows(mail, numbers, error, message):
     with pytest.raises(error, match=message):
         SomeRows(MatrixRows(mail[0]), numbers)
+
+
+def test_labels_are_those_of_the_rows(mail, tmp_path):
+    with RowWriter(tmp_path / "rows") as writer:
+        writer.append(*mail)
+    some = SomeRows(RowFolder(tmp_path / "rows"), [0, 7, 7, 239])
+    assert some.labels.tolist() == np.asarray(mail[1])[[0, 7, 7, 239]].tolist()
+    assert SomeRows(some, [1]).labels.tolist() == [mail[1][7]]
+    assert SomeRows(MatrixRows(mail[0]), [1]).labels is None
 
 
 def test_rows_in_memory_are_no_source(mail):

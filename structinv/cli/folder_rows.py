@@ -43,6 +43,10 @@ class ResizedRows(RowSource):
         self.shape = (rows.shape[0], n_features)
         self.dtype = rows.dtype
 
+    @property
+    def labels(self) -> np.ndarray | None:
+        return self.rows.labels
+
     def block(self, start: int, stop: int) -> sp.csr_matrix:
         block = sp.csr_matrix(self.rows.block(start, stop))
         block.resize(stop - start, self.shape[1])

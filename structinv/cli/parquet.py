@@ -36,6 +36,8 @@ class ParquetRows(RowFile):
         except (ValueError, OSError) as error:
             raise self._broken(error) from None
         self.total = self._file.metadata.num_rows
+        if not self.total:
+            raise ValueError(f"{path} holds no rows")
         self._kinds = {each.name: each.type for each in self._file.schema_arrow}
         self._check_label()
         self._learn_columns(asked)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator
 from os import PathLike
@@ -144,13 +145,16 @@ def block_sizes(
     room, each = most - fixed, X.dtype.itemsize
     # Two blocks of rows, the dual variables of one, and what is made on the way.
     values = OF_BLOCKS * room / (5 * each + 8)
-    if values < min(LEAST_VALUES, sizes.values):
+    least = min(LEAST_VALUES, sizes.values)
+    if values < least:
         what = "the memory that is free" if limit is None else f"memory_limit={limit:g}"
-        blocks = LEAST_VALUES * (5 * each + 8) / OF_BLOCKS
+        blocks = least * (5 * each + 8) / OF_BLOCKS
+        # Hundredths of a MB, rounded so that the sum is that of its parts and more than the limit.
+        own, rest = math.ceil(fixed / 1e4), math.ceil(blocks / 1e4)
         raise MemoryError(
             f"{what} must leave room for blocks of rows: labels and functions of {X.shape[0]} rows of "
-            f"{X.shape[1]} features take {fixed / 1e6:.3g} MB, and blocks at least "
-            f"{blocks / 1e6:.3g} MB; that is {(fixed + blocks) / 1e6:.4g} MB, got {most / 1e6:.3g} MB"
+            f"{X.shape[1]} features take {own / 100:.2f} MB, and blocks at least {rest / 100:.2f} MB; "
+            f"that is {(own + rest) / 100:.2f} MB, got {math.floor(most / 1e4) / 100:.2f} MB"
         )
     kept = OF_KEPT * room / (2 * each + 8)
     packed = (1.0 - OF_BLOCKS - OF_KEPT) * room

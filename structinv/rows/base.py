@@ -33,6 +33,11 @@ class RowSource(ABC):
     dtype: np.dtype
     sparse: bool
 
+    @property
+    def labels(self) -> np.ndarray | None:
+        """The label of each row, (n,); None if the source has none."""
+        return None
+
     def __array__(self, *_: Any, **__: Any) -> np.ndarray:
         """Refuse to load all rows, for functions that make an array of what they are given."""
         raise TypeError(

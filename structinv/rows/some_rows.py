@@ -20,7 +20,8 @@ class SomeRows(RowSource):
     ----------
     rows : RowSource
     numbers : (n,) array-like of int, or (n_rows,) array-like of bool
-        Row numbers from 0 on, in increasing order, or a mask of all rows.
+        Row numbers from 0 on, or a mask of all rows. Numbers must not fall, and may be repeated: a row
+        comes as often as its number.
 
     Raises
     ------
@@ -53,7 +54,7 @@ class SomeRows(RowSource):
         if numbers.dtype.kind not in "iu":
             raise TypeError(f"numbers must be integers or booleans, got {numbers.dtype}")
         if numbers[0] < 0 or numbers[-1] >= n_rows or np.any(numbers[1:] < numbers[:-1]):
-            raise ValueError(f"numbers must lie in 0 to {n_rows - 1}, in increasing order")
+            raise ValueError(f"numbers must lie in 0 to {n_rows - 1} and must not fall")
         self.rows = rows
         # Half the memory, where that is enough.
         self.numbers = numbers.astype(np.int32 if n_rows <= np.iinfo(np.int32).max else np.int64)
@@ -62,6 +63,12 @@ class SomeRows(RowSource):
 
     def __repr__(self) -> str:
         return f"SomeRows({self.shape[0]} rows of {self.rows!r})"
+
+    @property
+    def labels(self) -> np.ndarray | None:
+        """The labels of these rows, (n,); None if the other source has none."""
+        labels = self.rows.labels
+        return None if labels is None else labels[self.numbers]
 
     def block(self, start: int, stop: int) -> Matrix:
         own = self.numbers[start:stop].astype(np.int64)
