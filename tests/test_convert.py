@@ -191,7 +191,9 @@ class TestSVMlight:
     def test_values_must_fit_into_the_type(self, tmp_path):
         (tmp_path / "train.svm").write_bytes(b"1 1:1\n1 1:1e300\n")
         message = fail("convert", tmp_path / "train.svm", tmp_path / "rows", "--dtype", "float32")
-        assert "train.svm, line 2 has 1e+300 as feature 1, and values must be finite in float32" in message
+        assert (
+            "train.svm, line 2 has 1e+300 as feature 1, and values must be finite in float32" in message
+        )
 
     @pytest.mark.parametrize("content", [b"", b"# nothing\n\n"])
     def test_files_without_rows(self, tmp_path, content):

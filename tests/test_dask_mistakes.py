@@ -1,9 +1,11 @@
 """What users of Dask get wrong: messages at once, that name the argument and the partition."""
 
+import dask
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import cross_val_score
 
 pytest.importorskip("distributed")
 
@@ -173,3 +175,24 @@ def test_labels_that_the_model_does_not_know(model):
     ):
         with pytest.raises(ValueError, match="Mix of label input types"):
             ask()
+
+
+def test_a_certificate_that_is_computed(model):
+    certificate = model.certify(ROWS, LABELS)
+    (here,), (there,) = dask.compute(certificate), dask.persist(certificate)
+    assert isinstance(here.margins, np.ndarray)
+    assert here.accuracy == there.accuracy == certificate.accuracy
+    assert here.attacked_accuracy == there.attacked_accuracy == certificate.attacked_accuracy
+
+
+def test_a_search_of_arrays_fits_on_the_cluster(model, monkeypatch):
+    kinds = []
+    fit = type(model)._fit_partitions
+    monkeypatch.setattr(
+        type(model),
+        "_fit_partitions",
+        lambda self, X, *a, **k: kinds.append(type(X)) or fit(self, X, *a, **k),
+    )
+    with model.client.as_current():
+        cross_val_score(model, ROWS, LABELS, cv=2)
+    assert kinds == [da.Array] * 2

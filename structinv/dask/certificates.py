@@ -52,6 +52,9 @@ class LazyRows:
 class DaskCertificate(LazyRows):
     """What is proven about rows in partitions; see `structinv.certificates.Certificate`.
 
+    ``dask.persist(certificate)`` and ``dask.compute(certificate)`` return a tuple of one certificate,
+    whose arrays are computed: on the workers, or as arrays of NumPy. Each array is computed anew otherwise.
+
     Parameters
     ----------
     margins, attacked : (n,) dask Array of float64
@@ -73,12 +76,12 @@ class DaskCertificate(LazyRows):
     @property
     def accuracy(self) -> float:
         """Share of rows that no allowed change can turn; reduced on the workers."""
-        return float(self.correct.mean().compute())
+        return float(dask.compute(self.correct.mean())[0])
 
     @property
     def attacked_accuracy(self) -> float:
         """Share of rows that the changes found by the oracle do not turn; reduced on the workers."""
-        return float((self.attacked > 0).mean().compute())
+        return float(dask.compute((self.attacked > 0).mean())[0])
 
 
 @dataclass(frozen=True)

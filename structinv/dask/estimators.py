@@ -67,8 +67,9 @@ class DaskInvariantLinearSVC(DaskLinearMachine, InvariantLinearSVC):
     C, loss, tol, max_seconds, cost, rescaling, fit_intercept, class_weight, random_state, verbose
         See `InvariantLinearSVC`.
     warm_start, checkpoint, checkpoint_seconds, on_interrupt
-        See `InvariantLinearSVC`. Both starts ask for the same partitions and weights. A checkpoint has
-        the planes of each group of partitions, and a fit that starts from it has as many groups.
+        See `InvariantLinearSVC`. A warm start with other rows, labels, weights or partitions starts
+        afresh, with as many groups as the fit before it at most. A checkpoint of others is refused. It
+        has the planes of each group of partitions, and a fit that starts from it has as many groups.
     memory_limit : None
         Not used.
 
@@ -139,7 +140,10 @@ class DaskInvariantLinearSVC(DaskLinearMachine, InvariantLinearSVC):
         return super().decision_function(X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Accuracy; of a collection it is summed on the workers."""
+        """Accuracy; of a collection it is summed on the workers.
+
+        Rows and labels are two collections: pairs of them are for `fit` only.
+        """
         if not self._in_partitions(X):
             return float(super().score(X, y, sample_weight))
         return self._share_right(_right, X, y, sample_weight)
@@ -149,7 +153,8 @@ class DaskInvariantLinearSVC(DaskLinearMachine, InvariantLinearSVC):
 
         Parameters
         ----------
-        X : as in `fit`, or rows in memory
+        X : dask Array or DataFrame, list of Delayed or Future, or rows in memory
+            Rows alone: pairs of rows and labels are for `fit` only.
         y : as in `fit`, optional
             Without labels it is certified that predictions do not change.
         oracle : InvarianceOracle, optional
@@ -229,7 +234,10 @@ class DaskInvariantLinearSVR(DaskLinearMachine, InvariantLinearSVR):
         )
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Coefficient of determination; of a collection it is summed on the workers."""
+        """Coefficient of determination; of a collection it is summed on the workers.
+
+        Rows and targets are two collections: pairs of them are for `fit` only.
+        """
         if not self._in_partitions(X):
             return float(super().score(X, y, sample_weight))
         sums = self._summed(_squares, X, y, sample_weight)
@@ -242,7 +250,8 @@ class DaskInvariantLinearSVR(DaskLinearMachine, InvariantLinearSVR):
 
         Parameters
         ----------
-        X : as in `fit`, or rows in memory
+        X : dask Array or DataFrame, list of Delayed or Future, or rows in memory
+            Rows alone: pairs of rows and labels are for `fit` only.
         oracle : InvarianceOracle, optional
             What may change; by default what the model was trained for.
 

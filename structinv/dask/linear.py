@@ -50,7 +50,10 @@ class DaskLinearMachine(DaskMachine, LinearMachine):
         return ExplicitSpace(n_features, problem.n_outputs, intercept=intercept)
 
     def predict(self, X: Any) -> Any:
-        """Predictions; of a collection a Dask array, which is computed when it is asked for."""
+        """Predictions; of a collection a Dask array, which is computed when it is asked for.
+
+        Pairs of rows and labels are for `fit` only.
+        """
         return self._lazily("predict", X) if self._in_partitions(X) else super().predict(X)
 
     def worst_case(self, X: Any, y: Any = None, *, oracle: InvarianceOracle | None = None) -> Any:
@@ -58,7 +61,8 @@ class DaskLinearMachine(DaskMachine, LinearMachine):
 
         Parameters
         ----------
-        X : as in `fit`, or rows in memory
+        X : dask Array or DataFrame, list of Delayed or Future, or rows in memory
+            Rows alone: pairs of rows and labels are for `fit` only.
         y : as in `fit`, optional
             Predictions take the place of labels and targets that are not given.
         oracle : InvarianceOracle, optional

@@ -135,7 +135,8 @@ n_iter_, n_features_in_, feature_names_in_
 
         Parameters
         ----------
-        X : as in `fit`, or examples in memory
+        X : dask Bag, Array or DataFrame, list of Delayed or Future, or examples in memory
+            Inputs alone: inputs with their labels are for `fit` only.
 
         Returns
         -------
@@ -153,7 +154,10 @@ n_iter_, n_features_in_, feature_names_in_
         return super().decision_function(X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Share of positions with the right label; of a collection it is summed on the workers."""
+        """Share of positions with the right label; of a collection it is summed on the workers.
+
+        Inputs and labels are two collections: pairs of them are for `fit` only.
+        """
         if not self._in_partitions(X):
             return super().score(X, y, sample_weight)
         return self._share_right(_right, X, y, sample_weight)
@@ -163,7 +167,8 @@ n_iter_, n_features_in_, feature_names_in_
 
         Parameters
         ----------
-        X : as in `fit`, or examples in memory
+        X : dask Bag, Array or DataFrame, list of Delayed or Future, or examples in memory
+            Inputs alone: inputs with their labels are for `fit` only.
         y : as in `fit`, optional
             Without labels it is certified that predictions do not change.
         oracle : InvarianceOracle, optional
@@ -183,7 +188,8 @@ n_iter_, n_features_in_, feature_names_in_
 
         Parameters
         ----------
-        X : as in `fit`, or examples in memory
+        X : dask Bag, Array or DataFrame, list of Delayed or Future, or examples in memory
+            Inputs alone: inputs with their labels are for `fit` only.
         y : as in `fit`, optional
             Without labels the predictions take their place.
         oracle : InvarianceOracle, optional
