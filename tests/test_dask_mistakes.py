@@ -186,13 +186,13 @@ def test_a_certificate_that_is_computed(model):
 
 
 def test_a_search_of_arrays_fits_on_the_cluster(model, monkeypatch):
-    kinds = []
-    fit = type(model)._fit_partitions
-    monkeypatch.setattr(
-        type(model),
-        "_fit_partitions",
-        lambda self, X, *a, **k: kinds.append(type(X)) or fit(self, X, *a, **k),
-    )
+    kinds, fit = [], type(model)._fit_partitions
+
+    def noted(self, X, *others, **weights):
+        kinds.append(type(X))
+        return fit(self, X, *others, **weights)
+
+    monkeypatch.setattr(type(model), "_fit_partitions", noted)
     with model.client.as_current():
         cross_val_score(model, ROWS, LABELS, cv=2)
     assert kinds == [da.Array] * 2

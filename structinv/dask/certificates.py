@@ -53,7 +53,8 @@ class DaskCertificate(LazyRows):
     """What is proven about rows in partitions; see `structinv.certificates.Certificate`.
 
     ``dask.persist(certificate)`` and ``dask.compute(certificate)`` return a tuple of one certificate,
-    whose arrays are computed: on the workers, or as arrays of NumPy. Each array is computed anew otherwise.
+    whose arrays are computed: on the workers, or as arrays of NumPy. Otherwise each array is
+    computed anew.
 
     Parameters
     ----------
