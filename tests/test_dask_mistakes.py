@@ -1,5 +1,7 @@
 """What users of Dask get wrong: messages at once, that name the argument and the partition."""
 
+from concurrent.futures import CancelledError
+
 import dask
 import numpy as np
 import pytest
@@ -196,3 +198,12 @@ def test_a_search_of_arrays_fits_on_the_cluster(model, monkeypatch):
     with model.client.as_current():
         cross_val_score(model, ROWS, LABELS, cv=2)
     assert kinds == [da.Array] * 2
+
+
+def test_scattered_data_that_are_lost(client, model):
+    for ask in (model.fit, model.score):
+        futures = client.scatter([X, Y], hash=False)
+        client.cancel(futures)
+        with pytest.raises(CancelledError) as caught:
+            ask(futures[:1], futures[1:])
+        assert "scattered are lost with their worker" in caught.value.__notes__[0]

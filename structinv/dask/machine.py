@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import CancelledError
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -115,7 +117,7 @@ class DaskMachine(InvariantEstimator):
             return self._learn_from(self._in_memory().fit(X, y, **weights))
         self._check_collection(X)
         partitions = partitions_of(X, y, **weights)
-        with DistributedRows(self._running_client(), partitions) as rows:
+        with _told_of_lost_data(), DistributedRows(self._running_client(), partitions) as rows:
             self._fit(rows, None, None)
         return self
 
@@ -270,8 +272,22 @@ class DaskMachine(InvariantEstimator):
         parts = self._each(ask, X, labels, weights)
         while len(parts) > 1:
             parts = [delayed(sum)(parts[i : i + FAN_IN]) for i in range(0, len(parts), FAN_IN)]
-        found: np.ndarray = self._running_client().compute(parts[0]).result()
+        with _told_of_lost_data():
+            found: np.ndarray = self._running_client().compute(parts[0]).result()
         return found
+
+
+@contextmanager
+def _told_of_lost_data() -> Iterator[None]:
+    """Say of data that are lost, and cannot be made again, how that comes."""
+    try:
+        yield
+    except CancelledError as error:
+        error.add_note(
+            "data that were scattered are lost with their worker: pass delayed blocks, which are made "
+            "again, or scatter with broadcast=True"
+        )
+        raise
 
 
 def n_given(X: Any) -> int:
