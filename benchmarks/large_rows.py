@@ -9,8 +9,8 @@ Rules of the comparison:
   for rows in memory beyond what the process held before the fit, as a share of the rows; for a folder of
   the whole process.
 - passes: seconds of a sweep and of a value on the folder against the same on the matrix, in turns.
-  Reading all blocks is compared with one plain read of the files with a buffer of 16 MB. The cache is
-  warm.
+  Reading all blocks, cuts of the rows or strips from all over them, is compared with one plain read of
+  the files with a buffer of 16 MB. The cache is warm.
 
     python benchmarks/large_rows.py --rows 1e6                   # a million rows, 10 minutes
     python benchmarks/large_rows.py --rows 1e7 --parts folder    # ten million rows, 6 GB on disk
@@ -145,10 +145,18 @@ def plain_read(folder: Path) -> None:
                 pass
 
 
-def read_blocks(rows: RowSource) -> None:
+def blocks_of(rows: RowSource) -> dict[str, list[list[slice]]]:
+    """The blocks of a check of the gap, which are cuts of the rows, and of a sweep, which are strips."""
+    cuts, strips = rows.cuts(BlockSizes.values), rows.strips(BlockSizes.values)
+    dealt = np.array_split(np.random.default_rng(0).permutation(len(strips)), len(cuts))
+    return {
+        "cuts": [[cut] for cut in cuts],
+        "strips": [[strips[number] for number in np.sort(own)] for own in dealt],
+    }
+
+
+def read_blocks(rows: RowSource, blocks: list[list[slice]]) -> None:
     """Read all blocks, the next one ahead."""
-    edges = rows.edges(BlockSizes.values).tolist()
-    blocks = [slice(first, last) for first, last in zip(edges[:-1], edges[1:], strict=True)]
     for _ in read_ahead(rows, blocks):
         pass
 
@@ -170,9 +178,13 @@ def passes(folder: Path, C: float) -> str:
     """A table of what passes over the folder cost."""
     on_disk = RowFolder(folder)
     y, in_memory = on_disk.labels, MatrixRows(on_disk.block(0, on_disk.shape[0]))
-    plain_read(folder), read_blocks(on_disk)
-    turns = [(timed(lambda: read_blocks(on_disk)), timed(lambda: plain_read(folder))) for _ in range(7)]
-    rows = [["read", *_medians(turns)]]
+    plain_read(folder)
+    rows = []
+    for kind, blocks in blocks_of(on_disk).items():
+        read = partial(read_blocks, on_disk, blocks)
+        read()
+        turns = [(timed(read), timed(partial(plain_read, folder))) for _ in range(7)]
+        rows.append([f"read, {kind}", *_medians(turns)])
     for loss, oracle in ORACLES.items():
         pair = [state_of(each, y, oracle or Identity(), C) for each in (on_disk, in_memory)]
         swept, valued = [], []
