@@ -56,8 +56,8 @@ def find_client(client: Client | None) -> Client:
             client = get_client()
         except ValueError:
             raise ValueError(
-                "client must be a running dask.distributed.Client: pass client=..., or make one before "
-                "the fit, got None"
+                "client must be a running dask.distributed.Client: pass client=..., or make one first; "
+                "got None, and none is running"
             ) from None
     if client.status != "running":
         raise ValueError(f"client must be running, got {client!r} of status {client.status!r}")
