@@ -200,12 +200,12 @@ class BlockState(DualState):
 
     def _put_back(self, kept: KeptRows) -> None:
         """Put the variables of rows that were kept among those of their strips."""
-        starts = np.array([cut.start for cut in self.term.strips])
-        strips = np.searchsorted(starts, kept.rows, side="right") - 1
+        edges = self.term.strip_edges
+        strips = np.searchsorted(edges, kept.rows, side="right") - 1
         packed = kept.state.pack()
         for strip in np.unique(strips):
             mine = np.flatnonzero(strips == strip)
-            places = kept.rows[mine] - starts[strip]
+            places = kept.rows[mine] - edges[strip]
             self.packed[strip] = self.packed[strip].put(places, packed.take(mine))
 
     def _make_room(self, f: Element) -> None:

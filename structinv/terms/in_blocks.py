@@ -13,7 +13,7 @@ from ..rows.reading_ahead import read_ahead
 from ..spaces import Space
 from ..spaces.base import Element
 from ..structures.bound import BoundStructure
-from ..utils.matrices import ALL_ROWS, Matrix, Rows, count
+from ..utils.matrices import ALL_ROWS, Matrix, Rows, count, ranges
 from ..utils.passes import tell_of_pass
 from .base import Term
 from .planes import Planes
@@ -64,6 +64,8 @@ class InBlocks(Term):
         The rows of each block, if blocks are cuts.
     strips : list of slice
         The rows of each strip.
+    strip_edges : (n_strips + 1,) array of int
+        Where strips begin and end.
     sample : WorstCase
         The losses of the first row alone, which tells what all blocks have in common.
     """
@@ -83,6 +85,7 @@ class InBlocks(Term):
         self.weights = weights
         self.floors = np.broadcast_to(0.0, len(weights))
         self.cuts, self.strips = source.cuts(self.sizes.values), source.strips(self.sizes.values)
+        self.strip_edges = np.array([0, *(strip.stop for strip in self.strips)])
         self.sample = self.of_rows(source.block(0, 1), slice(0, 1))
 
     planes_are_sums = True
@@ -130,7 +133,8 @@ class InBlocks(Term):
 
     def rows_in(self, strips: np.ndarray) -> np.ndarray:
         """The numbers of the rows in some strips."""
-        return np.concatenate([np.arange(self.strips[s].start, self.strips[s].stop) for s in strips])
+        numbers, _ = ranges(self.strip_edges[strips], np.diff(self.strip_edges)[strips])
+        return numbers
 
     def validate(self, space: Space) -> None:
         self.sample.validate(space)
