@@ -38,6 +38,7 @@ STATES = [
     (InvariantLinearSVC(Identity()), X, np.arange(24) % 3, "labels"),
     (InvariantLinearSVC(Flip(shape=(4, 5))), X, Y, "linear_members"),
     (InvariantLinearSVC(Box(0.1), loss="squared_hinge"), X, Y, "margin"),
+    (InvariantLinearSVC(loss="logistic"), X, Y, "slopes"),
     (InvariantLinearSVC(Box(0.1)), X, np.arange(24) % 3, "plane_cache"),
     (InvariantLinearSVR(Identity()), X, X[:, 0], "tube"),
     (InvariantSVC(Flip(shape=(2, 2))), IMAGES, Y[:12], "members"),

@@ -22,6 +22,7 @@ from .margin_state import MarginState
 from .member_state import MemberState
 from .penalty_state import PenaltyState
 from .plane_cache import PlaneCache
+from .slope_state import SlopeState
 from .tube_state import TubeState
 
 if TYPE_CHECKING:
@@ -77,6 +78,17 @@ TABLE: dict[str, Entry] = {
     ),
     "linear_members": Entry(LinearMemberState, (*_LISTED, needs.listed_members)),
     "penalty": Entry(PenaltyState, (needs.penalty,)),
+    "slopes": Entry(
+        SlopeState,
+        (
+            needs.one_number_a_row,
+            needs.worst_margin,
+            needs.smooth_loss,
+            needs.linear_in_x,
+            needs.listed_members,
+            needs.single_members,
+        ),
+    ),
     "margin": Entry(MarginState, (needs.worst_margin,)),
     "chains": Entry(
         ChainState,

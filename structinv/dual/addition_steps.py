@@ -324,7 +324,7 @@ def sweep_additions(indptr, indices, data, signs, weights, adds, value, present,
                 curve += pulls[side] ** 2 / sides[side, CURVE]
         level, q = levels[i], c * max(curve, 0.0)
         gaps[i] = c * max(loss_value(kind, depth) + conjugate(kind, level) - level * depth, 0.0)
-        new = best_level(kind, depth + q * level, q, depth)
+        new = best_level(kind, depth + q * level, q)
         step = c * (new - level)
         if step == 0:
             continue

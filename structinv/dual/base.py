@@ -29,12 +29,15 @@ class DualState(ABC):
         Whether `pack` tells all, so that the state can leave memory.
     packs_rows : bool
         Whether `pack` gives a `PackedRows`, the first numbers of which are the rows' gaps.
+    primal : element or None
+        A function at which the objective is lower than at that of the dual variables, if one is known.
     """
 
     settled: bool = False
     verifies: bool = False
     packs: bool = True
     packs_rows: bool = False
+    primal: Element | None = None
 
     @property
     @abstractmethod

@@ -203,6 +203,11 @@ def compiled_loss(case: Case) -> str:
     return "" if type(case.loss) in KINDS else f"{type(case.loss).__name__} has no compiled steps"
 
 
+def smooth_loss(case: Case) -> str:
+    """A loss without kinks."""
+    return "" if case.loss.smooth else f"{type(case.loss).__name__} has a kink"
+
+
 def hinge(case: Case) -> str:
     """The hinge loss."""
     name = type(case.loss).__name__

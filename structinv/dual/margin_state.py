@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +17,7 @@ from .levels import Levels
 from .margin_steps import KINDS, slope_ascent
 
 if TYPE_CHECKING:
+    from ..losses import ScalarLoss
     from ..terms.worst_margin import WorstMargin
 
 # After so many rounds over known points the levels of all rows are solved for together.
@@ -123,8 +125,9 @@ class MarginState(BatchedState):
     def _solve_levels(self, f: Element, target: float, out_of_time: OutOfTime) -> None:
         """The best levels of all rows together, shares of points as they are."""
         if self.term.loss.smooth and any(len(points) for points in self.sets):
-            levels = Levels(self.space, self.sets, self.term.loss, f)
-            levels.minimise(f, NEWTON_SHARE * target, out_of_time)
+            levels = LevelsOfSets(self.space, self.sets, self.term.loss, f)
+            _, slopes, _ = levels.minimise(f, 0.0, NEWTON_SHARE * target, out_of_time)
+            levels.keep(f, slopes)
 
     def _visit(self, f: Element, number: int, out_of_time: OutOfTime) -> tuple[float, int]:
         """See `BatchedState`: points that are deeper than the known ones are taken up."""
@@ -178,3 +181,69 @@ class MarginState(BatchedState):
             if len(mine):
                 places = np.searchsorted(points.rows, planes.blocks[mine])
                 points.add(normals[mine], np.zeros(len(mine)), places, slopes[mine])
+
+
+class LevelsOfSets(Levels):
+    """See `Levels`; the points of each row are averaged, which is a point of the hull of S(x_i).
+
+    Parameters
+    ----------
+    space : Space
+    sets : sequence of PointSet
+    loss : ScalarLoss
+    f : element
+        What the slopes and g come to. There the deepest points stand for rows without slopes.
+    """
+
+    def __init__(self, space: Space, sets: Sequence[PointSet], loss: ScalarLoss, f: Element) -> None:
+        self.sets = [points for points in sets if points.normals is not None]
+        self.shares = [_shares(points, f) for points in self.sets]
+        others = f.copy()
+        for points in self.sets:
+            others -= points.combination()
+        # Rows without points have no part in it.
+        weights = np.concatenate([_counted(points) for points in self.sets])
+        super().__init__(space, loss, weights, others)
+        self.edges = np.cumsum([0, *(len(points.weights) for points in self.sets)])
+
+    def depths(self, f: Element) -> np.ndarray:
+        """See `Levels.depths`; 0 of a row without points."""
+        found = [
+            np.bincount(points.blocks, share * points.scores(f), minlength=len(points.weights))
+            for points, share in zip(self.sets, self.shares, strict=True)
+        ]
+        return np.concatenate(found)
+
+    def sum_of(self, slopes: np.ndarray) -> Element:
+        f = self.space.zeros()
+        for points, share, first in zip(self.sets, self.shares, self.edges, strict=False):
+            each = (points.weights * slopes[first : first + len(points.weights)])[points.blocks]
+            f += self.space.combine(points.normals, share * each)
+        return f
+
+    def keep(self, f: Element, slopes: np.ndarray) -> None:
+        """Take over slopes, and change `f`, unless the slopes that there are prove more."""
+        before = sum(points.offset for points in self.sets) - 0.5 * self.space.dot(f, f)
+        value, found = self.proven(slopes)
+        if not value > before:
+            return
+        found -= f
+        for points, share, first in zip(self.sets, self.shares, self.edges, strict=False):
+            points.masses = share * slopes[first : first + len(points.weights)][points.blocks]
+        f += found
+
+
+def _shares(points: PointSet, f: Element) -> np.ndarray:
+    """Each point's share of its row's slopes; the deepest has all where there is none."""
+    levels = points.levels[points.blocks]
+    depths = points.scores(f)
+    deepest, _ = points.depths(f)
+    alone = (levels <= 0) & (depths == deepest[points.blocks])
+    levels = np.where(levels > 0, levels, np.bincount(points.blocks, alone)[points.blocks])
+    return np.where(alone, 1.0, points.masses) / levels
+
+
+def _counted(points: PointSet) -> np.ndarray:
+    """The weights of the rows that have points; of others, 0."""
+    known = np.bincount(points.blocks, minlength=len(points.weights))
+    return np.where(known > 0, points.weights, 0.0)

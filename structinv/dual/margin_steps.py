@@ -14,9 +14,10 @@ KINDS: dict[type[ScalarLoss], int] = {
     SquaredHinge: SQUARED_HINGE,
     Logistic: LOGISTIC,
 }
-# Share of its gap at which a row is left, and Newton steps for a slope at most.
+# Share of its gap at which a row is left.
 ROW_SHARE = 0.1
-NEWTON_STEPS = 60
+# Newton steps for a slope at most, and a step whose square does not count.
+NEWTON_STEPS, NEARLY = 60, 1e-8
 
 
 @njit(cache=True, nogil=True)
@@ -110,7 +111,7 @@ def _ends(depths, members, slopes):
 def _step(gram, depths, slopes, j, level, weight, kind):
     """The best slope of one point, all others as they are; whether that changed anything."""
     curvature = weight * gram[j, j]
-    found = best_level(kind, depths[j] + curvature * level, curvature, depths[j])
+    found = best_level(kind, depths[j] + curvature * level, curvature)
     size = found - level
     if size < -slopes[j]:
         size = -slopes[j]
@@ -148,7 +149,7 @@ def conjugate(kind, t):
 
 
 @njit(cache=True, nogil=True)
-def best_level(kind, v, q, start):
+def best_level(kind, v, q):
     """The t that minimizes ``L*(t) + q t^2 / 2 - v t``: L' at the s where ``s + q L'(s) = v``."""
     if kind == SQUARED_HINGE:
         return 2.0 * (0.0 if 1.0 + v < 0.0 else 1.0 + v) / (1.0 + 2.0 * q)
@@ -156,23 +157,25 @@ def best_level(kind, v, q, start):
         if 1.0 + v <= 0.0:
             return 0.0
         return 1.0 if q <= 1.0 + v else (1.0 + v) / q
-    low, high = v - q, v
-    s = low if start < low else start
-    s = high if s > high else s
-    step, done = 0, False
-    while True:
-        small = np.exp(-abs(s))
-        slope = 1.0 / (1.0 + small) if s >= 0.0 else small / (1.0 + small)
-        if done or step == NEWTON_STEPS:
-            return slope
-        over = s + q * slope - v
-        if over > 0.0:
-            high = s
-        else:
-            low = s
-        new = s - over / (1.0 + q * slope * (1.0 - slope))
-        if not low <= new <= high:
-            new = 0.5 * (low + high)
-        done = abs(new - s) <= 1e-15 * (1.0 + abs(s))
-        s = new
-        step += 1
+    # L'(-s) = 1 - L'(s), so that s may be taken to be negative. There L' is convex and at least
+    # exp(s) / 2: s starts above the solution, and Newton's method descends without a safeguard.
+    turned = 2.0 * v > q
+    w = q - v if turned else v
+    s = 0.0 if w > 0.0 else w
+    if q > 0.0:
+        half = np.log(0.5 * q)
+        if w + half > 1.0:
+            near = np.log(w + half) - half
+            s = near if near < s else s
+    slope = 0.5
+    for _ in range(NEWTON_STEPS):
+        small = np.exp(s)
+        slope = small / (1.0 + small)
+        bend = slope * (1.0 - slope)
+        step = (s + q * slope - w) / (1.0 + q * bend)
+        s -= step
+        if step <= NEARLY:
+            # The rest is known to the last digit.
+            slope -= step * bend
+            break
+    return 1.0 - slope if turned else slope

@@ -97,12 +97,14 @@ class FrankWolfe(Solver):
         offset = sum(part.offset for part in state.parts)
         if not np.isfinite(half):
             return Bounds(f, -np.inf)
+        better = next((part.primal for part in state.parts if part.primal is not None), f)
         if objective.out_of_time():
-            return Bounds(f, offset - half)
-        values = [part.value(f) for part in state.parts]
+            return Bounds(better, offset - half)
+        values = [part.value(better) for part in state.parts]
         objective.rows_asked += objective.rows_of_a_pass
-        upper, attained = (half + sum(side) for side in zip(*values, strict=True))
-        return Bounds(f, offset - half, upper, attained)
+        norm = 0.5 * objective.space.dot(better, better)
+        upper, attained = (norm + sum(side) for side in zip(*values, strict=True))
+        return Bounds(better, offset - half, upper, attained)
 
     def planes(self, objective: Objective, state: FrankWolfeState) -> PlaneSet:
         if objective.planes_are_sums:

@@ -1,0 +1,159 @@
+"""Rows that nothing changes: one number a row says all, and each takes its best value in turn."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..utils.jit import njit
+from ..utils.matrices import Matrix, floating, squared_lengths
+from ..utils.packed_rows import PackedRows
+from .base import DualState
+from .case import Case
+from .focused import FocusedSweeps, rows_at_once
+from .margin_steps import best_level, conjugate, loss_value
+
+# The loss of a regression; `margin_steps` has the numbers of the margin losses.
+TUBE = 3
+
+
+class PlainRows(FocusedSweeps, DualState):
+    """The pull b of each row, with ``f = sum_i b_i x_i``, and steps to the best of one pull.
+
+    Parameters
+    ----------
+    case : Case
+        Losses of rows that nothing changes, linear in the input.
+    rng : numpy.random.Generator
+    kind : int
+        Which loss: a number of `margin_steps`, or `TUBE`.
+    targets : (n_rows,) array
+        Signs of labels, or targets.
+    tube : float, default=0.0
+        How far f may be from a target at no loss.
+
+    Attributes
+    ----------
+    pulls : (n_rows,) array
+    """
+
+    packs_rows = True
+
+    def __init__(
+        self, case: Case, rng: np.random.Generator, kind: int, targets: np.ndarray, tube: float = 0.0
+    ) -> None:
+        self.term = case.term
+        self.space = case.space
+        self.rng = rng
+        X = floating(self.term.bound.X)
+        self.X: Matrix = X if sp.issparse(X) else np.ascontiguousarray(X)
+        self.squares = squared_lengths(self.X) + float(self.space.intercept)
+        self.kind, self.targets, self.tube = kind, targets, tube
+        self.pulls = np.zeros(len(targets))
+        self.gaps = np.zeros(len(targets))
+        self.rows = np.flatnonzero(self.term.weights > 0)
+        self.rows_at_once = rows_at_once(self.X)
+
+    def _step(self, f: np.ndarray, order: np.ndarray, again: bool) -> None:
+        problem = self.kind, self.targets, self.tube, self.term.weights, self.squares
+        rows = order, f, self.space.intercept, *problem, self.pulls, self.gaps
+        if sp.issparse(self.X):
+            _steps_csr(self.X.indptr, self.X.indices, self.X.data, *rows)
+        else:
+            _steps_dense(self.X, *rows)
+
+    def scores(self, f: np.ndarray) -> np.ndarray:
+        """``f(x_i)`` of each row."""
+        found: np.ndarray = self.X @ self.space.weights(f)[0] + self.space.constants(f)[0]
+        return found
+
+    def combined(self, pulls: np.ndarray) -> np.ndarray:
+        """``sum_i pulls_i x_i``."""
+        f = self.space.zeros()
+        self.space.add(f, self.X, pulls[:, None])
+        return f
+
+    def combination(self) -> np.ndarray:
+        return self.combined(self.pulls)
+
+    def pack(self) -> PackedRows:
+        each = self.gaps.astype(np.float32), self.pulls / self._counted
+        return PackedRows(each)
+
+    def unpack(self, packed: PackedRows) -> None:
+        self.gaps[:], shares = packed.each
+        self.pulls = shares * self._counted
+
+    @property
+    def _counted(self) -> np.ndarray:
+        """The weights, which may be others when packed pulls are taken up; 1 in place of 0."""
+        weights = self.term.weights
+        return np.where(weights > 0, weights, 1.0)
+
+
+@njit(cache=True, nogil=True)
+def _steps_dense(X, order, f, intercept, kind, targets, tube, weights, squares, pulls, gaps):
+    n_features = X.shape[1]
+    for i in order:
+        row = X[i]
+        value = f[n_features] if intercept else 0.0
+        value += _product(row, f)
+        gaps[i], pull = _gap_and_pull(kind, value, targets[i], tube, weights[i], squares[i], pulls[i])
+        change = pull - pulls[i]
+        if change != 0.0:
+            pulls[i] = pull
+            for j in range(n_features):
+                f[j] += change * row[j]
+            if intercept:
+                f[n_features] += change
+
+
+@njit(cache=True, nogil=True)
+def _steps_csr(
+    indptr, indices, data, order, f, intercept, kind, targets, tube, weights, squares, pulls, gaps
+):
+    for i in order:
+        value = f[-1] if intercept else 0.0
+        for e in range(indptr[i], indptr[i + 1]):
+            value += data[e] * f[np.uint64(indices[e])]
+        gaps[i], pull = _gap_and_pull(kind, value, targets[i], tube, weights[i], squares[i], pulls[i])
+        change = pull - pulls[i]
+        if change != 0.0:
+            pulls[i] = pull
+            for e in range(indptr[i], indptr[i + 1]):
+                f[np.uint64(indices[e])] += change * data[e]
+            if intercept:
+                f[-1] += change
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc"})
+def _product(row, f):
+    total = 0.0
+    for j in range(len(row)):
+        total += row[j] * f[j]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _gap_and_pull(kind, value, target, tube, weight, square, pull):
+    """A row's weighted loss minus what it has in the dual, and its best pull, all others as they are.
+
+    `value` is f at the row. Of a margin loss the pull is the slope times weight and sign; of a tube it
+    is known, too (Ho and Lin 2012, sec. 3.2).
+    """
+    if kind != TUBE:
+        depth, slope, q = -target * value, target * pull / weight, weight * square
+        gap = weight * (loss_value(kind, depth) + conjugate(kind, slope) - slope * depth)
+        best = target * weight * best_level(kind, depth + q * slope, q)
+        return 0.0 if gap < 0.0 else gap, best
+    off = value - target
+    outside = abs(off) - tube
+    gap = weight * (0.0 if outside < 0.0 else outside) + pull * off + tube * abs(pull)
+    if square == 0.0:
+        best = 0.0 if outside <= 0.0 else -np.sign(off) * np.inf
+    else:
+        best = pull - off / square
+        size = abs(best) - tube / square
+        best = np.sign(best) * (0.0 if size < 0.0 else size)
+    best = -weight if best < -weight else best
+    return 0.0 if gap < 0.0 else gap, weight if best > weight else best

@@ -1,0 +1,166 @@
+"""Smooth losses on rows that nothing changes: passes of single rows, and Newton's method."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from structinv.dual import dual_state
+from structinv.dual.slope_state import SlopeState
+from structinv.functionals.acting import LinearFunctionals
+from structinv.losses import Logistic, Squared, SquaredHinge
+from structinv.oracles import Box, FDrop, Identity
+from structinv.rows.matrix_rows import MatrixRows
+from structinv.solvers import REGISTRY, FrankWolfe, Gap, Iterations, Status, solve
+from structinv.spaces import ExplicitSpace
+from structinv.structures import Binary
+from structinv.terms import Objective, Penalty
+from structinv.terms.in_blocks import BlockSizes, InBlocks
+from structinv.terms.worst_margin import WorstMargin
+
+LOSSES = {"squared_hinge": SquaredHinge(), "logistic": Logistic()}
+RNG = np.random.default_rng(0)
+N, D = 80, 6
+X = RNG.standard_normal((N, D))
+Y = (X[:, 0] + RNG.standard_normal(N) > 0).astype(int)
+WEIGHTS = np.where(np.arange(N) % 7 == 0, 0.0, RNG.uniform(0.5, 2.0, N))
+# Rows whose steps undo each other, and others whose steps do not.
+FACTORS = {"short": 0.02, "long": 300.0}
+
+
+def problem(loss, factor=1.0, *, sparse=False, intercept=True, oracle=None, penalties=()):
+    rows = sp.csr_matrix(X) if sparse else X
+    term = WorstMargin(rows, Y, oracle or Identity(), LOSSES[loss], factor * WEIGHTS)
+    return Objective(ExplicitSpace(D, intercept=intercept), [term, *penalties])
+
+
+def optimum(loss, factor, intercept, penalty=0.0):
+    """By Newton's method on the weights, with all second derivatives."""
+    rows = np.column_stack([X, np.ones(N)]) if intercept else X
+    signed, c, w = (2 * Y - 1)[:, None] * rows, factor * WEIGHTS, np.zeros(rows.shape[1])
+    normal = np.eye(len(w))[0] - np.eye(len(w))[1]
+    # The squared loss of a penalty is u^2.
+    own = np.eye(len(w)) + 2 * penalty * np.outer(normal, normal)
+    this = LOSSES[loss]
+
+    def value(w):
+        return 0.5 * w @ own @ w + c @ this.value(signed @ w)
+
+    for _ in range(100):
+        u = signed @ w
+        gradient = own @ w + signed.T @ (c * this.derivative(u))
+        way = np.linalg.solve(own + (signed.T * (c * this.curvature(u))) @ signed, -gradient)
+        size = 1.0
+        while value(w + size * way) > value(w) + 1e-4 * size * gradient @ way and size > 1e-9:
+            size *= 0.5
+        w = w + size * way
+    assert np.abs(gradient).max() < 1e-7 * (1.0 + factor)
+    return value(w)
+
+
+def assert_brackets(solution, best):
+    slack = 1e-9 * (1.0 + best)
+    for record in solution.history:
+        assert record.dual <= best + slack
+        assert record.primal >= best - slack
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("length", FACTORS)
+@pytest.mark.parametrize(("sparse", "intercept"), [(False, True), (True, False)])
+def test_it_reaches_the_optimum(length, loss, sparse, intercept):
+    factor = FACTORS[length]
+    this = problem(loss, factor, sparse=sparse, intercept=intercept)
+    solution = solve(this, FrankWolfe(), Gap(1e-8), random_state=0, check_always=True)
+    assert solution.status is Status.CONVERGED
+    assert_brackets(solution, optimum(loss, factor, intercept))
+    f, offset = solution.planes.total(this.space, this.weights, np.zeros(this.n_blocks))
+    assert offset - 0.5 * f @ f == pytest.approx(solution.dual, rel=1e-7)
+    assert solution.iterations < 15
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_steps_of_newton_follow_where_passes_are_slow(loss):
+    taken = {}
+    for length, factor in FACTORS.items():
+        this, rng = problem(loss, factor), np.random.default_rng(0)
+        state = FrankWolfe().init(this, rng)
+        (own,) = state.parts
+        assert isinstance(own, SlopeState)
+        duals = []
+        for _ in range(8):
+            FrankWolfe().step(this, state)
+            duals.append(FrankWolfe().bounds(this, state).dual)
+        assert np.all(np.diff(duals) >= -1e-9 * abs(duals[-1]))
+        np.testing.assert_allclose(own.combination(), state.f, rtol=1e-7, atol=1e-9)
+        taken[length] = own.primal is not None
+    assert taken == {"short": False, "long": True}
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("factor", FACTORS.values())
+def test_beside_a_penalty_the_optimum_is_reached(loss, factor):
+    family = LinearFunctionals((np.eye(D)[0] - np.eye(D)[1])[None])
+    this = problem(loss, factor, penalties=[Penalty(family, Squared(), 3.0)])
+    solution = solve(this, FrankWolfe(), Gap(1e-6), random_state=0)
+    assert solution.status is Status.CONVERGED
+    assert_brackets(solution, optimum(loss, factor, True, penalty=3.0))
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("source", ["frank_wolfe", "svmstruct"])
+@pytest.mark.parametrize("intercept", [True, False])
+def test_planes_start_a_run(source, loss, intercept):
+    this = problem(loss, 0.1, intercept=intercept)
+    earlier = solve(this, REGISTRY[source](), Gap(1e-6), random_state=0)
+    state = FrankWolfe().init(this, np.random.default_rng(0), earlier.planes)
+    bounds = FrankWolfe().bounds(this, state)
+    assert bounds.dual >= earlier.dual - 1e-9 * abs(earlier.dual)
+    assert bounds.dual <= optimum(loss, 0.1, intercept) + 1e-9
+
+
+@pytest.mark.parametrize("oracle", [Box(0.3), FDrop(2)], ids=str)
+def test_planes_of_changed_rows_give_what_lies_along_the_rows(oracle):
+    changed = solve(problem("logistic", oracle=oracle), FrankWolfe(), Gap(1e-4), random_state=0)
+    this = problem("logistic")
+    state = FrankWolfe().init(this, np.random.default_rng(0), changed.planes)
+    assert FrankWolfe().bounds(this, state).dual <= optimum("logistic", 1.0, True) + 1e-9
+
+
+def test_rows_of_zeros_have_the_slope_at_zero():
+    rows = X.copy()
+    rows[:5] = 0.0
+    term = WorstMargin(rows, Y, Identity(), Logistic())
+    this = Objective(ExplicitSpace(D), [term])
+    solution = solve(this, FrankWolfe(), Gap(1e-9), random_state=0)
+    assert solution.status is Status.CONVERGED
+
+
+def test_a_sweep_that_time_cuts_short_leaves_a_dual_point():
+    this = problem("logistic", FACTORS["long"])
+    solution = solve(this, FrankWolfe(), Gap(0) | Iterations(4), random_state=0)
+    state = dual_state(this.terms[0], this.space, np.random.default_rng(0))
+    f = this.space.zeros()
+    for _ in range(3):
+        state.sweep(f)
+    assert state.primal is not None
+    gap, _ = state.sweep(f, lambda: True)
+    np.testing.assert_allclose(state.combination(), f, rtol=1e-7, atol=1e-9)
+    assert gap >= 0.0
+    assert state.offset - 0.5 * f @ f <= solution.primal + 1e-9
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_rows_in_blocks_reach_the_same_value(loss):
+    whole = problem(loss, FACTORS["short"])
+    best = optimum(loss, FACTORS["short"], True)
+    weights = FACTORS["short"] * WEIGHTS
+
+    def part(rows, some):
+        return WorstMargin(rows, Y[some], Identity(), LOSSES[loss], weights[some], np.array([0, 1]))
+
+    labels = Binary().bind(Y, np.array([0, 1]))
+    term = InBlocks(MatrixRows(X), part, labels, weights, BlockSizes(20 * D))
+    assert len(term.cuts) > 2
+    solution = solve(Objective(whole.space, [term]), FrankWolfe(), Gap(1e-6), random_state=0)
+    assert solution.status is Status.CONVERGED
+    assert_brackets(solution, best)
