@@ -27,6 +27,8 @@ from ..utils.matrices import ALL_ROWS, Matrix, Rows, pick, squared_lengths, stac
 
 # Rows are of length 1 up to this.
 UNIT = 1e-5
+# Most rows are of other lengths, and the first ones tell.
+FIRST_ROWS = 64
 # An oracle's own rounding, which it adds to its bound, is some times that of a prediction.
 SAME = 100.0
 
@@ -150,10 +152,8 @@ def warn_of_unit_length(oracle: InvarianceOracle, X: Matrix, stacklevel: int) ->
     """
     if oracle.counted() is None:
         return
-    lengths = np.sqrt(squared_lengths(X))
-    there = lengths > 0
     entries = np.diff(X.indptr) if sp.issparse(X) else np.count_nonzero(X, axis=1)
-    if np.any(entries > 1) and np.all(np.abs(lengths[there] - 1.0) <= UNIT):
+    if np.any(entries > 1) and _of_unit_length(X[:FIRST_ROWS]) and _of_unit_length(X):
         warnings.warn(
             f"all rows have length 1, and {type(oracle).__name__} edits single features of them: of a "
             "text that was scaled so, an edited word changes the length and all other values, which no "
@@ -162,6 +162,12 @@ def warn_of_unit_length(oracle: InvarianceOracle, X: Matrix, stacklevel: int) ->
             UnitLengthWarning,
             stacklevel=stacklevel,
         )
+
+
+def _of_unit_length(X: Matrix) -> bool:
+    """Whether all rows have length 1, but those of zeros."""
+    lengths = np.sqrt(squared_lengths(X))
+    return bool(np.all((np.abs(lengths - 1.0) <= UNIT) | (lengths == 0)))
 
 
 def worst_change_in(
@@ -333,7 +339,9 @@ class _Portion:
         labels, extra = self.labels, self.extra
         own = labels.structure.score(found.gains, codes, extra, layout)
         other = labels.runner_up(found.gains, codes, extra, layout)
-        above: Any = labels.runner_up(found.upper, codes, extra, layout).upper
+        above: Any = other.upper
+        if not np.array_equal(found.upper, found.gains):
+            above = labels.runner_up(found.upper, codes, extra, layout).upper
         reached = labels.structure.score(found.gains, other.labels, extra, layout, other.levels)
         none = other.upper == -np.inf
         # What was found bounds the margin as well, however badly a structure answers for the bounds.
