@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_matrix
 from sklearn.base import clone
 
 from structinv import (
@@ -37,7 +38,7 @@ STATES = [
     (InvariantLinearSVC(FAdd(2)), abs(X), Y, "additions"),
     (InvariantLinearSVC(Identity()), X, np.arange(24) % 3, "labels"),
     (InvariantLinearSVC(Flip(shape=(4, 5))), X, Y, "linear_members"),
-    (InvariantLinearSVC(Box(0.1), loss="squared_hinge"), X, Y, "margin"),
+    (InvariantLinearSVC(FDrop(2), loss="squared_hinge"), csr_matrix(X), Y, "margin"),
     (InvariantLinearSVC(loss="logistic"), X, Y, "slopes"),
     (InvariantLinearSVC(Box(0.1)), X, np.arange(24) % 3, "plane_cache"),
     (InvariantLinearSVR(Identity()), X, X[:, 0], "tube"),

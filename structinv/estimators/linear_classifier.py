@@ -42,10 +42,11 @@ class InvariantLinearSVC(LinearMachine, InvariantClassifier):
         nor slack rescaling nor discounted changes; `class_weight` weighs errors.
     solver : str or Solver, default="auto"
         "svmstruct", "bmrm", "pegasos", "frank_wolfe" or "interior_point". "auto" is "interior_point"
-        for dense rows that are long, as of features that are not scaled (the mean of ``C |x|^2`` is
-        above 1000), up to 1000 weights and 10000 rows; else "bmrm" for a model of at most 16 weights
-        ("interior_point" with other losses than the hinge), and "frank_wolfe", the fastest on all data
-        with many features that were measured. Other losses without an oracle take "frank_wolfe".
+        for dense rows that are long, as of features that are not scaled, up to 1000 weights and 10000
+        rows: the mean of ``C |x|^2`` is above 1000, or above 100 with two classes and up to 100
+        weights or a `Box`. With other losses than the hinge, changes and weights that are so few, or a
+        `Box`, it is that for any C. Else it is "bmrm" for a model of at most 16 weights, and
+        "frank_wolfe", the fastest on all data with many features that were measured.
     tol : float, default=1e-3
         Relative gap between objective and lower bound at which the fit ends.
     max_seconds : float, optional

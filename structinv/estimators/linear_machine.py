@@ -11,11 +11,13 @@ from sklearn.utils import assert_all_finite, check_array
 
 from ..certificates.certificate import WorstChange, joined, worst_change
 from ..dual import Case, chosen
+from ..dual.batches import BatchedState
 from ..oracles import Identity, InvarianceOracle
 from ..oracles.checked_oracle import bind
 from ..rows import RowSource
 from ..rows.matrix_rows import MatrixRows
 from ..solvers import BMRM, FrankWolfe, InteriorPoint, Solution, Solver
+from ..solvers.spread import spread_of
 from ..spaces import ExplicitSpace
 from ..structures.bound import BoundStructure
 from ..terms import Objective
@@ -52,6 +54,8 @@ FEW_WEIGHTS = 16
 # first-order steps then crawl. Up to these sizes Newton's method costs less.
 LONG = 1000.0
 MOST_WEIGHTS, MOST_ROWS = 1000, 10_000
+# The same for one function of up to so many weights, or where all rows change alike.
+LONG_FOR_NEWTON, NEWTON_WEIGHTS = 100.0, 100
 
 
 class LinearMachine(InvariantEstimator):
@@ -152,8 +156,8 @@ class LinearMachine(InvariantEstimator):
                 return FrankWolfe(), "rows change by added words alone"
         if isinstance(term, InBlocks):
             return _solver_of_blocks(term, objective.space)
-        if n_weights <= MOST_WEIGHTS and n_rows <= MOST_ROWS and _long_rows(term.X, objective):
-            return InteriorPoint(), "rows are long for their C"
+        if n_weights <= MOST_WEIGHTS and n_rows <= MOST_ROWS and (reason := _newton(objective)):
+            return InteriorPoint(), reason
         if n_weights <= FEW_WEIGHTS:
             # A bundle of planes knows the whole objective, however badly it is scaled.
             return BMRM(), f"there are at most {FEW_WEIGHTS} weights"
@@ -207,11 +211,25 @@ class LinearMachine(InvariantEstimator):
         return tags
 
 
-def _long_rows(X: Matrix, objective: Any) -> bool:
-    """Whether rows are dense and long for their weights, whatever the unit of the features is."""
-    if sp.issparse(X) or len(X) != len(objective.weights):
-        return False
-    return float(np.mean(objective.weights * squared_lengths(X))) > LONG * objective.terms[0].labels.unit
+def _newton(objective: Any) -> str:
+    """Why Newton's method over planes is faster than first-order steps; empty if it may not be."""
+    term, space = objective.terms[0], objective.space
+    if sp.issparse(term.X) or len(term.X) != len(objective.weights):
+        return ""
+    # Whatever the units of features and targets are.
+    length, unit = float(np.mean(objective.weights * squared_lengths(term.X))), term.labels.unit
+    if length > LONG * unit:
+        return "rows are long for their C"
+    few = space.n_outputs == 1 and space.size <= NEWTON_WEIGHTS
+    if space.size <= FEW_WEIGHTS or not (few or spread_of(objective) is not None):
+        return ""
+    if length > LONG_FOR_NEWTON * unit:
+        return "rows are long for their C, and weights few or changes alike"
+    if isinstance(term, WorstMargin) or not term.labels.structure.labelled:
+        # Lists of points or planes are slow for any C.
+        lists = issubclass(chosen(Case(term, space)), BatchedState)
+        return "the loss has no steps inside S(x), and weights are few or changes alike" if lists else ""
+    return ""
 
 
 def _solver_of_blocks(term: InBlocks, space: ExplicitSpace) -> tuple[Solver, str]:

@@ -67,6 +67,10 @@ class _Framed(InvarianceOracle):
     ) -> Hull:
         """In-hull steps on the rows of a frame."""
 
+    def _spread(self, F: np.ndarray) -> np.ndarray | None:
+        """See `BoundOracle.spread`, of a frame that all rows share; None, the default, for balls."""
+        return None
+
     def _framed(self, X: Matrix) -> BoundFrame:
         self._check_rows(X)
         return BoundFrame(self, X, None)
@@ -160,6 +164,9 @@ class BoundFrame(BoundOracle):
 
     def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull:
         return self.oracle._hull(self.X, self.frame, signs, weights, intercept)
+
+    def spread(self) -> np.ndarray | None:
+        return self.oracle._spread(self.frame) if self.frame.ndim == 2 else None
 
     def _frames(self, rows: Rows) -> np.ndarray:
         return self.frame if self.frame.ndim == 2 else self.frame[rows]
@@ -391,6 +398,9 @@ class TangentDerivative(_Framed):
         bounds = np.broadcast_to(np.asarray(self.bounds, dtype=np.float64), directions.shape[-2])
         return ZonotopeHull(X, signs, weights, intercept, directions, bounds.copy())
 
+    def _spread(self, F: np.ndarray) -> np.ndarray:
+        return (F * np.asarray(self.bounds)).T
+
     def _distance(self, F: np.ndarray, change: np.ndarray) -> float:
         scaled = F * np.asarray(self.bounds)
         scaled = scaled[:, np.any(scaled != 0, axis=0)]
@@ -501,6 +511,10 @@ class BoundBox(BoundOracle):
         radius = np.asarray(self.oracle.radius, dtype=np.float64)
         whole = np.broadcast_to(radius, self.X.shape[1]).copy()
         return BoxHull(self.X, signs, weights, intercept, whole)
+
+    def spread(self) -> np.ndarray:
+        radius = np.asarray(self.oracle.radius, dtype=np.float64)
+        return np.diag(np.broadcast_to(radius, self.X.shape[1]))
 
 
 def _onto(F: np.ndarray, V: np.ndarray) -> np.ndarray:

@@ -455,6 +455,13 @@ class BoundOracle:
         """In-hull steps for a joint loss of several labels on all rows, or None; see `LabelHull`."""
         return None
 
+    def spread(self) -> np.ndarray | None:
+        """Directions r_k, (t, d), where S(x) is x and all sums of them with factors from -1 to 1.
+
+        None, the default, for other sets, and where rows have directions of their own.
+        """
+        return None
+
     def edits(self) -> RowEdits | None:
         """The edits of words that may change the rows; None, the default, for other changes."""
         return None

@@ -203,6 +203,10 @@ class CheckedOracle(BoundOracle):
         """See `BoundOracle.label_hull`; None for classes of others."""
         return None if self._third_party else self.inner.label_hull(codes, weights, cost, intercept)
 
+    def spread(self) -> np.ndarray | None:
+        """See `BoundOracle.spread`; None for classes of others."""
+        return None if self._third_party else self.inner.spread()
+
     def edits(self) -> RowEdits | None:
         """See `BoundOracle.edits`; None for classes of others, whose own answers count."""
         return None if self._third_party else self.inner.edits()

@@ -29,6 +29,8 @@ CORRECTORS, LONGER, WORTH = 3, 0.3, 0.1
 NEAR_LOW, NEAR_HIGH = 0.3, 5.0
 # Shorter steps than this get nowhere: rounding has taken over.
 SHORTEST = 1e-9
+# Less than this on the diagonal of Newton's equations is rounding.
+TINY = 1e-15
 # So many products of a matrix product cost as much as a value elsewhere.
 PRODUCTS_OF_A_VALUE = 50
 # More kinds of coefficients than this an output and rows are better written out.
@@ -128,12 +130,15 @@ class Master:
     blocks : (m,) array of int
     weights : (n_blocks,) array
         Above 0. Every block has a plane.
+    ridge : float or (size,) array, default=1.0
+        What the square of each coordinate of w counts in the norm, at least 0.
     """
 
     rows: OuterRows
     offsets: np.ndarray
     blocks: np.ndarray
     weights: np.ndarray
+    ridge: float | np.ndarray = 1.0
 
     @property
     def n_constraints(self) -> int:
@@ -226,7 +231,9 @@ class Master:
         m = len(self.blocks)
         shares = at.mass[:m] / self._totals(at.mass)[self.blocks]
         mass = shares * self.weights[self.blocks]
-        heights = self.offsets - self.rows.products(self.rows.combine(mass))
+        # What the norm does not see is not told by the masses.
+        w = np.where(np.equal(self.ridge, 0.0), at.w, self.rows.combine(mass))
+        heights = self.offsets - self.rows.products(w)
         return shares, float(self.weights @ self.highest(heights) - mass @ heights)
 
     def _step(self, at: Iterate) -> bool:
@@ -296,7 +303,7 @@ class _Newton:
         self.at = at
         self.ratio = at.mass / at.slack
         self.totals = master._totals(self.ratio)
-        self.left_w = rows.combine(at.mass[:m]) - at.w
+        self.left_w = rows.combine(at.mass[:m]) - master.ridge * at.w
         heights = np.concatenate([master.offsets - rows.products(at.w), np.zeros(len(self.totals))])
         self.left_slack = at.slack + heights - master._owners(at.bounds)
         self.left_mass = master._totals(at.mass) - master.weights
@@ -312,10 +319,10 @@ class _Newton:
         self._factorise(matrix)
 
     def _factorise(self, matrix: np.ndarray) -> None:
-        """``I + matrix``, in units in which its diagonal is one."""
+        """The ridge plus `matrix`, in units in which its diagonal is one."""
         places = np.diag_indices(len(matrix))
-        matrix[places] += 1.0
-        self.units = 1.0 / np.sqrt(np.maximum(matrix[places], 1.0))
+        matrix[places] += self.master.ridge
+        self.units = 1.0 / np.sqrt(np.maximum(matrix[places], np.maximum(self.master.ridge, TINY)))
         matrix *= self.units
         matrix *= self.units[:, None]
         ridge = 1e-15

@@ -17,9 +17,8 @@ from ..utils.matrices import dense
 from ..utils.parameters import check_integer
 from .barrier import Master, OuterRows
 from .base import Bounds, Solver, check_planes
+from .spread import MOST_WEIGHTS, Program, program_of
 
-# Beyond so many weights rows are not written out: the planes' inner products take their place.
-MOST_WEIGHTS = 2000
 # The master is solved to this share of the gap, starting from so many times the gap.
 MASTER_SHARE = 0.1
 START_FACTOR = 30.0
@@ -36,6 +35,8 @@ class InteriorPointState:
 
     Attributes
     ----------
+    program : Program
+        Of which all that follows speaks.
     f : element
         What the masses stand for: the master's optimum.
     best : element
@@ -47,6 +48,7 @@ class InteriorPointState:
         The planes that give it.
     """
 
+    program: Program
     found: PlaneSet
     idle: np.ndarray
     f: Element
@@ -91,11 +93,15 @@ class InteriorPoint(Solver):
     ) -> InteriorPointState:
         space = objective.space
         found = join_planes(space, []) if planes is None else planes.by_block()
-        f, _ = _total(objective, found)
-        return InteriorPointState(found, np.zeros(len(found), dtype=np.int64), f, f.copy())
+        program = program_of(objective)
+        f = program.lifted(_total(objective, found)[0])
+        found = program.begin(found)
+        return InteriorPointState(program, found, np.zeros(len(found), dtype=np.int64), f, f.copy())
 
     def step(self, objective: Objective, state: InteriorPointState) -> None:
         """See `Solver.step`: planes where the last program led, then the next program."""
+        given, objective = objective, state.program.objective
+        objective.out_of_time = given.out_of_time
         answers = [self._ask(objective, state, state.f)]
         if state.attained < answers[0][1] and not objective.out_of_time():
             answers += self._search(objective, state)
@@ -105,7 +111,7 @@ class InteriorPoint(Solver):
         state.idle = np.concatenate([state.idle, *(np.zeros(len(each), dtype=int) for each in new)])
         state.found = join_planes(objective.space, [part for part in parts if len(part)])
         if len(state.found) and not objective.out_of_time():
-            self._solve_master(objective, state)
+            self._solve_master(given, state)
 
     def _ask(
         self, objective: Objective, state: InteriorPointState, f: Element
@@ -151,29 +157,31 @@ class InteriorPoint(Solver):
             state.found = state.found.chosen(kept)
             state.idle = state.idle[kept]
 
-    def _solve_master(self, objective: Objective, state: InteriorPointState) -> None:
+    def _solve_master(self, given: Objective, state: InteriorPointState) -> None:
         """Masses of the planes at hand, from a point that is as far from the optimum as the best one."""
+        objective = state.program.objective
         found, space = state.found, objective.space
         gap = _gap(objective, state)
         owners, blocks = np.unique(found.blocks, return_inverse=True)
         rows, start = _rows(space, found, state.best)
         offsets = found.offsets - objective.floors[found.blocks]
-        master = Master(rows, offsets, blocks, objective.weights[owners])
+        master = Master(rows, offsets, blocks, objective.weights[owners], state.program.ridge)
         level = START_FACTOR * gap / master.n_constraints
         masses, _ = master.solve(start, level, MASTER_SHARE * gap, objective.out_of_time)
         state.found = PlaneSet(found.normals, found.offsets, found.blocks, masses)
-        state.f, dual = _total(objective, state.found)
+        f, dual = _total(given, state.program.planes(state.found))
+        state.f = state.program.lifted(f)
         if dual > state.dual:
             state.dual, state.proof = dual, state.found
 
     def bounds(self, objective: Objective, state: InteriorPointState) -> Bounds:
-        f, dual = _total(objective, state.found)
+        f, dual = _total(objective, state.program.planes(state.found))
         if not np.isfinite(state.attained):
             return Bounds(f, dual)
-        return Bounds(state.best, dual, state.upper, state.attained)
+        return Bounds(state.program.function(state.best), dual, state.upper, state.attained)
 
     def planes(self, objective: Objective, state: InteriorPointState) -> PlaneSet:
-        return state.found if state.proof is None else state.proof
+        return state.program.planes(state.found if state.proof is None else state.proof)
 
 
 def _gap(objective: Objective, state: InteriorPointState) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -126,6 +127,13 @@ class WorstCase(Term):
         n_labelled, n_rows = len(self.labels.codes), self.X.shape[0]
         if n_labelled != n_rows:
             raise ValueError(f"y must have a label for each row, got {n_labelled} for {n_rows} rows")
+
+    def on_rows(self, X: Matrix, oracle: InvarianceOracle) -> WorstCase:
+        """The same losses of other rows, one for each of these, under an oracle that sees no labels."""
+        found = copy.copy(self)
+        found.X = X
+        found._bind_rows(oracle, None)
+        return found
 
     @property
     def n_outputs(self) -> int:

@@ -1,0 +1,255 @@
+r"""Changes that are the same for all rows, as weights of a program of their own.
+
+Where :math:`S(x) = x + \{\sum_k \theta_k r_k : |\theta_k| \le 1\}` for every row, a loss at the worst
+change is that of the row itself, with a margin that all rows share:
+
+.. math:: \max_{z \in S(x)} \pm\langle w, z \rangle
+   = \pm\langle w, x \rangle + \sum_k |\langle w, r_k \rangle| .
+
+Planes of rows need very many corners of the sets to tell that sum. With a weight of its own for each of
+its parts, :math:`s_k \ge |\langle w, r_k \rangle|`, the planes are those of rows that do not change.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..dual.margin_steps import KINDS
+from ..oracles.finite import FiniteOracle
+from ..spaces import ExplicitSpace, Space
+from ..spaces.base import Element
+from ..spaces.tensor_rows import TensorRows
+from ..terms import Objective, Term, WorstCase
+from ..terms.planes import Planes, PlaneSet
+from ..terms.worst_margin import WorstMargin
+from ..utils.matrices import ALL_ROWS, Matrix, Rows, dense, dense_rows
+
+# What a part that is too small costs, in units of the sum of the rows' weights. At the optimum rows gain
+# at most twice that sum by it: slopes are at most 1, and those of squared hinges at most 2 in the mean,
+# since the objective is at most that of zero.
+STEEPNESS = 4.0
+# Parts are above zero, or planes of rows would not tell which of both signs they have.
+TINY = 1e-12
+# Beyond so many weights rows are not written out.
+MOST_WEIGHTS = 2000
+
+
+class Program:
+    """An objective over which planes are collected: here the one that is given.
+
+    Parameters
+    ----------
+    objective : Objective
+
+    Attributes
+    ----------
+    ridge : float or (size,) array
+        What the square of each coordinate counts in the norm.
+    """
+
+    ridge: Any = 1.0
+
+    def __init__(self, objective: Objective) -> None:
+        self.objective = objective
+
+    def begin(self, planes: PlaneSet) -> PlaneSet:
+        """Planes to begin with, for planes of the given objective."""
+        return planes
+
+    def lifted(self, f: Element) -> Element:
+        """The best element here that stands for an element of the given objective."""
+        return f
+
+    def function(self, f: Element) -> Element:
+        """The element of the given objective that an element here stands for."""
+        return f
+
+    def planes(self, found: PlaneSet) -> PlaneSet:
+        """Planes of the given objective for planes with masses here."""
+        return found
+
+
+class SpreadProgram(Program):
+    """The program in which every direction of the changes has a weight, behind those of the features.
+
+    A dual point here is one of the given objective: of the two planes of a direction the masses tell
+    where between both ends all rows are moved.
+
+    Parameters
+    ----------
+    objective : Objective
+        Of one term, a worst case of single rows.
+    directions : (t, d) array
+        The r_k, none of them zero.
+    """
+
+    def __init__(self, objective: Objective, directions: np.ndarray) -> None:
+        term: Any = objective.terms[0]
+        self.directions = directions
+        self.n_rows, self.n_features = term.X.shape
+        self.width = self.n_features + len(directions)
+        shared = np.ones((self.n_rows, len(directions)))
+        rows = term.on_rows(np.hstack([dense_rows(term.X), shared]), EitherSign(len(directions)))
+        given: Any = objective.space
+        space = SpreadSpace(self.width, intercept=given.intercept)
+        space.parts = np.s_[self.n_features : self.width]
+        self.ridge = np.ones(space.size)
+        self.ridge[space.parts] = 0.0
+        parts = Parts(self._normals(space.size), STEEPNESS * float(term.weights.sum()))
+        super().__init__(_Lifted(objective, space, [rows, parts]))
+
+    def _normals(self, size: int) -> np.ndarray:
+        """Of the planes of each direction, those of one end before those of the other, (2 t, size)."""
+        t, d = self.directions.shape
+        normals = np.zeros((2, t, size))
+        normals[0, :, :d], normals[1, :, :d] = -self.directions, self.directions
+        normals[:, np.arange(t), d + np.arange(t)] = 1.0
+        return normals.reshape(2 * t, -1)
+
+    def begin(self, planes: PlaneSet) -> PlaneSet:
+        """See `Program.begin`: those of all directions. Planes of corners are none here."""
+        parts: Any = self.objective.terms[1]
+        blocks = self.n_rows + np.tile(np.arange(parts.n_blocks), 2)
+        return PlaneSet(parts.normals, np.zeros(len(blocks)), blocks, np.zeros(len(blocks)))
+
+    def lifted(self, f: Element) -> Element:
+        """See `Program.lifted`: every part is what the weights need, or next to nothing."""
+        needed = np.abs(self.directions @ f[: self.n_features])
+        return np.insert(f, self.n_features, np.maximum(needed, TINY))
+
+    def function(self, f: Element) -> Element:
+        return np.delete(f, np.s_[self.n_features : self.width])
+
+    def planes(self, found: PlaneSet) -> PlaneSet:
+        """See `Program.planes`: those of rows, moved to where the masses of the directions say."""
+        (t, d), given = self.directions.shape, found.normals
+        normals = given.toarray() if isinstance(given, TensorRows) else dense(given)
+        own, parts = np.flatnonzero(found.blocks < self.n_rows), found.blocks >= self.n_rows
+        numbers, masses = found.blocks[parts] - self.n_rows, found.masses[parts]
+        ends = np.sign(np.einsum("jd,jd->j", normals[parts, :d], self.directions[numbers]))
+        mass, leaning = (np.bincount(numbers, each, minlength=t) for each in (masses, masses * ends))
+        shares = np.divide(leaning, mass, out=np.zeros(t), where=mass > 0)
+        # How many times a plane has the point of its row: the slope of a loss.
+        slopes = -normals[own, d]
+        moved = np.delete(normals[own], np.s_[d : self.width], axis=1)
+        moved[:, :d] += slopes[:, None] * (shares @ self.directions)
+        return PlaneSet(moved, found.offsets[own], found.blocks[own], found.masses[own])
+
+
+class SpreadSpace(ExplicitSpace):
+    """Weights some of which count nothing in the norm.
+
+    Attributes
+    ----------
+    parts : slice
+        Which.
+    """
+
+    parts: slice = np.s_[:0]
+
+    def dot(self, f: np.ndarray, g: np.ndarray) -> float:
+        return float(f @ g - f[self.parts] @ g[self.parts])
+
+
+class _Lifted(Objective):
+    """The objective over all weights; its rows are those of the given one."""
+
+    def __init__(self, original: Objective, space: Space, terms: list[Term]) -> None:
+        super().__init__(space, terms)
+        self.original = original
+
+    def planes(self, f: Element, blocks: np.ndarray | None = None) -> Planes:
+        self.original.rows_asked += self.original.rows_of_a_pass
+        return super().planes(f, blocks)
+
+
+class EitherSign(FiniteOracle):
+    """The last features of a row, as they are and with the other sign.
+
+    Parameters
+    ----------
+    n_last : int
+    """
+
+    def __init__(self, n_last: int) -> None:
+        self.n_last = n_last
+
+    def orbit(self, X: Matrix) -> np.ndarray:
+        both = np.repeat(dense_rows(X)[:, None], 2, axis=1)
+        both[:, 1, X.shape[1] - self.n_last :] *= -1.0
+        return both
+
+
+class Parts(Term):
+    """What weights win along each direction beyond the part that is held for it.
+
+    Parameters
+    ----------
+    normals : (2 t, size) array
+        Of the planes of each direction, those of its other end behind them.
+    weight : float
+        Of each direction.
+    """
+
+    def __init__(self, normals: np.ndarray, weight: float) -> None:
+        self.normals = normals
+        self.weights = np.full(len(normals) // 2, weight)
+        self.floors = np.zeros(len(self.weights))
+
+    def validate(self, space: Space) -> None:
+        if not space.owns(self.normals):
+            raise ValueError(f"normals must be of the space, got shape {self.normals.shape}")
+
+    def planes(self, space: Space, f: Element, blocks: Rows = ALL_ROWS) -> Planes:
+        both = -space.scores(f, self.normals).reshape(2, -1)
+        numbers = np.arange(self.n_blocks)[blocks]
+        side = np.argmax(both[:, numbers], axis=0)
+        heights = both[side, numbers]
+        normals = self.normals[side * self.n_blocks + numbers]
+        return Planes(normals, np.zeros(len(numbers)), np.maximum(0.0, heights), heights)
+
+    def values(self, space: Space, f: Element) -> tuple[np.ndarray, np.ndarray]:
+        upper = self.planes(space, f).upper
+        return upper, upper
+
+    def rows_of(self, blocks: Rows) -> int:
+        return 0
+
+
+def program_of(objective: Objective) -> Program:
+    """The program over which planes are collected for an objective.
+
+    Parameters
+    ----------
+    objective : Objective
+    """
+    directions = spread_of(objective)
+    return Program(objective) if directions is None else SpreadProgram(objective, directions)
+
+
+def spread_of(objective: Objective) -> np.ndarray | None:
+    """The directions along which all rows may move, (t, d); None where they do not say it all.
+
+    Parameters
+    ----------
+    objective : Objective
+    """
+    term: Any = objective.terms[0]
+    space: Any = objective.space
+    if len(objective.terms) > 1 or type(term) not in (WorstCase, WorstMargin):
+        return None
+    if isinstance(term, WorstMargin) and type(term.loss) not in KINDS:
+        return None
+    if type(space) is not ExplicitSpace or space.n_outputs > 1 or space.n_extra:
+        return None
+    if not term.labels.structure.rowwise or term.labels.slack:
+        return None
+    found = term.bound.spread()
+    if found is None:
+        return None
+    found = found[np.any(found != 0, axis=1)]
+    if not len(found) or space.size + len(found) > MOST_WEIGHTS:
+        return None
+    return found
