@@ -6,6 +6,7 @@ Rules of the comparison:
   is compiled or loaded before a clock starts.
 - rows: microseconds of `predict` on one row, means of 50 calls, against the same call of scikit-learn's
   LinearSVC and SVC. Run with ``OMP_NUM_THREADS=1``.
+- many: microseconds of `predict` of linear models on all their rows, 20000 dense or 600 sparse ones.
 - import: seconds until a new process has done ``import structinv`` and ended, against one that imports
   all modules of scikit-learn that this loads; the note has what a process says itself of Numba's share
   and of ours.
@@ -40,7 +41,7 @@ from speed import Line, take_turns
 from structinv import InvariantLinearSVC, InvariantSVC
 from structinv.oracles import FDrop
 
-ALL_ROWS = ("rows", "import", "command")
+ALL_ROWS = ("rows", "many", "import", "command")
 CALLS = 50
 N_FEATURES = 100
 LISTED = "import sys, structinv; print(*(name for name in sys.modules if name.startswith('sklearn')))"
@@ -55,11 +56,13 @@ print(b - a, time.perf_counter() - b)
 """
 
 
-def generated(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of two noisy classes."""
-    rng = np.random.default_rng(seed)
+def generated(n: int, n_classes: int = 2) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of noisy classes."""
+    rng = np.random.default_rng(0)
     X = rng.standard_normal((n, N_FEATURES))
-    return X, (X[:, 0] + 0.8 * rng.standard_normal(n) > 0).astype(int)
+    if n_classes == 2:
+        return X, (X[:, 0] + 0.8 * rng.standard_normal(n) > 0).astype(int)
+    return X, np.argmax(X[:, :n_classes] + 0.8 * rng.standard_normal((n, n_classes)), axis=1)
 
 
 def words(n: int = 600, n_words: int = 5000) -> tuple[sp.csr_matrix, np.ndarray]:
@@ -70,14 +73,23 @@ def words(n: int = 600, n_words: int = 5000) -> tuple[sp.csr_matrix, np.ndarray]
     return X, (weight > np.median(weight)).astype(int)
 
 
-def cases() -> dict[str, tuple[Any, Any, Any]]:
-    """Machines of ours and of scikit-learn, fitted, with the row that they are asked about."""
+def linear_cases() -> dict[str, tuple[Any, Any, Any]]:
+    """Linear machines of ours and of scikit-learn, fitted, with their rows."""
     X, y = generated(600)
     found: dict[str, tuple[Any, Any, Any]] = {}
     found["linear, dense row"] = InvariantLinearSVC(random_state=0).fit(X, y), LinearSVC().fit(X, y), X
     S, labels = words()
     ours = InvariantLinearSVC(FDrop(3), random_state=0).fit(S, labels)
     found["linear, CSR row"] = ours, LinearSVC().fit(S, labels), S
+    X, y = generated(600, 10)
+    ours, theirs = InvariantLinearSVC(random_state=0).fit(X, y), LinearSVC().fit(X, y)
+    found["linear, dense row, ten classes"] = ours, theirs, X
+    return found
+
+
+def cases() -> dict[str, tuple[Any, Any, Any]]:
+    """All machines that are asked about single rows."""
+    found = linear_cases()
     for n in (600, 4000):
         X, y = generated(n)
         machine = InvariantSVC(gamma=0.01, C=1.0, tol=0.01, random_state=0).fit(X, y)
@@ -105,6 +117,19 @@ def row_lines(repeats: int) -> list[Line]:
             note += f"; SVC has {len(theirs.support_)} support vectors"
         seconds = take_turns(works, repeats)[0] * 1e6 / CALLS
         lines.append(line_of(f"predict, {name}", "<= 200", seconds, note))
+    return lines
+
+
+def many_lines(repeats: int) -> list[Line]:
+    """`predict` of linear models on many rows, in microseconds."""
+    lines = []
+    for name, (ours, theirs, X) in linear_cases().items():
+        many = X if sp.issparse(X) else generated(20_000)[0]
+        works = [lambda _, m=machine, X=many: m.predict(X) for machine in (ours, theirs)]
+        take_turns(works, 2)
+        seconds = take_turns(works, 5 * repeats)[0] * 1e6
+        what = name.replace("row", f"{many.shape[0]} rows")
+        lines.append(line_of(f"predict, {what}", "<= 1.2 x", seconds, "microseconds"))
     return lines
 
 
@@ -195,7 +220,7 @@ def main() -> None:
     """Run what the options ask for."""
     options = parse()
     warnings.simplefilter("ignore")  # gaps are nothing that is looked at here
-    work = {"rows": row_lines, "import": import_lines, "command": command_lines}
+    work = {"rows": row_lines, "many": many_lines, "import": import_lines, "command": command_lines}
     lines = [line for row in options.rows for line in work[row](options.repeats)]
     head = ["work", "target", "aim", "ours", "reference", "ratio"]
     title = f"{versions()}\nmedians of {options.repeats}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +19,30 @@ NEWTON_STEPS, GRADIENT_STEPS, SEARCH_STEPS = 20, 60, 30
 # How far the equations of a step are solved, at first and near the optimum.
 FORCING = 0.1
 ENOUGH = 1e-4
+
+
+@dataclass(frozen=True)
+class Descent:
+    """Where Newton's method has ended.
+
+    Parameters
+    ----------
+    f : element
+    gap : float
+        Between the value at `f` and the dual value of the slopes there.
+    slopes : (n,) array
+        ``L'(u)`` at `f`.
+    of_slopes : element
+        The function that the slopes and g stand for: `f` less the gradient.
+    proven : float
+        The dual value of the slopes, without what other terms add.
+    """
+
+    f: Element
+    gap: float
+    slopes: np.ndarray
+    of_slopes: Element
+    proven: float
 
 
 class Levels(ABC):
@@ -53,19 +78,8 @@ class Levels(ABC):
     def sum_of(self, slopes: np.ndarray) -> Element:
         """``sum_i c_i slopes_i n_i``."""
 
-    def minimise(
-        self, f: Element, share: float, target: float, out_of_time: OutOfTime
-    ) -> tuple[Element, np.ndarray, float]:
-        """Lower the problem from `f` until its gap is at most `target`, or this share of what it was.
-
-        Returns
-        -------
-        found : element
-        slopes : (n,) array
-            ``L'(u)`` there.
-        gap : float
-            Between the two.
-        """
+    def minimise(self, f: Element, share: float, target: float, out_of_time: OutOfTime) -> Descent:
+        """Lower the problem from `f` until its gap is at most `target`, or this share of what it was."""
         found, u = f.copy(), self.depths(f)
         slopes, gradient = self._slopes(found, u)
         gap = 0.5 * self.space.dot(gradient, gradient)
@@ -81,14 +95,10 @@ class Levels(ABC):
             u = u + size * along
             slopes, gradient = self._slopes(found, u)
             gap = 0.5 * self.space.dot(gradient, gradient)
-        return found, slopes, gap
-
-    def proven(self, slopes: np.ndarray) -> tuple[float, Element]:
-        """The dual value of slopes, without what other terms add, and the function they stand for."""
-        found = self.others.copy()
-        found += self.sum_of(slopes)
-        offset = float(self.weights @ self.loss.conjugate(-slopes))
-        return -offset - 0.5 * self.space.dot(found, found), found
+        own = found.copy()
+        own -= gradient
+        proven = -float(self.weights @ self.loss.conjugate(-slopes)) - 0.5 * self.space.dot(own, own)
+        return Descent(found, gap, slopes, own, proven)
 
     def _slopes(self, f: Element, u: np.ndarray) -> tuple[np.ndarray, Element]:
         """``L'(u)``, and the gradient at `f`."""

@@ -13,7 +13,7 @@ from ..terms.planes import PlaneSet, WorkingSet
 from .base import OutOfTime, join_planes
 from .batches import BatchedState
 from .case import Case
-from .levels import Levels
+from .levels import Descent, Levels
 from .margin_steps import KINDS, slope_ascent
 
 if TYPE_CHECKING:
@@ -126,8 +126,7 @@ class MarginState(BatchedState):
         """The best levels of all rows together, shares of points as they are."""
         if self.term.loss.smooth and any(len(points) for points in self.sets):
             levels = LevelsOfSets(self.space, self.sets, self.term.loss, f)
-            _, slopes, _ = levels.minimise(f, 0.0, NEWTON_SHARE * target, out_of_time)
-            levels.keep(f, slopes)
+            levels.keep(f, levels.minimise(f, 0.0, NEWTON_SHARE * target, out_of_time))
 
     def _visit(self, f: Element, number: int, out_of_time: OutOfTime) -> tuple[float, int]:
         """See `BatchedState`: points that are deeper than the known ones are taken up."""
@@ -221,16 +220,17 @@ class LevelsOfSets(Levels):
             f += self.space.combine(points.normals, share * each)
         return f
 
-    def keep(self, f: Element, slopes: np.ndarray) -> None:
+    def keep(self, f: Element, found: Descent) -> None:
         """Take over slopes, and change `f`, unless the slopes that there are prove more."""
         before = sum(points.offset for points in self.sets) - 0.5 * self.space.dot(f, f)
-        value, found = self.proven(slopes)
-        if not value > before:
+        if not found.proven > before:
             return
-        found -= f
         for points, share, first in zip(self.sets, self.shares, self.edges, strict=False):
-            points.masses = share * slopes[first : first + len(points.weights)][points.blocks]
-        f += found
+            slopes = found.slopes[first : first + len(points.weights)]
+            points.masses = share * slopes[points.blocks]
+        change = found.of_slopes.copy()
+        change -= f
+        f += change
 
 
 def _shares(points: PointSet, f: Element) -> np.ndarray:

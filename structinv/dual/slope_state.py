@@ -59,15 +59,14 @@ class SlopeState(PlainRows):
             slow, self.total = gap > SLOW * self.total, gap
             if not slow or not np.isfinite(gap):
                 return gap, visits
-        levels = LevelsOfRows(self, f)
         start = f if self.primal is None else self.primal
-        self.primal, slopes, gap = levels.minimise(start, NEWTON_SHARE, 0.0, out_of_time)
-        value, function = levels.proven(slopes)
+        found = LevelsOfRows(self, f).minimise(start, NEWTON_SHARE, 0.0, out_of_time)
+        self.primal = found.f
         # Far from the optimum the slopes that there are may prove more.
-        if value > self.offset - 0.5 * self.space.dot(f, f):
-            self.pulls = self.targets * self.term.weights * slopes
-            f[:] = function
-        return gap, visits + len(self.rows)
+        if found.proven > self.offset - 0.5 * self.space.dot(f, f):
+            self.pulls = self.targets * self.term.weights * found.slopes
+            f[:] = found.of_slopes
+        return found.gap, visits + len(self.rows)
 
     def value(self, f: np.ndarray) -> tuple[float, float]:
         value = float(self.term.weights @ self.term.losses(-self.targets * self.scores(f)))
