@@ -44,7 +44,7 @@ from structinv.oracles import (
 )
 from structinv.solvers import FrankWolfe, Gap, Iterations, Seconds, solve
 from structinv.spaces import KernelSpace
-from structinv.spaces.atoms import expand
+from structinv.spaces.kernel_tiles import expand
 from structinv.structures import Multiclass
 from structinv.terms import Objective, WorstCase
 

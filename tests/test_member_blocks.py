@@ -5,6 +5,7 @@ import pytest
 
 from structinv.dual import Case
 from structinv.dual import member_state as members
+from structinv.dual.base import never
 from structinv.dual.member_state import MemberState
 from structinv.kernels import Gaussian
 from structinv.solvers import REGISTRY, Gap, solve
@@ -93,6 +94,35 @@ def test_rows_take_up_several_members_where_they_have_many(monkeypatch):
     state.sweep(this.space.zeros())
     each = np.count_nonzero(state.pool.slots[state.pool.numbers] >= 0, axis=1)
     assert each.max() == 3
+
+
+def test_blocks_leave_out_atoms_that_no_step_could_take_up():
+    this = problem(100.0, 3)
+    state = MemberState(Case(this.terms[0], this.space), np.random.default_rng(0))
+    f = this.space.zeros()
+    for _ in range(4):
+        state.sweep(f)
+    state._grow(f, state.rows, 1e9, never)
+    values, rivals = f.values()[state.pool.numbers], state.rivals
+    own = values[np.arange(30), :, rivals.codes]
+    heights = rivals.costs[:, None] * state.grades[:, :, None] + values - own[:, :, None]
+    heights[np.arange(30), :, rivals.codes] = -np.inf
+    carrying = state.masses > 0
+    low = np.where(carrying, heights, np.inf).min(axis=(1, 2))
+    low = np.where(state.masses.sum(axis=(1, 2)) < 1 - 1e-9, np.minimum(low, 0), low)
+    idle = ~carrying.any(axis=2) & (heights.max(axis=2) <= low[:, None])
+    atoms_of_rows = state.pool.slots[state.pool.numbers] >= 0
+    assert np.any(idle & atoms_of_rows)
+    np.testing.assert_array_equal(state._atoms_of(state.rows) >= 0, atoms_of_rows & ~idle)
+
+
+def test_a_run_with_an_epsilon_settles_on_all_atoms():
+    this = problem(100.0, 3)
+    state = MemberState(Case(this.terms[0], this.space, 0.3), np.random.default_rng(0))
+    f = this.space.zeros()
+    while not state.settled:
+        state.sweep(f)
+    assert not np.any(state.idle)
 
 
 @every_cache

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import numpy as np
 
 from ..oracles.listing import listed
@@ -10,6 +12,7 @@ from ..spaces.atoms import AtomRows
 from ..spaces.kernel_space import Expansion
 from ..terms.planes import PlaneSet
 from ..utils.jit import njit
+from ..utils.matrices import one_blas_thread
 from .base import DualState, OutOfTime, in_runs, never
 from .case import Case
 from .member_blocks import RowBlock
@@ -39,6 +42,7 @@ class MemberState(DualState):
     are computed in one product. Then rows take exact pairwise steps between their own atoms: in blocks,
     each of which goes over its rows several times before what changed in it is added to the function's
     values at all members. Blocks are drawn anew in every sweep: fixed ones need twice as many sweeps.
+    Atoms without a mass that lie below all planes of their row with one are left out of its block.
 
     Parameters
     ----------
@@ -67,6 +71,7 @@ class MemberState(DualState):
         self.masses = np.zeros((n_rows, pool.size, self.rivals.n_labels))
         self.rows = np.flatnonzero(term.weights > 0)
         self.gaps = np.zeros(n_rows)
+        self.idle = np.zeros((n_rows, pool.size), dtype=bool)
         self.total = 0.0
 
     @property
@@ -76,6 +81,11 @@ class MemberState(DualState):
 
     def sweep(self, f: Expansion, out_of_time: OutOfTime = never) -> tuple[float, int]:
         """See `DualState.sweep`: all rows once, then the rows that hold most of the gap."""
+        # Products are small, and BLAS's threads would wait busily while rows take steps.
+        with one_blas_thread() if self.space.kernel.thread_safe else nullcontext():
+            return self._sweep(f, out_of_time)
+
+    def _sweep(self, f: Expansion, out_of_time: OutOfTime) -> tuple[float, int]:
         order = self.rng.permutation(self.rows)
         self.n_added, self.settled, total = 0, False, 0.0
         blocks: list[RowBlock] = []
@@ -137,8 +147,11 @@ class MemberState(DualState):
         _worst_newcomers(
             f.values().T, self.pool.first, self.pool.numbers, rows, self.pool.slots,
             *self.rivals.arrays, self.grades, self.term.weights, self.masses, ask,
-            np.empty(self.pool.size), members, self.gaps,
+            np.empty((2, self.pool.size)), members, self.gaps, self.idle,
         )  # fmt: skip
+        if ask <= self.epsilon:
+            # Whether a run has settled is told by all atoms.
+            self.idle[rows] = False
         owners, which = np.nonzero(members >= 0)
         new = self.pool.keys(rows[owners], members[owners, which])
         work = self.space.n_features * max(1, len(self.space.atoms.known))
@@ -162,10 +175,11 @@ class MemberState(DualState):
         self.masses[own] = masses
 
     def _atoms_of(self, rows: np.ndarray) -> np.ndarray:
-        """Which atoms the members of each row are, -1 for none and for the row itself once more."""
+        """Which atoms the members of each row are; -1 for none, for idle ones and for the row again."""
         numbers = self.pool.numbers[rows]
         slots = self.pool.slots[numbers]
         slots[:, 1:][numbers[:, 1:] == numbers[:, :1]] = -1
+        slots[self.idle[rows]] = -1
         return slots
 
     def value(self, f: Expansion) -> tuple[float, float]:
@@ -209,14 +223,18 @@ class MemberState(DualState):
 @njit(cache=True, nogil=True)
 def _worst_newcomers(
     values, start, numbers, rows, slots, codes, outputs, signs, costs, slack, grades, weights, masses,
-    ask, heights, newcomers, gaps,
+    ask, heights, newcomers, gaps, idle,
 ):  # fmt: skip
-    """The worst members of each row that are no atoms and beat all its atoms, -1 for none; the gaps."""
+    """The worst members of each row that are no atoms and beat all its atoms, -1 for none; the gaps.
+
+    Idle members have no mass, and lie below all planes of the row that have some.
+    """
     for r in range(len(rows)):
         i, c = rows[r], codes[rows[r]]
-        best, covered, mean = 0.0, 0.0, 0.0
-        for m in range(len(heights)):
-            heights[m] = -1.0
+        best, covered, mean, used, low = 0.0, 0.0, 0.0, 0.0, np.inf
+        for m in range(heights.shape[1]):
+            # Of the planes of a member, and of those among them that have mass or might get it.
+            heights[0, m], heights[1, m], idle[i, m] = -1.0, -1.0, True
             point = numbers[i, m]
             if m > 0 and point == numbers[i, 0]:
                 continue
@@ -227,18 +245,26 @@ def _worst_newcomers(
                 factor = costs[i, k] if slack else 1.0
                 lead = signs[k] * values[outputs[k], start + point] - truth
                 height = costs[i, k] * grades[i, m] + factor * lead
-                if slots[point] >= 0:
-                    covered = height if height > covered else covered
+                heights[1, m] = height if height > heights[1, m] else heights[1, m]
+                if masses[i, m, k] > 0.0:
+                    idle[i, m] = False
                     mean += masses[i, m, k] * height
-                elif height > heights[m]:
-                    heights[m] = height
-            best = heights[m] if heights[m] > best else best
+                    used += masses[i, m, k]
+                    low = height if height < low else low
+            if slots[point] >= 0:
+                covered = heights[1, m] if heights[1, m] > covered else covered
+            else:
+                heights[0, m] = heights[1, m]
+            best = heights[1, m] if heights[1, m] > best else best
+        low = 0.0 if used < 1.0 - 1e-12 and low > 0.0 else low
+        for m in range(heights.shape[1]):
+            idle[i, m] = idle[i, m] and heights[1, m] <= low
         gap = (best if best > covered else covered) - mean
         gaps[i] = 0.0 if gap < 0.0 else weights[i] * gap
         for place in range(newcomers.shape[1]):
             worst = 0
-            for m in range(1, len(heights)):
-                worst = m if heights[m] > heights[worst] else worst
-            rises = heights[worst] > covered + ask + 1e-12 * (1.0 + abs(best))
+            for m in range(1, heights.shape[1]):
+                worst = m if heights[0, m] > heights[0, worst] else worst
+            rises = heights[0, worst] > covered + ask + 1e-12 * (1.0 + abs(best))
             newcomers[r, place] = worst if rises else -1
-            heights[worst] = -1.0
+            heights[0, worst] = -1.0

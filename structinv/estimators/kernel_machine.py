@@ -17,8 +17,9 @@ from ..kernels.kernel_names import as_kernel
 from ..oracles.base import BoundOracle, InvarianceOracle
 from ..solvers import Solution
 from ..spaces import KernelSpace
-from ..spaces.atoms import COLUMNS_WORTH_A_CACHE, expand
+from ..spaces.atoms import COLUMNS_WORTH_A_CACHE
 from ..spaces.kernel_space import PLANES_EXPECTED_OF_A_BLOCK
+from ..spaces.kernel_tiles import expand
 from ..terms import WorstCase
 from ..utils.resources import check_memory
 from .base import InvariantEstimator

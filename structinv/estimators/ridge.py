@@ -17,7 +17,7 @@ from ..kernels.checked_kernel import kernel_matrix
 from ..kernels.indefinite import trained_kernel
 from ..kernels.kernel_names import as_kernel
 from ..kernels.values import precision
-from ..spaces.atoms import expand
+from ..spaces.kernel_tiles import expand
 from ..utils import plugins
 from ..utils.matrices import refuse_half_or_masked
 from ..utils.parameters import check_boolean, check_number

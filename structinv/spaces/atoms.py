@@ -14,6 +14,7 @@ from ..kernels.values import half_norms
 from ..utils.jit import njit
 from ..utils.matrices import Matrix, floating
 from ..utils.matrices import stack as stack_rows
+from .kernel_tiles import expand, in_kernel_tiles, wide_product
 
 if TYPE_CHECKING:
     from ..oracles.changes import Changes
@@ -24,10 +25,6 @@ LOOSE = 0
 # A pool's members are all known from the start if so many columns of the kernel fit into the cache.
 COLUMNS_WORTH_A_CACHE = 2000
 VALUES_AT_ONCE = 16_000_000
-# Of a table that is summed at once: few enough that the next one takes its memory again.
-SUMMED_AT_ONCE = 4_000_000
-# Fewer rows in a product would have it read the other side too often.
-ROWS_OF_A_PRODUCT = 256
 ROWS_COMPARED = 1024
 ROWS_GATHERED = 16
 
@@ -400,15 +397,10 @@ class AtomStore:
             rows = min(rows, int(self.cache_bytes // (columns * itemsize)))
         if rows <= old_rows or rows * columns * itemsize > self.cache_bytes:
             return
-        # In portions whose memory the next one takes again.
-        step = max(ROWS_OF_A_PRODUCT, SUMMED_AT_ONCE // columns)
-        for first in range(old_rows, rows, step):
-            last = min(first + step, rows)
-            fresh = self._kernel_rows(np.arange(first, last))
-            if rows > self._table.shape[0] or columns > self._table.shape[1]:
-                limit = self.cache_bytes / itemsize
-                self._table = _with_room(self.table, rows, columns, limit, fresh.dtype)
-            self._table[first:last, :columns] = fresh
+        if rows > self._table.shape[0] or columns > self._table.shape[1]:
+            limit = self.cache_bytes / itemsize
+            self._table = _with_room(self.table, rows, columns, limit, self.known.dtype)
+        self._fill_rows(np.arange(old_rows, rows), self._table[old_rows:rows, :columns])
         if columns > old_columns:
             # The points that are new are atoms that are new, so the block is there, turned round.
             owners = np.full(columns, -1, dtype=np.int64)
@@ -456,7 +448,7 @@ class AtomStore:
                 part = coefficients[: len(table)]
             else:
                 table, part = table[cached], coefficients[cached]
-            values[:, : table.shape[1]] = part.T.astype(table.dtype) @ table
+            wide_product(part.T.astype(table.dtype), table, values[:, : table.shape[1]])
         late = max(self.n_cached_columns, first)
         for atoms, start in ((cached, late), (used[used >= self.n_cached_rows], first)):
             if len(atoms) and start < self.n_known:
@@ -493,13 +485,18 @@ class AtomStore:
         # A table without a row may not have the points' precision yet.
         empty = np.zeros((0, self.n_known), dtype=self.known.dtype)
         table = self._table[:n_rows, : self.n_known] if n_rows else empty
-        extra = self._kernel_rows(missing) if len(missing) else table[:0]
+        extra = np.empty((len(missing), self.n_known), dtype=table.dtype)
+        self._fill_rows(missing, extra)
         return where, table, extra
 
-    def _kernel_rows(self, atoms: np.ndarray) -> np.ndarray:
-        """The kernel between some atoms and all known points, computed."""
+    def _fill_rows(self, atoms: np.ndarray, table: np.ndarray) -> None:
+        """Write the kernel between some atoms and all known points into a table."""
         norms = self._norms[self.places[atoms]], self._norms[: self.n_known]
-        return kernel_matrix(self.kernel, self.points(atoms), self.known, norms)
+
+        def write(rows: slice, columns: slice, values: np.ndarray) -> None:
+            table[rows, columns] = values
+
+        in_kernel_tiles(self.kernel, self.points(atoms), self.known, write, norms)
 
 
 @njit(cache=True, nogil=True)
@@ -553,22 +550,6 @@ def _first_of_their_kind(points: np.ndarray) -> np.ndarray:
 def split_keys(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The numbers of the pools that keys belong to, and their places there."""
     return keys >> PLACE_BITS, keys & ((1 << PLACE_BITS) - 1)
-
-
-def expand(
-    kernel: Kernel, points: np.ndarray, centres: np.ndarray, coefficients: np.ndarray
-) -> np.ndarray:
-    """``sum_j coefficients_j k(centre_j, z)`` at given points, (n, k), in blocks."""
-    values = np.zeros((len(points), coefficients.shape[1]))
-    if len(centres) == 0:
-        return values
-    step = max(1, SUMMED_AT_ONCE // len(centres))
-    of_centres = half_norms(centres)
-    for start in range(0, len(points), step):
-        part = points[start : start + step]
-        table = kernel_matrix(kernel, part, centres, (half_norms(part), of_centres))
-        values[start : start + step] = table @ coefficients.astype(table.dtype)
-    return values
 
 
 def _with_room(table: np.ndarray, rows: int, columns: int, limit: float, dtype: np.dtype) -> np.ndarray:

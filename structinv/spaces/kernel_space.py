@@ -15,8 +15,9 @@ from ..oracles.listing import listed
 from ..oracles.question import Worst, WorstPoints, best_members
 from ..structures.rivals import Rivals
 from ..utils.matrices import Rows, count, dense, pick, scale_rows
-from .atoms import LOOSE, SUMMED_AT_ONCE, VALUES_AT_ONCE, AtomRows, AtomStore, Pool, expand, split_keys
+from .atoms import LOOSE, VALUES_AT_ONCE, AtomRows, AtomStore, Pool, split_keys
 from .base import NUMBERS_AT_ONCE, Space
+from .kernel_tiles import SUMMED_AT_ONCE, expand, limited_blas
 from .rounding import kernel_rounding
 
 if TYPE_CHECKING:
@@ -208,7 +209,8 @@ class KernelSpace(Space):
         places = self.atoms.places[: len(f.coefficients)]
         if len(places) == 0 or len(g.coefficients) == 0:
             return np.zeros((self.n_outputs, self.n_outputs))
-        return f.coefficients.T @ g.values()[places]
+        with limited_blas(f.coefficients.size * g.coefficients.shape[1]):
+            return f.coefficients.T @ g.values()[places]
 
     def scores(self, f: Expansion, normals: AtomRows) -> np.ndarray:
         slots = self.atoms.slots(normals.keys)

@@ -10,7 +10,7 @@ from scipy.linalg import lapack, solve_triangular
 from ..kernels import Kernel
 from ..kernels.checked_kernel import kernel_diagonal, kernel_matrix
 from ..kernels.values import half_norms, squared_norms
-from .atoms import expand
+from .kernel_tiles import expand
 
 # How much the squared norm of the difference counts beside the squared changes of scores at the old
 # atoms, times the mean of k(z, z).

@@ -8,9 +8,10 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from ..kernels import Kernel
-from .atoms import AtomRows, expand
+from .atoms import AtomRows
 from .base import Space
 from .kernel_space import Expansion, KernelSpace
+from .kernel_tiles import expand
 
 
 class RepresenterSystem(Protocol):
