@@ -181,7 +181,9 @@ def test_combinations_have_the_symmetry_of_their_parts(kind):
         assert one.symmetry == kernel.symmetry != "nothing"
 
 
-@pytest.mark.parametrize("name", ["definite", "thread_safe", "uses_distances", "uses_products"])
+@pytest.mark.parametrize(
+    "name", ["adds_features", "definite", "thread_safe", "uses_distances", "uses_products"]
+)
 def test_a_declaration_that_is_neither_true_nor_false_is_refused_by_name(name):
     kind = type("Vague", (Gaussian,), {"__module__": __name__, name: "perhaps"})
     with pytest.raises(TypeError, match=f"Vague.{name} must be True or False, got 'perhaps'"):

@@ -18,7 +18,7 @@ from structinv.kernels import (
     orbit_tables,
     orbits,
 )
-from structinv.oracles import Rotations
+from structinv.oracles import Permutations, Rotations
 from structinv.oracles.images.image_list import MovedImages
 from structinv.utils import matrices
 from structinv.utils.resources import controller
@@ -183,3 +183,45 @@ def test_diagonals_are_kept_and_not_stale(rows, monkeypatch):
     mean = OrbitMean(TURNS, Gaussian(2.0))
     mean.diagonal(rows)[:] = 0
     assert mean.diagonal(rows).min() > 0
+
+
+class Twice(Laplacian):
+    """Other values than its parent's, and no word on features."""
+
+    def matrix(self, X, Y, norms=None):
+        return super().matrix(X * np.arange(1, X.shape[1] + 1), Y * np.arange(1, Y.shape[1] + 1))
+
+
+@pytest.mark.parametrize("other", ["itself", "symmetric", "any"])
+def test_equal_features_are_merged(other, monkeypatch):
+    """Symmetric matrices have their entries twice, and stay symmetric where both axes are reordered."""
+    monkeypatch.setattr(orbit_tables, "MEMBERS", 700)
+    rng = np.random.default_rng(0)
+    widths = []
+
+    def matrices_of(n, symmetric):
+        A = rng.standard_normal((n, 5, 5))
+        return ((A + A.transpose(0, 2, 1)) if symmetric else A).reshape(n, 25)
+
+    X = matrices_of(20, True)
+    Y = X if other == "itself" else matrices_of(9, other == "symmetric")
+    oracle = Permutations((5, 5), axes="both", noise=1.0)
+    found = OrbitMean(oracle, Laplacian(0.1), 4).matrix(X, Y)
+
+    def fill(kernel, left, *rest):
+        widths.append(left[0].shape[1])
+        return fill_before(kernel, left, *rest)
+
+    fill_before = orbit_tables._fill
+    monkeypatch.setattr(orbit_tables, "_fill", fill)
+    OrbitMean(oracle, Laplacian(0.1), 4).matrix(X, Y)
+    assert set(widths) == ({25} if other == "any" else {16})
+    members = [OrbitMean(oracle, Laplacian(0.1), 4).changes(25).on(Z).members() for Z in (X, Y)]
+    distances = np.abs(members[0][:, None, :, None] - members[1][None, :, None]).sum(axis=4)
+    np.testing.assert_allclose(found, np.exp(-0.1 * distances).mean(axis=(2, 3)), rtol=1e-12)
+
+
+def test_kernels_of_others_do_not_add_features():
+    assert Laplacian().adds_features
+    assert not Twice().adds_features
+    assert not Gaussian().adds_features

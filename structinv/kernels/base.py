@@ -22,7 +22,7 @@ Partials: TypeAlias = dict[tuple[int, int], np.ndarray]
 
 # What classes declare about the values of `matrix`.
 _OF_MATRIX = {"symmetry", "thread_safe", "spectral_law", "lipschitz", "smoothness", "uses_distances"}
-_OF_MATRIX |= {"uses_products", "partials", "_partials", "_blurred", "_stacked"}
+_OF_MATRIX |= {"uses_products", "adds_features", "partials", "_partials", "_blurred", "_stacked"}
 
 
 class Kernel(BaseEstimator, ABC):
@@ -38,8 +38,8 @@ class Kernel(BaseEstimator, ABC):
 
     A subclass that overrides `matrix` does not inherit what its parents declare about their values:
     `symmetry`, `thread_safe`, `spectral_law`, `lipschitz`, `smoothness`, `uses_distances`,
-    `uses_products` and the derivatives. The defaults of this class apply to those that it does not
-    declare itself.
+    `uses_products`, `adds_features` and the derivatives. The defaults of this class apply to those that
+    it does not declare itself.
 
     ``k1 + k2``, ``k1 * k2`` and ``2.0 * k`` are kernels too.
 
@@ -125,6 +125,14 @@ class Kernel(BaseEstimator, ABC):
         Kernels that are mended with training rows return what they were mended to.
         """
         return self
+
+    @property
+    def adds_features(self) -> bool:
+        """Whether two equal features count as much as one of twice the size; no, by default.
+
+        It is so for functions of ``sum_k |x_k - y_k|``.
+        """
+        return False
 
     @property
     def thread_safe(self) -> bool:

@@ -18,7 +18,7 @@ PERMUTATIONS = "permutations"
 ISOMETRIES = "isometries"
 SYMMETRIES = (NOTHING, PERMUTATIONS, ISOMETRIES)
 # Declarations that are true or false.
-_FLAGS = ("definite", "thread_safe", "uses_distances", "uses_products")
+_FLAGS = ("definite", "thread_safe", "uses_distances", "uses_products", "adds_features")
 
 
 def kernel_matrix(

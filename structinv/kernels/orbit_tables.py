@@ -22,6 +22,10 @@ LEFT = 2048
 RIGHT = 512
 # Of kernels that are asked from one thread alone: so many that their own threads have something to do.
 LEFT_ALONE = 8192
+# Equal features are merged where no more than this share of them is left, to a multiple of so many.
+MERGED, LANES = 0.75, 8
+# Members by which features are told apart before all are compared.
+SEEN_FIRST = 64
 # Values of the kernel within rows that are held at once, for the diagonal.
 WITHIN = 2**20
 # Of a square of a table that is turned round at a time.
@@ -36,10 +40,11 @@ def mean_table(
 ) -> np.ndarray:
     """Means of a kernel over changes of both sides, (n, m).
 
-    Members of at most ``2 * MEMBERS`` values, or those of one row of each side, are in memory at once,
-    and for each thread the kernel of `LEFT` and `RIGHT` of them. Which members meet in which product
-    does not depend on the number of threads, and neither does the table, to the last bit, for kernels
-    that threads may share: `Kernel.thread_safe`. Others are asked by the calling thread alone.
+    Members of at most ``2 * MEMBERS`` values, or those of one row of each side, are in memory at once
+    (three quarters more where equal features are merged), and for each thread the kernel of `LEFT` and
+    `RIGHT` of them. Which members meet in which product does not depend on the number of threads, and
+    neither does the table, to the last bit, for kernels that threads may share: `Kernel.thread_safe`.
+    Others are asked by the calling thread alone.
 
     Parameters
     ----------
@@ -64,15 +69,17 @@ def mean_table(
     held: tuple[slice, np.ndarray, np.ndarray] | None = None
     for rows in _portions(0, len(X), rows_at_once):
         points = X[rows] if left is None else _members(left, X[rows])
-        norms = half_norms(points)
+        firsts = _firsts(kernel, points)
         for columns in _portions(rows.start if symmetric else 0, len(Y), columns_at_once):
             if symmetric and left is right and columns == rows:
-                held = columns, points, norms
+                held = columns, points, firsts
             elif held is None or held[0] != columns:
                 others = _members(right, Y[columns])
-                held = columns, others, half_norms(others)
+                held = columns, others, _firsts(kernel, others)
+            pair = _merged((points, held[1]), (firsts, held[2]))
+            sides = [(each, half_norms(each)) for each in pair]
             own = symmetric and columns == rows
-            _fill(kernel, (points, norms), held[1:], (of_left, of_right), out[rows, columns], own)
+            _fill(kernel, sides[0], sides[1], (of_left, of_right), out[rows, columns], own)
     if symmetric:
         _mirror(out)
     # Looked at here, where values are few: what is not finite makes means that are not.
@@ -91,6 +98,38 @@ def _members(changes: Changes, X: np.ndarray) -> np.ndarray:
     for rows in _portions(0, len(X), max(1, LEFT_ALONE // changes.size)):
         found[rows] = changes.on(X[rows]).members()
     return found.reshape(-1, X.shape[1])
+
+
+def _firsts(kernel: Kernel, points: np.ndarray) -> np.ndarray:
+    """The first feature that equals each in all points, (d,); itself, unless the kernel adds them."""
+    numbers = np.arange(points.shape[1])
+    if not kernel.adds_features:
+        return numbers
+    some = points[:: max(1, len(points) // SEEN_FIRST)]
+    _, first, which = np.unique(some, axis=1, return_index=True, return_inverse=True)
+    found = first[which.ravel()]
+    alike = np.flatnonzero(found != numbers)
+    equal = np.all(points[:, alike] == points[:, found[alike]], axis=0)
+    found[alike[~equal]] = alike[~equal]
+    return found
+
+
+def _merged(
+    pair: tuple[np.ndarray, np.ndarray], firsts: tuple[np.ndarray, np.ndarray]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Points of both sides with one feature, as many times as large, for those equal on both sides."""
+    _, first, counts = np.unique(np.stack(firsts), axis=1, return_index=True, return_counts=True)
+    if len(first) > MERGED * len(firsts[0]):
+        return pair
+
+    def narrow(points: np.ndarray) -> np.ndarray:
+        # Features of zeros make the rest of a row as fast as its start.
+        found = np.zeros((len(points), -(-len(first) // LANES) * LANES), dtype=points.dtype)
+        np.multiply(points[:, first], counts.astype(points.dtype), out=found[:, : len(first)])
+        return found
+
+    left = narrow(pair[0])
+    return left, left if pair[1] is pair[0] else narrow(pair[1])
 
 
 def _fill(

@@ -175,6 +175,7 @@ class Laplacian(_Stationary):
     """
 
     symmetry = PERMUTATIONS
+    adds_features = True
     thread_safe = True
 
     def __init__(self, gamma: float = 1.0) -> None:
