@@ -240,6 +240,22 @@ def test_in_hull_steps_are_those_of_classes_of_this_package():
     assert bind(Careless(1), X).hull(np.ones(3), np.ones(3), False) is None
 
 
+def test_words_of_rows_with_little_of_the_gap_wait_and_their_gaps_are_known():
+    this, row = problem(CASES["fdrop"]), np.array([0])
+
+    def visit(gaps, every_label):
+        state, f = swept(this, 1)
+        before = f.copy()
+        state.hull.sweep(this.space.table(f), row, gaps, every_label)
+        return gaps[0], not np.array_equal(f, before)
+
+    gap, moved = visit(np.zeros(40), True)
+    assert gap > 0
+    assert moved
+    assert visit(np.full(40, 20.0 * gap), True) == (gap, False)
+    assert visit(np.full(40, 20.0 * gap), False)[1]
+
+
 def test_memory_grows_with_pairs_that_have_a_level_and_not_with_labels():
     rng = np.random.default_rng(0)
     n, d, n_labels = 400, 500, 200

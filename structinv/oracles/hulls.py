@@ -150,7 +150,8 @@ class LabelHull(ABC):
     def sweep(self, table: np.ndarray, order: np.ndarray, gaps: np.ndarray, every_label: bool) -> None:
         """Raise the dual in each row of `order` once, updating the weights `table` in place.
 
-        ``gaps[i]`` becomes the row's weighted loss minus its averaged plane at `table` on arrival.
+        ``gaps[i]`` becomes the row's weighted loss minus its averaged plane at `table` on arrival. Where
+        all labels compete, rows with a small share of the mean gap may be left as they are.
 
         Parameters
         ----------

@@ -15,6 +15,8 @@ from .words.word_edits import WordEdits
 
 # Pairs for which there is room at first, and then always; more are made as needed.
 LEAST_PAIRS = 4096
+# In a visit of all labels, rows with at most this share of the mean gap take no step.
+IDLE = 0.1
 
 
 class IdentityLabelHull(LabelHull):
@@ -221,10 +223,11 @@ class WordLabelHull(IdentityLabelHull):
     def _sweep(self, table: np.ndarray, order: np.ndarray, gaps: np.ndarray, every_label: bool) -> int:
         X, most = self.X, int(self.slots[order, 1].max(initial=0)) + NEWCOMERS + 2
         room = workspace(most, self.room, self.n_labels, *self._changes[1:])
+        least = IDLE * float(gaps.mean()) if every_label else 0.0
         return sweep_words(
             X.indptr, X.indices, X.data, self.codes, self.weights, self.square, self.cost,
             self.intercept, *self._changes, self.mu, *self._pools, self.used, table, order, gaps,
-            every_label, *room,
+            least, every_label, *room,
         )  # fmt: skip
 
     def _make_room(self, row: int) -> None:
@@ -355,7 +358,7 @@ def word_losses(
     moves : (int, float, float)
         How many words may change, and by how much a word's share falls and grows.
     near : (n,) array
-        Where the gain of the last change of each row may be; updated.
+        Where the gain of the last change of each row may be; 0 where nobody knows.
     table : (d [+ 1], n_labels) array
     """
     found, room = np.empty(X.shape[0]), longest_row(X.indptr) + 1

@@ -74,7 +74,8 @@ def _products(indices, data, start, stop, W, truth, k, b):
     """What each word adds to the margin against a label; their sum."""
     total = 0.0
     for j in range(start, stop):
-        value = (W[indices[j], truth] - W[indices[j], k]) * data[j]
+        a = np.uint64(indices[j])
+        value = (W[a, truth] - W[a, k]) * data[j]
         b[j - start] = value
         total += value
     return total
@@ -344,9 +345,9 @@ def _write(indices, data, start, stop, W, truth, work, size, level, delta, old_l
         for j in range(start, stop):
             change = step + delta[t, j - start] - old_delta[t, j - start]
             if change != 0:
-                moved = rate * data[j] * change
-                W[indices[j], truth] += moved
-                W[indices[j], k] -= moved
+                a, moved = np.uint64(indices[j]), rate * data[j] * change
+                W[a, truth] += moved
+                W[a, k] -= moved
         if intercept:
             W[last, truth] += rate * step
             W[last, k] -= rate * step
@@ -393,14 +394,14 @@ def _ask(
 @njit(**_PLAIN)
 def sweep_words(
     indptr, indices, data, codes, weights, square, cost, intercept, K, drop, grow, mu,
-    slots, labels, levels, sizes, parts, words, deviations, used, W, order, gaps, full,
+    slots, labels, levels, sizes, parts, words, deviations, used, W, order, gaps, least, full,
     tables, lists, room, bound, work, place,
 ):  # fmt: skip
     """Improve the pairs of each row in ``order``; how many rows were done before a pool was full.
 
-    With ``full`` all labels compete and gaps are exact: labels are asked in the order of their bounds
-    until none can beat the worst. Without it, those that the row keeps. The last arguments are a
-    workspace; see `workspace`.
+    Rows with a gap of at most ``least`` take no step. With ``full`` all labels compete and gaps are
+    exact: labels are asked in the order of their bounds until none can beat the worst. Without it,
+    those that the row keeps. The last arguments are a workspace; see `workspace`.
     """
     n_labels, last, recent = W.shape[1], W.shape[0] - 1, 0.0
     b, delta, old, points = tables[0], tables[1], tables[2], tables[3]
@@ -450,7 +451,7 @@ def sweep_words(
             )  # fmt: skip
             mu[i] = recent = threshold
         gaps[i] = max(c * (best - average), 0.0)
-        if best <= average or size == 0:
+        if gaps[i] <= least:
             continue
         for j in range(length):
             size2[j] = np.float64(data[start + j]) * data[start + j]
@@ -473,16 +474,18 @@ def losses_words(indptr, indices, data, codes, cost, intercept, K, drop, grow, m
 
     The last arguments are a workspace for one label; see `workspace`.
     """
-    b, delta = tables[0], tables[1]
+    b, delta, recent = tables[0], tables[1], 0.0
     for i in range(losses.size):
         start, stop, truth = indptr[i], indptr[i + 1], codes[i]
+        # As in `sweep_words`.
+        guess = mu[i] if mu[i] > 0 else recent
         _bound_all(
-            indices, data, start, stop, W, truth, cost[truth], intercept, K, drop, grow, mu[i], bound
+            indices, data, start, stop, W, truth, cost[truth], intercept, K, drop, grow, guess, bound
         )
         bound[truth] = -np.inf
         # No label reaches the average that one needs to join.
-        _, losses[i], _ = _ask(
+        _, losses[i], recent = _ask(
             indices, data, start, stop, W, truth, cost[truth], intercept, K, drop, grow, bound, 0,
-            np.inf, 0.0, mu[i], work, 0, b, delta, lists[0], lists[2], lists[3], lists[4], lists[5],
+            np.inf, 0.0, guess, work, 0, b, delta, lists[0], lists[2], lists[3], lists[4], lists[5],
             lists[6], lists[7], room[0],
         )  # fmt: skip
