@@ -1,4 +1,4 @@
-"""Sequences whose rows do not change, or have words dropped or scaled: the dual state of labellings."""
+"""Sequences whose rows do not change, or have words dropped or scaled: their dual states."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 import scipy.sparse as sp
 
 from structinv.dual import case, chain_steps, dual_state, refusals
-from structinv.dual import chain_state as chains
 from structinv.dual.chain_state import ChainState
+from structinv.dual.flow_state import FlowState
 from structinv.dual.labelled_rows import LabelledRows
 from structinv.dual.plane_cache import PlaneCache
 from structinv.oracles import Box, FDrop, FScale, Identity
@@ -135,7 +135,7 @@ def state_of(problem):
 def test_the_optimum_is_that_over_all_labellings(name, form):
     setting = SETTINGS[name]
     best, problem = optimum(**setting), objective(form=form, **setting)
-    assert isinstance(state_of(problem), ChainState)
+    assert type(state_of(problem)) is (ChainState if "oracle" in setting else FlowState)
     found = solve(problem, FrankWolfe(), Gap(1e-8), random_state=0, check_always=True)
     assert found.status is Status.CONVERGED
     assert found.primal == pytest.approx(best, rel=1e-6)
@@ -169,11 +169,8 @@ def long_ones(form=sp.csr_matrix, dtype=np.float64, oracle=None):
     return Objective(space, [term])
 
 
-@pytest.mark.parametrize("longest", [0, 20, 60])
 @pytest.mark.parametrize("oracle", ORACLES, ids=repr)
-def test_what_a_sweep_does_to_f_is_what_the_masses_say(oracle, longest, monkeypatch):
-    # Sequences have up to 39 rows.
-    monkeypatch.setattr(chains, "LONGEST_KEPT", longest)
+def test_what_a_sweep_does_to_f_is_what_the_masses_say(oracle):
     problem = long_ones(oracle=oracle)
     space, term, state = problem.space, problem.terms[0], state_of(problem)
     f, dual = space.zeros(), 0.0
@@ -194,6 +191,36 @@ def test_what_a_sweep_does_to_f_is_what_the_masses_say(oracle, longest, monkeypa
     assert 0 < gap < 0.01 * dual
     # More labellings than there were slots at first.
     assert np.bincount(planes.blocks).max() > 2 * chain_steps.ROUNDS
+
+
+def test_marginals_stay_those_of_averages_of_labellings():
+    problem = long_ones()
+    state, f = state_of(problem), problem.space.zeros()
+    for _ in range(8):
+        state.sweep(f)
+    flow = np.zeros((state.layout.n_rows, LABELS + 1, LABELS))
+    slots, _, rows, before, labels = state._used()
+    flow[rows, before, labels] = state._kept[3][slots]
+    np.testing.assert_allclose(flow.sum(axis=(1, 2)), 1.0, atol=1e-12)
+    inner = np.setdiff1d(np.arange(len(flow)), state.layout.starts)
+    np.testing.assert_allclose(
+        flow[inner - 1].sum(axis=1), flow[inner].sum(axis=2)[:, :LABELS], atol=1e-12
+    )
+    assert np.all(flow[state.layout.starts[:-1], :LABELS] == 0)
+    assert np.all(np.bincount(state.planes().blocks) <= np.diff(state._kept[0]))
+
+
+def test_sequences_that_hold_many_labellings_take_few_sweeps():
+    rng = np.random.default_rng(2)
+    said = rng.integers(LABELS, size=600)
+    y = np.where(rng.random(600) < 0.25, rng.integers(LABELS, size=600), said)
+    X = np.hstack([np.eye(LABELS)[said], np.eye(100)[rng.integers(100, size=600)]])
+    term = WorstCase(X, y, Identity(), Sequence(), 0.3, layout=Layout.of_lengths([20] * 30))
+    space = ExplicitSpace(X.shape[1], LABELS, n_extra=Sequence().n_extra(LABELS))
+    found = solve(Objective(space, [term]), FrankWolfe(), Gap(1e-3), random_state=0)
+    assert found.status is Status.CONVERGED
+    assert found.iterations <= 45
+    assert np.bincount(found.planes.blocks).mean() > 10
 
 
 @pytest.mark.parametrize("oracle", ORACLES, ids=repr)

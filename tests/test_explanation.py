@@ -44,7 +44,8 @@ STATES = [
     (InvariantLinearSVR(Identity()), X, X[:, 0], "tube"),
     (InvariantSVC(Flip(shape=(2, 2))), IMAGES, Y[:12], "members"),
     (InvariantLinearSVC(FEdit(2, add=0.1)), abs(X), Y, "edits"),
-    (InvariantStructuredSVC(Sequence()), CHAINS, TAGS, "chains"),
+    (InvariantStructuredSVC(Sequence()), CHAINS, TAGS, "flows"),
+    (InvariantStructuredSVC(Sequence(), oracle=FDrop(1)), CHAINS, TAGS, "chains"),
     (InvariantStructuredSVC(Sequence(), kernel="rbf"), CHAINS, TAGS, "labellings"),
     (InvariantLinearSVC(FDrop(2)), MatrixRows(X), Y, "blocks"),
 ]

@@ -11,6 +11,7 @@ from structinv.dual import focused
 from structinv.dual import labelling_state as labellings
 from structinv.dual import member_state as members
 from structinv.dual.chain_state import ChainState
+from structinv.dual.flow_state import FlowState
 from structinv.dual.hull_state import HullState
 from structinv.dual.labelling_state import LabellingState
 from structinv.dual.linear_member_state import LinearMemberState
@@ -71,7 +72,7 @@ def small_portions(monkeypatch):
     monkeypatch.setattr(focused, "LEAST_ROWS", 2)
     monkeypatch.setattr(members, "ROWS_AT_ONCE", 2)
     monkeypatch.setattr(members, "PRODUCTS_AT_ONCE", 1)
-    monkeypatch.setattr("structinv.dual.chain_state.PRODUCTS_AT_ONCE", 1)
+    monkeypatch.setattr("structinv.dual.sequence_state.PRODUCTS_AT_ONCE", 1)
     monkeypatch.setattr(labellings, "MEMBERS_AT_ONCE", 2)
     monkeypatch.setattr(labellings, "ROUNDS", 1)
     monkeypatch.setattr("structinv.spaces.KernelSpace.blocks_in_a_set", 2)
@@ -116,6 +117,11 @@ def of_sequences():
     return test_chains.objective(intercept=True), test_chains.optimum(intercept=True)
 
 
+def of_sequences_that_change():
+    oracle = FDrop(1)
+    return test_chains.objective(oracle=oracle), test_chains.optimum(oracle=oracle)
+
+
 SMOOTH, KINKED = of_functionals("logistic", "squared"), of_functionals("hinge", "absolute")
 PROBLEMS = {
     "hull": (FrankWolfe(), HullState, explicit("fdrop", "binary")),
@@ -125,7 +131,8 @@ PROBLEMS = {
     "members": (FrankWolfe(), MemberState, in_a_kernel),
     "labellings": (FrankWolfe(), LabellingState, of_sequences_in_a_kernel),
     "tube": (FrankWolfe(), TubeState, of_targets),
-    "chains": (FrankWolfe(), ChainState, of_sequences),
+    "flows": (FrankWolfe(), FlowState, of_sequences),
+    "chains": (FrankWolfe(), ChainState, of_sequences_that_change),
     "plane cache": (FrankWolfe(), PlaneCache, explicit("fscale", "multiclass-slack")),
     "plane cache in a kernel": (FrankWolfe(), PlaneCache, with_members_made_anew),
     "penalties": (FrankWolfe(), PenaltyState, KINKED),

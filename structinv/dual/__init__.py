@@ -14,6 +14,7 @@ from .block_state import BlockState
 from .case import Case, Requirement
 from .chain_state import ChainState
 from .edit_state import EditState
+from .flow_state import FlowState
 from .hull_state import HullState
 from .label_state import LabelState
 from .labelling_state import LabellingState
@@ -42,6 +43,7 @@ class Entry(NamedTuple):
 
 _ADDED = needs.averages_planes, needs.linear_in_x, needs.margins_of_two_classes, needs.adds_words
 _IN_HULL = needs.averages_planes, needs.worst_case_of_rows, needs.linear_in_x
+_CHAINS = needs.averages_planes, needs.worst_case_of_examples, needs.linear_in_x, needs.sequences
 _LISTED = needs.worst_case_of_rows, needs.linear_in_x
 
 # The first that suits is taken. The last one suits all terms.
@@ -90,16 +92,8 @@ TABLE: dict[str, Entry] = {
         ),
     ),
     "margin": Entry(MarginState, (needs.worst_margin,)),
-    "chains": Entry(
-        ChainState,
-        (
-            needs.averages_planes,
-            needs.worst_case_of_examples,
-            needs.linear_in_x,
-            needs.sequences,
-            needs.few_edits,
-        ),
-    ),
+    "flows": Entry(FlowState, (*_CHAINS, needs.no_edits)),
+    "chains": Entry(ChainState, (*_CHAINS, needs.few_edits)),
     "blocks": Entry(BlockState, (needs.rows_in_blocks,)),
     "plane_cache": Entry(PlaneCache, ()),
 }

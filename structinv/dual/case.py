@@ -303,6 +303,13 @@ def single_members(case: Case) -> str:
     return "rows have more than one member" if case.n_members > 1 else ""
 
 
+def no_edits(case: Case) -> str:
+    """An oracle that changes nothing."""
+    edits = case.edits
+    still = edits is not None and not edits.adds and edits.most == 0
+    return "" if still else f"{case.oracle} may change rows"
+
+
 def few_edits(case: Case) -> str:
     """Rows that change by few edits of their words."""
     edits = case.edits

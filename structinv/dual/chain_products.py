@@ -1,4 +1,4 @@
-"""Inner products of rows of a sequence, and of its labellings' normals, compiled.
+"""Inner products of the normals of a sequence's labellings, compiled.
 
 See `chain_steps` for the groups of arrays.
 """
@@ -10,85 +10,44 @@ from .chain_scores import add_edits
 
 
 @njit(cache=True, nogil=True)
-def fill_grams(starts, rows, heads, earlier, owners, grams):
-    """The inner products of rows, where they are kept, added to zeros.
-
-    Most features are those of one row of an example: each entry is multiplied with the earlier ones of
-    its feature, which are linked from the last to the first. `heads`, (d,), are -1, and so afterwards;
-    `earlier` and `owners` have room for the entries of any example.
-    """
-    indptr, indices, data = rows
-    places, values = grams
-    for b in range(len(places)):
-        begin, size, gram = starts[b], starts[b + 1] - starts[b], places[b]
-        if gram < 0:
-            continue
-        first = indptr[begin]
-        for t in range(size):
-            for e in range(indptr[begin + t], indptr[begin + t + 1]):
-                values[gram + t * size + t] += data[e] * data[e]
-                other = heads[indices[e]]
-                while other >= 0:
-                    product = data[e] * data[first + other]
-                    values[gram + t * size + owners[other]] += product
-                    values[gram + owners[other] * size + t] += product
-                    other = earlier[other]
-                earlier[e - first], owners[e - first] = heads[indices[e]], t
-                heads[indices[e]] = e - first
-        for e in range(first, indptr[begin + size]):
-            heads[indices[e]] = -1
-
-
-@njit(cache=True, nogil=True)
-def fill_products(one, example, rows, codes, labels, edits, changes, grams, zeros, room):
+def fill_products(one, example, rows, codes, labels, edits, changes, zeros, room):
     """Inner products of the normal of one labelling with those of the labellings that it lacks.
 
-    Where inner products of rows are kept, products of normals are sums over the positions where both
-    labellings are wrong, most often a few. Else the one normal is put among weights that are zero, and
-    so afterwards. Transitions of the one normal are put in a table that is zero, and so afterwards.
+    The one normal is put among weights that are zero, its transitions in a table that is zero. Both are
+    zero again afterwards.
     """
-    begin, size, first, gram, count = example
+    begin, size, first, count = example
     links, products, wrong, counts = room[1], room[3], room[4], room[5]
     indptr, ids, data = rows
     moves, at = links[2], first + one * size
     for p in range(counts[0, one]):
         add_links(begin, size, codes, labels, at, wrong[one, p], 1.0, moves)
-    if gram < 0:
-        for p in range(counts[0, one]):
-            i = begin + wrong[one, p]
-            own, label = codes[i], labels[at + wrong[one, p]]
-            for e in range(indptr[i], indptr[i + 1]):
-                zeros[ids[e], own] += data[e]
-                zeros[ids[e], label] -= data[e]
-        add_edits(begin, size, rows, codes, changes, labels, at, edits, 1.0, zeros)
+    for p in range(counts[0, one]):
+        i = begin + wrong[one, p]
+        own, label = codes[i], labels[at + wrong[one, p]]
+        for e in range(indptr[i], indptr[i + 1]):
+            zeros[ids[e], own] += data[e]
+            zeros[ids[e], label] -= data[e]
+    add_edits(begin, size, rows, codes, changes, labels, at, edits, 1.0, zeros)
     for j in range(counts[1, one], count):
         other, product = first + j * size, 0.0
         for q in range(counts[0, j]):
             s = wrong[j, q]
             own, label = codes[begin + s], labels[other + s]
             product += add_links(begin, size, codes, labels, other, s, 0.0, moves)
-            if gram < 0:
-                for e in range(indptr[begin + s], indptr[begin + s + 1]):
-                    product += data[e] * (zeros[ids[e], own] - zeros[ids[e], label])
-                continue
-            for p in range(counts[0, one]):
-                t = wrong[one, p]
-                true, wanted = codes[begin + t], labels[at + t]
-                shared = (true == own) - (true == label) - (wanted == own) + (wanted == label)
-                product += grams[gram + t * size + s] * shared
-        if gram < 0:
-            product -= add_edits(begin, size, rows, codes, changes, labels, other, edits, 0.0, zeros)
+            for e in range(indptr[begin + s], indptr[begin + s + 1]):
+                product += data[e] * (zeros[ids[e], own] - zeros[ids[e], label])
+        product -= add_edits(begin, size, rows, codes, changes, labels, other, edits, 0.0, zeros)
         products[one, j] = products[j, one] = product
     counts[1, one] = count
     for j in range(moves.shape[0]):
         for k in range(moves.shape[1]):
             moves[j, k] = 0.0
-    if gram < 0:
-        for p in range(counts[0, one]):
-            i = begin + wrong[one, p]
-            own, label = codes[i], labels[at + wrong[one, p]]
-            for e in range(indptr[i], indptr[i + 1]):
-                zeros[ids[e], own] = zeros[ids[e], label] = 0.0
+    for p in range(counts[0, one]):
+        i = begin + wrong[one, p]
+        own, label = codes[i], labels[at + wrong[one, p]]
+        for e in range(indptr[i], indptr[i + 1]):
+            zeros[ids[e], own] = zeros[ids[e], label] = 0.0
 
 
 @njit(cache=True, nogil=True)

@@ -4,9 +4,7 @@ A labelling remembers how the rows at which it is wrong are edited, if words of 
 of arrays that belong together go from function to function:
 
 - ``rows``: indptr, indices and data of CSR rows;
-- ``grams``: of each example where the inner products of its rows start, -1 if they are not kept; these;
-  of rows that change none are kept;
-- ``zeros``: (d, K) for a normal, where inner products are not kept;
+- ``zeros``: (d, K) for a normal;
 - ``truth``: starts of the examples, true labels (n,), costs (n, K), what is added to transitions, first
   and last labels (K + 2, K), minus infinity where they are forbidden, else zero, and the examples'
   weights;
@@ -42,7 +40,7 @@ def workspace(longest: int, n_labels: int, n_edits: int, widest: int) -> tuple[n
 
     Returns
     -------
-    tables : (5, longest, n_labels) array
+    tables : (4, longest, n_labels) array
         Scores of rows as they are, and at their worst edits; heights; changes by position and label.
     links : (3, n_labels + 2, n_labels) array
         Transitions, then first and last labels: scores, their changes, and those of one normal.
@@ -59,7 +57,7 @@ def workspace(longest: int, n_labels: int, n_edits: int, widest: int) -> tuple[n
         Which positions have changed; labels that have, of one position.
     """
     return (
-        np.zeros((5, longest, n_labels)),
+        np.zeros((4, longest, n_labels)),
         np.zeros((3, n_labels + 2, n_labels)),
         np.empty((n_edits + 1, n_labels)),
         np.empty((widest, widest)),
@@ -71,7 +69,7 @@ def workspace(longest: int, n_labels: int, n_edits: int, widest: int) -> tuple[n
 
 
 @njit(cache=True, nogil=True)
-def sweep(order, rounds, rows, truth, kept, changes, grams, zeros, parameters, room, gaps, losses):
+def sweep(order, rounds, rows, truth, kept, changes, zeros, parameters, room, gaps, losses):
     """Raise the dual in each example of `order`; parameters, slots and gaps change in place.
 
     Each visit looks for the best labelling at most `rounds` times. With none, it is but to find the
@@ -82,21 +80,20 @@ def sweep(order, rounds, rows, truth, kept, changes, grams, zeros, parameters, r
     tables, link_tables, gains, products, wrong, counts, levels, marks = room
     table, link_weights = parameters
     n_labels, n_edits = costs.shape[1], changes[0]
-    potentials, heights, delta, total = tables[0], tables[2], tables[3], tables[4]
+    potentials, heights, delta = tables[0], tables[2], tables[3]
     worst = tables[0] if n_edits == 0 else tables[1]
     links, moves, above, before = link_tables[0], link_tables[1], levels[0], levels[1]
     indptr, ids, data = rows
     for b in order:
         begin, size, weight = starts[b], starts[b + 1] - starts[b], weights[b]
-        slot, first, gram = first_slot[b], first_label[b], grams[0][b]
+        slot, first = first_slot[b], first_label[b]
         for j in range(n_labels + 2):
             for k in range(n_labels):
                 links[j, k] = link_weights[j, k] + barred[j, k]
         arrival, known, mean, step = 0.0, 0, 0.0, 0
         done = False
         while not done:
-            if step == 0 or gram < 0:
-                fill_scores(begin, size, rows, codes, costs, changes[1], table, potentials, worst, gains)
+            fill_scores(begin, size, rows, codes, costs, changes[1], table, potentials, worst, gains)
             label, best = viterbi(worst, 0, size, links, heights)
             base = score(potentials, links, size, codes, begin)
             if step == 0:
@@ -150,15 +147,13 @@ def sweep(order, rounds, rows, truth, kept, changes, grams, zeros, parameters, r
                     known += 1
                 for j in range(known):
                     before[j] = masses[slot + j]
-                example, own, one = (begin, size, first, gram, known), masses[slot : slot + known], 0
+                example, own, one = (begin, size, first, known), masses[slot : slot + known], 0
                 while one >= 0:
                     one = ascend(
                         above, products, counts[1], own, known, weight, STEPS_SHARE * gap, 4 * known + 4
                     )
                     if one >= 0:
-                        fill_products(
-                            one, example, rows, codes, labels, edits, changes, grams[1], zeros, room
-                        )
+                        fill_products(one, example, rows, codes, labels, edits, changes, zeros, room)
                 for j in range(known):
                     amount = weight * (masses[slot + j] - before[j])
                     if amount == 0.0:
@@ -179,33 +174,19 @@ def sweep(order, rounds, rows, truth, kept, changes, grams, zeros, parameters, r
                 for t in range(size):
                     if marks[0, t] == 0:
                         continue
-                    change = delta[t]
-                    for s in range(size if gram >= 0 else 0):
-                        product = grams[1][gram + t * size + s]
-                        if product != 0.0:
-                            into = potentials[s]
-                            for k in range(n_labels):
-                                into[k] += product * change[k]
+                    marks[0, t], count, change = 0, 0, delta[t]
                     for k in range(n_labels):
-                        total[t, k] += change[k]
+                        if change[k] != 0.0:
+                            marks[1, count] = k
+                            count += 1
+                    for e in range(indptr[begin + t], indptr[begin + t + 1]):
+                        row, x = table[ids[e]], data[e]
+                        for c in range(count):
+                            row[marks[1, c]] += x * change[marks[1, c]]
+                    for k in range(n_labels):
                         change[k] = 0.0
                 step += 1
                 done = step == rounds
-            # Weights of features follow at the end, or at once where scores are made of them anew.
-            for t in range(size):
-                if marks[0, t] == 0 or (gram >= 0 and not done):
-                    continue
-                marks[0, t], count = 0, 0
-                for k in range(n_labels):
-                    if total[t, k] != 0.0:
-                        marks[1, count] = k
-                        count += 1
-                for e in range(indptr[begin + t], indptr[begin + t + 1]):
-                    row, x = table[ids[e]], data[e]
-                    for c in range(count):
-                        row[marks[1, c]] += x * total[t, marks[1, c]]
-                for k in range(n_labels):
-                    total[t, k] = 0.0
         gaps[b], count = arrival, 0
         # Labellings without mass are forgotten.
         for j in range(known):

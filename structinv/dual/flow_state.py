@@ -1,0 +1,137 @@
+"""Edge marginals of sequences whose rows do not change, for functions that are linear in the input."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..spaces.base import Element
+from ..terms.planes import PlaneSet
+from ..utils.matrices import add_combinations, ranges
+from . import flow_steps
+from .case import Case
+from .labelled_rows import labelled_rows
+from .sequence_state import SequenceState
+
+
+class FlowState(SequenceState):
+    """The marginals of neighboring labels, in the average of the labellings of each sequence.
+
+    The dual depends on an average of labellings by these alone. They are the flow on the edges of a
+    trellis, and only edges with flow are kept. A visit finds the best labelling and the lowest one of
+    those with flow. Wherever the two differ it takes an exact step from one to the other. So labels of
+    one position move without the rest of the sequence. Garber and Meshi (2016) take one such step for
+    the whole labelling.
+
+    Parameters
+    ----------
+    case : Case
+        Worst cases of sequences whose rows do not change; linear in the input.
+    rng : numpy.random.Generator
+    """
+
+    def __init__(self, case: Case, rng: np.random.Generator) -> None:
+        super().__init__(case, rng)
+        self._zeros = self._parameters(self.space.zeros())
+        none = np.zeros(0, dtype=np.int64)
+        self._take(none, none, np.zeros((0, 0), dtype=np.int64), np.zeros(0))
+
+    def _numbers(self, labels: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """The edges that labellings take into rows, which come one sequence behind the other."""
+        n_labels, places = self._truth[2].shape[1], rows - self.layout.starts[self.layout.owners[rows]]
+        before = np.where(places == 0, n_labels, np.r_[0, labels[:-1]])
+        numbers: np.ndarray = (places * (n_labels + 1) + before) * n_labels + labels
+        return numbers
+
+    def _take(
+        self, blocks: np.ndarray, labels: np.ndarray, edits: np.ndarray, masses: np.ndarray
+    ) -> None:
+        totals = np.bincount(blocks, masses, len(self._sizes))
+        # Masses may be more than one by rounding.
+        masses = masses / np.maximum(totals, 1.0)[blocks]
+        left = np.maximum(1.0 - totals, 0.0)
+        layout, own = self.layout.take(blocks), np.arange(self.layout.n_rows)
+        rows = self.layout.rows(blocks)
+        edges = np.r_[self._numbers(self._truth[1].astype(np.int64), own), self._numbers(labels, rows)]
+        flow = np.r_[left[self.layout.owners], masses[layout.owners]]
+        owners = np.r_[self.layout.owners, blocks[layout.owners]]
+        order = np.lexsort((edges, owners))
+        edges, flow, owners = edges[order], flow[order], owners[order]
+        new = np.r_[True, (edges[1:] != edges[:-1]) | (owners[1:] != owners[:-1])]
+        flow = np.add.reduceat(flow, np.flatnonzero(new))
+        edges, owners = edges[new][flow > 0], owners[new][flow > 0]
+        used = np.bincount(owners, minlength=len(self._sizes))
+        self._kept = np.r_[0, np.cumsum(used)], used, edges, flow[flow > 0]
+
+    def _used(self) -> tuple[np.ndarray, ...]:
+        """Of each edge with flow: slot, sequence, row, the label before it and the label of the row."""
+        first, used, edges, _ = self._kept
+        slots, blocks = ranges(first[:-1], used)
+        n_labels = self._truth[2].shape[1]
+        rest, label = np.divmod(edges[slots], n_labels)
+        place, before = np.divmod(rest, n_labels + 1)
+        return slots, blocks, self.layout.starts[blocks] + place, before, label
+
+    @property
+    def offset(self) -> float:
+        slots, blocks, rows, _, labels = self._used()
+        return float((self.weights[blocks] * self._kept[3][slots]) @ self._truth[2][rows, labels])
+
+    def _visit(self, f: Element, order: np.ndarray, moves: bool, gaps: np.ndarray) -> np.ndarray:
+        losses = np.zeros(len(self.weights))
+        longest = int(self._sizes[order].max(initial=1))
+        room = flow_steps.workspace(longest, self._truth[2].shape[1])
+        flow_steps.sweep(
+            order, moves, self._rows, self._truth, self._kept, self._parameters(f), self._zeros, room,
+            gaps, losses,
+        )  # fmt: skip
+        return losses
+
+    def _make_room(self, order: np.ndarray) -> None:
+        first, used, edges, flow = self._kept
+        # A visit adds the edges of one labelling at most.
+        if np.all(np.diff(first)[order] - used[order] >= self._sizes[order]):
+            return
+        # For all at once, as those that have room now are short soon.
+        room = np.where(self.weights > 0, used + used // 2 + 2 * self._sizes, used)
+        starts = np.r_[0, np.cumsum(room)]
+        others = np.zeros(starts[-1], dtype=np.int64), np.zeros(starts[-1])
+        old, new = ranges(first[:-1], used)[0], ranges(starts[:-1], used)[0]
+        others[0][new], others[1][new] = edges[old], flow[old]
+        self._kept = starts, used, *others
+
+    def combination(self) -> Element:
+        f, (slots, blocks, rows, before, labels) = self.space.zeros(), self._used()
+        table, links = self._parameters(f)
+        amounts, codes = self.weights[blocks] * self._kept[3][slots], self._truth[1]
+        levels, n_labels = np.zeros((self.layout.n_rows, table.shape[1])), table.shape[1]
+        true_before = np.where(before == n_labels, n_labels, codes[rows - 1])
+        own, wrong = codes[rows], labels != codes[rows]
+        np.add.at(levels, (rows[wrong], own[wrong]), amounts[wrong])
+        np.subtract.at(levels, (rows[wrong], labels[wrong]), amounts[wrong])
+        add_combinations(self._X, levels, table)
+        moved = wrong | (before != true_before)
+        np.add.at(links, (true_before[moved], own[moved]), amounts[moved])
+        np.subtract.at(links, (before[moved], labels[moved]), amounts[moved])
+        last = wrong & (rows + 1 == self.layout.starts[blocks + 1])
+        np.add.at(links[n_labels + 1], own[last], amounts[last])
+        np.subtract.at(links[n_labels + 1], labels[last], amounts[last])
+        return f
+
+    def planes(self) -> PlaneSet:
+        """See `DualState.planes`: labellings whose average has these marginals, but the true ones."""
+        used, sizes = self._kept[1], self._sizes
+        # Each labelling takes all the flow of an edge. One edge of each position is needed for the last.
+        most = used - sizes + 1
+        labels = np.zeros(int(most @ sizes), dtype=np.int32)
+        masses, n_labels = np.zeros(int(most.sum())), self._truth[2].shape[1]
+        room = flow_steps.workspace(int(sizes.max(initial=1)), n_labels)
+        flow_steps.split(self.layout.starts, self._truth[1], self._kept, room, labels, masses)
+        chosen = np.flatnonzero(masses)
+        blocks = np.repeat(np.arange(len(sizes)), most)
+        labels = labels[self.layout.take(blocks).rows(chosen)]
+        blocks, masses = blocks[chosen], masses[chosen]
+        rows, owners = self.layout.rows(blocks), self.layout.take(blocks).owners
+        offsets = np.bincount(owners, self._truth[2][rows, labels], len(blocks))
+        edits = np.zeros((len(labels), 0), dtype=np.int32)
+        normals = labelled_rows(self.term, self.space, blocks, labels, edits, (1.0, 1.0))
+        return PlaneSet(normals, offsets, blocks, masses)

@@ -1,0 +1,288 @@
+"""Exact steps on the edge marginals of sequences whose rows do not change, compiled.
+
+The labellings of a sequence are the paths through a trellis with a node for each position and label.
+An average of labellings is a flow of one unit through it. The flow on an edge is the mass of the
+labellings that take it: the marginal of two neighboring labels (Taskar, Guestrin and Koller 2003).
+Groups of arrays:
+
+- ``rows``: indptr, indices and data of CSR rows;
+- ``truth``: starts of the sequences, true labels (n,), costs (n, K), what is added to transitions, first
+  and last labels (K + 2, K), minus infinity where they are forbidden, else zero, and the sequences'
+  weights;
+- ``kept``: of each sequence its first slot (n_blocks + 1,), and how many slots are used; of each slot
+  an edge and its flow. The edge from label j to label k of position t has the number
+  ``(t (K + 1) + j) K + k``; j is K before the first position;
+- ``parameters``: weights by feature (d, K), then transitions, first and last labels (K + 2, K);
+- ``zeros``: (d, K) and (K + 2, K), for the normal of a step;
+- ``room``: see `workspace`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..structures.viterbi import before as label_before
+from ..structures.viterbi import viterbi
+from ..utils.jit import njit
+from .chain_scores import fill_scores, score
+
+# Less flow than this is none.
+LEAST_FLOW = 1e-14
+
+
+def workspace(longest: int, n_labels: int) -> tuple[np.ndarray, ...]:
+    """Arrays for the visit of a sequence of at most `longest` rows.
+
+    Returns
+    -------
+    flow : (longest, n_labels + 1, n_labels) array
+        By position, label before it, and label. Zero between visits.
+    tables : (2, longest + 1, n_labels) array
+        Scores of rows; heights of labellings up to each position.
+    links : (n_labels + 2, n_labels) array
+        Scores of transitions, first and last labels.
+    gains : (1, n_labels) array
+        For `fill_scores`: rows without edits.
+    active : (longest + 1, n_labels) array of int
+        The labels with flow, from the place before the first position on.
+    back : (longest + 1, n_labels) array of int
+        The label before each of them on the lowest labelling.
+    paths : (3, longest + 1) array of int
+        The best labelling, the lowest one, and how many labels of each position have flow.
+    """
+    return (
+        np.zeros((longest, n_labels + 1, n_labels)),
+        np.zeros((2, longest + 1, n_labels)),
+        np.zeros((n_labels + 2, n_labels)),
+        np.zeros((1, n_labels)),
+        np.full((longest + 1, n_labels), n_labels),
+        np.zeros((longest + 1, n_labels), dtype=np.int64),
+        np.full((3, longest + 1), n_labels),
+    )
+
+
+@njit(cache=True, nogil=True)
+def sweep(order, moves, rows, truth, kept, parameters, zeros, room, gaps, losses):
+    """Raise the dual in each sequence of `order`; parameters, slots and gaps change in place.
+
+    A visit looks for the best labelling, and moves flow to it wherever it differs from the lowest
+    labelling that has flow. Unless `moves`, it is but to find the `losses`, without weights.
+    """
+    starts, codes, costs, barred, weights = truth
+    flow, tables, links, gains, active, back, paths = room
+    potentials, heights = tables[0], tables[1]
+    best, worst, counts = paths[0], paths[1], paths[2]
+    table, link_weights = parameters
+    n_labels = costs.shape[1]
+    for b in order:
+        begin, size, weight = starts[b], starts[b + 1] - starts[b], weights[b]
+        for j in range(n_labels + 2):
+            for k in range(n_labels):
+                links[j, k] = link_weights[j, k] + barred[j, k]
+        fill_scores(begin, size, rows, codes, costs, (1.0, 1.0), table, potentials, potentials, gains)
+        label, highest = viterbi(potentials, 0, size, links, heights)
+        base = score(potentials, links, size, codes, begin)
+        losses[b] = highest - base if highest > base else 0.0
+        if not moves:
+            continue
+        best[size] = label
+        for t in range(size - 1, 0, -1):
+            label = label_before(t, label, links, heights)
+            best[t] = label
+        unpack(b, size, kept, flow, active, counts)
+        mean = find_lowest(size, potentials, links, flow, active, counts, heights, back, worst)
+        gaps[b] = weight * (highest - mean) if highest > mean else 0.0
+        t = 0 if gaps[b] > 1e-15 * weight * abs(base) else size
+        while t < size:
+            end = t
+            while end < size and best[end + 1] != worst[end + 1]:
+                end += 1
+            if end > t:
+                move(begin, t, end, size, weight, rows, costs, paths, flow, active, parameters, zeros)
+            t = end + 1
+        pack(b, size, kept, flow, active, counts)
+
+
+@njit(cache=True, nogil=True)
+def unpack(b, size, kept, flow, active, counts):
+    """Put the flow of a sequence into a table that is zero, and list the labels that have some."""
+    first, used, edges, masses = kept
+    n_labels = flow.shape[2]
+    counts[0] = 1
+    for t in range(size):
+        counts[t + 1] = 0
+    for i in range(first[b], first[b] + used[b]):
+        k, rest = edges[i] % n_labels, edges[i] // n_labels
+        t, q = rest // (n_labels + 1), 0
+        flow[t, rest % (n_labels + 1), k] = masses[i]
+        while q < counts[t + 1] and active[t + 1, q] != k:
+            q += 1
+        active[t + 1, q] = k
+        counts[t + 1] = q + 1 if q == counts[t + 1] else counts[t + 1]
+
+
+@njit(cache=True, nogil=True)
+def pack(b, size, kept, flow, active, counts):
+    """Put the flow of a sequence into its slots, and leave the table zero."""
+    first, used, edges, masses = kept
+    n_labels, i = flow.shape[2], first[b]
+    for t in range(size):
+        for p in range(counts[t]):
+            j = active[t, p]
+            for q in range(counts[t + 1]):
+                k = active[t + 1, q]
+                if flow[t, j, k] > 0.0:
+                    edges[i], masses[i] = (t * (n_labels + 1) + j) * n_labels + k, flow[t, j, k]
+                    flow[t, j, k] = 0.0
+                    i += 1
+    used[b] = i - first[b]
+
+
+@njit(cache=True, nogil=True)
+def find_lowest(size, potentials, links, flow, active, counts, heights, back, worst):
+    """Find the labelling of the lowest score among those with flow on all edges; the mean score of all.
+
+    Labels that no flow reaches are struck off the lists.
+    """
+    n_labels, mean = links.shape[1], 0.0
+    for t in range(size):
+        kept = 0
+        for q in range(counts[t + 1]):
+            k, low, origin, mass = active[t + 1, q], np.inf, 0, 0.0
+            for p in range(counts[t]):
+                j = active[t, p]
+                amount = flow[t, j, k]
+                if amount > 0.0:
+                    value = links[j, k] if t == 0 else heights[t, j] + links[j, k]
+                    mass += amount
+                    mean += amount * links[j, k]
+                    if value < low:
+                        low, origin = value, j
+            if mass == 0.0:
+                # What rounding has left behind it goes, too.
+                for i in range(n_labels if t + 1 < size else 0):
+                    flow[t + 1, k, i] = 0.0
+                continue
+            mean += mass * potentials[t, k]
+            low += potentials[t, k]
+            if t == size - 1:
+                mean += mass * links[n_labels + 1, k]
+                low += links[n_labels + 1, k]
+            heights[t + 1, k], back[t + 1, k] = low, origin
+            active[t + 1, kept] = k
+            kept += 1
+        counts[t + 1] = kept
+    label = active[size, 0]
+    for q in range(1, counts[size]):
+        if heights[size, active[size, q]] < heights[size, label]:
+            label = active[size, q]
+    for t in range(size, 0, -1):
+        worst[t] = label
+        label = back[t, label]
+    return mean
+
+
+@njit(cache=True, nogil=True)
+def move(begin, start, end, size, weight, rows, costs, paths, flow, active, parameters, zeros):
+    """Take an exact step from the lowest labelling to the best one, from `start` to before `end`.
+
+    The two differ at all these positions, and agree at those on either side. Scores are read off the
+    weights, which earlier steps may have changed. A step takes at most the flow that all edges have.
+    """
+    indptr, ids, data = rows
+    table, link_weights = parameters
+    normal, link_normal = zeros
+    best, worst, counts = paths[0], paths[1], paths[2]
+    n_labels, last = costs.shape[1], end if end < size else size - 1
+    alone = end == start + 1
+    step, gain, curvature = np.inf, 0.0, 0.0
+    for t in range(start, last + 1):
+        old, new, z, a = worst[t], best[t], worst[t + 1], best[t + 1]
+        gain += link_weights[new, a] - link_weights[old, z]
+        link_normal[new, a] += 1.0
+        link_normal[old, z] -= 1.0
+        step = flow[t, old, z] if flow[t, old, z] < step else step
+    for t in range(start, last + 1):
+        curvature += link_normal[best[t], best[t + 1]] - link_normal[worst[t], worst[t + 1]]
+    if end == size:
+        gain += link_weights[n_labels + 1, best[size]] - link_weights[n_labels + 1, worst[size]]
+        curvature += 2.0
+    for t in range(start, end):
+        z, a = worst[t + 1], best[t + 1]
+        gain += costs[begin + t, a] - costs[begin + t, z]
+        for e in range(indptr[begin + t], indptr[begin + t + 1]):
+            row, x = table[ids[e]], data[e]
+            gain += x * (row[a] - row[z])
+            if alone:
+                curvature += 2.0 * x * x
+            else:
+                normal[ids[e], a] += x
+                normal[ids[e], z] -= x
+    for t in range(start, start if alone else end):
+        z, a = worst[t + 1], best[t + 1]
+        for e in range(indptr[begin + t], indptr[begin + t + 1]):
+            curvature += data[e] * (normal[ids[e], a] - normal[ids[e], z])
+    if weight * curvature * step > gain:
+        step = gain / (weight * curvature) if gain > 0.0 else 0.0
+    change = weight * step
+    for t in range(start, last + 1):
+        old, new, z, a = worst[t], best[t], worst[t + 1], best[t + 1]
+        link_normal[new, a] = link_normal[old, z] = 0.0
+        link_weights[new, a] -= change
+        link_weights[old, z] += change
+        flow[t, new, a] += step
+        left = flow[t, old, z] - step
+        flow[t, old, z] = left if left > LEAST_FLOW else 0.0
+    if end == size:
+        link_weights[n_labels + 1, best[size]] -= change
+        link_weights[n_labels + 1, worst[size]] += change
+    for t in range(start, end):
+        z, a, q = worst[t + 1], best[t + 1], 0
+        while q < counts[t + 1] and active[t + 1, q] != a:
+            q += 1
+        active[t + 1, q] = a
+        counts[t + 1] = q + 1 if q == counts[t + 1] else counts[t + 1]
+        for e in range(indptr[begin + t], indptr[begin + t + 1]):
+            row, x = table[ids[e]], change * data[e]
+            row[a] -= x
+            row[z] += x
+            if not alone:
+                normal[ids[e], a] = normal[ids[e], z] = 0.0
+
+
+@njit(cache=True, nogil=True)
+def split(starts, codes, kept, room, labels, masses):
+    """Split the flow of each sequence into labellings, one behind the other, and their masses.
+
+    A labelling follows the largest flow, and takes all that the smallest edge on its way has. There are
+    at most as many as edges, less the positions but one. Those that are not needed have no mass, and
+    neither has the true labelling.
+    """
+    flow, active, paths = room[0], room[4], room[6]
+    counts, path, place, at = paths[2], paths[0], 0, 0
+    n_labels = flow.shape[2]
+    for b in range(len(starts) - 1):
+        begin, size = starts[b], starts[b + 1] - starts[b]
+        unpack(b, size, kept, flow, active, counts)
+        for _ in range(kept[1][b] - size + 1):
+            mass, wrong = np.inf, False
+            for t in range(size):
+                largest = -1.0
+                for q in range(counts[t + 1]):
+                    k = active[t + 1, q]
+                    if flow[t, path[t], k] > largest:
+                        largest, path[t + 1] = flow[t, path[t], k], k
+                labels[at + t] = path[t + 1]
+                wrong = wrong or path[t + 1] != codes[begin + t]
+                mass = largest if largest < mass else mass
+            if mass > LEAST_FLOW:
+                masses[place] = mass if wrong else 0.0
+                for t in range(size):
+                    left = flow[t, path[t], path[t + 1]] - mass
+                    flow[t, path[t], path[t + 1]] = left if left > LEAST_FLOW else 0.0
+            place += 1
+            at += size
+        for t in range(size):
+            for j in range(n_labels + 1):
+                for k in range(n_labels):
+                    flow[t, j, k] = 0.0

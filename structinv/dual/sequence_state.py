@@ -1,0 +1,176 @@
+"""Sequences for functions that are linear in the input: what their dual states share."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+
+from ..spaces import ExplicitSpace
+from ..spaces.base import Element
+from ..spaces.tensor_rows import TensorRows
+from ..terms.planes import PlaneSet
+from ..utils.matrices import ALL_ROWS, Matrix, csr, dense, products, short_indices
+from .base import DualState, OutOfTime, never
+from .case import Case
+from .focused import FocusedSweeps
+from .labelled_rows import LabelledRows, constant_rows
+
+PRODUCTS_AT_ONCE = 100_000_000
+
+
+class SequenceState(FocusedSweeps, DualState):
+    """Of a dual state whose blocks are sequences, and whose planes are labellings of these.
+
+    Parameters
+    ----------
+    case : Case
+        Worst cases of sequences, linear in the input.
+    rng : numpy.random.Generator
+    """
+
+    verifies = True
+    far_off, enough = 1.0, 0.3
+    n_edits: int = 0
+
+    def __init__(self, case: Case, rng: np.random.Generator) -> None:
+        self.term = term = case.term
+        self.space: ExplicitSpace = case.space
+        space, labels = self.space, term.labels
+        self.rng = rng
+        self.weights = term.weights
+        X = short_indices(constant_rows(csr(term.bound.X), space))
+        self._X, self._rows = X, (X.indptr, X.indices, X.data)
+        assert labels.layout is not None
+        self.layout = labels.layout
+        n_labels, barred = labels.n_labels, np.zeros((labels.n_labels + 2, labels.n_labels))
+        if labels.structure.follows_ is not None:
+            barred[:-1][~labels.structure.follows_] = -np.inf
+        codes, costs = labels.codes.astype(np.int32), labels.costs(ALL_ROWS)
+        self._truth = self.layout.starts, codes, costs, barred, term.weights
+        self._sizes = self.layout.sizes
+        self.rows = np.flatnonzero(term.weights > 0)
+        self.gaps = np.zeros(labels.n_blocks)
+        each = (X.nnz * n_labels + X.shape[0] * n_labels**2) // max(1, labels.n_blocks)
+        self.rows_at_once = max(1, PRODUCTS_AT_ONCE // max(1, each))
+
+    @abstractmethod
+    def _visit(self, f: Element, order: np.ndarray, moves: bool, gaps: np.ndarray) -> np.ndarray:
+        """Visit sequences, to raise the dual or but to see; their losses, without weights."""
+
+    @abstractmethod
+    def _make_room(self, order: np.ndarray) -> None:
+        """Slots for all that a visit of each sequence may find."""
+
+    @abstractmethod
+    def _take(
+        self, blocks: np.ndarray, labels: np.ndarray, edits: np.ndarray, masses: np.ndarray
+    ) -> None:
+        """Start from labellings, one behind the other, of the blocks named, which do not fall."""
+
+    def _parameters(self, f: Element) -> tuple[np.ndarray, np.ndarray]:
+        """The parts of an element; views."""
+        n_labels = self._truth[2].shape[1]
+        return self.space.table(f), self.space.extra(f).reshape(n_labels + 2, n_labels)
+
+    def sweep(self, f: Element, out_of_time: OutOfTime = never) -> tuple[float, int]:
+        self._asked = 0
+        gap, _ = super().sweep(f, out_of_time)
+        return gap, self._asked
+
+    def _step(self, f: Element, order: np.ndarray, again: bool) -> None:
+        self._make_room(order)
+        self._asked += int(self._sizes[order].sum())
+        self._visit(f, order, True, self.gaps)
+
+    def value(self, f: Element) -> tuple[float, float]:
+        found = self._visit(f, self.rows, False, np.empty(len(self.weights)))
+        value = float(self.weights @ found)
+        return value, value
+
+    def restore(self, planes: PlaneSet) -> None:
+        """See `DualState.restore`: planes of other kinds give their masses to labellings next to them.
+
+        What is no labelling of its example, is not allowed or is the true one is left to the null plane.
+        """
+        normals: Any = planes.normals
+        if isinstance(normals, LabelledRows) and np.array_equal(normals.blocks, planes.blocks):
+            labels = normals.labels
+            if not np.array_equal(normals.layout.sizes, self._sizes[planes.blocks]):
+                return
+            edits = self._known(planes.blocks, normals.edits)
+        else:
+            labels = self._nearest(planes)
+            edits = np.zeros((len(labels), self.n_edits), dtype=np.int32)
+        n_labels = self.term.labels.n_labels
+        if len(labels) and labels.min() >= 0 and labels.max() < n_labels:
+            chosen = self._sound(planes.blocks, labels, planes.masses)
+            places = self.layout.take(planes.blocks).rows(chosen)
+            self._take(planes.blocks[chosen], labels[places], edits[places], planes.masses[chosen])
+
+    def _sound(self, blocks: np.ndarray, labels: np.ndarray, masses: np.ndarray) -> np.ndarray:
+        """Which labellings have mass, are allowed and not the true ones; by example."""
+        bound, layout = self.term.labels, self.layout.take(blocks)
+        wrong = layout.sums((labels != bound.codes[self.layout.rows(blocks)]).astype(np.int64)) > 0
+        sound = wrong & (masses > 0) & bound.structure.allows(labels, layout, bound.n_labels)
+        chosen: np.ndarray = np.flatnonzero(sound)[np.argsort(blocks[sound], kind="stable")]
+        return chosen
+
+    def _known(self, blocks: np.ndarray, edits: np.ndarray) -> np.ndarray:
+        """As many edits of labellings as there may be, of entries that there are.
+
+        Whatever oracle they come from, they are changes that this one allows.
+        """
+        found = np.zeros((len(edits), self.n_edits), dtype=np.int32)
+        common = min(found.shape[1], edits.shape[1])
+        if common:
+            sizes = np.diff(self._rows[0])[self.layout.rows(blocks)]
+            found[:, -common:] = edits[:, -common:]
+            found[(found < 0) | (found > 2 * sizes[:, None])] = 0
+        return found
+
+    def _nearest(self, planes: PlaneSet) -> np.ndarray:
+        """The labels whose normals are next to given ones."""
+        found, bound = [np.zeros(0, dtype=np.int64)], self.term.labels
+        X = constant_rows(self.term.bound.X, self.space)
+        for place, block in enumerate(planes.blocks):
+            rows, _ = bound.rows(np.array([block]))
+            levels, own = _levels(self.space, X[rows], planes.normals[[place]]), bound.codes[rows]
+            levels[np.arange(len(own)), own] -= 1.0
+            found.append(np.argmin(levels, axis=1))
+        return np.concatenate(found)
+
+
+def _levels(space: ExplicitSpace, rows: Matrix, normal: Any) -> np.ndarray:
+    """How much of each row there is in a normal, for each label, (n, n_labels).
+
+    Where a normal says what it is a sum of, its points are looked for among the rows; else least squares
+    tell, of rows that depend on one another the smallest of all answers.
+    """
+    if isinstance(normal, TensorRows):
+        points, levels = normal.points, np.zeros((rows.shape[0], space.n_outputs))
+        places = _places(rows, points) if points.shape[1] == rows.shape[1] else None
+        if places is not None:
+            np.add.at(levels, places, dense(normal.coefficients))
+            return levels
+    f = space.combine(normal, np.ones(1))
+    gram = np.asarray(dense(rows @ rows.T), dtype=np.float64)
+    solved: np.ndarray = np.linalg.lstsq(gram, products(rows, space.table(f)), rcond=None)[0]
+    return solved
+
+
+def _places(rows: Matrix, points: Matrix) -> list[int] | None:
+    """Which row each point is, in rising order; None if one is none of them."""
+    own, theirs = (np.diag(dense(each @ each.T)) for each in (rows, points))
+    inner = dense(points @ rows.T)
+    apart = theirs[:, None] + own - 2.0 * inner
+    same = apart <= 8 * np.finfo(rows.dtype).eps * (theirs[:, None] + own)
+    places: list[int] = []
+    for each in same:
+        later = np.flatnonzero(each)
+        later = later[later > (places[-1] if places else -1)]
+        if len(later) == 0:
+            return None
+        places.append(int(later[0]))
+    return places
