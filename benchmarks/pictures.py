@@ -166,7 +166,7 @@ def semi_supervised(record: dict[str, Any]) -> Figure:
     axes.plot([], [], "o", color="black", label="p < 0.05, uncorrected")
     figure.legend(loc="outside lower center", ncols=2, frameon=False)
     axes.set(yticks=places, yticklabels=labels)
-    axes.set_xlabel("error less that of a plain SVM, points, means of 10 draws")
+    axes.set_xlabel("error less that of a plain SVM, points, means over the draws")
     axes.set_title("Left of the line the penalty is better, right of it the SVM")
     axes.set_ylim(y + 0.9, 1.0)
     axes.tick_params(axis="y", length=0)
