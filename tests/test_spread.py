@@ -68,7 +68,9 @@ def optimum(kind, name, intercept):
 @pytest.mark.parametrize("name", SETS)
 @pytest.mark.parametrize("kind", ["regression", "costs", "squared", "logistic"])
 def test_a_few_iterations_find_the_optimum(kind, name, intercept):
-    solution = solve(problem(kind, name, intercept), InteriorPoint(), Gap(1e-6) | Iterations(12))
+    solution = solve(
+        problem(kind, name, intercept), InteriorPoint(), Gap(1e-6) | Iterations(12), random_state=0
+    )
     assert solution.status is Status.CONVERGED
     best = optimum(kind, name, intercept)
     for record in solution.history:
@@ -81,7 +83,7 @@ def test_a_few_iterations_find_the_optimum(kind, name, intercept):
 @pytest.mark.parametrize("kind", ["regression", "costs", "squared", "logistic"])
 def test_planes_bound_the_losses_of_their_rows(kind, name):
     objective = problem(kind, name)
-    planes = solve(objective, InteriorPoint(), Iterations(3)).planes
+    planes = solve(objective, InteriorPoint(), Iterations(3), random_state=0).planes
     assert np.all(planes.masses >= 0)
     assert np.all(np.bincount(planes.blocks, planes.masses, minlength=N) <= 1 + 1e-9)
     rng = np.random.default_rng(0)
@@ -94,9 +96,9 @@ def test_planes_bound_the_losses_of_their_rows(kind, name):
 
 def test_other_solvers_start_from_these_planes():
     objective = problem("costs", "box")
-    first = solve(objective, InteriorPoint(), Gap(1e-6))
-    second = solve(objective, FrankWolfe(), Gap(1e-3), warm_start=first)
-    again = solve(objective, InteriorPoint(), Gap(1e-6), warm_start=second)
+    first = solve(objective, InteriorPoint(), Gap(1e-6), random_state=0)
+    second = solve(objective, FrankWolfe(), Gap(1e-3), warm_start=first, random_state=0)
+    again = solve(objective, InteriorPoint(), Gap(1e-6), warm_start=second, random_state=0)
     assert second.iterations <= 1
     assert again.iterations <= 12
     assert again.status is Status.CONVERGED
