@@ -36,7 +36,7 @@ class LabelState(FocusedSweeps, DualState):
 
     verifies = True
     packs_rows = True
-    far_off, enough = 1.0, 0.2
+    far_off, enough = 0.4, 0.3
 
     def __init__(self, case: Case, rng: np.random.Generator) -> None:
         assert case.label_hull is not None
