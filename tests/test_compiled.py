@@ -2,6 +2,7 @@
 
 import logging
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -11,6 +12,7 @@ import time
 from pathlib import Path
 
 import numba
+import numpy as np
 import pytest
 from numba.core import caching, event
 
@@ -130,6 +132,34 @@ def test_numba_hears_of_functions_when_they_are_used():
     assert outer(x=1.0) == 4.0
     assert declared() == [True, True]
     assert inner.py_func(1.0) == 2.0
+
+
+@njit(cache=False, nogil=True, fastmath=True)
+def length(x, power):
+    """Large enough that LLVM would not inline each of several calls by itself."""
+    total, largest = 0.0, 0.0
+    for i in range(len(x)):
+        largest = max(largest, abs(x[i]))
+    for i in range(len(x)):
+        total += (abs(x[i]) / largest) ** power
+    while total > 10.0:
+        total = total**0.5 + largest
+    return largest * total ** (1.0 / power)
+
+
+@njit(cache=False, nogil=True)
+def lengths(x):
+    return length(x, 1.5) + length(x[1:], 2.5) + length(x[2:], 3.5)
+
+
+def test_machine_code_contains_what_it_calls():
+    # Of several copies of a function the linker takes the first, which is another one in a process
+    # that compiles than in one that loads. Copies round differently.
+    assert lengths(np.ones(5)) > 0
+    [code] = lengths.inspect_llvm().values()
+    defined = [line for line in code.splitlines() if line.startswith("define")]
+    assert any("lengths" in line for line in defined)
+    assert not [line for line in defined if re.search(r"6length(?!s)", line)]
 
 
 def test_threads_declare_a_function_once(monkeypatch):

@@ -236,8 +236,13 @@ def _declare_inner(function: Callable, options: dict[str, Any]) -> Any:
     """Declare a function that only compiled functions call, one version for integers of all widths.
 
     Numba would compile it anew for a literal, for an index of 32 bits and for one of 64 bits.
+
+    It is always inlined. Otherwise the linker takes one of the copies that several callers bring along,
+    and a process that compiles takes another one than a process that loads. Copies that were optimized
+    apart round differently.
     """
-    bare: dict[str, Any] = {"no_cfunc_wrapper": True, "no_cpython_wrapper": True, **options}
+    bare: dict[str, Any] = {"no_cfunc_wrapper": True, "no_cpython_wrapper": True, "forceinline": True}
+    bare.update(options)
     dispatcher: Any = numba.njit(cache=False, **bare)(function)
     find = dispatcher.get_call_template
 
