@@ -42,7 +42,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from time import perf_counter
@@ -50,9 +50,9 @@ from typing import Any
 
 import numpy as np
 from digits import Rows, add_data_option, draw_rows, load_mnist, votes
-from report import table, versions, write_json
+from report import Line, parser_of, show, versions
 from sklearn.svm import SVC
-from speed import Line, memory_mark, take_turns
+from speed import memory_mark, take_turns
 from threadpoolctl import threadpool_info
 
 from structinv import InvariantLinearSVC, InvariantSVC
@@ -291,18 +291,13 @@ def run(bench: Bench, options: argparse.Namespace) -> list[Line]:
 
 def parse() -> argparse.Namespace:
     """Options."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__, ALL_ROWS, 3)
     add_data_option(parser)
-    parser.add_argument("--rows", nargs="+", choices=ALL_ROWS, default=list(ALL_ROWS))
-    parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--seed", type=int, default=0, help="which digits are drawn")
     parser.add_argument("--per-class", type=int, default=50, help="digits a class")
     parser.add_argument("--side", type=int, default=SIDE, help="pixels a side, at most 28")
     parser.add_argument("--tol", type=float, default=1e-2, help="relative gap of the fits")
     parser.add_argument("--quick", action="store_true", help="small and once")
-    parser.add_argument("--json", type=Path, help="write the results to this file")
     parser.add_argument("--memory-seconds", type=float, default=60.0, help="limit of a linear fit")
     parser.add_argument("--child", choices=("bmrm", "auto"), help=argparse.SUPPRESS)
     parser.add_argument("--images", type=int, default=60000, help=argparse.SUPPRESS)
@@ -318,12 +313,8 @@ def main() -> None:
         return
     bench = load(options)
     lines = run(bench, options)
-    head = ["work", "target", "aim", "ours", "reference", "ratio"]
     title = f"{versions()}, {machine()}\nmedians of {bench.repeats}, seconds where nothing else is said"
-    print(table(title, head, [line.cells() for line in lines]))
-    print("\n".join(f"{line.work}: {line.note}" for line in lines if line.note))
-    content = {"versions": versions(), "machine": machine(), "lines": [asdict(line) for line in lines]}
-    write_json(options.json, content)
+    show(title, lines, options.json, machine=machine())
 
 
 if __name__ == "__main__":

@@ -22,7 +22,6 @@ import lzma
 import os
 import subprocess
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +29,9 @@ import numpy as np
 import scipy.io
 from digits import add_data_option
 from digits_speed import machine
-from report import table, versions, write_json
+from report import Line, parser_of, show, versions
 from scipy.spatial.distance import pdist
-from speed import NOW, Line, memory_mark, take_turns
+from speed import NOW, memory_mark, take_turns
 
 from structinv.functionals import Evaluation, Gradient
 from structinv.functionals.acting import FamilyFunctionals
@@ -155,12 +154,8 @@ def child(folder: Path) -> None:
 
 def main() -> None:
     """Run what the options ask for."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__, repeats=15)
     add_data_option(parser)
-    parser.add_argument("--repeats", type=int, default=15)
-    parser.add_argument("--json", type=Path, help="write the results to this file")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
@@ -171,11 +166,7 @@ def main() -> None:
     lines = product_lines(X, sigma, options.repeats)
     fitted(X[:100], y[:100], np.arange(10), sigma, Logistic(), 0.01)
     lines += [*fit_lines(X, y, labelled, sigma), memory_line(options.data)]
-    head = ["work", "target", "aim", "ours", "reference", "ratio"]
-    print(table(f"{versions()}, {machine()}", head, [line.cells() for line in lines]))
-    print("\n".join(f"{line.work}: {line.note}" for line in lines if line.note))
-    content = {"versions": versions(), "machine": machine(), "lines": [asdict(line) for line in lines]}
-    write_json(options.json, content)
+    show(f"{versions()}, {machine()}", lines, options.json, machine=machine())
 
 
 if __name__ == "__main__":

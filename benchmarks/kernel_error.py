@@ -18,8 +18,6 @@ Rules of the comparison:
 
 from __future__ import annotations
 
-import argparse
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,11 +25,11 @@ from typing import Any
 import numpy as np
 from digits import MNIST, add_data_option, load_mnist
 from digits_speed import machine
-from report import table, versions, write_json
+from report import Line, parser_of, show, table, versions
 from scipy.spatial.distance import pdist
 from sklearn.datasets import load_digits
 from sklearn.kernel_approximation import Nystroem, RBFSampler
-from speed import Line, take_turns
+from speed import take_turns
 
 from structinv.embeddings import OrbitFourier, OrbitNystroem
 from structinv.embeddings.base import KernelFeatures
@@ -175,17 +173,13 @@ def draw(found: dict[int, dict[str, Curve]], name: str, path: Path) -> None:
 
 def main() -> None:
     """Run what the options ask for."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__, repeats=5)
     add_data_option(parser)
     parser.add_argument("--changes", nargs="+", type=int, default=[1, 5, 21])
     parser.add_argument("--columns", nargs="+", type=int, default=[50, 100, 200, 500, 1000, 2000, 5000])
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--speed-columns", type=int, default=1000)
     parser.add_argument("--picture", type=Path, help="such as docs/kernel_error.png")
-    parser.add_argument("--json", type=Path, help="write the results to this file")
     options = parser.parse_args()
     name, train, test = load(options.data, np.random.default_rng(0))
     sigma = float(np.median(pdist(test)))
@@ -207,10 +201,7 @@ def main() -> None:
     if options.picture:
         draw(found, name, options.picture)
     lines = speed_lines(train, sigma, max(options.changes), options.speed_columns, options.repeats)
-    head = ["work", "target", "aim", "ours", "reference", "ratio"]
-    print(table("seconds", head, [line.cells() for line in lines]))
-    content = {"versions": versions(), "errors": found, "lines": [asdict(line) for line in lines]}
-    write_json(options.json, content)
+    show("seconds", lines, options.json, errors=found)
 
 
 if __name__ == "__main__":

@@ -1,16 +1,63 @@
-"""Plain tables, JSON, and the test between two classifiers for the benchmarks."""
+"""Options, plain tables, JSON, and the test between two classifiers for the benchmarks."""
 
 from __future__ import annotations
 
+import argparse
 import json
 import platform
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy.stats import binomtest
+
+
+def parser_of(
+    description: str | None, rows: Sequence[str] = (), repeats: int | None = None
+) -> argparse.ArgumentParser:
+    """A parser with ``--json``; with ``--rows`` and ``--repeats`` if there are such."""
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    if rows:
+        parser.add_argument("--rows", nargs="+", choices=rows, default=list(rows))
+    if repeats is not None:
+        parser.add_argument("--repeats", type=int, default=repeats)
+    parser.add_argument("--json", type=Path, help="write the results to this file")
+    return parser
+
+
+@dataclass
+class Line:
+    """A line of the table; times in seconds unless the row says otherwise."""
+
+    work: str
+    target: str
+    aim: str
+    ours: float
+    reference: float
+    ratio: float
+    note: str = ""
+
+    def cells(self) -> list[str]:
+        """The line as text."""
+        numbers = [_short(self.ours), _short(self.reference), _short(self.ratio)]
+        return [self.work, self.target, self.aim, *numbers]
+
+
+def _short(value: float) -> str:
+    return "" if np.isnan(value) else f"{value:.3g}" if value < 1000 else f"{value:.0f}"
+
+
+def show(title: str, lines: Sequence[Line], path: Path | None, **content: Any) -> None:
+    """Print lines as a table with their notes, and write them to a file, if one is wanted."""
+    head = ["work", "target", "aim", "ours", "reference", "ratio"]
+    print(table(title, head, [line.cells() for line in lines]))
+    print("\n".join(f"{line.work}: {line.note}" for line in lines if line.note))
+    write_json(path, {"versions": versions(), **content, "lines": [asdict(line) for line in lines]})
 
 
 def table(title: str, headers: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:

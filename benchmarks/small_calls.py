@@ -26,17 +26,16 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from report import table, versions, write_json
+from report import Line, parser_of, show, versions
 from sklearn.datasets import dump_svmlight_file
 from sklearn.svm import SVC, LinearSVC
-from speed import Line, take_turns
+from speed import take_turns
 
 from structinv import InvariantLinearSVC, InvariantSVC
 from structinv.oracles import FDrop
@@ -207,12 +206,7 @@ def command_lines(repeats: int) -> list[Line]:
 
 def parse() -> argparse.Namespace:
     """Options."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--rows", nargs="+", choices=ALL_ROWS, default=list(ALL_ROWS))
-    parser.add_argument("--repeats", type=int, default=9)
-    parser.add_argument("--json", type=Path, help="write the results to this file")
+    parser = parser_of(__doc__, ALL_ROWS, 9)
     return parser.parse_args()
 
 
@@ -222,11 +216,8 @@ def main() -> None:
     warnings.simplefilter("ignore")  # gaps are nothing that is looked at here
     work = {"rows": row_lines, "many": many_lines, "import": import_lines, "command": command_lines}
     lines = [line for row in options.rows for line in work[row](options.repeats)]
-    head = ["work", "target", "aim", "ours", "reference", "ratio"]
     title = f"{versions()}\nmedians of {options.repeats}"
-    print(table(title, head, [line.cells() for line in lines]))
-    print("\n".join(f"{line.work}: {line.note}" for line in lines))
-    write_json(options.json, {"versions": versions(), "lines": [asdict(line) for line in lines]})
+    show(title, lines, options.json)
 
 
 if __name__ == "__main__":

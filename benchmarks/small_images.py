@@ -30,7 +30,7 @@ from digits import Rows, add_data_option, draw_rows, load_mnist
 from digits_speed import GAMMA, SIDE, C, machine, shrink
 from noisy_faces import load_faces
 from noisy_faces import shrink as shrink_faces
-from report import table, versions, write_json
+from report import parser_of, table, versions, write_json
 from sklearn.datasets import load_digits
 from sklearn.svm import SVC
 from speed import take_turns
@@ -122,17 +122,13 @@ def compare(name: str, train: Rows, test: Rows, repeats: int, tol: float) -> Res
 
 def parse() -> argparse.Namespace:
     """Options."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__, repeats=3)
     add_data_option(parser, "mnist/ and olivetti/")
     parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
     parser.add_argument("--per-class", type=int, default=30, help="digits a class")
-    parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--seed", type=int, default=0, help="which images are drawn")
     parser.add_argument("--tol", type=float, default=1e-2, help="relative gap of the fits")
     parser.add_argument("--quick", action="store_true", help="three images a class, once")
-    parser.add_argument("--json", type=Path, help="write the results to this file")
     return parser.parse_args()
 
 

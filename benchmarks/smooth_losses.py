@@ -18,7 +18,6 @@ from __future__ import annotations
 import argparse
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,10 +25,10 @@ from typing import Any
 import numpy as np
 from digits import load_mnist
 from mail import Corpus, add_data_option, load_mailboxes, require
-from report import table, versions, write_json
+from report import Line, parser_of, show, versions
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
-from speed import TRAIN, Line, take_turns
+from speed import TRAIN, take_turns
 from threadpoolctl import threadpool_limits
 
 from structinv import InvariantLinearSVC
@@ -130,13 +129,8 @@ def fit(model: Any, X: Any, y: np.ndarray, _: int) -> None:
 
 def parse() -> argparse.Namespace:
     """Options."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__, ALL_ROWS, 5)
     add_data_option(parser)
-    parser.add_argument("--rows", nargs="+", choices=ALL_ROWS, default=list(ALL_ROWS))
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--json", type=Path, help="write the results to this file")
     return parser.parse_args()
 
 
@@ -152,10 +146,7 @@ def main() -> None:
             for lam in LAMBDAS:
                 lines.append(line_of(name, loss, lam, X, y, options.repeats))
                 print(*lines[-1].cells(), lines[-1].note, sep="  ", flush=True)
-    head = ["work", "target", "aim", "ours", "reference", "ratio"]
-    print(table(f"{versions()}\nmedians of {options.repeats}", head, [line.cells() for line in lines]))
-    print("\n".join(f"{line.work}: {line.note}" for line in lines))
-    write_json(options.json, {"versions": versions(), "lines": [asdict(line) for line in lines]})
+    show(f"{versions()}\nmedians of {options.repeats}", lines, options.json)
 
 
 if __name__ == "__main__":

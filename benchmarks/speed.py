@@ -41,7 +41,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -49,7 +49,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from mail import Corpus, add_data_option, load_mailboxes, require
-from report import table, versions, write_json
+from report import Line, parser_of, show, versions
 from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
@@ -111,28 +111,6 @@ class Problem:
         """Fit LinearSVC to the plain hinge loss."""
         model = LinearSVC(loss="hinge", C=self.C, tol=1e-4, fit_intercept=False, random_state=seed)
         return model.fit(self.X, self.y)
-
-
-@dataclass
-class Line:
-    """A line of the table; times in seconds unless the row says otherwise."""
-
-    work: str
-    target: str
-    aim: str
-    ours: float
-    reference: float
-    ratio: float
-    note: str = ""
-
-    def cells(self) -> list[str]:
-        """The line as text."""
-        numbers = [_short(self.ours), _short(self.reference), _short(self.ratio)]
-        return [self.work, self.target, self.aim, *numbers]
-
-
-def _short(value: float) -> str:
-    return "" if np.isnan(value) else f"{value:.3g}" if value < 1000 else f"{value:.0f}"
 
 
 def clock(work: Callable[[], Any]) -> tuple[float, Any]:
@@ -394,14 +372,9 @@ def run(corpus: Corpus, rows: Sequence[str], repeats: int, cvxpy_repeats: int) -
 
 def parse() -> argparse.Namespace:
     """Options."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__, ALL_ROWS, 5)
     add_data_option(parser)
-    parser.add_argument("--rows", nargs="+", choices=ALL_ROWS, default=list(ALL_ROWS))
-    parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--cvxpy-repeats", type=int, default=5)
-    parser.add_argument("--json", type=Path, help="write the results to this file")
     parser.add_argument("--child", nargs=3, help=argparse.SUPPRESS)
     return parser.parse_args()
 
@@ -418,12 +391,9 @@ def main() -> None:
     require(options.data, "enron")
     corpus = Corpus(load_mailboxes(options.data, spamassassin=False))
     lines = run(corpus, options.rows, options.repeats, options.cvxpy_repeats)
-    head = ["work", "target", "aim", "ours", "reference", "ratio"]
     kind = "processor time" if os.environ.get(CPU) else "wall time"
     title = f"{versions()}\n{' + '.join(TRAIN)}, medians of {options.repeats}, seconds of {kind}"
-    print(table(title, head, [line.cells() for line in lines]))
-    print("\n".join(f"{line.work}: {line.note}" for line in lines if line.note))
-    write_json(options.json, {"versions": versions(), "lines": [asdict(line) for line in lines]})
+    show(title, lines, options.json)
 
 
 if __name__ == "__main__":

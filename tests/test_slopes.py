@@ -106,6 +106,26 @@ def test_beside_a_penalty_the_optimum_is_reached(loss, factor):
     assert_brackets(solution, optimum(loss, factor, True, penalty=3.0))
 
 
+def test_a_point_of_one_of_several_terms_is_taken_only_if_it_is_better():
+    halves = [
+        WorstMargin(X[part], Y[part], Identity(), Logistic(), 300.0, np.array([0, 1]))
+        for part in (np.s_[::2], np.s_[1::2])
+    ]
+    this = Objective(ExplicitSpace(D), halves)
+    solver = FrankWolfe()
+    state = solver.init(this, np.random.default_rng(0))
+    best = []
+    for _ in range(10):
+        solver.step(this, state)
+        bounds = solver.bounds(this, state)
+        points = [state.f, *(part.primal for part in state.parts if part.primal is not None)]
+        values = [this.value(f).upper for f in points]
+        assert bounds.upper == pytest.approx(min(values), rel=1e-12)
+        best.append(int(np.argmin(values)))
+    # Each point is the best at times.
+    assert set(best) == {0, 1, 2}
+
+
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("source", ["frank_wolfe", "svmstruct"])
 @pytest.mark.parametrize("intercept", [True, False])
