@@ -77,13 +77,12 @@ def sweep(order, rounds, rows, truth, kept, changes, zeros, parameters, room, ga
     """
     starts, codes, costs, barred, weights = truth
     first_slot, first_label, used, labels, masses, edits = kept
-    tables, link_tables, gains, products, wrong, counts, levels, marks = room
+    tables, link_tables, gains, products, wrong, counts, levels, _ = room
     table, link_weights = parameters
     n_labels, n_edits = costs.shape[1], changes[0]
-    potentials, heights, delta = tables[0], tables[2], tables[3]
+    potentials, heights = tables[0], tables[2]
     worst = tables[0] if n_edits == 0 else tables[1]
-    links, moves, above, before = link_tables[0], link_tables[1], levels[0], levels[1]
-    indptr, ids, data = rows
+    links, above, before = link_tables[0], levels[0], levels[1]
     for b in order:
         begin, size, weight = starts[b], starts[b + 1] - starts[b], weights[b]
         slot, first = first_slot[b], first_label[b]
@@ -121,29 +120,14 @@ def sweep(order, rounds, rows, truth, kept, changes, zeros, parameters, room, ga
                     labels[at + t - 1] = label
                 if n_edits > 0:
                     find_edits(begin, size, rows, codes, changes[1], table, labels, at, edits, gains)
-                t, j = 0, 0
-                while t < size and labels[at + t] == codes[begin + t]:
-                    t += 1
-                while t < size and j < used[b]:
-                    s, i = 0, 0
-                    while s < size and labels[first + j * size + s] == labels[at + s]:
-                        s += 1
-                    while s == size and i < size * n_edits:
-                        if edits[(first + j * size) * n_edits + i] != edits[at * n_edits + i]:
-                            break
-                        i += 1
-                    if s == size and i == size * n_edits:
-                        break
-                    j += 1
-                if t < size and j == used[b]:
-                    masses[slot + j], above[j] = 0.0, best - base
+                if is_new(begin, size, first, used[b], codes, labels, edits, n_edits):
+                    masses[slot + used[b]], above[used[b]] = 0.0, best - base
                     used[b] += 1
                 while known < used[b]:
-                    counts[0, known] = counts[1, known] = 0
-                    for t in range(size):
-                        if labels[first + known * size + t] != codes[begin + t]:
-                            wrong[known, counts[0, known]] = t
-                            counts[0, known] += 1
+                    counts[1, known] = 0
+                    counts[0, known] = list_wrong(
+                        begin, size, first + known * size, codes, labels, wrong[known]
+                    )
                     known += 1
                 for j in range(known):
                     before[j] = masses[slot + j]
@@ -155,52 +139,102 @@ def sweep(order, rounds, rows, truth, kept, changes, zeros, parameters, room, ga
                     if one >= 0:
                         fill_products(one, example, rows, codes, labels, edits, changes, zeros, room)
                 for j in range(known):
-                    amount = weight * (masses[slot + j] - before[j])
-                    if amount == 0.0:
-                        continue
-                    at = first + j * size
-                    for q in range(counts[0, j]):
-                        t = wrong[j, q]
-                        marks[0, t] = 1
-                        delta[t, codes[begin + t]] += amount
-                        delta[t, labels[at + t]] -= amount
-                        add_links(begin, size, codes, labels, at, t, amount, moves)
-                    add_edits(begin, size, rows, codes, changes, labels, at, edits, amount, table)
-                for j in range(n_labels + 2):
-                    for k in range(n_labels):
-                        links[j, k] += moves[j, k]
-                        link_weights[j, k] += moves[j, k]
-                        moves[j, k] = 0.0
-                for t in range(size):
-                    if marks[0, t] == 0:
-                        continue
-                    marks[0, t], count, change = 0, 0, delta[t]
-                    for k in range(n_labels):
-                        if change[k] != 0.0:
-                            marks[1, count] = k
-                            count += 1
-                    for e in range(indptr[begin + t], indptr[begin + t + 1]):
-                        row, x = table[ids[e]], data[e]
-                        for c in range(count):
-                            row[marks[1, c]] += x * change[marks[1, c]]
-                    for k in range(n_labels):
-                        change[k] = 0.0
+                    before[j] = weight * (masses[slot + j] - before[j])
+                carry(before[:known], example, rows, codes, labels, edits, changes, parameters, room)
                 step += 1
                 done = step == rounds
-        gaps[b], count = arrival, 0
-        # Labellings without mass are forgotten.
-        for j in range(known):
-            if masses[slot + j] > 0.0:
-                if count < j:
-                    masses[slot + count] = masses[slot + j]
-                    for t in range(size):
-                        labels[first + count * size + t] = labels[first + j * size + t]
-                    for i in range(size * n_edits):
-                        edits[(first + count * size) * n_edits + i] = edits[
-                            (first + j * size) * n_edits + i
-                        ]
-                count += 1
-        for j in range(count, known):
-            masses[slot + j] = 0.0
+        gaps[b] = arrival
         if known > 0:
-            used[b] = count
+            used[b] = forget(size, slot, first, known, n_edits, labels, masses, edits)
+
+
+@njit(cache=True, nogil=True)
+def is_new(begin, size, first, n_used, codes, labels, edits, n_edits):
+    """Whether the labelling behind those in use is neither the true one nor one of them."""
+    at = first + n_used * size
+    t = 0
+    while t < size and labels[at + t] == codes[begin + t]:
+        t += 1
+    if t == size:
+        return False
+    for j in range(n_used):
+        other = first + j * size
+        s, i = 0, 0
+        while s < size and labels[other + s] == labels[at + s]:
+            s += 1
+        while s == size and i < size * n_edits and edits[other * n_edits + i] == edits[at * n_edits + i]:
+            i += 1
+        if s == size and i == size * n_edits:
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def list_wrong(begin, size, at, codes, labels, wrong):
+    """List the positions at which a labelling is wrong, and tell how many there are."""
+    count = 0
+    for t in range(size):
+        if labels[at + t] != codes[begin + t]:
+            wrong[count] = t
+            count += 1
+    return count
+
+
+@njit(cache=True, nogil=True)
+def carry(amounts, example, rows, codes, labels, edits, changes, parameters, room):
+    """Change the parameters by amounts of an example's normals."""
+    begin, size, first, _ = example
+    tables, link_tables, _, _, wrong, counts, _, marks = room
+    table, link_weights = parameters
+    delta, links, moves = tables[3], link_tables[0], link_tables[1]
+    indptr, ids, data = rows
+    n_labels = delta.shape[1]
+    for j in range(len(amounts)):
+        amount, at = amounts[j], first + j * size
+        if amount == 0.0:
+            continue
+        for q in range(counts[0, j]):
+            t = wrong[j, q]
+            marks[0, t] = 1
+            delta[t, codes[begin + t]] += amount
+            delta[t, labels[at + t]] -= amount
+            add_links(begin, size, codes, labels, at, t, amount, moves)
+        add_edits(begin, size, rows, codes, changes, labels, at, edits, amount, table)
+    for j in range(n_labels + 2):
+        for k in range(n_labels):
+            links[j, k] += moves[j, k]
+            link_weights[j, k] += moves[j, k]
+            moves[j, k] = 0.0
+    for t in range(size):
+        if marks[0, t] == 0:
+            continue
+        marks[0, t], count, change = 0, 0, delta[t]
+        for k in range(n_labels):
+            if change[k] != 0.0:
+                marks[1, count] = k
+                count += 1
+        for e in range(indptr[begin + t], indptr[begin + t + 1]):
+            row, x = table[ids[e]], data[e]
+            for c in range(count):
+                row[marks[1, c]] += x * change[marks[1, c]]
+        for k in range(n_labels):
+            change[k] = 0.0
+
+
+@njit(cache=True, nogil=True)
+def forget(size, slot, first, known, n_edits, labels, masses, edits):
+    """Move labellings with mass to the front of their slots, and tell how many there are."""
+    count = 0
+    for j in range(known):
+        if masses[slot + j] > 0.0:
+            if count < j:
+                to, of = first + count * size, first + j * size
+                masses[slot + count] = masses[slot + j]
+                for t in range(size):
+                    labels[to + t] = labels[of + t]
+                for i in range(size * n_edits):
+                    edits[to * n_edits + i] = edits[of * n_edits + i]
+            count += 1
+    for j in range(count, known):
+        masses[slot + j] = 0.0
+    return count
