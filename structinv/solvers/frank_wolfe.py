@@ -97,14 +97,23 @@ class FrankWolfe(Solver):
         offset = sum(part.offset for part in state.parts)
         if not np.isfinite(half):
             return Bounds(f, -np.inf)
-        better = next((part.primal for part in state.parts if part.primal is not None), f)
+        points = [part.primal for part in state.parts if part.primal is not None]
+        if not points or len(state.parts) > 1:
+            # A point that is better for one term's dual variables may be worse for those of all terms.
+            points.append(f)
         if objective.out_of_time():
-            return Bounds(better, offset - half)
-        values = [part.value(better) for part in state.parts]
-        objective.rows_asked += objective.rows_of_a_pass
-        norm = 0.5 * objective.space.dot(better, better)
-        upper, attained = (norm + sum(side) for side in zip(*values, strict=True))
+            return Bounds(points[0], offset - half)
+        found = [(*self._values(objective, state, point), point) for point in points]
+        upper, attained, better = min(found, key=lambda one: one[:2])
         return Bounds(better, offset - half, upper, attained)
+
+    def _values(self, objective: Objective, state: FrankWolfeState, f: Element) -> tuple[float, float]:
+        """The objective at a function, as `DualState.value`."""
+        values = [part.value(f) for part in state.parts]
+        objective.rows_asked += objective.rows_of_a_pass
+        norm = 0.5 * objective.space.dot(f, f)
+        upper, attained = (norm + sum(side) for side in zip(*values, strict=True))
+        return upper, attained
 
     def planes(self, objective: Objective, state: FrankWolfeState) -> PlaneSet:
         if objective.planes_are_sums:

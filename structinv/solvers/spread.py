@@ -244,12 +244,14 @@ def spread_of(objective: Objective) -> np.ndarray | None:
         return None
     if type(space) is not ExplicitSpace or space.n_outputs > 1 or space.n_extra:
         return None
+    if space.size >= MOST_WEIGHTS:
+        # A diagonal of so many weights is not made first.
+        return None
     if not term.labels.structure.rowwise or term.labels.slack:
         return None
     found = term.bound.spread()
     if found is None:
         return None
     found = found[np.any(found != 0, axis=1)]
-    if not len(found) or space.size + len(found) > MOST_WEIGHTS:
-        return None
-    return found
+    fits = 0 < len(found) <= MOST_WEIGHTS - space.size
+    return found if fits else None
