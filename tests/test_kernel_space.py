@@ -268,6 +268,42 @@ def test_rows_of_two_types_keep_their_digits(dtypes, cache_mb):
     )
 
 
+class InDouble(Gaussian):
+    """Answers in float64, whatever the rows are."""
+
+    def matrix(self, X, Y, norms=None):
+        return super().matrix(X.astype(np.float64), Y.astype(np.float64))
+
+
+@pytest.mark.parametrize("cache_mb", [100.0, 0.03, 0.0])
+def test_the_table_keeps_the_digits_of_a_kernel_that_has_more_than_the_points(cache_mb):
+    X = np.random.default_rng(0).standard_normal((50, 3)).astype(np.float32)
+    space = KernelSpace(InDouble(2.0), 3, cache_mb=cache_mb)
+    this = Objective(space, [WorstCase(X, np.arange(50) % 2, Identity(), Binary(), 1.0)])
+    atoms = space.atoms.slots(this.planes(space.zeros()).normals.keys)
+    wanted = InDouble(2.0)(X, X)
+    found = space.atoms.block(atoms, atoms), space.atoms.square(atoms)
+    where, table, extra = space.atoms.rows_of_table(atoms)
+    rows = np.concatenate([table, extra])[where[atoms]][:, space.atoms.places[atoms]]
+    for values in (*found, rows):
+        assert values.dtype == np.float64
+        np.testing.assert_allclose(values, wanted, atol=1e-14)
+    table = space.atoms.table
+    assert (table if table.base is None else table.base).nbytes <= 1e6 * cache_mb
+
+
+def test_a_table_of_short_numbers_becomes_one_of_long_ones_within_its_budget():
+    rng = np.random.default_rng(0)
+    X, Z = rng.standard_normal((40, 3)).astype(np.float32), rng.standard_normal((30, 3))
+    space = KernelSpace(Gaussian(2.0), 3, cache_mb=40 * 50 * 4 / 1e6)
+    atoms = [space.atoms.slots(space.atoms.add_points(P, np.zeros((len(P), 2), int))) for P in (X, Z)]
+    assert space.atoms.dtype == np.float64
+    assert space.atoms.table.nbytes <= 1e6 * space.cache_mb
+    points = np.vstack([X, Z])
+    every = np.concatenate(atoms)
+    np.testing.assert_allclose(space.atoms.block(every, every), Gaussian(2.0)(points, points), atol=1e-6)
+
+
 @every_cache
 @pytest.mark.parametrize("setting", [*SETTINGS, COSTLY], ids=str)
 @pytest.mark.parametrize("name", ["union", "compose", "only_for-discounted"])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
-
 import numpy as np
 
 from ..oracles.listing import listed
@@ -12,7 +10,6 @@ from ..spaces.atoms import AtomRows
 from ..spaces.kernel_space import Expansion
 from ..terms.planes import PlaneSet
 from ..utils.jit import njit
-from ..utils.matrices import one_blas_thread
 from .base import DualState, OutOfTime, in_runs, never
 from .case import Case
 from .member_blocks import RowBlock
@@ -81,11 +78,6 @@ class MemberState(DualState):
 
     def sweep(self, f: Expansion, out_of_time: OutOfTime = never) -> tuple[float, int]:
         """See `DualState.sweep`: all rows once, then the rows that hold most of the gap."""
-        # Products are small, and BLAS's threads would wait busily while rows take steps.
-        with one_blas_thread() if self.space.kernel.thread_safe else nullcontext():
-            return self._sweep(f, out_of_time)
-
-    def _sweep(self, f: Expansion, out_of_time: OutOfTime) -> tuple[float, int]:
         order = self.rng.permutation(self.rows)
         self.n_added, self.settled, total = 0, False, 0.0
         blocks: list[RowBlock] = []
@@ -116,7 +108,7 @@ class MemberState(DualState):
     def _blocks(self, rows: np.ndarray) -> list[RowBlock]:
         """The rows in blocks of so many atoms that the kernel among these stays in a core's cache."""
         store, slots = self.space.atoms, self._atoms_of(rows)
-        room = 0.5 * store.cache_bytes / (max(1, len(store)) * store.known.dtype.itemsize)
+        room = 0.5 * store.cache_bytes / (max(1, len(store)) * store.dtype.itemsize)
         most = max(LEAST_ATOMS, min(MOST_ATOMS, int(room)))
         places = in_runs(np.arange(len(rows)), np.count_nonzero(slots >= 0, axis=1), most)
         return [RowBlock(store, rows[own], slots[own]) for own in places]

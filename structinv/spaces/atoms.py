@@ -191,6 +191,8 @@ class AtomStore:
         self._known = np.zeros((0, n_features))
         self._norms = np.zeros(0)
         self._table = np.zeros((0, 0))
+        # The longest numbers in which the kernel has answered.
+        self._answers = np.dtype(np.float32)
 
     def __len__(self) -> int:
         return len(self.places)
@@ -223,6 +225,11 @@ class AtomStore:
     def known(self) -> np.ndarray:
         """The known points; a view."""
         return self._known[: self.n_known]
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The precision of the table: that of the points, or a longer one that the kernel answers in."""
+        return np.result_type(self._known, self._answers)
 
     @property
     def table(self) -> np.ndarray:
@@ -391,7 +398,7 @@ class AtomStore:
         """Rows for atoms that have none, and columns for points not known before, if they fit."""
         rows, columns = len(self), self.n_known
         old_rows, old_columns = self.n_cached_rows, self.n_cached_columns
-        itemsize = self.known.dtype.itemsize
+        itemsize = self.dtype.itemsize
         if columns == old_columns > 0:
             # Where columns are all there will be, as many rows as fit.
             rows = min(rows, int(self.cache_bytes // (columns * itemsize)))
@@ -399,8 +406,14 @@ class AtomStore:
             return
         if rows > self._table.shape[0] or columns > self._table.shape[1]:
             limit = self.cache_bytes / itemsize
-            self._table = _with_room(self.table, rows, columns, limit, self.known.dtype)
-        self._fill_rows(np.arange(old_rows, rows), self._table[old_rows:rows, :columns])
+            self._table = _with_room(self.table, rows, columns, limit, self.dtype)
+        if self._fill_rows(np.arange(old_rows, rows), self._table[old_rows:rows, :columns]):
+            # Once more, in longer numbers, of which fewer rows may fit.
+            most = self.cache_bytes // (max(1, old_columns) * self.dtype.itemsize)
+            self.n_cached_rows = min(old_rows, int(most))
+            self._table = self.table.astype(self.dtype)
+            self._extend_table()
+            return
         if columns > old_columns:
             # The points that are new are atoms that are new, so the block is there, turned round.
             owners = np.full(columns, -1, dtype=np.int64)
@@ -464,7 +477,7 @@ class AtomStore:
     @property
     def rows_at_once(self) -> int:
         """How many rows of the table may be computed for one use: an eighth of the cache, or a block."""
-        share = self.cache_bytes / (8 * self.known.dtype.itemsize)
+        share = self.cache_bytes / (8 * self.dtype.itemsize)
         return max(1, int(max(VALUES_AT_ONCE, share) // max(1, self.n_known)))
 
     def rows_of_table(self, atoms: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -483,20 +496,27 @@ class AtomStore:
         missing = np.unique(atoms[atoms >= n_rows])
         where[missing] = n_rows + np.arange(len(missing))
         # A table without a row may not have the points' precision yet.
-        empty = np.zeros((0, self.n_known), dtype=self.known.dtype)
+        empty = np.zeros((0, self.n_known), dtype=self.dtype)
         table = self._table[:n_rows, : self.n_known] if n_rows else empty
         extra = np.empty((len(missing), self.n_known), dtype=table.dtype)
-        self._fill_rows(missing, extra)
+        if self._fill_rows(missing, extra) and n_rows == 0:
+            return self.rows_of_table(atoms)
         return where, table, extra
 
-    def _fill_rows(self, atoms: np.ndarray, table: np.ndarray) -> None:
-        """Write the kernel between some atoms and all known points into a table."""
-        norms = self._norms[self.places[atoms]], self._norms[: self.n_known]
+    def _fill_rows(self, atoms: np.ndarray, table: np.ndarray) -> bool:
+        """Write the kernel between some atoms and all known points into a table.
+
+        Returns whether the table cuts digits off; `dtype` is then one that does not.
+        """
+        norms, kinds = (self._norms[self.places[atoms]], self._norms[: self.n_known]), {self._answers}
 
         def write(rows: slice, columns: slice, values: np.ndarray) -> None:
             table[rows, columns] = values
+            kinds.add(values.dtype)
 
         in_kernel_tiles(self.kernel, self.points(atoms), self.known, write, norms)
+        self._answers = np.result_type(*kinds)
+        return len(atoms) > 0 and not np.can_cast(self._answers, table.dtype)
 
 
 @njit(cache=True, nogil=True)
