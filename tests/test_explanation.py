@@ -10,6 +10,7 @@ from structinv import (
     InvariantLinearSVR,
     InvariantStructuredSVC,
     InvariantSVC,
+    InvariantTextClassifier,
     RepresenterClassifier,
     VirtualSVC,
     explain_solver,
@@ -31,6 +32,7 @@ def taken(states):
 
 CHAINS = [RNG.standard_normal((3, 5)) for _ in range(8)]
 TAGS = [np.arange(3) % 2 for _ in CHAINS]
+TEXTS = [" ".join(f"word{number}" for number in RNG.integers(0, 20, 6)) for _ in Y]
 
 
 STATES = [
@@ -44,6 +46,7 @@ STATES = [
     (InvariantLinearSVR(Identity()), X, X[:, 0], "tube"),
     (InvariantSVC(Flip(shape=(2, 2))), IMAGES, Y[:12], "members"),
     (InvariantLinearSVC(FEdit(2, add=0.1)), abs(X), Y, "edits"),
+    (InvariantTextClassifier("replace"), TEXTS, Y, "insertions"),
     (InvariantStructuredSVC(Sequence()), CHAINS, TAGS, "flows"),
     (InvariantStructuredSVC(Sequence(), oracle=FDrop(1)), CHAINS, TAGS, "chains"),
     (InvariantStructuredSVC(Sequence(), kernel="rbf"), CHAINS, TAGS, "labellings"),
@@ -100,7 +103,7 @@ def test_it_prints_a_table():
     assert lines[0] == "FrankWolfe(): there are more than 16 weights"
     assert lines[1].startswith("Dual states of WorstCase(FDrop(")
     assert len(lines) == 2 + len(TABLE)
-    assert lines[4].split() == ["hull", "yes", "taken"]
+    assert lines[5].split() == ["hull", "yes", "taken"]
     assert "a state before it is taken" in lines[-1]
 
 

@@ -184,7 +184,7 @@ def test_what_is_added_in_all_is_nearest_to_zero(seed, budget):
     sides, place = np.zeros((2, SUMS)), np.zeros(d, dtype=np.int8)
     sides[:, TOTAL], sides[:, BUDGET] = total, K * total
     settle(u, own, value, sides, place)
-    w = np.empty(d)
+    w = u.copy()
     weights_of(u, own, value, sides, place, w)
     added = cp.Variable((2, d), nonneg=True)
     f = u + cp.multiply(value, added[0] - added[1])

@@ -16,6 +16,7 @@ from .chain_state import ChainState
 from .edit_state import EditState
 from .flow_state import FlowState
 from .hull_state import HullState
+from .insertion_state import InsertionState
 from .label_state import LabelState
 from .labelling_state import LabellingState
 from .linear_member_state import LinearMemberState
@@ -41,7 +42,8 @@ class Entry(NamedTuple):
         return next((reason for need in self.requirements if (reason := need(case))), "")
 
 
-_ADDED = needs.averages_planes, needs.linear_in_x, needs.margins_of_two_classes, needs.adds_words
+_SHARED = needs.averages_planes, needs.linear_in_x, needs.margins_of_two_classes
+_ADDED = *_SHARED, needs.adds_words
 _IN_HULL = needs.averages_planes, needs.worst_case_of_rows, needs.linear_in_x
 _CHAINS = needs.averages_planes, needs.worst_case_of_examples, needs.linear_in_x, needs.sequences
 _LISTED = needs.worst_case_of_rows, needs.linear_in_x
@@ -50,6 +52,7 @@ _LISTED = needs.worst_case_of_rows, needs.linear_in_x
 TABLE: dict[str, Entry] = {
     "additions": Entry(AdditionState, (*_ADDED, needs.keeps_words)),
     "edits": Entry(EditState, (*_ADDED, needs.multiplies_words, needs.hinge)),
+    "insertions": Entry(InsertionState, (*_SHARED, needs.hinge, needs.brings_words_in)),
     "hull": Entry(
         HullState,
         (*_IN_HULL, needs.two_classes, needs.costs_of_one_or_factors, needs.in_hull_steps),

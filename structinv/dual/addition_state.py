@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -28,6 +30,39 @@ _ENOUGH = 0.1
 _PROGRESS, _MOST_SLOW = 1e-3, 5
 # Of steps that lower the dual, taken together, no smaller share is tried.
 _LEAST_SHARE = 1e-3
+
+
+@dataclass(frozen=True)
+class AddedWords:
+    """Words that rows add, with one threshold for the rows of each sign.
+
+    Parameters
+    ----------
+    value : (d,) array
+        What is added to each, 0 for nothing.
+    each, every : int
+        How much of one of them, and of all, a row adds for a unit of what it has left.
+
+    Attributes
+    ----------
+    sides : (2, SUMS) array
+    place : (d,) array of int8
+        See `addition_steps.settle`.
+    """
+
+    value: np.ndarray
+    each: int = 1
+    every: int = 1
+
+    @cached_property
+    def sides(self) -> np.ndarray:
+        """Sums of both signs."""
+        return np.zeros((2, SUMS))
+
+    @cached_property
+    def place(self) -> np.ndarray:
+        """Where each word belongs."""
+        return np.zeros(len(self.value), dtype=np.int8)
 
 
 class AdditionState(FocusedSweeps, DualState):
@@ -57,7 +92,7 @@ class AdditionState(FocusedSweeps, DualState):
         self.space: ExplicitSpace = case.space
         self.term, self.loss = case.term, case.loss
         self.kind = KINDS[type(self.loss)]
-        self.additions = found = case.edits
+        self.additions = found = self._changes(case)
         self.rng = rng
         self.signs = case.signs
         self.weights = self.term.weights
@@ -69,14 +104,22 @@ class AdditionState(FocusedSweeps, DualState):
         # What is added in all, as part of f, and the share of each row, in its weight times its level.
         self.pushed = np.zeros(n_features)
         self.shares = sp.csr_matrix(found.rows.shape)
-        self.own, self.sides = np.zeros((2, n_features)), np.zeros((2, SUMS))
-        self.place = np.zeros(n_features, dtype=np.int8)
+        self.own = np.zeros((2, n_features))
+        self.added = self._words()
         self.mine = [found.changed & (self.signs == sign) & (self.weights > 0) for sign in (1.0, -1.0)]
         self.cautious = False
         # The dual before the next step, as if sums were all that is asked for.
         self.height = 0.0
         self.slow_sweeps = 0
         self.rest: DualState | None = None
+
+    def _changes(self, case: Case) -> Any:
+        """What the oracle says of its changes."""
+        return case.edits
+
+    def _words(self) -> list[AddedWords]:
+        """The words that rows add, in groups with a budget each."""
+        return [AddedWords(self.additions.value)]
 
     @property
     def offset(self) -> float:
@@ -137,14 +180,14 @@ class AdditionState(FocusedSweeps, DualState):
 
     def _parts(self, f: Element) -> tuple[np.ndarray, ...]:
         """What a sweep over rows changes, each linear in a share of the way."""
-        return f, self.levels, self.own, self.sides[:, TOTAL : BUDGET + 1]
+        return f, self.levels, self.own, *(words.sides[:, TOTAL : BUDGET + 1] for words in self.added)
 
     def _sweep_rows(self, f: Element, order: np.ndarray) -> None:
-        found = self.additions
+        found, (words,) = self.additions, self.added
         sweep_additions(
             found.rows.indptr, found.rows.indices, found.rows.data, self.signs, self.weights,
             found.changed, found.value, found.present, found.max_changes, self.kind,
-            self.space.intercept, self.cautious, f, self.own, self.sides, self.place, self.levels,
+            self.space.intercept, self.cautious, f, self.own, words.sides, words.place, self.levels,
             order, self.gaps,
         )  # fmt: skip
 
@@ -155,22 +198,30 @@ class AdditionState(FocusedSweeps, DualState):
 
     def _settle(self, u: np.ndarray) -> None:
         """What all rows add, at the levels as they are."""
-        found = self.additions
-        settle(u, self.own, found.value, self.sides, self.place)
+        for words in self.added:
+            settle(u, self.own, words.value, words.sides, words.place)
 
     def _height_at(self, u: np.ndarray) -> float:
         """The dual, if sums over rows are all that is asked for."""
-        f = u.copy()
-        weights_of(u, self.own, self.additions.value, self.sides, self.place, f)
+        f = self._weights(u)
         return self._offset() - 0.5 * self.space.dot(f, f)
+
+    def _weights(self, u: np.ndarray) -> np.ndarray:
+        """The weights, with what all rows add."""
+        f = u.copy()
+        for words in self.added:
+            weights_of(u, self.own, words.value, words.sides, words.place, f)
+        return f
 
     def _count(self) -> None:
         """The sums of levels over the rows of each side, and over those that have a word."""
         found, (masses, budgets) = self.additions, self._left_over()
         for side, mine in enumerate(self.mine):
             # A side without rows adds nothing, whatever its threshold.
-            self.sides[side, TOTAL] = masses[mine].sum() if np.any(mine) else -1.0
-            self.sides[side, BUDGET] = budgets[mine].sum()
+            total, budget = masses[mine].sum() if np.any(mine) else -1.0, budgets[mine].sum()
+            for words in self.added:
+                words.sides[side, TOTAL] = words.each * total
+                words.sides[side, BUDGET] = words.every * budget
             if not found.present:
                 self.own[side] = self._has.T @ np.where(mine, masses, 0.0)
 
@@ -180,41 +231,63 @@ class AdditionState(FocusedSweeps, DualState):
 
     def _share_out(self, u: np.ndarray) -> float:
         """What each row adds, from what all of them do; how much of the dual is lost by that."""
-        found, d = self.additions, len(self.pushed)
         self._count()
         self._settle(u)
-        weights, lost, parts, (masses, _) = np.empty(d), 0.0, [], self._left_over()
-        weights_of(u, self.own, found.value, self.sides, self.place, weights)
-        for side, sign in enumerate((1.0, -1.0)):
-            rows = np.flatnonzero(self.mine[side] & (masses > 0))
-            # Those that have most words have the least choice.
-            rows = rows[np.argsort(-np.diff(found.rows.indptr)[rows], kind="stable")]
-            pushed = self.place * sign > 0
-            pull = np.where(pushed, sign * found.value, 1.0)
-            asked = np.where(pushed, (weights - u[:d]) / pull, 0.0)
-            could = np.maximum(self.sides[side, TOTAL] - self.own[side], 0.0)
-            parts.append(self._shared(rows, np.minimum(asked, could), could))
-            left = asked - np.asarray(parts[-1].sum(axis=0)).ravel()
-            # What is left raises gains, which is seen by all rows that would add the word.
-            gains = np.maximum(-pull * weights, 0.0) + pull**2 * self.sides[side, TOTAL]
-            lost += float(gains @ np.abs(left))
-        self.shares = parts[0] + parts[1]
-        self.pushed = found.value * (self.shares.T @ self.signs)
+        weights, (masses, budgets) = self._weights(u), self._left_over()
+        lost, lengths, parts = 0.0, np.diff(self.additions.rows.indptr), []
+        for words in self.added:
+            left_over = words.each * masses, words.every * budgets
+            for side, mine in enumerate(self.mine):
+                rows = np.flatnonzero(mine & (masses > 0))
+                # Those that have most words have the least choice.
+                rows = rows[np.argsort(-lengths[rows], kind="stable")]
+                shares, missing = self._shared(words, side, rows, left_over, u, weights)
+                parts.append(shares)
+                lost += missing
+        self.shares = sum(parts[1:], parts[0])
+        self.pushed = self.additions.value * (self.shares.T @ self.signs)
         return lost
 
-    def _shared(self, rows: np.ndarray, asked: np.ndarray, could: np.ndarray) -> sp.csr_matrix:
-        found = self.additions
-        room = len(rows) * (found.max_changes + 1) + len(asked)
+    def _shared(
+        self,
+        words: AddedWords,
+        side: int,
+        rows: np.ndarray,
+        left_over: tuple[np.ndarray, np.ndarray],
+        u: np.ndarray,
+        weights: np.ndarray,
+    ) -> tuple[sp.csr_matrix, float]:
+        """What each of some rows of a side adds of some words; how much of the dual is lost by that."""
+        d, sums, sign = len(self.pushed), words.sides[side], 1.0 - 2.0 * side
+        pushed = words.place * sign > 0
+        pull = np.where(pushed, sign * words.value, 1.0)
+        asked = np.where(pushed, (weights[:d] - u[:d]) / pull, 0.0)
+        could = np.maximum(sums[TOTAL] - self.own[side], 0.0)
+        shares = self._taken(words, rows, left_over, np.minimum(asked, could), could)
+        left = asked - np.asarray(shares.sum(axis=0)).ravel()
+        # What is left raises gains, which is seen by all rows that would add the word.
+        gains = np.maximum(-pull * weights[:d], 0.0) + pull**2 * sums[TOTAL]
+        return shares, float(gains @ np.abs(left))
+
+    def _taken(
+        self,
+        words: AddedWords,
+        rows: np.ndarray,
+        left_over: tuple[np.ndarray, np.ndarray],
+        asked: np.ndarray,
+        could: np.ndarray,
+    ) -> sp.csr_matrix:
+        found, (masses, budgets) = self.additions, left_over
+        room = len(rows) * (words.every * found.max_changes + 1) + len(asked)
         starts = np.zeros(len(rows) + 1, dtype=np.int64)
-        words, shares = np.empty(room, dtype=np.int64), np.empty(room)
-        masses, budgets = self._left_over()
+        places, shares = np.empty(room, dtype=np.int64), np.empty(room)
         share_out(
             found.rows.indptr, found.rows.indices, rows, masses[rows], budgets[rows], asked, could,
-            found.present, starts, words, shares,
+            found.present, starts, places, shares,
         )  # fmt: skip
         size, owners = starts[-1], np.repeat(rows, np.diff(starts))
         shape = (len(self.levels), len(asked))
-        return sp.csr_matrix((shares[:size], (owners, words[:size])), shape=shape)
+        return sp.csr_matrix((shares[:size], (owners, places[:size])), shape=shape)
 
     def value(self, f: Element) -> tuple[float, float]:
         return self.term.total(self.space, f)

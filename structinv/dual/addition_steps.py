@@ -235,9 +235,8 @@ def weight_of(j, u, own, value, sides, place):
 
 @njit(**_PLAIN)
 def weights_of(u, own, value, sides, place, f):
-    """The weights, with what is added, into f; the intercept is left as it is."""
+    """The weights of held and full words, with what is added, into f; others are left as they are."""
     for j in range(value.size):
-        f[j] = u[j]
         if place[j] != 0:
             f[j] = weight_of(j, u, own, value, sides, place)
 

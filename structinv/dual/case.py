@@ -48,6 +48,8 @@ class Case:
         In-hull steps of the oracle.
     edits : RowEdits or None
         Edits of words, if these are all that may change the rows.
+    insertions : Insertions or None
+        Edits that bring words in, if these are all that may change the rows.
     pool : Pool
         The members of the oracle in a kernel's space.
     n_members : int
@@ -101,6 +103,11 @@ class Case:
     def edits(self) -> Any:
         """The edits of words that may change the rows."""
         return self.term.bound.edits()
+
+    @cached_property
+    def insertions(self) -> Any:
+        """The edits that bring words into the rows."""
+        return self.term.bound.insertions()
 
     @cached_property
     def pool(self) -> Pool:
@@ -282,6 +289,12 @@ def keeps_words(case: Case) -> str:
 def multiplies_words(case: Case) -> str:
     """Words that are in the rows change, too."""
     return "" if case.edits.multiplies else "words that are in the rows do not change"
+
+
+def brings_words_in(case: Case) -> str:
+    """Edits that bring words in."""
+    known = case.insertions is not None
+    return "" if known else f"{case.oracle} does not say that edits bring words in"
 
 
 def all_members_known(case: Case) -> str:

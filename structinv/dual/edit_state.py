@@ -43,11 +43,11 @@ class EditState(AdditionState):
         return *super()._parts(f), self.delta, self.spent
 
     def _sweep_rows(self, f: Element, order: np.ndarray) -> None:
-        found = self.additions
+        found, (words,) = self.additions, self.added
         sweep_edits(
             found.rows.indptr, found.rows.indices, found.rows.data, self.delta, self.signs, self.weights,
             self.squares, found.changed, found.value, found.max_changes, self.drop, self.grow,
-            self.space.intercept, self.cautious, f, self.own, self.sides, self.place, self.levels,
+            self.space.intercept, self.cautious, f, self.own, words.sides, words.place, self.levels,
             self.spent, self.mu, order, self.gaps,
         )  # fmt: skip
         # Sweeps follow the sums of rows that have a word for some words only.

@@ -37,10 +37,13 @@ class FocusedSweeps(ABC):
         Rows with more than this share of the mean gap are visited again.
     enough : float
         Of the gap, this share is left to the next pass over all rows.
+    focused_passes : int
+        Passes over the rows with most of the gap, before a pass over all.
     """
 
     far_off: float = 0.1
     enough: float = 0.1
+    focused_passes: int = FOCUSED_PASSES
 
     rng: np.random.Generator
     rows: np.ndarray
@@ -89,7 +92,7 @@ class FocusedSweeps(ABC):
     def _revisit(self, f: Element, out_of_time: OutOfTime) -> int:
         """Sweep over the rows that hold most of the gap until little is left; how many visits."""
         visits, total = 0, self.gaps.sum()
-        for _ in range(FOCUSED_PASSES):
+        for _ in range(self.focused_passes):
             active = np.flatnonzero(self.gaps > self.far_off * total / len(self.gaps))
             if len(active) == 0:
                 break

@@ -19,6 +19,7 @@ from .listed_changes import DrawnChanges, ListedChanges
 from .listing import changes_of, listed_region
 from .question import Question, Worst, worst_of
 from .support import Grades, Support
+from .words.insertions import Insertions
 from .words.word_edits import RowEdits
 
 if TYPE_CHECKING:
@@ -371,8 +372,8 @@ class BoundOracle:
     """An oracle on given rows.
 
     Linear models ask `worst` for values, planes and certificates. Dual states with in-hull steps ask
-    `hull`, `label_hull` and `edits`. Kernel machines ask `changes` only. A subclass serves oracles that
-    have a fast path, are made of others, need labels, or change whole examples.
+    `hull`, `label_hull`, `edits` and `insertions`. Kernel machines ask `changes` only. A subclass serves
+    oracles that have a fast path, are made of others, need labels, or change whole examples.
 
     Parameters
     ----------
@@ -464,6 +465,10 @@ class BoundOracle:
 
     def edits(self) -> RowEdits | None:
         """The edits of words that may change the rows; None, the default, for other changes."""
+        return None
+
+    def insertions(self) -> Insertions | None:
+        """The edits that bring words into the rows; None, the default, for other changes."""
         return None
 
     def scenarios(self) -> list[tuple[BoundOracle, ...]]:

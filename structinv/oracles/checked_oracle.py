@@ -15,6 +15,7 @@ from .checked_changes import checked_changes
 from .hulls import LabelHull
 from .question import Question, Worst, worst_of
 from .support import Grades
+from .words.insertions import Insertions
 from .words.word_edits import RowEdits
 
 
@@ -210,6 +211,10 @@ class CheckedOracle(BoundOracle):
     def edits(self) -> RowEdits | None:
         """See `BoundOracle.edits`; None for classes of others, whose own answers count."""
         return None if self._third_party else self.inner.edits()
+
+    def insertions(self) -> Insertions | None:
+        """See `BoundOracle.insertions`; None for classes of others, whose own answers count."""
+        return None if self._third_party else self.inner.insertions()
 
     def scenarios(self) -> list[tuple[BoundOracle, ...]]:
         return checked_scenarios(self)

@@ -31,6 +31,7 @@ from .joined_changes import SomeChanges
 from .listing import changes_of, draws_of
 from .question import Question, Worst, worst_at
 from .support import Grades
+from .words.insertions import Insertions
 from .words.word_edits import RowEdits
 
 
@@ -284,6 +285,10 @@ class _BoundOnlyFor(BoundOracle):
 
     def edits(self) -> RowEdits | None:
         found = self.inner.edits()
+        return None if found is None else replace(found, changed=found.changed & self.covered)
+
+    def insertions(self) -> Insertions | None:
+        found = self.inner.insertions()
         return None if found is None else replace(found, changed=found.changed & self.covered)
 
     def sample(self, rows: Rows, size: int, rng: np.random.Generator) -> np.ndarray:

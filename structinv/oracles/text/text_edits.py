@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import cache, cached_property
 from typing import Any
 
@@ -26,9 +25,10 @@ from ..base import BoundOracle, Counted, InvarianceOracle, Support
 from ..hulls import Hull
 from ..identity import Identity
 from ..support import DeferredSupport
+from ..words.insertions import Insertions
 from ..words.word_edits import RowEdits, WordEdits
 from ..words.word_hull import WordHull
-from .text_grams import Created, Documents, Grams, PlacedEdits
+from .text_grams import Created, Documents, Grams, PlacedEdits, WorstEdits
 from .text_knapsack import places_of, worst_words
 from .text_paths import worst_deletions
 from .text_spots import new_features, worst_spots
@@ -191,39 +191,6 @@ class TextEdits(InvarianceOracle):
         return BoundTexts(self, X, y)
 
 
-@dataclass
-class WorstEdits:
-    """The worst edits of some texts along given directions.
-
-    Attributes
-    ----------
-    edits : PlacedEdits
-    values, sizes : (n,) arrays
-        What they win, and at least the sum of the sizes of its terms.
-    changes : (n, n_features) CSR matrix
-        How counts of features change.
-    """
-
-    edits: PlacedEdits
-    values: np.ndarray
-    sizes: np.ndarray
-    changes: sp.csr_matrix
-
-    @classmethod
-    def joined(cls, parts: Sequence[WorstEdits]) -> WorstEdits:
-        """Those of all parts, in their order."""
-        edits = PlacedEdits(
-            *(
-                np.concatenate([getattr(part.edits, name) for part in parts])
-                for name in ("counts", "spots", "tokens")
-            )
-        )
-        values, sizes = (
-            np.concatenate([getattr(part, name) for part in parts]) for name in ("values", "sizes")
-        )
-        return cls(edits, values, sizes, sp.vstack([part.changes for part in parts], format="csr"))
-
-
 class BoundTexts(BoundOracle):
     """Edits of given texts."""
 
@@ -275,6 +242,32 @@ class BoundTexts(BoundOracle):
         found = RowEdits(most, 1.0, 1.0, value, not oracle.binary, self.rows, every)
         return found if found.adds else None
 
+    def insertions(self) -> Insertions | None:
+        """See `BoundOracle.insertions`: of tokens that come in, also in the place of others."""
+        oracle = self.oracle
+        if oracle.words == "drop" or oracle.max_changes == 0 or oracle.real:
+            return None
+        orders, most = oracle.grams.orders, np.full(self.X.shape[0], oracle.max_changes)
+        values = tuple(
+            np.where(self._able & (orders == order + 1), oracle.weights, 0.0)
+            for order in range(oracle.grams.longest)
+        )
+        if oracle.words == "replace":
+            most = np.minimum(most, np.diff(oracle.documents.starts))
+        every = np.ones(len(most), dtype=bool)
+        return Insertions(self.rows, every, values, not oracle.binary, most, self._worst_without)
+
+    def _worst_without(
+        self, rows: Rows, V: np.ndarray, assign: np.ndarray
+    ) -> tuple[sp.csr_matrix, np.ndarray, np.ndarray]:
+        """The worst edits without what they make, how many each text has, and what they win."""
+        found = self.worst_edits(rows, V, assign)
+        points = self._weighed(take(self.rows, rows), found.gone)
+        # Tokens come in between others whether these matter or not.
+        all_of_them = np.full(len(assign), self.oracle.max_changes)
+        counts = all_of_them if self.oracle.words == "add" else found.edits.counts
+        return points, counts, found.values
+
     def worst_edits(self, rows: Rows, V: np.ndarray, assign: np.ndarray) -> WorstEdits:
         """The worst edits of the rows named, each along its direction."""
         whole = np.arange(self.X.shape[0], dtype=np.int64)[rows]
@@ -306,12 +299,16 @@ class BoundTexts(BoundOracle):
 
         if self.oracle.max_changes > 0:
             in_threads(part_of, n, self._work(whole))
-        owners = np.repeat(np.arange(n), n_changes)
         there = np.arange(room) < n_changes[:, None]
-        entries = amounts[there], (owners, features[there])
-        changes = sp.coo_matrix(entries, shape=(n, self.X.shape[1])).tocsr()
+
+        def listed(mask: np.ndarray) -> sp.csr_matrix:
+            owners, places = np.nonzero(mask)
+            entries = amounts[owners, places], (owners, features[owners, places])
+            return sp.csr_matrix(entries, shape=(n, self.X.shape[1]))
+
         edits = PlacedEdits(counts, _rising(counts, spots), self._tokens_of(comes))
-        return WorstEdits(edits, values, sizes, changes)
+        gone, made = listed(there & (amounts < 0)), listed(there & (amounts > 0))
+        return WorstEdits(edits, values, sizes, gone, made)
 
     def _most(self, whole: np.ndarray) -> int:
         """How many edits of these texts there can be; at least 1, for arrays."""

@@ -103,6 +103,48 @@ class PlacedEdits:
         return PlacedEdits(counts, either("spots"), either("tokens"))
 
 
+@dataclass
+class WorstEdits:
+    """The worst edits of some texts along given directions.
+
+    Attributes
+    ----------
+    edits : PlacedEdits
+    values, sizes : (n,) arrays
+        What they win, and at least the sum of the sizes of its terms.
+    gone, made : (n, n_features) CSR matrices
+        How counts of features change: of those that go, at most 0, and of those that edits make.
+    """
+
+    edits: PlacedEdits
+    values: np.ndarray
+    sizes: np.ndarray
+    gone: sp.csr_matrix
+    made: sp.csr_matrix
+
+    @property
+    def changes(self) -> sp.csr_matrix:
+        """How counts of features change."""
+        return self.gone + self.made
+
+    @classmethod
+    def joined(cls, parts: Sequence[WorstEdits]) -> WorstEdits:
+        """Those of all parts, in their order."""
+        edits = PlacedEdits(
+            *(
+                np.concatenate([getattr(part.edits, name) for part in parts])
+                for name in ("counts", "spots", "tokens")
+            )
+        )
+        values, sizes = (
+            np.concatenate([getattr(part, name) for part in parts]) for name in ("values", "sizes")
+        )
+        gone, made = (
+            sp.vstack([getattr(part, name) for part in parts], format="csr") for name in ("gone", "made")
+        )
+        return cls(edits, values, sizes, gone, made)
+
+
 class Grams:
     """The n-grams that are features, as a tree of tokens.
 

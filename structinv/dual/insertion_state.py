@@ -1,0 +1,248 @@
+"""A few points of each row whose edits bring words in, and what all rows of a sign add."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..spaces.base import Element
+from ..spaces.tensor_rows import TensorRows
+from ..terms.planes import PlaneSet
+from ..utils.matrices import scale_rows, stack
+from .addition_state import AddedWords, AdditionState
+from .base import OutOfTime, never
+from .case import Case
+from .insertion_steps import sweep_points
+
+# Rows that the oracle is asked about together.
+_ROWS_AT_ONCE = 4096
+# Points without a mass are forgotten after more sweeps than these.
+_MOST_IDLE = 2
+# A point is new if it rises more than this share above the others of its row.
+_RISE = 1e-12
+
+
+@dataclass
+class Points:
+    """Points of rows without the words that their edits bring in, in the order of the rows.
+
+    Parameters
+    ----------
+    rows : (m,) array of int
+        Whose point each is.
+    points : (m, d) CSR matrix
+    masses : (m,) array
+    edits : (m,) array
+        How many edits each has.
+    edited : (m,) array
+        How much of it has an edit, at most 1: more of no word is added.
+    idle : (m,) array of int
+        Sweeps since it had a mass.
+    """
+
+    rows: np.ndarray
+    points: sp.csr_matrix
+    masses: np.ndarray
+    edits: np.ndarray
+    edited: np.ndarray
+    idle: np.ndarray
+
+    @classmethod
+    def new(
+        cls, rows: np.ndarray, points: sp.csr_matrix, edits: np.ndarray, edited: np.ndarray
+    ) -> Points:
+        """Points without a mass."""
+        return cls(rows, points, np.zeros(len(rows)), edits, edited, np.zeros(len(rows), dtype=np.int64))
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def chosen(self, some: np.ndarray) -> Points:
+        """Some of them."""
+        return Points(*(getattr(self, field.name)[some] for field in fields(self)))
+
+    def joined(self, others: Points) -> Points:
+        """These and others."""
+        both = [[getattr(each, field.name) for each in (self, others)] for field in fields(self)]
+        joined = Points(
+            *(stack(each) if sp.issparse(each[0]) else np.concatenate(each) for each in both)
+        )
+        return joined.chosen(np.argsort(joined.rows, kind="stable"))
+
+
+class InsertionState(AdditionState):
+    """A few points of each row without the words that its edits bring in, and what all rows add.
+
+    A list of planes needs a plane for each set of words that a row may add. Here the list is of what
+    else the edits of a row do. Each point tells how many edits it has, and so how many words it may add.
+    Steps take it that each edit adds the average of what all edits of its sign add. Of full words, which
+    rows that have them cannot add, that is not true; a list of planes follows where it makes steps slow.
+
+    Parameters
+    ----------
+    case : Case
+        Worst cases of two classes with one function, the hinge loss, and edits that bring words in.
+    rng : numpy.random.Generator
+    """
+
+    verifies = False
+    more_rounds = 0
+    # To ask the oracle is dear.
+    focused_passes = 30
+
+    def __init__(self, case: Case, rng: np.random.Generator) -> None:
+        super().__init__(case, rng)
+        self.rows_at_once = _ROWS_AT_ONCE
+        self.side = np.where(self.additions.changed, np.where(self.signs > 0, 0, 1), -1)
+        nothing = np.zeros(0)
+        none = sp.csr_matrix((0, len(self.pushed)))
+        self.points = Points.new(nothing.astype(np.int64), none, nothing, nothing)
+
+    def _changes(self, case: Case) -> Any:
+        return case.insertions
+
+    def _words(self) -> list[AddedWords]:
+        often = self.additions.often
+        return [
+            AddedWords(value, order + 1 if often else 1, order + 1)
+            for order, value in enumerate(self.additions.values)
+        ]
+
+    def sweep(self, f: Element, out_of_time: OutOfTime = never) -> tuple[float, int]:
+        found = super().sweep(f, out_of_time)
+        if not any(np.any(np.abs(words.place) == 2) for words in self.added):
+            # Steps are exact, and planes would be slower still.
+            self.slow_sweeps = 0
+        self.points.idle = np.where(self.points.masses > 0, 0, self.points.idle + 1)
+        self.points = self.points.chosen(self.points.idle <= _MOST_IDLE)
+        return found
+
+    def _step(self, f: Element, order: np.ndarray, again: bool) -> None:
+        """See `AdditionState._step`; in a pass over all rows the oracle is asked first."""
+        if again:
+            super()._step(f, order, again)
+            return
+        rows, gaps = self._ask(f, order)
+        super()._step(f, order, again)
+        self.gaps[rows] = gaps
+
+    def _ask(self, u: np.ndarray, order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Take up the points at the worst edits of some rows; these rows, and their gaps."""
+        found, w = self.additions, self._weights(u)
+        changes = self.side[order] >= 0
+        changed, still = np.sort(order[changes]), np.sort(order[~changes])
+        rows, points = np.concatenate([changed, still]), found.rows[still]
+        edits, won = np.zeros((2, len(rows)))
+        if len(changed):
+            v, n = w[: len(self.pushed)], len(changed)
+            assign = (self.signs[changed] > 0).astype(np.int64)
+            own, edits[:n], won[:n] = found.own(changed, np.stack([v, -v]), assign)
+            points = stack([own, points])
+        asked = Points.new(rows, points, edits, np.ones(len(rows)))
+        plain = Points.new(rows, found.rows[rows], np.zeros(len(rows)), np.ones(len(rows)))
+        gains = self._directions(u)[1]
+        heights, known = (self._heights(each, w, gains) for each in (asked, self.points))
+        highest, mean = np.zeros((2, len(self.signs)))
+        np.maximum.at(highest, self.points.rows, known)
+        np.add.at(mean, self.points.rows, self.points.masses * known)
+        rising = heights > highest[rows] + _RISE * (1.0 + np.abs(heights))
+        self.points = self.points.joined(asked.chosen(rising))
+        losses = np.maximum(self._heights(plain, w, gains) + won, 0.0)
+        return rows, self.weights[rows] * np.maximum(losses - mean[rows], 0.0)
+
+    def _heights(self, points: Points, w: np.ndarray, gains: np.ndarray) -> np.ndarray:
+        """By how much points are above the null plane, with what their edits add."""
+        d, side = len(self.pushed), self.side[points.rows]
+        margins = self.signs[points.rows] * (points.points @ w[:d] + w[d:].sum())
+        heights: np.ndarray = 1.0 - margins + np.where(side >= 0, points.edits * gains[side], 0.0)
+        return heights
+
+    def _directions(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """What an edit adds on average, what that gains on each side, and how many edits there are."""
+        d, points = len(self.pushed), self.points
+        amounts, side = self.weights[points.rows] * points.masses * points.edits, self.side[points.rows]
+        edits = np.array([amounts[side == each].sum() for each in range(2)])
+        w = self._weights(u)[:d]
+        average = w - u[:d]
+        for words in self.added:
+            for number, sign in enumerate((1.0, -1.0)):
+                mine = np.flatnonzero(words.place * sign > 0)
+                if edits[number] > 0:
+                    average[mine] /= edits[number]
+                else:
+                    # The word that would come first.
+                    average[mine] = sign * words.every * words.value[mine]
+        return average, -_by_side(average * w, average), edits
+
+    def _sweep_rows(self, f: Element, order: np.ndarray) -> None:
+        points, (average, gains, edits) = self.points, self._directions(f)
+        first = np.searchsorted(points.rows, np.arange(len(self.signs) + 1))
+        most, matrix = int(np.diff(first).max(initial=0)), points.points
+        sweep_points(
+            order, first, matrix.indptr, matrix.indices, matrix.data, points.edits, points.masses,
+            self.weights, self.signs, self.side, self.space.intercept, f, edits, average,
+            _by_side(average**2, average), gains, self.gaps, np.empty((most, most)),
+            np.empty((4, most)), np.zeros(len(average)),
+        )  # fmt: skip
+        # Masses may be more than one by rounding.
+        self.levels[:] = np.minimum(self._sums(points.masses), 1.0)
+        self._count()
+
+    def _parts(self, f: Element) -> tuple[np.ndarray, ...]:
+        return *super()._parts(f), self.points.masses
+
+    def _sums(self, amounts: np.ndarray) -> np.ndarray:
+        """Sums over the points of each row."""
+        return np.bincount(self.points.rows, amounts, len(self.signs))
+
+    def _left_over(self) -> tuple[np.ndarray, np.ndarray]:
+        points = self.points
+        budgets = self.weights * self._sums(points.masses * points.edits)
+        if self.additions.often:
+            return budgets, budgets
+        some = points.masses * np.where(points.edits > 0, points.edited, 0.0)
+        return self.weights * self._sums(some), budgets
+
+    def _of_rows(self) -> Element:
+        f, points, d = self.space.zeros(), self.points, len(self.pushed)
+        rates = (self.weights * self.signs)[points.rows] * points.masses
+        f[:d] = points.points.T @ rates
+        f[d:] = rates.sum()
+        return f
+
+    def _rows(self, active: np.ndarray) -> sp.csr_matrix:
+        points, n = self.points, len(self.signs)
+        shares = points.masses / np.where(self.levels > 0, self.levels, 1.0)[points.rows]
+        gather = sp.csr_matrix((shares, (points.rows, np.arange(len(points)))), (n, len(points)))
+        return sp.csr_matrix(gather[active] @ points.points)
+
+    def _take_over(self, levels: np.ndarray, planes: PlaneSet) -> None:
+        """See `AdditionState`; a point a row, and what it has more than the row has come in."""
+        super()._take_over(levels, planes)
+        found, normals = self.additions, planes.normals
+        if isinstance(normals, TensorRows):
+            normals = normals.summed()
+        rows = np.flatnonzero(levels > 0)
+        shape = (len(levels), len(planes.blocks))
+        gather = sp.csr_matrix((planes.masses, (planes.blocks, np.arange(shape[1]))), shape)
+        whole = sp.csr_matrix(gather[rows] @ normals[:, : found.rows.shape[1]])
+        whole = scale_rows(whole, self.signs[rows] / levels[rows])
+        own = whole.minimum(found.rows[rows])
+        came = whole - own
+        units = [
+            came @ np.divide(1.0, value, out=np.zeros_like(value), where=value > 0) / (order + 1)
+            for order, value in enumerate(found.values)
+        ]
+        most = np.where(found.changed, found.most, 0)[rows]
+        edits = np.clip(np.max(units, axis=0), 0.0, most)
+        edited = np.divide(edits, most, out=np.zeros(len(rows)), where=most > 0)
+        self.points = Points.new(rows, sp.csr_matrix(own), edits, edited)
+        self.points.masses = levels[rows]
+
+
+def _by_side(amounts: np.ndarray, average: np.ndarray) -> np.ndarray:
+    """Sums over the words of each side."""
+    return np.array([amounts[average > 0].sum(), amounts[average < 0].sum()])

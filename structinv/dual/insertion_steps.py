@@ -1,0 +1,108 @@
+r"""Pairwise steps over a few points of each row, where all rows of a sign add the same words.
+
+A point of a row is the row without the words that its k edits bring in. What all rows of a sign add is
+known in sum, as in `addition_steps`. Here it moves in one direction: each edit adds the average of what
+all edits add, :math:`B`. So the weights are :math:`w = u + \sum_\sigma E_\sigma B_\sigma`, with u the
+rows' own part and E the number of edits of a sign, masses counted.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..utils.ascent import ascend
+from ..utils.jit import njit
+
+_PLAIN: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
+# Steps within a row end at this share of its gap.
+_LEAVE = 0.1
+_NOTHING = 1e-14
+
+
+@njit(**_PLAIN)
+def sweep_points(order, first, indptr, indices, data, counts, masses, weights, signs, mine, intercept, u,
+                 edits, average, squares, gains, gaps, gram, room, spread):  # fmt: skip
+    """Raise the dual over the points of each row of `order`.
+
+    Parameters
+    ----------
+    order : (m,) array of int
+    first : (n + 1,) array of int
+        Row i has the points ``first[i]`` to ``first[i + 1] - 1``.
+    indptr, indices, data : arrays
+        The points in CSR format.
+    counts, masses : (n_points,) arrays
+        How many edits each has, and its mass; masses change.
+    weights, signs : (n,) arrays
+    mine : (n,) array of int
+        The side of each row: 0 for positive ones, 1 for negative ones, -1 for those that never change.
+    intercept : bool
+        Whether `u` ends with the coefficient of a constant feature, to which nothing is added.
+    u : (d [+ 1],) array
+        The weights without what is added; changes.
+    edits : (2,) array
+        How many edits each side has; changes.
+    average : (d,) array
+        What an edit adds to each weight: above 0 for words of the first side, below for the second.
+    squares, gains : (2,) arrays
+        Of the average edit of each side its squared length, and what it gains; the last changes.
+    gaps : (n,) array
+        Receives each row's weighted gap, over its points, on arrival.
+    gram, room : (q, q) and (4, q) arrays
+        Workspace for the points of a row.
+    spread : (d,) array
+        Workspace of zeros.
+    """
+    last = u.size - 1
+    heights, shares, pulls, known = room[0], room[1], room[2:4], np.empty(gram.shape[0], np.int64)
+    for i in order:
+        start, n = first[i], first[i + 1] - first[i]
+        gaps[i] = 0.0
+        if n == 0:
+            continue
+        c, s, side, best, mean = weights[i], signs[i], mine[i], 0.0, 0.0
+        for k in range(n):
+            margin, pulls[0, k], pulls[1, k] = u[last] if intercept else 0.0, 0.0, 0.0
+            for e in range(indptr[start + k], indptr[start + k + 1]):
+                j = indices[e]
+                other = 0 if average[j] > 0 else 1
+                margin += data[e] * (u[j] + edits[other] * average[j])
+                pulls[other, k] += data[e] * average[j]
+            heights[k] = 1.0 - s * margin + (counts[start + k] * gains[side] if side >= 0 else 0.0)
+            shares[k], known[k] = masses[start + k], n
+            best = max(best, heights[k])
+            mean += shares[k] * heights[k]
+        gaps[i] = c * (best - mean)
+        if not gaps[i] > _NOTHING * c:
+            continue
+        for k in range(n):
+            for e in range(indptr[start + k], indptr[start + k + 1]):
+                spread[indices[e]] = data[e]
+            for o in range(k + 1):
+                total = 1.0 if intercept else 0.0
+                for e in range(indptr[start + o], indptr[start + o + 1]):
+                    total += spread[indices[e]] * data[e]
+                if side >= 0:
+                    one, two = counts[start + k], counts[start + o]
+                    total += s * (two * pulls[side, k] + one * pulls[side, o])
+                    total += one * two * squares[side]
+                gram[k, o] = gram[o, k] = total
+            for e in range(indptr[start + k], indptr[start + k + 1]):
+                spread[indices[e]] = 0.0
+        ascend(heights, gram, known, shares, n, c, _LEAVE * gaps[i], 4 * n + 4)
+        for k in range(n):
+            step = c * (shares[k] - masses[start + k])
+            if step == 0.0:
+                continue
+            masses[start + k] = shares[k]
+            for e in range(indptr[start + k], indptr[start + k + 1]):
+                u[indices[e]] += s * step * data[e]
+            if intercept:
+                u[last] += s * step
+            for other in range(2):
+                gains[other] -= s * step * pulls[other, k]
+            if side >= 0:
+                edits[side] += step * counts[start + k]
+                gains[side] -= step * counts[start + k] * squares[side]
