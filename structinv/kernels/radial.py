@@ -414,34 +414,36 @@ def _correct_close(negative, X, Y, x, y, highest, factor, far):
 def _absolute_distances(X, Y, out, factor):
     """``-factor |x_i - y_j|_1`` into `out` for each pair of tables of rows, all (m, n, d).
 
-    Two rows of X and four of Y at a time stay in registers. At the edges rows stand in for missing ones,
-    so that every pair is summed in the same order.
+    Eight rows of Y at a time meet a row of X, and their sums stay in registers. At the edge the last row
+    stands in for missing ones, so that every pair is summed in the same order. The factor is part of the
+    sums: processors multiply and add at once, beside the differences.
     """
     zero = X.dtype.type(0)
     for m in range(X.shape[0]):
-        last, end = X.shape[1] - 1, Y.shape[1] - 1
-        for j in range(0, end + 1, 4):
+        end = Y.shape[1] - 1
+        for j in range(0, end + 1, 8):
             j1 = end if j + 1 > end else j + 1
             j2 = end if j + 2 > end else j + 2
             j3 = end if j + 3 > end else j + 3
+            j4 = end if j + 4 > end else j + 4
+            j5 = end if j + 5 > end else j + 5
+            j6 = end if j + 6 > end else j + 6
+            j7 = end if j + 7 > end else j + 7
             y0, y1, y2, y3 = Y[m, j], Y[m, j1], Y[m, j2], Y[m, j3]
-            for i in range(0, last + 1, 2):
-                i1 = last if i + 1 > last else i + 1
-                x0, x1 = X[m, i], X[m, i1]
+            y4, y5, y6, y7 = Y[m, j4], Y[m, j5], Y[m, j6], Y[m, j7]
+            for i in range(X.shape[1]):
+                x = X[m, i]
                 a0, a1, a2, a3 = zero, zero, zero, zero
-                b0, b1, b2, b3 = zero, zero, zero, zero
+                a4, a5, a6, a7 = zero, zero, zero, zero
                 for k in range(X.shape[2]):
-                    p, q = x0[k], x1[k]
-                    r, s, t, u = y0[k], y1[k], y2[k], y3[k]
-                    a0 += abs(p - r)
-                    a1 += abs(p - s)
-                    a2 += abs(p - t)
-                    a3 += abs(p - u)
-                    b0 += abs(q - r)
-                    b1 += abs(q - s)
-                    b2 += abs(q - t)
-                    b3 += abs(q - u)
-                out[m, i, j], out[m, i, j1] = -factor * a0, -factor * a1
-                out[m, i, j2], out[m, i, j3] = -factor * a2, -factor * a3
-                out[m, i1, j], out[m, i1, j1] = -factor * b0, -factor * b1
-                out[m, i1, j2], out[m, i1, j3] = -factor * b2, -factor * b3
+                    p = x[k]
+                    a0 += factor * abs(p - y0[k])
+                    a1 += factor * abs(p - y1[k])
+                    a2 += factor * abs(p - y2[k])
+                    a3 += factor * abs(p - y3[k])
+                    a4 += factor * abs(p - y4[k])
+                    a5 += factor * abs(p - y5[k])
+                    a6 += factor * abs(p - y6[k])
+                    a7 += factor * abs(p - y7[k])
+                out[m, i, j], out[m, i, j1], out[m, i, j2], out[m, i, j3] = -a0, -a1, -a2, -a3
+                out[m, i, j4], out[m, i, j5], out[m, i, j6], out[m, i, j7] = -a4, -a5, -a6, -a7
