@@ -1,7 +1,10 @@
 """Kernels in tiles against one matrix, for any number of threads."""
 
+from functools import partial
+
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 from structinv.kernels import Gaussian, Kernel, Laplacian
 from structinv.spaces.kernel_tiles import COLUMNS, ROWS, expand, in_kernel_tiles, wide_product
@@ -19,6 +22,10 @@ class Counted(Kernel):
 
     def diagonal(self, X):
         return np.ones(len(X))
+
+
+def put(into, rows, columns, values):
+    into[rows, columns] = values
 
 
 def points(n, m):
@@ -50,6 +57,24 @@ def test_sums_do_not_depend_on_threads(monkeypatch):
         sums.append(expand(Gaussian(), X, Y, weights))
     np.testing.assert_array_equal(*sums)
     np.testing.assert_allclose(sums[0], Gaussian().matrix(X, Y) @ weights, atol=1e-10)
+
+
+@pytest.mark.parametrize("n", [40, 90])
+def test_values_and_wide_products_do_not_depend_on_threads(monkeypatch, n):
+    rng = np.random.default_rng(2)
+    X, Y = (rng.standard_normal((m, 300)).astype(np.float32) for m in (n, 2100))
+    table = rng.standard_normal((400, 6300)).astype(np.float32)
+    left = rng.standard_normal((10, 400)).astype(np.float32)
+    found = []
+    for threads in (1, 2):
+        monkeypatch.setenv("OMP_NUM_THREADS", str(threads))
+        values, product = np.empty((n, 2100), dtype=np.float32), np.empty((10, 6300), dtype=np.float32)
+        with threadpool_limits(threads, user_api="blas"):
+            in_kernel_tiles(Gaussian(20.0), X, Y, partial(put, values))
+            wide_product(left, table, product)
+        found.append((values, product))
+    np.testing.assert_array_equal(found[0][0], found[1][0])
+    np.testing.assert_array_equal(found[0][1], found[1][1])
 
 
 def test_a_kernel_that_is_not_thread_safe_is_asked_for_whole_rows():

@@ -57,12 +57,9 @@ def in_kernel_tiles(
                 found = kernel_matrix(kernel, X[rows], Y[columns], (x[rows], y[columns]))
                 use(rows, columns, found)
 
-    if not shared:
-        work(slice(0, len(down)))
-        return
-    # Its own threads would wait busily while a tile becomes values of the kernel.
-    with one_blas_thread():
-        in_threads(work, len(down), n * m, most=1)
+    # A kernel that threads must not share may need those of BLAS.
+    with limited_blas(n * m * X.shape[1] if kernel.thread_safe else 0):
+        in_threads(work, len(down), n * m if shared else 0, most=1)
 
 
 def expand(
@@ -79,19 +76,22 @@ def expand(
 
 
 def wide_product(left: np.ndarray, table: np.ndarray, out: np.ndarray) -> None:
-    """``out = left @ table`` of a few rows and a long table; threads share the columns."""
+    """``out = left @ table`` of a few rows and a long table; threads share portions of columns."""
+    portions = _even(table.shape[1], -(-table.shape[1] // COLUMNS))
 
-    def work(columns: slice) -> None:
-        out[:, columns] = left @ table[:, columns]
+    def work(numbers: slice) -> None:
+        for columns in portions[numbers]:
+            out[:, columns] = left @ table[:, columns]
 
     with limited_blas(left.size * table.shape[1]):
-        in_threads(work, table.shape[1], left.size * table.shape[1] // PRODUCTS_A_VALUE)
+        in_threads(work, len(portions), left.size * table.shape[1] // PRODUCTS_A_VALUE, most=1)
 
 
 def limited_blas(size: int) -> AbstractContextManager[None]:
     """One thread of BLAS for `size` products of numbers, between loops of our own.
 
-    The threads of BLAS wait busily after a product, and slow down what follows.
+    The threads of BLAS wait busily after a product, and slow down what follows. What a product is
+    rounded to depends on their number.
     """
     return one_blas_thread() if size > FEW else nullcontext()
 
