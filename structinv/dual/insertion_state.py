@@ -18,7 +18,7 @@ from .case import Case
 from .insertion_steps import sweep_points
 
 # Rows that the oracle is asked about together.
-_ROWS_AT_ONCE = 4096
+_ROWS_AT_ONCE = 1024
 # Points without a mass are forgotten after more sweeps than these.
 _MOST_IDLE = 2
 # A point is new if it rises more than this share above the others of its row.
