@@ -95,7 +95,10 @@ def test_planes_bound_the_losses(words, binary, longest, sweeps):
     state, f = insertion_state(objective), space.zeros()
     for _ in range(sweeps):
         state.sweep(f)
-    np.testing.assert_allclose(state.combination(), f, atol=1e-9)
+    before, f = f, state.combination()
+    if state.lost < 1e-12:
+        # All that rows add together could be shared out between them.
+        np.testing.assert_allclose(f, before, atol=1e-9)
     planes = state.planes()
     np.testing.assert_allclose(
         space.combine(planes.normals, term.weights[planes.blocks] * planes.masses), f, atol=1e-9

@@ -102,13 +102,16 @@ def test_weights_of_some_rows_may_be_zero(name, weight):
 @pytest.mark.parametrize(
     ("name", "loss"), [*((n, loss) for n in ADDED for loss in LOSSES), *((n, "hinge") for n in EDITED)]
 )
-def test_after_every_sweep_the_function_is_a_sum_of_planes_of_the_sets(name, loss):
+def test_after_every_sweep_the_state_stands_for_a_sum_of_planes_of_the_sets(name, loss):
     problem, (edits, changed) = objective(ORACLES[name], loss, weights=0.5), changes_of(ORACLES[name])
     term, state, f = problem.terms[0], state_of(problem), problem.space.zeros()
     X, signs = term.bound.X.toarray(), 2 * term.labels.codes - 1
     for _ in range(4):
         state.sweep(f)
-        np.testing.assert_allclose(state.combination(), f, atol=1e-10)
+        before, f = f, state.combination()
+        if state.lost < 1e-12:
+            # All that rows add together could be shared out between them.
+            np.testing.assert_allclose(f, before, atol=1e-10)
         planes = state.planes()
         masses = planes.masses * term.weights[planes.blocks]
         np.testing.assert_allclose(masses @ planes.offsets, state.offset)
@@ -133,6 +136,7 @@ def test_a_state_is_made_again_from_its_planes(name, loss):
     state, again, f = state_of(problem), state_of(problem), problem.space.zeros()
     for _ in range(4):
         state.sweep(f)
+    f = state.combination()
     again.restore(state.planes())
     height, g = state.offset - 0.5 * problem.space.dot(f, f), again.combination()
     assert again.offset - 0.5 * problem.space.dot(g, g) >= height - 1e-9 * abs(height)

@@ -29,6 +29,8 @@ from ..utils.matrices import ALL_ROWS, Matrix, Rows, pick, squared_lengths, stac
 UNIT = 1e-5
 # Most rows are of other lengths, and the first ones tell.
 FIRST_ROWS = 64
+# Of many rows so many, spread over all of them, are looked at.
+ROWS_TO_LOOK_AT = 1024
 # An oracle's own rounding, which it adds to its bound, is some times that of a prediction.
 SAME = 100.0
 
@@ -153,7 +155,8 @@ def warn_of_unit_length(oracle: InvarianceOracle, X: Matrix, stacklevel: int) ->
     if oracle.counted() is None:
         return
     entries = np.diff(X.indptr) if sp.issparse(X) else np.count_nonzero(X, axis=1)
-    if np.any(entries > 1) and _of_unit_length(X[:FIRST_ROWS]) and _of_unit_length(X):
+    step = max(1, X.shape[0] // ROWS_TO_LOOK_AT)
+    if np.any(entries > 1) and _of_unit_length(X[:FIRST_ROWS]) and _of_unit_length(X[::step]):
         warnings.warn(
             f"all rows have length 1, and {type(oracle).__name__} edits single features of them: of a "
             "text that was scaled so, an edited word changes the length and all other values, which no "

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 from ..spaces import ExplicitSpace
 from ..spaces.base import Element
+from ..spaces.tensor_rows import MadeRows
 from ..terms.planes import PlaneSet
 from ..terms.worst_margin import WorstMargin
 from ..utils.matrices import add_combinations, scale_rows, with_data
@@ -23,11 +24,9 @@ from .margin_state import MarginState
 from .margin_steps import HINGE, KINDS, SQUARED_HINGE
 from .plane_cache import PlaneCache
 
-# No further rounds where no more than this share of the gap is left.
-_ENOUGH = 0.1
 # A sweep is slow if it gains less than this share of the gap, or than is lost by sharing; and how many
 # may be slow in a row.
-_PROGRESS, _MOST_SLOW = 1e-3, 5
+_PROGRESS, _MOST_SLOW = 3e-4, 15
 # Of steps that lower the dual, taken together, no smaller share is tried.
 _LEAST_SHARE = 1e-3
 
@@ -55,6 +54,14 @@ class AddedWords:
     every: int = 1
 
     @cached_property
+    def inverse(self) -> np.ndarray:
+        """One over each value, 0 where that is 0."""
+        found: np.ndarray = np.divide(
+            1.0, self.value, out=np.zeros_like(self.value), where=self.value != 0
+        )
+        return found
+
+    @cached_property
     def sides(self) -> np.ndarray:
         """Sums of both signs."""
         return np.zeros((2, SUMS))
@@ -70,9 +77,9 @@ class AdditionState(FocusedSweeps, DualState):
 
     Rows that all add the same words would undo one another's steps. Here a step over a level takes what
     all rows add with it, exactly; see `addition_steps`. One threshold for all rows of a sign asks for
-    sums over rows only. At the end of each sweep they are shared out between rows, so that `f` is a sum
-    of planes and the dual is one. Where rows have so many of the words that sums cannot be shared out,
-    the state goes on with a few planes a row, from where it is.
+    sums over rows only. They are shared out between rows where `combination` or `planes` are asked for,
+    so that what these give is a sum of planes; between sweeps alone `f` has the sums. Where rows have so
+    many of the words that sums cannot be shared out, the state goes on with a few planes a row.
 
     Parameters
     ----------
@@ -84,8 +91,6 @@ class AdditionState(FocusedSweeps, DualState):
 
     verifies = True
     packs = False
-    # Further rounds of a sweep before what is added is shared out.
-    more_rounds = 2
 
     def __init__(self, case: Case, rng: np.random.Generator) -> None:
         self.case = case
@@ -101,15 +106,21 @@ class AdditionState(FocusedSweeps, DualState):
         self.gaps = np.zeros(len(self.signs))
         self.rows_at_once = rows_at_once(found.rows)
         n_features = len(found.value)
-        # What is added in all, as part of f, and the share of each row, in its weight times its level.
-        self.pushed = np.zeros(n_features)
-        self.shares = sp.csr_matrix(found.rows.shape)
+        # What is added in all, as part of f, and the rows' own part of it.
+        self.pushed, self.ours = np.zeros((2, n_features))
+        # The share of each row, in its weight times its level; None until it is asked for.
+        self.shares: sp.csr_matrix | None = None
         self.own = np.zeros((2, n_features))
         self.added = self._words()
         self.mine = [found.changed & (self.signs == sign) & (self.weights > 0) for sign in (1.0, -1.0)]
+        for words in self.added:
+            # A side without rows adds nothing, whatever its threshold.
+            words.sides[:, TOTAL] = [0.0 if np.any(mine) else -1.0 for mine in self.mine]
         self.cautious = False
         # The dual before the next step, as if sums were all that is asked for.
         self.height = 0.0
+        # Of the last sweep the gap, by how much the dual rose, and how much was lost by sharing so far.
+        self.gap, self.rise, self.lost = np.inf, np.inf, 0.0
         self.slow_sweeps = 0
         self.rest: DualState | None = None
 
@@ -131,30 +142,28 @@ class AdditionState(FocusedSweeps, DualState):
         return -float(self.weights @ self.loss.conjugate(-self.levels))
 
     def sweep(self, f: Element, out_of_time: OutOfTime = never) -> tuple[float, int]:
+        slow = self.rise < max(self.lost, _PROGRESS * self.gap)
+        self.slow_sweeps = self.slow_sweeps + 1 if slow else 0
+        if self.rest is None and (self.lost > self.gap or self.slow_sweeps > _MOST_SLOW):
+            f[: len(self.pushed)] -= self.pushed - self._shared_push()
+            self.rest = self._successor()
+            self.rest.restore(self._own_planes())
         if self.rest is not None:
             found = self.rest.sweep(f, out_of_time)
             self.settled = self.rest.settled
             return found
         u = f
         u[: len(self.pushed)] -= self.pushed
-        self._count()
+        if self.shares is not None:
+            # Sums are made anew after each check, so that rounding does not add up.
+            self._count()
         self._settle(u)
         self.height = before = self._height_at(u)
-        first, visits = super().sweep(u, out_of_time)
-        gap = first
-        for _ in range(self.more_rounds):
-            if gap <= _ENOUGH * first or out_of_time():
-                break
-            gap, visited = super().sweep(u, out_of_time)
-            visits += visited
-        lost = self._share_out(u)
+        self.gap, visits = super().sweep(u, out_of_time)
+        self.rise, self.lost = self.height - before, 0.0
+        self._push(u)
         u[: len(self.pushed)] += self.pushed
-        slow = self.height - before < max(lost, _PROGRESS * gap)
-        self.slow_sweeps = self.slow_sweeps + 1 if slow else 0
-        if lost > gap or (self.slow_sweeps > _MOST_SLOW and not out_of_time()):
-            self.rest = self._successor()
-            self.rest.restore(self._own_planes())
-        return gap + lost, visits
+        return self.gap, visits
 
     def _step(self, f: Element, order: np.ndarray, again: bool) -> None:
         """See `FocusedSweeps._step`; `f` is without what is added.
@@ -162,31 +171,37 @@ class AdditionState(FocusedSweeps, DualState):
         Each step is exact for words that stay free, held or full. Where the dual is lower at the end of
         all steps, a share of them is taken.
         """
-        state, height = self._parts(f), self.height
-        old = [part.copy() for part in state]
+        height = self.height
+        before: Any = [(part, ..., part.copy()) for part in self._parts(f)]
         self._sweep_rows(f, order)
         self._settle(f)
         self.height = self._height_at(f)
         self.cautious = self.height < height
         if not self.cautious:
             return
-        share, new = 1.0, [part.copy() for part in state]
+        before += self._moved()
+        share, after = 1.0, [part[places].copy() for part, places, _ in before]
         while share > _LEAST_SHARE and self.height < height:
             share *= 0.5
-            for part, first, last in zip(state, old, new, strict=True):
-                part[:] = first + share * (last - first)
+            for (part, places, first), last in zip(before, after, strict=True):
+                part[places] = first + share * (last - first)
+            self._count()
             self._settle(f)
             self.height = self._height_at(f)
 
     def _parts(self, f: Element) -> tuple[np.ndarray, ...]:
-        """What a sweep over rows changes, each linear in a share of the way."""
-        return f, self.levels, self.own, *(words.sides[:, TOTAL : BUDGET + 1] for words in self.added)
+        """What a sweep over rows changes, and of which a share of the way can be taken."""
+        return f, self.levels
+
+    def _moved(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """What else the last sweep over rows has changed, at which places, and what was there before."""
+        return []
 
     def _sweep_rows(self, f: Element, order: np.ndarray) -> None:
         found, (words,) = self.additions, self.added
         sweep_additions(
             found.rows.indptr, found.rows.indices, found.rows.data, self.signs, self.weights,
-            found.changed, found.value, found.present, found.max_changes, self.kind,
+            found.changed, found.value, words.inverse, found.present, found.max_changes, self.kind,
             self.space.intercept, self.cautious, f, self.own, words.sides, words.place, self.levels,
             order, self.gaps,
         )  # fmt: skip
@@ -229,45 +244,48 @@ class AdditionState(FocusedSweeps, DualState):
     def _has(self) -> sp.csr_matrix:
         return with_data(self.additions.rows, np.ones(self.additions.rows.nnz))
 
-    def _share_out(self, u: np.ndarray) -> float:
-        """What each row adds, from what all of them do; how much of the dual is lost by that."""
-        self._count()
-        self._settle(u)
-        weights, (masses, budgets) = self._weights(u), self._left_over()
-        lost, lengths, parts = 0.0, np.diff(self.additions.rows.indptr), []
-        for words in self.added:
-            left_over = words.each * masses, words.every * budgets
-            for side, mine in enumerate(self.mine):
-                rows = np.flatnonzero(mine & (masses > 0))
-                # Those that have most words have the least choice.
-                rows = rows[np.argsort(-lengths[rows], kind="stable")]
-                shares, missing = self._shared(words, side, rows, left_over, u, weights)
-                parts.append(shares)
-                lost += missing
-        self.shares = sum(parts[1:], parts[0])
-        self.pushed = self.additions.value * (self.shares.T @ self.signs)
-        return lost
+    def _push(self, u: np.ndarray) -> None:
+        """Keep what all rows add, to be part of f and to be shared out."""
+        d = len(self.pushed)
+        self.ours = u[:d].copy()
+        self.pushed, self.shares = self._weights(u)[:d] - self.ours, None
+
+    def _shared_out(self) -> sp.csr_matrix:
+        """What each row adds, from what all of them do; also finds how much of the dual that loses."""
+        if self.shares is None:
+            (masses, budgets), parts, self.lost = self._left_over(), [], 0.0
+            lengths = np.diff(self.additions.rows.indptr)
+            for words in self.added:
+                left_over = words.each * masses, words.every * budgets
+                for side, mine in enumerate(self.mine):
+                    rows = np.flatnonzero(mine & (masses > 0))
+                    # Those that have most words have the least choice.
+                    rows = rows[np.argsort(-lengths[rows], kind="stable")]
+                    shares, missing = self._shared(words, side, rows, left_over)
+                    parts.append(shares)
+                    self.lost += missing
+            self.shares = sum(parts[1:], parts[0])
+        return self.shares
 
     def _shared(
-        self,
-        words: AddedWords,
-        side: int,
-        rows: np.ndarray,
-        left_over: tuple[np.ndarray, np.ndarray],
-        u: np.ndarray,
-        weights: np.ndarray,
+        self, words: AddedWords, side: int, rows: np.ndarray, left_over: tuple[np.ndarray, np.ndarray]
     ) -> tuple[sp.csr_matrix, float]:
         """What each of some rows of a side adds of some words; how much of the dual is lost by that."""
-        d, sums, sign = len(self.pushed), words.sides[side], 1.0 - 2.0 * side
+        sums, sign, weights = words.sides[side], 1.0 - 2.0 * side, self.ours + self.pushed
         pushed = words.place * sign > 0
         pull = np.where(pushed, sign * words.value, 1.0)
-        asked = np.where(pushed, (weights[:d] - u[:d]) / pull, 0.0)
+        asked = np.where(pushed, self.pushed / pull, 0.0)
         could = np.maximum(sums[TOTAL] - self.own[side], 0.0)
         shares = self._taken(words, rows, left_over, np.minimum(asked, could), could)
         left = asked - np.asarray(shares.sum(axis=0)).ravel()
         # What is left raises gains, which is seen by all rows that would add the word.
-        gains = np.maximum(-pull * weights[:d], 0.0) + pull**2 * sums[TOTAL]
+        gains = np.maximum(-pull * weights, 0.0) + pull**2 * sums[TOTAL]
         return shares, float(gains @ np.abs(left))
+
+    def _shared_push(self) -> np.ndarray:
+        """What is added in all, as far as it can be shared out."""
+        push: np.ndarray = self.additions.value * (self._shared_out().T @ self.signs)
+        return push
 
     def _taken(
         self,
@@ -289,13 +307,10 @@ class AdditionState(FocusedSweeps, DualState):
         shape = (len(self.levels), len(asked))
         return sp.csr_matrix((shares[:size], (owners, places[:size])), shape=shape)
 
-    def value(self, f: Element) -> tuple[float, float]:
-        return self.term.total(self.space, f)
-
     def combination(self) -> Element:
         if self.rest is not None:
             return self.rest.combination()
-        f = self._of_rows()
+        f, self.pushed = self._of_rows(), self._shared_push()
         f[: len(self.pushed)] += self.pushed
         return f
 
@@ -316,16 +331,21 @@ class AdditionState(FocusedSweeps, DualState):
         return self._own_planes() if self.rest is None else self.rest.planes()
 
     def _own_planes(self) -> PlaneSet:
+        """Planes of the state's own, whose normals are made when they are asked for."""
         active = np.flatnonzero(self.levels > 0)
-        signs, levels = self.signs[active], self.levels[active]
-        added = self.shares[active] @ sp.diags_array(self.additions.value)
-        rows = self._rows(active)
-        points = rows + scale_rows(added, 1.0 / (self.weights[active] * levels)).astype(rows.dtype)
-        normals = self.space.normals(points, signs[:, None])
-        if self.kind == HINGE:
-            return PlaneSet(normals, np.ones(len(active)), active, levels)
-        offsets = -self.loss.conjugate(-levels)
-        return PlaneSet(self.space.times(normals, levels), offsets, active, np.ones(len(active)))
+        shares, levels, ones = self._shared_out(), self.levels[active], np.ones(len(active))
+
+        def make(some: np.ndarray) -> sp.csr_matrix:
+            added = shares[some] @ sp.diags_array(self.additions.value)
+            rows, signs = self._rows(some), self.signs[some]
+            given = scale_rows(added, 1.0 / (self.weights[some] * self.levels[some])).astype(rows.dtype)
+            return self.space.with_constants(scale_rows(rows + given, signs), signs)
+
+        offsets, slopes, masses = ones, ones, levels
+        if self.kind != HINGE:
+            offsets, slopes, masses = -self.loss.conjugate(-levels), levels, ones
+        normals = MadeRows(make, self.space.stride, active, slopes[:, None])
+        return PlaneSet(normals, offsets, active, masses)
 
     def restore(self, planes: PlaneSet) -> None:
         """See `DualState.restore`: the levels, unless the planes themselves are worth more."""
@@ -335,7 +355,9 @@ class AdditionState(FocusedSweeps, DualState):
         if levels is not None:
             self._take_over(levels, planes)
             self._count()
-            self._share_out(self._of_rows())
+            u = self._of_rows()
+            self._settle(u)
+            self._push(u)
         if levels is None or self._height(self) < (1.0 - 1e-9) * self._height(rest):
             self.rest = rest
 

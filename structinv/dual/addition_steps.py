@@ -24,6 +24,10 @@ from ..utils.jit import njit
 from .margin_steps import best_level, conjugate, loss_value
 
 _PLAIN: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
+# Reordering of sums is allowed, infinities keep their meaning.
+_FAST: dict[str, Any] = {**_PLAIN, "fastmath": {"reassoc", "contract", "nsz", "arcp", "nnan"}}
+# In place of an infinite threshold.
+_HUGE = 1e300
 
 # What is kept of a side, rows of one sign: the threshold; the sum of levels, T; how much may be added
 # in all, K T where nothing else is changed; of held words the sums of gains and of ones, by a_j^2; of
@@ -242,8 +246,123 @@ def weights_of(u, own, value, sides, place, f):
 
 
 @njit(**_PLAIN)
-def sweep_additions(indptr, indices, data, signs, weights, adds, value, present, K, kind, intercept,
-                    cautious, u, own, sides, place, levels, order, gaps):  # fmt: skip
+def _gather(indices, u, inverse, place, work):
+    """Weights, inverse values and places of words, into the first rows of ``work``."""
+    w, by_value, at = work[0], work[1], work[2]
+    for t in range(indices.size):
+        j = np.uint64(indices[t])
+        w[t], by_value[t], at[t] = u[j], inverse[j], place[j]
+
+
+@njit(**_FAST)
+def _multiply(data, s, cautious, first, second, work):
+    """Products of words with the weights, in place of these; see `read_row`."""
+    w, by_value, at = work[0], work[1], work[2]
+    total, curve, up, down, n_full = 0.0, 0.0, 0.0, 0.0, 0.0
+    for t in range(data.size):
+        # All is read before anything is written, so that the loop takes several words at a time.
+        x, share, where, b = np.float64(data[t]), data[t] * by_value[t], at[t], data[t] * w[t]
+        is_held = abs(where) == 1.0
+        b = s * (share * (first if where > 0 else second) if is_held else b)
+        w[t] = b
+        total += b
+        curve += 0.0 if is_held and not cautious else x * x
+        up += share if where == 1.0 else 0.0
+        down += share if where == -1.0 else 0.0
+        n_full += 1.0 if abs(where) == 2.0 else 0.0
+    return total, curve, up, down, n_full
+
+
+@njit(**_PLAIN)
+def read_row(indices, data, s, cautious, u, own, value, inverse, sides, place, full, held, work):
+    """Products of a row's words with the weights, into ``work[0]``.
+
+    Also found are the entries of full words, into ``full``, and for each side the sum of entries over
+    values of its held words, into ``held``. Nothing branches on where words are: frequent ones are held
+    by turns, and no processor could predict it.
+
+    Returns
+    -------
+    total, curve : float
+        Sum of the products, and of the squares of words that are not held, or with ``cautious`` of all.
+    n_full : int
+    """
+    first, second = sides[0, THRESHOLD], sides[1, THRESHOLD]
+    # A side that adds nothing holds no word, and its threshold is infinite.
+    first, second = -first if first < np.inf else 0.0, second if second < np.inf else 0.0
+    _gather(indices, u, inverse, place, work)
+    total, curve, held[0], held[1], any_full = _multiply(data, s, cautious, first, second, work)
+    n_full = 0
+    for t in range(indices.size if any_full > 0 else 0):
+        full[n_full] = t
+        n_full += abs(work[2, t]) == 2.0
+    for k in range(n_full):
+        t = full[k]
+        b = s * np.float64(data[t]) * weight_of(indices[t], u, own, value, sides, place)
+        total += b - work[0, t]
+        work[0, t] = b
+    return total, curve, n_full
+
+
+@njit(**_PLAIN)
+def _add(indices, data, rate, more, own, mine, u, work):
+    """Move the weights of words and the sums of their rows; both are listed anew."""
+    w, rows_of = work[0], work[3]
+    for t in range(indices.size):
+        j = np.uint64(indices[t])
+        own[mine, j] += more
+        value = u[j] + rate * data[t]
+        u[j], w[t] = value, value
+        rows_of[t] = own[0 if value < 0 else 1, j]
+
+
+@njit(**_FAST)
+def _misplaced(length, first, second, first_total, second_total, work):
+    """Mark words that do not belong where they are; how many there are."""
+    w, by_value, at, rows_of = work[0], work[1], work[2], work[3]
+    count = 0.0
+    for t in range(length):
+        weight, share, where, rows = w[t], by_value[t], at[t], rows_of[t]
+        over = (abs(weight) - (first if weight < 0 else second) * share) * share
+        room = (first_total if weight < 0 else second_total) - rows
+        wanted = 0.0 if over <= 0 else (1.0 if weight < 0 else -1.0)
+        there = 0.0 if where == 0 else (1.0 if where > 0 else -1.0)
+        wrong = (wanted != there) | ((over > room) != (abs(where) == 2.0))
+        rows_of[t] = 1.0 if wrong else 0.0
+        count += 1.0 if wrong else 0.0
+    return count
+
+
+@njit(**_PLAIN)
+def move_row(indices, data, rate, more, mine, u, own, value, sides, place, held, work):
+    """Move a row's words, and put them where they belong; `read_row` has just read it.
+
+    Parameters
+    ----------
+    rate : float
+        By how much the row counts more, with its sign.
+    more : float
+        How much more of a word the row could add, if it did not have it.
+    mine : int
+        Its side.
+    """
+    sides[0, HELD] -= rate * held[0]
+    sides[1, HELD] += rate * held[1]
+    _add(indices, data, rate, more, own, mine, u, work)
+    for side in range(2):
+        level_out(sides[side])
+    first, second = min(sides[0, THRESHOLD], _HUGE), min(sides[1, THRESHOLD], _HUGE)
+    wrong = _misplaced(indices.size, first, second, sides[0, TOTAL], sides[1, TOTAL], work)
+    for t in range(indices.size if wrong > 0 else 0):
+        if work[3, t] > 0:
+            move_word(indices[t], u, own, value, sides, place)
+    for side in range(2):
+        level_out(sides[side])
+
+
+@njit(**_PLAIN)
+def sweep_additions(indptr, indices, data, signs, weights, adds, value, inverse, present, K, kind,
+                    intercept, cautious, u, own, sides, place, levels, order, gaps):  # fmt: skip
     """Raise the dual in the level of each row of `order`; what all rows add follows at once.
 
     Parameters
@@ -255,6 +374,8 @@ def sweep_additions(indptr, indices, data, signs, weights, adds, value, present,
         Rows to which words may be added.
     value, own, sides, place
         See `settle`; they belong together, and are kept up to date.
+    inverse : (d,) array
+        One over each value, 0 where that is 0.
     present : bool
         Whether words may be added to rows that have them.
     K : int
@@ -272,7 +393,10 @@ def sweep_additions(indptr, indices, data, signs, weights, adds, value, present,
     gaps : (n,) array
         Receives each row's weighted gap on arrival.
     """
-    last = u.size - 1
+    last, longest = u.size - 1, 0
+    for i in range(indptr.size - 1):
+        longest = max(longest, indptr[i + 1] - indptr[i])
+    full, held, work = np.empty(longest + 1, np.int64), np.empty(2), np.empty((4, longest + 1))
     pulls = np.empty(2)
     for i in order:
         c, s = weights[i], signs[i]
@@ -280,42 +404,29 @@ def sweep_additions(indptr, indices, data, signs, weights, adds, value, present,
         if c == 0:
             continue
         mine = -1 if not adds[i] else (0 if s > 0 else 1)
-        start, stop = indptr[i], indptr[i + 1]
-        margin, curve, own_full, own_gain = 0.0, 0.0, 0.0, 0.0
-        pulls[:] = 0.0
-        for e in range(start, stop):
-            j, x = indices[e], np.float64(data[e])
-            if place[j] == 0:
-                margin += x * u[j]
-                curve += x * x
-                continue
-            side, a = (0 if place[j] > 0 else 1), value[j]
-            sigma, sums = 1.0 - 2.0 * side, sides[side]
-            if place[j] == 1 or place[j] == -1:
-                margin -= x * sigma * sums[THRESHOLD] / a
-                pulls[side] -= sigma * s * x / a
-                if cautious:
-                    curve += x * x
-                continue
-            w = u[j] + sigma * a * (sums[TOTAL] - own[side, j])
-            margin += x * w
-            curve += x * x
-            if side == mine:
-                if present:
-                    curve += 2.0 * x * a
-                else:
-                    own_full += 1.0
-                    own_gain += -sigma * a * w
-                    curve -= a * a
+        words, x = indices[indptr[i] : indptr[i + 1]], data[indptr[i] : indptr[i + 1]]
+        margin, curve, n_full = read_row(
+            words, x, s, cautious, u, own, value, inverse, sides, place, full, held, work
+        )
+        pulls[0], pulls[1] = -s * held[0], s * held[1]
         if intercept:
-            margin += u[last]
+            margin += s * u[last]
             curve += 1.0
-        depth = -s * margin
+        depth = -margin
         if mine >= 0:
-            sums = sides[mine]
+            sums, own_full, own_gain = sides[mine], 0.0, 0.0
+            for k in range(n_full):
+                j = words[full[k]]
+                a = value[j]
+                if place[j] == 2 - 4 * mine and present:
+                    curve += 2.0 * np.float64(x[full[k]]) * a
+                elif place[j] == 2 - 4 * mine:
+                    own_full += 1.0
+                    own_gain += -s * a * weight_of(j, u, own, value, sides, place)
+                    curve -= a * a
             budget = K - sums[FULL] + own_full
-            full = sums[GAIN] - sums[TOTAL] * sums[SQUARES] + sums[MISSED_SQUARES]
-            depth += sums[THRESHOLD] * budget + full - own_gain
+            gain = sums[GAIN] - sums[TOTAL] * sums[SQUARES] + sums[MISSED_SQUARES]
+            depth += sums[THRESHOLD] * budget + gain - own_gain
             curve += sums[SQUARES]
             pulls[mine] -= budget
         for side in range(2):
@@ -328,36 +439,17 @@ def sweep_additions(indptr, indices, data, signs, weights, adds, value, present,
         if step == 0:
             continue
         levels[i] = new
-        _take(indices, data, start, stop, s * step, step, mine, value, present, K, u, own, sides, place)
+        if mine >= 0:
+            sides[mine, TOTAL] += step
+            sides[mine, BUDGET] += K * step
+        for k in range(n_full):
+            j = words[full[k]]
+            side, a = (0 if place[j] > 0 else 1), value[j]
+            sides[side, GAIN] -= (1.0 - 2.0 * side) * a * s * step * np.float64(x[full[k]])
+            if side == mine and not present:
+                sides[side, MISSED] += step
+                sides[side, MISSED_SQUARES] += a * a * step
+        more = step if mine >= 0 and not present else 0.0
+        move_row(words, x, s * step, more, max(mine, 0), u, own, value, sides, place, held, work)
         if intercept:
             u[last] += s * step
-
-
-@njit(**_PLAIN)
-def _take(indices, data, start, stop, rate, step, mine, value, present, K, u, own, sides, place):
-    """Take a step over the level of a row: its words, its side, and where its words belong now."""
-    if mine >= 0:
-        sides[mine, TOTAL] += step
-        sides[mine, BUDGET] += K * step
-    for e in range(start, stop):
-        j = indices[e]
-        change, a = rate * data[e], value[j]
-        u[j] += change
-        if place[j] != 0:
-            side = 0 if place[j] > 0 else 1
-            sums, sigma = sides[side], 1.0 - 2.0 * side
-            if place[j] == 1 or place[j] == -1:
-                sums[HELD] -= sigma * change / a
-            else:
-                sums[GAIN] -= sigma * a * change
-                if side == mine and not present:
-                    sums[MISSED] += step
-                    sums[MISSED_SQUARES] += a * a * step
-        if mine >= 0 and not present:
-            own[mine, j] += step
-    for side in range(2):
-        level_out(sides[side])
-    for e in range(start, stop):
-        move_word(indices[e], u, own, value, sides, place)
-    for side in range(2):
-        level_out(sides[side])

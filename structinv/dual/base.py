@@ -29,14 +29,19 @@ class DualState(ABC):
         Whether `pack` tells all, so that the state can leave memory.
     packs_rows : bool
         Whether `pack` gives a `PackedRows`, the first numbers of which are the rows' gaps.
+    quick_value : bool
+        Whether `value` asks less than the term's own does.
     primal : element or None
         A function at which the objective is lower than at that of the dual variables, if one is known.
     """
 
+    term: Any
+    space: Any
     settled: bool = False
     verifies: bool = False
     packs: bool = True
     packs_rows: bool = False
+    quick_value: bool = False
     primal: Element | None = None
 
     @property
@@ -64,13 +69,13 @@ class DualState(ABC):
             How many rows an oracle was asked.
         """
 
-    @abstractmethod
     def value(self, f: Element) -> tuple[float, float]:
-        """The term at `f`: a bound from above, and what was attained."""
+        """The term at `f`: a bound from above, and what was attained; the term's own by default."""
+        return self.term.total(self.space, f)
 
     @abstractmethod
     def combination(self) -> Element:
-        """The term's part of `f`, recomputed from the state."""
+        """The term's part of `f`, recomputed from the state; whoever asks sweeps on from it."""
 
     @abstractmethod
     def planes(self) -> PlaneSet:

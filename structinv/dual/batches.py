@@ -104,8 +104,5 @@ class BatchedState(DualState):
             self._still_at_it(f, count, target, out_of_time)
         return left
 
-    def value(self, f: Element) -> tuple[float, float]:
-        return self.term.total(self.space, f)
-
     def combination(self) -> Element:
         return sum((working.combination() for working in self.sets), self.space.zeros())

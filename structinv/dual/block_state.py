@@ -65,7 +65,7 @@ class BlockState(DualState):
                 f"FrankWolfe cannot read rows in blocks with {case.oracle}, since the dual variables of "
                 "all rows belong together: take solver='bmrm'"
             )
-        self.packs_rows = kind.packs_rows
+        self.packs_rows, self.quick_value = kind.packs_rows, kind.quick_value
         self.rng = rng
         # Of strips; of a block as a whole, with its first strip, where states do not pack rows.
         self.packed = PackedStore(len(self.term.strips), self.term.sizes.packed)

@@ -15,6 +15,10 @@ from .addition_state import AdditionState
 from .case import Case
 from .edit_steps import sweep_edits
 
+# In a visit of all rows, those with at most this share of the mean gap take no step. Steps take half of
+# the time of a visit.
+_IDLE = 0.1
+
 
 class EditState(AdditionState):
     """A level and own words' deviations of each row, besides the words that the rows of each sign add.
@@ -29,29 +33,38 @@ class EditState(AdditionState):
     rng : numpy.random.Generator
     """
 
-    more_rounds = 0
-
     def __init__(self, case: Case, rng: np.random.Generator) -> None:
         super().__init__(case, rng)
         found = self.additions
         self.drop, self.grow = 1.0 - found.low, found.high - 1.0
         self.delta = np.zeros(found.rows.nnz)
+        # Words that the last sweep over rows has moved, and their deviations before; memory is taken as
+        # it is used.
+        self.moves = np.empty(found.rows.nnz, dtype=np.int64), np.empty(found.rows.nnz)
+        self.n_moves = 0
         self.spent, self.mu = np.zeros((2, len(self.signs)))
         self.squares = squared_lengths(found.rows) + self.space.intercept
 
     def _parts(self, f: Element) -> tuple[np.ndarray, ...]:
-        return *super()._parts(f), self.delta, self.spent
+        return *super()._parts(f), self.spent
+
+    def _moved(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        entries, before = (each[: self.n_moves] for each in self.moves)
+        return [(self.delta, entries, before)]
+
+    def _step(self, f: Element, order: np.ndarray, again: bool) -> None:
+        self.least = 0.0 if again else _IDLE * float(self.gaps.mean())
+        super()._step(f, order, again)
 
     def _sweep_rows(self, f: Element, order: np.ndarray) -> None:
         found, (words,) = self.additions, self.added
-        sweep_edits(
+        self.n_moves = sweep_edits(
             found.rows.indptr, found.rows.indices, found.rows.data, self.delta, self.signs, self.weights,
-            self.squares, found.changed, found.value, found.max_changes, self.drop, self.grow,
-            self.space.intercept, self.cautious, f, self.own, words.sides, words.place, self.levels,
-            self.spent, self.mu, order, self.gaps,
+            self.squares, found.changed, found.value, words.inverse, found.max_changes, self.drop,
+            self.grow, self.space.intercept, self.cautious, f, self.own, words.sides, words.place,
+            self.levels, self.spent, self.mu, order, self.gaps, self.least,
+            *self.moves,
         )  # fmt: skip
-        # Sweeps follow the sums of rows that have a word for some words only.
-        self._count()
 
     def _left_over(self) -> tuple[np.ndarray, np.ndarray]:
         budgets = np.maximum(self.additions.max_changes * self.levels - self.spent, 0.0)

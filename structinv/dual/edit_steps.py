@@ -18,12 +18,13 @@ from ..utils.jit import njit
 from .addition_steps import (
     BUDGET,
     CURVE,
+    FULL,
     HELD,
     MISSED,
     THRESHOLD,
     TOTAL,
-    level_out,
-    move_word,
+    move_row,
+    read_row,
     weight_of,
 )
 
@@ -53,33 +54,20 @@ def _list(words, at, b, q, base, dev, drop, grow, cap):
 
 
 @njit(**_PLAIN)
-def _list_full(full, count, place, sigma):
-    """The full words of a side, for a start."""
-    count[0] = 0
-    for j in range(place.size):
-        if place[j] == 2 * sigma:
-            full[count[0]] = j
-            count[0] += 1
-
-
-@njit(**_PLAIN)
-def _add_full(j, full, count):
-    """One more full word, unless it is listed."""
-    for k in range(count[0]):
-        if full[k] == j:
-            return
-    full[count[0]] = j
-    count[0] += 1
-
-
-@njit(**_PLAIN)
-def _drop_others(full, count, place, sigma):
-    """Leave only those words listed that are full."""
+def _list_full(full, count, wanted, place, sigma, indices, start, stop):
+    """List so many full words of a side: those of the list that still are, and others of a row."""
     kept = 0
     for k in range(count[0]):
         full[kept] = full[k]
         kept += place[full[k]] == 2 * sigma
     count[0] = kept
+    for e in range(start, stop if kept < wanted else start):
+        j, known = indices[e], place[indices[e]] != 2 * sigma
+        for k in range(kept):
+            known = known or full[k] == j
+        if not known:
+            full[count[0]] = j
+            count[0] += 1
 
 
 @njit(**_PLAIN, forceinline=True)
@@ -90,31 +78,6 @@ def _push(j, change, u, value, sides, place):
         sides[0, HELD] -= change / value[j]
     elif place[j] == -1:
         sides[1, HELD] += change / value[j]
-
-
-@njit(**_PLAIN)
-def _read(indices, data, start, stop, s, cautious, u, own, value, sides, place, size, pulls):
-    """Products of a row's words with the weights; their sum and its curvature, of words as they are.
-
-    ``pulls`` receives what the row does to the held words of both sides.
-    """
-    total, curve = 0.0, 0.0
-    pulls[:] = 0.0
-    for e in range(start, stop):
-        j, x = indices[e], np.float64(data[e])
-        if place[j] == 0:
-            b = s * x * u[j]
-            curve += x * x
-        else:
-            b = s * x * weight_of(j, u, own, value, sides, place)
-            if cautious or place[j] == 2 or place[j] == -2:
-                curve += x * x
-            else:
-                side = 0 if place[j] > 0 else 1
-                pulls[side] -= (1.0 - 2.0 * side) * s * x / value[j]
-        size[e - start] = b
-        total += b
-    return total, curve
 
 
 @njit(**_FAST)
@@ -146,14 +109,15 @@ def _list_own(indices, data, delta, start, c, s, drop, grow, cautious, value, pl
 
 
 @njit(**_PLAIN)
-def _list_added(indices, start, stop, c, mine, budget, cap, K, u, own, value, sides, place, full, n_full,
-                has, words):  # fmt: skip
-    """List the words that a row may add: full ones, and all held ones as one of their own; how many."""
+def _list_added(indices, c, mine, budget, cap, K, u, own, value, sides, place, full, n_full, mine_full,
+                n_mine, has, words):  # fmt: skip
+    """List the words that a row may add: full ones, and all held ones as one of their own; how many.
+
+    The row has the full words of ``n_mine`` entries of its own.
+    """
     sigma, count = 1 - 2 * mine, 0
-    _drop_others(full[mine], n_full[mine], place, sigma)
-    if n_full[mine, 0] > 0:
-        for e in range(start, stop):
-            has[indices[e]] = True
+    for k in range(n_mine):
+        has[indices[mine_full[k]]] = True
     for k in range(n_full[mine, 0]):
         j = full[mine, k]
         if not has[j]:
@@ -161,9 +125,8 @@ def _list_added(indices, start, stop, c, mine, budget, cap, K, u, own, value, si
             worth = -sigma * a * weight_of(j, u, own, value, sides, place)
             count = _list(words, count, worth, c * a * a, 0.0, -min(cap, budget), 1.0, 0.0, 1.0)
             budget -= min(cap, budget)
-    if n_full[mine, 0] > 0:
-        for e in range(start, stop):
-            has[indices[e]] = False
+    for k in range(n_mine):
+        has[indices[mine_full[k]]] = False
     threshold, curve = sides[mine, THRESHOLD], sides[mine, CURVE]
     if curve > 0 and threshold > 0:
         count = _list(words, count, threshold, c / curve, 0.0, -budget, 1.0, 0.0, np.float64(K))
@@ -175,8 +138,9 @@ def _top(size, length, words, n_added, K, threshold, guess, drop, grow, gain):
     """The largest sum of K gains, if any number of words gains the threshold; and the K-th of them."""
     above = 0
     for t in range(length):
-        gain[above] = max(drop * size[t], -grow * size[t])
-        above += gain[above] > threshold
+        value = max(drop * size[t], -grow * size[t])
+        gain[above] = value
+        above += value > threshold
     for t in range(n_added):
         gain[above] = words[_B, t]
         above += gain[above] > threshold
@@ -189,8 +153,9 @@ def _top(size, length, words, n_added, K, threshold, guess, drop, grow, gain):
 
 
 @njit(**_PLAIN)
-def sweep_edits(indptr, indices, data, delta, signs, weights, squares, edited, value, K, drop, grow,
-                intercept, cautious, u, own, sides, place, levels, spent, mu, order, gaps):  # fmt: skip
+def sweep_edits(indptr, indices, data, delta, signs, weights, squares, edited, value, inverse, K, drop,
+                grow, intercept, cautious, u, own, sides, place, levels, spent, mu, order, gaps, least,
+                moved, before):  # fmt: skip
     """Raise the dual in the level and the own words of each row of `order`.
 
     Parameters
@@ -204,8 +169,9 @@ def sweep_edits(indptr, indices, data, delta, signs, weights, squares, edited, v
     edited : (n,) array of bool
         Rows that may be changed.
     value, own, sides, place
-        See `addition_steps.settle`; they belong together. `own` is kept up to date for words that are
-        held or full.
+        See `addition_steps.settle`; they belong together, and are kept up to date.
+    inverse : (d,) array
+        One over each value, 0 where that is 0.
     K : int
         How many changes a row may have.
     drop, grow : float
@@ -221,18 +187,36 @@ def sweep_edits(indptr, indices, data, delta, signs, weights, squares, edited, v
     order : (m,) array of int
     gaps : (n,) array
         Receives each row's weighted gap on arrival.
+    least : float
+        Rows with a gap of at most this take no step.
+    moved, before : (nnz,) arrays
+        Receive the words that steps have moved, and their deviations before.
+
+    Returns
+    -------
+    int
+        How many words were moved.
     """
+    n_moved = 0
     last, longest = u.size - 1, 0
     for i in range(indptr.size - 1):
         longest = max(longest, indptr[i + 1] - indptr[i])
     room = longest + value.size + 2
-    words, entries, size = np.empty((7, room)), np.empty(longest + 1, np.int64), np.empty(longest + 1)
-    gain = np.empty(room)
-    h, kappa, pulls = np.empty(room), np.empty(room), np.empty(2)
+    words, entries, work = (
+        np.empty((7, room)),
+        np.empty(longest + 1, np.int64),
+        np.empty((4, longest + 1)),
+    )
+    gain, size = np.empty(room), work[0]
+    h, kappa, pulls, held = np.empty(room), np.empty(room), np.empty(2), np.empty(2)
+    row_full = np.empty(longest + 1, np.int64)
     full, n_full = np.empty((2, value.size + 1), np.int64), np.zeros((2, 1), np.int64)
     has = np.zeros(value.size, np.bool_)
-    for side in range(2):
-        _list_full(full[side], n_full[side], place, 1 - 2 * side)
+    for j in range(value.size):
+        if place[j] == 2 or place[j] == -2:
+            side = 0 if place[j] > 0 else 1
+            full[side, n_full[side, 0]] = j
+            n_full[side, 0] += 1
     for i in order:
         c, s, level = weights[i], signs[i], levels[i]
         gaps[i] = 0.0
@@ -240,9 +224,11 @@ def sweep_edits(indptr, indices, data, delta, signs, weights, squares, edited, v
             continue
         mine = -1 if not edited[i] else (0 if s > 0 else 1)
         start, stop = indptr[i], indptr[i + 1]
-        total, curve = _read(
-            indices, data, start, stop, s, cautious, u, own, value, sides, place, size, pulls
-        )
+        total, curve, n_row_full = read_row(
+            indices[start:stop], data[start:stop], s, cautious, u, own, value, inverse, sides, place,
+            row_full, held, work,
+        )  # fmt: skip
+        pulls[0], pulls[1] = (0.0, 0.0) if cautious else (-s * held[0], s * held[1])
         if intercept:
             total += s * u[last]
             curve += 1.0
@@ -251,8 +237,8 @@ def sweep_edits(indptr, indices, data, delta, signs, weights, squares, edited, v
         if mine >= 0:
             most, (budget, cap) = K, left_over(level, spent[i], K)
             n_added = _list_added(
-                indices, start, stop, c, mine, budget, cap, K, u, own, value, sides, place, full, n_full,
-                has, words,
+                indices[start:stop], c, mine, budget, cap, K, u, own, value, sides, place, full, n_full,
+                row_full, n_row_full, has, words,
             )  # fmt: skip
             top, threshold = _top(
                 size, stop - start, words, n_added, K, sides[mine, THRESHOLD], mu[i], drop, grow, gain,
@@ -271,7 +257,7 @@ def sweep_edits(indptr, indices, data, delta, signs, weights, squares, edited, v
         lack = 1.0 - (total - top)
         gap = max(lack, 0.0) - level + inner
         gaps[i] = c * max(gap, 0.0)
-        if gap <= 0:
+        if gaps[i] <= least:
             continue
         for side in range(2):
             if sides[side, CURVE] > 0 and sides[side, THRESHOLD] > 0:
@@ -283,6 +269,9 @@ def sweep_edits(indptr, indices, data, delta, signs, weights, squares, edited, v
         if gamma == 0.0:
             continue
         levels[i] = new if gamma == 1.0 else level + gamma * (new - level)
+        for t in range(n_own):
+            moved[n_moved], before[n_moved] = entries[t], delta[entries[t]]
+            n_moved += 1
         spent[i] = _deviate(
             indices, data, delta, entries, n_own, words[_DEV, n_added:], kappa[n_added:], gamma, c * s,
             drop, grow, u, value, sides, place,
@@ -293,12 +282,20 @@ def sweep_edits(indptr, indices, data, delta, signs, weights, squares, edited, v
             more = c * (cap_now - cap)
             sides[mine, TOTAL] = max(sides[mine, TOTAL] + more, 0.0)
             sides[mine, BUDGET] += c * (budget_now - budget)
+            for k in range(n_row_full):
+                if place[indices[start + row_full[k]]] == 2 - 4 * mine:
+                    sides[mine, MISSED] += more
         if intercept:
             u[last] += step
-        _take(
-            indices, data, start, stop, entries, n_own, step, mine, more, u, own, value, sides, place,
-            full, n_full,
+        move_row(
+            indices[start:stop], data[start:stop], step, more, max(mine, 0), u, own, value, sides, place,
+            held, work,
         )  # fmt: skip
+        for side in range(2):
+            _list_full(
+                full[side], n_full[side], sides[side, FULL], place, 1 - 2 * side, indices, start, stop
+            )
+    return n_moved
 
 
 @njit(**_PLAIN)
@@ -312,40 +309,3 @@ def _deviate(indices, data, delta, entries, count, old, target, gamma, rate, dro
         spent += -delta[e] / drop if delta[e] < 0 else (delta[e] / grow if delta[e] > 0 else 0.0)
         _push(indices[e], rate * data[e] * (delta[e] - old[t]), u, value, sides, place)
     return spent
-
-
-@njit(**_PLAIN)
-def _take(indices, data, start, stop, entries, n_own, step, mine, more, u, own, value, sides, place,
-          full, n_full):  # fmt: skip
-    """Take a step over the level of a row; its words go where they belong."""
-    for side in range(2):
-        level_out(sides[side])
-    if step == 0 and more == 0:
-        for t in range(n_own):
-            _rearrange(indices[entries[t]], u, own, value, sides, place, full, n_full)
-        start = stop
-    for e in range(start, stop):
-        j = indices[e]
-        if place[j] != 0:
-            if mine >= 0:
-                own[mine, j] += more
-                if place[j] == 2 * (1 - 2 * mine):
-                    sides[mine, MISSED] += more
-            _push(j, step * data[e], u, value, sides, place)
-        else:
-            u[j] += step * data[e]
-            if not value[j] * abs(u[j]) > sides[0 if u[j] < 0 else 1, THRESHOLD]:
-                continue
-        _rearrange(j, u, own, value, sides, place, full, n_full)
-    for side in range(2):
-        level_out(sides[side])
-
-
-@njit(**_PLAIN, forceinline=True)
-def _rearrange(j, u, own, value, sides, place, full, n_full):
-    """Put a word where it belongs."""
-    before = place[j]
-    move_word(j, u, own, value, sides, place)
-    if place[j] != before and (place[j] == 2 or place[j] == -2):
-        side = 0 if place[j] > 0 else 1
-        _add_full(j, full[side], n_full[side])

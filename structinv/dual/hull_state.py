@@ -39,6 +39,7 @@ class HullState(FocusedSweeps, DualState):
 
     verifies = True
     packs_rows = True
+    quick_value = True
 
     def __init__(self, case: Case, rng: np.random.Generator) -> None:
         assert case.hull is not None

@@ -89,7 +89,6 @@ class InsertionState(AdditionState):
     """
 
     verifies = False
-    more_rounds = 0
     # To ask the oracle is dear.
     focused_passes = 30
 

@@ -36,6 +36,7 @@ class LabelState(FocusedSweeps, DualState):
 
     verifies = True
     packs_rows = True
+    quick_value = True
     far_off, enough = 0.4, 0.3
 
     def __init__(self, case: Case, rng: np.random.Generator) -> None:

@@ -138,9 +138,6 @@ class LabellingState(DualState):
         labels, rows, layout = self.listed(blocks, chosen)
         return sp.csr_matrix(self.labels.moved(labels, self.codes[rows], layout))
 
-    def value(self, f: Expansion) -> tuple[float, float]:
-        return self.term.total(self.space, f)
-
     def combination(self) -> Expansion:
         rows, members, labels = np.nonzero(self.shares)
         weights = self.term.weights[self.layout.owners[rows]]

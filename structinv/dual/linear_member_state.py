@@ -226,9 +226,6 @@ class LinearMemberState(DualState):
         self.pairs[rows[owners], slots] = held.members[entries] * self.n_labels + labels
         self.masses[rows[owners], slots] = held.masses[entries, labels]
 
-    def value(self, f: np.ndarray) -> tuple[float, float]:
-        return self.term.total(self.space, f)
-
     def combination(self) -> np.ndarray:
         """See `DualState.combination`; members are made in portions, each once for all its planes."""
         f = self.space.zeros()

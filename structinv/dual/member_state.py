@@ -174,9 +174,6 @@ class MemberState(DualState):
         slots[self.idle[rows]] = -1
         return slots
 
-    def value(self, f: Expansion) -> tuple[float, float]:
-        return self.term.total(self.space, f)
-
     def combination(self) -> Expansion:
         planes = self.planes()
         return self.space.combine(planes.normals, self.term.weights[planes.blocks] * planes.masses)

@@ -72,9 +72,6 @@ class PenaltyState(DualState):
             u = self.functionals.apply(self.space, f)
         return gap, 0
 
-    def value(self, f: Element) -> tuple[float, float]:
-        return self.term.total(self.space, f)
-
     def combination(self) -> Element:
         return self.functionals.combine(self.space, -self.weights * self.slopes)
 

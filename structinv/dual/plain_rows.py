@@ -38,6 +38,7 @@ class PlainRows(FocusedSweeps, DualState):
     """
 
     packs_rows = True
+    quick_value = True
 
     def __init__(
         self, case: Case, rng: np.random.Generator, kind: int, targets: np.ndarray, tube: float = 0.0

@@ -31,6 +31,7 @@ class SequenceState(FocusedSweeps, DualState):
     """
 
     verifies = True
+    quick_value = True
     far_off, enough = 1.0, 0.3
     n_edits: int = 0
 

@@ -101,8 +101,9 @@ class FrankWolfe(Solver):
         if not points or len(state.parts) > 1:
             # A point that is better for one term's dual variables may be worse for those of all terms.
             points.append(f)
-        if objective.out_of_time():
-            return Bounds(points[0], offset - half)
+        if objective.out_of_time() or not any(part.quick_value for part in state.parts):
+            # The loop asks the objective, and keeps the answer as the certificate.
+            return Bounds(points[0], offset - half, others=tuple(points[1:]))
         found = [(*self._values(objective, state, point), point) for point in points]
         upper, attained, better = min(found, key=lambda one: one[:2])
         return Bounds(better, offset - half, upper, attained)

@@ -145,7 +145,9 @@ def worst_edits(
             grades[i] = rho[left]
             values[i] = total + reached
         else:
-            top, cut = largest(gain, count, K, near[i] if near[i] > 0 else guess)
+            # Where words of the row do not change, only those that are added gain.
+            first = length if low == high and not present else 0
+            top, cut = largest(gain[first:], count - first, K, near[i] if near[i] > 0 else guess)
             # Rows of one kind of text have similar gains.
             guess = 0.5 * (guess + cut)
             values[i] = total + top

@@ -13,7 +13,7 @@ from .word_edits import WordEdits
 from .word_kernels import WORK_ROWS, deviate, sweep_words
 
 # Entries of rows that are combined at a time.
-_BLOCK = 2**20
+_BLOCK = 2**18
 
 
 class WordHull(IdentityHull):
