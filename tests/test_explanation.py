@@ -40,7 +40,7 @@ STATES = [
     (InvariantLinearSVC(FAdd(2)), abs(X), Y, "additions"),
     (InvariantLinearSVC(Identity()), X, np.arange(24) % 3, "labels"),
     (InvariantLinearSVC(Flip(shape=(4, 5))), X, Y, "linear_members"),
-    (InvariantLinearSVC(FDrop(2), loss="squared_hinge"), csr_matrix(X), Y, "margin"),
+    (InvariantLinearSVC(FDrop(2), loss="squared_hinge"), csr_matrix(np.tile(X, 6)), Y, "margin"),
     (InvariantLinearSVC(loss="logistic"), X, Y, "slopes"),
     (InvariantLinearSVC(Box(0.1)), X, np.arange(24) % 3, "plane_cache"),
     (InvariantLinearSVR(Identity()), X, X[:, 0], "tube"),
@@ -91,6 +91,20 @@ def test_the_reason_of_the_solver():
     assert isinstance(told.solver, SVMStruct)
     assert told.reason == "it is the parameter solver"
     assert isinstance(explain_solver(RepresenterClassifier(), X, Y).solver, Representer)
+
+
+@pytest.mark.parametrize(
+    ("model", "rows", "solver"),
+    [
+        (InvariantLinearSVC(FDrop(2), C=1e5), csr_matrix(X), InteriorPoint),
+        (InvariantLinearSVR(C=1e5), csr_matrix(X), InteriorPoint),
+        (InvariantLinearSVC(FDrop(2), C=1e5), csr_matrix(np.tile(X, 6)), FrankWolfe),
+        (InvariantLinearSVC(FAdd(2), C=1e5, loss="logistic"), abs(X), InteriorPoint),
+        (InvariantLinearSVC(FAdd(2), C=1.0, loss="logistic"), abs(X), FrankWolfe),
+    ],
+)
+def test_long_rows_of_few_features_take_planes_written_out(model, rows, solver):
+    assert type(explain_solver(model, rows, Y).solver) is solver
 
 
 def test_a_tolerance_of_planes_counts():

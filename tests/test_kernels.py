@@ -12,6 +12,7 @@ from sklearn.gaussian_process.kernels import RationalQuadratic as TheirRationalQ
 from sklearn.metrics.pairwise import laplacian_kernel, polynomial_kernel, rbf_kernel
 from sklearn.svm import SVC
 
+from structinv import InvariantSVC
 from structinv.kernels import (
     REGISTRY,
     CallableKernel,
@@ -419,3 +420,15 @@ def test_exponentials_of_any_layout_change_in_place(dtype):
         np.testing.assert_allclose(exponentials(values), np.exp(x), rtol=3e-7)
         np.testing.assert_allclose(exponentials(part), np.exp(x), rtol=3e-7)
     assert exponentials(np.zeros((0, 3), dtype=dtype)).shape == (0, 3)
+
+
+@pytest.mark.parametrize("kind", ["callable", "table"])
+def test_a_kernel_that_is_not_symmetric_is_refused(kind):
+    X, y = np.random.default_rng(0).standard_normal((20, 3)), np.arange(20) % 2
+
+    def skew(A, B):
+        return A @ B.T + B[:, 0]
+
+    model = InvariantSVC(kernel=skew if kind == "callable" else "precomputed")
+    with pytest.raises(ValueError, match="must be symmetric, got .* for rows"):
+        model.fit(X if kind == "callable" else skew(X, X), y)

@@ -103,7 +103,7 @@ def test_a_change_of_unit_changes_neither_problem_nor_solver():
 def test_other_rows_keep_their_solver(rows):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((20, 30)) if rows != "wide" else 1e3 * rng.standard_normal((20, 2000))
-    X = sp.csr_matrix(1e3 * X) if rows == "sparse" else X
+    X = sp.csr_matrix(1e3 * np.tile(X, 4)) if rows == "sparse" else X
     problem = worst_case(X, np.arange(20) % 2, Identity() if rows == "sparse" else Box(0.1))
     assert isinstance(InvariantLinearSVC()._best_solver(problem)[0], FrankWolfe)
 

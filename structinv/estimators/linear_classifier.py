@@ -42,11 +42,13 @@ class InvariantLinearSVC(LinearMachine, InvariantClassifier):
         nor slack rescaling nor discounted changes; `class_weight` weighs errors.
     solver : str or Solver, default="auto"
         "svmstruct", "bmrm", "pegasos", "frank_wolfe" or "interior_point". "auto" is "interior_point"
-        for dense rows that are long, as of features that are not scaled, up to 1000 weights and 10000
+        for rows that are long, as of features that are not scaled, up to 1000 weights and 10000
         rows: the mean of ``C |x|^2`` is above 1000, or above 100 with two classes and up to 100
-        weights or a `Box`. With other losses than the hinge, changes and weights that are so few, or a
-        `Box`, it is that for any C. Else it is "bmrm" for a model of at most 16 weights, and
-        "frank_wolfe", the fastest on all data with many features that were measured.
+        weights or a `Box`. With other losses than the hinge, and changes other than `FAdd`, weights
+        that are so few, or a `Box`, it is that for any C. Sparse rows may have up to 100 features for
+        it. Without changes it is never that with other losses than the hinge. Else it is "bmrm" for a
+        model of at most 16 weights, and "frank_wolfe", the fastest on all data with many features that
+        were measured.
     tol : float, default=1e-3
         Relative gap between objective and lower bound at which the fit ends.
     max_seconds : float, optional

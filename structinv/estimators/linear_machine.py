@@ -150,10 +150,6 @@ class LinearMachine(InvariantEstimator):
                     InteriorPoint(),
                     f"the loss is smooth, and there are at most {FEW_WEIGHTS} weights",
                 )
-            found = term.bound.edits()
-            if found is not None and found.adds and not found.multiplies:
-                # Levels of all rows and what they add are solved for together, whatever bends.
-                return FrankWolfe(), "rows change by added words alone"
         if isinstance(term, InBlocks):
             return _solver_of_blocks(term, objective.space)
         if n_weights <= MOST_WEIGHTS and n_rows <= MOST_ROWS and (reason := _newton(objective)):
@@ -214,7 +210,10 @@ class LinearMachine(InvariantEstimator):
 def _newton(objective: Any) -> str:
     """Why Newton's method over planes is faster than first-order steps; empty if it may not be."""
     term, space = objective.terms[0], objective.space
-    if sp.issparse(term.X) or len(term.X) != len(objective.weights):
+    if term.X.shape[0] != len(objective.weights):
+        return ""
+    if sp.issparse(term.X) and term.X.shape[1] > NEWTON_WEIGHTS:
+        # Planes would be written out.
         return ""
     # Whatever the units of features and targets are.
     length, unit = float(np.mean(objective.weights * squared_lengths(term.X))), term.labels.unit

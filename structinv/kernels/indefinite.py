@@ -349,7 +349,16 @@ def _numbers(X: np.ndarray, Y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _symmetric(kernel: Kernel, X: np.ndarray) -> np.ndarray:
     """The table of some rows in double precision, without what rounding makes unequal."""
-    table = kernel_matrix(kernel, X, X).astype(np.float64)
+    table = kernel_matrix(kernel, X, X)
+    most, unit = float(np.max(np.abs(table), initial=0.0)), rounding_of(table.dtype)
+    table = table.astype(np.float64)
+    apart = np.abs(table - table.T)
+    if np.max(apart, initial=0.0) > unit * most:
+        i, j = np.unravel_index(np.argmax(apart), table.shape)
+        raise ValueError(
+            f"kernel must be symmetric, got {table[i, j]:.6g} for rows {i} and {j}, and "
+            f"{table[j, i]:.6g} for rows {j} and {i} ({_name(kernel)})"
+        )
     table += table.T.copy()
     table *= 0.5
     return table
