@@ -231,10 +231,7 @@ class InsertionState(AdditionState):
         whole = scale_rows(whole, self.signs[rows] / levels[rows])
         own = whole.minimum(found.rows[rows])
         came = whole - own
-        units = [
-            came @ np.divide(1.0, value, out=np.zeros_like(value), where=value > 0) / (order + 1)
-            for order, value in enumerate(found.values)
-        ]
+        units = [came @ words.inverse / words.every for words in self.added]
         most = np.where(found.changed, found.most, 0)[rows]
         edits = np.clip(np.max(units, axis=0), 0.0, most)
         edited = np.divide(edits, most, out=np.zeros(len(rows)), where=most > 0)

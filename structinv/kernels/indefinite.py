@@ -55,8 +55,7 @@ def least_eigenvalue(kernel: Kernel, X: np.ndarray) -> tuple[float, float]:
     check_rows(X, X)
     if not len(X):
         raise ValueError(f"X must have rows, got shape {X.shape}")
-    values = np.linalg.eigvalsh(_symmetric(kernel, X))
-    return float(values[0]), float(values[-1])
+    return _ends(kernel_matrix(kernel, X, X))
 
 
 def rounding_of(dtype: np.dtype) -> float:
@@ -130,7 +129,7 @@ def mended(kernel: Kernel, X: Any, spectrum: str = "clip") -> Kernel:
     kernel.validate(rows.shape[1])
     n = len(rows)
     check_memory(f"mending a kernel with {n} rows", _TABLES * 8.0 * n**2, "take fewer rows")
-    values, vectors = np.linalg.eigh(_symmetric(kernel, rows))
+    values, vectors = np.linalg.eigh(_symmetric(kernel_matrix(kernel, rows, rows)))
     least, largest = float(values[0]), float(np.max(np.abs(values)))
     if spectrum == "shift":
         return ShiftedKernel(kernel, least)
@@ -180,8 +179,9 @@ def trained_kernel(kernel: Kernel, rows: np.ndarray, owner: str) -> tuple[Kernel
     if kernel.definite:
         return kernel, kernel.least_eigenvalue
     some = _spread_over(rows, MOST_ROWS)
-    _warn_if_not_symmetric(kernel, some, f"{owner}: kernel {_name(plain)}")
-    least, largest = least_eigenvalue(kernel, some)
+    table = kernel_matrix(kernel, some, some)
+    _warn_if_not_symmetric(table, f"{owner}: kernel {_name(plain)}")
+    least, largest = _ends(table)
     dtype = rows.dtype if rows.dtype.kind == "f" else np.dtype(np.float64)
     if least < -rounding_of(dtype) * largest:
         seen = "the training rows" if len(some) == len(rows) else f"{len(some)} of the training rows"
@@ -215,8 +215,7 @@ def _warn_if_constant(kernel: Kernel, rows: np.ndarray, who: str) -> None:
         )
 
 
-def _warn_if_not_symmetric(kernel: Kernel, rows: np.ndarray, who: str) -> None:
-    table = kernel_matrix(kernel, rows, rows)
+def _warn_if_not_symmetric(table: np.ndarray, who: str) -> None:
     apart = np.abs(table - table.T)
     if np.max(apart) > rounding_of(table.dtype) * np.max(np.abs(table)):
         i, j = np.unravel_index(np.argmax(apart), table.shape)
@@ -362,9 +361,15 @@ def _numbers(X: np.ndarray, Y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return found[: len(X)], found[len(X) :]
 
 
-def _symmetric(kernel: Kernel, X: np.ndarray) -> np.ndarray:
-    """The table of some rows in double precision, without what rounding makes unequal."""
-    table = kernel_matrix(kernel, X, X).astype(np.float64)
+def _ends(table: np.ndarray) -> tuple[float, float]:
+    """The least and the largest eigenvalue of a table."""
+    values = np.linalg.eigvalsh(_symmetric(table))
+    return float(values[0]), float(values[-1])
+
+
+def _symmetric(table: np.ndarray) -> np.ndarray:
+    """A kernel's table of some rows in double precision, without what rounding makes unequal."""
+    table = table.astype(np.float64)
     table += table.T.copy()
     table *= 0.5
     return table
