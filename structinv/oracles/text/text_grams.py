@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ...utils.jit import njit
+from ...utils.matrices import stack
 
 _PLAIN: dict[str, Any] = {"cache": True, "nogil": True}
 # The number of a token that is in no feature.
@@ -139,9 +140,7 @@ class WorstEdits:
         values, sizes = (
             np.concatenate([getattr(part, name) for part in parts]) for name in ("values", "sizes")
         )
-        gone, made = (
-            sp.vstack([getattr(part, name) for part in parts], format="csr") for name in ("gone", "made")
-        )
+        gone, made = (stack([getattr(part, name) for part in parts]) for name in ("gone", "made"))
         return cls(edits, values, sizes, gone, made)
 
 
