@@ -142,7 +142,7 @@ class InsertionState(AdditionState):
             points = stack([own, points])
         asked = Points.new(rows, points, edits, np.ones(len(rows)))
         plain = Points.new(rows, found.rows[rows], np.zeros(len(rows)), np.ones(len(rows)))
-        gains = self._directions(u)[1]
+        gains = self._directions(u, w)[1]
         heights, known = (self._heights(each, w, gains) for each in (asked, self.points))
         highest, mean = np.zeros((2, len(self.signs)))
         np.maximum.at(highest, self.points.rows, known)
@@ -159,12 +159,15 @@ class InsertionState(AdditionState):
         heights: np.ndarray = 1.0 - margins + np.where(side >= 0, points.edits * gains[side], 0.0)
         return heights
 
-    def _directions(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """What an edit adds on average, what that gains on each side, and how many edits there are."""
+    def _directions(self, u: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """What an edit adds on average, what that gains on each side, and how many edits there are.
+
+        `w` are the weights with what all rows add.
+        """
         d, points = len(self.pushed), self.points
         amounts, side = self.weights[points.rows] * points.masses * points.edits, self.side[points.rows]
         edits = np.array([amounts[side == each].sum() for each in range(2)])
-        w = self._weights(u)[:d]
+        w = w[:d]
         average = w - u[:d]
         for words in self.added:
             for number, sign in enumerate((1.0, -1.0)):
@@ -177,7 +180,8 @@ class InsertionState(AdditionState):
         return average, -_by_side(average * w, average), edits
 
     def _sweep_rows(self, f: Element, order: np.ndarray) -> None:
-        points, (average, gains, edits) = self.points, self._directions(f)
+        points = self.points
+        average, gains, edits = self._directions(f, self._weights(f))
         first = np.searchsorted(points.rows, np.arange(len(self.signs) + 1))
         most, matrix = int(np.diff(first).max(initial=0)), points.points
         sweep_points(
