@@ -18,16 +18,13 @@ settings.load_profile("structinv")
 
 
 def pytest_runtest_setup(item):
-    """Start NumPy's global numbers anew, which estimators without a `random_state` draw from."""
+    """Set what a test may find changed: NumPy's global seed, and the handler of Ctrl-C.
+
+    Estimators without a `random_state` draw from the global numbers. Shells have processes that they
+    start in the background ignore Ctrl-C, and so would the processes that tests start.
+    """
     np.random.seed(0)  # noqa: NPY002
-
-
-@pytest.fixture
-def ctrl_c():
-    """Python's own handler of Ctrl-C, which shells take from what they start in the background."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

@@ -16,8 +16,6 @@ from structinv.datasets import make_mail_like
 
 from .test_cli import run
 
-pytestmark = pytest.mark.usefixtures("ctrl_c")
-
 ROOT = Path(__file__).resolve().parents[1]
 WORDS = ("--max-changes", 10)
 

@@ -23,10 +23,10 @@ from structinv.utils.jit import Stopwatch, njit
 PACKAGE = Path(structinv.__file__).parent
 
 FIT = """
-import numpy as np, scipy.sparse, structinv
-from structinv.oracles import FDrop
-X, y = scipy.sparse.csr_matrix([[2.0, 2.0, 2.0], [-2.0, -2.0, -2.0]] * 5), np.array([0, 1] * 5)
-model = structinv.InvariantLinearSVC(FDrop(1), solver="frank_wolfe", random_state=0).fit(X, y)
+import numpy as np, structinv
+from structinv.oracles import Box
+X, y = np.array([[2.0, 2.0, 2.0], [-2.0, -2.0, -2.0]] * 5), np.array([0, 1] * 5)
+model = structinv.InvariantLinearSVC(Box(0.1), solver="frank_wolfe", random_state=0).fit(X, y)
 solution = model.solution_
 print(structinv.__file__, model.score(X, y), solution.seconds, solution.compile_seconds, sep="|")
 """
@@ -245,7 +245,6 @@ def with_inner():
     return outer
 
 
-@pytest.mark.usefixtures("ctrl_c")
 @pytest.mark.parametrize("step", [1, 5, 40])
 def test_ctrl_c_waits_until_a_function_is_compiled(step):
     function, handler = with_inner(), signal.getsignal(signal.SIGINT)
@@ -260,7 +259,6 @@ def test_ctrl_c_waits_until_a_function_is_compiled(step):
     assert function(1.0) == 4.0
 
 
-@pytest.mark.usefixtures("ctrl_c")
 def test_whoever_handles_ctrl_c_hears_of_it_once():
     heard = []
     signal.signal(signal.SIGINT, lambda number, frame: heard.append(number))

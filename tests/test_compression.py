@@ -361,7 +361,6 @@ def press(*_):
     signal.raise_signal(signal.SIGINT)
 
 
-@pytest.mark.usefixtures("ctrl_c")
 @pytest.mark.parametrize("on_interrupt", ["raise", "return"])
 def test_ctrl_c_while_a_fit_is_shortened_leaves_it_whole(monkeypatch, on_interrupt):
     X, y = images()
@@ -490,7 +489,6 @@ def test_machines_of_sequences_keep_their_transitions():
     assert len(small.certify(X, y, oracle=Identity()).margins) == 12
 
 
-@pytest.mark.usefixtures("ctrl_c")
 @pytest.mark.parametrize("on_interrupt", ["raise", "return"])
 def test_a_fit_that_ctrl_c_ends_is_not_shortened_behind_it(monkeypatch, on_interrupt):
     X, y = images()

@@ -10,8 +10,10 @@ import pytest
 
 pytest.importorskip("distributed")
 
+import dask
 from dask import delayed
 from distributed import Client, LocalCluster
+from distributed.utils import get_mp_context
 
 from structinv import InvariantLinearSVC, InvariantStructuredSVC
 from structinv.dask import DaskInvariantLinearSVC, DaskInvariantStructuredSVC, SchedulerLostError
@@ -57,8 +59,16 @@ def check_bounds(model, optimum):
     assert duals == sorted(duals)
 
 
+@pytest.fixture(scope="module")
+def forked():
+    """New workers are copies of a process that has imported what they need."""
+    with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}):
+        get_mp_context().set_forkserver_preload(["distributed", "structinv.dask"])
+        yield
+
+
 @pytest.fixture
-def processes():
+def processes(forked):
     limited = {"memory_limit": MEMORY, **ONE_THREAD}
     with (
         LocalCluster(n_workers=3, processes=True, silence_logs=50, **limited) as cluster,

@@ -30,8 +30,6 @@ from structinv.terms import Objective, WorstCase
 
 from .covering import pairs
 
-pytestmark = pytest.mark.usefixtures("ctrl_c")
-
 
 def rows(n=60, d=8, seed=0):
     rng = np.random.default_rng(seed)

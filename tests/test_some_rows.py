@@ -114,14 +114,14 @@ def test_rows_in_memory_are_no_source(mail):
 
 
 class TestSelectChanges:
-    GRID = {"oracle__max_changes": [0, 2], "C": [0.01, 0.1]}
+    GRID = {"oracle__max_changes": [0, 2]}
 
     @pytest.mark.parametrize(
         "cv", [3, KFold(3, shuffle=True, random_state=0), ShuffleSplit(2, random_state=0)]
     )
     def test_results_are_those_of_the_same_rows_in_memory(self, mail, cv):
         X, y = mail
-        model = InvariantLinearSVC(FDrop(0), tol=1e-6, random_state=0)
+        model = InvariantLinearSVC(FDrop(0), C=0.01, tol=1e-6, random_state=0)
         ours = select_changes(model, MatrixRows(X), y, self.GRID, cv=cv)
         theirs = select_changes(model, X, y, self.GRID, cv=cv)
         for name in ("clean_folds", "certified_folds"):

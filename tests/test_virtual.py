@@ -289,7 +289,6 @@ def test_wrong_data_are_errors_and_leave_the_old_model(machine):
     assert np.array_equal(model.decision_function(X), before)
 
 
-@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_does_not_wait_for_libsvm(monkeypatch):
     there, leave = [], threading.Event()
 

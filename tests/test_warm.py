@@ -17,24 +17,41 @@ from structinv.cli.warming import Family
 
 ROOT = Path(structinv.__file__).parents[1]
 
-# Counts compilations of the package's functions in a new process.
-COUNTING = """
-import warnings
-from numba.core import event
+# Does all jobs of a family and then a use of it, and prints what the use alone has machine code for.
+COMPARING = """
+import gc, warnings
+from structinv.cli.warm_jobs import JOBS
+from structinv.utils.jit import _Deferred
 warnings.simplefilter("ignore")
 
-class Counting(event.Listener):
-    found = []
-    def on_start(self, event):
-        function = event.data["dispatcher"].py_func
-        if function.__module__.startswith("structinv."):
-            self.found.append(function.__qualname__)
-    def on_end(self, event):
-        pass
+def called():
+    found = [each for each in gc.get_objects() if isinstance(each, _Deferred) and vars(each)["_found"]]
+    return {{
+        (each.__module__, each.__qualname__, str(types)) for each in found for types in each.overloads
+    }}
 
-event.register("numba:compile", Counting())
+for job in JOBS:
+    if job.family == "{}":
+        job.run()
+warmed = called()
 {}
-print("compiled:", *Counting.found)
+print(len(warmed), sorted(called() - warmed))
+"""
+# Compiles one of the jobs.
+ONE_JOB = """
+from dataclasses import replace
+from rich.console import Console
+from structinv.cli import warming
+name = "penalties on derivatives"
+warming.JOBS = tuple(job if job.name == name else replace(job, family="") for job in warming.JOBS)
+warming.warm_up(warming.Family.IMAGES, Console())
+"""
+# Does that job in a new process, and counts what is compiled.
+SAME_JOB = """
+from structinv.cli.warm_jobs import JOBS
+from structinv.utils.jit import compiled_functions
+next(job for job in JOBS if job.name == "penalties on derivatives").run()
+print(compiled_functions())
 """
 WORDS = """
 from structinv import InvariantLinearSVC
@@ -73,8 +90,8 @@ model.certify(texts, labels), model.predict(texts)
 """
 
 
-def in_new_process(*arguments, folder):
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder), "PYTHONPATH": str(ROOT)}
+def in_new_process(*arguments, **settings):
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **settings}
     done = subprocess.run([sys.executable, *arguments], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -89,11 +106,18 @@ def in_new_process(*arguments, folder):
         ("texts", TEXTS),
     ],
 )
-def test_a_later_process_compiles_nothing(family, use, tmp_path):
-    said = in_new_process("-m", "structinv", "warm", family, folder=tmp_path)
+def test_a_use_calls_nothing_that_its_family_does_not(family, use):
+    warmed, others = in_new_process("-c", COMPARING.format(family, use)).split(maxsplit=1)
+    assert int(warmed) > 0
+    assert others == "[]\n"
+
+
+def test_a_later_process_compiles_nothing(tmp_path):
+    folder = {"NUMBA_CACHE_DIR": str(tmp_path)}
+    said = in_new_process("-c", ONE_JOB, **folder)
     assert " 0 functions" not in said
     assert str(tmp_path) in said
-    assert in_new_process("-c", COUNTING.format(use), folder=tmp_path).split() == ["compiled:"]
+    assert in_new_process("-c", SAME_JOB, **folder) == "0\n"
 
 
 def test_every_family_has_jobs():
@@ -111,8 +135,8 @@ def test_a_folder_that_was_named_and_is_not_used_counts_as_none(tmp_path):
     file = tmp_path / "file"
     file.touch()
     code = "from structinv.utils.jit import cache_folder; print(cache_folder())"
-    assert in_new_process("-c", code, folder=file / "cache").strip() == "None"
-    assert in_new_process("-c", code, folder=tmp_path).strip().startswith(str(tmp_path))
+    assert in_new_process("-c", code, NUMBA_CACHE_DIR=str(file / "cache")).strip() == "None"
+    assert in_new_process("-c", code, NUMBA_CACHE_DIR=str(tmp_path)).strip().startswith(str(tmp_path))
 
 
 def test_names_of_families_are_checked():
