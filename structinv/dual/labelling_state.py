@@ -243,7 +243,7 @@ class _Batch:
         self.grades = state.grades[self.rows]
         self.weights = state.term.weights[blocks]
         self.places = state.pool.first + state.pool.numbers[self.rows]
-        self.values = f.values().T[:, self.places.ravel()]
+        self.values = np.ascontiguousarray(f.values().T[:, self.places.ravel()])
         self.extra = f.extra.copy()
         self.changes = np.zeros(self.values.shape)
         # Which row of `kernel` a member is, -1 for those that are no atoms.

@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ...utils.jit import njit
-from ...utils.matrices import in_threads
+from ...utils.matrices import contiguous_read_only, in_threads
 from ...utils.resources import check_memory
 
 # How pixels beyond the border are made; a number is the zero of an image less its background.
@@ -146,7 +146,7 @@ class ImageMaps:
 
     def apply(self, X: np.ndarray, index: np.ndarray) -> np.ndarray:
         """Map number ``index[i, k]`` of row i, (n, k, d), in the precision of `X`."""
-        X = np.ascontiguousarray(X)
+        X, index = contiguous_read_only(X), contiguous_read_only(index)
         out = np.empty((*index.shape, self.shape.size), dtype=X.dtype)
         work = index.shape[1] * len(self.data) // len(self.constant)
 

@@ -14,7 +14,7 @@ from functools import lru_cache
 import numpy as np
 
 from ...utils.jit import njit
-from ...utils.matrices import in_threads, ranges
+from ...utils.matrices import contiguous_read_only, in_threads, ranges
 from .image_maps import ImageShape, places_beyond, sources_of
 
 # Beyond these a walk takes too much memory; places are those of the frame for each pixel.
@@ -100,7 +100,7 @@ def furthest(
     walk = _walk_of(shape, warps.tobytes(), path.low, high, path.turning, fill)
     if walk is None:
         return None
-    X, V = np.ascontiguousarray(X), np.ascontiguousarray(V, dtype=np.float64)
+    X, V, assign = map(contiguous_read_only, (X, np.asarray(V, dtype=np.float64), assign))
     values, positions = np.empty(len(X)), np.empty(len(X))
 
     frame = len(walk.rows) * len(walk.columns)

@@ -7,7 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from ...utils.matrices import Matrix, csr, in_threads, longest_row, short_indices, with_data
+from ...utils.matrices import (
+    Matrix,
+    contiguous_read_only,
+    csr,
+    in_threads,
+    longest_row,
+    short_indices,
+    with_data,
+)
 from .edit_kernels import WORK_ROWS, ranked, worst_edits
 
 _NO_NUMBERS = np.empty(0)
@@ -112,19 +120,21 @@ class WordEdits:
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Maxima, sizes and grades; edits are written where there is room."""
         n_rows, most = rows.shape[0], self._most(rows)
-        V, longest = np.ascontiguousarray(V, dtype=np.float64), longest_row(rows.indptr)
+        V, longest = np.asarray(V, dtype=np.float64), longest_row(rows.indptr)
         ranks = ranked(V, self.value, most + longest) if self.adds else _NOTHING_ADDED
         value = self.value if self.adds else _NO_NUMBERS
         rho = _NO_NUMBERS if grades is None else np.resize(grades, most + 1)
-        cost = np.zeros(n_rows) if cost is None else np.ascontiguousarray(cost, dtype=np.float64)
+        cost = np.zeros(n_rows) if cost is None else np.asarray(cost, dtype=np.float64)
         near = np.zeros(n_rows) if near is None else near
+        inputs = rows.indptr, rows.indices, rows.data, V, assign, cost, near
+        indptr, indices, data, V, assign, cost, near = map(contiguous_read_only, inputs)
         moves = most, self.low, self.high, value, self.present, *ranks, rho
         found, room = np.empty((3, n_rows)), longest + (most if self.adds else 0) + 1
         edited, added, n_added = written
 
         def ask(part: slice) -> None:
             worst_edits(
-                rows.indptr[part.start : part.stop + 1], rows.indices, rows.data, V, assign[part],
+                indptr[part.start : part.stop + 1], indices, data, V, assign[part],
                 *moves, cost[part], near[part], *found[:, part], edited, added[part], n_added[part],
                 np.empty((WORK_ROWS, room)), np.empty((2, room), dtype=np.int64),
                 np.zeros(len(value), dtype=bool),
