@@ -14,7 +14,7 @@ from hypothesis import settings
 
 # The same cases in every run, and so the same faults found: more of them would be tried for nothing.
 # The first of a test waits for compilers.
-settings.register_profile("structinv", derandomize=True, deadline=None, max_examples=50)
+settings.register_profile("structinv", derandomize=True, deadline=None, max_examples=30)
 settings.load_profile("structinv")
 
 

@@ -121,11 +121,11 @@ def test_the_image_itself_wins_ties_and_lies_outside_of_the_interval():
     "oracle",
     [
         Rotations(between=(-180, 180), fill="wrap"),
-        Shifts(between=(0, 2), directions=8, fill=3.0),
         Scalings(between=(0.5, 2), unitary=True, fill="reflect"),
-        Shears(between=(-0.5, 1), fill="nearest"),
         Rotations(between=(-10, 10)) | Shifts(between=(0, 1)),
-        Shifts(1) @ Rotations(between=(-10, 10)),
+        pytest.param(Shifts(between=(0, 2), directions=8, fill=3.0), marks=pytest.mark.slow),
+        pytest.param(Shears(between=(-0.5, 1), fill="nearest"), marks=pytest.mark.slow),
+        pytest.param(Shifts(1) @ Rotations(between=(-10, 10)), marks=pytest.mark.slow),
     ],
     ids=repr,
 )

@@ -25,7 +25,10 @@ MACHINES = [
 ]
 
 
-@pytest.mark.parametrize("portion", range(10))
+LATER = [pytest.param(portion, marks=pytest.mark.slow) for portion in range(5, 10)]
+
+
+@pytest.mark.parametrize("portion", [*range(5), *LATER])
 def test_damaged_answers(portion):
     for seed in range(60 * portion, 60 * (portion + 1)):
         run(draw(seed))

@@ -7,11 +7,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from structinv import InvariantLinearSVC, InvariantSVC, RepresenterClassifier, UninformativeFitWarning
+from structinv import (
+    InvariantLinearSVC,
+    InvariantStructuredSVC,
+    InvariantSVC,
+    RepresenterClassifier,
+    UninformativeFitWarning,
+)
 from structinv.datasets import make_mail_like
 from structinv.estimators import learnt_nothing
 from structinv.oracles import Box, FDrop, FScale, Identity, Shifts
 from structinv.solvers import Status
+from structinv.structures import Sequence
 
 
 def short_mails(n=80, d=20, n_classes=2, seed=0):
@@ -62,6 +69,19 @@ def test_a_constant_classifier_says_so(name):
     assert f"all {len(X)} training rows are predicted {model.predict(X)[0]}" in message
     assert "select_changes" in message
     assert found.filename == __file__
+
+
+def test_a_tagger_whose_tokens_may_lose_all_they_have_says_so():
+    # Every labelling of one or two tokens is as frequent as any other.
+    y = [[0], [1], [0, 0], [0, 1], [1, 0], [1, 1]] * 4
+    X = [np.eye(2)[labels] for labels in y]
+    model = InvariantStructuredSVC(Sequence(), oracle=FDrop(1), random_state=0)
+    (found,) = warned(model, X, y)
+    assert str(found.message).startswith("InvariantStructuredSVC: the changes of FDrop(max_changes=1) ")
+    assert found.filename == __file__
+    assert not warned(model.set_params(oracle=None), X, y)
+    assert not warned(model.set_params(oracle=Box(0.1)), X, y)
+    assert model.score(X, y) == 1.0
 
 
 def test_a_function_that_wins_next_to_nothing():

@@ -47,7 +47,8 @@ class Certificate:
         Lower bounds of the margin of the true class over every other, at the worst member of S(x),
         rounding subtracted; minus infinity where the oracle knows no bound.
     correct : (n,) array of bool
-        ``margins > 0``, strictly: no allowed change turns the row.
+        ``margins > 0``, strictly: no allowed change turns the row. A margin of exactly 0 is not enough,
+        though `predict` decides such ties for one of the classes, which may be the true one.
     attacked : (n,) array
         Margins at the changes that the oracle found; never below the true worst case.
     exact : (n,) array of bool

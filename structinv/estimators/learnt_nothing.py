@@ -11,6 +11,7 @@ import numpy as np
 
 from ..oracles import Identity
 from ..solvers import Gap, Seconds, Solution, Status, solve
+from ..spaces.base import Element
 from ..terms import Objective, WorstCase
 from ..utils.exceptions import UninformativeFitWarning
 from .problem import Problem
@@ -89,19 +90,18 @@ def warn_if_uninformative(
     term: Any = objective.terms[0]
     at_zero = objective.at_zero.upper
     won = max(0.0, at_zero - solution.dual)
-    predicted = term.labels.predict(estimator._scores(problem.labelled_rows))
+    predicted = _predicted(objective, solution.f)
     constant = bool(np.all(predicted == predicted[0]))
     if not constant and won >= LEAST_SHARE * at_zero:
         return
     classes, codes = term.labels.classes, term.labels.codes
     same = estimator._objective(replace(problem, oracle=Identity()))
-    unchanged: Any = same.terms[0]
     stop = Gap(ROUGH_GAP) | Seconds(max(LEAST_SECONDS, min(solution.seconds, left)))
     plain = solve(same, estimator._best_solver(same)[0], stop, random_state=0)
     if plain.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
     possible = at_zero - plain.primal
-    without = term.labels.predict(unchanged.scores(same.space, plain.f))
+    without = _predicted(same, plain.f)
     wrong, still_wrong = (_errors(term, each) for each in (predicted, without))
     if constant and not np.all(without == without[0]) and still_wrong <= ERRORS_LEFT * wrong:
         what = (
@@ -126,9 +126,19 @@ def warn_if_uninformative(
     )
 
 
+def _predicted(objective: Objective, f: Element) -> np.ndarray:
+    """The label of each row without changes, as a place among the classes."""
+    term: Any = objective.terms[0]
+    scores = term.scores(objective.space, f).reshape(len(term.labels.codes), -1)
+    predicted: np.ndarray = term.labels.predict(scores, objective.space.extra(f))
+    return predicted
+
+
 def _errors(term: WorstCase, predicted: np.ndarray) -> float:
     """The share of the rows' weight that is predicted wrongly."""
-    return float(term.weights @ (predicted != term.labels.codes) / term.weights.sum())
+    layout, weights = term.labels.layout, term.weights
+    each = weights if layout is None else np.repeat(weights, layout.sizes)
+    return float(each @ (predicted != term.labels.codes) / each.sum())
 
 
 @dataclass(frozen=True)

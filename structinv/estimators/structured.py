@@ -37,6 +37,7 @@ from .example_inputs import (
 )
 from .example_machine import ExampleMachine
 from .kernel_machine import check_cover, kernel_memory
+from .learnt_nothing import warn_if_uninformative
 from .parameters import check_epsilon, check_oracle_type
 from .problem import Problem
 from .tokens import TokenVectorizer
@@ -183,6 +184,13 @@ compression_error_
             For parameters or data that cannot be used, before any work; the message says which example.
         KeyboardInterrupt
             After Ctrl-C, with the best model so far; see `on_interrupt`.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If the fit ended before the gap was reached; the status says why and what to try.
+        UninformativeFitWarning
+            If the oracle's changes leave next to nothing to learn, though without them there is much.
         """
         return self._fit(X, y, sample_weight, position_weight=position_weight)
 
@@ -344,6 +352,9 @@ compression_error_
     def _planes_ignore(self) -> frozenset[str]:
         # Weights and functions of a kernel's space are elements of different kinds.
         return OF_THE_WEIGHTS if self._linear else OF_THE_WEIGHTS | {"gamma", "degree", "coef0"}
+
+    def _look_at(self, problem: Problem, objective: Objective, solution: Solution, left: float) -> None:
+        warn_if_uninformative(self, problem, objective, solution, left, stacklevel=5)
 
     def _keep(self, problem: Problem, objective: Objective, solution: Solution) -> None:
         space: Any = objective.space

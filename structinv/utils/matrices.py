@@ -187,6 +187,11 @@ def contiguous_read_only(X: np.ndarray) -> np.ndarray:
     return read_only(np.ascontiguousarray(X))
 
 
+def contiguous_writable(X: np.ndarray) -> np.ndarray:
+    """The same as `contiguous_read_only` for functions that are called with arrays of both kinds."""
+    return np.require(X, requirements=["C", "W"])
+
+
 def same_entries(left: Matrix, right: Matrix) -> bool:
     """Whether two matrices, both dense or both CSR, hold the same numbers."""
     if sp.issparse(left) and sp.issparse(right):

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from ...utils.matrices import (
     Matrix,
-    contiguous_read_only,
+    contiguous_writable,
     csr,
     in_threads,
     longest_row,
@@ -126,15 +126,14 @@ class WordEdits:
         rho = _NO_NUMBERS if grades is None else np.resize(grades, most + 1)
         cost = np.zeros(n_rows) if cost is None else np.asarray(cost, dtype=np.float64)
         near = np.zeros(n_rows) if near is None else near
-        inputs = rows.indptr, rows.indices, rows.data, V, assign, cost, near
-        indptr, indices, data, V, assign, cost, near = map(contiguous_read_only, inputs)
+        V, assign, cost, near = map(contiguous_writable, (V, assign, cost, near))
         moves = most, self.low, self.high, value, self.present, *ranks, rho
         found, room = np.empty((3, n_rows)), longest + (most if self.adds else 0) + 1
         edited, added, n_added = written
 
         def ask(part: slice) -> None:
             worst_edits(
-                indptr[part.start : part.stop + 1], indices, data, V, assign[part],
+                rows.indptr[part.start : part.stop + 1], rows.indices, rows.data, V, assign[part],
                 *moves, cost[part], near[part], *found[:, part], edited, added[part], n_added[part],
                 np.empty((WORK_ROWS, room)), np.empty((2, room), dtype=np.int64),
                 np.zeros(len(value), dtype=bool),
