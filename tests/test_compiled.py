@@ -306,6 +306,7 @@ for kernel, dtype, pressing.at in tries:
 """
 
 
+@pytest.mark.slow
 def test_ctrl_c_anywhere_in_the_compiler_breaks_nothing(tmp_path):
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(PACKAGE.parent)}
     done = subprocess.run(

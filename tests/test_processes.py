@@ -121,6 +121,7 @@ def test_in_two_workers(name, in_workers):
     assert [np.asarray(each).tolist() for each in predictions] == expected(name)["predictions"]
 
 
+@pytest.mark.slow
 def test_two_processes_fill_one_cache(tmp_path):
     # The one that compiles least.
     name = "kernel"

@@ -97,14 +97,10 @@ def in_new_process(*arguments, **settings):
     return done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("family", "use"),
-    [
-        pytest.param("words", WORDS, marks=pytest.mark.slow),
-        pytest.param("images", IMAGES, marks=pytest.mark.slow),
-        pytest.param("sequences", SEQUENCES, marks=pytest.mark.slow),
-        ("texts", TEXTS),
-    ],
+    [("words", WORDS), ("images", IMAGES), ("sequences", SEQUENCES), ("texts", TEXTS)],
 )
 def test_a_use_calls_nothing_that_its_family_does_not(family, use):
     warmed, others = in_new_process("-c", COMPARING.format(family, use)).split(maxsplit=1)
