@@ -119,7 +119,9 @@ def test_only_lists_of_planes_take_changes_of_whole_examples(case):
         assert "depend on one another" in reason if each else reason
 
 
-@pytest.mark.parametrize("case", JOINT, ids=str)
+@pytest.mark.parametrize(
+    "case", [*JOINT[::2], *(pytest.param(case, marks=pytest.mark.slow) for case in JOINT[1::2])], ids=str
+)
 def test_rows_by_themselves_see_the_oracle_inside(case):
     X, y, _ = rows()
     check_oracle(case.oracle, X, y)

@@ -14,6 +14,7 @@ from structinv.structures import Binary
 from structinv.terms import Objective, WorstCase
 
 from . import kernel_problems, problems, test_representer_solvers
+from .covering import slow_unless
 from .orbit_cases import ORBIT_CASE
 from .problems import SETTING
 from .test_kernel_cover import LINE
@@ -98,6 +99,9 @@ def pairs():
     return found
 
 
+PAIRS = pairs()
+
+
 def check_it_starts_where_it_was(objective, solver, cold, start, tol=1e-3):
     warm = solve(objective, solver, Gap(tol), start, random_state=1)
     first, slack = warm.history[0], 1e-9 * abs(cold.primal)
@@ -114,7 +118,9 @@ def check_it_starts_where_it_was(objective, solver, cold, start, tol=1e-3):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize(("name", "solver"), pairs())
+@pytest.mark.parametrize(
+    ("name", "solver"), slow_unless(lambda *pair: PAIRS.index(pair) % 2 == 0, PAIRS)
+)
 def test_a_pickled_solution_starts_its_own_problem(name, solver):
     objective = OBJECTIVES[name]()
     tol = TOLERANCE.get(solver, 1e-3)
