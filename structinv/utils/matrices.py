@@ -188,7 +188,10 @@ def contiguous_read_only(X: np.ndarray) -> np.ndarray:
 
 
 def contiguous_writable(X: np.ndarray) -> np.ndarray:
-    """The same as `contiguous_read_only` for functions that are called with arrays of both kinds."""
+    """An array by rows that may be written to, a copy where `X` may not.
+
+    For functions that share compiled helpers with others, whose arrays are not read-only.
+    """
     return np.require(X, requirements=["C", "W"])
 
 
