@@ -32,4 +32,4 @@ def _pairs_of(row: tuple[int, ...]) -> frozenset[tuple[tuple[int, int], ...]]:
 
 def slow_unless(fast: Callable[..., bool], rows: Sequence[tuple[Any, ...]]) -> list[Any]:
     """The same rows, those marked slow for which a function of their values is false."""
-    return [row if fast(*row) else pytest.param(*row, marks=pytest.mark.slow) for row in rows]
+    return [pytest.param(*row, marks=() if fast(*row) else pytest.mark.slow) for row in rows]

@@ -12,6 +12,7 @@ from structinv.oracles.checked_oracle import bind
 from structinv.oracles.images.image_base import ImageOracle
 from structinv.utils.matrices import row_dots, same_entries
 
+from .covering import slow_unless
 from .malformed import data, draw, run
 from .problems import two_classes
 
@@ -25,10 +26,7 @@ MACHINES = [
 ]
 
 
-LATER = [pytest.param(portion, marks=pytest.mark.slow) for portion in range(5, 10)]
-
-
-@pytest.mark.parametrize("portion", [*range(5), *LATER])
+@pytest.mark.parametrize("portion", slow_unless(lambda portion: portion < 5, [(i,) for i in range(10)]))
 def test_damaged_answers(portion):
     for seed in range(60 * portion, 60 * (portion + 1)):
         run(draw(seed))
