@@ -3,7 +3,7 @@
 Features are those of CRFsuite's chunking example (Okazaki 2007): 19 templates of words and parts of
 speech, 335674 features of the training sentences, 22 labels; Hamming cost. C and the number of passes
 are chosen on the last tenth of the training sentences, see `choose`. Then all training sentences are
-learnt from anew, to that stop, and with ``--C`` to a relative gap of ``--gap``, and to one of 0.1 where
+learned from anew, to that stop, and with ``--C`` to a relative gap of ``--gap``, and to one of 0.1 where
 any one feature of each token may be dropped; each is scored on the test sentences once. CRFsuite
 (python-crfsuite, in the extra "benchmarks") is trained by L-BFGS and as averaged perceptron with its own
 defaults, in the same run.
@@ -12,9 +12,9 @@ Seconds are processor time of one thread, those of reading and of compiling left
 checks and of the certificate included. Memory is the peak of the process before CRFsuite starts, reading
 included, in GB. Linux only.
 
-Then the first ``--noisy`` training sentences are learnt from with noisy labels, see `noisy_labels`, to
+Then the first ``--noisy`` training sentences are learned from with noisy labels, see `noisy_labels`, to
 ``--gap`` at each ``--noisy-C``, next to L-BFGS on the same labels. Most of these sentences hold many
-labellings. Seconds are those of the processor and of wall time.
+labelings. Seconds are those of the processor and of wall time.
 """
 
 from __future__ import annotations

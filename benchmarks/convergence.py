@@ -38,7 +38,7 @@ def objective(X: Any, y: np.ndarray, lam: float) -> Objective:
     return Objective(ExplicitSpace(X.shape[1]), [term])
 
 
-def minimise(name: str, X: Any, y: np.ndarray, lam: float, stop: Any) -> Solution:
+def minimize(name: str, X: Any, y: np.ndarray, lam: float, stop: Any) -> Solution:
     """Run a solver of the registry."""
     return solve(objective(X, y, lam), REGISTRY[name](), stop, random_state=0, check_always=True)
 
@@ -48,7 +48,7 @@ def gap_curves(
 ) -> dict[float, dict[str, Solution]]:
     """A solution of each solver, by lambda."""
     return {
-        lam: {name: minimise(name, X, y, lam, Gap(gap) | Seconds(limit)) for name in REGISTRY}
+        lam: {name: minimize(name, X, y, lam, Gap(gap) | Seconds(limit)) for name in REGISTRY}
         for lam in lambdas
     }
 
@@ -64,7 +64,7 @@ def pass_times(
         rows, labels = X[few], y[few]
         stop = Iterations(passes)
         for name, found in times.items():
-            runs = [minimise(name, rows, labels, lam, stop) for _ in range(repeats)]
+            runs = [minimize(name, rows, labels, lam, stop) for _ in range(repeats)]
             found.append(float(np.median([run.seconds / run.iterations for run in runs])))
     return times
 
@@ -166,7 +166,7 @@ def main() -> None:
     bags = Corpus(load_mailboxes(options.data, spamassassin=False)).bags(TRAIN, form="log")
     print(f"{versions()}\n")
     for name in REGISTRY:
-        minimise(name, bags.train[:200], np.resize([-1, 1], 200), 0.01, Iterations(2))
+        minimize(name, bags.train[:200], np.resize([-1, 1], 200), 0.01, Iterations(2))
     curves = gap_curves(bags.train, bags.y, options.lam, options.gap, options.seconds)
     print_gaps(curves)
     times = pass_times(bags.train, bags.y, options.lam[0], SIZES, options.passes, options.repeats)

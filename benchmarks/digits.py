@@ -147,11 +147,11 @@ def votes(svc: SVC, X: np.ndarray, batch: int = 1000) -> np.ndarray:
         weights[mine, column] = svc.dual_coef_[j - 1, mine]
         weights[theirs, column] = svc.dual_coef_[i, theirs]
     first, second = np.array(pairs).T
-    centres = svc.support_vectors_.astype(np.float64)
+    centers = svc.support_vectors_.astype(np.float64)
     answers = []
     for start in range(0, len(X), batch):
         rows = X[start : start + batch].astype(np.float64)
-        kernel = gaussian(squared_distances(rows, centres), svc.gamma)
+        kernel = gaussian(squared_distances(rows, centers), svc.gamma)
         winners = np.where(kernel @ weights + svc.intercept_ > 0, first, second)
         counts = (winners[:, :, None] == np.arange(n_classes)).sum(axis=1)
         answers.append(svc.classes_[np.argmax(counts, axis=1)])

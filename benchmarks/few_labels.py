@@ -94,23 +94,23 @@ Fit = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 
 @dataclass
 class Draw:
-    """Labelled rows, their folds (places among them), and all other rows."""
+    """Labeled rows, their folds (places among them), and all other rows."""
 
     y: np.ndarray
-    labelled: np.ndarray
+    labeled: np.ndarray
     seed: int
 
     def __post_init__(self) -> None:
-        self.own = self.y[self.labelled]
-        self.others = np.setdiff1d(np.arange(len(self.y)), self.labelled)
+        self.own = self.y[self.labeled]
+        self.others = np.setdiff1d(np.arange(len(self.y)), self.labeled)
         split = StratifiedKFold(N_FOLDS, shuffle=True, random_state=self.seed)
-        self.folds = list(split.split(self.labelled, self.own))
+        self.folds = list(split.split(self.labeled, self.own))
 
     def machine(self, tables: Sequence[Table], fit: Fit) -> list[Setting]:
         """A machine with every kernel and C."""
         found = []
         for one in tables:
-            kernel, across = one.among(self.labelled), one.between(self.others, self.labelled)
+            kernel, across = one.among(self.labeled), one.between(self.others, self.labeled)
             errors = wrong(fit(kernel, self.own, across), self.y[self.others]) / len(self.others)
             folds = sum(
                 wrong(fit(kernel[np.ix_(train, train)], self.own[train], kernel[np.ix_(held, train)]),
@@ -133,10 +133,10 @@ class Draw:
         for factor, affinity in affinities.items():
             for alpha in ALPHAS:
                 folds = sum(
-                    self._spread(affinity, alpha, self.labelled[train], self.labelled[held])
+                    self._spread(affinity, alpha, self.labeled[train], self.labeled[held])
                     for train, held in self.folds
                 )
-                error = self._spread(affinity, alpha, self.labelled, self.others) / len(self.others)
+                error = self._spread(affinity, alpha, self.labeled, self.others) / len(self.others)
                 name = f"gamma {factor:g}, alpha {alpha:g}"
                 found.append(Setting("spreading", factor, name, {FOLDS: folds}, 100 * error))
         return found
@@ -152,7 +152,7 @@ class Draw:
     def self_training(self, X: np.ndarray, median: float, like: Setting) -> list[Setting]:
         """SelfTrainingClassifier around a calibrated SVC of a setting's width and C."""
         known = np.full(len(self.y), -1)
-        known[self.labelled] = self.own > 0
+        known[self.labeled] = self.own > 0
         fewest = min(np.sum(known == 0), np.sum(known == 1))
         C = float(like.name.split(" C ")[1])
         machine = SVC(gamma=0.5 / (like.factor * median) ** 2, C=C)

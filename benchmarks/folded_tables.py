@@ -152,7 +152,7 @@ class Width:
             yield self._table(GRADIENT, f", c {c:g}", nu, less)
 
     def tangents(self) -> Iterator[Table]:
-        """Flat along the directions in which neighbours spread."""
+        """Flat along the directions in which neighbors spread."""
         return self._of_functionals(TANGENTS, Tangents(LocalTangents(self.X)))
 
     def averages(self) -> Iterator[Table]:

@@ -5,7 +5,7 @@ Rules of the comparison:
 - Rows of unit length, Gaussian kernel with the median distance as width, 361500 functionals.
 - product: one product with their Gram matrix, against the three matrix products that it contains
   (``X A'``, a kernel table times A, a table times X), in turns; medians over the repeats.
-- fit: 100 labelled rows (the first published split), C 1, squared penalty, to a relative gap of 1e-3
+- fit: 100 labeled rows (the first published split), C 1, squared penalty, to a relative gap of 1e-3
   from nothing; the count is of products with the Gram matrix, the certificate's included.
 - memory: how far the resident memory of a process rises above its level before the fit, data loaded and
   kernels warm. Linux only.
@@ -48,7 +48,7 @@ NUS = (0.001, 0.01, 0.1)
 
 
 def load(folder: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rows of unit length, labels -1 and +1, and the labelled rows of the first split."""
+    """Rows of unit length, labels -1 and +1, and the labeled rows of the first split."""
 
     def read(name: str) -> dict[str, Any]:
         with lzma.open(folder / "chapelle_ssl" / f"SSL,set=5,{name}.mat.xz") as file:
@@ -56,8 +56,8 @@ def load(folder: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
     data, splits = read("data"), read("splits,labeled=100")
     X = data["X"].astype(np.float64)
-    labelled = splits["idxLabs"][0].astype(np.int64) - 1
-    return X / np.linalg.norm(X, axis=1, keepdims=True), data["y"].ravel().astype(float), labelled
+    labeled = splits["idxLabs"][0].astype(np.int64) - 1
+    return X / np.linalg.norm(X, axis=1, keepdims=True), data["y"].ravel().astype(float), labeled
 
 
 def product_lines(X: np.ndarray, sigma: float, repeats: int) -> list[Line]:
@@ -94,28 +94,28 @@ def product_lines(X: np.ndarray, sigma: float, repeats: int) -> list[Line]:
 
 
 def fitted(
-    X: np.ndarray, y: np.ndarray, labelled: np.ndarray, sigma: float, loss: ScalarLoss, nu: float
+    X: np.ndarray, y: np.ndarray, labeled: np.ndarray, sigma: float, loss: ScalarLoss, nu: float
 ) -> tuple[Solution, Representers]:
     """A fit with all derivatives, and the representers, which count products."""
     kernel = Gaussian(sigma)
-    families = [Evaluation(labelled), Gradient()]
+    families = [Evaluation(labeled), Gradient()]
     representers = Representers(kernel, [family.bind(X).parts(kernel) for family in families])
     terms = [
-        Penalty(FamilyFunctionals(representers, 0), Affine(loss, y[labelled]), 1.0),
+        Penalty(FamilyFunctionals(representers, 0), Affine(loss, y[labeled]), 1.0),
         Penalty(FamilyFunctionals(representers, 1), Squared(), nu),
     ]
     objective = Objective(RepresenterSpace(representers, X.shape[1]), terms)
     return solve(objective, Representer(), Gap(1e-3), random_state=0), representers
 
 
-def fit_lines(X: np.ndarray, y: np.ndarray, labelled: np.ndarray, sigma: float) -> list[Line]:
+def fit_lines(X: np.ndarray, y: np.ndarray, labeled: np.ndarray, sigma: float) -> list[Line]:
     """Products of a fit, and its time."""
-    others = np.setdiff1d(np.arange(len(y)), labelled)
+    others = np.setdiff1d(np.arange(len(y)), labeled)
     lines = []
     for name, loss in LOSSES.items():
         for nu in NUS:
             start = NOW()
-            solution, representers = fitted(X, y, labelled, sigma, loss, nu)
+            solution, representers = fitted(X, y, labeled, sigma, loss, nu)
             seconds = NOW() - start
             scores = representers.values(solution.f.representers[:, 0], X[others])
             error = 100 * np.mean(np.sign(scores) != y[others])
@@ -141,14 +141,14 @@ def memory_line(folder: Path) -> Line:
 
 def child(folder: Path) -> None:
     """Measure a fit's memory in this process, and print it as JSON."""
-    X, y, labelled = load(folder)
-    few = np.sort(np.r_[labelled[:10], np.arange(20)])
+    X, y, labeled = load(folder)
+    few = np.sort(np.r_[labeled[:10], np.arange(20)])
     fitted(X[few], y[few], np.arange(10), 1.4, Logistic(), 0.01)
     sigma = float(np.median(pdist(X)))
     gc.collect()
     before = memory_mark("VmRSS")
     Path("/proc/self/clear_refs").write_text("5")
-    fitted(X, y, labelled, sigma, Logistic(), 0.01)
+    fitted(X, y, labeled, sigma, Logistic(), 0.01)
     print(json.dumps({"peak": memory_mark("VmHWM") - before}))
 
 
@@ -161,11 +161,11 @@ def main() -> None:
     if options.child:
         child(options.data)
         return
-    X, y, labelled = load(options.data)
+    X, y, labeled = load(options.data)
     sigma = float(np.median(pdist(X)))
     lines = product_lines(X, sigma, options.repeats)
     fitted(X[:100], y[:100], np.arange(10), sigma, Logistic(), 0.01)
-    lines += [*fit_lines(X, y, labelled, sigma), memory_line(options.data)]
+    lines += [*fit_lines(X, y, labeled, sigma), memory_line(options.data)]
     show(f"{versions()}, {machine()}", lines, options.json, machine=machine())
 
 

@@ -149,7 +149,7 @@ class View:
     ----------
     patches : bool
     images : (n, 784) array
-        Landmarks for patches are learnt from them, without labels.
+        Landmarks for patches are learned from them, without labels.
     """
 
     def __init__(self, patches, images):
@@ -391,7 +391,7 @@ def draw(curve, path: Path) -> None:
     minutes = [each["seconds"] / 60 for each in curve]
     axes.plot(minutes, [100 * each["error"] for each in curve], "o-")
     for error, name in RECORDS.items():
-        axes.axhline(error, color="grey", linestyle="--", linewidth=1)
+        axes.axhline(error, color="gray", linestyle="--", linewidth=1)
         place = {"xycoords": axes.get_yaxis_transform(), "ha": "right", "va": "top"}
         axes.annotate(f"{error} %, {name}", (0.99, error - 0.003), **place)
     axes.set_xlabel("minutes")

@@ -255,10 +255,10 @@ def draw(found: dict[str, dict[str, Any]], path: Path) -> None:
         theirs = 100 * machines["virtual"]["errors"]
         every = np.concatenate([100 * machines[machine]["errors"] for machine in (*OURS, "virtual")])
         low, high = every.min() - 0.05 * np.ptp(every), every.max() + 0.05 * np.ptp(every)
-        axes.plot([low, high], [low, high], color="grey", linewidth=1, zorder=0)
-        for machine, (marker, colour) in styles.items():
+        axes.plot([low, high], [low, high], color="gray", linewidth=1, zorder=0)
+        for machine, (marker, color) in styles.items():
             ours = 100 * machines[machine]["errors"]
-            axes.scatter(theirs, ours, s=24, marker=marker, color=colour, alpha=0.8, label=machine)
+            axes.scatter(theirs, ours, s=24, marker=marker, color=color, alpha=0.8, label=machine)
         axes.set(xlim=(low, high), ylim=(low, high), aspect="equal", title=name)
         axes.set_xlabel("error of virtual samples, per cent")
     panels[0, 0].set_ylabel("error of ours, per cent")

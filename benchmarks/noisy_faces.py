@@ -2,7 +2,7 @@
 
 The faces of the film that the paper took are not to be had. Here it is the Olivetti faces, 10 pictures
 of each of 40 persons, read from ``--data`` as the other benchmarks do, and shrunk from 64 x 64 to
-16 x 16 and to 32 x 32 pixels of grey values 0 to 255. One person is told from all others, and errors are
+16 x 16 and to 32 x 32 pixels of gray values 0 to 255. One person is told from all others, and errors are
 means over the persons: the balanced error, which is the mean of the error rates of both sides, since a
 person has only one face in forty. With it the share of faces for which another person scores highest
 (identification).
@@ -68,7 +68,7 @@ Point = tuple[float, float]
 
 
 def load_faces(folder: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Pictures, (400, 64, 64) float64 of grey values 0 to 255, and the number of the person of each."""
+    """Pictures, (400, 64, 64) float64 of gray values 0 to 255, and the number of the person of each."""
     require(folder, FACES)
     faces = loadmat(folder / FACES)["faces"].T.reshape(-1, 64, 64).transpose(0, 2, 1)
     return faces.astype(np.float64), np.repeat(np.arange(40), 10)

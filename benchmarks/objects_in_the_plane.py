@@ -36,7 +36,7 @@ Rows = tuple[np.ndarray, np.ndarray]
 Machine = tuple[Callable[[np.ndarray], np.ndarray], np.ndarray, float]
 
 SIGMA, C = 0.5, 10.0
-COLOURS = "firebrick", "royalblue"
+COLORS = "firebrick", "royalblue"
 NAMES = "class 1", "class 2"
 
 
@@ -92,7 +92,7 @@ MACHINES = {
 
 
 def draw(panel: plt.Axes, name: str, machine: Machine, rows: Rows) -> None:
-    """Scores as colours, the boundary and margins as lines, support vectors with rings."""
+    """Scores as colors, the boundary and margins as lines, support vectors with rings."""
     (score, support, _), (X, y) = machine, rows
     ticks = np.linspace(0.0, 3.4, 140)
     grid = np.stack(np.meshgrid(ticks, ticks), axis=-1)
@@ -103,8 +103,8 @@ def draw(panel: plt.Axes, name: str, machine: Machine, rows: Rows) -> None:
         if values.min() < level < values.max():
             panel.contour(ticks, ticks, values, levels=[level], colors="black", linestyles=[style],
                           linewidths=1.4 if level == 0 else 0.8)  # fmt: skip
-    for label, colour in enumerate(COLOURS):
-        panel.scatter(*X[y == label].T, s=20, color=colour, edgecolor="white", linewidths=0.5, zorder=3)
+    for label, color in enumerate(COLORS):
+        panel.scatter(*X[y == label].T, s=20, color=color, edgecolor="white", linewidths=0.5, zorder=3)
     panel.scatter(*X[support].T, s=70, facecolors="none", edgecolors="black", linewidths=1.1, zorder=4)
     panel.set(aspect="equal", xlim=(0, 3.4), ylim=(0, 3.4), xticks=range(4), yticks=range(4))
     panel.set_title(f"{name}\n{len(support)} support vectors", fontsize=10)
@@ -116,8 +116,8 @@ def picture(path: Path, rows: Rows) -> None:
     for panel, (name, fit) in zip(panels.ravel(), MACHINES.items(), strict=True):
         draw(panel, name, fit(*rows, SIGMA), rows)
     dots = [
-        Line2D([], [], marker="o", ls="", color=colour, label=name, ms=4)
-        for name, colour in zip(NAMES, COLOURS, strict=True)
+        Line2D([], [], marker="o", ls="", color=color, label=name, ms=4)
+        for name, color in zip(NAMES, COLORS, strict=True)
     ]
     ring = Line2D([], [], marker="o", ls="", mfc="none", color="black", ms=9, label="support vector")
     lines = [Line2D([], [], color="black", label="boundary"),

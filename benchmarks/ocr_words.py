@@ -3,7 +3,7 @@
 The words of Taskar, Guestrin and Koller (2003), letters of 16 x 8 black or white pixels, in ten folds.
 "small" trains on fold 0 and tests on the nine others, "large" the reverse. The rules:
 
-- Letter error is the share of letters of the test words that are labelled wrongly, in per cent.
+- Letter error is the share of letters of the test words that are labeled wrongly, in per cent.
 - All machines see the same rows, the words in their order. ``--rows orientations``: how steep an image
   is in each of eight directions, blurred, at every second pixel, as an image of eight channels.
   ``--rows pixels``: the image, smoothed by a Gaussian.
@@ -13,7 +13,7 @@ The words of Taskar, Guestrin and Koller (2003), letters of 16 x 8 black or whit
 - "shifts" are those by a pixel of the letter, of each letter by itself; "slants" are four shears of each
   letter by itself, "one slant" those of all letters of a word alike (`Shared`).
 - Blur and width are those that were best on training words of "large" that a machine had not seen; by
-  three folds of the training words of "small" they are as good as their neighbours. So C was chosen
+  three folds of the training words of "small" they are as good as their neighbors. So C was chosen
   (``--choose``), of machines with shifts on training words of "large" again. A guess: the factor (on
   pixels, chosen so), C of linear machines with shifts, the slants and theirs. C is that of orientations;
   tables of pixels had 1 for all plain machines but 0.3 for kernels.

@@ -1,9 +1,9 @@
-"""Faces and colour photographs: the digit machines where nothing was chosen for digits.
+"""Faces and color photographs: the digit machines where nothing was chosen for digits.
 
-- faces: 20 of the 40 people of the Olivetti faces (64 x 64 grey), 2 faces each to train on and the other
+- faces: 20 of the 40 people of the Olivetti faces (64 x 64 gray), 2 faces each to train on and the other
   8 to test; people and faces are drawn anew for each seed. What may change: shifts by 1 pixel in 8
   directions, rotations by 5 degrees, scalings by 0.95 and 1.05, mirror image; the border repeats.
-- photographs: the first 2000 of the 50000 training images of CIFAR-10 (32 x 32, three colours), the
+- photographs: the first 2000 of the 50000 training images of CIFAR-10 (32 x 32, three colors), the
   first 1000 test images. What may change: mirror image, shifts by 1 and 2 pixels in 4 directions. One
   class against the rest, binary machines, the largest score wins.
 

@@ -139,7 +139,7 @@ class Partition:
         return [self.hull.levels, *([self.hull.delta] if hasattr(self.hull, "delta") else [])]
 
     def answer(self, f: np.ndarray, sweeps: int, sigma: float) -> tuple[np.ndarray, float]:
-        """The changes of the plane that sweeps give; the state stands there afterwards."""
+        """The changes of the plane that sweeps give; the state stands there afterward."""
         self.before, local = [array.copy() for array in self.arrays], f.copy()
         self.hull.weights *= sigma
         for _ in range(sweeps):

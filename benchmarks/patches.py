@@ -1,6 +1,6 @@
-"""Pooled kernel features of patches: colour photographs, and digits turned by any angle.
+"""Pooled kernel features of patches: color photographs, and digits turned by any angle.
 
-- photographs: CIFAR-10 (32 x 32, three colours), a part of it: 20000 of the 50000 training images, the
+- photographs: CIFAR-10 (32 x 32, three colors), a part of it: 20000 of the 50000 training images, the
   first 1000 of the 10000 test images. `PatchOrbits` with one layer, with and without the mirror image
   as a change of the whole image.
 - turned digits: MNIST, every image turned by an angle of its own, uniform in all directions (bilinear,
@@ -14,7 +14,7 @@ deviation 1, and `InvariantLinearSVC` without changes with ``--machines ridge li
 C, are those with the least error on the first fold of the training rows; of the linear machine only
 that fold's error is shown. The parameters of features were chosen on training rows too: for photographs
 4000 rows to train on and 2000 to look at; for digits 3000 and 1500 or 2000, then 10000 and 2000. No
-test row has a part in any choice. Features are learnt from training images without their labels: all
+test row has a part in any choice. Features are learned from training images without their labels: all
 of them, also for the five folds, whose errors stand beside those of the test rows.
 
 The error's standard error is that of a share of so many rows. Seconds are processor time, all threads.

@@ -1,26 +1,26 @@
 """Few labels and many rows: machines told to be flat (Zhang, Lee and Teh 2013, section 6.2, table 1).
 
-Protocol. Columns are standardised, or with ``--scaling unit`` rows scaled to unit length. The kernel is
+Protocol. Columns are standardized, or with ``--scaling unit`` rows scaled to unit length. The kernel is
 Gaussian; its width is the median distance of two rows, or a factor in {1, 2, 1/2, 1/4} of it that is
 chosen with the other parameters. Of all n rows, l = 30, 60 or 90 drawn at random have a label (the
 first l of a permutation by seed 0, 1, ..., both classes among the first 30; a smaller draw is part of
 the larger one of its seed, and all methods have the same). All rows are known as inputs. The error is
-that on the rows without a label. All parameters are chosen by the labelled rows alone: by the errors
+that on the rows without a label. All parameters are chosen by the labeled rows alone: by the errors
 of 5 stratified folds, the same for all methods. Of equal counts the first of the grid wins, which has
 the simplest family, the prescribed width, the weakest penalty and the smallest C. Figures are means
 over the draws with their standard deviations.
 
-Methods, with C in {0.1, 1, 10, 100, 1000} on the sum of the losses and an unpenalised constant:
+Methods, with C in {0.1, 1, 10, 100, 1000} on the sum of the losses and an unpenalized constant:
 
-- SVM: hinge loss, plain kernel, labelled rows only.
-- LapSVM: hinge loss and ``nu f'Lf`` over a graph of 5 or 10 nearest neighbours with edges of weight 1.
+- SVM: hinge loss, plain kernel, labeled rows only.
+- LapSVM: hinge loss and ``nu f'Lf`` over a graph of 5 or 10 nearest neighbors with edges of weight 1.
 - InvSVM, hinge and squared: nu times the sum of squares of all partial derivatives at all rows.
 - LabelSpreading of scikit-learn: Gaussian affinity with gamma in {1, 10, 100} / (2 sigma^2), sigma the
   median distance, alpha in {0.2, 0.8, 0.99}.
 - SelfTraining of scikit-learn around a calibrated SVC, threshold 0.75 and 10 rounds at most; width and C
   are those chosen for SVM (by its folds), since folds of its own would cost more than all the rest.
-- Linear SVM: hinge loss, linear kernel, labelled rows only.
-- Squared loss, any penalty: one of no penalty, gradients, tangents of local neighbours
+- Linear SVM: hinge loss, linear kernel, labeled rows only.
+- Squared loss, any penalty: one of no penalty, gradients, tangents of local neighbors
   (`LocalTangents`), local averages, and the graph, with its weight, width and C. They are chosen by
   folds, by the squared errors of rows left out, or by the marginal likelihood of the labels -1 and +1
   under a Gaussian process, its variance and constant profiled out. Gradients of sets of more than 1000
@@ -143,16 +143,16 @@ def unit_rows(X: np.ndarray) -> np.ndarray:
     return X / np.where(sizes > 0, sizes, 1.0)
 
 
-def standardised(X: np.ndarray) -> np.ndarray:
+def standardized(X: np.ndarray) -> np.ndarray:
     """Features of mean 0 and deviation 1; constant ones are 0."""
     deviation = X.std(axis=0)
     return (X - X.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0)
 
 
-SCALINGS = {"standardised": standardised, "unit": unit_rows}
+SCALINGS = {"standardized": standardized, "unit": unit_rows}
 
 
-def draw_labelled(y: np.ndarray, seed: int, largest: int) -> np.ndarray:
+def draw_labeled(y: np.ndarray, seed: int, largest: int) -> np.ndarray:
     """Rows in the order in which they get labels, both classes among the first."""
     rng = np.random.default_rng(seed)
     while True:
@@ -223,7 +223,7 @@ AVERAGES = Choice("squared", (PLAIN, AVERAGE), FACTORS, LEFT_OUT)
 def draws_of(y: np.ndarray, n_draws: int) -> Iterator[tuple[tuple[int, int], Draw]]:
     """All draws, by (seed, l)."""
     for seed in range(n_draws):
-        order = draw_labelled(y, seed, max(SIZES))
+        order = draw_labeled(y, seed, max(SIZES))
         for size in SIZES:
             yield (seed, size), Draw(y, np.sort(order[:size]), seed)
 
@@ -233,13 +233,13 @@ def tables_of(
 ) -> list[Table]:
     """Folded kernels of the rows that have a label in some draw; gradients of some widths."""
     median = float(np.median(pdist(X)))
-    columns = np.unique(np.concatenate([draw.labelled for _, draw in draws_of(y, n_draws)]))
+    columns = np.unique(np.concatenate([draw.labeled for _, draw in draws_of(y, n_draws)]))
     flats = {}
     for factor in factors:
         file = start.with_name(f"{start.name} {factor:g}.npz") if start else None
         flats[factor] = Flat(X, factor * median, file)
         for _, draw in draws_of(y, n_draws):
-            flats[factor].add(draw.labelled)
+            flats[factor].add(draw.labeled)
     return all_tables(X, median, FACTORS, columns, flats)
 
 
@@ -321,7 +321,7 @@ def print_errors(results: dict[str, Found]) -> None:
             row.append(cell)
         rows.append(row)
     title = "error on the rows without a label, per cent, mean ± standard deviation (in the paper)"
-    print(table(title, ["set, labelled rows", *PRESCRIBED], rows))
+    print(table(title, ["set, labeled rows", *PRESCRIBED], rows))
 
 
 def print_tests(results: dict[str, Found]) -> None:
@@ -341,7 +341,7 @@ def print_tests(results: dict[str, Found]) -> None:
         for label in (f"{one} - {other}", "t-test", "Wilcoxon")
     ]
     title = "InvSVM less SVM or LapSVM on the same draw: mean difference in points, p of two-sided tests"
-    print(table(title, ["set, labelled rows", *heads], rows))
+    print(table(title, ["set, labeled rows", *heads], rows))
 
 
 def mark(less: np.ndarray) -> str:
@@ -369,7 +369,7 @@ def print_choices(results: dict[str, Found]) -> None:
         "widths chosen too; squared loss with any penalty, or local averages, against each of the five\n"
         "others in their order: + lower, - higher (p < 0.05 in the paired t-test), . neither"
     )
-    print(table(title, ["set, labelled rows", *RIVALS, *CANDIDATES], rows))
+    print(table(title, ["set, labeled rows", *RIVALS, *CANDIDATES], rows))
 
 
 def print_summary(results: dict[str, Found]) -> None:
@@ -425,7 +425,7 @@ def check(data: Rows, scaling: str) -> list[str]:
     X, y = SCALINGS[scaling](data[0]), data[1]
     sigma, C = float(np.median(pdist(X))), 10.0
     [(_, draw), *_] = draws_of(y, 1)
-    rows, every = draw.labelled, np.arange(len(y))
+    rows, every = draw.labeled, np.arange(len(y))
     known = np.zeros(len(y), dtype=int)
     known[rows] = y[rows]
     common = {"C": C, "bias": True, "tol": 1e-6, "unlabeled": 0}
@@ -488,7 +488,7 @@ def parse() -> argparse.Namespace:
     add_data_option(parser, "uci/ and chapelle_ssl/")
     parser.add_argument("--sets", default=",".join(FILES), help="names with commas (default: all)")
     parser.add_argument("--draws", type=int, default=10)
-    parser.add_argument("--scaling", choices=SCALINGS, default="standardised")
+    parser.add_argument("--scaling", choices=SCALINGS, default="standardized")
     parser.add_argument("--cache", type=Path, help="a folder to keep what is done in")
     parser.add_argument("--no-gradients", action="store_true", help="leave out gradients")
     parser.add_argument("--json", type=Path, help="write the results to this file, for pictures.py")

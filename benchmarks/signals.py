@@ -1,4 +1,4 @@
-"""Signals of unknown size and zero level: plain, standardised, virtual samples, objects, worst cases.
+"""Signals of unknown size and zero level: plain, standardized, virtual samples, objects, worst cases.
 
 The signals are made by `structinv.datasets.make_signals`: a slow or a quick rhythm of any phase,
 multiplied by a random factor, with its zero level moved. They stand for the electroencephalograms of
@@ -9,7 +9,7 @@ Every draw of training signals has a seed of its own; the 2000 test signals are 
 methods are told the limits that the generator has: `Segment(low, high)` and `Offset(limit)`.
 
 - SVM: Gaussian kernel, on the signals as they are.
-- SVM, standardised: the same after every signal's mean was subtracted and its deviation divided out.
+- SVM, standardized: the same after every signal's mean was subtracted and its deviation divided out.
   That is what a scientist would do, and it needs no limits.
 - virtual samples: `VirtualSVC`, five random members of each signal beside itself.
 - segment, segment + offset: `SetKernel` of the Gaussian, clipped.
@@ -68,10 +68,10 @@ Fitted = tuple[Callable[[np.ndarray], np.ndarray], int]
 Fit = Callable[[np.ndarray, np.ndarray, Params], Fitted]
 
 
-def standardised(X: np.ndarray) -> np.ndarray:
+def standardized(X: np.ndarray) -> np.ndarray:
     """Rows of mean 0 and deviation 1."""
-    centred = X - X.mean(axis=1, keepdims=True)
-    return np.asarray(centred / centred.std(axis=1, keepdims=True))
+    centered = X - X.mean(axis=1, keepdims=True)
+    return np.asarray(centered / centered.std(axis=1, keepdims=True))
 
 
 def gaussian(prepare: Callable[[np.ndarray], np.ndarray]) -> Fit:
@@ -167,7 +167,7 @@ def methods(
 
     return {
         "SVM": same(gaussian(np.asarray), plain),
-        "SVM, standardised": same(gaussian(standardised), plain),
+        "SVM, standardized": same(gaussian(standardized), plain),
         "virtual samples": same(virtual(both), plain),
         "segment": same(objects(Segment(low, high)), wide),
         "segment + offset": same(objects(both), wide),
@@ -224,7 +224,7 @@ def print_tables(name: str, found: Mapping[str, Mapping[int, list[dict[str, Any]
             if what != "support" or "linear" not in method
         ]
         print(table(f"{name}: {title}", heads, lines))
-    for other in ("SVM", "SVM, standardised"):
+    for other in ("SVM", "SVM, standardized"):
         if other in found:
             lines = [
                 [method, *(difference(runs[size], found[other][size]) for size in sizes)]

@@ -1,9 +1,9 @@
-"""Snakes on grids (Nowozin et al. 2011): which part of a snake is each cell, where edges know colours?
+"""Snakes on grids (Nowozin et al. 2011): which part of a snake is each cell, where edges know colors?
 
-A cell's label follows from the directions of its neighbours only, and these from theirs. Nodes have the
-colours of the 3x3 cells around as features. Edges of the first model know their direction; those of the
+A cell's label follows from the directions of its neighbors only, and these from theirs. Nodes have the
+colors of the 3x3 cells around as features. Edges of the first model know their direction; those of the
 second also the features of both ends, by direction. Grids have too many cycles for exact inference, so
-the relaxed loss is minimised. C is that of published runs, 0.1; the score is the share of cells.
+the relaxed loss is minimized. C is that of published runs, 0.1; the score is the share of cells.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from sklearn.base import clone
 from structinv import InvariantStructuredSVC
 from structinv.structures import Graph
 
-COLOURS, BACKGROUND = (1, 2, 3, 4, 6), 3
+COLORS, BACKGROUND = (1, 2, 3, 4, 6), 3
 
 
 def grids(data: np.lib.npyio.NpzFile, part: str) -> list[np.ndarray]:
-    """The colour of each cell, as a number, of every grid."""
+    """The color of each cell, as a number, of every grid."""
     shapes = data[f"shape_{part}"]
     codes = (data[f"pixels_{part}"].reshape(-1, 3) // 255) @ np.array([1, 2, 4])
-    colours = np.searchsorted(COLOURS, codes)
-    cells = np.split(colours, np.cumsum(shapes.prod(axis=1))[:-1])
+    colors = np.searchsorted(COLORS, codes)
+    cells = np.split(colors, np.cumsum(shapes.prod(axis=1))[:-1])
     return [each.reshape(shape) for each, shape in zip(cells, shapes, strict=True)]
 
 
 def around(grid: np.ndarray) -> np.ndarray:
-    """Which colour each of the 3x3 cells around a cell has, (n_cells, 45) of 0 and 1."""
+    """Which color each of the 3x3 cells around a cell has, (n_cells, 45) of 0 and 1."""
     framed = np.pad(grid, 1, constant_values=BACKGROUND)
     windows = np.lib.stride_tricks.sliding_window_view(framed, (3, 3)).reshape(grid.size, 9)
-    return np.eye(len(COLOURS))[windows].reshape(grid.size, -1)
+    return np.eye(len(COLORS))[windows].reshape(grid.size, -1)
 
 
 def graph(grid: np.ndarray, rich: bool) -> tuple[sp.csr_matrix, np.ndarray, np.ndarray]:
@@ -70,13 +70,13 @@ def main() -> None:
     parser.add_argument("--gap", type=float, default=2e-2)
     parser.add_argument("--tol", type=float, default=1e-6, help="gap of relaxed inference")
     parser.add_argument("--seconds", type=float, default=600.0, help="limit of a fit")
-    parser.add_argument("--models", nargs="+", default=["directions", "colours"])
+    parser.add_argument("--models", nargs="+", default=["directions", "colors"])
     parser.add_argument("--json", type=Path, help="also write the table here")
     arguments = parser.parse_args()
     data, lines = np.load(arguments.data / "snakes" / "snakes.npz"), []
     structure = Graph("relaxed", tol=arguments.tol)
     for name in arguments.models:
-        rich = name == "colours"
+        rich = name == "colors"
         X, y = graphs(data, "train", rich)
         model = InvariantStructuredSVC(
             structure, C=arguments.C, tol=arguments.gap, solver=arguments.solver, random_state=0

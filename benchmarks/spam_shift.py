@@ -357,8 +357,8 @@ def draw(results: Mapping, setting: Setting, path: Path) -> None:
     panels = figure.subplots(1, 2, sharey=True)
     titles = {"drop": "K words of a mail dropped", "scale": "K words of a mail scaled by ½ to 2"}
     for axes, (kind, title) in zip(panels, titles.items(), strict=True):
-        for method, (colour, label) in LOOKS.items():
-            _draw_method(axes, results, method, kind, colour, label)
+        for method, (color, label) in LOOKS.items():
+            _draw_method(axes, results, method, kind, color, label)
         axes.set(title=title, xlabel="K, the most words that may change", ylim=(0, 1.01))
         axes.set_xticks(range(len(EDITS)), [str(K) for K in EDITS])
         axes.yaxis.set_major_formatter(PercentFormatter(1.0))
@@ -369,14 +369,14 @@ def draw(results: Mapping, setting: Setting, path: Path) -> None:
     figure.savefig(path, dpi=150)
 
 
-def _draw_method(axes: Any, results: Mapping, method: str, kind: str, colour: str, label: str) -> None:
+def _draw_method(axes: Any, results: Mapping, method: str, kind: str, color: str, label: str) -> None:
     """The mean over held-out Enron mailboxes, and the unlike source."""
     curves = {held: row[method].certified[kind] for held, row in results.items()}
     places = np.arange(len(EDITS))
     mean = np.mean([curves[held] for held in ENRON], axis=0)
-    axes.plot(places, mean, color=colour, marker="o", lw=2, label=f"{label}, unseen Enron mailbox")
+    axes.plot(places, mean, color=color, marker="o", lw=2, label=f"{label}, unseen Enron mailbox")
     unlike = curves[SPAMASSASSIN]
-    axes.plot(places, unlike, color=colour, ls="--", lw=1.2, label=f"{label}, SpamAssassin")
+    axes.plot(places, unlike, color=color, ls="--", lw=1.2, label=f"{label}, SpamAssassin")
 
 
 def as_json(results: Mapping) -> dict[str, Any]:

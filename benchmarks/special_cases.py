@@ -115,7 +115,7 @@ def semidefinite(
 def cone(
     X: np.ndarray, signs: np.ndarray, C: float, factors: np.ndarray, radius: float
 ) -> tuple[Margins, cp.Problem]:
-    """Bhattacharyya et al.: the margin at the centre less the length of F'w."""
+    """Bhattacharyya et al.: the margin at the center less the length of F'w."""
     machine = Margins(X, signs, C)
     rank = factors.shape[2]
     lengths = cp.reshape(

@@ -1,11 +1,11 @@
-"""Tangent distance on MNIST: speed, nearest neighbours, kernels, and how far these are from kernels.
+"""Tangent distance on MNIST: speed, nearest neighbors, kernels, and how far these are from kernels.
 
 Seven tangents a digit (Simard, LeCun, Denker and Victorri 1998): two shifts, rotation, scaling, a shear,
 a stretch of one axis, and thickness, the squared length of the gradient.
 
 - ``speed``: tables of 1000 x 10000 digits beside the matrix products that they take, made in the same
   tiles by the same threads, and beside a plain NumPy loop over pairs, a sample of which is timed.
-- ``neighbours``: the nearest of all 60000 training digits, for all 10000 test digits. Blur, size of the
+- ``neighbors``: the nearest of all 60000 training digits, for all 10000 test digits. Blur, size of the
   images, sides and k are chosen on training digits alone: 2000 of the last 10000 against 10000 of the
   first 50000, drawn with seed 0.
 - ``kernels``: Gaussians of tangent distance on 1000 to 10000 training digits, one against one
@@ -48,7 +48,7 @@ from structinv.regions.inner_products import Stack, pair_products
 from structinv.regions.tiles import tiles
 from structinv.utils.matrices import in_threads, one_blas_thread
 
-PARTS = ("speed", "neighbours", "kernels", "eigenvalues")
+PARTS = ("speed", "neighbors", "kernels", "eigenvalues")
 WIDTHS = (0.15, 0.2, 0.3, 0.45)
 COSTS = (1.0, 10.0, 100.0)
 
@@ -180,7 +180,7 @@ def error_of(distances: np.ndarray, numbers: np.ndarray, labels: np.ndarray, tru
     return 100.0 * float(np.mean(np.argmax(votes, axis=1) != truth))
 
 
-def neighbours(data: Sequence[np.ndarray], n_test: int, n_train: int, chooser: int) -> list[list[Any]]:
+def neighbors(data: Sequence[np.ndarray], n_test: int, n_train: int, chooser: int) -> list[list[Any]]:
     """Choose on training digits, then one run on the test digits."""
     X, y, X_test, y_test = data
     rng = np.random.default_rng(0)
@@ -358,13 +358,11 @@ def main() -> None:
             table(f"Eigenvalues of Gaussians of distances, {n} digits", headers, results["eigenvalues"]),
             flush=True,
         )
-    if "neighbours" in parts:
+    if "neighbors" in parts:
         sizes = (100, 1000, 40) if given.quick else (10000, 60000, 2000)
-        results["neighbours"] = neighbours(data, *sizes)
+        results["neighbors"] = neighbors(data, *sizes)
         headers = ["digits", "side", "blur", "sides", "k", "error, %", "s"]
-        print(
-            table("Nearest neighbours by tangent distance", headers, results["neighbours"]), flush=True
-        )
+        print(table("Nearest neighbors by tangent distance", headers, results["neighbors"]), flush=True)
     if "kernels" in parts:
         sizes = (200,) if given.quick else tuple(int(each) for each in given.sizes.split(","))
         names, pair = given.distances.split(","), given.given and tuple(given.given)

@@ -85,13 +85,13 @@ def directions() -> InvarianceOracle:
 
 
 def turned(faces: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Each of the pictures turned and scaled at random around its centre, and shrunk."""
+    """Each of the pictures turned and scaled at random around its center, and shrunk."""
     angles = np.radians(rng.uniform(-ANGLE, ANGLE, len(faces)))
     factors = rng.uniform(1.0 - FACTOR, 1.0 + FACTOR, len(faces))
-    centre, found = np.full(2, (faces.shape[1] - 1) / 2), np.empty_like(faces)
+    center, found = np.full(2, (faces.shape[1] - 1) / 2), np.empty_like(faces)
     for i, (face, angle, factor) in enumerate(zip(faces, angles, factors, strict=True)):
         matrix = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]]) / factor
-        found[i] = affine_transform(face, matrix, centre - matrix @ centre, order=1, mode="nearest")
+        found[i] = affine_transform(face, matrix, center - matrix @ center, order=1, mode="nearest")
     return shrink(found, SIDE)
 
 

@@ -1,4 +1,4 @@
-"""Two moons with one label each: errors, a published setting, and speed beside a modelling language.
+"""Two moons with one label each: errors, a published setting, and speed beside a modeling language.
 
 All points are those of `make_moons` with ``random_state=seed``; the first point of each moon in that
 order has a label, the others have none. Functions are to be flat along both features at all points.
@@ -89,9 +89,9 @@ def machine(sigma: float, nu: float, **settings: Any) -> RepresenterClassifier:
 def error_of(model: RepresenterClassifier, data: Moons) -> float:
     """Share of the points without a label that are on the wrong side."""
     X, y, labels = data
-    unlabelled = labels == -1
+    unlabeled = labels == -1
     model.fit(X, labels)
-    return 1.0 - float(model.score(X[unlabelled], y[unlabelled]))
+    return 1.0 - float(model.score(X[unlabeled], y[unlabeled]))
 
 
 def summary(errors: np.ndarray) -> list[str]:
@@ -158,9 +158,9 @@ class Problem:
 
     def __init__(self) -> None:
         self.X, _, self.labels = moons(400, 0.05, 1)
-        labelled = np.flatnonzero(self.labels >= 0)
-        self.signs = np.where(self.labels[labelled] == 1, 1.0, -1.0)
-        self.families = [Evaluation(labelled).bind(self.X), Gradient().bind(self.X)]
+        labeled = np.flatnonzero(self.labels >= 0)
+        self.signs = np.where(self.labels[labeled] == 1, 1.0, -1.0)
+        self.families = [Evaluation(labeled).bind(self.X), Gradient().bind(self.X)]
         self.formed = self.representers()
         self.gram = self.formed.table()
         self.C = HINGE["C"]
@@ -347,9 +347,9 @@ def draw(path: Path) -> None:
         show = partial(DecisionBoundaryDisplay.from_estimator, model, X, eps=0.3, **options)
         show(plot_method="pcolormesh", cmap="RdBu", norm=CenteredNorm(), alpha=0.7)
         show(plot_method="contour", levels=[0.0], colors="black")
-        axes.scatter(*X[labels == -1].T, s=5, color="dimgrey")
-        for moon, colour, marker in ((0, "darkred", "s"), (1, "darkblue", "^")):
-            axes.scatter(*X[labels == moon].T, s=80, color=colour, marker=marker, edgecolor="white")
+        axes.scatter(*X[labels == -1].T, s=5, color="dimgray")
+        for moon, color, marker in ((0, "darkred", "s"), (1, "darkblue", "^")):
+            axes.scatter(*X[labels == moon].T, s=80, color=color, marker=marker, edgecolor="white")
         axes.set(xticks=[], yticks=[], title=f"nu = {nu:g}: {error:.1%} wrong")
     figure.savefig(path, dpi=150)
 

@@ -1,7 +1,7 @@
-"""Matchings with a scorer of your own: what to say about pairs is learnt, the best matching is scipy's.
+"""Matchings with a scorer of your own: what to say about pairs is learned, the best matching is scipy's.
 
 Workers are matched with jobs, one each. The score of a matching is the sum over its pairs of <w,
-features of the pair>; w is learnt from matchings that somebody made. `Custom` needs three functions: the
+features of the pair>; w is learned from given matchings. `Custom` needs three functions: the
 features of a whole matching, what a wrong one costs, and the best one, which ``linear_sum_assignment``
 finds, the cost added where it is told the true one.
 """

@@ -1,6 +1,6 @@
 """Sequences of labels, and a structure of your own: trained on the worst case, predicted, certified.
 
-A reading may lose one of its features at every step of a sequence. The most violated labelling of a
+A reading may lose one of its features at every step of a sequence. The most violated labeling of a
 sequence, each step's worst change included, is found by one dynamic program.
 """
 
@@ -25,7 +25,7 @@ class Steady(Structure):
         return Decoding(best[layout.owners])
 
     def allows(self, labels, layout, n_labels):
-        """Labellings with one label."""
+        """Labelings with one label."""
         first = labels[layout.starts[:-1]][layout.owners]
         return layout.sums(labels != first) == 0
 
@@ -67,7 +67,7 @@ def main():
         assert certified <= steps.all(axis=1).mean()
 
     check_structure(Steady())
-    print("Steady keeps the contract of a structure: its argmax compared with all labellings")
+    print("Steady keeps the contract of a structure: its argmax compared with all labelings")
 
 
 if __name__ == "__main__":

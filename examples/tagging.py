@@ -1,7 +1,7 @@
 """Chunks of sentences, from words alone: a tagger that expects to lose features, and text typed badly.
 
-Every word has features of itself and its neighbours. A mistyped word takes some of them away, and those
-of its neighbours that look at it. The robust tagger was trained for the worst loss of one feature at
+Every word has features of itself and its neighbors. A mistyped word takes some of them away, and those
+of its neighbors that look at it. The robust tagger was trained for the worst loss of one feature at
 every word, jointly with the worst labels of the sentence.
 """
 

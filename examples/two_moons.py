@@ -31,7 +31,7 @@ def moons(n_points=200, noise=0.05, seed=0):
 
 
 def draw(axes, model, X, labels):
-    """The function's sign in colour, the boundary, and the points."""
+    """The function's sign in color, the boundary, and the points."""
     options = {"response_method": "decision_function", "ax": axes, "grid_resolution": 150, "eps": 0.3}
     DecisionBoundaryDisplay.from_estimator(
         model, X, plot_method="pcolormesh", cmap="RdBu", norm=CenteredNorm(), alpha=0.7, **options
@@ -39,11 +39,9 @@ def draw(axes, model, X, labels):
     DecisionBoundaryDisplay.from_estimator(
         model, X, plot_method="contour", levels=[0.0], colors="black", **options
     )
-    axes.scatter(*X[labels == -1].T, s=6, color="dimgrey")
-    for moon, colour, marker in ((0, "darkred", "s"), (1, "darkblue", "^")):
-        axes.scatter(
-            *X[labels == moon].T, s=90, color=colour, marker=marker, edgecolor="white", zorder=3
-        )
+    axes.scatter(*X[labels == -1].T, s=6, color="dimgray")
+    for moon, color, marker in ((0, "darkred", "s"), (1, "darkblue", "^")):
+        axes.scatter(*X[labels == moon].T, s=90, color=color, marker=marker, edgecolor="white", zorder=3)
     axes.set(xticks=[], yticks=[])
 
 
@@ -53,14 +51,14 @@ def main():
     parser.add_argument("picture", nargs="?", type=Path, default=Path("two_moons.png"))
     options = parser.parse_args()
     X, y, labels = moons()
-    unlabelled = labels == -1
+    unlabeled = labels == -1
     figure, panels = plt.subplots(1, 4, figsize=(13, 3.2), layout="constrained")
-    print(f"{'nu':>5}{'error on unlabelled points':>29}")
+    print(f"{'nu':>5}{'error on unlabeled points':>29}")
     for nu, axes in zip((0.0, 0.01, 0.1, 1.0), panels, strict=True):
         model = RepresenterClassifier(
             Gaussian(0.25), invariances=[Gradient()], loss="logistic", invariance_loss="squared", nu=nu
         ).fit(X, labels)
-        error = 1 - model.score(X[unlabelled], y[unlabelled])
+        error = 1 - model.score(X[unlabeled], y[unlabeled])
         print(f"{nu:>5g}{error:>29.1%}")
         draw(axes, model, X, labels)
         axes.set_title(f"nu = {nu:g}: {error:.1%} wrong")

@@ -17,7 +17,7 @@ def pairs(*factors: Sequence[Any]) -> list[Any]:
     held = {row: _pairs_of(row) for row in rows}
     left, chosen = set().union(*held.values()), set()
     while left:
-        # The last of equals: neighbours in the product share most of their pairs.
+        # The last of equals: neighbors in the product share most of their pairs.
         best = max(rows, key=lambda row: (len(held[row] & left), row))
         chosen.add(best)
         left -= held[best]

@@ -198,7 +198,7 @@ def objective(case: JointCase) -> Objective:
 
 
 def optimum(case: JointCase) -> float:
-    """The optimum over all labellings and changes, in cvxpy."""
+    """The optimum over all labelings and changes, in cvxpy."""
     w = cp.Variable(LABELS * FEATURES + Sequence().n_extra(LABELS))
     _, _, weights = rows()
     total = 0.5 * cp.sum_squares(w)
@@ -215,7 +215,7 @@ def optimum(case: JointCase) -> float:
 
 
 def joint_features(X: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """What a labelling's score multiplies: weights by output, then transitions, start and end."""
+    """What a labeling's score multiplies: weights by output, then transitions, start and end."""
     table, pairs = np.zeros((LABELS, X.shape[1])), np.zeros((LABELS, LABELS))
     ends = np.zeros((2, LABELS))
     for x, label in zip(X, labels, strict=True):

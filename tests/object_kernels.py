@@ -91,7 +91,7 @@ def tangent_distribution(x, y, sigma, gamma_w, rho):
     return level * np.exp(-rho / 2 * D @ np.linalg.solve(L + M, D))
 
 
-def normalised_distribution(x, y, *parameters):
+def normalized_distribution(x, y, *parameters):
     """K_B divided by what both rows have with themselves."""
     own = tangent_distribution(x, x, *parameters) * tangent_distribution(y, y, *parameters)
     return tangent_distribution(x, y, *parameters) / np.sqrt(own)
@@ -134,10 +134,10 @@ CASES = [
     ),
     (
         TangentDistributionKernel(ORACLE, 2.0, 3.0, 1.0),
-        by_pairs(lambda x, y: normalised_distribution(x, y, 2.0, 3.0, 1.0)),
+        by_pairs(lambda x, y: normalized_distribution(x, y, 2.0, 3.0, 1.0)),
     ),
     (
-        TangentDistributionKernel(ORACLE, 1.5, 3.0, 0.8, normalised=False),
+        TangentDistributionKernel(ORACLE, 1.5, 3.0, 0.8, normalized=False),
         by_pairs(lambda x, y: tangent_distribution(x, y, 1.5, 3.0, 0.8)),
     ),
     (VicinalKernel(ORACLE, 1.5, SPREAD, 0.4), by_pairs(lambda x, y: vicinal(x, y, 1.5, SPREAD, 0.4))),

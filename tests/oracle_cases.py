@@ -132,7 +132,7 @@ def row_lags(X: np.ndarray) -> np.ndarray:
 
 
 def local_factor(reference: np.ndarray, n_directions: int, n_neighbors: int) -> Any:
-    """A factor of each row, by scikit-learn's neighbours and principal components."""
+    """A factor of each row, by scikit-learn's neighbors and principal components."""
 
     def factor(X: np.ndarray) -> np.ndarray:
         found = []
@@ -328,10 +328,10 @@ def image(*changes: tuple[Any, Any], mode: str = "grid-constant") -> Builder:
     """An image of one row, changed by SciPy: pairs of a matrix and a shift of the source."""
 
     def build(x: np.ndarray, label: Any, v: Any, cost: float) -> Any:
-        centre = np.array([0.0, (D - 1) / 2])
+        center = np.array([0.0, (D - 1) / 2])
         members = [
             ndimage.affine_transform(
-                x[None, :], matrix, centre - matrix @ centre + shift, order=1, mode=mode
+                x[None, :], matrix, center - matrix @ center + shift, order=1, mode=mode
             )
             for matrix, shift in changes
         ]
@@ -413,7 +413,7 @@ CASES = [
     Case("finite", _reorderings, finite(_reorderings)),
     Case(
         "shifts",
-        # With a background of zeros one of them would delete the image, and nothing be learnt.
+        # With a background of zeros one of them would delete the image, and nothing be learned.
         Shifts((1, 0.5), shape=(1, D), fill="nearest"),
         image(*((np.eye(2), np.array([0, t])) for t in (-1, -0.5, 0.5, 1)), mode="nearest"),
     ),

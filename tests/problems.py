@@ -170,24 +170,24 @@ def assert_brackets(solution: Solution, best: float) -> None:
     assert solution.primal >= best - slack
 
 
-_penalised: dict[tuple[str, str, str], float] = {}
+_penalized: dict[tuple[str, str, str], float] = {}
 
 
 def with_penalty(case: str, setting: str, name: str, penalty: Callable[[Any], Any]) -> float:
     """The optimum with a named penalty on the weights of all outputs, one after the other."""
-    if (case, setting, name) not in _penalised:
+    if (case, setting, name) not in _penalized:
         variables = Variables.of(SETTING[setting])
         losses = worst_losses(CASE[case], SETTING[setting], variables)
         weights = cp.reshape(variables.W, (variables.W.size,), order="C")
         best = minimum(variables.norm + losses + penalty(weights))
-        _penalised[case, setting, name] = best
-    return _penalised[case, setting, name]
+        _penalized[case, setting, name] = best
+    return _penalized[case, setting, name]
 
 
 class Chain(Structure):
     """Sequences of labels by brute force: a transform a position, transitions as extra parameters.
 
-    With slack rescaling the cost of a whole labelling, the number of wrong positions, is a factor.
+    With slack rescaling the cost of a whole labeling, the number of wrong positions, is a factor.
     """
 
     def __init__(self, slack: bool = False) -> None:

@@ -170,10 +170,10 @@ def warped(*changes: tuple[Any, Any], mode: str = "grid-constant") -> Edit:
     """An image of one row by SciPy; changes go from the output to the source."""
 
     def edit(x: np.ndarray, label: Any, rng: np.random.Generator, lean: np.ndarray) -> np.ndarray:
-        centre = np.array([0.0, (D - 1) / 2])
+        center = np.array([0.0, (D - 1) / 2])
         members = [x[0]]
         for matrix, shift in changes:
-            offset = centre - matrix @ centre + shift
+            offset = center - matrix @ center + shift
             made = ndimage.affine_transform(x[:1], matrix, offset, order=1, mode=mode)
             members.append(made[0])
         return np.stack(members)[rng.integers(len(members), size=len(x))]

@@ -55,7 +55,7 @@ def weights(value):
     return array
 
 
-def learnt(model):
+def learned(model):
     return [name for name in vars(model) if name.endswith("_") and not name.startswith("__")]
 
 
@@ -128,7 +128,7 @@ def no_work(monkeypatch):
 def check_refused(model, error, message, *data):
     with pytest.raises(error, match=re.compile(message, re.DOTALL)):
         model.fit(*data)
-    assert learnt(model) == []
+    assert learned(model) == []
     with pytest.raises(NotFittedError):
         model.predict(X)
 
@@ -193,7 +193,7 @@ def test_answers_of_broken_oracles(answer, said, y, solver):
             method(X, y)
 
 
-AFTERWARDS = [
+AFTERWARD = [
     ((X[:, :-1],), "X has 3 features, but .* is expecting 4 features"),
     ((spoilt(np.nan),), "X contains NaN"),
     ((spoilt(np.inf, sp.csr_matrix),), "X contains infinity"),
@@ -210,7 +210,7 @@ AFTERWARDS = [
 
 
 @pytest.mark.parametrize("method", ["certify", "worst_case"])
-@pytest.mark.parametrize(("data", "message"), AFTERWARDS)
+@pytest.mark.parametrize(("data", "message"), AFTERWARD)
 def test_rows_and_labels_after_a_fit(data, message, method):
     model = InvariantLinearSVC(FDrop(1)).fit(X, Y)
     with pytest.raises(ValueError, match=message):

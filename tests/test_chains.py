@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from structinv.dual import case, chain_steps, dual_state, refusals
 from structinv.dual.chain_state import ChainState
 from structinv.dual.flow_state import FlowState
-from structinv.dual.labelled_rows import LabelledRows
+from structinv.dual.labeled_rows import LabeledRows
 from structinv.dual.plane_cache import PlaneCache
 from structinv.oracles import Box, FDrop, FScale, Identity
 from structinv.solvers import BMRM, FrankWolfe, Gap, Iterations, Status, SVMStruct, solve
@@ -92,7 +92,7 @@ def optimum(
     intercept=False, allowed=None, weights=WEIGHTS, unseen=False, cost=None, position_weight=None,
     oracle=None,
 ):  # fmt: skip
-    """The optimal value by all labellings and changes, in cvxpy."""
+    """The optimal value by all labelings and changes, in cvxpy."""
     X, y = rows(unseen)
     cost = 1.0 - np.eye(LABELS) if cost is None else cost
     factors = np.ones(len(y)) if position_weight is None else position_weight
@@ -132,7 +132,7 @@ def state_of(problem):
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix], ids=["dense", "sparse"])
 @pytest.mark.parametrize("name", SETTINGS)
-def test_the_optimum_is_that_over_all_labellings(name, form):
+def test_the_optimum_is_that_over_all_labelings(name, form):
     setting = SETTINGS[name]
     best, problem = optimum(**setting), objective(form=form, **setting)
     assert type(state_of(problem)) is (ChainState if "oracle" in setting else FlowState)
@@ -189,11 +189,11 @@ def test_what_a_sweep_does_to_f_is_what_the_masses_say(oracle):
         assert np.all(planes.masses > 0)
         assert np.all(totals <= 1 + 1e-9)
     assert 0 < gap < 0.01 * dual
-    # More labellings than there were slots at first.
+    # More labelings than there were slots at first.
     assert np.bincount(planes.blocks).max() > 2 * chain_steps.ROUNDS
 
 
-def test_marginals_stay_those_of_averages_of_labellings():
+def test_marginals_stay_those_of_averages_of_labelings():
     problem = long_ones()
     state, f = state_of(problem), problem.space.zeros()
     for _ in range(8):
@@ -210,7 +210,7 @@ def test_marginals_stay_those_of_averages_of_labellings():
     assert np.all(np.bincount(state.planes().blocks) <= np.diff(state._kept[0]))
 
 
-def test_sequences_that_hold_many_labellings_take_few_sweeps():
+def test_sequences_that_hold_many_labelings_take_few_sweeps():
     rng = np.random.default_rng(2)
     said = rng.integers(LABELS, size=600)
     y = np.where(rng.random(600) < 0.25, rng.integers(LABELS, size=600), said)
@@ -250,12 +250,12 @@ def of_a_file(problem, solution):
     return replace(solution, f=f, planes=planes)
 
 
-def test_planes_are_kept_as_labellings_alone():
+def test_planes_are_kept_as_labelings_alone():
     problem = long_ones()
     planes = solve(problem, FrankWolfe(), Gap(1e-4), random_state=0).planes
     arrays = packed(problem, problem.space.zeros(), planes)
-    assert isinstance(planes.normals, LabelledRows)
-    assert {"labelled", "labels"} <= set(arrays)
+    assert isinstance(planes.normals, LabeledRows)
+    assert {"labeled", "labels"} <= set(arrays)
     assert not any(name.startswith("points") for name in arrays)
 
 
@@ -265,7 +265,7 @@ def test_a_solution_starts_its_own_problem(kept, oracle):
     problem = long_ones(oracle=oracle)
     earlier = solve(problem, FrankWolfe(), Gap(1e-5), random_state=0)
     start = of_a_file(problem, earlier) if "file" in kept else earlier
-    assert type(start.planes.normals) is LabelledRows
+    assert type(start.planes.normals) is LabeledRows
     state = state_of(problem)
     state.restore(start.planes)
     g, _ = start.planes.total(problem.space, problem.weights, problem.floors)
@@ -334,7 +334,7 @@ def test_edits_of_shorter_rows_are_left_out():
     np.testing.assert_array_equal(state.combination(), plain.combination())
 
 
-def test_labellings_that_are_forbidden_by_now_are_left_out():
+def test_labelings_that_are_forbidden_by_now_are_left_out():
     setting = SETTINGS["allowed"]
     earlier = solve(objective(intercept=True), FrankWolfe(), Gap(1e-6), random_state=0)
     problem = objective(**setting)
@@ -346,11 +346,11 @@ def test_labellings_that_are_forbidden_by_now_are_left_out():
     assert_brackets(found, best)
 
 
-def test_true_labellings_and_none_at_all_are_no_start():
+def test_true_labelings_and_none_at_all_are_no_start():
     problem = objective()
     state, term = state_of(problem), problem.terms[0]
     X, y = rows()
-    truth = LabelledRows(X, term.labels, np.array([0]), y[:3])
+    truth = LabeledRows(X, term.labels, np.array([0]), y[:3])
     state.restore(PlaneSet(truth, np.zeros(1), np.array([0]), np.ones(1)))
     assert len(state.planes()) == 0
     state.restore(state.planes())

@@ -46,13 +46,13 @@ def expected(model):
 
 def test_predictions_are_a_last_column(folder, expected):
     sentences, y = load_conll(folder / "test.conll")
-    succeed("predict", folder / "model", folder / "test.conll", "-o", folder / "labelled")
-    columns, predicted = load_conll(folder / "labelled")
+    succeed("predict", folder / "model", folder / "test.conll", "-o", folder / "labeled")
+    columns, predicted = load_conll(folder / "labeled")
     assert predicted == expected[1]
     # The true labels stay, as evaluation programs want them.
     assert [[cells[-1] for cells in sentence] for sentence in columns] == y
-    write_conll(folder / "unlabelled", sentences)
-    shown = succeed("predict", folder / "model", folder / "unlabelled")
+    write_conll(folder / "unlabeled", sentences)
+    shown = succeed("predict", folder / "model", folder / "unlabeled")
     (folder / "shown").write_text(shown)
     assert load_conll(folder / "shown") == (sentences, predicted)
 
@@ -210,7 +210,7 @@ def test_what_does_not_fit_the_model_is_refused(folder, tmp_path):
     assert "broken, line 2: 1 column" in fail("predict", model, tmp_path / "broken")
 
 
-def test_rows_are_not_labelled_by_a_tagger_and_sentences_not_by_a_classifier(folder, tmp_path):
+def test_rows_are_not_labeled_by_a_tagger_and_sentences_not_by_a_classifier(folder, tmp_path):
     X, y = make_mail_like(40, 100, random_state=0)
     dump_svmlight_file(X, y == "spam", str(tmp_path / "rows"))
     options = ("--oracle", "identity", "--tol", 0.1)
@@ -221,7 +221,7 @@ def test_rows_are_not_labelled_by_a_tagger_and_sentences_not_by_a_classifier(fol
     assert "columns" in fail("predict", folder / "model", tmp_path / "rows")
 
 
-def test_sentences_without_a_name_are_recognised(folder, tmp_path):
+def test_sentences_without_a_name_are_recognized(folder, tmp_path):
     """Standard input, and files that are named otherwise, are told by what they look like."""
     text = (folder / "train.conll").read_text()
     said = fail("fit", "-", "-o", tmp_path / "model", input=text)

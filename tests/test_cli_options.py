@@ -150,11 +150,11 @@ class TestTables:
         lines = [line.split(",") for line in (folder / "wine.csv").read_text().splitlines()]
         turned = "\n".join(",".join([*cells[::-1]]) for cells in lines)
         (tmp_path / "turned").write_text(turned)
-        unlabelled = "\n".join(",".join(cells[:-1]) for cells in lines)
-        (tmp_path / "unlabelled").write_text(unlabelled)
+        unlabeled = "\n".join(",".join(cells[:-1]) for cells in lines)
+        (tmp_path / "unlabeled").write_text(unlabeled)
         expected = succeed("predict", folder / "table.model", folder / "wine.csv")
         assert succeed("predict", folder / "table.model", tmp_path / "turned") == expected
-        assert succeed("predict", folder / "table.model", tmp_path / "unlabelled") == expected
+        assert succeed("predict", folder / "table.model", tmp_path / "unlabeled") == expected
 
     def test_columns_that_are_missing_or_new(self, folder, tmp_path):
         X, y = np.eye(3), ["one", "two", "three"]

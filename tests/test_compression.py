@@ -41,7 +41,7 @@ every_kernel = pytest.mark.parametrize("kernel", KERNELS)
 
 
 def images(n_classes=3, n=30, seed=0, dtype=np.float64):
-    """Small noisy images with a bright corner, edge or centre."""
+    """Small noisy images with a bright corner, edge or center."""
     rng = np.random.default_rng(seed)
     codes = np.arange(n) % n_classes
     X = 0.6 * rng.standard_normal((n, 9))

@@ -38,10 +38,10 @@ def test_layouts_of_one_text(text):
 
 
 def test_the_last_column_is_a_label_only_if_asked():
-    sentences, labels = read(TEXT, labelled=False)
+    sentences, labels = read(TEXT, labeled=False)
     assert labels is None
     assert sentences[0] == [("He", "PRP", "B-NP"), ("reckons", "VBZ", "B-VP")]
-    assert read("He\n\nShe\n", labelled=False) == ([[("He",)], [("She",)]], None)
+    assert read("He\n\nShe\n", labeled=False) == ([[("He",)], [("She",)]], None)
 
 
 @pytest.mark.parametrize("opener", [gzip.open, lzma.open])
@@ -102,7 +102,7 @@ def test_what_is_written_is_read_back(data, separator, width):
     labels = [[cells[-1] for cells in sentence] for sentence in sentences]
     tokens = [[cells[:-1] for cells in sentence] for sentence in sentences]
     assert read(conll_bytes(tokens, labels, separator=separator)) == (tokens, labels)
-    assert read(conll_bytes(sentences, separator=separator), labelled=False) == (sentences, None)
+    assert read(conll_bytes(sentences, separator=separator), labeled=False) == (sentences, None)
 
 
 def test_files_are_written(tmp_path):

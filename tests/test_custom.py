@@ -1,4 +1,4 @@
-"""Structures of the user's own functions: rankings and matchings against all labellings."""
+"""Structures of the user's own functions: rankings and matchings against all labelings."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def with_(**functions):
         (with_(joint_feature=lambda x, y: np.full(4, np.nan)), ValueError, "not finite"),
         (with_(joint_feature=lambda x, y: sp.eye(3)), ValueError, r"shape \(1, D\), got \(3, 3\)"),
         (with_(cost=lambda y, y2: -1.0), ValueError, "cost must return a cost of at least 0"),
-        (with_(cost=lambda y, y2: 1.0), ValueError, "cost must be 0 for the true labelling"),
+        (with_(cost=lambda y, y2: 1.0), ValueError, "cost must be 0 for the true labeling"),
         (Identity(), TypeError, "custom must be a Custom"),
     ],
 )
@@ -152,9 +152,9 @@ def test_answers_of_another_kind_are_refused_by_name(custom, error, message):
 
 def test_what_does_not_fit_is_refused():
     X, y = matchings()
-    with pytest.raises(ValueError, match="a labelling for each of 6 inputs, got 5"):
+    with pytest.raises(ValueError, match="a labeling for each of 6 inputs, got 5"):
         JointFeature(X, y[:5], MATCHING)
-    with pytest.raises(ValueError, match="y must hold labellings, got None for example 1"):
+    with pytest.raises(ValueError, match="y must hold labelings, got None for example 1"):
         JointFeature(X, [y[0], None, *y[2:]], MATCHING)
     with pytest.raises(ValueError, match="oracle must be None or Identity"):
         JointFeature(X, y, MATCHING, oracle=Box(0.1))
@@ -175,14 +175,14 @@ def test_weights_cannot_be_changed():
         solve(problem, FrankWolfe(), Gap(1e-3), random_state=0)
 
 
-def learnt(**parameters):
+def learned(**parameters):
     X, y = matchings()
     settings = {"C": 0.5, "random_state": 0, "tol": 1e-6} | parameters
     return CustomStructuredSVC(MATCHING, **settings).fit(X, y), X, y
 
 
-def test_the_estimator_minimises_its_objective():
-    model, X, y = learnt()
+def test_the_estimator_minimizes_its_objective():
+    model, X, y = learned()
     w = model.coef_
     worst = [
         max(joint_feature(x, each) @ w + cost(truth, each) for each in all_matchings(x))

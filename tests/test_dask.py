@@ -158,8 +158,8 @@ def test_answers_are_those_of_the_local_estimator(client, mails, fitted, chunks)
         np.testing.assert_allclose(certificate.margins.compute(), whole.margins)
         assert certificate.accuracy == whole.accuracy
         assert certificate.attacked_accuracy == whole.attacked_accuracy
-        unlabelled = fitted.certify(rows).correct.compute()
-    np.testing.assert_array_equal(unlabelled, local.certify(X).correct)
+        unlabeled = fitted.certify(rows).correct.compute()
+    np.testing.assert_array_equal(unlabeled, local.certify(X).correct)
     assert fitted.score(rows, labels) == local.score(X, y)
 
 

@@ -1,4 +1,4 @@
-"""Labellings of examples in partitions: the problem of all examples together, and lazy answers."""
+"""Labelings of examples in partitions: the problem of all examples together, and lazy answers."""
 
 import pickle
 
@@ -220,8 +220,8 @@ def test_answers_about_bags_and_lists_are_those_of_the_local_estimator(client, k
             np.testing.assert_allclose(margins, known.margins)
             np.testing.assert_array_equal(wrong, known.most_wrong)
         assert certificate.position_accuracy == pytest.approx(known.position_accuracy)
-        unlabelled = model.certify(bags[0]).correct.compute()
-    np.testing.assert_array_equal(unlabelled, local.certify(X).correct)
+        unlabeled = model.certify(bags[0]).correct.compute()
+    np.testing.assert_array_equal(unlabeled, local.certify(X).correct)
     rows = [each[0] if kind == "trees" else each for each in changed]
     same([each[0] if kind == "trees" else each for each in worst], rows)
 
@@ -245,7 +245,7 @@ def test_answers_about_label_sets_are_arrays(client):
         assert model.score(rows, table) == local.score(X, y)
 
 
-def test_columns_of_data_frames_are_learnt(client):
+def test_columns_of_data_frames_are_learned(client):
     X, y = label_sets()
     frames = [pd.DataFrame(part, columns=list("abc")) for part in parts_of(X, [10])]
     found = model_on(client, Multilabel()).fit(

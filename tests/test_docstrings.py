@@ -113,7 +113,7 @@ def test_attributes_are_names(name):
 @pytest.mark.parametrize(
     "kind", [*ESTIMATORS.values(), *EMBEDDINGS.values()], ids=lambda kind: kind.__name__
 )
-def test_attributes_of_estimators_are_learnt_ones(kind):
+def test_attributes_of_estimators_are_learned_ones(kind):
     documented = named(NumpyDocString(inspect.getdoc(kind))["Attributes"])
     assert documented
     assert all(each.endswith("_") and not each.startswith("_") for each in documented)

@@ -249,10 +249,10 @@ def test_leverage_scores_of_a_whole_sample_are_exact():
 
 
 def test_means_of_k_means_are_landmarks():
-    centres = 10.0 * np.eye(3, D)
-    X = np.repeat(centres, 20, axis=0) + 0.01 * rows(60)
+    centers = 10.0 * np.eye(3, D)
+    X = np.repeat(centers, 20, axis=0) + 0.01 * rows(60)
     features = OrbitNystroem(None, Gaussian(3.0), 3, landmarks="kmeans").fit(X)
-    nearest = np.argmin(np.linalg.norm(features.landmarks_[:, None] - centres, axis=2), axis=1)
+    nearest = np.argmin(np.linalg.norm(features.landmarks_[:, None] - centers, axis=2), axis=1)
     assert sorted(nearest.tolist()) == [0, 1, 2]
     assert len(features.landmark_indices_) == 0
 

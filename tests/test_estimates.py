@@ -30,7 +30,7 @@ FEW = {"random_state": 0, "tol": 1e-2}
 
 
 class Reversal(FiniteOracle):
-    """An image read backwards."""
+    """An image read backward."""
 
     def orbit(self, X):
         return np.stack([X, X[:, ::-1]], axis=1)
@@ -102,7 +102,7 @@ def test_memory_grows_with_members_and_classes():
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
-def test_seconds_are_told_and_nothing_is_learnt(name):
+def test_seconds_are_told_and_nothing_is_learned(name):
     X, y = digits(name, 60)
     model = ESTIMATORS[name]
     before = {key: value for key, value in vars(model).items() if not key.endswith("_")}
@@ -136,11 +136,11 @@ def test_what_does_not_fit_is_refused_by_name(name, monkeypatch):
     X, y = digits(name)
     model = ESTIMATORS[name]
     model.fit(X[:40], y[:40])
-    learnt = dict(vars(model))
+    learned = dict(vars(model))
     monkeypatch.setattr(resources, "free_memory", lambda: 2e5)
     with pytest.raises(MemoryError, match=REFUSED[name] + ".* would take .* MB, and 0.2 MB are free"):
         model.fit(X, y)
-    assert vars(model) == learnt
+    assert vars(model) == learned
 
 
 def test_weights_for_too_many_features_are_refused(monkeypatch):

@@ -164,18 +164,18 @@ def test_class_weights_are_sample_weights(model, given, factors, own):
     assert np.max(np.abs(expected - scores(weights))) > 1e-2
 
 
-def learnt(model):
+def learned(model):
     return {name: value for name, value in vars(model).items() if name.endswith("_")}
 
 
 @pytest.mark.parametrize("case", PREDICTORS, ids=lambda case: case.name)
 def test_a_refused_fit_leaves_the_model_before_it(case):
     model = clone(case.estimator).fit(case.X, case.y)
-    before = learnt(model)
-    with pytest.raises(ValueError, match=r"y must|inconsistent numbers|labelling for each"):
+    before = learned(model)
+    with pytest.raises(ValueError, match=r"y must|inconsistent numbers|labeling for each"):
         model.fit(case.X, case.y[:-1])
-    assert learnt(model).keys() == before.keys()
-    assert all(value is before[name] for name, value in learnt(model).items())
+    assert learned(model).keys() == before.keys()
+    assert all(value is before[name] for name, value in learned(model).items())
 
 
 ITERATIVE = [case for case in PREDICTORS if isinstance(case.estimator, InvariantEstimator)]

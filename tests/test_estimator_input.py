@@ -12,7 +12,7 @@ from sklearn.utils import get_tags
 from structinv import InvariantLinearSVC, certify
 from structinv.estimators import REGISTRY
 from structinv.inspection import explain_edit
-from structinv.model_selection import LabelledSplit
+from structinv.model_selection import LabeledSplit
 from structinv.oracles import Box
 
 X = np.random.default_rng(0).standard_normal((12, 4))
@@ -102,7 +102,7 @@ def test_labels_of_several_kinds_elsewhere():
         with pytest.raises(TypeError, match="y must hold labels of one kind"):
             model.partial_fit(X, y)
         with pytest.raises(TypeError, match="y must hold labels of one kind.*-1 marks rows"):
-            next(LabelledSplit(2).split(X, y))
+            next(LabeledSplit(2).split(X, y))
     model.fit(X, labels("ab")[0])
     for y in labels(("a", "b", None)):
         for ask in (model.certify, model.worst_case):

@@ -155,7 +155,7 @@ def test_weights_of_classes_are_refused_by_what_is_allowed(estimator, case):
         clone(estimator).set_params(class_weight=class_weight).fit(*rows)
 
 
-def test_certify_of_any_classifier_names_that_of_whole_labellings():
+def test_certify_of_any_classifier_names_that_of_whole_labelings():
     model = InvariantStructuredSVC(Sequence(), tol=0.5).fit(X, Y)
     pipe = Pipeline([("same", FunctionTransformer(validate=False)), ("model", model)])
     for given, message in (
@@ -187,9 +187,9 @@ def first(x, w, y=None):
 
 def test_an_argmax_that_returns_nothing_is_named():
     custom = Custom(joint_feature, cost, nothing)
-    with pytest.raises(TypeError, match="argmax must return a labelling, got None"):
+    with pytest.raises(TypeError, match="argmax must return a labeling, got None"):
         CustomStructuredSVC(custom).fit(X, [0, 1])
-    with pytest.raises(TypeError, match="argmax must return a labelling, got None"):
+    with pytest.raises(TypeError, match="argmax must return a labeling, got None"):
         check_custom(custom, X, [0, 1], lambda x: range(len(x)))
 
 

@@ -49,7 +49,7 @@ STATES = [
     (InvariantTextClassifier("replace"), TEXTS, Y, "insertions"),
     (InvariantStructuredSVC(Sequence()), CHAINS, TAGS, "flows"),
     (InvariantStructuredSVC(Sequence(), oracle=FDrop(1)), CHAINS, TAGS, "chains"),
-    (InvariantStructuredSVC(Sequence(), kernel="rbf"), CHAINS, TAGS, "labellings"),
+    (InvariantStructuredSVC(Sequence(), kernel="rbf"), CHAINS, TAGS, "labelings"),
     (InvariantLinearSVC(FDrop(2)), MatrixRows(X), Y, "blocks"),
 ]
 
@@ -121,7 +121,7 @@ def test_it_prints_a_table():
     assert "a state before it is taken" in lines[-1]
 
 
-def test_nothing_is_learnt():
+def test_nothing_is_learned():
     model = InvariantLinearSVC(FDrop(2))
     explain_solver(model, X, Y)
     assert not [name for name in vars(model) if name.endswith("_")]

@@ -125,8 +125,8 @@ def test_agrees_with_our_own_machine_of_the_same_weights(n_classes, oracle):
     expected, found = own.certify(X, y, oracle=oracle), certify(other, oracle, X, y)
     for name in ("margins", "attacked", "exact", "correct"):
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
-    unlabelled = certify(other, oracle, X)
-    np.testing.assert_array_equal(unlabelled.margins, own.certify(X, oracle=oracle).margins)
+    unlabeled = certify(other, oracle, X)
+    np.testing.assert_array_equal(unlabeled.margins, own.certify(X, oracle=oracle).margins)
 
 
 def test_our_own_estimators_are_asked():
@@ -324,7 +324,7 @@ class Threshold(LogisticRegression):
 
 REFUSED = {
     "no classes": (LinearRegression(), TypeError, "LinearRegression has no classes_"),
-    "neighbours": (KNeighborsClassifier(), TypeError, "KNeighborsClassifier has no coef_"),
+    "neighbors": (KNeighborsClassifier(), TypeError, "KNeighborsClassifier has no coef_"),
     "kernel": (SVC(), TypeError, "SVC has no coef_"),
     "virtual samples": (VirtualSVC(), TypeError, "VirtualSVC has no coef_.*InvariantSVC certifies"),
     "kernel of ours": (RepresenterClassifier(), TypeError, "RepresenterClassifier has no coef_"),

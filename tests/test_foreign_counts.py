@@ -52,9 +52,9 @@ def check_labels(model, oracle, X, y, points, **options):
     right = np.all(predicted == y[:, None], axis=1)
     clean = certify(model, Identity(), X, y, **options)
     certificate = certify(model, oracle, X, y, **options)
-    unlabelled = certify(model, oracle, X, **options)
+    unlabeled = certify(model, oracle, X, **options)
     stays = np.all(predicted == unedited[:, None], axis=1)
-    for found, expected in ((clean, unedited == y), (certificate, right), (unlabelled, stays)):
+    for found, expected in ((clean, unedited == y), (certificate, right), (unlabeled, stays)):
         assert found.exact.all()
         # Rounding decides a tie, so that nothing is proven.
         tied = np.abs(found.attacked) < 1e-12

@@ -1,4 +1,4 @@
-"""Graphs of labels: inference against all labellings and linear programs, training against cvxpy."""
+"""Graphs of labels: inference against all labelings and linear programs, training against cvxpy."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LABELS = 3
 
 
 def drawn(seed, *, forest=False, n_labels=LABELS, n_features=2, largest=6):
-    """Three random graphs, potentials with labels that are barred, parameters and a labelling."""
+    """Three random graphs, potentials with labels that are barred, parameters and a labeling."""
     rng = np.random.default_rng(seed)
     sizes, edges = rng.integers(1, largest, size=3), []
     for size in sizes:
@@ -64,21 +64,21 @@ def edge_scores(layout, extra, n_labels):
 
 
 def enumerated(layout, potentials, extra):
-    """All labellings of each graph, and their scores from the definition."""
+    """All labelings of each graph, and their scores from the definition."""
     n_labels = potentials.shape[1]
     table = edge_scores(layout, extra, n_labels)
     for b in range(len(layout)):
         own = potentials[layout.starts[b] : layout.starts[b + 1]]
-        labellings = np.array(list(product(range(n_labels), repeat=len(own))))
-        scores = own[np.arange(len(own)), labellings].sum(axis=1)
+        labelings = np.array(list(product(range(n_labels), repeat=len(own))))
+        scores = own[np.arange(len(own)), labelings].sum(axis=1)
         for e in range(layout.edge_starts[b], layout.edge_starts[b + 1]):
             u, v = layout.edges[e]
-            scores = scores + table[e, labellings[:, u], labellings[:, v]]
-        yield b, slice(*layout.starts[b : b + 2]), labellings, scores
+            scores = scores + table[e, labelings[:, u], labelings[:, v]]
+        yield b, slice(*layout.starts[b : b + 2]), labelings, scores
 
 
-def place(labellings, labels):
-    return int(np.flatnonzero(np.all(labellings == labels, axis=1))[0])
+def place(labelings, labels):
+    return int(np.flatnonzero(np.all(labelings == labels, axis=1))[0])
 
 
 @pytest.mark.parametrize("structure", [Graph("exact"), Graph("relaxed")], ids=repr)
@@ -89,31 +89,31 @@ def test_graphs_keep_the_contract_of_structures(structure):
 
 @settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 10_000), forest=st.booleans())
-def test_exact_inference_is_that_of_all_labellings(seed, forest):
+def test_exact_inference_is_that_of_all_labelings(seed, forest):
     layout, potentials, extra, codes = drawn(seed, forest=forest)
     graph = prepared(Graph("exact"), layout)
     best = graph.decode(potentials, extra, layout)
     other = graph.runner_up(potentials, codes, extra, layout)
-    for b, rows, labellings, scores in enumerated(layout, potentials, extra):
-        assert scores[place(labellings, best.labels[rows])] == pytest.approx(scores.max(), abs=1e-9)
-        differ = np.any(labellings != codes[rows], axis=1)
+    for b, rows, labelings, scores in enumerated(layout, potentials, extra):
+        assert scores[place(labelings, best.labels[rows])] == pytest.approx(scores.max(), abs=1e-9)
+        differ = np.any(labelings != codes[rows], axis=1)
         highest = scores[differ].max()
         assert other.upper[b] == pytest.approx(highest, abs=1e-9)
         if highest > -np.inf:
-            found = place(labellings, other.labels[rows])
+            found = place(labelings, other.labels[rows])
             assert differ[found]
             assert scores[found] == pytest.approx(highest, abs=1e-9)
 
 
 @settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 10_000), forest=st.booleans())
-def test_best_scores_by_number_of_differences_are_those_of_all_labellings(seed, forest):
+def test_best_scores_by_number_of_differences_are_those_of_all_labelings(seed, forest):
     layout, potentials, extra, codes = drawn(seed, forest=forest)
     found = prepared(Graph(), layout).best_by_wrong(potentials, codes, extra, layout)
     acyclic = layout.acyclic()
     assert np.all(acyclic >= forest)
-    for b, rows, labellings, scores in enumerated(layout, potentials, extra):
-        differences = np.sum(labellings != codes[rows], axis=1)
+    for b, rows, labelings, scores in enumerated(layout, potentials, extra):
+        differences = np.sum(labelings != codes[rows], axis=1)
         every = [scores[differences == d] for d in range(found.shape[1])]
         wanted = [each.max(initial=-np.inf) for each in every]
         np.testing.assert_allclose(found[b], wanted if acyclic[b] else np.inf, atol=1e-9)
@@ -128,8 +128,8 @@ def test_counts_of_wrong_nodes_are_exact_without_cycles_and_bounds_with_them(see
     finite = [scores[np.isfinite(scores)] for *_, scores in every]
     floors = np.array([np.quantile(scores, share) for scores in finite]) - 1e-7
     found = bound.most_wrong(potentials, codes, floors, extra, layout)
-    for b, rows, labellings, scores in every:
-        wanted = np.sum(labellings != codes[rows], axis=1)[scores >= floors[b]].max()
+    for b, rows, labelings, scores in every:
+        wanted = np.sum(labelings != codes[rows], axis=1)[scores >= floors[b]].max()
         assert found[b] == wanted if layout.acyclic()[b] else found[b] >= wanted
 
 
@@ -181,7 +181,7 @@ def test_relaxed_inference_is_the_linear_program(seed, n_labels):
 
 
 def frustrated(n_nodes=3, n_labels=2):
-    """A cycle of odd length whose neighbours must differ: its relaxed maximum is no labelling."""
+    """A cycle of odd length whose neighbors must differ: its relaxed maximum is no labeling."""
     edges = [(u, (u + 1) % n_nodes) for u in range(n_nodes)]
     return GraphLayout.of_graphs([n_nodes], [edges]), -np.eye(n_labels).ravel()
 
@@ -291,7 +291,7 @@ def members(oracle, x):
 
 
 def optimum(oracle, C, relaxed):
-    """The optimum by cvxpy: all labellings, or the dual of the local polytope."""
+    """The optimum by cvxpy: all labelings, or the dual of the local polytope."""
     X, y, layout = examples()
     W, extra = cp.Variable((LABELS, 3)), [cp.Variable((LABELS, LABELS)) for _ in range(2)]
     total = 0.5 * cp.sum_squares(W) + sum(0.5 * cp.sum_squares(each) for each in extra)
@@ -381,7 +381,7 @@ def as_lists(X, y, layout):
 
 
 @pytest.mark.parametrize("oracle", [Identity(), FDrop(1)], ids=repr)
-def test_certified_margins_are_those_of_all_labellings_and_changes(oracle):
+def test_certified_margins_are_those_of_all_labelings_and_changes(oracle):
     X, y, layout = examples()
     given, labels = as_lists(X, y, layout)
     model = InvariantStructuredSVC(Graph("exact"), oracle=oracle, C=1.0, tol=1e-4).fit(given, labels)
@@ -394,15 +394,15 @@ def test_certified_margins_are_those_of_all_labellings_and_changes(oracle):
         [np.max(members(oracle, x) @ (W[k] - W[c])) for k in range(LABELS)]
         for x, c in zip(X, y, strict=True)
     ]
-    for b, rows, labellings, scores in enumerated(layout, np.array(gains), model._extra_):
-        own = place(labellings, y[rows])
+    for b, rows, labelings, scores in enumerated(layout, np.array(gains), model._extra_):
+        own = place(labelings, y[rows])
         assert margins[b] == pytest.approx(scores[own] - np.delete(scores, own).max(), abs=1e-9)
         assert below[b] <= margins[b] + 1e-9
 
 
 @pytest.mark.parametrize("oracle", [Identity(), FDrop(1), Shared(Turns())], ids=repr)
 @pytest.mark.parametrize("seed", range(6))
-def test_position_counts_of_forests_are_those_of_all_labellings_and_changes(oracle, seed):
+def test_position_counts_of_forests_are_those_of_all_labelings_and_changes(oracle, seed):
     layout, _, extra, _ = drawn(3 * seed, forest=True, largest=5)
     rng = np.random.default_rng(seed)
     X, coef = rng.standard_normal((layout.n_rows, 3)), rng.standard_normal((LABELS, 3))
@@ -415,11 +415,11 @@ def test_position_counts_of_forests_are_those_of_all_labellings_and_changes(orac
         part, rows = layout.take([b]), slice(*layout.starts[b : b + 2])
         scores, wrong = [], None
         for Z in changes_of(oracle, X[rows]):
-            (_, _, labellings, each), *_ = enumerated(part, Z @ coef.T, extra)
+            (_, _, labelings, each), *_ = enumerated(part, Z @ coef.T, extra)
             scores.append(each)
-            wrong = np.sum(labellings != y[rows], axis=1)
+            wrong = np.sum(labelings != y[rows], axis=1)
         most = max(wrong[np.argmax(each)] for each in scores)
-        # The first change is none: what comes up to the best labelling without changes, or the truth.
+        # The first change is none: what comes up to the best labeling without changes, or the truth.
         references = [np.argmax(scores[0]), np.argmin(wrong)]
         reach = [
             max(wrong[each >= each[reference] - 1e-9].max() for each in scores)

@@ -77,14 +77,14 @@ def source_maps(oracle):
 def scipy_orbit(oracle, X, shape, order=1, mode="grid-constant", cval=0.0):
     shape = whole(shape)
     pictures = X.reshape(len(X), shape.height, shape.width, shape.channels)
-    centre = np.array([(shape.height - 1) / 2, (shape.width - 1) / 2])
+    center = np.array([(shape.height - 1) / 2, (shape.width - 1) / 2])
     orbit = [X]
     for matrix, shift in source_maps(oracle):
         out = np.empty(pictures.shape)
         for i in range(len(X)):
             for k in range(shape.channels):
                 out[i, :, :, k] = ndimage.affine_transform(
-                    pictures[i, :, :, k], matrix, centre - matrix @ centre + shift,
+                    pictures[i, :, :, k], matrix, center - matrix @ center + shift,
                     order=order, mode=mode, cval=cval, prefilter=False,
                 )  # fmt: skip
         orbit.append(out.reshape(len(X), -1))
@@ -125,10 +125,10 @@ def test_order_three_is_the_convolution_of_keys():
     shape = (6, 9)
     X = images(shape, n=2)
     got = Rotations(23, shape=shape, order=3, fill="nearest").orbit(X)[:, 1]
-    centre = np.array([2.5, 4.0])
+    center = np.array([2.5, 4.0])
     matrix = source_maps(Rotations((23,)))[0][0]
     for place in np.ndindex(shape):
-        r, c = centre + matrix @ (np.array(place) - centre)
+        r, c = center + matrix @ (np.array(place) - center)
         value = np.zeros(len(X))
         for i in range(int(np.floor(r)) - 1, int(np.floor(r)) + 3):
             for j in range(int(np.floor(c)) - 1, int(np.floor(c)) + 3):
@@ -448,10 +448,10 @@ def test_lists_of_the_papers():
     names = teo2007_transforms().bind(X).changes().names
     assert len(set(names)) == 21
     assert {"shift (2, -2)", "rotation 10°", "scaling 0.85", "shear y 0.15"} <= set(names)
-    colour = images((8, 8, 3), 1).reshape(8, 8, 3)
-    orbit = teo2007_transforms(shape=(8, 8, 3)).orbit(colour.reshape(1, -1))[0]
+    color = images((8, 8, 3), 1).reshape(8, 8, 3)
+    orbit = teo2007_transforms(shape=(8, 8, 3)).orbit(color.reshape(1, -1))[0]
     for k in range(3):
-        single = teo2007_transforms().orbit(colour[:, :, k].reshape(1, -1))[0]
+        single = teo2007_transforms().orbit(color[:, :, k].reshape(1, -1))[0]
         np.testing.assert_array_equal(orbit.reshape(-1, 8, 8, 3)[:, :, :, k], single.reshape(-1, 8, 8))
 
 

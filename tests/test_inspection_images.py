@@ -21,12 +21,12 @@ EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
 
 def pixels(path):
-    """The colours of a picture, (height, width, 3)."""
+    """The colors of a picture, (height, width, 3)."""
     return matplotlib.image.imread(path)[..., :3]
 
 
-def colours(path):
-    return {tuple(colour) for colour in np.unique(pixels(path).reshape(-1, 3), axis=0).tolist()}
+def colors(path):
+    return {tuple(color) for color in np.unique(pixels(path).reshape(-1, 3), axis=0).tolist()}
 
 
 def test_importing_inspection_needs_no_matplotlib():
@@ -51,7 +51,7 @@ def test_a_picture_is_a_figure_whether_it_is_written_or_not(name, tmp_path):
     assert isinstance(draw(*data, str(path)), Figure)
     figure.savefig(tmp_path / "later.png", dpi=150)
     assert np.array_equal(pixels(path), pixels(tmp_path / "later.png"))
-    assert len(colours(path)) > 2
+    assert len(colors(path)) > 2
 
 
 def test_images_are_drawn_as_they_are(tmp_path):
@@ -69,10 +69,10 @@ class TestWorstCases:
         draw_worst_cases(X, X[:, ::-1], path)
         picture = pixels(path)
         height, width, _ = picture.shape
-        grey = np.full(3, round(0.5 * 255) / 255)
+        gray = np.full(3, round(0.5 * 255) / 255)
         for row in (0.25, 0.75):
             at = picture[int(row * height), int(0.75 * width)]
-            np.testing.assert_allclose(at, grey, atol=0.01)
+            np.testing.assert_allclose(at, gray, atol=0.01)
         # The white pixel moves from the bottom right of its image to the top left.
         left = picture[:, : width // 2]
         dark = np.nonzero(np.all(left == 0, axis=2))
@@ -80,15 +80,15 @@ class TestWorstCases:
         assert len(dark[0])
         assert (white_in_top == 1).all()
 
-    def test_colour(self, tmp_path):
+    def test_color(self, tmp_path):
         X = np.array([[255, 0, 0] * 6, [0, 0, 255] * 6])
         path = tmp_path / "c.png"
         draw_worst_cases(X, X[::-1], path, shape=(2, 3, 3), titles=["a\nb", "c"])
         picture = pixels(path)
         height, width, _ = picture.shape
-        for row, column, colour in [(0.35, 0.3, (1, 0, 0)), (0.35, 0.8, (0, 0, 1))]:
-            assert tuple(picture[int(row * height), int(column * width)]) == colour
-            assert tuple(picture[int((row + 0.45) * height), int(column * width)]) == colour[::-1]
+        for row, column, color in [(0.35, 0.3, (1, 0, 0)), (0.35, 0.8, (0, 0, 1))]:
+            assert tuple(picture[int(row * height), int(column * width)]) == color
+            assert tuple(picture[int((row + 0.45) * height), int(column * width)]) == color[::-1]
 
     def test_captions_are_written(self, tmp_path):
         X = np.eye(4)

@@ -108,7 +108,7 @@ def tagger(allowed=None):
 
 @pytest.mark.parametrize("allowed", [None, "iob2"])
 @pytest.mark.parametrize("example", range(6))
-def test_margins_of_positions_agree_with_all_labellings(allowed, example):
+def test_margins_of_positions_agree_with_all_labelings(allowed, example):
     model, X, y = tagger(allowed)
     x, truth = X[example], y[example]
     display = TransitionDisplay.from_estimator(model)
@@ -127,7 +127,7 @@ def test_margins_of_positions_agree_with_all_labellings(allowed, example):
         assert position_margins(model, x, labels) == pytest.approx(expected, abs=1e-9)
 
 
-def test_forbidden_transitions_are_grey():
+def test_forbidden_transitions_are_gray():
     model, _, _ = tagger("iob2")
     display = TransitionDisplay.from_estimator(model)
     names = model.classes_.tolist()

@@ -1,4 +1,4 @@
-"""Certificates of whole labellings and of positions, against all labellings and changes."""
+"""Certificates of whole labelings and of positions, against all labelings and changes."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ def model(seed: int = 0, noise: float = 0.3) -> np.ndarray:
     return flat + noise * np.std(flat) * rng.standard_normal(len(flat))
 
 
-def labellings(length: int) -> np.ndarray:
+def labelings(length: int) -> np.ndarray:
     return np.array(list(product(range(LABELS), repeat=length)))
 
 
 def heights(w: np.ndarray, Z: np.ndarray) -> np.ndarray:
-    """The score of each labelling of changed rows."""
-    return np.array([joint_features(Z, labels) @ w for labels in labellings(len(Z))])
+    """The score of each labeling of changed rows."""
+    return np.array([joint_features(Z, labels) @ w for labels in labelings(len(Z))])
 
 
 def by_hand(case, w, X, y):
     """The margin at worst, and how many positions the worst change makes wrong."""
-    every = labellings(len(y))
+    every = labelings(len(y))
     own = int(np.flatnonzero(np.all(every == y, axis=1))[0])
     wrong = np.sum(every != y, axis=1)
     margin, most = np.inf, 0
@@ -61,8 +61,8 @@ def by_hand(case, w, X, y):
 
 
 def bound_by_hand(case, w, X, y):
-    """What the program counts: labellings that beat, at some change, the prediction or the truth."""
-    every = labellings(len(y))
+    """What the program counts: labelings that beat, at some change, the prediction or the truth."""
+    every = labelings(len(y))
     still = int(np.argmax(heights(w, X)))
     own = int(np.flatnonzero(np.all(every == y, axis=1))[0])
     wrong, counts = np.sum(every != y, axis=1), []
@@ -96,7 +96,7 @@ def certified(case, w, seed=0, points=False, structure=None, y=None):
 
 @pytest.mark.parametrize("case", JOINT, ids=str)
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
-def test_margins_and_counts_are_those_of_all_labellings_and_changes(case, seed):
+def test_margins_and_counts_are_those_of_all_labelings_and_changes(case, seed):
     w = model(seed)
     found = certified(case, w, seed)
     certificate = found.certificate()
@@ -113,7 +113,7 @@ def test_margins_and_counts_are_those_of_all_labellings_and_changes(case, seed):
 
 
 @pytest.mark.parametrize("case", JOINT, ids=str)
-def test_changes_found_lead_to_the_labellings_told(case):
+def test_changes_found_lead_to_the_labelings_told(case):
     w = model(1)
     found = certified(case, w, 1, points=True)
     coef, extra = w[: LABELS * FEATURES].reshape(LABELS, FEATURES), w[LABELS * FEATURES :]
@@ -126,7 +126,7 @@ def test_changes_found_lead_to_the_labellings_told(case):
         corners = [change for change, _ in case.changes(X, y)]
         assert any(np.allclose(Z, corner) for corner in corners)
         scores = heights(w, Z)
-        own = int(np.flatnonzero(np.all(labellings(len(y)) == y, axis=1))[0])
+        own = int(np.flatnonzero(np.all(labelings(len(y)) == y, axis=1))[0])
         assert scores[own] - np.delete(scores, own).max() == pytest.approx(attacked, abs=1e-9)
 
 
@@ -175,7 +175,7 @@ def test_bounds_of_inexact_structures_stay_bounds(name):
     assert np.all(told.most_wrong >= exact.most_wrong)
 
 
-def test_a_labelling_that_is_forbidden_is_wrong_and_uncertified():
+def test_a_labeling_that_is_forbidden_is_wrong_and_uncertified():
     structure = Sequence(allowed={(0, 0), (0, 1), (1, 1), (1, 2), (2, 2), (2, 0)})
     X, _, _ = rows(0)
     y = np.array([0, 0, 1, 0, 2, 2, 1, 1])
@@ -220,12 +220,12 @@ def kernel_certificate(case):
 
 
 @pytest.mark.parametrize("case", LISTED, ids=str)
-def test_kernel_margins_are_those_of_all_labellings_and_changes(case):
+def test_kernel_margins_are_those_of_all_labelings_and_changes(case):
     found, function, extra = kernel_certificate(case)
     tail = np.r_[np.zeros(LABELS * FEATURES), extra]
     ends = np.cumsum(LENGTHS)[:-1]
     for b, (X, y) in enumerate(examples(1)):
-        every = labellings(len(y))
+        every = labelings(len(y))
         own = int(np.flatnonzero(np.all(every == y, axis=1))[0])
         margins = []
         for Z, _ in [*case.changes(X, y), (np.split(found.points, ends)[b], None)]:

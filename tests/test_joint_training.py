@@ -1,4 +1,4 @@
-"""Worst cases jointly over labellings and changes of whole examples: training reaches the optimum."""
+"""Worst cases jointly over labelings and changes of whole examples: training reaches the optimum."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def best(name: str) -> float:
     ),
     ids=str,
 )
-def test_training_reaches_the_optimum_over_labellings_and_changes(case, solver):
+def test_training_reaches_the_optimum_over_labelings_and_changes(case, solver):
     found = solve(objective(case), solver, Gap(1e-7), random_state=0)
     assert found.status is Status.CONVERGED
     assert found.primal == pytest.approx(best(case.name), rel=1e-6)

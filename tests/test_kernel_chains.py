@@ -1,4 +1,4 @@
-"""Sequences whose functions live in a kernel's space, against cvxpy on all labellings and members."""
+"""Sequences whose functions live in a kernel's space, against cvxpy on all labelings and members."""
 
 import pickle
 from functools import cache
@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from structinv.dual import Case, dual_state, refusals
-from structinv.dual.labelling_state import LabellingState
-from structinv.dual.labelling_steps import ascend_blocks
+from structinv.dual.labeling_state import Labelingstate
+from structinv.dual.labeling_steps import ascend_blocks
 from structinv.dual.plane_cache import PlaneCache
 from structinv.estimators.kernel_machine import compacted
 from structinv.kernels import Gaussian, Linear
@@ -47,7 +47,7 @@ def problem(name, kernel, *, factor=4.0, cache_mb=100.0, space=None, structure=N
 
 @cache
 def optimum(name, kernel_name, factor=4.0):
-    """The optimal value by all labellings and members: independent of decoding and separation."""
+    """The optimal value by all labelings and members: independent of decoding and separation."""
     X, y, lengths, weights = chain_rows()
     case = ORBIT_CASE[name]
     members, grades = case.members(X, y), case.grades(X, y)
@@ -194,7 +194,7 @@ def agreeing(oracle_name, cache_mb=100.0):
 @every_case
 def test_other_structures_find_the_same_optimum_by_planes(name):
     this = agreeing(name)
-    assert isinstance(dual_state(this.terms[0], this.space, np.random.default_rng(0)), LabellingState)
+    assert isinstance(dual_state(this.terms[0], this.space, np.random.default_rng(0)), Labelingstate)
     found = solve(this, FrankWolfe(), Gap(1e-6), random_state=0)
     wanted = solve(agreeing(name), SVMStruct(), Gap(1e-7), random_state=0)
     assert found.primal == pytest.approx(wanted.primal, rel=1e-6)
@@ -205,7 +205,7 @@ def test_the_state_is_what_it_says_after_every_sweep(name):
     this = problem(name, KERNELS["gaussian"])
     term, space, rng = this.terms[0], this.space, np.random.default_rng(1)
     state = dual_state(term, space, np.random.default_rng(0))
-    assert isinstance(state, LabellingState)
+    assert isinstance(state, Labelingstate)
     f = space.zeros()
     for _ in range(6):
         before = state.offset - 0.5 * space.dot(f, f)
@@ -235,7 +235,7 @@ def test_the_state_is_what_it_says_after_every_sweep(name):
     np.testing.assert_allclose(again.combination().extra, f.extra, atol=1e-10)
 
 
-def test_restoring_leaves_out_what_is_no_labelling_of_members():
+def test_restoring_leaves_out_what_is_no_labeling_of_members():
     this = problem("union", KERNELS["gaussian"])
     term, space = this.terms[0], this.space
     planes = solve(this, FrankWolfe(), Gap(1e-3), random_state=0).planes
@@ -246,7 +246,7 @@ def test_restoring_leaves_out_what_is_no_labelling_of_members():
     normals.extra = normals.extra.tolil()
     normals.extra[7, 0] += 0.5
     normals.extra = normals.extra.tocsr()
-    state = LabellingState(Case(term, space), np.random.default_rng(0))
+    state = Labelingstate(Case(term, space), np.random.default_rng(0))
     state.restore(type(planes)(normals, planes.offsets, planes.blocks, planes.masses))
     kept = np.setdiff1d(np.arange(len(planes)), [3, 5, 7])
     wanted, offset = planes.chosen(kept).total(space, term.weights, term.floors)
@@ -295,26 +295,26 @@ def test_the_space_must_have_room_for_transitions():
 
 def test_states_that_do_not_suit_are_told_why():
     this = problem("identity", Gaussian(2.0), cache_mb=0.0)
-    assert "more than the points" in refusals(this.terms[0], this.space)["labellings"]
+    assert "more than the points" in refusals(this.terms[0], this.space)["labelings"]
     assert isinstance(dual_state(this.terms[0], this.space, np.random.default_rng(0)), PlaneCache)
     this = problem("identity", Gaussian(2.0))
-    assert "list" in refusals(this.terms[0], this.space, epsilon=0.1)["labellings"]
+    assert "list" in refusals(this.terms[0], this.space, epsilon=0.1)["labelings"]
     linear = ExplicitSpace(D, LABELS, n_extra=N_EXTRA)
-    assert refusals(this.terms[0], linear)["labellings"] == "the space is not a kernel's"
+    assert refusals(this.terms[0], linear)["labelings"] == "the space is not a kernel's"
     X, y, _, weights = chain_rows()
     rows = WorstCase(X, y, Identity(), Multiclass(), 1.0, rescaling="slack")
     own = KernelSpace(Gaussian(2.0), D, LABELS)
-    assert "factors" in refusals(rows, own)["labellings"]
+    assert "factors" in refusals(rows, own)["labelings"]
     assert BMRM().verifies(this) is False
 
 
 def test_masses_too_small_to_be_seen_among_others_are_moved():
-    codes, labellings = np.zeros(1, dtype=np.int64), np.array([[1, 2]])
+    codes, labelings = np.zeros(1, dtype=np.int64), np.array([[1, 2]])
     masses, shares = np.array([[1e-18, 0.0]]), np.zeros((1, 1, 3))
     nothing = np.zeros(3, dtype=np.int32), np.zeros(0, dtype=np.int32), np.zeros(0)
     ascend_blocks(
         np.array([0]), np.array([0, 1]), np.zeros((3, 1)), np.ones((1, 1)), np.array([0]), codes,
-        np.array([[0.0, 1.0, 2.0]]), np.ones((1, 1)), np.ones(1), labellings, np.array([0, 2]), nothing,
+        np.array([[0.0, 1.0, 2.0]]), np.ones((1, 1)), np.ones(1), labelings, np.array([0, 2]), nothing,
         masses, shares, np.zeros(0), np.zeros((3, 1)),
     )  # fmt: skip
     assert masses[0, 0] == 0.0

@@ -43,7 +43,7 @@ class Nudges(FiniteOracle):
 
 
 def strokes(n_classes=2, n=14, seed=0, dtype=np.float64):
-    """Small images with a bright corner, edge or centre, and labels as strings."""
+    """Small images with a bright corner, edge or center, and labels as strings."""
     rng = np.random.default_rng(seed)
     codes = np.arange(n) % n_classes
     X = 0.5 * rng.standard_normal((n, 9))

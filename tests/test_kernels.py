@@ -355,7 +355,7 @@ FAMILIES = [
 @pytest.mark.parametrize("family", FAMILIES)
 def test_values_are_right_for_all_widths(family, width, dtype):
     kernel, rows = family(width), FEW.astype(dtype)
-    # Neighbours, too: half a width apart, where the precision has such numbers.
+    # Neighbors, too: half a width apart, where the precision has such numbers.
     rows = np.vstack([rows, rows[:1] + dtype(0.25 * min(width, 1e9))])
     found = kernel.matrix(rows, rows)
     assert found.dtype == dtype

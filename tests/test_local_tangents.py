@@ -1,4 +1,4 @@
-"""Tangents learnt from data: neighbours by brute force, machines that use them, and refusals."""
+"""Tangents learned from data: neighbors by brute force, machines that use them, and refusals."""
 
 import pickle
 
@@ -23,7 +23,7 @@ REFERENCE = RNG.standard_normal((40, 3)) @ RNG.standard_normal((3, 6))
     d=st.integers(1, 130),
     offset=st.sampled_from([0.0, 1e3, 1e8]),
 )
-def test_neighbours_are_those_of_brute_force_the_first_of_equal_ones(seed, n, m, d, offset):
+def test_neighbors_are_those_of_brute_force_the_first_of_equal_ones(seed, n, m, d, offset):
     rng = np.random.default_rng(seed)
     # Whole numbers, so that there are equal distances, without rounding.
     rows, reference = (offset + rng.integers(0, 3, (count, d)) for count in (n, m))

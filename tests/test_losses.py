@@ -106,7 +106,7 @@ def test_the_conjugate_is_the_largest_difference(loss, p, u):
 
 @every_loss
 @given(u=numbers, step=steps)
-def test_the_proximal_step_is_a_minimiser(loss, u, step):
+def test_the_proximal_step_is_a_minimizer(loss, u, step):
     def target(t):
         return step * loss.value(np.array(t)) + 0.5 * (t - u) ** 2
 

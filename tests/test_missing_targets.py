@@ -6,7 +6,7 @@ from sklearn.base import clone
 
 from structinv import RepresenterRegressor
 from structinv.functionals import Gradient
-from structinv.model_selection import labelled_scorer
+from structinv.model_selection import labeled_scorer
 
 X = np.linspace(0.0, 3.0, 24)[:, None]
 Y = np.sin(2 * X[:, 0])
@@ -34,7 +34,7 @@ def test_nan_stands_for_no_target(form):
 def test_a_score_leaves_missing_targets_out():
     marked = np.where(MISSING, np.nan, Y)
     model = clone(MODEL).fit(X, marked)
-    found = labelled_scorer("r2", unlabeled=np.nan)(model, X, marked)
+    found = labeled_scorer("r2", unlabeled=np.nan)(model, X, marked)
     assert found == model.score(X[~MISSING], Y[~MISSING])
 
 

@@ -20,7 +20,7 @@ from structinv import (
     UninformativeFitWarning,
     select_changes,
 )
-from structinv.model_selection import LabelledSplit, certified_accuracy_scorer, labelled_scorer
+from structinv.model_selection import LabeledSplit, certified_accuracy_scorer, labeled_scorer
 from structinv.oracles import Box, FDrop, FScale
 
 
@@ -31,7 +31,7 @@ def mails(n=60, d=12, seed=0):
     return rng.poisson(lean).astype(float), y
 
 
-def half_labelled(n=40, seed=0):
+def half_labeled(n=40, seed=0):
     rng = np.random.default_rng(seed)
     codes = np.arange(n) % 2
     X = rng.standard_normal((n, 2)) + 3.0 * codes[:, None]
@@ -49,35 +49,35 @@ class TestLabels:
     @pytest.mark.parametrize("shuffle", [False, True])
     @pytest.mark.parametrize("name", LABELS)
     def test_folds(self, name, shuffle):
-        X, codes, _ = half_labelled()
+        X, codes, _ = half_labeled()
         y = LABELS[name](codes)
-        split = LabelledSplit(4, shuffle=shuffle, random_state=0)
+        split = LabeledSplit(4, shuffle=shuffle, random_state=0)
         folds = list(split.split(X, y))
         assert len(folds) == split.get_n_splits() == 4
-        labelled = np.flatnonzero(codes != -1)
-        assert np.array_equal(np.sort(np.concatenate([test for _, test in folds])), labelled)
+        labeled = np.flatnonzero(codes != -1)
+        assert np.array_equal(np.sort(np.concatenate([test for _, test in folds])), labeled)
         for train, test in folds:
             assert np.array_equal(np.sort(np.r_[train, test]), np.arange(40))
             assert np.isin(np.flatnonzero(codes == -1), train).all()
             assert np.bincount(codes[test]).tolist() in ([2, 2], [3, 2], [2, 3], [3, 3])
 
     def test_without_missing_labels_it_is_stratified(self):
-        X, _, y = half_labelled()
-        for own, other in zip(LabelledSplit(4).split(X, y), StratifiedKFold(4).split(X, y), strict=True):
+        X, _, y = half_labeled()
+        for own, other in zip(LabeledSplit(4).split(X, y), StratifiedKFold(4).split(X, y), strict=True):
             assert np.array_equal(own[1], other[1])
             assert np.array_equal(own[0], other[0])
         signs = np.where(y == 1, 1, -1)
-        assert len(np.concatenate([test for _, test in LabelledSplit(4).split(X, signs)])) == 40
+        assert len(np.concatenate([test for _, test in LabeledSplit(4).split(X, signs)])) == 40
 
     @pytest.mark.parametrize("name", LABELS)
     def test_a_search_counts_no_row_without_label_as_wrong(self, name):
-        X, codes, _ = half_labelled()
+        X, codes, _ = half_labeled()
         y = LABELS[name](codes)
         model = LapSVC(n_neighbors=3, random_state=0)
         grid = {"nu": [0.0, 1.0]}
-        search = GridSearchCV(model, grid, cv=LabelledSplit(4), error_score="raise").fit(X, y)
+        search = GridSearchCV(model, grid, cv=LabeledSplit(4), error_score="raise").fit(X, y)
         assert search.best_score_ > 0.9
-        left_out = GridSearchCV(model, grid, cv=KFold(4), scoring=labelled_scorer(), error_score="raise")
+        left_out = GridSearchCV(model, grid, cv=KFold(4), scoring=labeled_scorer(), error_score="raise")
         assert left_out.fit(X, y).best_score_ > 0.9
         if name == "numbers":
             # What a search does by itself.
@@ -85,55 +85,55 @@ class TestLabels:
             assert plain.best_score_ < 0.6
 
     @pytest.mark.parametrize("scoring", ["accuracy", "balanced_accuracy", "neg_log_loss"])
-    def test_scores_are_those_of_the_labelled_rows(self, scoring):
-        X, codes, _ = half_labelled()
+    def test_scores_are_those_of_the_labeled_rows(self, scoring):
+        X, codes, _ = half_labeled()
         model = RepresenterClassifier(gamma=1.0, random_state=0).fit(X, codes)
-        labelled = codes != -1
-        expected = cross_val_score(model, X[labelled], codes[labelled], scoring=scoring, cv=2)
+        labeled = codes != -1
+        expected = cross_val_score(model, X[labeled], codes[labeled], scoring=scoring, cv=2)
         assert np.all(np.isfinite(expected))
-        scorer = pickle.loads(pickle.dumps(labelled_scorer(scoring)))
+        scorer = pickle.loads(pickle.dumps(labeled_scorer(scoring)))
         own = scorer(model, X, codes)
-        assert own == labelled_scorer(scoring)(model, X[labelled], codes[labelled])
+        assert own == labeled_scorer(scoring)(model, X[labeled], codes[labeled])
 
     def test_other_scorers_and_marks(self):
-        X, codes, _ = half_labelled()
+        X, codes, _ = half_labeled()
         model = RepresenterClassifier(gamma=1.0, random_state=0).fit(X, codes)
 
         def f1(estimator, X, y):
             return f1_score(y, estimator.predict(X))
 
-        labelled = codes != -1
-        expected = f1_score(codes[labelled], model.predict(X[labelled]))
-        assert labelled_scorer(f1)(model, X, codes) == expected
-        marked = np.where(labelled, codes, 99)
-        assert labelled_scorer(f1, unlabeled=99)(model, X, marked) == expected
+        labeled = codes != -1
+        expected = f1_score(codes[labeled], model.predict(X[labeled]))
+        assert labeled_scorer(f1)(model, X, codes) == expected
+        marked = np.where(labeled, codes, 99)
+        assert labeled_scorer(f1, unlabeled=99)(model, X, marked) == expected
         # A class of its own is no mark.
         signs = np.where(codes == 1, 1, -1)
         model.fit(X, signs)
-        assert labelled_scorer()(model, X, signs) == accuracy_score(signs, model.predict(X))
+        assert labeled_scorer()(model, X, signs) == accuracy_score(signs, model.predict(X))
         # One fold may show one class beside the mark.
         few = np.r_[np.flatnonzero(codes == 0)[:3], np.flatnonzero(codes == -1)[:3]]
         model.fit(X, codes)
-        own = labelled_scorer()(model, X[few], codes[few])
+        own = labeled_scorer()(model, X[few], codes[few])
         assert own == accuracy_score(codes[few[:3]], model.predict(X[few[:3]]))
 
     def test_what_is_wrong_is_named(self):
-        X, codes, _ = half_labelled()
+        X, codes, _ = half_labeled()
         model = RepresenterClassifier(gamma=1.0, random_state=0)
         with pytest.raises(NotFittedError):
-            labelled_scorer()(model, X, codes)
-        with pytest.raises(ValueError, match="y must hold a labelled row"):
-            labelled_scorer()(model.fit(X, codes), X, np.full(40, -1))
-        with pytest.raises(ValueError, match="y must hold a labelled row"):
-            next(LabelledSplit(2).split(X, np.full(40, -1)))
+            labeled_scorer()(model, X, codes)
+        with pytest.raises(ValueError, match="y must hold a labeled row"):
+            labeled_scorer()(model.fit(X, codes), X, np.full(40, -1))
+        with pytest.raises(ValueError, match="y must hold a labeled row"):
+            next(LabeledSplit(2).split(X, np.full(40, -1)))
         with pytest.raises(ValueError, match="y must hold the labels"):
-            next(LabelledSplit(2).split(X))
+            next(LabeledSplit(2).split(X))
         with pytest.raises(ValueError, match="n_splits=30"):
-            next(LabelledSplit(30).split(X, codes))
+            next(LabeledSplit(30).split(X, codes))
         with pytest.raises(ValueError, match="beside -1 for no label"):
-            next(LabelledSplit(2).split(X, np.where(codes == 0, 0, -1)))
+            next(LabeledSplit(2).split(X, np.where(codes == 0, 0, -1)))
         with pytest.raises(ValueError, match="magic"):
-            labelled_scorer("magic")
+            labeled_scorer("magic")
 
 
 GRID = {"oracle__max_changes": [0, 1, 2], "C": [0.01, 0.1]}

@@ -318,11 +318,11 @@ def test_scores_by_wrong_positions_are_those_of_all_sets():
 
 def test_a_prepared_tree_is_kept_and_a_clone_forgets_it():
     codes, layout = positions(data()[1])
-    learnt = Multilabel("tree").prepared(np.arange(2), codes, layout)
-    assert learnt.prepared(np.arange(2), 1 - codes, layout) is learnt
-    assert clone(learnt).edges_ is None
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(learnt)).edges_, learnt.edges_)
-    named = learnt.named(np.arange(8.0), 2)
+    learned = Multilabel("tree").prepared(np.arange(2), codes, layout)
+    assert learned.prepared(np.arange(2), 1 - codes, layout) is learned
+    assert clone(learned).edges_ is None
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(learned)).edges_, learned.edges_)
+    named = learned.named(np.arange(8.0), 2)
     assert named["pairs"].shape == (2, 2, 2)
     with pytest.raises(ValueError, match="once it is prepared"):
         Multilabel("tree").n_extra(2)

@@ -34,7 +34,7 @@ def warnings_are_errors():
         yield
 
 
-def learnt(X=X, y=LABELS, **changes):
+def learned(X=X, y=LABELS, **changes):
     given = {"oracle": TURNS, "grid": {"spread": [5, 20]}, "size": 2, "cv": 2} | changes
     return learn_widths(X=X, y=y, **given)
 
@@ -69,7 +69,7 @@ TABLES = {
     "ridge.fit": lambda X: OrbitRidge(KERNELS[0]).fit(X, Y),
     "ridge.predict": lambda X: ridge().predict(X),
     "ridge.score": lambda X: ridge().score(X, Y),
-    "learn_widths": lambda X: learnt(X),
+    "learn_widths": lambda X: learned(X),
 }  # fmt: skip
 
 
@@ -161,8 +161,8 @@ def test_parameters_are_looked_at_wherever_a_mean_is_asked():
         (lambda: Sum(Gaussian, Linear()).validate(), r"left must be a Kernel.*; write Gaussian\(\)"),
         (lambda: OrbitRidge("RBF").fit(X, Y), "kernel must be one of .*: did you mean 'rbf'?"),
         (lambda: OrbitRidge("matern").fit(X, Y), r"kernel must be .*structinv.kernels.Matern\(...\)"),
-        (lambda: learnt(oracle=Rotations), r"oracle must be .*; write Rotations\(\)"),
-        (lambda: learnt(kernel=Gaussian), r"got the class Gaussian; write Gaussian\(...\)"),
+        (lambda: learned(oracle=Rotations), r"oracle must be .*; write Rotations\(\)"),
+        (lambda: learned(kernel=Gaussian), r"got the class Gaussian; write Gaussian\(...\)"),
     ],
 )
 def test_classes_and_names_are_told_from_instances(make, message):
@@ -256,15 +256,15 @@ def test_scorers_that_cannot_judge_are_refused(scoring, error, message):
 def test_grids_and_folds_that_are_none_are_refused_before_work(monkeypatch, changes, error, message):
     monkeypatch.setattr("structinv.model_selection.widths.kernel_matrix", None)
     with pytest.raises(error, match=message):
-        learnt(**changes)
+        learned(**changes)
 
 
 def test_folds_may_be_masks_and_none_stands_for_five():
     first = np.arange(20) < 10
     folds = [(first, ~first), (~first, first)]
     numbers = [(np.flatnonzero(a), np.flatnonzero(b)) for a, b in folds]
-    np.testing.assert_array_equal(learnt(cv=folds).table_["score"], learnt(cv=numbers).table_["score"])
-    assert learnt(cv=None).table_["score_folds"].shape == (3, 5)
+    np.testing.assert_array_equal(learned(cv=folds).table_["score"], learned(cv=numbers).table_["score"])
+    assert learned(cv=None).table_["score_folds"].shape == (3, 5)
 
 
 def test_masked_rows_are_refused_by_name():

@@ -169,16 +169,16 @@ def test_diagonals_are_kept_and_not_stale(rows, monkeypatch):
         return diagonal(kernel, X, *sides)
 
     monkeypatch.setattr(orbits, "mean_diagonal", counted)
-    kernel, centres = OrbitDistance(TURNS, Gaussian(2.0), tau=0.5), rows[:20].copy()
+    kernel, centers = OrbitDistance(TURNS, Gaussian(2.0), tau=0.5), rows[:20].copy()
     for first in range(20, 90, 10):
-        kernel.matrix(rows[first : first + 10], centres)
+        kernel.matrix(rows[first : first + 10], centers)
     assert made == [10, 20] + 6 * [10]
-    centres[3] += 1.0
-    found = kernel.matrix(rows, centres)
-    np.testing.assert_array_equal(found, clone(kernel).matrix(rows, centres))
+    centers[3] += 1.0
+    found = kernel.matrix(rows, centers)
+    np.testing.assert_array_equal(found, clone(kernel).matrix(rows, centers))
     for name, value in (("kernel__sigma", 1.0), ("oracle__degrees", (10, 20)), ("kernel", Laplacian())):
         kernel.set_params(**{name: value})
-        np.testing.assert_array_equal(kernel.matrix(rows, centres), clone(kernel).matrix(rows, centres))
+        np.testing.assert_array_equal(kernel.matrix(rows, centers), clone(kernel).matrix(rows, centers))
     # The caller's own array: what he does to it has no effect.
     mean = OrbitMean(TURNS, Gaussian(2.0))
     mean.diagonal(rows)[:] = 0

@@ -93,7 +93,7 @@ def test_features_are_those_of_the_formula(law, lengths):
         [None, Polynomial(degree=2, coef0=1.0), Laplacian(0.3)],
     ),
 )
-def test_features_of_colour_images_are_those_of_the_formula(window, contrast, whitening, kernel):
+def test_features_of_color_images_are_those_of_the_formula(window, contrast, whitening, kernel):
     X, shape = images(side=6, channels=2), (6, 6, 2)
     made = PatchOrbits(
         Flip(), 2, 2, kernel, 5, 2, window=window, shape=shape, contrast=contrast,
@@ -248,7 +248,7 @@ def test_cells_share_the_patches_evenly():
 
 
 @pytest.mark.parametrize("cells", [1, 2, 3])
-def test_gaussian_windows_fall_off_around_the_centre_of_a_cell(cells):
+def test_gaussian_windows_fall_off_around_the_center_of_a_cell(cells):
     weights = PatchGrid(ImageShape(7, 7), 2, 1).pooling(cells, "gaussian").reshape(cells, cells, 6, 6)
     np.testing.assert_allclose(weights.sum(axis=(2, 3)), 1.0)
     np.testing.assert_allclose(weights, weights[::-1, ::-1, ::-1, ::-1], atol=1e-15)

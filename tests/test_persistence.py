@@ -257,10 +257,10 @@ class TestFittedEstimators:
                 model, again, data[0][1:] if _num_samples(data[0]) > 1 else data[0]
             )
         assert_same(model.get_params(), again.get_params())
-        learnt = {key for key in vars(model) if key.endswith("_") and not key.startswith("_")}
-        for key in learnt - {"solution_"}:
+        learned = {key for key in vars(model) if key.endswith("_") and not key.startswith("_")}
+        for key in learned - {"solution_"}:
             assert_same(getattr(model, key), getattr(again, key))
-        assert learnt <= set(vars(again))
+        assert learned <= set(vars(again))
 
     @pytest.mark.parametrize("name", ["linear", "kernel", "laplacian"])
     def test_of_the_solution_numbers_and_history_stay(self, tmp_path, name):

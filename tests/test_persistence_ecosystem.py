@@ -1,4 +1,4 @@
-"""Fitted models are stored by skops, joblib and pickle, and predict the same afterwards."""
+"""Fitted models are stored by skops, joblib and pickle, and predict the same afterward."""
 
 import io
 import pickle

@@ -123,7 +123,7 @@ def test_what_a_class_refuses_on_loading_is_refused_on_saving(path):
     assert path.read_bytes() == content
 
 
-class Colour(enum.Enum):
+class Color(enum.Enum):
     """Labels that have names."""
 
     RED = 1
@@ -177,16 +177,16 @@ def test_labels_of_any_kind_are_read_back(kind, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:the file asks for")
-@pytest.mark.parametrize("pair", [tuple(Colour), (Rank.LOW, "a"), (Fraction(1, 3), "b")])
+@pytest.mark.parametrize("pair", [tuple(Color), (Rank.LOW, "a"), (Fraction(1, 3), "b")])
 def test_labels_of_classes_that_are_trusted_are_read_back(pair, tmp_path):
     check_round_trip(pair, tmp_path / "m", (type(pair[0]),))
 
 
 def test_members_of_a_class_are_asked_for_by_its_name(tmp_path):
-    model, _ = of_two_labels(*Colour)
-    with pytest.warns(UserWarning, match=r"asks for .*Colour"):
+    model, _ = of_two_labels(*Color)
+    with pytest.warns(UserWarning, match=r"asks for .*Color"):
         structinv.save(model, tmp_path / "m")
-    with pytest.raises(ValueError, match=r"asks for .*Colour"):
+    with pytest.raises(ValueError, match=r"asks for .*Color"):
         structinv.load(tmp_path / "m")
 
 

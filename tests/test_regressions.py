@@ -114,7 +114,7 @@ def test_only_for_all_rows_or_none_asks_no_oracle_about_nothing(labels):
 
 
 class Turned(FiniteOracle):
-    """The row, backwards, or moved on by one."""
+    """The row, backward, or moved on by one."""
 
     def orbit(self, X):
         return np.stack([X, X[:, ::-1], np.roll(X, 1, axis=1)], axis=1)

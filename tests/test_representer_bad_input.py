@@ -47,7 +47,7 @@ def no_work(monkeypatch):
     monkeypatch.setattr("structinv.solvers.loop._Run.__init__", work)
 
 
-def learnt(model):
+def learned(model):
     return {name: value for name, value in vars(model).items() if name.endswith("_")}
 
 
@@ -55,12 +55,12 @@ def check_refused(model, error, message, *data, **fit):
     """`fit` raises what it should; whether it had a model before or none, it is left so."""
     with pytest.raises(error, match=message):
         model.fit(*data, **fit)
-    assert learnt(model) == {}
+    assert learned(model) == {}
     marks = {"alpha_": object(), "n_features_in_": 99, "classes_": object()}
     vars(model).update(marks)
     with pytest.raises(error, match=message):
         model.fit(*data, **fit)
-    assert learnt(model) == marks
+    assert learned(model) == marks
 
 
 @pytest.mark.usefixtures("no_work")
@@ -215,15 +215,15 @@ DATA = {
     "real": ((X, TARGETS), {}, ValueError, "Unknown label type"),
     "y-nan": ((X, weights(np.nan)), {}, ValueError, "y contains NaN"),
     "one-class": ((X, np.ones(12)), {}, ValueError, "y must hold at least two classes, got one class"),
-    "only-minus-one": ((X, -np.ones(12)), {}, ValueError, "y must hold a labelled row, got none"),
+    "only-minus-one": ((X, -np.ones(12)), {}, ValueError, "y must hold a labeled row, got none"),
     "weight-nan": ((X, Y), {"sample_weight": weights(np.nan)}, ValueError, "sample_weight.*NaN"),
     "weight-negative": ((X, Y), {"sample_weight": weights(-1)}, ValueError, "Negative .*sample_weight"),
     "weight-short": ((X, Y), {"sample_weight": np.ones(11)}, ValueError, "sample_weight.shape"),
-    "weight-unlabelled": (
+    "weight-unlabeled": (
         (X, Y),
         {"sample_weight": (Y == -1).astype(float)},
         ValueError,
-        "sample_weight must leave a labelled sample with a weight above 0",
+        "sample_weight must leave a labeled sample with a weight above 0",
     ),
 }
 
@@ -237,7 +237,7 @@ def test_rows_and_labels(name):
 
 @pytest.mark.usefixtures("no_work")
 def test_labels_that_are_all_missing():
-    nothing = "y must hold a labelled row, got none"
+    nothing = "y must hold a labeled row, got none"
     y = np.full(12, "?")
     check_refused(RepresenterClassifier(unlabeled="?", **GRADIENTS), ValueError, nothing, X, y)
     y[3] = "a"

@@ -30,19 +30,19 @@ LOSSES = ["logistic", "hinge", "squared_hinge", "squared", "epsilon_insensitive"
 INVARIANCE_LOSSES = ["squared", "absolute", "epsilon_insensitive", "huber"]
 
 
-def data(n=24, d=2, n_classes=2, n_unlabelled=6, seed=0):
+def data(n=24, d=2, n_classes=2, n_unlabeled=6, seed=0):
     """Rows in the plane, and labels from 0; the last rows have none."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, d))
     codes = np.arange(n) % n_classes
     X[:, 0] += codes - 0.5 * (n_classes - 1)
-    y = np.where(np.arange(n) < n - n_unlabelled, codes, -1)
+    y = np.where(np.arange(n) < n - n_unlabeled, codes, -1)
     return X, y
 
 
 def targets(n=24, seed=0):
     """Rows in the plane with noisy targets."""
-    X, _ = data(n, n_unlabelled=0, seed=seed)
+    X, _ = data(n, n_unlabeled=0, seed=seed)
     return X, np.sin(2 * X[:, 0]) + 0.2 * np.random.default_rng(seed + 1).standard_normal(n)
 
 
@@ -55,9 +55,9 @@ def converged(model):
     return model
 
 
-def gram(kernel, X, labelled, families):
-    """The Gram matrix of labelled evaluations and families, written out; the sizes of all."""
-    bound = [Evaluation(labelled).bind(X), *(family.bind(X) for family in families)]
+def gram(kernel, X, labeled, families):
+    """The Gram matrix of labeled evaluations and families, written out; the sizes of all."""
+    bound = [Evaluation(labeled).bind(X), *(family.bind(X) for family in families)]
     representers = Representers(kernel, [each.parts(kernel) for each in bound])
     return representers.gram(), [rows.stop - rows.start for rows in representers.slices]
 
@@ -82,7 +82,7 @@ DEVIATION = {
 
 
 def optimum(G, sizes, y, loss, invariance_losses, C, nu, bias):
-    """The least value of the objective with labels -1 and +1, or targets; and f at labelled rows."""
+    """The least value of the objective with labels -1 and +1, or targets; and f at labeled rows."""
     root, edges = root_of(G), np.cumsum([0, *sizes])
     z = cp.Variable(len(G))
     b = cp.Variable() if bias else 0.0
@@ -106,10 +106,10 @@ def optimum(G, sizes, y, loss, invariance_losses, C, nu, bias):
 )
 def test_the_value_is_cvxpys(loss, invariance_loss, bias):
     X, y = data()
-    labelled, families = np.flatnonzero(y >= 0), [Gradient(), LocalAverage(0.7)]
+    labeled, families = np.flatnonzero(y >= 0), [Gradient(), LocalAverage(0.7)]
     losses, nu = [invariance_loss, "squared"], [0.3, 2.0]
-    signs = 2.0 * y[labelled] - 1.0
-    value, f = optimum(*gram(KERNEL, X, labelled, families), signs, loss, losses, 0.8, nu, bias)
+    signs = 2.0 * y[labeled] - 1.0
+    value, f = optimum(*gram(KERNEL, X, labeled, families), signs, loss, losses, 0.8, nu, bias)
     model = RepresenterClassifier(
         KERNEL, invariances=families, loss=loss, invariance_loss=losses, C=0.8, nu=nu, bias=bias,
         tol=1e-9, random_state=0,
@@ -118,8 +118,8 @@ def test_the_value_is_cvxpys(loss, invariance_loss, bias):
     assert model.solution_.primal == pytest.approx(value, rel=1e-6)
     assert model.solution_.dual <= value * (1 + 1e-8)
     # No constant but that of the value: a hinge may leave an interval of them.
-    shift = np.mean(f - model.decision_function(X[labelled])) if bias else 0.0
-    np.testing.assert_allclose(model.decision_function(X[labelled]) + shift, f, atol=1e-3)
+    shift = np.mean(f - model.decision_function(X[labeled])) if bias else 0.0
+    np.testing.assert_allclose(model.decision_function(X[labeled]) + shift, f, atol=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_the_value_of_regression_is_cvxpys(loss, bias):
 
 
 def test_without_weight_of_the_families_it_is_svc():
-    X, y = data(60, n_unlabelled=0)
+    X, y = data(60, n_unlabeled=0)
     Z, _ = data(30, seed=5)
     model = RepresenterClassifier(
         gamma=GAMMA, invariances=[Gradient()], nu=0, loss="hinge", C=0.7, bias=True, tol=1e-9
@@ -189,7 +189,7 @@ def test_scores_are_those_of_the_representers(bias):
 @pytest.mark.parametrize("width", [None, 0.8])
 def test_lap_svc_with_the_squared_loss_has_a_closed_form(width):
     X, y = data(30)
-    labelled = np.flatnonzero(y >= 0)
+    labeled = np.flatnonzero(y >= 0)
     model = LapSVC(gamma=GAMMA, n_neighbors=3, width=width, loss="squared", C=0.9, nu=0.4, tol=1e-13)
     converged(model.fit(X, y))
     distances = kneighbors_graph(X, 3, mode="distance").toarray()
@@ -197,8 +197,8 @@ def test_lap_svc_with_the_squared_loss_has_a_closed_form(width):
     W = (joined > 0) * (1.0 if width is None else np.exp(-(joined**2) / (2 * width**2)))
     L = np.diag(W.sum(axis=1)) - W
     K = rbf_kernel(X, gamma=GAMMA)
-    K_l = K[labelled]
-    signs = 2.0 * y[labelled] - 1.0
+    K_l = K[labeled]
+    signs = 2.0 * y[labeled] - 1.0
     # 1/2 a'Ka + C |y - K_l a|^2 + nu (Ka)'L(Ka)
     a = np.linalg.lstsq(K + 1.8 * K_l.T @ K_l + 0.8 * K @ L @ K, 1.8 * K_l.T @ signs, rcond=None)[0]
     value = 0.5 * a @ K @ a + 0.9 * np.sum((signs - K_l @ a) ** 2) + 0.4 * (K @ a) @ L @ (K @ a)
@@ -207,7 +207,7 @@ def test_lap_svc_with_the_squared_loss_has_a_closed_form(width):
 
 
 def test_lap_svc_is_the_classifier_with_a_graph():
-    X, y = data(30, n_classes=3, n_unlabelled=12)
+    X, y = data(30, n_classes=3, n_unlabeled=12)
     model = LapSVC(gamma=GAMMA, n_neighbors=4, width=1.1, nu=0.4, random_state=0).fit(X, y)
     general = RepresenterClassifier(
         gamma=GAMMA, invariances=[GraphLaplacian(4, 1.1)], loss="hinge", nu=0.4, random_state=0
@@ -308,12 +308,12 @@ def test_which_rows_have_no_label(name):
     ]
     model = RepresenterClassifier(KERNEL, invariances=[Gradient()], nu=0.2, **params).fit(X, y)
     assert model.classes_.tolist() == classes
-    labelled = np.isin(y, classes)
-    assert model.alpha_.shape == (1 if len(classes) == 2 else len(classes), labelled.sum() + 48)
+    labeled = np.isin(y, classes)
+    assert model.alpha_.shape == (1 if len(classes) == 2 else len(classes), labeled.sum() + 48)
     assert set(model.predict(X)) <= set(classes)
     # The families act around all rows, the loss is of those with labels.
     known = RepresenterClassifier(KERNEL, invariances=[Gradient().bind(X)], nu=0.2, unlabeled=None)
-    known.fit(X[labelled], y[labelled])
+    known.fit(X[labeled], y[labeled])
     np.testing.assert_allclose(model.decision_function(X), known.decision_function(X), atol=1e-10)
 
 
@@ -355,7 +355,7 @@ def test_probabilities_far_from_all_classes_sum_to_one():
 
 
 def test_class_weights_are_sample_weights():
-    X, y = data(n_unlabelled=8)
+    X, y = data(n_unlabeled=8)
     y[[0, 2, 4]] = -1
     counts = {label: int(np.sum(y == label)) for label in (0, 1)}
     assert counts == {0: 5, 1: 8}
@@ -402,10 +402,10 @@ def test_families_may_have_rows_of_their_own():
     model.fit(X, y)
     assert model.alpha_.shape == (1, 18 + 22 + 48)
     assert np.all(model.alpha_[0, 40:] == 0)
-    labelled = np.flatnonzero(y >= 0)
-    bound = [Evaluation().bind(X[labelled]), Gradient().bind(others)]
+    labeled = np.flatnonzero(y >= 0)
+    bound = [Evaluation().bind(X[labeled]), Gradient().bind(others)]
     representers = Representers(KERNEL, [each.parts(KERNEL) for each in bound])
-    signs = 2.0 * y[labelled] - 1.0
+    signs = 2.0 * y[labeled] - 1.0
     value, _ = optimum(
         representers.gram(), [18, 22], signs, "logistic", ["squared"], 1.0, [1.0], bias=False
     )

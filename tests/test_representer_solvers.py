@@ -269,10 +269,10 @@ def test_the_quadratic_program_of_all_coefficients_equals_coordinate_ascent():
 def test_a_gram_matrix_that_does_not_fit(method):
     """Room for 58 of 122 functionals' Gram matrix: coordinates are taken up greedily."""
     points, codes = make_moons(60, noise=0.1, random_state=1)
-    labelled = np.array([np.argmax(codes == 0), np.argmax(codes == 1)])
+    labeled = np.array([np.argmax(codes == 0), np.argmax(codes == 1)])
     found = {}
     for cache_mb in (0.054, 100.0):
-        families = [Evaluation(labelled), Gradient()]
+        families = [Evaluation(labeled), Gradient()]
         parts = [family.bind(points).parts(KERNEL) for family in families]
         representers = Representers(KERNEL, parts, cache_mb)
         terms = [
@@ -352,11 +352,11 @@ def test_worst_over_shifts_and_flat_along_turns(n_classes):
     assert all(solution.primal <= best * (1 + 2e-4) for solution in found.values())
 
 
-@pytest.mark.parametrize("most_factorised", [0, 3000])
-def test_folding_equals_not_folding(monkeypatch, most_factorised):
+@pytest.mark.parametrize("most_factorized", [0, 3000])
+def test_folding_equals_not_folding(monkeypatch, most_factorized):
     from structinv.functionals import folding
 
-    monkeypatch.setattr(folding, "MOST_FACTORISED", most_factorised)
+    monkeypatch.setattr(folding, "MOST_FACTORIZED", most_factorized)
     folded = Folded(KERNEL, [Gradient().bind(X)], 0.05, tol=1e-12)
     assert not folded.sees_constants
     plain = Representers(folded, [Evaluation().bind(X).parts(folded)])
@@ -479,7 +479,7 @@ def test_outputs_share_one_gram_matrix(method, monkeypatch):
     assert found.primal == pytest.approx(expected.primal, rel=2e-6)
 
 
-def test_a_gram_matrix_that_cannot_be_factorised():
+def test_a_gram_matrix_that_cannot_be_factorized():
     """Rows far from zero under a polynomial kernel: rounding exceeds the smallest lengths."""
     from sklearn.datasets import load_digits
 

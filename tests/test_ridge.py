@@ -73,7 +73,7 @@ def test_without_an_intercept_it_is_kernel_ridge(kernel):
     np.testing.assert_allclose(model.predict(new), theirs.predict(new))
 
 
-def test_a_linear_kernel_is_ridge_with_generalised_cross_validation():
+def test_a_linear_kernel_is_ridge_with_generalized_cross_validation():
     X, y = numbers()
     alphas = np.logspace(-3, 3, 13)
     theirs = RidgeCV(alphas=alphas, store_cv_results=True).fit(X, y)

@@ -1,4 +1,4 @@
-"""scikit-learn's callbacks that score what has been learnt so far, at every iteration."""
+"""scikit-learn's callbacks that score what has been learned so far, at every iteration."""
 
 import numpy as np
 import pandas as pd

@@ -5,7 +5,7 @@ from sklearn.svm import SVC, LinearSVC
 from structinv.datasets import make_signals
 
 
-def standardised(X):
+def standardized(X):
     X = X - X.mean(axis=1, keepdims=True)
     return X / X.std(axis=1, keepdims=True)
 
@@ -55,7 +55,7 @@ def test_noise_is_not_multiplied():
 
 def test_the_quicker_rhythm_is_the_task():
     X, y = make_signals(400, 64, noise=0.0, random_state=1)
-    power = np.abs(np.fft.rfft(standardised(X), axis=1)) ** 2
+    power = np.abs(np.fft.rfft(standardized(X), axis=1)) ** 2
     turns = np.argmax(power[:, 2:7], axis=1) + 2
     assert np.mean(turns[y == "rest"] <= 3) > 0.9
     assert np.mean(turns[y == "task"] >= 4) > 0.9
@@ -64,9 +64,9 @@ def test_the_quicker_rhythm_is_the_task():
 def test_no_line_tells_the_classes_apart_and_rows_without_size_and_level_are_easy():
     X, y = make_signals(200, random_state=0)
     X_new, y_new = make_signals(500, random_state=1)
-    assert LinearSVC(C=0.1).fit(standardised(X), y).score(standardised(X_new), y_new) < 0.6
+    assert LinearSVC(C=0.1).fit(standardized(X), y).score(standardized(X_new), y_new) < 0.6
     plain = SVC(gamma=0.03, C=10).fit(X, y).score(X_new, y_new)
-    easy = SVC(gamma=0.03, C=10).fit(standardised(X), y).score(standardised(X_new), y_new)
+    easy = SVC(gamma=0.03, C=10).fit(standardized(X), y).score(standardized(X_new), y_new)
     assert plain < 0.88 < 0.94 < easy
 
 

@@ -31,7 +31,7 @@ NAMES = [
 
 @pytest.mark.parametrize("C", [0.1, 2.0])
 @pytest.mark.parametrize("name", NAMES)
-def test_optima_are_those_of_the_programmes(cases, name, C):
+def test_optima_are_those_of_the_programs(cases, name, C):
     X, signs = cases.rows_of(24, (3, 8))
     problem = {each.name: each for each in cases.problems(X, signs, C, (1, 2, 3, 4))}[name]
     line, dual = cases.ours(problem, X, signs, C, 1e-8, 1)

@@ -44,7 +44,7 @@ def fitted(**parameters):
 
 
 def objective_at(model, X, y, cost):
-    """The objective without changes, over all labellings, from its definition."""
+    """The objective without changes, over all labelings, from its definition."""
     parts = model.coef_, model.transitions_, model.start_, model.end_
     total = 0.5 * sum(np.sum(part**2) for part in parts)
     W, A, a, e = parts
@@ -240,7 +240,7 @@ def test_parameters_that_cannot_be_are_refused(parameters, error, message):
     assert not [name for name in vars(model) if name.endswith("_")]
 
 
-def test_what_was_not_learnt_is_refused():
+def test_what_was_not_learned_is_refused():
     model, _, _ = fitted()
     with pytest.raises(ValueError, match=r"not among the classes: \['z'\]"):
         model.score([ROW], [["O", "z"]])

@@ -63,7 +63,7 @@ def changed(x, n_drops):
 
 
 def sequence_optimum(n_drops, cost):
-    """The optimum by all labellings, in cvxpy, with each position's changes enumerated."""
+    """The optimum by all labelings, in cvxpy, with each position's changes enumerated."""
     X, y, lengths, weights = sequences()
     W, A = cp.Variable((LABELS, FEATURES)), cp.Variable((LABELS, LABELS))
     a, e = cp.Variable(LABELS), cp.Variable(LABELS)
@@ -196,7 +196,7 @@ def test_masks_that_do_not_fit_are_refused(allowed, error, message):
         Sequence(allowed).bind(np.array([0, 1]))
 
 
-def test_a_training_labelling_that_is_forbidden_is_named():
+def test_a_training_labeling_that_is_forbidden_is_named():
     X, y = np.eye(4), np.array(["a", "b", "b", "a"])
     structure, layout = Sequence({("a", "b"), ("b", "b")}), Layout.of_lengths([2, 2])
     with pytest.raises(ValueError, match=r"that of example 1, \['b', 'a'\]"):
@@ -434,7 +434,7 @@ def test_certificates_ask_for_all_parameters():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"n_labels": 30, "longest": 30}, "all labellings are compared"),
+        ({"n_labels": 30, "longest": 30}, "all labelings are compared"),
         ({"trials": 0}, "trials must be at least 1"),
         ({"longest": 0}, "longest must be at least 1"),
         ({"n_labels": 1}, "n_labels must be at least 2"),

@@ -59,7 +59,7 @@ def test_without_an_oracle_and_an_intercept_it_is_linear_svr(form):
 
 
 @pytest.mark.parametrize("solver", sorted(set(REGISTRY) - {"pegasos"}))
-def test_targets_are_centred_by_their_weighted_mean(solver):
+def test_targets_are_centered_by_their_weighted_mean(solver):
     X, y = numbers(offset=100.0)
     weights = np.linspace(0.2, 1.0, len(y))
     model = InvariantLinearSVR(C=0.7, tol=1e-6, solver=solver, random_state=0)
@@ -75,7 +75,7 @@ def test_targets_are_centred_by_their_weighted_mean(solver):
     assert model.score(X, y, weights) > 0.9
 
 
-def test_a_kernel_machine_reaches_the_optimum_of_centred_targets():
+def test_a_kernel_machine_reaches_the_optimum_of_centered_targets():
     X, y = numbers()
     case = ORBIT_CASE["permutations"]
     model = InvariantSVR(case.oracle, gamma=0.2, C=2.0, tol=1e-7, random_state=0).fit(X, y)

@@ -75,7 +75,7 @@ def test_the_overlap_of_laws_is_the_integral(d, rho):
         densities.append(found / (found.sum() * cell))
     powers = np.array(densities) ** rho
     expected = powers @ powers.T * cell
-    found = TangentDistributionKernel(oracle, 1.3, 0.8, rho, normalised=False).matrix(X, X)
+    found = TangentDistributionKernel(oracle, 1.3, 0.8, rho, normalized=False).matrix(X, X)
     np.testing.assert_allclose(found, expected, rtol=1e-10)
     own = np.sqrt(np.diagonal(expected))
     found = TangentDistributionKernel(oracle, 1.3, 0.8, rho).matrix(X, X)
@@ -254,7 +254,7 @@ def test_differences_need_a_list():
             ValueError,
             "rho must be a number above 0, got 0.0",
         ),
-        (TangentDistributionKernel(ORACLE, normalised="no"), TypeError, "normalised must be True or"),
+        (TangentDistributionKernel(ORACLE, normalized="no"), TypeError, "normalized must be True or"),
         (VicinalKernel(ORACLE, spread=-1.0), ValueError, "spread must be .* at least 0, got -1.0"),
     ],
 )
@@ -270,10 +270,10 @@ def test_numbers_that_are_none_are_refused_by_name(monkeypatch):
     with pytest.raises(ValueError, match="spread must have an entry for each of 5 tangents, got 2"):
         VicinalKernel(ORACLE, spread=[1.0, 2.0]).matrix(X, X)
     many = rows(3, 2000)
-    kernel = TangentDistributionKernel(Offset(1.0), rho=1.0, normalised=False)
+    kernel = TangentDistributionKernel(Offset(1.0), rho=1.0, normalized=False)
     for ask in (lambda: kernel.matrix(many, many), lambda: kernel.diagonal(many)):
         with pytest.raises(
-            ValueError, match=r"K\(x, x\) = exp\(.*\) in 2000 features .* normalised=True"
+            ValueError, match=r"K\(x, x\) = exp\(.*\) in 2000 features .* normalized=True"
         ):
             ask()
     with pytest.raises(ValueError, match="less than noise=5.0 and spread=1.0, or a larger sigma"):

@@ -8,12 +8,12 @@ import pytest
 from structinv import InvariantLinearSVC
 from structinv.datasets import make_mail_like
 from structinv.dual import focused
-from structinv.dual import labelling_state as labellings
+from structinv.dual import labeling_state as labelings
 from structinv.dual import member_state as members
 from structinv.dual.chain_state import ChainState
 from structinv.dual.flow_state import FlowState
 from structinv.dual.hull_state import HullState
-from structinv.dual.labelling_state import LabellingState
+from structinv.dual.labeling_state import Labelingstate
 from structinv.dual.linear_member_state import LinearMemberState
 from structinv.dual.member_state import MemberState
 from structinv.dual.penalty_state import PenaltyState
@@ -73,8 +73,8 @@ def small_portions(monkeypatch):
     monkeypatch.setattr(members, "ROWS_AT_ONCE", 2)
     monkeypatch.setattr(members, "PRODUCTS_AT_ONCE", 1)
     monkeypatch.setattr("structinv.dual.sequence_state.PRODUCTS_AT_ONCE", 1)
-    monkeypatch.setattr(labellings, "MEMBERS_AT_ONCE", 2)
-    monkeypatch.setattr(labellings, "ROUNDS", 1)
+    monkeypatch.setattr(labelings, "MEMBERS_AT_ONCE", 2)
+    monkeypatch.setattr(labelings, "ROUNDS", 1)
     monkeypatch.setattr("structinv.spaces.KernelSpace.blocks_in_a_set", 2)
     monkeypatch.setattr("structinv.spaces.ExplicitSpace.blocks_in_a_set", 2)
     monkeypatch.setattr("structinv.solvers.dual_coordinates.ENTRIES_AT_ONCE", 1.0)
@@ -129,7 +129,7 @@ PROBLEMS = {
     "hull-union": (FrankWolfe(), HullState, explicit("union", "binary")),
     "linear members": (FrankWolfe(), LinearMemberState, explicit("finite", "multiclass")),
     "members": (FrankWolfe(), MemberState, in_a_kernel),
-    "labellings": (FrankWolfe(), LabellingState, of_sequences_in_a_kernel),
+    "labelings": (FrankWolfe(), Labelingstate, of_sequences_in_a_kernel),
     "tube": (FrankWolfe(), TubeState, of_targets),
     "flows": (FrankWolfe(), FlowState, of_sequences),
     "chains": (FrankWolfe(), ChainState, of_sequences_that_change),
@@ -217,7 +217,7 @@ def test_a_sweep_ends_soon_after_time_is_up(name, small_portions):
 
 
 @pytest.mark.parametrize(
-    "name", ["hull", "linear members", "members", "labellings", "tube", "plane cache"]
+    "name", ["hull", "linear members", "members", "labelings", "tube", "plane cache"]
 )
 def test_no_row_is_asked_once_time_is_up(name, small_portions):
     solver, _, make = PROBLEMS[name]
@@ -263,7 +263,7 @@ def test_the_deadline_is_that_of_the_first_rule():
     assert (Gap(1e-3) | Seconds(5) | Iterations(3) | Seconds(2)).deadline == 2.0
 
 
-def test_an_interrupted_run_is_in_no_hurry_afterwards():
+def test_an_interrupted_run_is_in_no_hurry_afterward():
     problem = objective(FDrop(2))
 
     def interrupt(progress):

@@ -248,7 +248,7 @@ def test_features_can_be_hashed(text, form):
     assert vectorizer.get_feature_names_out()[63] == "hashed63"
 
 
-def test_empty_sequences_can_be_transformed_and_not_learnt():
+def test_empty_sequences_can_be_transformed_and_not_learned():
     vectorizer = TokenVectorizer().fit([[["a"]]])
     assert [rows.shape for rows in vectorizer.transform([[], [["a"]], []])] == [(0, 1), (1, 1), (0, 1)]
     assert [rows.shape for rows in vectorizer.transform([[]])] == [(0, 1)]

@@ -241,7 +241,7 @@ def test_functions_that_look_at_other_rows_draw_anew_or_write_into_rows_are_refu
     X, y = rows()
     rng = np.random.default_rng(0)
 
-    def centred(X):
+    def centered(X):
         return (X - X.mean(axis=0))[:, None]
 
     def drawn(X):
@@ -258,7 +258,7 @@ def test_functions_that_look_at_other_rows_draw_anew_or_write_into_rows_are_refu
         lambda f: TangentDerivative(f, 0.1),
         lambda f: Ellipsoid(lambda X: f(X).swapaxes(1, 2), 0.1),
     ):
-        for function in (centred, drawn):
+        for function in (centered, drawn):
             with pytest.raises((CheckError, ValueError)):
                 check_oracle(make(function), X, y)
             with pytest.raises(ValueError, match="are the same in every call and block"):

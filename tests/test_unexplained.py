@@ -85,7 +85,7 @@ def test_without_a_constant_it_is_told_what_is_missing(name):
     (found,) = warned(model, X, 1e6 + SIGNAL)
     message = str(found.message)
     assert message.startswith(
-        f"{type(model).__name__} has learnt next to nothing: training targets are "
+        f"{type(model).__name__} has learned next to nothing: training targets are "
     )
     assert "from their mean 1e+06" in message
     assert ("bias=True" if name == "representers" else "fit_intercept=True") in message

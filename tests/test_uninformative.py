@@ -15,7 +15,7 @@ from structinv import (
     UninformativeFitWarning,
 )
 from structinv.datasets import make_mail_like
-from structinv.estimators import learnt_nothing
+from structinv.estimators import learned_nothing
 from structinv.oracles import Box, FDrop, FScale, Identity, Shifts
 from structinv.solvers import Status
 from structinv.structures import Sequence
@@ -72,7 +72,7 @@ def test_a_constant_classifier_says_so(name):
 
 
 def test_a_tagger_whose_tokens_may_lose_all_they_have_says_so():
-    # Every labelling of one or two tokens is as frequent as any other.
+    # Every labeling of one or two tokens is as frequent as any other.
     y = [[0], [1], [0, 0], [0, 1], [1, 0], [1, 1]] * 4
     X = [np.eye(2)[labels] for labels in y]
     model = InvariantStructuredSVC(Sequence(), oracle=FDrop(1), random_state=0)
@@ -154,7 +154,7 @@ def test_a_fit_that_is_not_suspect_is_not_repeated(monkeypatch):
     def never(*_args, **_kwargs):
         raise AssertionError("solved twice")
 
-    monkeypatch.setattr(learnt_nothing, "solve", never)
+    monkeypatch.setattr(learned_nothing, "solve", never)
     X, y = short_mails()
     InvariantLinearSVC(FDrop(1), random_state=0).fit(X, y)
     with pytest.raises(AssertionError, match="solved twice"):
@@ -162,12 +162,12 @@ def test_a_fit_that_is_not_suspect_is_not_repeated(monkeypatch):
 
 
 def test_an_interrupt_is_not_lost(monkeypatch):
-    solve = learnt_nothing.solve
+    solve = learned_nothing.solve
 
     def interrupted(*args, **kwargs):
         return replace(solve(*args, **kwargs), status=Status.INTERRUPTED)
 
-    monkeypatch.setattr(learnt_nothing, "solve", interrupted)
+    monkeypatch.setattr(learned_nothing, "solve", interrupted)
     X, y = short_mails()
     with pytest.raises(KeyboardInterrupt):
         InvariantLinearSVC(FDrop(10), random_state=0).fit(X, y)

@@ -11,7 +11,7 @@ from sklearn.datasets import load_breast_cancer, load_iris, load_wine
 from sklearn.exceptions import ConvergenceWarning
 
 from structinv import InvariantLinearSVC
-from structinv.estimators.learnt_nothing import nothing_learnt
+from structinv.estimators.learned_nothing import nothing_learned
 from structinv.oracles import Box, Ellipsoid, Identity, Shifts
 from structinv.solvers import FrankWolfe, Gap, InteriorPoint, Iterations, Status, solve
 from structinv.spaces import ExplicitSpace
@@ -108,23 +108,23 @@ def test_other_rows_keep_their_solver(rows):
     assert isinstance(InvariantLinearSVC()._best_solver(problem)[0], FrankWolfe)
 
 
-def test_a_fit_that_learnt_nothing_says_so():
+def test_a_fit_that_learned_nothing_says_so():
     X, y = load_wine(return_X_y=True)
     model = InvariantLinearSVC(Box(0.1), solver="frank_wolfe", max_seconds=1e-6, random_state=0)
-    with pytest.warns(ConvergenceWarning, match="no better than the zero function.*learnt nothing"):
+    with pytest.warns(ConvergenceWarning, match="no better than the zero function.*learned nothing"):
         model.fit(X, y)
 
 
-def test_a_fit_that_learnt_something_does_not():
+def test_a_fit_that_learned_something_does_not():
     X, y = load_iris(return_X_y=True)
     X = X - X.mean(axis=0)
     term = WorstCase(X, y, Identity(), Multiclass())
     objective = Objective(ExplicitSpace(4, 3), [term])
     solution = solve(objective, FrankWolfe(), Gap(0.0) | Iterations(3), random_state=0)
     assert solution.status is Status.ITERATION_LIMIT
-    assert nothing_learnt(objective, solution) == ""
+    assert nothing_learned(objective, solution) == ""
     nothing = replace(solution, f=objective.space.zeros())
-    assert "zero function" in nothing_learnt(objective, nothing)
+    assert "zero function" in nothing_learned(objective, nothing)
 
 
 def test_images_of_bytes_with_shifts_are_no_zero_model():

@@ -21,7 +21,7 @@ every_machine = pytest.mark.parametrize("machine", MACHINES)
 
 
 class Reversal(FiniteOracle):
-    """A signal read backwards keeps its label."""
+    """A signal read backward keeps its label."""
 
     def orbit(self, X):
         return np.stack([X, X[:, ::-1]], axis=1)
@@ -53,8 +53,8 @@ class Mute(InvarianceOracle):
 def signals(n=80, d=6, n_classes=2, seed=0, dtype=np.float64):
     rng = np.random.default_rng(seed)
     codes = np.arange(n) % n_classes
-    centres = rng.normal(size=(n_classes, d))
-    X = (centres[codes] + rng.normal(size=(n, d))).astype(dtype)
+    centers = rng.normal(size=(n_classes, d))
+    X = (centers[codes] + rng.normal(size=(n, d))).astype(dtype)
     return X, np.array(["noise", "voice", "wind"])[codes]
 
 

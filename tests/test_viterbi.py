@@ -1,4 +1,4 @@
-"""The recursion that finds the best labelling of a sequence, against all labellings."""
+"""The recursion that finds the best labeling of a sequence, against all labelings."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def random_sequence(n_labels, size, seed):
 # Labels are taken four at a time: each remainder has an example.
 @pytest.mark.parametrize("n_labels", range(1, 7))
 @pytest.mark.parametrize("size", [1, 2, 4])
-def test_the_best_labelling_is_the_best_of_all(n_labels, size):
+def test_the_best_labeling_is_the_best_of_all(n_labels, size):
     potentials, links = random_sequence(n_labels, size, seed=n_labels)
     heights, begin = np.empty((size, n_labels)), 2
     labels = np.zeros(size + 2, dtype=np.int64)
@@ -41,7 +41,7 @@ def test_the_best_labelling_is_the_best_of_all(n_labels, size):
     assert np.all(labels[:begin] == 0)
 
 
-def test_the_score_is_that_of_its_labelling_to_the_last_bit():
+def test_the_score_is_that_of_its_labeling_to_the_last_bit():
     potentials, links = random_sequence(5, 30, seed=0)
     heights, labels = np.empty((30, 5)), np.zeros(30, dtype=np.int64)
     best_labels(potentials[2:], links, np.array([0, 30]), heights, labels)
@@ -50,7 +50,7 @@ def test_the_score_is_that_of_its_labelling_to_the_last_bit():
     assert highest == score(potentials[2:], links, 30, labels, 0)
 
 
-def test_of_equal_labellings_the_one_whose_last_labels_come_first():
+def test_of_equal_labelings_the_one_whose_last_labels_come_first():
     labels, heights = np.ones(4, dtype=np.int64), np.empty((4, 3))
     best_labels(np.zeros((4, 3)), np.zeros((5, 3)), np.array([0, 4]), heights, labels)
     np.testing.assert_array_equal(labels, 0)

@@ -183,7 +183,7 @@ def worst_change_in(
     points: bool = True,
     extra: np.ndarray | None = None,
 ) -> WorstChange:
-    """The changes that lower the margin of each example's labelling most, over all other labellings.
+    """The changes that lower the margin of each example's labeling most, over all other labelings.
 
     The margin of a linear model at the worst change is, for a single row,
     ``min over y' of (b_y - b_y') - sigma_S(w_y' - w_y)``, bounded by the oracle's upper bounds. In a
@@ -219,7 +219,7 @@ def worst_change(
     points: bool = True,
     extra: np.ndarray | None = None,
 ) -> WorstChange:
-    """The changes that lower the margin of each labelling of a linear model most.
+    """The changes that lower the margin of each labeling of a linear model most.
 
     Parameters
     ----------
@@ -306,7 +306,7 @@ class _Portion:
         rivals, attacked, bounds = zip(*nearest, strict=True)
         scenario = np.argmin(attacked, axis=0)
         rounding = [self._rounding_of(found, layout) for found in margins]
-        # A labelling that there is not is never predicted.
+        # A labeling that there is not is never predicted.
         change = WorstChange(
             np.where(self.allowed, np.min(attacked, axis=0), -np.inf),
             np.where(self.allowed, np.min(bounds, axis=0), -np.inf),
@@ -336,9 +336,9 @@ class _Portion:
     def _nearest(
         self, found: Worst, codes: np.ndarray, layout: Layout
     ) -> tuple[Decoding, np.ndarray, np.ndarray]:
-        """The labelling other than the codes that comes nearest to them, the margin there, and a bound.
+        """The labeling other than the codes that comes nearest to them, the margin there, and a bound.
 
-        Infinite where there is no other labelling.
+        Infinite where there is no other labeling.
         """
         labels, extra = self.labels, self.extra
         own = labels.structure.score(found.gains, codes, extra, layout)
@@ -353,7 +353,7 @@ class _Portion:
         return other, np.where(none, np.inf, own - reached), np.where(none, np.inf, own - above)
 
     def _rounding_of(self, found: Worst, layout: Layout) -> np.ndarray:
-        """How far rounding can move the margin of a labelling, (n_blocks,)."""
+        """How far rounding can move the margin of a labeling, (n_blocks,)."""
         each: Any = found.rounding
         rounding = layout.sums(each.reshape(layout.n_rows, -1).max(axis=1))
         if not self.several:
@@ -387,9 +387,9 @@ class _Portion:
         return counts
 
     def _wrong_in(self, levels: Sequence[BoundOracle], margins: Worst, blocks: np.ndarray) -> np.ndarray:
-        """How many rows are wrong at most in a scenario: whatever is predicted beats every labelling.
+        """How many rows are wrong at most in a scenario: whatever is predicted beats every labeling.
 
-        So it does the given one, if there is such a labelling, and the one predicted without changes; or
+        So it does the given one, if there is such a labeling, and the one predicted without changes; or
         where nothing but one change can be, the one predicted then.
         """
         mine, layout = self.layout.rows(blocks), self.layout.take(blocks)
@@ -424,7 +424,7 @@ class _Portion:
         codes: np.ndarray,
         roundings: float = 1.0,
     ) -> np.ndarray:
-        """How many labels differ from the codes at most, of labellings that reach the reference."""
+        """How many labels differ from the codes at most, of labelings that reach the reference."""
         own = self.labels.structure.score(margins.gains, reference, self.extra, layout)
         floors = own - roundings * self._rounding_of(margins, layout)
         return self.labels.most_wrong(margins.upper, codes, floors, self.extra, layout)

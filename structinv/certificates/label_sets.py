@@ -137,7 +137,7 @@ def _sizes(search: OneChangeSearch, X: Matrix) -> np.ndarray:
 
 
 def _rounding(search: OneChangeSearch, X: Matrix, sizes: np.ndarray) -> np.ndarray:
-    """How far rounding can move the difference of two labellings' scores."""
+    """How far rounding can move the difference of two labelings' scores."""
     terms = search.codes.shape[1] + 1.0
     largest = np.abs(search.extra).max(initial=0.0)
     share = 1.0 if _of_a_kernel(search.space) else rounding_error(X)

@@ -20,7 +20,7 @@ from .conversion import Conversion
 from .converting import convert_file
 from .demo import run_demo
 from .features import Reading
-from .kinds import READING_OPTIONS, data_at, labelled, training_file, unlabelled
+from .kinds import READING_OPTIONS, data_at, labeled, training_file, unlabeled
 from .messages import one_line_errors, say, working_on
 from .model_file import SavedModel, load_model
 from .predictions import Asked, write_labels
@@ -201,7 +201,7 @@ def evaluate(model: given.Model, data: given.Data, ignore_new_features: given.Ig
     Of sentences: of tokens and of whole sentences, and precision, recall and F1 of spans.
     """
     saved = load_model(model, data)
-    X, y = labelled(saved.features, data_at(data), ignore_new_features)
+    X, y = labeled(saved.features, data_at(data), ignore_new_features)
     task_of(saved.features).evaluate(Console(), saved, X, y)
 
 
@@ -246,12 +246,12 @@ def explain(
     if not task_of(saved.features).explains:
         raise ValueError("explain shows edits of one row, and the model labels whole sentences")
     source = data_at(data)
-    X = unlabelled(saved.features, source, ignore_new_features)
+    X = unlabeled(saved.features, source, ignore_new_features)
     n_rows = _num_samples(X)
     if not 0 <= row < n_rows:
         raise ValueError(f"--row must lie in 0 to {n_rows - 1} for {data}, got {row}")
     try:
-        label = labelled(saved.features, source, ignore_new_features)[1][[row]]
+        label = labeled(saved.features, source, ignore_new_features)[1][[row]]
     except ValueError as error:
         say(f"the predicted label is explained, as no labels can be read: {error}")
         label = None

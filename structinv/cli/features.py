@@ -52,7 +52,7 @@ class Features:
         """Rows with the features of the training file, and labels."""
         raise NotImplementedError
 
-    def read_unlabelled(self, source: Source, ignore_new: bool = False) -> Any:
+    def read_unlabeled(self, source: Source, ignore_new: bool = False) -> Any:
         """Rows alone."""
         return self.read(source, ignore_new)[0]
 

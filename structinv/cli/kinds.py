@@ -1,4 +1,4 @@
-"""Which features are learnt from which kind of file, and which ones a model file has."""
+"""Which features are learned from which kind of file, and which ones a model file has."""
 
 from __future__ import annotations
 
@@ -52,18 +52,18 @@ def data_at(path: Path) -> Data:
     return rereadable(path)
 
 
-def labelled(features: Features, data: Data, ignore_new: bool) -> tuple[Any, Any]:
+def labeled(features: Features, data: Data, ignore_new: bool) -> tuple[Any, Any]:
     """Rows with the features of the training file, and labels."""
     if isinstance(data, RowFolder):
         return features.read_folder(data, ignore_new), labels_of(data)
     return features.read(data, ignore_new)
 
 
-def unlabelled(features: Features, data: Data, ignore_new: bool) -> Any:
+def unlabeled(features: Features, data: Data, ignore_new: bool) -> Any:
     """Rows with the features of the training file, alone."""
     if isinstance(data, RowFolder):
         return features.read_folder(data, ignore_new)
-    return features.read_unlabelled(data, ignore_new)
+    return features.read_unlabeled(data, ignore_new)
 
 
 def training_file(path: Path, kind: Kind | None, tokens: bool = False) -> tuple[Data, Any]:

@@ -13,7 +13,7 @@ import typer
 from ..datasets.conll import conll_bytes
 from ..rows import RowFolder
 from ..utils.files import written_atomically
-from .kinds import Data, unlabelled
+from .kinds import Data, unlabeled
 from .messages import progress_of, say
 from .model_file import SavedModel
 from .parts import parts_of
@@ -67,7 +67,7 @@ def predict_rows(saved: SavedModel, data: Data, asked: Asked) -> Iterator[Writte
         why = "the model has more than two classes"
         why = "--certify is about the threshold 0" if asked.certify else why
         raise ValueError(f"--threshold cannot be used here: {why}")
-    X = unlabelled(saved.features, data, asked.ignore_new_features)
+    X = unlabeled(saved.features, data, asked.ignore_new_features)
     if asked.certify:
         _say_what_is_certified(saved)
     for rows, _ in parts_of(X):

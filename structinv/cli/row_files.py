@@ -125,7 +125,7 @@ class TableFeatures(Features):
         assert y is not None
         return self._ordered(X, names, source, ignore_new), y
 
-    def read_unlabelled(self, source: Source, ignore_new: bool = False) -> Matrix:
+    def read_unlabeled(self, source: Source, ignore_new: bool = False) -> Matrix:
         """Rows alone, from a file that need not have labels."""
         X, _, names = load_table(_of_kind(source, "table"), self.label_key, required=False)
         return self._ordered(X, names, source, ignore_new)
@@ -172,7 +172,7 @@ class _Texts(Features):
         assert y is not None
         return self._rows(texts), y
 
-    def read_unlabelled(self, source: Source, ignore_new: bool = True) -> Any:
+    def read_unlabeled(self, source: Source, ignore_new: bool = True) -> Any:
         """The same alone, from a file that need not have labels."""
         texts, _ = load_jsonlines(_of_kind(source, "json"), self.text_key, None)
         return self._rows(texts)

@@ -53,7 +53,7 @@ class SentenceFeatures(Features):
 
     def read_sentences(self, source: Source) -> tuple[Tokens, list[Sentence]]:
         """Tokens of each sentence, and all columns of the file, which need not have labels."""
-        sentences, _ = load_conll(source, labelled=False)
+        sentences, _ = load_conll(source, labeled=False)
         found, wanted = len(sentences[0][0]), self.n_columns
         if found not in (wanted, wanted + 1):
             raise ValueError(

@@ -51,7 +51,7 @@ def build_classifier(
     Parameters
     ----------
     task : {"rows", "texts", "sentences"}
-        What is to be labelled.
+        What is to be labeled.
     oracle : str or None
         By default fscale for a linear machine of rows, otherwise identity.
     given : dict
@@ -109,7 +109,7 @@ def _of_sentences(
     oracle: str, given: dict[str, Any], kernel: dict[str, Any], parameters: dict[str, Any]
 ) -> InvariantStructuredSVC:
     if kernel:
-        raise ValueError("--kernel is for rows: sentences are labelled by a linear machine")
+        raise ValueError("--kernel is for rows: sentences are labeled by a linear machine")
     # Start and end of a sentence, and its features of them, serve as intercepts.
     parameters.pop("fit_intercept")
     return InvariantStructuredSVC(Sequence(), oracle=REGISTRY[oracle](**given), **parameters)

@@ -29,9 +29,9 @@ def summary_of_labels(block: Block) -> tuple[np.ndarray, np.ndarray]:
     return classes, np.bincount(codes, block.weights, minlength=len(classes))
 
 
-def problem_of_labels(estimator: Any, oracle: InvarianceOracle, learnt: Any, block: Block) -> Problem:
+def problem_of_labels(estimator: Any, oracle: InvarianceOracle, learned: Any, block: Block) -> Problem:
     """The problem in a block, given all classes and their weights."""
-    classes, factors = learnt
+    classes, factors = learned
     own = estimator.C * block.weights * factors[np.searchsorted(classes, block.y)]
     return estimator._of_classes(for_oracle(block.X, oracle), block.y, classes, oracle, own)
 
@@ -126,7 +126,7 @@ class DaskInvariantLinearSVC(DaskLinearMachine, InvariantLinearSVC):
             self._structure(len(classes)),
             np.ones(len(parts)),
             told=classes,
-            learnt={"classes_": classes},
+            learned={"classes_": classes},
             loss=self.loss,
             classes=classes,
             cost=self.cost,
@@ -229,7 +229,7 @@ class DaskInvariantLinearSVR(DaskLinearMachine, InvariantLinearSVR):
             Regression(float(self.epsilon)),
             np.ones(len(X.facts)),
             told=mean,
-            learnt={"target_mean_": mean},
+            learned={"target_mean_": mean},
             target_mean=mean,
         )
 

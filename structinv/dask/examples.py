@@ -98,7 +98,7 @@ class ExampleBlock(Block):
 
     def ready(self, recipe: Recipe) -> ExampleBlock:
         """The block with the columns that all partitions have together."""
-        known, columns = recipe.learnt, self.columns
+        known, columns = recipe.learned, self.columns
         own = replace(self, vectorizer=None)
         if columns is None or known.vocabulary is None:
             return own

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..embeddings import OrbitFourier, OrbitNystroem
 from ..embeddings.base import OrbitFeatures
-from ..utils.fitted_state import learnt_attributes
+from ..utils.fitted_state import learned_attributes
 from ..utils.matrices import Matrix, refuse_half_or_masked, stack
 from .collections import as_array, check_width, in_partitions, pieces, precision, refuse_bags
 from .partition import Facts, alike, checked_rows, errors_of, widened
@@ -82,7 +82,7 @@ class DaskFeatures(OrbitFeatures):
         """
         check_is_fitted(self)
         local = self._local_type(**self.get_params(deep=False))
-        for name, value in learnt_attributes(self).items():
+        for name, value in learned_attributes(self).items():
             if name != "dtype_":
                 setattr(local, name, value)
         return local
@@ -106,7 +106,7 @@ class DaskFeatures(OrbitFeatures):
         ------
         ValueError, TypeError
             For parameters or rows that cannot be used. The message names the partition, and what an
-            earlier fit has learnt stays.
+            earlier fit has learned stays.
         """
         super().fit(X, y)
         return self

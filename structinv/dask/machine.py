@@ -31,7 +31,7 @@ from ..solvers.checkpoint import blocks_of
 from ..spaces import ExplicitSpace
 from ..terms import Objective
 from ..terms.planes import PlaneSet
-from ..utils.fitted_state import learnt_attributes
+from ..utils.fitted_state import learned_attributes
 from ..utils.resources import check_memory
 from .bundle import MultiCutBundle
 from .cluster import find_client
@@ -145,7 +145,7 @@ class DaskMachine(InvariantEstimator):
         return self._local_type(**parameters)
 
     def _learn_from(self, fitted: Any) -> Self:
-        for name, value in learnt_attributes(fitted).items():
+        for name, value in learned_attributes(fitted).items():
             setattr(self, name, value)
         return self
 
@@ -163,7 +163,7 @@ class DaskMachine(InvariantEstimator):
         """
         check_is_fitted(self)
         local = self._in_memory()
-        vars(local).update(learnt_attributes(self))
+        vars(local).update(learned_attributes(self))
         return local
 
     def _planes_ignore(self) -> frozenset[str]:
@@ -223,7 +223,7 @@ class DaskMachine(InvariantEstimator):
             self.solution_ = replace(solution, planes=planes)
 
     def _look_at(self, problem: Problem, objective: Objective, solution: Solution, left: float) -> None:
-        """Nothing is warned of: to look at what was learnt takes all rows."""
+        """Nothing is warned of: to look at what was learned takes all rows."""
 
     def _each(
         self, ask: Callable[..., Any], X: Any, *beside: list[Any], **options: Any

@@ -248,12 +248,12 @@ class Recipe:
     Parameters
     ----------
     problem : callable
-        From an estimator, an oracle, what is learnt and a block to a `Problem`.
+        From an estimator, an oracle, what is learned and a block to a `Problem`.
     estimator : InvariantEstimator
         Has the parameters; it is not fitted.
     oracle : InvarianceOracle
         For rows of this shape.
-    learnt : object
+    learned : object
         What is known of all rows.
     space : ExplicitSpace
     """
@@ -261,9 +261,9 @@ class Recipe:
     problem: Callable[..., Problem]
     estimator: Any
     oracle: InvarianceOracle
-    learnt: Any
+    learned: Any
     space: ExplicitSpace
 
     def term(self, block: Block) -> WorstCase:
         """The losses of a block."""
-        return self.problem(self.estimator, self.oracle, self.learnt, block).worst_case()
+        return self.problem(self.estimator, self.oracle, self.learned, block).worst_case()

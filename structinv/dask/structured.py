@@ -1,4 +1,4 @@
-"""Labellings of examples in partitions on a Dask cluster."""
+"""Labelings of examples in partitions on a Dask cluster."""
 
 from __future__ import annotations
 
@@ -82,8 +82,8 @@ n_iter_, n_features_in_, feature_names_in_
     >>> y = dask.bag.from_sequence(y, npartitions=2)
     >>> with Client(processes=False, dashboard_address=":0") as client:
     ...     model = DaskInvariantStructuredSVC(Sequence(), C=0.1, random_state=0).fit(X, y)
-    ...     accurate, n_labellings = model.score(X, y) > 0.9, len(model.predict(X).compute())
-    >>> accurate, n_labellings, model.solution_.status.value
+    ...     accurate, n_labelings = model.score(X, y) > 0.9, len(model.predict(X).compute())
+    >>> accurate, n_labelings, model.solution_.status.value
     (True, 40, 'converged')
     """
 
@@ -96,7 +96,7 @@ n_iter_, n_features_in_, feature_names_in_
 
     @with_callbacks
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, position_weight: Any = None) -> Self:
-        """Train on the worst case of the oracle's changes, jointly with that over labellings.
+        """Train on the worst case of the oracle's changes, jointly with that over labelings.
 
         Parameters
         ----------
@@ -107,7 +107,7 @@ n_iter_, n_features_in_, feature_names_in_
             have `sample_weight` and `position_weight` as third and fourth. Examples in memory are
             trained on in this process by the estimator without Dask.
         y : dask Bag or Array, or list of Delayed or Future
-            Labellings in as many partitions.
+            Labelings in as many partitions.
         sample_weight : as y, optional
             Non-negative factors of C, one for each example.
         position_weight : as y, optional
@@ -131,7 +131,7 @@ n_iter_, n_features_in_, feature_names_in_
         return self._fit_partitions(X, y, sample_weight=sample_weight, position_weight=position_weight)
 
     def predict(self, X: Any) -> Any:
-        """The best labelling of each example.
+        """The best labeling of each example.
 
         Parameters
         ----------
@@ -163,7 +163,7 @@ n_iter_, n_features_in_, feature_names_in_
         return self._share_right(_right, X, y, sample_weight)
 
     def certify(self, X: Any, y: Any = None, *, oracle: InvarianceOracle | None = None) -> Any:
-        """What no allowed change of the rows can turn, for whole labellings.
+        """What no allowed change of the rows can turn, for whole labelings.
 
         Parameters
         ----------
@@ -184,7 +184,7 @@ n_iter_, n_features_in_, feature_names_in_
         return self._certified(DaskExampleCertificate, X, *self._beside(X, y=y), oracle=oracle)
 
     def worst_case(self, X: Any, y: Any = None, *, oracle: InvarianceOracle | None = None) -> Any:
-        """The examples after the change that lowers the margin of their labelling most.
+        """The examples after the change that lowers the margin of their labeling most.
 
         Parameters
         ----------
@@ -198,7 +198,7 @@ n_iter_, n_features_in_, feature_names_in_
         Returns
         -------
         changed, labels
-            The changed examples and the labellings that they lead to, each in the form of `predict`.
+            The changed examples and the labelings that they lead to, each in the form of `predict`.
         """
         if not self._in_partitions(X):
             return super().worst_case(X, y, oracle=oracle)
@@ -253,7 +253,7 @@ n_iter_, n_features_in_, feature_names_in_
             structure,
             np.ones(len(parts)),
             told=classes,
-            learnt=self._known(classes, n_features, None if names is None else list(names), vectorizer),
+            learned=self._known(classes, n_features, None if names is None else list(names), vectorizer),
             classes=classes,
         )
 
@@ -262,10 +262,10 @@ n_iter_, n_features_in_, feature_names_in_
         n_outputs = structure.functions(n_labels).n_outputs
         if structure.one_row:
             n_outputs *= problem.rows.facts[0].summary.n_positions
-        n_features = problem.learnt["n_features_in_"]
+        n_features = problem.learned["n_features_in_"]
         return ExplicitSpace(n_features, n_outputs, n_extra=structure.n_extra(n_labels))
 
-    def _learnt_structure(self, problem: Problem, objective: Objective) -> Structure:
+    def _learned_structure(self, problem: Problem, objective: Objective) -> Structure:
         structure: Structure = problem.structure
         return structure
 
@@ -276,7 +276,7 @@ def _listed(model: Any, X: Any, *, method: str) -> Any:
 
 
 def _worst(model: Any, X: Any, *y: Any, oracle: Any) -> tuple[Any, Any]:
-    """The worst examples of a partition, and their labellings."""
+    """The worst examples of a partition, and their labelings."""
     if n_given(X) == 0:
         return X, []
     found: tuple[Any, Any] = model.worst_case(X, *y, oracle=oracle)

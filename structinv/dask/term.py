@@ -31,7 +31,7 @@ class PartitionedTerm(Term):
     cluster : Cluster
         With its groups.
     n_outputs : int
-        How many functions are learnt.
+        How many functions are learned.
     sizes : (n_groups,) array of int
         How many rows each has.
     dtype : dtype

@@ -19,7 +19,7 @@ DOCUMENT_START = "-DOCSTART-"
 _BLANKS = " \t\n\r\v\f"
 
 
-def load_conll(path: Source, *, labelled: bool = True) -> tuple[list[Sentence], list[list[str]] | None]:
+def load_conll(path: Source, *, labeled: bool = True) -> tuple[list[Sentence], list[list[str]] | None]:
     """Read sentences from columns: one token a line, such as ``token POS label``, the label last.
 
     Blank lines end a sentence, and so do lines that start with ``-DOCSTART-``, which are skipped.
@@ -31,7 +31,7 @@ def load_conll(path: Source, *, labelled: bool = True) -> tuple[list[Sentence], 
     ----------
     path : str, path-like or stream of bytes
         In UTF-8, with any ends of lines; what gzip or xz compressed is decompressed, whatever its name.
-    labelled : bool, default=True
+    labeled : bool, default=True
         Whether the last column is the label.
 
     Returns
@@ -39,7 +39,7 @@ def load_conll(path: Source, *, labelled: bool = True) -> tuple[list[Sentence], 
     sentences : list of lists of tuples of str
         The columns of each token, without the label.
     labels : list of lists of str, or None
-        None unless `labelled`.
+        None unless `labeled`.
 
     Raises
     ------
@@ -64,7 +64,7 @@ def load_conll(path: Source, *, labelled: bool = True) -> tuple[list[Sentence], 
         for number, cells in group:
             if not width:
                 width, first = len(cells), number
-                if labelled and width < 2:
+                if labeled and width < 2:
                     raise ValueError(
                         f"{name}, line {number}: a token and its label are needed, got one column"
                     )
@@ -75,7 +75,7 @@ def load_conll(path: Source, *, labelled: bool = True) -> tuple[list[Sentence], 
         sentences.append([cells for _, cells in group])
     if not sentences:
         raise ValueError(f"{name} holds no sentences")
-    if not labelled:
+    if not labeled:
         return sentences, None
     labels = [[cells[-1] for cells in sentence] for sentence in sentences]
     return [[cells[:-1] for cells in sentence] for sentence in sentences], labels

@@ -35,7 +35,7 @@ def mistype(
 ) -> list[list[Any]]:
     """Mistype words of sentences, each with the same chance and independently of the others.
 
-    - "typo": two neighbouring letters change places, a letter is left out or doubled, or the key beside
+    - "typo": two neighboring letters change places, a letter is left out or doubled, or the key beside
       it is hit, each as often; words of one letter and signs stay.
     - "lower": capitals become small letters; words without capitals stay.
     - "unseen": letters become other letters and digits other digits, so that no such word is among

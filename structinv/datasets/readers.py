@@ -1,4 +1,4 @@
-"""Readers for labelled rows and for arrays, plain or compressed, whose errors name file and line."""
+"""Readers for labeled rows and for arrays, plain or compressed, whose errors name file and line."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ def make_tagged_text(
 
     A small grammar joins noun, verb, prepositional, adverbial and subordinate phrases. Many words belong
     to several parts of speech, and parts of speech are read wrongly now and then, as taggers do, so
-    that neither column tells the chunks alone and neighbours help.
+    that neither column tells the chunks alone and neighbors help.
 
     Parameters
     ----------

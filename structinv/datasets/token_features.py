@@ -30,7 +30,7 @@ FORM_TEMPLATES: tuple[Template, ...] = (
     *((("suffix3", offset),) for offset in (-1, 1)),
 )
 
-# Of the first and of the last token, which have no neighbour.
+# Of the first and of the last token, which have no neighbor.
 FIRST, LAST = "__BOS__", "__EOS__"
 
 
@@ -40,16 +40,16 @@ def conll_features(sentences: Sequence[Sequence[str | Sequence[str]]]) -> list[l
     With parts of speech in the second column they are the 19 templates of the chunking example of
     CRFsuite (Okazaki 2007), with its names: the words ``w[-2]`` to ``w[2]`` around the token, the
     pairs ``w[-1]|w[0]`` and ``w[0]|w[1]``, the parts of speech ``pos[-2]`` to ``pos[2]``, and their four
-    pairs and three triples of neighbours in that window. A template that reaches over an end of the
+    pairs and three triples of neighbors in that window. A template that reaches over an end of the
     sentence gives no feature; the first token has ``__BOS__``, the last ``__EOS__``.
 
     Tokens without a second column have the seven templates of words, and in place of parts of speech how
     words are written: ``lower[0]``, ``prefix1[0]`` to ``prefix3[0]``, ``suffix1[0]`` to ``suffix3[0]``
     (so many first and last letters), and ``shape`` (X, x and 0 for capitals, other letters and
-    digits, once a run) and ``suffix3`` of the token's neighbours, too.
+    digits, once a run) and ``suffix3`` of the token's neighbors, too.
 
     Columns from the third on, such as lemmas or chunks, give their values at the token and its
-    neighbours: ``column3[-1]``, ``column3[0]``, ``column3[1]``.
+    neighbors: ``column3[-1]``, ``column3[0]``, ``column3[1]``.
 
     Parameters
     ----------

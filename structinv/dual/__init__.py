@@ -18,7 +18,7 @@ from .flow_state import FlowState
 from .hull_state import HullState
 from .insertion_state import InsertionState
 from .label_state import LabelState
-from .labelling_state import LabellingState
+from .labeling_state import Labelingstate
 from .linear_member_state import LinearMemberState
 from .margin_state import MarginState
 from .member_state import MemberState
@@ -61,8 +61,8 @@ TABLE: dict[str, Entry] = {
     "members": Entry(
         MemberState, (needs.worst_case_of_rows, needs.of_a_kernel, needs.all_members_known)
     ),
-    "labellings": Entry(
-        LabellingState,
+    "labelings": Entry(
+        Labelingstate,
         (
             needs.averages_planes,
             needs.worst_case_of_examples,

@@ -22,7 +22,7 @@ from .margin_steps import KINDS
 
 # A kernel's space has too large a table of inner products for more members of a row than these.
 MOST_MEMBERS = 2048
-# Rows with more edits than these have planes instead of labellings.
+# Rows with more edits than these have planes instead of labelings.
 MOST_EDITS = 8
 
 

@@ -1,4 +1,4 @@
-"""Inner products of the normals of a sequence's labellings, compiled.
+"""Inner products of the normals of a sequence's labelings, compiled.
 
 See `chain_steps` for the groups of arrays.
 """
@@ -11,10 +11,10 @@ from .chain_scores import add_edits
 
 @njit(cache=True, nogil=True)
 def fill_products(one, example, rows, codes, labels, edits, changes, zeros, room):
-    """Inner products of the normal of one labelling with those of the labellings that it lacks.
+    """Inner products of the normal of one labeling with those of the labelings that it lacks.
 
     The one normal is put among weights that are zero, its transitions in a table that is zero. Both are
-    zero again afterwards.
+    zero again afterward.
     """
     begin, size, first, count = example
     links, products, wrong, counts = room[1], room[3], room[4], room[5]
@@ -52,7 +52,7 @@ def fill_products(one, example, rows, codes, labels, edits, changes, zeros, room
 
 @njit(cache=True, nogil=True)
 def add_links(begin, size, codes, labels, at, t, amount, moves):
-    """Add a multiple of the true links at a wrong position, less those of the labelling, to a table.
+    """Add a multiple of the true links at a wrong position, less those of the labeling, to a table.
 
     Links between two wrong positions are those of the second one. Returns their inner product with the
     table, where `amount` is 0.

@@ -1,7 +1,7 @@
-"""Scores of labellings of sequences, at rows as they are and at their worst edits, compiled.
+"""Scores of labelings of sequences, at rows as they are and at their worst edits, compiled.
 
 See `chain_steps` for the groups of arrays. The label of position t of an example whose first row is
-`begin` is ``codes[begin + t]``, that of a labelling which starts at place `at` is ``labels[at + t]``.
+`begin` is ``codes[begin + t]``, that of a labeling which starts at place `at` is ``labels[at + t]``.
 """
 
 from __future__ import annotations
@@ -94,9 +94,9 @@ def find_edits(begin, size, rows, codes, factors, table, labels, at, edits, gain
 
 @njit(cache=True, nogil=True)
 def add_edits(begin, size, rows, codes, changes, labels, at, edits, amount, table):
-    """Add a multiple of what edits add to the normal of a labelling to weights, unless `amount` is 0.
+    """Add a multiple of what edits add to the normal of a labeling to weights, unless `amount` is 0.
 
-    Returns what the edits add to the score of the labelling by these weights, if `amount` is 0.
+    Returns what the edits add to the score of the labeling by these weights, if `amount` is 0.
     """
     indptr, ids, data = rows
     n_edits, factors = changes
@@ -119,7 +119,7 @@ def add_edits(begin, size, rows, codes, changes, labels, at, edits, amount, tabl
 
 @njit(cache=True, nogil=True)
 def score(potentials, links, size, labels, at):
-    """The score of a labelling, summed up in the order of `viterbi`."""
+    """The score of a labeling, summed up in the order of `viterbi`."""
     n_labels, last = links.shape[1], labels[at]
     total = potentials[0, last] + links[n_labels, last]
     for t in range(1, size):

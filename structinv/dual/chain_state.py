@@ -1,4 +1,4 @@
-"""A few labellings a sequence, for functions that are linear in the input."""
+"""A few labelings a sequence, for functions that are linear in the input."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from ..terms.planes import PlaneSet
 from ..utils.matrices import add_combinations, longest_row, ranges
 from . import chain_steps
 from .case import Case
-from .labelled_rows import labelled_rows
+from .labeled_rows import labeled_rows
 from .sequence_state import SequenceState
 
 
 class ChainState(SequenceState):
-    """The few labellings of each sequence that have mass, and their masses; no normals.
+    """The few labelings of each sequence that have mass, and their masses; no normals.
 
     A visit scores the labels of all rows of a sequence, as they are and at the worst edits. Then it
-    looks for the best labelling, and takes exact pairwise steps between the labellings that there are,
+    looks for the best labeling, and takes exact pairwise steps between the labelings that there are,
     several times.
 
     Parameters
@@ -37,7 +37,7 @@ class ChainState(SequenceState):
         self._zeros = np.zeros((self._X.shape[1], self._truth[2].shape[1]))
 
     def _slots(self, room: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Slots for so many labellings of each sequence, none of them used."""
+        """Slots for so many labelings of each sequence, none of them used."""
         places = np.r_[0, np.cumsum(room * self._sizes)]
         return (
             np.r_[0, np.cumsum(room)],
@@ -49,7 +49,7 @@ class ChainState(SequenceState):
         )
 
     def _used(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Of each labelling kept its example and its slot, of each of their labels row and place."""
+        """Of each labeling kept its example and its slot, of each of their labels row and place."""
         first, first_label, used = self._kept[:3]
         numbers, blocks = ranges(np.zeros_like(used), used)
         layout = self.layout.take(blocks)
@@ -58,7 +58,7 @@ class ChainState(SequenceState):
         return blocks, first[blocks] + numbers, self.layout.rows(blocks), places
 
     def _costs(self) -> np.ndarray:
-        """What each labelling kept costs."""
+        """What each labeling kept costs."""
         blocks, _, rows, places = self._used()
         each = self._truth[2][rows, self._kept[3][places]]
         return np.bincount(self.layout.take(blocks).owners, each, len(blocks))
@@ -127,11 +127,11 @@ class ChainState(SequenceState):
         return f
 
     def planes(self) -> PlaneSet:
-        """See `DualState.planes`; the normals are made of labellings when they are asked for."""
+        """See `DualState.planes`; the normals are made of labelings when they are asked for."""
         blocks, slots, _, places = self._used()
         labels, masses, edits = self._kept[3:]
         edits = edits.reshape(len(labels), self._changes[0])[places]
-        normals = labelled_rows(self.term, self.space, blocks, labels[places], edits, self._changes[1])
+        normals = labeled_rows(self.term, self.space, blocks, labels[places], edits, self._changes[1])
         return PlaneSet(normals, self._costs(), blocks, masses[slots])
 
     def _take(

@@ -1,6 +1,6 @@
-"""Exact steps between the labellings that examples of several rows keep, compiled.
+"""Exact steps between the labelings that examples of several rows keep, compiled.
 
-A labelling remembers how the rows at which it is wrong are edited, if words of rows may change. Groups
+A labeling remembers how the rows at which it is wrong are edited, if words of rows may change. Groups
 of arrays that belong together go from function to function:
 
 - ``rows``: indptr, indices and data of CSR rows;
@@ -27,16 +27,16 @@ from ..utils.jit import njit
 from .chain_products import add_links, fill_products
 from .chain_scores import add_edits, fill_scores, find_edits, score
 
-# A visit looks for the best labelling at most so often; each search may add a labelling.
+# A visit looks for the best labeling at most so often; each search may add a labeling.
 ROUNDS = 3
 # A visit ends when the gap of its example is at most this share of what it was on arrival.
 VISIT_SHARE = 0.1
-# Steps between the labellings known end at this share of their gap.
+# Steps between the labelings known end at this share of their gap.
 STEPS_SHARE = 0.1
 
 
 def workspace(longest: int, n_labels: int, n_edits: int, widest: int) -> tuple[np.ndarray, ...]:
-    """Arrays for the visit of an example of at most `longest` rows and `widest` labellings.
+    """Arrays for the visit of an example of at most `longest` rows and `widest` labelings.
 
     Returns
     -------
@@ -48,11 +48,11 @@ def workspace(longest: int, n_labels: int, n_edits: int, widest: int) -> tuple[n
     products : (widest, widest) array
         Inner products of normals.
     wrong : (widest, longest) array of int
-        The positions at which each labelling is wrong.
+        The positions at which each labeling is wrong.
     counts : (2, widest) array of int
-        How many these are, and of how many labellings the products are known.
+        How many these are, and of how many labelings the products are known.
     levels : (2, widest) array
-        How far each labelling is above the true one, and its mass before a step.
+        How far each labeling is above the true one, and its mass before a step.
     marks : (2, max(longest, n_labels)) array of int
         Which positions have changed; labels that have, of one position.
     """
@@ -72,7 +72,7 @@ def workspace(longest: int, n_labels: int, n_edits: int, widest: int) -> tuple[n
 def sweep(order, rounds, rows, truth, kept, changes, zeros, parameters, room, gaps, losses):
     """Raise the dual in each example of `order`; parameters, slots and gaps change in place.
 
-    Each visit looks for the best labelling at most `rounds` times. With none, it is but to find the
+    Each visit looks for the best labeling at most `rounds` times. With none, it is but to find the
     `losses` of examples, without their weights.
     """
     starts, codes, costs, barred, weights = truth
@@ -112,7 +112,7 @@ def sweep(order, rounds, rows, truth, kept, changes, zeros, parameters, room, ga
             done = step == rounds or gap <= 1e-15 * weight * abs(base)
             done = done or (step > 0 and gap <= VISIT_SHARE * arrival)
             if not done:
-                # The best labelling goes to the next slot, and stays there if it is new.
+                # The best labeling goes to the next slot, and stays there if it is new.
                 at = first + used[b] * size
                 labels[at + size - 1] = label
                 for t in range(size - 1, 0, -1):
@@ -150,7 +150,7 @@ def sweep(order, rounds, rows, truth, kept, changes, zeros, parameters, room, ga
 
 @njit(cache=True, nogil=True)
 def is_new(begin, size, first, n_used, codes, labels, edits, n_edits):
-    """Whether the labelling behind those in use is neither the true one nor one of them."""
+    """Whether the labeling behind those in use is neither the true one nor one of them."""
     at = first + n_used * size
     t = 0
     while t < size and labels[at + t] == codes[begin + t]:
@@ -171,7 +171,7 @@ def is_new(begin, size, first, n_used, codes, labels, edits, n_edits):
 
 @njit(cache=True, nogil=True)
 def list_wrong(begin, size, at, codes, labels, wrong):
-    """List the positions at which a labelling is wrong, and tell how many there are."""
+    """List the positions at which a labeling is wrong, and tell how many there are."""
     count = 0
     for t in range(size):
         if labels[at + t] != codes[begin + t]:
@@ -223,7 +223,7 @@ def carry(amounts, example, rows, codes, labels, edits, changes, parameters, roo
 
 @njit(cache=True, nogil=True)
 def forget(size, slot, first, known, n_edits, labels, masses, edits):
-    """Move labellings with mass to the front of their slots, and tell how many there are."""
+    """Move labelings with mass to the front of their slots, and tell how many there are."""
     count = 0
     for j in range(known):
         if masses[slot + j] > 0.0:

@@ -9,18 +9,18 @@ from ..terms.planes import PlaneSet
 from ..utils.matrices import add_combinations, ranges
 from . import flow_steps
 from .case import Case
-from .labelled_rows import labelled_rows
+from .labeled_rows import labeled_rows
 from .sequence_state import SequenceState
 
 
 class FlowState(SequenceState):
-    """The marginals of neighboring labels, in the average of the labellings of each sequence.
+    """The marginals of neighboring labels, in the average of the labelings of each sequence.
 
-    The dual depends on an average of labellings by these alone. They are the flow on the edges of a
-    trellis, and only edges with flow are kept. A visit finds the best labelling and the lowest one of
+    The dual depends on an average of labelings by these alone. They are the flow on the edges of a
+    trellis, and only edges with flow are kept. A visit finds the best labeling and the lowest one of
     those with flow. Wherever the two differ it takes an exact step from one to the other. So labels of
     one position move without the rest of the sequence. Garber and Meshi (2016) take one such step for
-    the whole labelling.
+    the whole labeling.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class FlowState(SequenceState):
         self._take(none, none, np.zeros((0, 0), dtype=np.int64), np.zeros(0))
 
     def _numbers(self, labels: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """The edges that labellings take into rows, which come one sequence behind the other."""
+        """The edges that labelings take into rows, which come one sequence behind the other."""
         n_labels, places = self._truth[2].shape[1], rows - self.layout.starts[self.layout.owners[rows]]
         before = np.where(places == 0, n_labels, np.r_[0, labels[:-1]])
         numbers: np.ndarray = (places * (n_labels + 1) + before) * n_labels + labels
@@ -88,7 +88,7 @@ class FlowState(SequenceState):
 
     def _make_room(self, order: np.ndarray) -> None:
         first, used, edges, flow = self._kept
-        # A visit adds the edges of one labelling at most.
+        # A visit adds the edges of one labeling at most.
         if np.all(np.diff(first)[order] - used[order] >= self._sizes[order]):
             return
         # For all at once, as those that have room now are short soon.
@@ -118,9 +118,9 @@ class FlowState(SequenceState):
         return f
 
     def planes(self) -> PlaneSet:
-        """See `DualState.planes`: labellings whose average has these marginals, but the true ones."""
+        """See `DualState.planes`: labelings whose average has these marginals, but the true ones."""
         used, sizes = self._kept[1], self._sizes
-        # Each labelling takes all the flow of an edge. One edge of each position is needed for the last.
+        # Each labeling takes all the flow of an edge. One edge of each position is needed for the last.
         most = used - sizes + 1
         labels = np.zeros(int(most @ sizes), dtype=np.int32)
         masses, n_labels = np.zeros(int(most.sum())), self._truth[2].shape[1]
@@ -133,5 +133,5 @@ class FlowState(SequenceState):
         rows, owners = self.layout.rows(blocks), self.layout.take(blocks).owners
         offsets = np.bincount(owners, self._truth[2][rows, labels], len(blocks))
         edits = np.zeros((len(labels), 0), dtype=np.int32)
-        normals = labelled_rows(self.term, self.space, blocks, labels, edits, (1.0, 1.0))
+        normals = labeled_rows(self.term, self.space, blocks, labels, edits, (1.0, 1.0))
         return PlaneSet(normals, offsets, blocks, masses)

@@ -1,8 +1,8 @@
 """Exact steps on the edge marginals of sequences whose rows do not change, compiled.
 
-The labellings of a sequence are the paths through a trellis with a node for each position and label.
-An average of labellings is a flow of one unit through it. The flow on an edge is the mass of the
-labellings that take it: the marginal of two neighboring labels (Taskar, Guestrin and Koller 2003).
+The labelings of a sequence are the paths through a trellis with a node for each position and label.
+An average of labelings is a flow of one unit through it. The flow on an edge is the mass of the
+labelings that take it: the marginal of two neighboring labels (Taskar, Guestrin and Koller 2003).
 Groups of arrays:
 
 - ``rows``: indptr, indices and data of CSR rows;
@@ -38,7 +38,7 @@ def workspace(longest: int, n_labels: int) -> tuple[np.ndarray, ...]:
     flow : (longest, n_labels + 1, n_labels) array
         By position, label before it, and label. Zero between visits.
     tables : (2, longest + 1, n_labels) array
-        Scores of rows; heights of labellings up to each position.
+        Scores of rows; heights of labelings up to each position.
     links : (n_labels + 2, n_labels) array
         Scores of transitions, first and last labels.
     gains : (1, n_labels) array
@@ -46,9 +46,9 @@ def workspace(longest: int, n_labels: int) -> tuple[np.ndarray, ...]:
     active : (longest + 1, n_labels) array of int
         The labels with flow, from the place before the first position on.
     back : (longest + 1, n_labels) array of int
-        The label before each of them on the lowest labelling.
+        The label before each of them on the lowest labeling.
     paths : (3, longest + 1) array of int
-        The best labelling, the lowest one, and how many labels of each position have flow.
+        The best labeling, the lowest one, and how many labels of each position have flow.
     """
     return (
         np.zeros((longest, n_labels + 1, n_labels)),
@@ -65,8 +65,8 @@ def workspace(longest: int, n_labels: int) -> tuple[np.ndarray, ...]:
 def sweep(order, moves, rows, truth, kept, parameters, zeros, room, gaps, losses):
     """Raise the dual in each sequence of `order`; parameters, slots and gaps change in place.
 
-    A visit looks for the best labelling, and moves flow to it wherever it differs from the lowest
-    labelling that has flow. Unless `moves`, it is but to find the `losses`, without weights.
+    A visit looks for the best labeling, and moves flow to it wherever it differs from the lowest
+    labeling that has flow. Unless `moves`, it is but to find the `losses`, without weights.
     """
     starts, codes, costs, barred, weights = truth
     flow, tables, links, gains, active, back, paths = room
@@ -140,7 +140,7 @@ def pack(b, size, kept, flow, active, counts):
 
 @njit(cache=True, nogil=True)
 def find_lowest(size, potentials, links, flow, active, counts, heights, back, worst):
-    """Find the labelling of the lowest score among those with flow on all edges; the mean score of all.
+    """Find the labeling of the lowest score among those with flow on all edges; the mean score of all.
 
     Labels that no flow reaches are struck off the lists.
     """
@@ -184,7 +184,7 @@ def find_lowest(size, potentials, links, flow, active, counts, heights, back, wo
 
 @njit(cache=True, nogil=True)
 def move(begin, start, end, size, weight, rows, costs, paths, flow, active, parameters, zeros):
-    """Take an exact step from the lowest labelling to the best one, from `start` to before `end`.
+    """Take an exact step from the lowest labeling to the best one, from `start` to before `end`.
 
     The two differ at all these positions, and agree at those on either side. Scores are read off the
     weights, which earlier steps may have changed. A step takes at most the flow that all edges have.
@@ -252,11 +252,11 @@ def move(begin, start, end, size, weight, rows, costs, paths, flow, active, para
 
 @njit(cache=True, nogil=True)
 def split(starts, codes, kept, room, labels, masses):
-    """Split the flow of each sequence into labellings, one behind the other, and their masses.
+    """Split the flow of each sequence into labelings, one behind the other, and their masses.
 
-    A labelling follows the largest flow, and takes all that the smallest edge on its way has. There are
+    A labeling follows the largest flow, and takes all that the smallest edge on its way has. There are
     at most as many as edges, less the positions but one. Those that are not needed have no mass, and
-    neither has the true labelling.
+    neither has the true labeling.
     """
     flow, active, paths = room[0], room[4], room[6]
     counts, path, place, at = paths[2], paths[0], 0, 0

@@ -84,7 +84,7 @@ class FocusedSweeps(ABC):
         return len(order)
 
     def _order(self) -> np.ndarray:
-        """A random order of short runs of rows: neighbours in memory are cheaper to visit."""
+        """A random order of short runs of rows: neighbors in memory are cheaper to visit."""
         starts = ROWS_IN_A_RUN * self.rng.permutation(-(-len(self.rows) // ROWS_IN_A_RUN))
         places = (starts[:, None] + np.arange(ROWS_IN_A_RUN)).ravel()
         return self.rows[places[places < len(self.rows)]]

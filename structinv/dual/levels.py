@@ -50,7 +50,7 @@ class Levels(ABC):
 
     g is what other terms have of f.
 
-    A smooth problem without constraints, whose minimiser is found by Newton's method where steps of one
+    A smooth problem without constraints, whose minimizer is found by Newton's method where steps of one
     row after the other crawl: rows that are many and long for their weight. Its slopes p_i = L'(u_i) are
     a dual point of the rows, and their gap is half of the gradient's square.
 
@@ -78,7 +78,7 @@ class Levels(ABC):
     def sum_of(self, slopes: np.ndarray) -> Element:
         """``sum_i c_i slopes_i n_i``."""
 
-    def minimise(self, f: Element, share: float, target: float, out_of_time: OutOfTime) -> Descent:
+    def minimize(self, f: Element, share: float, target: float, out_of_time: OutOfTime) -> Descent:
         """Lower the problem from `f` until its gap is at most `target`, or this share of what it was."""
         found, u = f.copy(), self.depths(f)
         slopes, gradient = self._slopes(found, u)

@@ -126,7 +126,7 @@ class MarginState(BatchedState):
         """The best levels of all rows together, shares of points as they are."""
         if self.term.loss.smooth and any(len(points) for points in self.sets):
             levels = LevelsOfSets(self.space, self.sets, self.term.loss, f)
-            levels.keep(f, levels.minimise(f, 0.0, NEWTON_SHARE * target, out_of_time))
+            levels.keep(f, levels.minimize(f, 0.0, NEWTON_SHARE * target, out_of_time))
 
     def _visit(self, f: Element, number: int, out_of_time: OutOfTime) -> tuple[float, int]:
         """See `BatchedState`: points that are deeper than the known ones are taken up."""

@@ -15,13 +15,13 @@ from ..utils.matrices import ALL_ROWS, Matrix, csr, dense, products, short_indic
 from .base import DualState, OutOfTime, never
 from .case import Case
 from .focused import FocusedSweeps
-from .labelled_rows import LabelledRows, constant_rows
+from .labeled_rows import LabeledRows, constant_rows
 
 PRODUCTS_AT_ONCE = 100_000_000
 
 
 class SequenceState(FocusedSweeps, DualState):
-    """Of a dual state whose blocks are sequences, and whose planes are labellings of these.
+    """Of a dual state whose blocks are sequences, and whose planes are labelings of these.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ class SequenceState(FocusedSweeps, DualState):
     def _take(
         self, blocks: np.ndarray, labels: np.ndarray, edits: np.ndarray, masses: np.ndarray
     ) -> None:
-        """Start from labellings, one behind the other, of the blocks named, which do not fall."""
+        """Start from labelings, one behind the other, of the blocks named, which do not fall."""
 
     def _parameters(self, f: Element) -> tuple[np.ndarray, np.ndarray]:
         """The parts of an element; views."""
@@ -91,12 +91,12 @@ class SequenceState(FocusedSweeps, DualState):
         return value, value
 
     def restore(self, planes: PlaneSet) -> None:
-        """See `DualState.restore`: planes of other kinds give their masses to labellings next to them.
+        """See `DualState.restore`: planes of other kinds give their masses to labelings next to them.
 
-        What is no labelling of its example, is not allowed or is the true one is left to the null plane.
+        What is no labeling of its example, is not allowed or is the true one is left to the null plane.
         """
         normals: Any = planes.normals
-        if isinstance(normals, LabelledRows) and np.array_equal(normals.blocks, planes.blocks):
+        if isinstance(normals, LabeledRows) and np.array_equal(normals.blocks, planes.blocks):
             labels = normals.labels
             if not np.array_equal(normals.layout.sizes, self._sizes[planes.blocks]):
                 return
@@ -111,7 +111,7 @@ class SequenceState(FocusedSweeps, DualState):
             self._take(planes.blocks[chosen], labels[places], edits[places], planes.masses[chosen])
 
     def _sound(self, blocks: np.ndarray, labels: np.ndarray, masses: np.ndarray) -> np.ndarray:
-        """Which labellings have mass, are allowed and not the true ones; by example."""
+        """Which labelings have mass, are allowed and not the true ones; by example."""
         bound, layout = self.term.labels, self.layout.take(blocks)
         wrong = layout.sums((labels != bound.codes[self.layout.rows(blocks)]).astype(np.int64)) > 0
         sound = wrong & (masses > 0) & bound.structure.allows(labels, layout, bound.n_labels)
@@ -119,7 +119,7 @@ class SequenceState(FocusedSweeps, DualState):
         return chosen
 
     def _known(self, blocks: np.ndarray, edits: np.ndarray) -> np.ndarray:
-        """As many edits of labellings as there may be, of entries that there are.
+        """As many edits of labelings as there may be, of entries that there are.
 
         Whatever oracle they come from, they are changes that this one allows.
         """

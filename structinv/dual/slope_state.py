@@ -60,7 +60,7 @@ class SlopeState(PlainRows):
             if not slow or not np.isfinite(gap):
                 return gap, visits
         start = f if self.primal is None else self.primal
-        found = LevelsOfRows(self, f).minimise(start, NEWTON_SHARE, 0.0, out_of_time)
+        found = LevelsOfRows(self, f).minimize(start, NEWTON_SHARE, 0.0, out_of_time)
         self.primal = found.f
         # Far from the optimum the slopes that there are may prove more.
         if found.proven > self.offset - 0.5 * self.space.dot(f, f):

@@ -71,7 +71,7 @@ class OrbitFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         Raises
         ------
         ValueError, TypeError
-            For parameters or rows that cannot be used, before any work; what an earlier fit has learnt
+            For parameters or rows that cannot be used, before any work; what an earlier fit has learned
             stays.
         """
         with taken_back(self):
@@ -109,7 +109,7 @@ class OrbitFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         """Raise where a parameter is out of its range."""
 
     def _read(self, X: Any) -> Any:
-        """Checked rows of a fit, whose features are learnt; `_learn` asks for some by their numbers."""
+        """Checked rows of a fit, whose features are learned; `_learn` asks for some by their numbers."""
         return checked_rows(self, X, reset=True, **self._rows)
 
     @abstractmethod

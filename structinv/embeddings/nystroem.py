@@ -41,7 +41,7 @@ class OrbitNystroem(KernelFeatures):
     n_components : int, default=100
         How many landmarks there are, and columns of the features; at most the number of rows.
     landmarks : {"random", "kmeans", "leverage"}, default="random"
-        Rows, all alike likely; centres of k-means (Zhang, Tsang and Kwok 2008), which are no rows; or
+        Rows, all alike likely; centers of k-means (Zhang, Tsang and Kwok 2008), which are no rows; or
         rows by ridge leverage scores (Alaoui and Mahoney 2015), which a uniform sample of four rows a
         landmark estimates (Musco and Musco 2017), at the price of the kernel of all rows with that
         sample.

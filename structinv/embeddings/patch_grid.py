@@ -74,7 +74,7 @@ class PatchGrid:
         """The weight of each patch in each of ``cells x cells`` means, (cells^2, count).
 
         Cells share the grid of patches evenly, and a patch on an edge in proportion, so that cells
-        are mirrored where images are. A Gaussian window is centred in its cell, half of whose side is
+        are mirrored where images are. A Gaussian window is centered in its cell, half of whose side is
         its standard deviation.
         """
         tables = [WINDOWS[window](cells, side) for side in self.sides]
@@ -88,8 +88,8 @@ def _average(cells: int, side: int) -> np.ndarray:
 
 
 def _gaussian(cells: int, side: int) -> np.ndarray:
-    centre = (np.arange(cells)[:, None] + 0.5) * side / cells - 0.5
-    return np.exp(-0.5 * ((np.arange(side) - centre) / (0.5 * side / cells)) ** 2)
+    center = (np.arange(cells)[:, None] + 0.5) * side / cells - 0.5
+    return np.exp(-0.5 * ((np.arange(side) - center) / (0.5 * side / cells)) ** 2)
 
 
 WINDOWS = {"average": _average, "gaussian": _gaussian}

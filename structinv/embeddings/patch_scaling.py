@@ -19,7 +19,7 @@ _COMMUTES = 1e-6
 
 @dataclass
 class PatchScaling:
-    r"""Contrast normalisation, whitening and lengths of patches, learnt from training patches.
+    r"""Contrast normalization, whitening and lengths of patches, learned from training patches.
 
     .. math:: q = \frac{p - \bar p}{\sqrt{\mathrm{var}(p) + c\, v}}, \quad
        r = (S + e\, s I)^{-1/2} (q - m), \quad u = r / |r|
@@ -86,10 +86,10 @@ class PatchScaling:
     def _contrasted(self, patches: np.ndarray) -> np.ndarray:
         if self.contrast is None:
             return patches
-        centred = patches - patches.mean(axis=1, keepdims=True)
-        variance = np.einsum("ij,ij->i", centred, centred)[:, None] / patches.shape[1]
-        centred /= np.sqrt(variance + patches.dtype.type(self.offset))
-        return centred
+        centered = patches - patches.mean(axis=1, keepdims=True)
+        variance = np.einsum("ij,ij->i", centered, centered)[:, None] / patches.shape[1]
+        centered /= np.sqrt(variance + patches.dtype.type(self.offset))
+        return centered
 
     def _whitened(self, patches: np.ndarray) -> np.ndarray:
         found = self._contrasted(patches)

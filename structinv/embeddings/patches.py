@@ -37,7 +37,7 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     .. math:: \psi_c(x) = E_h \sum_p w_{cp}\; K_{ZZ}^{-1/2}\; E_g\, k(Z, u(g\,(h x)_p))
 
     for cells c of the image, its patches p with pooling weights w, changes g of a patch and h of the
-    whole image, landmarks Z learnt from training patches, and patches u(p) of normalised contrast,
+    whole image, landmarks Z learned from training patches, and patches u(p) of normalized contrast,
     whitened and of unit length. The inner product of two such features is, up to what the landmarks
     miss, the sum over cells of the mean of ``k`` between all patches in both: a kernel of images, and
     no network is trained (Coates, Ng and Lee 2011; Mairal et al. 2014; Mairal 2016). They do not
@@ -63,7 +63,7 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     pool : int, default=2
         How many cells there are along each side of the image.
     window : {"average", "gaussian"}, default="average"
-        The weights of patches in a cell: all alike, or falling off around its centre.
+        The weights of patches in a cell: all alike, or falling off around its center.
     shape : ImageShape or tuple, optional
         Of the images, ``(height, width)`` or ``(height, width, channels)``, rows being in C order of
         it; None for square images of one channel.
@@ -85,7 +85,7 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         to them (the homogeneous kernel ``|p| |q| k(p / |p|, q / |q|)`` of Mairal 2016); left as they
         are.
     landmarks : {"kmeans", "random", "leverage"}, default="kmeans"
-        Centres of k-means over training patches, or some of these patches, all alike likely or by
+        Centers of k-means over training patches, or some of these patches, all alike likely or by
         leverage scores; see `OrbitNystroem`.
     n_patches : int, default=100000
         How many training patches are drawn to learn from; all, if there are fewer.
@@ -119,7 +119,7 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     TypeError, ValueError
         From `fit`, before work starts: for parameters out of their range, patches larger than images,
         more cells than patches along a side, more landmarks than training patches, oracles without a
-        changes, rows that are no such images. What an earlier fit has learnt stays.
+        changes, rows that are no such images. What an earlier fit has learned stays.
 
     Notes
     -----

@@ -332,7 +332,7 @@ def _mean_steps(values, weights, thresholds, first, found):
         for k in range(len(weights)):
             for j in range(n_templates):
                 value = values[i, k * n_templates + j]
-                # The first threshold that is not below it; the sums come afterwards.
+                # The first threshold that is not below it; the sums come afterward.
                 low, high = 0, bins
                 while low < high:
                     middle = (low + high) // 2

@@ -30,7 +30,7 @@ from .callbacks import CallbackSupportMixin, FitTask, pass_printer, printer, wit
 from .earlier_fit import OF_THE_WEIGHTS, EarlierFit
 from .estimates import EstimatesItself
 from .interrupted_fit import all_or_nothing
-from .learnt_nothing import nothing_learnt
+from .learned_nothing import nothing_learned
 from .parameters import check_checkpoint, check_on_interrupt, check_oracle_type
 from .problem import Problem
 from .row_shapes import are_plain, check_shape, flat_rows, for_oracle, learn_shape, shaped
@@ -51,7 +51,7 @@ class InvariantEstimator(EstimatesItself, CallbackSupportMixin, BaseEstimator):
     - `_read`: the `Problem` in its rows and labels;
     - `_objective`: the losses and the space of the functions;
     - `_best_solver`: what ``solver="auto"`` stands for;
-    - `_keep`: what is learnt from a solution;
+    - `_keep`: what is learned from a solution;
     - `_look_at`: warnings about a fit that is done.
 
     The parameters here are those of every run; estimators add theirs, `oracle` among them.
@@ -120,7 +120,7 @@ class InvariantEstimator(EstimatesItself, CallbackSupportMixin, BaseEstimator):
             start = earlier.start(objective, solver)
 
             def learn(estimator: Any, solution: Solution) -> None:
-                vars(estimator).update(problem.learnt)
+                vars(estimator).update(problem.learned)
                 estimator.n_iter_ = solution.iterations
                 estimator.solution_ = solution
                 estimator._keep(problem, objective, solution)
@@ -156,7 +156,7 @@ class InvariantEstimator(EstimatesItself, CallbackSupportMixin, BaseEstimator):
                     f"{type(self).__name__} ended with status '{solution.outcome}' after "
                     f"{solution.iterations} iterations at a relative gap of "
                     f"{solution.relative_gap:.2g} (tol={self.tol:g}): {advice}"
-                    f"{nothing_learnt(objective, solution)}",
+                    f"{nothing_learned(objective, solution)}",
                     ConvergenceWarning,
                     stacklevel=4,
                 )
@@ -214,7 +214,7 @@ class InvariantEstimator(EstimatesItself, CallbackSupportMixin, BaseEstimator):
 
     @abstractmethod
     def _read(self, X: Any, y: Any, sample_weight: Any) -> Problem:
-        """The problem in rows and labels as a user gave them; nothing is learnt yet but names."""
+        """The problem in rows and labels as a user gave them; nothing is learned yet but names."""
 
     @abstractmethod
     def _objective(self, problem: Problem) -> Objective:

@@ -12,7 +12,7 @@ from sklearn.utils import _safe_indexing
 
 from ..solvers import Solution
 from ..solvers.stopping import Progress
-from ..utils.fitted_state import learnt_attributes
+from ..utils.fitted_state import learned_attributes
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -89,7 +89,7 @@ class FitTask:
         def attributes() -> dict[str, Any]:
             fitted = copy.copy(self.estimator)
             self.learn(fitted, progress.solution())
-            return learnt_attributes(fitted)
+            return learned_attributes(fitted)
 
         self.ended |= self._end(context, attributes)
         return self.ended
@@ -106,14 +106,14 @@ class FitTask:
         )
 
 
-def labelled_alone(
-    X: Any, y: np.ndarray, sample_weight: Any, labelled: np.ndarray
+def labeled_alone(
+    X: Any, y: np.ndarray, sample_weight: Any, labeled: np.ndarray
 ) -> tuple[Any, Any, Any]:
-    """Rows, labels and sample weights of the labelled rows, which alone can be scored."""
-    if len(labelled) < len(y):
-        X, y = _safe_indexing(X, labelled), y[labelled]
+    """Rows, labels and sample weights of the labeled rows, which alone can be scored."""
+    if len(labeled) < len(y):
+        X, y = _safe_indexing(X, labeled), y[labeled]
         if np.ndim(sample_weight):
-            sample_weight = _safe_indexing(sample_weight, labelled)
+            sample_weight = _safe_indexing(sample_weight, labeled)
     return X, y, sample_weight
 
 

@@ -18,7 +18,7 @@ from ..structures.label_codes import check_cost, check_rescaling
 from ..terms import Objective
 from ..utils.matrices import Matrix
 from .base import InvariantEstimator
-from .learnt_nothing import warn_if_uninformative
+from .learned_nothing import warn_if_uninformative
 from .parameters import check_oracle_type
 from .problem import HINGE, Problem, check_margin_loss, check_two_classes
 from .row_sources import sample_of
@@ -80,7 +80,7 @@ class InvariantClassifier(ClassifierMixin, InvariantEstimator):
             self._structure(len(classes)),
             weights,
             told=y,
-            learnt={"classes_": classes},
+            learned={"classes_": classes},
             loss=self.loss,
             classes=classes,
             cost=self.cost,
@@ -139,7 +139,7 @@ class InvariantClassifier(ClassifierMixin, InvariantEstimator):
         UnitLengthWarning
             Of rows of length 1 whose single features are edited.
         """
-        X, labels, oracle = self._labelled(X, y, oracle)
+        X, labels, oracle = self._labeled(X, y, oracle)
         if y is None:
             oracle = oracle.for_any_label()
         warn_of_unit_length(oracle, sample_of(X), stacklevel=3)
@@ -161,11 +161,11 @@ class InvariantClassifier(ClassifierMixin, InvariantEstimator):
         (n, n_features) array or CSR matrix
             Sparse if `X` is, and of the shape of `X` where that is a stack of images.
         """
-        rows, labels, oracle = self._labelled(X, y, oracle)
+        rows, labels, oracle = self._labeled(X, y, oracle)
         points: Any = self._worst_change(rows, labels, oracle, points=True).points
         return self._as_given(X, rows, points)
 
-    def _labelled(
+    def _labeled(
         self, X: Any, y: Any, oracle: InvarianceOracle | None
     ) -> tuple[Matrix, BoundStructure, InvarianceOracle]:
         """Checked rows, their labels in the structure trained for, and the oracle to ask."""

@@ -15,7 +15,7 @@ from ..solvers import Status
 from ..spaces.moved_points import has_gradients, moved_points
 from ..spaces.reduced_sets import Whole, best_coefficients, chosen_atoms, norm_of_difference
 from ..terms import Objective
-from ..utils.fitted_state import learnt_attributes
+from ..utils.fitted_state import learned_attributes
 from ..utils.parameters import check_integer, check_number
 from ..utils.resources import check_memory
 
@@ -134,7 +134,7 @@ def _shortened(
 def _copied(model: Model) -> Model:
     """An independent copy; solutions are never changed, so that it has the same one."""
     other: Any = clone(model)
-    for name, value in learnt_attributes(model).items():
+    for name, value in learned_attributes(model).items():
         setattr(other, name, value if name == "solution_" else deepcopy(value))
     # Files of older versions have no error.
     other.compression_error_ = float(vars(model).get("compression_error_", 0.0))

@@ -1,4 +1,4 @@
-"""Machines for objects and labellings that functions of the user's describe."""
+"""Machines for objects and labelings that functions of the user's describe."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class CustomStructuredSVC(InvariantEstimator):
 
     with the three functions of a `Custom` (Tsochantaridis, Joachims, Hofmann and Altun 2005, margin
     rescaling). Nothing changes: what may change inside an object nobody knows. The gap, too, is as true
-    as the argmax, and there is no certificate, which would need the second-best labelling.
+    as the argmax, and there is no certificate, which would need the second-best labeling.
 
     Parameters
     ----------
@@ -82,14 +82,14 @@ class CustomStructuredSVC(InvariantEstimator):
 
     _advice = {
         Status.INCONSISTENT: (
-            "the lower bound lies above the value: argmax(x, w, y) misses labellings of a higher score "
+            "the lower bound lies above the value: argmax(x, w, y) misses labelings of a higher score "
             "and cost (see check_custom), or the functions are not those of the warm start."
         )
     }
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
-        """Train on pairs of inputs and labellings.
+        """Train on pairs of inputs and labelings.
 
         Parameters
         ----------
@@ -112,12 +112,12 @@ class CustomStructuredSVC(InvariantEstimator):
         return self._fit(X, y, sample_weight)
 
     def predict(self, X: Any) -> list[Any]:
-        """The labelling that `argmax` finds for each input."""
+        """The labeling that `argmax` finds for each input."""
         check_is_fitted(self)
         return [self.structure.best(x, self.coef_) for x in as_list("X", X, "an input")]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Minus the mean cost of the predicted labellings."""
+        """Minus the mean cost of the predicted labelings."""
         check_is_fitted(self)
         inputs, labels = _pairs(X, y)
         costs = [
@@ -129,9 +129,9 @@ class CustomStructuredSVC(InvariantEstimator):
 
     @property
     def certify(self) -> Any:
-        """There is none: a margin needs the second-best labelling, which no argmax tells."""
+        """There is none: a margin needs the second-best labeling, which no argmax tells."""
         raise AttributeError(
-            "CustomStructuredSVC has no certify: a margin needs the best labelling other than the true "
+            "CustomStructuredSVC has no certify: a margin needs the best labeling other than the true "
             "one, and argmax gives the best of all"
         )
 
@@ -147,7 +147,7 @@ class CustomStructuredSVC(InvariantEstimator):
     def _read(self, X: Any, y: Any, sample_weight: Any) -> Problem:
         inputs, labels = _pairs(X, y)
         weights = self.C * example_weights(sample_weight, len(inputs))
-        return Problem(inputs, labels, Identity(), self.structure, weights, told=labels, learnt={})
+        return Problem(inputs, labels, Identity(), self.structure, weights, told=labels, learned={})
 
     def _some(self, y: Any, n_rows: int) -> np.ndarray:
         # Any examples are as good as others to tell seconds from.
@@ -161,7 +161,7 @@ class CustomStructuredSVC(InvariantEstimator):
 
     def _best_solver(self, objective: Objective) -> tuple[Solver, str]:
         term: Any = objective.terms[0]
-        # One labelling costs one, or so: the functions tell no more before they are asked.
+        # One labeling costs one, or so: the functions tell no more before they are asked.
         return solver_for(objective, float(np.mean(term.weights * squared_lengths(term.truths))))
 
     def _keep(self, problem: Problem, objective: Objective, solution: Solution) -> None:
@@ -175,12 +175,12 @@ class CustomStructuredSVC(InvariantEstimator):
         return PLANES_OF_AN_EXAMPLE * 8.0 * width * len(inputs) + linear_functions(width, 1)
 
     def _scores(self, X: Any) -> np.ndarray:
-        raise NotImplementedError("objects have scores only together with labellings")
+        raise NotImplementedError("objects have scores only together with labelings")
 
 
 def _pairs(X: Any, y: Any) -> tuple[list[Any], list[Any]]:
-    """Inputs and their labellings, or ValueError if there are not as many."""
-    inputs, labels = as_list("X", X, "an input"), as_list("y", y, "a labelling")
+    """Inputs and their labelings, or ValueError if there are not as many."""
+    inputs, labels = as_list("X", X, "an input"), as_list("y", y, "a labeling")
     if len(inputs) != len(labels):
-        raise ValueError(f"y must have a labelling for each of {len(inputs)} inputs, got {len(labels)}")
+        raise ValueError(f"y must have a labeling for each of {len(inputs)} inputs, got {len(labels)}")
     return inputs, labels

@@ -54,7 +54,7 @@ class EstimatesItself:
         - Representer machines: a copy of `X`, the Gram matrix of all functionals with its factors, where
           it is so small that it is formed (at most five times `cache_mb`), or the tables of fast
           products, some functions over the functionals, and with an oracle what a kernel machine counts.
-          All rows are taken as labelled.
+          All rows are taken as labeled.
         - Machines of virtual samples: those of all rows, as they are made, as they are kept and as
           libsvm copies them, and its cache, or the whole Gram matrix for kernels that it does not know.
 

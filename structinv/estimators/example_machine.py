@@ -50,9 +50,9 @@ class ExampleMachine(SupportVectorMachine):
         own = found.position_weights
         factors = self._label_factors(classes, codes, self.C * found.weights[found.layout.owners])
         self._check_weights(own if factors is None else factors[codes] * own)
-        learnt = self._known(classes, rows.shape[1], found.names, found.vectorizer)
+        learned = self._known(classes, rows.shape[1], found.names, found.vectorizer)
         found = replace(found, rows=rows)
-        return self._of_examples(found, classes, factors, oracle, self.structure, learnt)
+        return self._of_examples(found, classes, factors, oracle, self.structure, learned)
 
     def _classes(self, labels: np.ndarray) -> np.ndarray:
         """Each label once; there are two at least."""
@@ -93,10 +93,10 @@ class ExampleMachine(SupportVectorMachine):
         """What the fitted estimator knows of the examples; the names of an earlier fit are forgotten."""
         if hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
-        learnt = {"classes_": classes, "n_features_in_": n_features, "vectorizer_": vectorizer}
+        learned = {"classes_": classes, "n_features_in_": n_features, "vectorizer_": vectorizer}
         if names is not None:
-            learnt["feature_names_in_"] = np.array(names, dtype=object)
-        return learnt
+            learned["feature_names_in_"] = np.array(names, dtype=object)
+        return learned
 
     def _of_examples(
         self,
@@ -105,7 +105,7 @@ class ExampleMachine(SupportVectorMachine):
         factors: np.ndarray | None,
         oracle: InvarianceOracle,
         structure: Structure,
-        learnt: dict[str, Any],
+        learned: dict[str, Any],
     ) -> Problem:
         """The problem in examples, some or all.
 
@@ -119,7 +119,7 @@ class ExampleMachine(SupportVectorMachine):
         oracle : InvarianceOracle
         structure : Structure
             Perhaps prepared.
-        learnt : dict
+        learned : dict
             See `Problem`.
         """
         layout, each = found.layout, np.ones(found.layout.n_rows)
@@ -136,7 +136,7 @@ class ExampleMachine(SupportVectorMachine):
             structure,
             self.C * found.weights,
             told=(found.labels, layout.told(), found.position_weight),
-            learnt=learnt,
+            learned=learned,
             classes=classes,
             layout=layout,
             cost=None if isinstance(self.cost, str) else self.cost,

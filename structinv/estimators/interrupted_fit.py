@@ -23,7 +23,7 @@ class Learning:
     Attributes
     ----------
     whole : bool
-        Whether the estimator has learnt all that there is: from then on Ctrl-C takes nothing back.
+        Whether the estimator has learned all that there is: from then on Ctrl-C takes nothing back.
     """
 
     def __init__(self, ctrl_c: Interrupts) -> None:
@@ -33,7 +33,7 @@ class Learning:
 
 @contextmanager
 def all_or_nothing(estimator: BaseEstimator) -> Iterator[Learning]:
-    """Take back what a failing fit has learnt; keep what an interrupted one has, and pass Ctrl-C on.
+    """Take back what a failing fit has learned; keep what an interrupted one has, and pass Ctrl-C on.
 
     Raises
     ------

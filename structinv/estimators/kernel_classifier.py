@@ -90,7 +90,7 @@ class InvariantSVC(SupportVectorMachine, InvariantClassifier):
         The row of X that each support vector comes from.
     support_members_ : (m,) array of int
         Which member of that row's orbit or cover it is; 0 is the row itself. In a continuous set the
-        support vector can lie between this member of the cover and its neighbours.
+        support vector can lie between this member of the cover and its neighbors.
     support_transforms_ : (m,) array of str
         The names of those members, as the oracle has them.
     dual_coef_ : (1, m) or (n_classes, m) array

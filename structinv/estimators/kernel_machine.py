@@ -66,10 +66,10 @@ class KernelMachine(InvariantEstimator):
         kernel = shaped(self.kernel, self, given)
         return as_kernel(kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0, X=X)
 
-    def _trained_kernel(self, X: np.ndarray, inputs: np.ndarray, learnt: dict[str, Any]) -> Kernel:
-        """The kernel as a fit takes it; `learnt` hears of its least eigenvalue on these inputs."""
+    def _trained_kernel(self, X: np.ndarray, inputs: np.ndarray, learned: dict[str, Any]) -> Kernel:
+        """The kernel as a fit takes it; `learned` hears of its least eigenvalue on these inputs."""
         name = type(self).__name__
-        kernel, learnt["least_eigenvalue_"] = trained_kernel(self._kernel(X, X), inputs, name)
+        kernel, learned["least_eigenvalue_"] = trained_kernel(self._kernel(X, X), inputs, name)
         return kernel
 
     def _n_functionals(self, X: np.ndarray, given: Any) -> int:

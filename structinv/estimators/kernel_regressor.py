@@ -44,8 +44,8 @@ class InvariantSVR(SupportVectorMachine, InvariantRegressor):
     C : float, default=1.0
         Weight of the losses, above 0.
     fit_intercept : bool, default=True
-        Whether targets are centred by their weighted mean, which predictions add back. The mean is not
-        optimised: a kernel with a constant, like "poly" with `coef0`, brings along a constant that is.
+        Whether targets are centered by their weighted mean, which predictions add back. The mean is not
+        optimized: a kernel with a constant, like "poly" with `coef0`, brings along a constant that is.
     solver, tol, cache_mb, max_seconds, random_state, verbose, invariances, nu, invariance_loss, \
 invariance_loss_params, warm_start, checkpoint, checkpoint_seconds, on_interrupt, \
 budget

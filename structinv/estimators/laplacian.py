@@ -14,8 +14,8 @@ from .representer_classifier import RepresenterClassifier
 class LapSVC(RepresenterClassifier):
     """Laplacian support vector machine (Belkin, Niyogi and Sindhwani 2006): flat along a graph.
 
-    `RepresenterClassifier` with the squared loss on the edges of a graph of nearest neighbours among
-    all rows, labelled or not. Its nu is Belkin's ``gamma_I / (l + u)^2`` times ``1 / (2 gamma_A)``.
+    `RepresenterClassifier` with the squared loss on the edges of a graph of nearest neighbors among
+    all rows, labeled or not. Its nu is Belkin's ``gamma_I / (l + u)^2`` times ``1 / (2 gamma_A)``.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ random_state, verbose, warm_start, checkpoint, checkpoint_seconds, on_interrupt
     ----------
     classes_ : (n_classes,) array
     alpha_ : (n_outputs, n_functionals) array
-        Coefficients of the representers: of the labelled rows' evaluations, then of the graph's edges.
+        Coefficients of the representers: of the labeled rows' evaluations, then of the graph's edges.
     intercept_ : (n_outputs,) array
     kernel_ : Kernel
     least_eigenvalue_ : float or None

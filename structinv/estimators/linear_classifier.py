@@ -59,7 +59,7 @@ class InvariantLinearSVC(LinearMachine, InvariantClassifier):
     rescaling : {"margin", "slack"}, default="margin"
         Whether an error's cost is the margin asked for, or also multiplies the loss.
     fit_intercept : bool, default=True
-        Whether to add a constant feature 1. It is penalised like the others, as in liblinear, and no
+        Whether to add a constant feature 1. It is penalized like the others, as in liblinear, and no
         oracle sees it. Pass False for mail and other texts if class shares differ between training
         and prediction: no edit touches the intercept, so a robust model relies on it.
     class_weight : dict or "balanced", optional

@@ -224,7 +224,7 @@ def _newton(objective: Any) -> str:
         return ""
     if length > LONG_FOR_NEWTON * unit:
         return "rows are long for their C, and weights few or changes alike"
-    if isinstance(term, WorstMargin) or not term.labels.structure.labelled:
+    if isinstance(term, WorstMargin) or not term.labels.structure.labeled:
         # Lists of points or planes are slow for any C.
         lists = issubclass(chosen(Case(term, space)), BatchedState)
         return "the loss has no steps inside S(x), and weights are few or changes alike" if lists else ""

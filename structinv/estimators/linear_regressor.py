@@ -37,8 +37,8 @@ class InvariantLinearSVR(LinearMachine, InvariantRegressor):
     C : float, default=1.0
         Weight of the losses, above 0.
     fit_intercept : bool, default=True
-        Whether targets are centred by their weighted mean, which predictions add back, and a constant
-        feature 1 is added. That is penalised like the others, as in liblinear, and no oracle sees it.
+        Whether targets are centered by their weighted mean, which predictions add back, and a constant
+        feature 1 is added. That is penalized like the others, as in liblinear, and no oracle sees it.
     memory_limit : float or str, optional
         See `InvariantLinearSVC`.
     solver : str or Solver, default="auto"
@@ -59,7 +59,7 @@ class InvariantLinearSVR(LinearMachine, InvariantRegressor):
         The weighted mean of the targets; 0 without an intercept.
     solution_ : Solution
         ``primal``, ``dual``, ``gap`` (absolute), ``relative_gap``, ``status``, ``history``,
-        ``planes``; of the targets as they were centred.
+        ``planes``; of the targets as they were centered.
     n_iter_ : int
     n_features_in_ : int
     feature_names_in_ : (n_features_in_,) array

@@ -26,7 +26,7 @@ from .row_sources import (
     labels_of_source,
     source_for_oracle,
 )
-from .target_labels import check_targets, class_factors, labelled_rows
+from .target_labels import check_targets, class_factors, labeled_rows
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def learn_batch(estimator: Any, X: Any, y: Any, classes: Any, sample_weight: Any
         learn_shape(estimator, X)
     check_shape(estimator, X)
     oracle = shaped(check_oracle_type(estimator.oracle), estimator, X)
-    X, y = labelled_rows(estimator, X, y, reset=first, **estimator._rows)
+    X, y = labeled_rows(estimator, X, y, reset=first, **estimator._rows)
     X = for_oracle(X, oracle)
     classes = _classes(estimator, y, classes, first)
     weights = _weights(estimator, X, y, classes, sample_weight)
@@ -172,7 +172,7 @@ def _stream(estimator: Any, space: Any) -> Stream:
         )
     if planes.summed is None or not space.owns(planes.normals):
         raise ValueError(
-            "partial_fit goes on from what a fit with solver='pegasos' has learnt, and this model was "
+            "partial_fit goes on from what a fit with solver='pegasos' has learned, and this model was "
             "fitted with another solver: take a new estimator"
         )
     f, offset = planes.total(space, planes.summed, np.zeros(len(planes.summed)))

@@ -32,7 +32,7 @@ class Problem:
     rows : (n, d) array, CSR matrix or RowSource
         All rows, checked; objects, where the estimator takes these.
     labels : (m,) array
-        Labels or targets of the rows that have one; labellings of objects.
+        Labels or targets of the rows that have one; labelings of objects.
     oracle : InvarianceOracle
         For rows of this shape.
     structure : Structure or Custom
@@ -40,7 +40,7 @@ class Problem:
         Of the examples, C included.
     told : object
         What was given as `y`, so that a later fit knows whether it is about the same.
-    learnt : dict
+    learned : dict
         Attributes of the fitted estimator that are known before the fit.
     loss : str, default="hinge"
         One of `MARGIN_LOSSES`.
@@ -48,10 +48,10 @@ class Problem:
         See `WorstCase`.
     target_mean : float, default=0.0
         What was taken off the targets.
-    labelled : (m,) array of int, optional
+    labeled : (m,) array of int, optional
         Which rows have a label; all, by default.
     targets : (m, n_outputs) array, optional
-        What the functions should be at the labelled rows, for losses of rows as they are.
+        What the functions should be at the labeled rows, for losses of rows as they are.
     shown : tuple, optional
         X, y and sample weights that scikit-learn's callbacks are told, if not all that were given.
     """
@@ -62,7 +62,7 @@ class Problem:
     structure: Any
     weights: np.ndarray
     told: Any
-    learnt: dict[str, Any]
+    learned: dict[str, Any]
     loss: str = HINGE
     classes: np.ndarray | None = None
     layout: Layout | None = None
@@ -70,29 +70,29 @@ class Problem:
     rescaling: str = "margin"
     position_weight: np.ndarray | None = None
     target_mean: float = 0.0
-    labelled: np.ndarray | None = None
+    labeled: np.ndarray | None = None
     targets: Any = None
     shown: tuple[Any, Any, Any] | None = None
 
     @property
     def n_outputs(self) -> int:
-        """How many functions of single rows are learnt: one of two classes or of numbers."""
+        """How many functions of single rows are learned: one of two classes or of numbers."""
         return 1 if self.classes is None or len(self.classes) == 2 else len(self.classes)
 
     @property
-    def labelled_rows(self) -> Any:
+    def labeled_rows(self) -> Any:
         """The rows that have a label."""
-        return self.rows if self.labelled is None else self.rows[self.labelled]
+        return self.rows if self.labeled is None else self.rows[self.labeled]
 
     def worst_case(self, inputs: Any = None) -> WorstCase:
-        """The losses of the labelled rows at their worst.
+        """The losses of the labeled rows at their worst.
 
         Parameters
         ----------
         inputs : (m, d) array, optional
-            What stands for the labelled rows, if not they themselves.
+            What stands for the labeled rows, if not they themselves.
         """
-        X = self.labelled_rows if inputs is None else inputs
+        X = self.labeled_rows if inputs is None else inputs
         if self.loss != HINGE:
             loss = SMOOTH[self.loss]()
             return WorstMargin(X, self.labels, self.oracle, loss, self.weights, self.classes)

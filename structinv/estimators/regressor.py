@@ -20,7 +20,7 @@ from ..terms import Objective
 from ..utils.matrices import Matrix
 from ..utils.parameters import check_boolean, check_number
 from .base import InvariantEstimator
-from .learnt_nothing import Fitted, warn_if_unexplained
+from .learned_nothing import Fitted, warn_if_unexplained
 from .problem import Problem
 from .row_sources import in_blocks
 from .target_labels import one_a_row
@@ -64,7 +64,7 @@ class InvariantRegressor(RegressorMixin, InvariantEstimator):
             Regression(float(self.epsilon)),
             weights,
             told=targets,
-            learnt={"target_mean_": mean},
+            learned={"target_mean_": mean},
             target_mean=mean,
         )
 

@@ -15,8 +15,8 @@ from ..oracles import InvarianceOracle
 from ..solvers import Solution
 from ..structures import Binary, Multiclass
 from ..terms import Objective
-from .callbacks import labelled_alone
-from .learnt_nothing import warn_if_uninformative
+from .callbacks import labeled_alone
+from .learned_nothing import warn_if_uninformative
 from .parameters import check_oracle_type
 from .problem import Problem
 from .representer_machine import OF_MARGINS, RepresenterMachine
@@ -46,7 +46,7 @@ class RepresenterClassifier(ClassifierMixin, RepresenterMachine):
 
     Minimizes ``1/2 |f|^2 + C sum_i l(f(x_i), y_i) + sum over families nu_k sum_j r_k(L_j f)`` over f
     in the space of a kernel (Zhang, Lee and Teh 2013, eq. 2), with labels -1 and +1 inside. The
-    families' functionals act around all fitted rows, labelled or not: flat along every feature,
+    families' functionals act around all fitted rows, labeled or not: flat along every feature,
     flat along an image's turn, equal to its local average, smooth over a graph.
 
     Parameters
@@ -66,7 +66,7 @@ class RepresenterClassifier(ClassifierMixin, RepresenterMachine):
     bias : bool, default=False
         Whether a constant that the norm does not see is added; most solvers refuse it by name.
     oracle : InvarianceOracle, optional
-        Labelled rows pay the hinge loss of the worst change that it allows (``loss="hinge"``), as in
+        Labeled rows pay the hinge loss of the worst change that it allows (``loss="hinge"``), as in
         `InvariantSVC`: two classes share one function, more are trained jointly.
     loss_params, invariance_loss_params : dict or list of dict, optional
         ``{"epsilon": 0.1}`` and the like.
@@ -76,7 +76,7 @@ class RepresenterClassifier(ClassifierMixin, RepresenterMachine):
         "auto" is the `Representer` solver, whose methods "newton-cg", "dual-interior", "lbfgs",
         "dual-cd" and "cvxpy" can be named; or one of the solvers of `structinv.solvers`.
     class_weight : dict, "balanced" or "per_class", optional
-        Factors of C; "per_class" is one over the number of labelled rows of the class (Zhang, Lee and
+        Factors of C; "per_class" is one over the number of labeled rows of the class (Zhang, Lee and
         Teh 2013, section 6.3).
     unlabeled : label or "auto" or None, default="auto"
         The label of rows without one, whose sample weights do not count. "auto" is the number -1, also
@@ -89,7 +89,7 @@ class RepresenterClassifier(ClassifierMixin, RepresenterMachine):
     tol, max_seconds, random_state, verbose, warm_start, checkpoint, checkpoint_seconds, on_interrupt
         See `InvariantLinearSVC`.
     losses_on : Functional, optional
-        What the losses of labels look at, one functional a labelled row: values of f, by default.
+        What the losses of labels look at, one functional a labeled row: values of f, by default.
         `structinv.functionals.VicinalAverages` makes it the vicinal machine (Pozdnoukhov and Bengio
         2006, section 4), which learns from averages and predicts at points. Not with an oracle.
 
@@ -97,7 +97,7 @@ class RepresenterClassifier(ClassifierMixin, RepresenterMachine):
     ----------
     classes_ : (n_classes,) array
     alpha_ : (n_outputs, n_functionals) array
-        Coefficients of the representers: those of the labelled rows' evaluations, then those of each
+        Coefficients of the representers: those of the labeled rows' evaluations, then those of each
         family. Two classes have one output; more have one each, against all others.
     intercept_ : (n_outputs,) array
     support_vectors_, dual_coef_ : (m, n_features) and (n_outputs, m) arrays
@@ -123,7 +123,7 @@ class RepresenterClassifier(ClassifierMixin, RepresenterMachine):
     -----
     Like any estimator, `score` compares with the labels it is given, and so counts rows without a
     label as wrong; so does a search that cuts them into test folds.
-    `structinv.model_selection.LabelledSplit` keeps them in the training folds, and `labelled_scorer`
+    `structinv.model_selection.LabeledSplit` keeps them in the training folds, and `labeled_scorer`
     leaves them out of a score.
 
     With ``warm_start=True`` a fit starts from the slopes of all losses (and, with an oracle, from the
@@ -153,9 +153,9 @@ class RepresenterClassifier(ClassifierMixin, RepresenterMachine):
     A search over rows of which some have no label:
 
     >>> from sklearn.model_selection import GridSearchCV
-    >>> from structinv.model_selection import LabelledSplit
+    >>> from structinv.model_selection import LabeledSplit
     >>> known[2:20] = y[2:20]
-    >>> search = GridSearchCV(model, {"nu": [0.0, 0.1]}, cv=LabelledSplit(3), error_score="raise")
+    >>> search = GridSearchCV(model, {"nu": [0.0, 0.1]}, cv=LabeledSplit(3), error_score="raise")
     >>> sorted(search.fit(X, known).best_params_)
     ['nu']
     """
@@ -190,18 +190,18 @@ class RepresenterClassifier(ClassifierMixin, RepresenterMachine):
         oracle = shaped(check_oracle_type(self.oracle), self, X)
         # A copy, since the functionals keep their rows.
         X, y = validate_data(self, flat_rows(X), as_labels(y), copy=True, **self._rows)
-        labelled = np.flatnonzero(~without_label(y, self.unlabeled))
-        if len(labelled) == 0:
-            raise ValueError("y must hold a labelled row, got none")
-        known = y[labelled]
+        labeled = np.flatnonzero(~without_label(y, self.unlabeled))
+        if len(labeled) == 0:
+            raise ValueError("y must hold a labeled row, got none")
+        known = y[labeled]
         check_targets(known, say_what_is_missing(self.unlabeled))
         classes, codes = np.unique(known, return_inverse=True)
         if len(classes) < 2:
             raise ValueError(f"y must hold at least two classes, got one class: {classes[0]!s}")
-        own = self._sample_weights(sample_weight, X, labelled)
+        own = self._sample_weights(sample_weight, X, labeled)
         weights = self.C * own * self._class_factors(known, classes, codes, own)
         if not np.any(weights > 0):
-            raise ValueError("class_weight must leave a labelled sample with a weight above 0")
+            raise ValueError("class_weight must leave a labeled sample with a weight above 0")
         oracle.validate(X.shape[1])
         oracle.check_labels(classes)
         two = len(classes) == 2
@@ -214,11 +214,11 @@ class RepresenterClassifier(ClassifierMixin, RepresenterMachine):
             Binary() if two else Multiclass(),
             weights,
             told=y,
-            learnt={"classes_": classes},
+            learned={"classes_": classes},
             classes=classes,
-            labelled=labelled,
+            labeled=labeled,
             targets=np.where(chosen, 1.0, -1.0),
-            shown=labelled_alone(given, y, sample_weight, labelled),
+            shown=labeled_alone(given, y, sample_weight, labeled),
         )
 
     def _sizes(self, X: Any, y: Any) -> tuple[np.ndarray | None, int, int]:

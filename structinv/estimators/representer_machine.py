@@ -64,7 +64,7 @@ class RepresenterMachine(KernelMachine):
     cache_mb: float = 1000
     losses_on: Functional | None = None
 
-    # The losses of labelled rows.
+    # The losses of labeled rows.
     _losses: ClassVar[tuple[str, ...]] = ()
     _solvers: ClassVar[Mapping[str, Callable[[], Solver]]] = {
         **REGISTRY,
@@ -92,7 +92,7 @@ class RepresenterMachine(KernelMachine):
         self._invariances()
 
     def _loss(self) -> ScalarLoss:
-        """The loss of labelled rows, its parameters checked."""
+        """The loss of labeled rows, its parameters checked."""
         return loss_of_name("loss", self.loss, self.loss_params, self._losses, "None")
 
     def _best_solver(self, objective: Objective) -> tuple[Solver, str]:
@@ -100,15 +100,15 @@ class RepresenterMachine(KernelMachine):
 
     def _objective(self, problem: Problem) -> Objective:
         X, cache_mb = problem.rows, float(self.cache_mb)
-        kernel = self._trained_kernel(X, X, problem.learnt)
+        kernel = self._trained_kernel(X, X, problem.learned)
         invariances = self._invariances()
-        families = [self._labelled_functionals(problem), *invariances.bound(X, self)]
+        families = [self._labeled_functionals(problem), *invariances.bound(X, self)]
         parts = [family.parts(kernel) for family in families]
-        size, n_labelled = parts[0][0].size, len(problem.labelled_rows)
-        if size != n_labelled:
+        size, n_labeled = parts[0][0].size, len(problem.labeled_rows)
+        if size != n_labeled:
             raise ValueError(
                 f"losses_on must have one functional a row, got {size} of {self.losses_on!r} for "
-                f"{n_labelled} labelled rows"
+                f"{n_labeled} labeled rows"
             )
         system, n_outputs = Representers(kernel, parts, cache_mb), problem.targets.shape[1]
         degree = 0 if self.bias else None
@@ -116,21 +116,21 @@ class RepresenterMachine(KernelMachine):
         term = self._plain(problem, system) if self.oracle is None else self._worst(problem)
         return Objective(space, [term, *invariances.penalties(system, 1, n_outputs)])
 
-    def _labelled_functionals(self, problem: Problem) -> BoundFunctional:
-        """What the losses of labels look at: values of f at the labelled rows, by default."""
+    def _labeled_functionals(self, problem: Problem) -> BoundFunctional:
+        """What the losses of labels look at: values of f at the labeled rows, by default."""
         if self.losses_on is None:
-            return Evaluation(problem.labelled).bind(problem.rows)
-        return shaped(self.losses_on, self, problem.rows).bind(problem.labelled_rows)
+            return Evaluation(problem.labeled).bind(problem.rows)
+        return shaped(self.losses_on, self, problem.rows).bind(problem.labeled_rows)
 
     def _plain(self, problem: Problem, system: Representers) -> Term:
-        """The loss of the labelled rows as they are, each function for itself."""
+        """The loss of the labeled rows as they are, each function for itself."""
         n_outputs, targets, loss = problem.targets.shape[1], problem.targets.ravel(), self._loss()
         loss = Affine(loss, targets) if self.loss in OF_MARGINS else Affine(loss, 1.0, targets)
         family = FamilyFunctionals(system, 0, n_outputs)
         return Penalty(family, loss, np.repeat(problem.weights, n_outputs))
 
     def _worst(self, problem: Problem) -> Term:
-        """The hinge loss of the labelled rows at their worst."""
+        """The hinge loss of the labeled rows at their worst."""
         term = problem.worst_case()
         size = check_cover(term.bound, type(self).__name__)
         check_known(term, size, 1e6 * self.cache_mb)
@@ -180,9 +180,9 @@ class RepresenterMachine(KernelMachine):
             return COPIES_OF_A_TABLE * min(whole, 1e6 * self.cache_mb)
         return 3 * 8.0 * n_rows**2
 
-    def _sample_weights(self, sample_weight: Any, X: np.ndarray, labelled: np.ndarray) -> np.ndarray:
+    def _sample_weights(self, sample_weight: Any, X: np.ndarray, labeled: np.ndarray) -> np.ndarray:
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        weights = weights[labelled]
+        weights = weights[labeled]
         if not np.any(weights > 0):
-            raise ValueError("sample_weight must leave a labelled sample with a weight above 0")
+            raise ValueError("sample_weight must leave a labeled sample with a weight above 0")
         return weights

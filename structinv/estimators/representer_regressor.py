@@ -15,8 +15,8 @@ from ..oracles import Identity
 from ..solvers import Solution, Status
 from ..structures import Regression
 from ..terms import Objective
-from .callbacks import labelled_alone
-from .learnt_nothing import Fitted, warn_if_unexplained
+from .callbacks import labeled_alone
+from .learned_nothing import Fitted, warn_if_unexplained
 from .problem import Problem
 from .representer_machine import RepresenterMachine
 from .row_shapes import flat_rows, learn_shape
@@ -91,21 +91,21 @@ warm_start, checkpoint, checkpoint_seconds, on_interrupt, losses_on
     def _read(self, X: Any, y: Any, sample_weight: Any) -> Problem:
         given = X
         learn_shape(self, X)
-        X, y, labelled = self._checked_targets(flat_rows(X), y)
-        if len(labelled) == 0:
+        X, y, labeled = self._checked_targets(flat_rows(X), y)
+        if len(labeled) == 0:
             raise ValueError("y must hold a target, got none")
-        targets = y[labelled].astype(np.float64)
+        targets = y[labeled].astype(np.float64)
         return Problem(
             X,
             targets,
             Identity(),
             Regression(),
-            self.C * self._sample_weights(sample_weight, X, labelled),
+            self.C * self._sample_weights(sample_weight, X, labeled),
             told=y,
-            learnt={},
-            labelled=labelled,
+            learned={},
+            labeled=labeled,
             targets=targets[:, None],
-            shown=labelled_alone(given, y, sample_weight, labelled),
+            shown=labeled_alone(given, y, sample_weight, labeled),
         )
 
     def _sizes(self, X: Any, y: Any) -> tuple[np.ndarray | None, int, int]:
@@ -130,7 +130,7 @@ warm_start, checkpoint, checkpoint_seconds, on_interrupt, losses_on
             remedies.append("a smaller nu")
         if not self.bias:
             remedies.insert(0, "bias=True")
-        X = problem.labelled_rows
+        X = problem.labeled_rows
         fitted = Fitted(
             type(self).__name__,
             problem.labels,
@@ -167,8 +167,8 @@ warm_start, checkpoint, checkpoint_seconds, on_interrupt, losses_on
             raise ValueError(f"{error} For rows without a target pass unlabeled=np.nan") from None
         if marked:
             given[missing] = np.nan
-        labelled = ~labels_equal(given, self.unlabeled) if self.unlabeled is not None else None
-        rows = np.arange(len(given)) if labelled is None else np.flatnonzero(labelled)
+        labeled = ~labels_equal(given, self.unlabeled) if self.unlabeled is not None else None
+        rows = np.arange(len(given)) if labeled is None else np.flatnonzero(labeled)
         return X, given, rows
 
     def predict(self, X: Any) -> np.ndarray:

@@ -24,7 +24,7 @@ from ..utils.parameters import check_boolean, check_number
 from ..utils.resources import check_memory
 from .estimates import EstimatesItself
 from .interrupted_fit import all_or_nothing, leaving_on_interrupt
-from .learnt_nothing import Fitted, warn_if_unexplained
+from .learned_nothing import Fitted, warn_if_unexplained
 from .ridge_systems import FACTORS, RidgePath, ridge_path
 from .row_shapes import check_shape, flat_rows, learn_shape, shaped
 
@@ -51,7 +51,7 @@ class OrbitRidge(EstimatesItself, MultiOutputMixin, RegressorMixin, BaseEstimato
         (n, n_train) in `predict`; a callable is ``kernel(X, Y)`` with an (n, m) array as answer.
     alphas : float or sequence of float, default=(1e-6, 1e-4, 1e-2, 1.0)
         Weights of the norm to choose from, above 0, in units of the kernel's values: the variance of
-        the noise, where the kernel is the covariance of what is to be learnt. They say the same as
+        the noise, where the kernel is the covariance of what is to be learned. They say the same as
         `alpha` of `sklearn.kernel_ridge.KernelRidge`.
     gamma, degree, coef0
         See `InvariantSVC`. Rows without weight do not count for ``gamma="scale"``.

@@ -1,4 +1,4 @@
-"""Regularised least squares over a Gram matrix: solutions, what each row's absence changes, evidence."""
+"""Regularized least squares over a Gram matrix: solutions, what each row's absence changes, evidence."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class RidgePath:
 def ridge_path(
     gram: np.ndarray, targets: np.ndarray, weights: np.ndarray, alphas: np.ndarray, intercept: bool
 ) -> RidgePath:
-    r"""Minimisers of ``sum_i w_i (y_i - f(x_i) - b)^2 + alpha |f|^2`` for all alphas.
+    r"""Minimizers of ``sum_i w_i (y_i - f(x_i) - b)^2 + alpha |f|^2`` for all alphas.
 
     With ``G = K + alpha W^-1`` and ``P = G^-1 - G^-1 1 1'G^-1 / 1'G^-1 1`` (``P = G^-1`` without an
     intercept) the coefficients are ``c = P y``, and without row i its residual is ``c_i / P_ii``: block

@@ -113,13 +113,13 @@ def are_plain(estimator: Any, X: Any, sparse: bool, finite: bool) -> bool:
     finite : bool
         Whether all numbers must be finite.
     """
-    learnt = vars(estimator)
+    learned = vars(estimator)
     # Subclasses, as masked arrays and matrices, have their own ways.
     kinds = (np.ndarray, sp.csr_matrix, sp.csr_array) if sparse else (np.ndarray,)
-    if type(X) not in kinds or "feature_names_in_" in learnt:
+    if type(X) not in kinds or "feature_names_in_" in learned:
         return False
     if X.dtype != np.float64 and X.dtype != np.float32:
         return False
-    if X.ndim != 2 or X.shape[0] == 0 or X.shape[1] != learnt.get("n_features_in_"):
+    if X.ndim != 2 or X.shape[0] == 0 or X.shape[1] != learned.get("n_features_in_"):
         return False
     return not finite or plugins.all_finite(X if type(X) is np.ndarray else X.data)

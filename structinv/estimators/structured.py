@@ -37,7 +37,7 @@ from .example_inputs import (
 )
 from .example_machine import ExampleMachine
 from .kernel_machine import check_cover, kernel_memory
-from .learnt_nothing import warn_if_uninformative
+from .learned_nothing import warn_if_uninformative
 from .parameters import check_epsilon, check_oracle_type
 from .problem import Problem
 from .tokens import TokenVectorizer
@@ -58,17 +58,17 @@ class InvariantStructuredSVC(ExampleMachine):
 
         1/2 |w|^2 + C sum_i s_i max over y', z in S(x_i) of [f(z, y') - f(z, y_i) + cost(y_i, y')]
 
-    where w is all that is learnt: of sequences `coef_`, `transitions_`, `start_` and `end_`, with
+    where w is all that is learned: of sequences `coef_`, `transitions_`, `start_` and `end_`, with
     ``f(x, y) = sum_t <coef_[y_t], x_t> + sum_t transitions_[y_(t-1), y_t] + start_[y_1] + end_[y_T]``
     (Teo, Globerson, Roweis and Smola 2007, eq. 2; Taskar, Guestrin and Koller 2003). The maximum over
-    labellings and changes together is exact for sequences, by one dynamic program. There is no
+    labelings and changes together is exact for sequences, by one dynamic program. There is no
     intercept: start and end, and a constant feature, serve. With a `kernel` each label's weights
     become a function in the kernel's space, as in `InvariantSVC`, and the other parameters stay.
 
     Parameters
     ----------
     structure : Structure
-        Which labellings there are and what scores them: ``Sequence()``, ``Graph()``, ``Multilabel()``
+        Which labelings there are and what scores them: ``Sequence()``, ``Graph()``, ``Multilabel()``
         or one of your own.
     oracle : InvarianceOracle, optional
         What may change in a row; nothing by default. Rows of an example change by themselves,
@@ -81,7 +81,7 @@ class InvariantStructuredSVC(ExampleMachine):
     C : float, default=1.0
         Weight of the losses, above 0.
     cost : {"hamming", "mean_hamming"} or (n_classes, n_classes) array-like, default="hamming"
-        What a wrong labelling costs: the number of wrong labels, their share, or the sum of
+        What a wrong labeling costs: the number of wrong labels, their share, or the sum of
         ``cost[true, predicted]`` in the order of `classes_`.
     class_weight : dict or "balanced", optional
         Factors of a label's cost, by the true label.
@@ -158,7 +158,7 @@ compression_error_
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None, position_weight: Any = None) -> Any:
-        """Train on the worst case of the oracle's changes, jointly with that over labellings.
+        """Train on the worst case of the oracle's changes, jointly with that over labelings.
 
         Parameters
         ----------
@@ -195,7 +195,7 @@ compression_error_
         return self._fit(X, y, sample_weight, position_weight=position_weight)
 
     def predict(self, X: Any) -> Any:
-        """The best labelling of each example, as `y` of `fit`; an example without rows has none."""
+        """The best labeling of each example, as `y` of `fit`; an example without rows has none."""
         check_is_fitted(self)
         return self._of_those_with_rows(X, self._predicted, self.classes_[:0])
 
@@ -233,7 +233,7 @@ compression_error_
         return np.array([own.sum(), own[codes == labels.codes].sum()])
 
     def certify(self, X: Any, y: Any = None, *, oracle: InvarianceOracle | None = None) -> Certificate:
-        """What no allowed change of the rows can turn, for whole labellings.
+        """What no allowed change of the rows can turn, for whole labelings.
 
         Parameters
         ----------
@@ -246,10 +246,10 @@ compression_error_
         Returns
         -------
         Certificate
-            ``margins`` of the true labelling over every other, ``correct``, ``accuracy``, ``exact`` and
+            ``margins`` of the true labeling over every other, ``correct``, ``accuracy``, ``exact`` and
             ``attacked``, one for each example; ``most_wrong``, how many positions of each any change
-            makes wrong at most, and ``position_accuracy``. A labelling that the structure forbids is
-            wrong, and certified for nothing. Of relaxed inference it speaks of the labelling that
+            makes wrong at most, and ``position_accuracy``. A labeling that the structure forbids is
+            wrong, and certified for nothing. Of relaxed inference it speaks of the labeling that
             scores highest.
         """
         return self._asked(X, y, oracle, points=False)[2].certificate()
@@ -257,7 +257,7 @@ compression_error_
     def worst_case(
         self, X: Any, y: Any = None, *, oracle: InvarianceOracle | None = None
     ) -> tuple[list[Matrix], Any]:
-        """The examples after the change that lowers the margin of their labelling most.
+        """The examples after the change that lowers the margin of their labeling most.
 
         Parameters
         ----------
@@ -272,7 +272,7 @@ compression_error_
         changed : list of (T_i, n_features) arrays or CSR matrices
             In the form of X, but for tokens, which are rows of numbers here.
         labels : list of arrays
-            The labellings that they lead to.
+            The labelings that they lead to.
         """
         _, layout, found = self._asked(X, y, oracle, points=True)
         points: Any = found.points
@@ -358,7 +358,7 @@ compression_error_
 
     def _keep(self, problem: Problem, objective: Objective, solution: Solution) -> None:
         space: Any = objective.space
-        self.structure_ = self._learnt_structure(problem, objective)
+        self.structure_ = self._learned_structure(problem, objective)
         if self._linear:
             self.coef_ = space.weights(solution.f).astype(problem.rows.dtype, order="C")
         else:
@@ -367,7 +367,7 @@ compression_error_
         for name, table in self.structure_.named(self._extra_, len(self.classes_)).items():
             setattr(self, f"{name}_", table)
 
-    def _learnt_structure(self, problem: Problem, objective: Objective) -> Structure:
+    def _learned_structure(self, problem: Problem, objective: Objective) -> Structure:
         """The structure as it is for the labels of all examples."""
         term: Any = objective.terms[0]
         structure: Structure = term.labels.structure

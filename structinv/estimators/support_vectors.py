@@ -19,7 +19,7 @@ from ..spaces import KernelSpace, RepresenterSpace
 from ..spaces.atoms import AtomRows
 from ..spaces.kernel_space import Expansion
 from ..terms import Objective
-from ..utils.fitted_state import learnt_attributes
+from ..utils.fitted_state import learned_attributes
 from ..utils.matrices import Matrix
 from ..utils.parameters import check_integer, check_number
 from .compression import compressed, within_budget
@@ -89,7 +89,7 @@ class SupportVectorMachine(KernelMachine):
         term = problem.worst_case(self._inputs(problem.rows))
         size = check_cover(term.bound, type(self).__name__)
         check_known(term, size, 1e6 * self.cache_mb)
-        kernel = self._trained_kernel(problem.rows, term.X, problem.learnt)
+        kernel = self._trained_kernel(problem.rows, term.X, problem.learned)
         sizes, cache_mb = (term.X.shape[1], term.n_outputs), float(self.cache_mb)
         invariances = self._invariances()
         if not invariances.families:
@@ -145,7 +145,7 @@ class SupportVectorMachine(KernelMachine):
             return
         smaller = within_budget(self, objective, self.budget)
         # At once: Ctrl-C must not come between.
-        self.__dict__.update(learnt_attributes(smaller))
+        self.__dict__.update(learned_attributes(smaller))
 
     def _scores(self, X: Matrix) -> np.ndarray:
         if self._precomputed:

@@ -66,7 +66,7 @@ def one_a_row(y: Any, n_rows: int) -> np.ndarray:
     return labels
 
 
-def labelled_rows(estimator: Any, X: Any, y: Any, **rules: Any) -> tuple[Matrix, np.ndarray]:
+def labeled_rows(estimator: Any, X: Any, y: Any, **rules: Any) -> tuple[Matrix, np.ndarray]:
     """Rows and their labels, as a classifier's fit takes them.
 
     Parameters

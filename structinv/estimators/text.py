@@ -92,7 +92,7 @@ verbose, warm_start, checkpoint, checkpoint_seconds, on_interrupt
     ========  =================  ==============  =================  ==================
 
     Exact are sums of the largest gains; a knapsack where features are binary, as a word goes with its
-    last occurrence; and for deletions with bigrams, those that become neighbours included, a dynamic
+    last occurrence; and for deletions with bigrams, those that become neighbors included, a dynamic
     program over the last token kept and the number deleted. Where there is a bound, training and
     certificates are about a larger set of rows, so that a certificate is as true, and says less: of
     inserted and replaced tokens every n-gram that they could be in counts at its worst.
@@ -230,7 +230,7 @@ verbose, warm_start, checkpoint, checkpoint_seconds, on_interrupt
         labels: BoundStructure,
         covered: np.ndarray,
     ) -> PlacedEdits:
-        """Of the edits that favour each rival those that lower the margin most; none if none does."""
+        """Of the edits that favor each rival those that lower the margin most; none if none does."""
         codes, n_classes = labels.codes, len(self.classes_)
         weights = self._weights_of_labels()
         every, bound = np.arange(len(codes)), BoundTexts(oracle, rows)
@@ -282,7 +282,7 @@ verbose, warm_start, checkpoint, checkpoint_seconds, on_interrupt
         tokens, changes = _taken_apart(self.oracle)
         oracle = changes(self._edits(tokens, vectorizer, documents))
         problem = self._of_labels(rows, labels, oracle, sample_weight)
-        problem.learnt["vectorizer_"] = vectorizer
+        problem.learned["vectorizer_"] = vectorizer
         return problem
 
     def _check_only_for(self, labels: np.ndarray) -> None:

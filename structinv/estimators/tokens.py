@@ -125,7 +125,7 @@ class TokenVectorizer(
         check_integer("n_hashed", hashed, optional=True)
         kind, tokens, lengths = _read(X, _SEPARATOR)
         if np.any(lengths == 0):
-            raise ValueError(f"X[{int(np.argmin(lengths))}] is empty: nothing can be learnt from it")
+            raise ValueError(f"X[{int(np.argmin(lengths))}] is empty: nothing can be learned from it")
         names = [] if hashed is not None else _names(kind, tokens)
         if hashed is None and not names:
             raise ValueError("X must have features, got none in any token")

@@ -28,7 +28,7 @@ from .estimates import EstimatesItself, named, virtual_memory
 from .interrupted_fit import all_or_nothing, leaving_on_interrupt
 from .parameters import check_on_interrupt, check_oracle_type
 from .row_shapes import canonical, check_shape, flat_rows, learn_shape, shaped
-from .target_labels import class_factors, labelled_rows, one_label_a_row
+from .target_labels import class_factors, labeled_rows, one_label_a_row
 
 # What libsvm computes itself, a few columns at a time; all else is one large Gram matrix.
 NATIVE = ("linear", "poly", "rbf")
@@ -103,7 +103,7 @@ class VirtualSVC(EstimatesItself, ClassifierMixin, BaseEstimator):
     >>> from structinv.estimators.virtual import VirtualSVC
     >>> from structinv.oracles import FiniteOracle
     >>> class Reversal(FiniteOracle):
-    ...     "A signal read backwards keeps its label."
+    ...     "A signal read backward keeps its label."
     ...     def orbit(self, X):
     ...         return np.stack([X, X[:, ::-1]], axis=1)
     >>> X = np.array([[2.0, 1.0, 0.0], [1.0, 2.0, 0.0], [3.0, 1.0, 0.0], [0.0, 2.0, 1.0]])
@@ -156,7 +156,7 @@ class VirtualSVC(EstimatesItself, ClassifierMixin, BaseEstimator):
             oracle = self._check_parameters()
             learn_shape(self, X)
             oracle = shaped(oracle, self, X)
-            X, y = labelled_rows(self, X, y, **_ROWS)
+            X, y = labeled_rows(self, X, y, **_ROWS)
             X = self._prepare(X, oracle)
             new_svc = self._svc_maker(X)
             weights = self._weights(X, sample_weight)

@@ -86,7 +86,7 @@ def certify(
     TypeError
         If the estimator is not linear or averages several classifiers; if the oracle is none, does not
         take sparse rows, or does more to rows of `BernoulliNB` than drop and add features; and for
-        `InvariantStructuredSVC`, whose own `certify` speaks of whole labellings.
+        `InvariantStructuredSVC`, whose own `certify` speaks of whole labelings.
     ValueError
         If scores or predictions on `X` are not those of a linear classifier, if a step is not known
         to be affine, or if `y` holds a label that is not among the classes. If weights of naive Bayes
@@ -136,7 +136,7 @@ def certify(
         own = "pipe[-1].certify(pipe[:-1].transform(X), y" if parts.steps else "model.certify(X, y"
         raise TypeError(
             "certify takes classifiers of single rows; InvariantStructuredSVC has a certify of its own, "
-            f"for whole labellings: {own}, oracle=...)"
+            f"for whole labelings: {own}, oracle=...)"
         )
     if isinstance(last, InvariantTextClassifier) and parts.moved:
         raise TypeError(

@@ -42,7 +42,7 @@ def probability_link(model: Any) -> Link:
         If that is not known.
     """
     if is_naive_bayes(model):
-        return Link(_normalised, _logistic_slope, of_logs=True)
+        return Link(_normalized, _logistic_slope, of_logs=True)
     if isinstance(model, OneVsRestClassifier):
         model = model.estimators_[0]
     logistic, by_loss = _known_probabilities()
@@ -97,7 +97,7 @@ def _with_rest(second: np.ndarray) -> np.ndarray:
     return np.stack([1.0 - second, second], axis=1)
 
 
-def _normalised(score: np.ndarray) -> np.ndarray:
+def _normalized(score: np.ndarray) -> np.ndarray:
     logs = np.stack([np.zeros_like(score), score], axis=1)
     return np.exp(logs - logsumexp(logs, axis=1, keepdims=True))
 

@@ -51,7 +51,7 @@ def binary_rows(model: Any, rows: Matrix, oracle: InvarianceOracle) -> tuple[Mat
     """The rows as a model sees them, and the oracle that acts on these as the given one on the rows.
 
     `BernoulliNB` compares all features with its `binarize`. Dropping a feature before the comparison is
-    dropping it afterwards, and the same holds for added features. It does not hold for other changes:
+    dropping it afterward, and the same holds for added features. It does not hold for other changes:
     a factor either does nothing or drops the feature.
 
     Parameters

@@ -53,14 +53,14 @@ class Affine:
             max(self.widest, self.coef.shape[1]),
         )
 
-    def projected(self, components: np.ndarray, centre: np.ndarray) -> Affine:
-        """Scores of x where these are scores of ``(x - centre) @ components.T``."""
+    def projected(self, components: np.ndarray, center: np.ndarray) -> Affine:
+        """Scores of x where these are scores of ``(x - center) @ components.T``."""
         coef, size = self.coef @ components, self.coef_size @ np.abs(components)
         return Affine(
             np.asarray(coef),
-            self.intercept - coef @ centre,
+            self.intercept - coef @ center,
             np.asarray(size),
-            self.intercept_size + size @ np.abs(centre),
+            self.intercept_size + size @ np.abs(center),
             self.n_steps + 1,
             max(self.widest, self.coef.shape[1]),
         )
@@ -110,8 +110,8 @@ def _standard_scaler(scores: Affine, step: Any) -> Affine:
 
 def _robust_scaler(scores: Affine, step: Any) -> Affine:
     scale = _or(step.scale_ if step.with_scaling else None, 1.0, step.n_features_in_)
-    centre = _or(step.center_ if step.with_centering else None, 0.0, len(scale))
-    return scores.scaled(1.0 / scale, centre, np.zeros(len(scale)))
+    center = _or(step.center_ if step.with_centering else None, 0.0, len(scale))
+    return scores.scaled(1.0 / scale, center, np.zeros(len(scale)))
 
 
 def _max_abs_scaler(scores: Affine, step: Any) -> Affine:

@@ -1,4 +1,4 @@
-"""Bounded linear functionals of the learnt function, for penalties and losses."""
+"""Bounded linear functionals of the learned function, for penalties and losses."""
 
 from .base import Functional, Scaled, WeightedSum
 from .families import (

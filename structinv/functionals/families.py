@@ -242,7 +242,7 @@ class Difference(Functional):
 
 
 class GraphLaplacian(Functional):
-    """``sqrt(w_ab) (f(x_a) - f(x_b))`` over the edges of a graph of nearest neighbours.
+    """``sqrt(w_ab) (f(x_a) - f(x_b))`` over the edges of a graph of nearest neighbors.
 
     Under the squared loss they sum to ``f' L f`` with L the Laplacian of the graph, the penalty of
     LapSVM (Belkin, Niyogi and Sindhwani 2006).

@@ -10,7 +10,7 @@ import numpy as np
 from ..kernels import Kernel
 from ..utils.jit import njit
 from ..utils.matrices import in_threads
-from .gram import centred, partials_between
+from .gram import centered, partials_between
 
 # Values of a kernel that are made at once: 32 MB in double precision.
 VALUES_AT_ONCE = 4_000_000
@@ -59,7 +59,7 @@ class JetGram:
         self, kernel: Kernel, X: np.ndarray, Y: np.ndarray, order: int, cache_bytes: float = 0.0
     ) -> None:
         self.kernel = kernel
-        self.X, self.Y = centred(kernel, X, Y)
+        self.X, self.Y = centered(kernel, X, Y)
         if X is Y:
             self.Y = self.X
         self.order = order

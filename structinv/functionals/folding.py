@@ -14,8 +14,8 @@ from ..kernels.checked_kernel import kernel_diagonal, kernel_matrix
 from .base import BoundFunctional
 from .representers import Representers
 
-# Up to so many functionals their Gram matrix is factorised.
-MOST_FACTORISED = 3000
+# Up to so many functionals their Gram matrix is factorized.
+MOST_FACTORIZED = 3000
 MOST_STEPS = 1000
 COLUMNS_AT_ONCE = 64
 
@@ -25,11 +25,11 @@ class Folded(Kernel):
 
     ``k~(x, y) = k(x, y) - z(x)' (G + diag(1 / (2 nu)))^-1 z(y)`` with ``z_j(x) = L_j k(., x)`` and G the
     Gram matrix of the functionals, by Woodbury's formula. A plain machine with this kernel and the
-    same C has the optimum that the penalised one has with `kernel`, and the same function. It pays
+    same C has the optimum that the penalized one has with `kernel`, and the same function. It pays
     where many fits share the penalties: each point costs one system of equations, by factors of G
     where it is small, else by conjugate gradients with fast products.
 
-    A constant that the machine leaves unpenalised, as `sklearn.svm.SVC` does, is the same in both only
+    A constant that the machine leaves unpenalized, as `sklearn.svm.SVC` does, is the same in both only
     if no functional sees constants, as derivatives and differences do not: `sees_constants` tells.
     Where one does, `free_constant` folds the constant in as well: eliminating the bordered system
     adds ``c(x) c(y) / s`` with ``c = 1 - z' M^-1 L1``, ``s = L1' M^-1 L1``, M the matrix above and L1
@@ -207,7 +207,7 @@ class _Equations:
 
     def _inverse(self, right: np.ndarray) -> np.ndarray:
         """The solutions for some right-hand sides."""
-        if self.representers.size <= MOST_FACTORISED and self.representers.fits:
+        if self.representers.size <= MOST_FACTORIZED and self.representers.fits:
             if self._factors is None:
                 table = self.representers.table().copy()
                 table[np.diag_indices(len(table))] += self.shift

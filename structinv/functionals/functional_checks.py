@@ -15,7 +15,7 @@ from ..kernels import Gaussian, Kernel
 from ..utils.exceptions import CheckError
 from .base import BoundFunctional, Functional
 from .families import Evaluation, Gradient
-from .gram import centred
+from .gram import centered
 from .parts import Part
 from .quadrature import nodes
 from .representers import Representers
@@ -195,7 +195,7 @@ def _check_representers(trial: _Trial) -> None:
 
 
 def _kernels(kernel: Kernel, points: np.ndarray, at: np.ndarray) -> np.ndarray:
-    left, right = centred(kernel, at, points)
+    left, right = centered(kernel, at, points)
     return kernel.matrix(left, right)
 
 

@@ -15,12 +15,12 @@ from .parts import Atoms
 Block = tuple[int, ...]
 
 
-def centred(kernel: Kernel, *points: np.ndarray) -> tuple[np.ndarray, ...]:
+def centered(kernel: Kernel, *points: np.ndarray) -> tuple[np.ndarray, ...]:
     """Points moved so that distances lose fewer digits, where the kernel sees differences alone."""
     if (kernel.uses_distances, kernel.uses_products) != (True, False) or sum(map(len, points)) == 0:
         return points
-    centre = np.concatenate([each.mean(axis=0, keepdims=True) for each in points if len(each)])
-    return tuple(each - centre.mean(axis=0) for each in points)
+    center = np.concatenate([each.mean(axis=0, keepdims=True) for each in points if len(each)])
+    return tuple(each - center.mean(axis=0) for each in points)
 
 
 def partials_between(
@@ -58,7 +58,7 @@ def gram_of_atoms(kernel: Kernel, left: Atoms, right: Atoms) -> np.ndarray:
     if blurred is None:
         raise ValueError(f"{type(kernel).__name__} has no closed form under Gaussian noise")
     kernel = blurred
-    X, Y = centred(kernel, left.points, right.points)
+    X, Y = centered(kernel, left.points, right.points)
     n_directions = len(left.directions) + len(right.directions)
     partials = partials_between(kernel, X, Y, n_directions)
     slopes = _Slopes(kernel, X, Y, left.directions, right.directions)

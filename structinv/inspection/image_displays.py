@@ -38,8 +38,8 @@ def draw_worst_cases(
     path : Path or str, optional
         The picture to write; its ending says the format. None writes nothing.
     shape : ImageShape or tuple, optional
-        ``(height, width)`` or ``(height, width, channels)`` with 1 (grey) or 3 (colour) channels;
-        None for that of the arrays, and for square grey images where they hold rows.
+        ``(height, width)`` or ``(height, width, channels)`` with 1 (gray) or 3 (color) channels;
+        None for that of the arrays, and for square gray images where they hold rows.
     titles : (n,) sequence of str, optional
         A caption for each column, of one line or several.
 
@@ -86,7 +86,7 @@ def draw_worst_cases(
     for line, name, images in zip(grid, ("original", "worst case"), rows, strict=True):
         for axes, image in zip(line, images, strict=True):
             picture = ((image - low) / scale).reshape(form.height, form.width, form.channels)
-            # One channel becomes three: imshow would choose colours of its own.
+            # One channel becomes three: imshow would choose colors of its own.
             axes.imshow(np.broadcast_to(picture, (form.height, form.width, 3)))
             axes.set(xticks=[], yticks=[])
         line[0].set_ylabel(name)
@@ -148,8 +148,8 @@ def draw_transforms(
     axes.set_ylabel("class")
     figure.suptitle("number of support vectors", fontsize=10)
     for (row, column), number in np.ndenumerate(counts):
-        colour = "white" if number > 0.6 * counts.max() else "black"
-        axes.text(column, row, f"{number:d}", ha="center", va="center", color=colour, fontsize=7)
+        color = "white" if number > 0.6 * counts.max() else "black"
+        axes.text(column, row, f"{number:d}", ha="center", va="center", color=color, fontsize=7)
     return written(figure, path)
 
 

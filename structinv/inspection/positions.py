@@ -11,11 +11,11 @@ from .sequence_displays import TransitionDisplay
 
 
 def position_margins(model: Any, x: Any, labels: Sequence[Any] | np.ndarray | None = None) -> np.ndarray:
-    """The margin of each label of one sequence, over all labellings.
+    """The margin of each label of one sequence, over all labelings.
 
-    At position t it is the score of the best labelling with this label there less that of the best with
+    At position t it is the score of the best labeling with this label there less that of the best with
     another one there, from the best scores of the positions before and of those behind. It is above 0
-    exactly where the label is that of the best labelling.
+    exactly where the label is that of the best labeling.
 
     Parameters
     ----------

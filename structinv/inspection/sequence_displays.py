@@ -26,7 +26,7 @@ class TransitionDisplay:
     """The weights of labels that follow one another, as a matrix.
 
     A line for the label before and a column for the label after, with a first line for the start of a
-    sequence and a last column for its end. Blue is likely, red unlikely, grey forbidden.
+    sequence and a last column for its end. Blue is likely, red unlikely, gray forbidden.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class TransitionDisplay:
         ----------
         estimator : fitted estimator
             With `transitions_`, `start_`, `end_` and `classes_`; if its structure forbids transitions,
-            these are grey.
+            these are gray.
 
         Raises
         ------
@@ -122,12 +122,12 @@ class TransitionDisplay:
         if count <= _MOST_NUMBERS:
             for (line, column), value in np.ndenumerate(table):
                 if np.isfinite(value):
-                    colour = "white" if abs(value) > 0.6 * largest else "black"
+                    color = "white" if abs(value) > 0.6 * largest else "black"
                     style: dict[str, Any] = {
                         "ha": "center",
                         "va": "center",
                         "fontsize": 7,
-                        "color": colour,
+                        "color": color,
                     }
                     axes.text(column, line, f"{value:z.1f}", **style)
         figure.colorbar(picture, ax=axes, label="weight", shrink=0.8)
@@ -149,7 +149,7 @@ def draw_margins(
     tokens, labels : (T,) sequences
         What stands at each position, and its label.
     margins : (T,) array-like
-        By how much the best labelling with this label there is above the best one without, such as
+        By how much the best labeling with this label there is above the best one without, such as
         of `position_margins`.
     path : Path or str, optional
         The picture to write; its ending says the format. None writes nothing.
@@ -182,12 +182,12 @@ def draw_margins(
     figure = new_figure(max(3.6, 1.2 + 0.55 * count), 3.2)
     axes = figure.subplots()
     places = np.arange(count)
-    for colour, which, name in (
+    for color, which, name in (
         (_RIGHT, heights > 0, "predicted"),
         (_WRONG, heights <= 0, "not predicted"),
     ):
         if np.any(which):
-            axes.bar(places[which], heights[which], 0.7, color=colour, label=name)
+            axes.bar(places[which], heights[which], 0.7, color=color, label=name)
     if lines is not None:
         axes.hlines(lines, places - 0.45, places + 0.45, color=_WORST, label="worst case")
     axes.axhline(0.0, color="black", linewidth=0.8)

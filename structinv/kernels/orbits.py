@@ -22,7 +22,7 @@ from .values import check_rows, holds, precision, same_precision
 
 # Squared distances of embeddings are the difference of numbers that are rounded so often.
 ROUNDINGS = 8
-# Tables whose diagonals are kept: the centres of a machine, and blocks of its rows.
+# Tables whose diagonals are kept: the centers of a machine, and blocks of its rows.
 DIAGONALS = 64
 # What a kernel of this file can make again.
 _MADE = ("_changes", "_sides", "_stretched", "_diagonals")

@@ -394,7 +394,7 @@ def _negative_distances(products, x, y, factor):
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
 def _correct_close(negative, X, Y, x, y, highest, factor, far):
-    """Compute values again from the differences where products above `far` have cancelled."""
+    """Compute values again from the differences where products above `far` have canceled."""
     close = negative.dtype.type(-CLOSE)
     half, least = factor * negative.dtype.type(0.5), negative.dtype.type(far)
     for i in range(negative.shape[0]):

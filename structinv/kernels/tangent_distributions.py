@@ -38,7 +38,7 @@ class TangentDistributionKernel(LawKernel):
     rho : float, default=0.5
         Above 0. With 1/2 it is the coefficient of Bhattacharyya, with 1 the mean density of one law
         under the other.
-    normalised : bool, default=True
+    normalized : bool, default=True
         Whether values are divided by ``sqrt(K(x, x) K(z, z))``; with ``rho=0.5`` that is 1 as it is. In
         many features other rho have values that are no numbers, unless they are divided.
 
@@ -46,7 +46,7 @@ class TangentDistributionKernel(LawKernel):
     ------
     TypeError, ValueError
         From `validate` and all questions, if a parameter is out of its range, or the oracle depends on
-        labels; without `normalised`, if ``K(x, x)`` is no number, or so small that digits are lost.
+        labels; without `normalized`, if ``K(x, x)`` is no number, or so small that digits are lost.
     NotImplementedError
         If the oracle has no tangents.
 
@@ -74,26 +74,26 @@ class TangentDistributionKernel(LawKernel):
         sigma: float = 1.0,
         gamma_w: float = 1.0,
         rho: float = 0.5,
-        normalised: bool = True,
+        normalized: bool = True,
     ) -> None:
         self.oracle = oracle
         self.sigma = sigma
         self.gamma_w = gamma_w
         self.rho = rho
-        self.normalised = normalised
+        self.normalized = normalized
 
     def validate(self, n_features: int | None = None) -> None:
         super().validate(n_features)
         check_number("sigma", self.sigma, strict=True)
         check_number("gamma_w", self.gamma_w, strict=True)
         check_number("rho", self.rho, strict=True)
-        if not isinstance(self.normalised, bool | np.bool_):
-            raise TypeError(f"normalised must be True or False, got {self.normalised!r}")
+        if not isinstance(self.normalized, bool | np.bool_):
+            raise TypeError(f"normalized must be True or False, got {self.normalized!r}")
 
     @property
     def _is_one(self) -> bool:
         """Whether ``K(x, x)`` is 1."""
-        return bool(self.normalised) or float(self.rho) == 0.5
+        return bool(self.normalized) or float(self.rho) == 0.5
 
     @property
     def _level(self) -> float | None:
@@ -129,4 +129,4 @@ class TangentDistributionKernel(LawKernel):
         return 0.0, 0.5 * float(self.rho), 0.0 if self._is_one else np.inf
 
     def _advice(self) -> str:
-        return f"take normalised=True with rho={self.rho!r}"
+        return f"take normalized=True with rho={self.rho!r}"

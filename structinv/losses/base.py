@@ -65,14 +65,14 @@ class ScalarLoss(BaseEstimator, ABC):
 
     @abstractmethod
     def prox(self, u: np.ndarray, step: float) -> np.ndarray:
-        """The minimiser of ``step * r(t) + 1/2 (t - u)^2`` over t."""
+        """The minimizer of ``step * r(t) + 1/2 (t - u)^2`` over t."""
 
     def domain(self) -> tuple[np.ndarray, np.ndarray]:
         """The ends of the conjugate's domain: r' at minus and plus infinity."""
         return self.derivative(np.array(-np.inf)), self.derivative(np.array(np.inf))
 
     def conjugate_prox(self, p: np.ndarray, step: float) -> np.ndarray:
-        """The minimiser of ``step * r*(t) + 1/2 (t - p)^2``, by Moreau's identity."""
+        """The minimizer of ``step * r*(t) + 1/2 (t - p)^2``, by Moreau's identity."""
         # Rounding of a large p alone could leave the domain.
         return np.clip(p - step * self.prox(p / step, 1.0 / step), *self.domain())
 

@@ -206,7 +206,7 @@ class Joined(ScalarLoss):
         return Joined([loss.smoothed(width) for loss in self.losses], self.sizes)
 
     def take(self, indices):
-        """See `ScalarLoss.take`; one loss for each run of elements that are neighbours in kind."""
+        """See `ScalarLoss.take`; one loss for each run of elements that are neighbors in kind."""
         chosen = np.atleast_1d(np.arange(sum(self.sizes))[indices])
         if not len(chosen):
             return Joined([self.losses[0].take(chosen)], [0])

@@ -153,7 +153,7 @@ class Pieces:
         signs, targets = np.broadcast_arrays(np.atleast_1d(signs), targets)
         old = self._spread(max(len(self.breaks), len(signs)))
         signs, targets = signs[:, None], targets[:, None]
-        # A turned row runs backwards as far as its finite breaks go; the rest stays behind them.
+        # A turned row runs backward as far as its finite breaks go; the rest stays behind them.
         finite = np.isfinite(old.breaks).sum(axis=1, keepdims=True)
         piece = np.arange(old.slopes.shape[1])
         order = np.where((signs < 0) & (piece <= finite), finite - piece, piece)

@@ -84,7 +84,7 @@ def set_distance(oracle: InvarianceOracle, X: Any, Y: Any = None, sides: str = "
     boxes, balls, or combinations of directions, as in ``Offset(0.1) @ Segment(0.5, 2.0)``; else it is
     searched for in its cover, if it has one.
 
-    scikit-learn's neighbours take the table by ``metric="precomputed"``. A callable metric works, too,
+    scikit-learn's neighbors take the table by ``metric="precomputed"``. A callable metric works, too,
     and is slow, since it is asked about one pair at a time.
 
     Examples
@@ -96,7 +96,7 @@ def set_distance(oracle: InvarianceOracle, X: Any, Y: Any = None, sides: str = "
     >>> set_distance(Segment(0.5, 3.0), [[4.0, 0.0]], signals, sides="one").round(4)
     array([[1.    , 2.8284]])
 
-    Neighbours by scikit-learn, by a table or, slowly, pair by pair:
+    Neighbors by scikit-learn, by a table or, slowly, pair by pair:
 
     >>> from sklearn.neighbors import KNeighborsClassifier
     >>> oracle, y = Segment(0.5, 3.0), [0, 1]
@@ -234,7 +234,7 @@ def nearest(
     check_needs_no_label(as_oracle(oracle))
     check_sides(sides)
     if Y is None:
-        raise TypeError("Y must be rows, got None: for neighbours among X itself pass X twice")
+        raise TypeError("Y must be rows, got None: for neighbors among X itself pass X twice")
     X, Y = _rows(X, Y)
     check_integer("k", k, 1, len(Y), "rows of Y")
     check_boolean("tangents", tangents)

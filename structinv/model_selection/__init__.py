@@ -1,15 +1,15 @@
 """Choosing parameters: how many changes, how wide, how large a C; folds without labels; scores."""
 
-from .label_scores import LabelledSplit, labelled_scorer
+from .label_scores import LabeledSplit, labeled_scorer
 from .scorers import certified_accuracy_scorer
 from .select_changes import select_changes
 from .spans import span_f1_scorer, span_scores
 from .widths import learn_widths
 
 __all__ = [
-    "LabelledSplit",
+    "LabeledSplit",
     "certified_accuracy_scorer",
-    "labelled_scorer",
+    "labeled_scorer",
     "learn_widths",
     "select_changes",
     "span_f1_scorer",

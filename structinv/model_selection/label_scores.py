@@ -22,11 +22,11 @@ from ..estimators.target_labels import (
 )
 
 
-class LabelledSplit(BaseCrossValidator):
+class LabeledSplit(BaseCrossValidator):
     """Stratified folds of the rows with a label; those without one are in every training fold.
 
-    Test folds hold labelled rows only, so that any scorer works, and the shares of the classes in them
-    are about those among all labelled rows.
+    Test folds hold labeled rows only, so that any scorer works, and the shares of the classes in them
+    are about those among all labeled rows.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class LabelledSplit(BaseCrossValidator):
         The label of rows without one, as in `RepresenterClassifier`, and decided on all rows: "auto"
         is -1, but {-1, +1} are two ordinary classes.
     shuffle : bool, default=False
-        Whether labelled rows are shuffled first.
+        Whether labeled rows are shuffled first.
     random_state : int, RandomState or None, default=None
         The order, if they are.
 
@@ -44,7 +44,7 @@ class LabelledSplit(BaseCrossValidator):
     --------
     >>> import numpy as np
     >>> y = np.array([0, 1, -1, 0, 1, -1])
-    >>> for train, test in LabelledSplit(2).split(np.zeros((6, 1)), y):
+    >>> for train, test in LabeledSplit(2).split(np.zeros((6, 1)), y):
     ...     print(train, test)
     [2 3 4 5] [0 1]
     [0 1 2 5] [3 4]
@@ -88,7 +88,7 @@ class LabelledSplit(BaseCrossValidator):
         Raises
         ------
         ValueError
-            If `y` is missing, no row has a label, or there are fewer than `n_splits` labelled rows of
+            If `y` is missing, no row has a label, or there are fewer than `n_splits` labeled rows of
             every class.
         """
         if y is None:
@@ -97,21 +97,21 @@ class LabelledSplit(BaseCrossValidator):
 
     def _iter_test_indices(self, X: Any = None, y: Any = None, groups: Any = None) -> Iterator[Any]:
         y = column_or_1d(as_labels(y))
-        labelled = np.flatnonzero(~without_label(y, self.unlabeled))
-        if len(labelled) == 0:
-            raise ValueError("y must hold a labelled row, got none")
-        check_one_kind(y[labelled], say_what_is_missing(self.unlabeled))
-        _, codes = np.unique(y[labelled], return_inverse=True)
+        labeled = np.flatnonzero(~without_label(y, self.unlabeled))
+        if len(labeled) == 0:
+            raise ValueError("y must hold a labeled row, got none")
+        check_one_kind(y[labeled], say_what_is_missing(self.unlabeled))
+        _, codes = np.unique(y[labeled], return_inverse=True)
         folds = StratifiedKFold(
             self.n_splits,
             shuffle=self.shuffle,
             random_state=self.random_state if self.shuffle else None,
         )
         for _, test in folds.split(codes, codes):
-            yield labelled[test]
+            yield labeled[test]
 
 
-def labelled_scorer(
+def labeled_scorer(
     scoring: str | Callable[..., float] = "accuracy", *, unlabeled: Any = "auto"
 ) -> Callable[..., float]:
     """A scorer that leaves rows without a label out.
@@ -129,7 +129,7 @@ def labelled_scorer(
     -------
     callable
         Of a fitted estimator, X and y; for `scoring` of GridSearchCV and its like. It raises
-        ValueError if no row has a label: `LabelledSplit` makes folds in which that cannot be.
+        ValueError if no row has a label: `LabeledSplit` makes folds in which that cannot be.
 
     Examples
     --------
@@ -138,13 +138,13 @@ def labelled_scorer(
     >>> X = np.array([[0.0], [0.5], [1.0], [3.0], [3.5], [4.0]])
     >>> y = [0, -1, -1, 1, -1, -1]
     >>> model = LapSVC(n_neighbors=1).fit(X, y)
-    >>> labelled_scorer()(model, X, y), round(model.score(X, y), 2)
+    >>> labeled_scorer()(model, X, y), round(model.score(X, y), 2)
     (1.0, 0.33)
     """
-    return partial(_labelled_score, scorer=get_scorer(scoring), unlabeled=unlabeled)
+    return partial(_labeled_score, scorer=get_scorer(scoring), unlabeled=unlabeled)
 
 
-def _labelled_score(
+def _labeled_score(
     estimator: Any, X: Any, y: Any, *, scorer: Callable[..., float], unlabeled: Any
 ) -> float:
     check_is_fitted(estimator)
@@ -152,7 +152,7 @@ def _labelled_score(
     if isinstance(unlabeled, str) and unlabeled == "auto":
         # A fold may show one class only, so that classes and not the fold say what -1 is.
         unlabeled = None if labels_equal(estimator.classes_, MISSING).any() else MISSING
-    labelled = np.flatnonzero(~without_label(labels, unlabeled))
-    if len(labelled) == 0:
-        raise ValueError("y must hold a labelled row, got none; LabelledSplit makes folds that do")
-    return scorer(estimator, _safe_indexing(X, labelled), labels[labelled])
+    labeled = np.flatnonzero(~without_label(labels, unlabeled))
+    if len(labeled) == 0:
+        raise ValueError("y must hold a labeled row, got none; LabeledSplit makes folds that do")
+    return scorer(estimator, _safe_indexing(X, labeled), labels[labeled])

@@ -156,7 +156,7 @@ def hint_of(given: Any) -> str:
 
 
 def closest_of(given: Any, known: Sequence[str]) -> str:
-    """Which of the known words may have been meant by a misspelt one; else nothing."""
+    """Which of the known words may have been meant by a misspelled one; else nothing."""
     if not isinstance(given, str):
         return ""
     plain = {each.lower(): each for each in known}

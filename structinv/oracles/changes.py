@@ -93,7 +93,7 @@ class Changes(ABC):
     def weights(self) -> np.ndarray:
         """The probability of each change, (s,): all alike by default."""
         if self._weights is None:
-            self._weights = normalised(self._own_weights())
+            self._weights = normalized(self._own_weights())
         return self._weights
 
     def _own_weights(self) -> np.ndarray:
@@ -213,7 +213,7 @@ class Changes(ABC):
     def weighted(self, weights: np.ndarray) -> Self:
         """The same list with other probabilities, given up to a factor."""
         other = copy.copy(self)
-        other._weights = normalised(weights)
+        other._weights = normalized(weights)
         return other
 
     def drawn(self, size: int, random_state: int) -> Changes:
@@ -296,7 +296,7 @@ class TakenChanges(Changes):
         super().__init__(whole.X, whole.y)
         self.whole = whole
         self.numbers = numbers
-        self._weights = normalised(weights)
+        self._weights = normalized(weights)
         self.scored = whole.scored
 
     @property
@@ -384,7 +384,7 @@ class LinearChanges(Changes):
     >>> import scipy.sparse as sp
     >>> from structinv.oracles import FiniteOracle, LinearChanges
     >>> class Reversal(FiniteOracle):
-    ...     "A signal read backwards keeps its label."
+    ...     "A signal read backward keeps its label."
     ...     def orbit(self, X):
     ...         return np.stack([X, X[:, ::-1]], axis=1)
     ...     def changes(self, X, y=None):
@@ -404,7 +404,7 @@ class LinearChanges(Changes):
         super().__init__(X)
         self.maps = list(maps)
         self._names = names
-        self._weights = None if weights is None else normalised(weights)
+        self._weights = None if weights is None else normalized(weights)
         self.permutes = all(map(_reorders, self.maps))
 
     @property
@@ -464,7 +464,7 @@ def draw_names(size: int) -> list[str]:
     return [f"draw {number}" for number in range(1, size + 1)]
 
 
-def normalised(weights: np.ndarray) -> np.ndarray:
+def normalized(weights: np.ndarray) -> np.ndarray:
     """Weights with sum 1."""
     weights = np.asarray(weights, dtype=np.float64)
     return weights / np.sum(weights)

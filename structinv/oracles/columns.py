@@ -61,7 +61,7 @@ def with_numbers(part: Part, columns: Sequence[str] | None) -> Part:
     >>> with_numbers(FAdd(1, allowed=["url", "ip"]), ["ip", "port", "url"]).allowed
     [2, 0]
     """
-    if columns is None or not (_named(part) or _labelled(part)):
+    if columns is None or not (_named(part) or _labeled(part)):
         return part
     part = clone(part)
     numbers = {name: number for number, name in enumerate(columns)}
@@ -72,7 +72,7 @@ def with_numbers(part: Part, columns: Sequence[str] | None) -> Part:
         else:
             check_features(parameter, given, None)
             setattr(each, parameter, [_number(parameter, name, numbers) for name in given])
-    for each, parameter in _labelled(part):
+    for each, parameter in _labeled(part):
         setattr(each, parameter, _in_order(parameter, getattr(each, parameter), columns))
     return part
 
@@ -82,7 +82,7 @@ def _named(part: Any) -> list[tuple[Any, str]]:
     return [(each, name) for each in found if isinstance(each, OfFeatures) for name in each.named()]
 
 
-def _labelled(part: Any) -> list[tuple[Any, str]]:
+def _labeled(part: Any) -> list[tuple[Any, str]]:
     """Parameters that hold a mask whose entries have names."""
     found = [part, *part.get_params(deep=True).values()]
     return [

@@ -114,7 +114,7 @@ class CurveOracle(InvarianceOracle):
 class GridOfCurves(Changes):
     r"""`grid` members of each curve at equal distances, beside the row itself.
 
-    A curve whose speed is at most s between two neighbours is no further than half of s times their
+    A curve whose speed is at most s between two neighbors is no further than half of s times their
     distance in t from one of them.
 
     Parameters
@@ -169,7 +169,7 @@ class GridOfCurves(Changes):
     def refine(
         self, rows: Rows, index: np.ndarray, score: Callable[[np.ndarray], np.ndarray]
     ) -> np.ndarray:
-        """See `Changes.refine`; between the neighbours on the grid, which halve each step."""
+        """See `Changes.refine`; between the neighbors on the grid, which halve each step."""
         curves, values = self.curves(rows), self.values[self._numbered(rows, index)]
         points = curves.at(values)
         if not len(points):

@@ -22,7 +22,7 @@ class FiniteOracle(InvarianceOracle):
     --------
     >>> import numpy as np
     >>> class Reversal(FiniteOracle):
-    ...     "A signal read backwards keeps its label."
+    ...     "A signal read backward keeps its label."
     ...     def orbit(self, X):
     ...         return np.stack([X, X[:, ::-1]], axis=1)
     >>> X = np.array([[1.0, 2.0, 3.0]])

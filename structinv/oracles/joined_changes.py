@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..utils.matrices import ALL_ROWS, Matrix, Rows, dense_rows, floating, pick, take, with_data
-from .changes import MOST_PAIRS, Changes, LinearChanges, normalised, usable_differences
+from .changes import MOST_PAIRS, Changes, LinearChanges, normalized, usable_differences
 
 
 class EitherChanges(Changes):
@@ -256,7 +256,7 @@ class ThenChanges(Changes):
         """See `Changes.sides`; changes that come last and keep inner products move one side only."""
         left, right = super().sides(reordering=reordering)
         # With other probabilities than the products of the parts', both parts are drawn together.
-        apart = np.array_equal(self.weights, normalised(self._own_weights()))
+        apart = np.array_equal(self.weights, normalized(self._own_weights()))
         if left is None or self.paired or not apart:
             return left, right
         last = usable_differences(self.left, reordering)

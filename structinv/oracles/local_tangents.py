@@ -1,4 +1,4 @@
-"""Changes learnt from data: the directions along which neighbouring rows spread."""
+"""Changes learned from data: the directions along which neighboring rows spread."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SUMMED_AT_ONCE = 64
 # Distances that are held at once.
 _DISTANCES = 2**22
 _EPS = float(np.finfo(np.float64).eps)
-# Rows whose neighbours are gathered at once.
+# Rows whose neighbors are gathered at once.
 _ROWS_AT_ONCE = 256
 
 
@@ -32,20 +32,20 @@ class LocalTangents(Ellipsoid):
     Parameters
     ----------
     reference : (m, n_features) array
-        Rows that the directions are learnt from, best the training rows; a row is its own neighbour
+        Rows that the directions are learned from, best the training rows; a row is its own neighbor
         if it is among them.
     n_directions : int, default=2
         How many, less than `n_neighbors` and at most as many as features.
     n_neighbors : int, default=10
         How many reference rows, at most all; of equally near ones the first.
     radius : float, default=1.0
-        How far a change goes, at least 0, in standard deviations of the neighbours.
+        How far a change goes, at least 0, in standard deviations of the neighbors.
 
     Raises
     ------
     TypeError, ValueError
-        From `validate` and all views, naming what is out of its range: more directions than neighbours
-        can have, fewer reference rows than neighbours, rows of another width; from all views, rows so
+        From `validate` and all views, naming what is out of its range: more directions than neighbors
+        can have, fewer reference rows than neighbors, rows of another width; from all views, rows so
         large or so far away that squares of distances are no numbers.
 
     Notes
@@ -95,13 +95,13 @@ class LocalTangents(Ellipsoid):
             )
         check_integer("n_neighbors", self.n_neighbors, 2, len(reference), "reference rows")
         most = min(int(self.n_neighbors) - 1, reference.shape[1])
-        check_integer("n_directions", self.n_directions, 1, most, "dimensions of so many neighbours")
+        check_integer("n_directions", self.n_directions, 1, most, "dimensions of so many neighbors")
 
     def _frame(self, X: np.ndarray) -> np.ndarray:
         """Directions times standard deviations, (n, d, r)."""
         rows = np.ascontiguousarray(X, dtype=np.float64)
         reference = np.ascontiguousarray(self.reference, dtype=np.float64)
-        # What stays below 0 is a neighbour that was not found.
+        # What stays below 0 is a neighbor that was not found.
         nearest = np.full((len(rows), int(self.n_neighbors)), -1, dtype=np.intp)
 
         step = max(1, _DISTANCES // len(reference))
@@ -125,10 +125,10 @@ class LocalTangents(Ellipsoid):
 
 def _find_nearest(rows: np.ndarray, reference: np.ndarray, found: np.ndarray) -> None:
     """`_nearest` of rows, where products of matrices tell whose distances are worth a sum."""
-    centre = reference.mean(axis=0)
+    center = reference.mean(axis=0)
     # Numbers that are none are no reason to leave a row out.
     with np.errstate(all="ignore"):
-        x, z = rows - centre, reference - centre
+        x, z = rows - center, reference - center
         of_rows, of_reference = (np.einsum("ij,ij->i", each, each) for each in (x, z))
         about = of_rows[:, None] + of_reference - 2.0 * (x @ z.T)
         rounding = 4.0 * (rows.shape[1] + 8) * _EPS * (of_rows + of_reference.max())

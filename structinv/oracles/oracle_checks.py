@@ -49,7 +49,7 @@ def check_oracle(
     y : (n,) array-like, optional
         Their labels, for oracles that depend on them.
     n_directions : int
-        How many independent directions to try; each has three neighbours, and a few special
+        How many independent directions to try; each has three neighbors, and a few special
         directions are added.
     random_state : int, optional
         Seed of the directions, costs and samples.

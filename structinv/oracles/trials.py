@@ -101,9 +101,9 @@ class Trial:
 
 
 def _directions(n: int, d: int, rng: np.random.Generator) -> np.ndarray:
-    """Random directions, neighbours of them, some with ties and zeros, and the zero direction.
+    """Random directions, neighbors of them, some with ties and zeros, and the zero direction.
 
-    A poor choice that claims to be the best is found by the better one of a neighbour.
+    A poor choice that claims to be the best is found by the better one of a neighbor.
     """
     far = rng.standard_normal((n, d))
     near = np.tile(far, (3, 1))

@@ -94,8 +94,8 @@ class Encoder:
         if name in MADE:
             return {MARK: name, "arguments": self._values(arguments(value))}
         own = value.get_params(deep=False)
-        learnt = {key: each for key, each in vars(value).items() if _is_learnt(key, own)}
-        return {MARK: name, "parameters": self._values(own), "learnt": self._values(learnt)}
+        learned = {key: each for key, each in vars(value).items() if _is_learned(key, own)}
+        return {MARK: name, "parameters": self._values(own), "learnt": self._values(learned)}
 
     def _extension(self, value: Any) -> dict[str, Any]:
         """An object of a class that somebody derived from one of this package."""
@@ -232,10 +232,10 @@ class Decoder:
         name = state[MARK]
         if name in PARAMETERISED:
             made = PARAMETERISED[name](**self._values(state["parameters"]))
-            learnt = self._values(state["learnt"])
+            learned = self._values(state["learnt"])
             if self.by_output:
-                learnt = by_feature(learnt)
-            return _with_state(made, {key: each for key, each in learnt.items() if _is_learnt(key)})
+                learned = by_feature(learned)
+            return _with_state(made, {key: each for key, each in learned.items() if _is_learned(key)})
         if name in MADE:
             return MADE[name](**self._values(state["arguments"]))
         special = getattr(self, f"_made_{name}", None)
@@ -324,7 +324,7 @@ def _with_state(made: Any, state: dict[str, Any]) -> Any:
     return made
 
 
-def _is_learnt(name: str, parameters: Any = ()) -> bool:
+def _is_learned(name: str, parameters: Any = ()) -> bool:
     return name.endswith("_") and not name.startswith("__") and name not in parameters
 
 

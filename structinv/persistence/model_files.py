@@ -62,7 +62,7 @@ def save(model: BaseEstimator, path: str | PathLike[str], *, planes: bool = Fals
     """Write an estimator to a file that `load` reads, without pickle.
 
     The file appears as a whole or not at all, and an old file stays until the new one is complete. It
-    holds the versions of the libraries, parameters and what was learnt; classes of this package go by
+    holds the versions of the libraries, parameters and what was learned; classes of this package go by
     their registry names, so that a file loads after they have moved.
 
     Parameters

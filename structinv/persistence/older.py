@@ -14,18 +14,18 @@ from ..utils.matrices import dense
 LAST_BY_OUTPUT = 2
 
 
-def by_feature(learnt: dict[str, Any]) -> dict[str, Any]:
-    """What a linear machine of several outputs has learnt, with its functions by feature.
+def by_feature(learned: dict[str, Any]) -> dict[str, Any]:
+    """What a linear machine of several outputs has learned, with its functions by feature.
 
     Parameters
     ----------
-    learnt : dict
+    learned : dict
         Attributes of an estimator from a file of format 2 or before; those of others stay as they are.
     """
-    coef, solution = learnt.get("coef_"), learnt.get("solution_")
+    coef, solution = learned.get("coef_"), learned.get("solution_")
     if not isinstance(coef, np.ndarray) or coef.ndim != 2 or len(coef) == 1:
-        return learnt
-    changed, n_outputs = dict(learnt), len(coef)
+        return learned
+    changed, n_outputs = dict(learned), len(coef)
     if solution is not None:
         planes = solution.planes
         if planes is not None and _is_flat(planes.normals):
@@ -33,7 +33,7 @@ def by_feature(learnt: dict[str, Any]) -> dict[str, Any]:
         changed["solution_"] = replace(
             solution, f=_turned(solution.f[None], n_outputs)[0], planes=planes
         )
-    stream = learnt.get("_stream_")
+    stream = learned.get("_stream_")
     if stream is not None:
         sums = stream.sums
         f, mean = (_turned(each[None], n_outputs)[0] for each in (sums.f, sums.mean))

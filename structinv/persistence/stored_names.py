@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
 
-from ..dual.labelled_rows import LabelledRows
+from ..dual.labeled_rows import LabeledRows
 from ..embeddings import REGISTRY as EMBEDDINGS
 from ..embeddings.base import KernelError
 from ..embeddings.image_changes import ImageChanges
@@ -130,7 +130,7 @@ _ARGUMENTS: dict[type, Callable[[Any], dict[str, Any]]] = {
 
 NAMES: dict[type, str] = {kind: name for name, kind in (PARAMETERISED | MADE).items()}
 # Rows that make their points are stored with them.
-for _kind in (MadeRows, MemberRows, LabelledRows):
+for _kind in (MadeRows, MemberRows, LabeledRows):
     NAMES[_kind] = NAMES[TensorRows]
     _ARGUMENTS[_kind] = _ARGUMENTS[TensorRows]
 

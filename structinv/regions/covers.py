@@ -95,7 +95,7 @@ class Covers(Region):
         return _bounded(squares, found, self.mesh[:, None] + other.mesh)
 
     def _nearest(self, goals: np.ndarray, rows: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-        """Members of rows near the cover's, refined towards goals, one for each pair."""
+        """Members of rows near the cover's, refined toward goals, one for each pair."""
 
         def score(points: np.ndarray) -> np.ndarray:
             return -_squares(goals, points + self.step)

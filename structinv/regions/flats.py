@@ -10,7 +10,7 @@ from ..utils.jit import njit
 from ..utils.matrices import contiguous_read_only, in_threads, one_blas_thread
 from .base import Region, SquaredDistances, exactly
 from .inner_products import Stack, pair_products
-from .least_squares import orthonormalise
+from .least_squares import orthonormalize
 from .points import CLOSE
 
 # Singular values of directions of length 1, below this share of the largest: they depend on others.
@@ -163,7 +163,7 @@ def _outside_spans(
                     for b in range(s):
                         vectors[r + b, k] = right[j, b + 1, k]
                     vectors[r + s, k] = float(left[i, 0, k]) - float(right[j, 0, k])
-                square = orthonormalise(vectors, r + s, r + s + 1, whole_factor)
+                square = orthonormalize(vectors, r + s, r + s + 1, whole_factor)
             squares[i, j] = square
 
 

@@ -18,7 +18,7 @@ PARALLEL = 1e-26
 
 @njit(cache=True, nogil=True)
 def bounded_minimum(gram, linear, low, high, enough, z, gradient, squares, factor, free):
-    """Minimise ``1/2 z' gram z + linear' z`` with ``low <= z <= high``, starting from `z`.
+    """Minimize ``1/2 z' gram z + linear' z`` with ``low <= z <= high``, starting from `z`.
 
     Exact steps of single coordinates find out which bounds hold; Newton steps of the others end it.
 
@@ -105,7 +105,7 @@ def _look(low, high, z, gradient, squares):
 
 @njit(cache=True, nogil=True)
 def _newton_step(gram, low, high, z, gradient, factor, free, size):
-    """A step of the free coordinates towards their minimum, up to the first bound: which share of it."""
+    """A step of the free coordinates toward their minimum, up to the first bound: which share of it."""
     step = factor[len(z)]
     for a in range(size):
         rest = -gradient[free[a]]
@@ -131,7 +131,7 @@ def _newton_step(gram, low, high, z, gradient, factor, free, size):
 
 
 @njit(cache=True, nogil=True)
-def orthonormalise(vectors, size, n_rows, factor):
+def orthonormalize(vectors, size, n_rows, factor):
     """Make the first `size` vectors an orthonormal basis, and take it off the other rows.
 
     With a target as the last row this reduces ``|target - vectors' z|^2`` to as many numbers as there
@@ -179,7 +179,7 @@ def orthonormalise(vectors, size, n_rows, factor):
 
 @njit(cache=True, nogil=True)
 def bounded_least_squares(factor, low, high, rest, z, gradient, squares, free, work):
-    """Minimise ``|factor z - c|^2 + rest`` with ``low <= z <= high``, c the last column of `factor`.
+    """Minimize ``|factor z - c|^2 + rest`` with ``low <= z <= high``, c the last column of `factor`.
 
     As `bounded_minimum`, but all steps are made on the vectors themselves, not on their inner products,
     so that nearly parallel ones are told apart.
@@ -187,7 +187,7 @@ def bounded_least_squares(factor, low, high, rest, z, gradient, squares, free, w
     Parameters
     ----------
     factor : (k, k + 1) array
-        From `orthonormalise`, of k vectors and the target.
+        From `orthonormalize`, of k vectors and the target.
     low, high : (k,) arrays
     rest : float
     z : (k,) array
@@ -247,7 +247,7 @@ def _step_on_vectors(factor, low, high, z, left, free, n_free, work):
     for a in range(n_free):
         for b in range(size):
             work[a, b] = factor[b, free[a]]
-    orthonormalise(work, n_free, n_free, upper)
+    orthonormalize(work, n_free, n_free, upper)
     for a in range(n_free - 1, -1, -1):
         value = 0.0
         for b in range(size):

@@ -10,7 +10,7 @@ from ..utils.jit import njit
 from ..utils.matrices import contiguous_read_only
 from .base import Region, SquaredDistances
 from .inner_products import Stack, pair_products
-from .least_squares import bounded_least_squares, bounded_minimum, orthonormalise
+from .least_squares import bounded_least_squares, bounded_minimum, orthonormalize
 from .points import CLOSE
 
 # Of the length of what is compared: what the least square may still be below that found.
@@ -148,7 +148,7 @@ def _between(
                     for b in range(s):
                         vectors[r + b, k] = right[j, b + 1, k]
                     vectors[r + s, k] = float(left[i, 0, k]) - float(right[j, 0, k])
-                outside = orthonormalise(vectors, r + s, r + s + 1, whole_factor)
+                outside = orthonormalize(vectors, r + s, r + s + 1, whole_factor)
                 square, excess = bounded_least_squares(
                     whole_factor, low, high, outside, z, gradient, squares, free, work
                 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""A dual point as arrays, for files: members' numbers, labellings, slopes of penalties, else points."""
+"""A dual point as arrays, for files: members' numbers, labelings, slopes of penalties, else points."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..dual.labelled_rows import LabelledRows, labelled_rows
+from ..dual.labeled_rows import LabeledRows, labeled_rows
 from ..dual.linear_member_state import made_rows
 from ..oracles.listing import listed
 from ..spaces import KernelSpace
@@ -96,9 +96,9 @@ def _packed_rows(normals: Any) -> dict[str, np.ndarray]:
     if isinstance(normals, MemberRows):
         # Numbers of members say it all.
         return {"which": normals.which, "coefficients": normals.coefficients}
-    if isinstance(normals, LabelledRows):
+    if isinstance(normals, LabeledRows):
         return {
-            "labelled": normals.blocks,
+            "labeled": normals.blocks,
             "labels": normals.labels,
             "edits": normals.edits,
             "factors": np.array(normals.factors),
@@ -136,9 +136,9 @@ def _unpacked_rows(objective: Objective, arrays: dict[str, np.ndarray]) -> Norma
     if "which" in arrays:
         return made_rows(_bounds(objective)[0], space, arrays["which"], arrays["coefficients"])
     if "labels" in arrays:
-        blocks, labels, edits = (arrays[name] for name in ("labelled", "labels", "edits"))
+        blocks, labels, edits = (arrays[name] for name in ("labeled", "labels", "edits"))
         low, high = arrays["factors"].tolist()
-        return labelled_rows(_worst_cases(objective)[0], space, blocks, labels, edits, (low, high))
+        return labeled_rows(_worst_cases(objective)[0], space, blocks, labels, edits, (low, high))
     normals = _whole("points", arrays)
     if "start" in arrays:
         coefficients, extra = _whole("coefficients", arrays), _whole("extra", arrays)

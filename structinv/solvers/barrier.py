@@ -190,7 +190,7 @@ class Master:
         """
         best, least = np.zeros(len(self.offsets)), np.inf
         with one_blas_thread():
-            at = self._centred(w, level)
+            at = self._centered(w, level)
             for _ in range(MAX_STEPS):
                 masses, gap = self._feasible(at)
                 if not np.isfinite(gap):
@@ -201,7 +201,7 @@ class Master:
                     break
         return best, least
 
-    def _centred(self, w: np.ndarray, level: float) -> Iterate:
+    def _centered(self, w: np.ndarray, level: float) -> Iterate:
         """A point whose products of slack and mass are all `level`, for the least barrier at `w`."""
         heights = self.offsets - self.rows.products(w)
         low = self.highest(heights)
@@ -295,7 +295,7 @@ class Iterate:
 
 
 class _Newton:
-    """Newton's equations at an iterate, reduced to the weights w, and factorised."""
+    """Newton's equations at an iterate, reduced to the weights w, and factorized."""
 
     def __init__(self, master: Master, at: Iterate) -> None:
         rows, blocks, m = master.rows, master.blocks, len(master.blocks)
@@ -316,9 +316,9 @@ class _Newton:
             means = rows.sums(own / np.sqrt(self.totals)[blocks], members, start)
             for _, taken in _second_moments(means, np.ones(len(means)), [slice(0, len(means))]):
                 matrix -= taken
-        self._factorise(matrix)
+        self._factorize(matrix)
 
-    def _factorise(self, matrix: np.ndarray) -> None:
+    def _factorize(self, matrix: np.ndarray) -> None:
         """The ridge plus `matrix`, in units in which its diagonal is one."""
         places = np.diag_indices(len(matrix))
         matrix[places] += self.master.ridge

@@ -61,7 +61,7 @@ _ADVICE = {
     Status.INTERRUPTED: "the model is the best one so far; fit again to go on.",
     Status.INCONSISTENT: (
         "the lower bound lies above the value: an oracle answers with points outside its set (see "
-        "check_oracle), an argmax of your own misses better labellings (see check_custom), a warm start "
+        "check_oracle), an argmax of your own misses better labelings (see check_custom), a warm start "
         "came from other rows or a larger set, or a kernel is not positive semi-definite."
     ),
     Status.COMPRESSED: (
@@ -274,7 +274,7 @@ def check_planes(solver: str, objective: Objective, *, free: bool = False, sums:
     if objective.space.n_free and not free:
         raise ValueError(
             f"{solver} does not take a free part of the function, which makes the dual an equation: "
-            "Representer does, or take a penalised constant, such as a kernel's; with bias=False "
+            "Representer does, or take a penalized constant, such as a kernel's; with bias=False "
             "estimators have no free part"
         )
     for term in objective.terms:

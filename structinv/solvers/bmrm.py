@@ -14,7 +14,7 @@ from .base import Bounds, Solver, check_planes
 
 @dataclass
 class BMRMState:
-    """The bundle, its minimiser, the best point so far, and the lowest of the planes' values."""
+    """The bundle, its minimizer, the best point so far, and the lowest of the planes' values."""
 
     bundle: WorkingSet
     f: np.ndarray
@@ -26,7 +26,7 @@ class BMRMState:
 class BMRM(Solver):
     """Minimizes ``1/2 |f|^2`` plus the highest of a bundle of planes (Teo et al. 2010, alg. 1).
 
-    Each iteration asks all oracles once, at the bundle's minimiser, and adds the sum of the answers
+    Each iteration asks all oracles once, at the bundle's minimizer, and adds the sum of the answers
     as one plane.
 
     Parameters

@@ -152,7 +152,7 @@ class CoefficientProblem:
     def feasible(self, slopes: np.ndarray) -> np.ndarray:
         """Slopes that satisfy the equation of a free constant: a sign that outweighs the other shrinks.
 
-        Towards zero, which is in the domain of all conjugates, as losses are bounded from below. NaN
+        Toward zero, which is in the domain of all conjugates, as losses are bounded from below. NaN
         where more than a constant is free and the equations do not hold but for rounding.
         """
         if self.space.n_free > 1:

@@ -11,7 +11,7 @@ from ..utils.jit import njit
 def coordinate_sweeps(
     gram, border, functionals, coefficients, weights, breaks, intercepts, slopes, order, n_sweeps
 ):
-    """Maximise the dual over one coefficient after the other.
+    """Maximize the dual over one coefficient after the other.
 
     With a_i all that moves, the optimum is the u where the line of slope ``- 1 / (c_i G_ii)`` through
     the present point ``(u_i, p_i)``, p_i = - a_i / c_i, meets the curve of subgradients of r_i.

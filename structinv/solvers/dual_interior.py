@@ -17,9 +17,9 @@ from .equations import Equations
 from .method import CoefficientMethod
 from .newton_cg import ONE_THREAD, factors_pay
 
-# How far a step goes towards the nearest end; the barrier at first, as a share of what is there.
+# How far a step goes toward the nearest end; the barrier at first, as a share of what is there.
 LONGEST, FIRST = 0.995, 0.25
-# Of the functionals, so many must be at kinks for all of them to be worth a factorisation.
+# Of the functionals, so many must be at kinks for all of them to be worth a factorization.
 MOST = 0.5
 # A start from known slopes keeps this share of a segment from its ends.
 INSIDE = 0.02
@@ -34,7 +34,7 @@ class DualInterior(CoefficientMethod):
 
     Eliminating t and the multipliers z of its ends leaves, a step, the equations
     ``(G + W^-1) dq - B db = r`` with ``W_i = sum_k 1 / (bend_k + z-/(t - low) + z+/(high - t))``: one
-    factorisation of G with a diagonal added. Some ten steps do, whatever G's condition, where Newton's
+    factorization of G with a diagonal added. Some ten steps do, whatever G's condition, where Newton's
     method on smoothed kinks takes dozens. f itself has the coefficients -q, so that at every step the
     gap is what the losses and their conjugates leave between q and the functionals G q.
 
@@ -167,7 +167,7 @@ class _Newton:
     def direction(
         self, aim: float = 0.0, of_below: np.ndarray | float = 0.0, of_above: np.ndarray | float = 0.0
     ) -> tuple[tuple[np.ndarray, np.ndarray, np.ndarray], np.ndarray]:
-        """How values and multipliers move, and the free part, towards products that are `aim`.
+        """How values and multipliers move, and the free part, toward products that are `aim`.
 
         `of_below` and `of_above` are what the products of both moves add to second order.
         """

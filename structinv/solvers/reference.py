@@ -15,7 +15,7 @@ from .base import Bounds, Solver, check_planes
 
 @dataclass
 class ReferenceState:
-    """All planes found, with the masses of the last master problem, and its minimiser."""
+    """All planes found, with the masses of the last master problem, and its minimizer."""
 
     found: PlaneSet
     f: np.ndarray

@@ -33,11 +33,11 @@ class SmoothDescent(CoefficientMethod):
     No product with G stands in front of that gradient (as it would in the gradient by a), so that a
     step costs a product or a few, and the number of steps does not depend on how badly G is
     conditioned. At any f the slopes ``p = r'(u)`` are a dual point, and the gap of the two is
-    ``1/2 |gradient|^2``. A free part is minimised over exactly at every point, which makes the slopes
+    ``1/2 |gradient|^2``. A free part is minimized over exactly at every point, which makes the slopes
     satisfy the dual's equations.
 
-    Losses with kinks are minimised as envelopes ``max_p p u - r*(p) - w/2 (p - q)^2``, w the width.
-    Their centres q move to the slopes that were found (the proximal point method on the dual,
+    Losses with kinks are minimized as envelopes ``max_p p u - r*(p) - w/2 (p - q)^2``, w the width.
+    Their centers q move to the slopes that were found (the proximal point method on the dual,
     Rockafellar 1976), so that w need not go to zero. The gap reported is that of the losses themselves.
 
     Attributes
@@ -232,10 +232,10 @@ def _first_widths(problem: CoefficientProblem, rng: np.random.Generator) -> np.n
     return widths
 
 
-def _enveloped(problem: CoefficientProblem, widths: np.ndarray, centres: np.ndarray) -> ScalarLoss:
-    """The losses, envelopes about the centres in place of those with kinks."""
+def _enveloped(problem: CoefficientProblem, widths: np.ndarray, centers: np.ndarray) -> ScalarLoss:
+    """The losses, envelopes about the centers in place of those with kinks."""
     losses: list[ScalarLoss] = []
-    for term, width, own in zip(problem.terms, widths, problem.by_term(centres), strict=True):
+    for term, width, own in zip(problem.terms, widths, problem.by_term(centers), strict=True):
         # But for a constant, the envelope about q is that about 0 at u + w q.
         envelope = term.loss.smoothed(float(width))
         losses.append(term.loss if term.loss.smooth else Affine(envelope, 1.0, -width * own))
@@ -273,7 +273,7 @@ def _best_constant(
     first = slope(start)
     if first == 0:
         return start
-    # Towards the other sign, in steps that grow.
+    # Toward the other sign, in steps that grow.
     step, near = -np.sign(first) * 1e-3 * (1.0 + abs(start)), start
     for _ in range(FREE_STEPS):
         far = start + step

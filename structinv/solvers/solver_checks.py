@@ -97,7 +97,7 @@ def _multiclass(C: float) -> Objective:
     return Objective(ExplicitSpace(4, 3), [_worst(X, codes, oracle, Multiclass(), C, cost)])
 
 
-def _penalised(C: float) -> Objective:
+def _penalized(C: float) -> Objective:
     X, codes = _rows(2)
     family = LinearFunctionals(np.array([[1.0, -1.0, 0.0, 0.0], [0.0, 2.0, 1.0, 1.0]]))
     terms = [_worst(X, codes, Box(0.2), Binary(), C), Penalty(family, Squared(), 2.0 * C)]
@@ -107,7 +107,7 @@ def _penalised(C: float) -> Objective:
 _PROBLEMS: dict[str, Callable[[float], Objective]] = {
     "two classes": _two_class,
     "several classes": _multiclass,
-    "a loss and a squared penalty": _penalised,
+    "a loss and a squared penalty": _penalized,
 }
 
 

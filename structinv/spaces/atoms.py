@@ -465,8 +465,8 @@ class AtomStore:
         late = max(self.n_cached_columns, first)
         for atoms, start in ((cached, late), (used[used >= self.n_cached_rows], first)):
             if len(atoms) and start < self.n_known:
-                points, centres = self.known[start:], self.points(atoms)
-                values[:, start - first :] += expand(self.kernel, points, centres, coefficients[atoms]).T
+                points, centers = self.known[start:], self.points(atoms)
+                values[:, start - first :] += expand(self.kernel, points, centers, coefficients[atoms]).T
         return values.T
 
     @property

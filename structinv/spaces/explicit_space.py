@@ -30,7 +30,7 @@ class ExplicitSpace(Space):
     n_features : int
     n_outputs : int, default=1
     intercept : bool, default=False
-        Whether every input has a constant feature 1, penalised like the others and seen by no oracle.
+        Whether every input has a constant feature 1, penalized like the others and seen by no oracle.
     n_extra : int, default=0
 
     Examples

@@ -79,8 +79,8 @@ class Expansion:
     def function(self) -> Callable[[np.ndarray], np.ndarray]:
         """From points (n, n_features) to ``f(z, k)``, (n, n_outputs); prepared once for many calls."""
         used = self.support()
-        centres, coefficients = self.atoms.points(used), self.coefficients[used]
-        return lambda points: expand(self.atoms.kernel, points, centres, coefficients)
+        centers, coefficients = self.atoms.points(used), self.coefficients[used]
+        return lambda points: expand(self.atoms.kernel, points, centers, coefficients)
 
     def make_room(self, n_atoms: int) -> None:
         """Have coefficients for at least so many atoms; zero for those that are new."""
@@ -254,14 +254,14 @@ class KernelSpace(Space):
     ) -> np.ndarray:
         """Inner products with long sums, each of which becomes a function first; in blocks."""
         own, place = np.unique(first, return_inverse=True)
-        centres, term = np.unique(second, return_inverse=True)
-        functions = np.zeros((len(centres), len(right), self.n_outputs))
+        centers, term = np.unique(second, return_inverse=True)
+        functions = np.zeros((len(centers), len(right), self.n_outputs))
         owners = np.repeat(np.arange(len(right)), np.diff(right.start))
         np.add.at(functions, (term, owners), right.coefficients)
-        flat, values = functions.reshape(len(centres), -1), []
-        step = max(1, SUMMED_AT_ONCE // max(1, len(centres)))
+        flat, values = functions.reshape(len(centers), -1), []
+        step = max(1, SUMMED_AT_ONCE // max(1, len(centers)))
         for start in range(0, len(own), step):
-            values.append(self.atoms.block(own[start : start + step], centres) @ flat)
+            values.append(self.atoms.block(own[start : start + step], centers) @ flat)
         table = np.concatenate([np.zeros((0, flat.shape[1])), *values])
         table = table.reshape(-1, len(right), self.n_outputs)
         return left.by_row(np.einsum("trk,tk->tr", table[place], left.coefficients))

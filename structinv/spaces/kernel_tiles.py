@@ -63,15 +63,15 @@ def in_kernel_tiles(
 
 
 def expand(
-    kernel: Kernel, points: np.ndarray, centres: np.ndarray, coefficients: np.ndarray
+    kernel: Kernel, points: np.ndarray, centers: np.ndarray, coefficients: np.ndarray
 ) -> np.ndarray:
-    """``sum_j coefficients_j k(centre_j, z)`` at given points, (n, k), in tiles."""
+    """``sum_j coefficients_j k(center_j, z)`` at given points, (n, k), in tiles."""
     values = np.zeros((len(points), coefficients.shape[1]))
 
     def add(rows: slice, columns: slice, table: np.ndarray) -> None:
         values[rows] += table @ coefficients[columns].astype(table.dtype)
 
-    in_kernel_tiles(kernel, points, centres, add)
+    in_kernel_tiles(kernel, points, centers, add)
     return values
 
 

@@ -128,10 +128,10 @@ class RepresenterExpansion(Expansion):
 
     def function(self) -> Callable[[np.ndarray], np.ndarray]:
         used = self.support()
-        centres, coefficients = self.atoms.points(used), self.coefficients[used]
+        centers, coefficients = self.atoms.points(used), self.coefficients[used]
 
         def f(points: np.ndarray) -> np.ndarray:
-            return expand(self.atoms.kernel, points, centres, coefficients) + self._without_atoms(points)
+            return expand(self.atoms.kernel, points, centers, coefficients) + self._without_atoms(points)
 
         return f
 

@@ -38,13 +38,13 @@ def output_rounding(kernel: Kernel, f: Expansion, members: np.ndarray) -> np.nda
     """
     n, s, d = members.shape
     flat, used = members.reshape(n * s, d), f.support()
-    centres, sizes = f.atoms.points(used), np.abs(f.coefficients[used])
+    centers, sizes = f.atoms.points(used), np.abs(f.coefficients[used])
     per_height, n_terms = f.heights()
     slope = kernel.lipschitz(d)
     slope = slope if np.isfinite(slope) else 0.0
-    eps = float(np.finfo(precision(members, centres)).eps)
+    eps = float(np.finfo(precision(members, centers)).eps)
     per_height = eps * (8.0 + np.sqrt(d) + np.sqrt(n_terms)) * per_height
-    per_length = eps * slope**2 * (np.sqrt(squared_norms(centres)) @ sizes)
+    per_length = eps * slope**2 * (np.sqrt(squared_norms(centers)) @ sizes)
     values = kernel_diagonal(kernel, flat).reshape(n, s).astype(np.float64)
     lengths = np.sqrt(squared_norms(flat).reshape(n, s).max(axis=1))
     return np.outer(np.sqrt(values.max(axis=1)), per_height) + np.outer(lengths, per_length)

@@ -1,4 +1,4 @@
-"""What is predicted: which labellings there are, and which of them scores highest."""
+"""What is predicted: which labelings there are, and which of them scores highest."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ _ANSWERS = {"decode", "separate", "runner_up", "most_wrong", "best_by_wrong", "s
 
 
 class Structure(BaseEstimator, ABC):
-    """A kind of labelling: what scores it, and which one scores highest.
+    """A kind of labeling: what scores it, and which one scores highest.
 
-    A labelling y gives a label to each row of an example. Its score is
+    A labeling y gives a label to each row of an example. Its score is
 
         sum over rows t of potentials[t, y_t] + <extra, features(y)>
 
     where potentials are scores of labels for rows, and `extra` are parameters that no input
     multiplies, such as transitions. An author writes `decode`; where there are such parameters also
     `n_extra` and `features`. Training, prediction and certificates ask the same `decode`: the most
-    violated labelling is the one that scores highest where the potentials are what each label wins at
+    violated labeling is the one that scores highest where the potentials are what each label wins at
     the worst change of the row, its cost included.
 
     Parameters only: labels and lengths come with the data, by `bind`. A gap is as true as what `decode`
@@ -47,7 +47,7 @@ class Structure(BaseEstimator, ABC):
         Whether every row is an example of its own, whose label is the one of highest potential.
     rescalings : tuple of str
         The rescalings of the loss of which `separate` finds the maximum.
-    labelled : bool
+    labeled : bool
         Whether the truth of a row is one of its labels. Else it is a number, which oracles do not see,
         and what labels cost depends on it, may be negative and knows no grades.
     budgets : bool
@@ -81,7 +81,7 @@ class Structure(BaseEstimator, ABC):
 
     rowwise: bool = False
     rescalings: tuple[str, ...] = ("margin",)
-    labelled: bool = True
+    labeled: bool = True
     term: str = "worst_case"
     one_row: bool = False
     budgets: bool = False
@@ -115,7 +115,7 @@ class Structure(BaseEstimator, ABC):
             ``cost[i, j]`` is the cost of label j at a row whose true label is i, in the order of the
             sorted labels: non-negative, zero diagonal. By default every wrong label costs 1.
         rescaling : {"margin", "slack"}, default="margin"
-            Whether a labelling's cost is the margin asked for, or also multiplies the loss.
+            Whether a labeling's cost is the margin asked for, or also multiplies the loss.
         position_weight : (n_rows,) array-like, optional
             Non-negative factors of what labels cost at each row.
 
@@ -167,7 +167,7 @@ class Structure(BaseEstimator, ABC):
         return rows, Layout.of_lengths(sizes)
 
     def read_labels(self, y: Any, layout: Layout) -> np.ndarray:
-        """The label of each row, (n_rows,), of labellings as a user gives them; see `flat_labels`."""
+        """The label of each row, (n_rows,), of labelings as a user gives them; see `flat_labels`."""
         return flat_labels(y, layout.sizes)
 
     def positions(self, layout: Layout, n_positions: int) -> Layout:
@@ -191,7 +191,7 @@ class Structure(BaseEstimator, ABC):
         return self.written_rows(rows, layout)
 
     def written(self, labels: np.ndarray, layout: Layout) -> Any:
-        """Labels of all rows as a user gives labellings; a list of arrays, by default."""
+        """Labels of all rows as a user gives labelings; a list of arrays, by default."""
         return np.split(labels, layout.starts[1:-1])
 
     def check_classes(self, classes: np.ndarray) -> None:
@@ -210,7 +210,7 @@ class Structure(BaseEstimator, ABC):
 
         Whoever learns from labels or classes (which may follow which, a tree between them) returns a
         copy that knows it, in attributes that end in ``_``; asked again, such a copy returns itself, so
-        that what was learnt in training is kept for other rows.
+        that what was learned in training is kept for other rows.
 
         Parameters
         ----------
@@ -262,7 +262,7 @@ class Structure(BaseEstimator, ABC):
         return self
 
     def relaxes(self, n_labels: int, layout: Layout) -> bool:
-        """Whether `decode` maximizes over more than labellings for these examples; no, by default.
+        """Whether `decode` maximizes over more than labelings for these examples; no, by default.
 
         The loss is then the relaxed one, and `Decoding` may have shares.
         """
@@ -288,7 +288,7 @@ class Structure(BaseEstimator, ABC):
 
     @abstractmethod
     def decode(self, potentials: np.ndarray, extra: np.ndarray, layout: Layout) -> Decoding:
-        """The labelling of each example that scores highest.
+        """The labeling of each example that scores highest.
 
         Parameters
         ----------
@@ -323,14 +323,14 @@ class Structure(BaseEstimator, ABC):
         return found
 
     def allows(self, labels: np.ndarray, layout: Layout, n_labels: int) -> np.ndarray:
-        """Which labellings of examples there are, (n_blocks,) of bool; all, by default.
+        """Which labelings of examples there are, (n_blocks,) of bool; all, by default.
 
         `check_structure` compares the answers of `decode` with these.
         """
         return np.ones(len(layout), dtype=bool)
 
     def separate(self, rivals: Rivals, found: Any, extra: np.ndarray, layout: Layout) -> Separation:
-        """The labelling of each block that violates its margin most; by `decode`.
+        """The labeling of each block that violates its margin most; by `decode`.
 
         Parameters
         ----------
@@ -353,7 +353,7 @@ class Structure(BaseEstimator, ABC):
         layout: Layout,
         levels: np.ndarray | None = None,
     ) -> np.ndarray:
-        """The score of a labelling of each block, (n_blocks,); of level 0 by default."""
+        """The score of a labeling of each block, (n_blocks,); of level 0 by default."""
         if potentials.ndim == 3:
             each = potentials[np.arange(len(labels)), labels, 0 if levels is None else levels]
         else:
@@ -366,7 +366,7 @@ class Structure(BaseEstimator, ABC):
     def runner_up(
         self, potentials: np.ndarray, codes: np.ndarray, extra: np.ndarray, layout: Layout
     ) -> Decoding:
-        """Of each block the labelling that scores highest among those other than the one given.
+        """Of each block the labeling that scores highest among those other than the one given.
 
         Some row differs; by default each row in turn is made to, which takes as many calls of `decode`
         as the longest block has rows.
@@ -375,14 +375,14 @@ class Structure(BaseEstimator, ABC):
         ----------
         potentials : (n_rows, n_labels) array
         codes : (n_rows,) array of int
-            The labelling given.
+            The labeling given.
         extra : (n_extra,) array
         layout : Layout
 
         Returns
         -------
         Decoding
-            The labelling given, with `upper` minus infinity, where there is no other.
+            The labeling given, with `upper` minus infinity, where there is no other.
         """
         return runner_up(self, potentials, codes, extra, layout)
 
@@ -394,7 +394,7 @@ class Structure(BaseEstimator, ABC):
         extra: np.ndarray,
         layout: Layout,
     ) -> np.ndarray:
-        """How many rows at most differ from the codes in a labelling that scores enough, (n_blocks,).
+        """How many rows at most differ from the codes in a labeling that scores enough, (n_blocks,).
 
         By `best_by_wrong` where it knows, in examples that are not too long. Else by `decode` alone, a
         bound: the least over factors of ``max over y of (rows that differ + factor (score - floor))``,
@@ -405,7 +405,7 @@ class Structure(BaseEstimator, ABC):
         potentials : (n_rows, n_labels) array
         codes : (n_rows,) array of int
         floors : (n_blocks,) array
-            What a labelling scores at least to count.
+            What a labeling scores at least to count.
         extra : (n_extra,) array
         layout : Layout
         """
@@ -414,7 +414,7 @@ class Structure(BaseEstimator, ABC):
     def best_by_wrong(
         self, potentials: np.ndarray, codes: np.ndarray, extra: np.ndarray, layout: Layout
     ) -> np.ndarray | None:
-        """The highest score of a labelling that differs from the codes in so many rows, or a bound.
+        """The highest score of a labeling that differs from the codes in so many rows, or a bound.
 
         Optional: it makes `most_wrong` sharp.
 
@@ -426,7 +426,7 @@ class Structure(BaseEstimator, ABC):
         Returns
         -------
         (n_blocks, longest + 1) array, or None
-            By the number of rows; minus infinity where there is no such labelling, and infinity in all
+            By the number of rows; minus infinity where there is no such labeling, and infinity in all
             columns of an example for which it is not known. None, the default, where it never is.
         """
         return None

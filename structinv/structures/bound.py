@@ -39,7 +39,7 @@ class BoundStructure:
     slack : bool
     functions : LabelFunctions
     n_outputs : int
-        How many functions ``f(., k)`` are learnt.
+        How many functions ``f(., k)`` are learned.
     n_labels : int
         How many labels there are.
     n_extra : int
@@ -127,7 +127,7 @@ class BoundStructure:
         return costs if self.position_weight is None else costs * self.position_weight[rows, None]
 
     def allowed(self) -> np.ndarray:
-        """Whether the structure has the true labelling of each block, (n_blocks,) of bool."""
+        """Whether the structure has the true labeling of each block, (n_blocks,) of bool."""
         layout = laid_out(self.layout, len(self.codes))
         return checked_structure.allowed(self.structure, self.codes, layout, self.n_labels)
 
@@ -139,12 +139,12 @@ class BoundStructure:
     def separate(
         self, rivals: Rivals, found: Any, extra: np.ndarray, layout: Layout | None
     ) -> Separation:
-        """The most violated labelling of each block; see `Structure.separate`."""
+        """The most violated labeling of each block; see `Structure.separate`."""
         known = laid_out(layout, len(rivals))
         return checked_structure.separated(self.structure, rivals, found, extra, known)
 
     def as_shares(self, chosen: Separation, layout: Layout) -> Separation:
-        """What was chosen as shares of labels, of which whole labellings have one each."""
+        """What was chosen as shares of labels, of which whole labelings have one each."""
         if chosen.shares is not None:
             return chosen
         shares = np.eye(self.n_labels)[chosen.labels]
@@ -157,7 +157,7 @@ class BoundStructure:
         return bool(self.structure.relaxes(self.n_labels, known))
 
     def moved(self, labels: np.ndarray, codes: np.ndarray, layout: Layout) -> Matrix:
-        """By how much features of labellings differ from those of the true one, (n_blocks, n_extra)."""
+        """By how much features of labelings differ from those of the true one, (n_blocks, n_extra)."""
         return self._features(labels, layout) - self._features(codes, layout)
 
     def moved_by(self, chosen: Separation, codes: np.ndarray, layout: Layout) -> Matrix:
@@ -169,7 +169,7 @@ class BoundStructure:
     def extra_gain(
         self, chosen: Separation, codes: np.ndarray, extra: np.ndarray, layout: Layout
     ) -> np.ndarray:
-        """How much more `extra` adds to what was chosen than to the true labellings, (n_blocks,)."""
+        """How much more `extra` adds to what was chosen than to the true labelings, (n_blocks,)."""
         own = self._extra_score(codes, extra, layout)
         if chosen.shares is None:
             return self._extra_score(chosen.labels, extra, layout) - own
@@ -184,7 +184,7 @@ class BoundStructure:
     def predict(
         self, scores: np.ndarray, extra: np.ndarray | None = None, layout: Layout | None = None
     ) -> np.ndarray:
-        """Index of the label that each row has in the best labelling, from ``f(x, k)``.
+        """Index of the label that each row has in the best labeling, from ``f(x, k)``.
 
         By default rows belong together as those that the structure is bound to; see `predicted`.
         """
@@ -194,7 +194,7 @@ class BoundStructure:
     def runner_up(
         self, potentials: np.ndarray, codes: np.ndarray, extra: np.ndarray, layout: Layout | None
     ) -> Decoding:
-        """The best labelling other than the one given, and a bound; see `Structure.runner_up`."""
+        """The best labeling other than the one given, and a bound; see `Structure.runner_up`."""
         known = laid_out(layout, len(codes))
         return checked_structure.runner_up(self.structure, potentials, codes, extra, known)
 
@@ -217,7 +217,7 @@ def predicted(
     extra: np.ndarray | None = None,
     layout: Layout | None = None,
 ) -> np.ndarray:
-    """Index of the label that each row has in the labelling of highest score.
+    """Index of the label that each row has in the labeling of highest score.
 
     Parameters
     ----------

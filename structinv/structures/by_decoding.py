@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def separate(
     structure: Structure, rivals: Rivals, found: Any, extra: np.ndarray, layout: Layout
 ) -> Separation:
-    """The labelling of each block that violates its margin most."""
+    """The labeling of each block that violates its margin most."""
     reached = found.gains + found.costs
     decoding = decoded(structure, reached, extra, layout)
     value, truth = _against_truth(structure, reached, decoding, rivals.codes, extra, layout)
@@ -46,7 +46,7 @@ def separate(
 def runner_up(
     structure: Structure, potentials: np.ndarray, codes: np.ndarray, extra: np.ndarray, layout: Layout
 ) -> Decoding:
-    """The best other labelling: each row in turn is made to differ."""
+    """The best other labeling: each row in turn is made to differ."""
     sizes, owners = layout.sizes, layout.owners
     best, highest = codes.copy(), np.full(len(sizes), -np.inf)
     bound, levels = highest.copy(), np.zeros(len(codes), dtype=np.int64)
@@ -90,7 +90,7 @@ def _against_truth(
     extra: np.ndarray,
     layout: Layout,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """How much more a labelling of each block scores than the true one, and what that scores."""
+    """How much more a labeling of each block scores than the true one, and what that scores."""
     own = structure.score(potentials, codes, extra, layout)
     if found.shares is None:
         return structure.score(potentials, found.labels, extra, layout, found.levels) - own, own

@@ -79,7 +79,7 @@ def runner_up(
     if upper is None:
         upper = structure.score(asked, found.labels, extra, layout, found.levels)
     if unbounded is not None:
-        # Where there is another labelling at all.
+        # Where there is another labeling at all.
         upper = np.where(unbounded & (upper > -np.inf), np.inf, upper)
     return Decoding(found.labels, upper, found.levels)
 

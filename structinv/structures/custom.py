@@ -1,4 +1,4 @@
-"""Structures that functions of the user's describe: joint features, costs, and the best labelling."""
+"""Structures that functions of the user's describe: joint features, costs, and the best labeling."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..utils import plugins
 from ..utils.exceptions import CheckError
 from ..utils.matrices import Matrix, read_only
 
-# How far an argmax may stay behind another labelling, as a share of the scores, and be called exact.
+# How far an argmax may stay behind another labeling, as a share of the scores, and be called exact.
 SAME = 1e-9
 # With which arguments each function is called.
 CALLS = {
@@ -27,12 +27,12 @@ CALLS = {
 class Custom(BaseEstimator):
     """What nothing else here can say: matchings, rankings, parse trees, with an argmax of your own.
 
-    The score of a labelling y of an input x is ``<w, joint_feature(x, y)>``, and the loss of an example
+    The score of a labeling y of an input x is ``<w, joint_feature(x, y)>``, and the loss of an example
     is ``max over y' of <w, joint_feature(x, y') - joint_feature(x, y)> + cost(y, y')``. Inputs and
-    labellings are any objects. (The contract is that of dlib's structural SVM, King 2009.)
+    labelings are any objects. (The contract is that of dlib's structural SVM, King 2009.)
 
-    A gap is as true as `argmax`: where that finds a labelling that is not the best one, its plane is
-    valid and the dual value a bound, but the primal value is that of the labellings found.
+    A gap is as true as `argmax`: where that finds a labeling that is not the best one, its plane is
+    valid and the dual value a bound, but the primal value is that of the labelings found.
     `check_custom` compares it with candidates on small examples.
 
     Parameters
@@ -42,7 +42,7 @@ class Custom(BaseEstimator):
     cost : callable
         ``cost(y, y2)`` is a number of at least 0: what it costs to say y2 where y is true; 0 for y.
     argmax : callable
-        ``argmax(x, w)`` is the labelling of highest score for the weights w, an array (D,) that must
+        ``argmax(x, w)`` is the labeling of highest score for the weights w, an array (D,) that must
         not be changed; ``argmax(x, w, y)`` that of highest score plus ``cost(y, .)``.
 
     Examples
@@ -136,7 +136,7 @@ class Custom(BaseEstimator):
         weights = read_only(w)
         found = self.argmax(x, weights) if y is None else self.argmax(x, weights, y)
         if found is None:
-            raise TypeError("argmax must return a labelling, got None")
+            raise TypeError("argmax must return a labeling, got None")
         return found
 
 
@@ -167,7 +167,7 @@ def check_custom(
     trials: int = 10,
     random_state: int | np.random.Generator = 0,
 ) -> None:
-    """Compare `argmax` with all labellings that you list, for random weights.
+    """Compare `argmax` with all labelings that you list, for random weights.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ def check_custom(
     X, y : sequences
         Small examples.
     candidates : callable
-        ``candidates(x)`` lists all labellings of x.
+        ``candidates(x)`` lists all labelings of x.
     trials : int, default=10
         How many weights are tried for each example, with the cost and without.
     random_state : int or Generator, default=0
@@ -183,7 +183,7 @@ def check_custom(
     Raises
     ------
     CheckError
-        If another labelling does better, or the true one costs something.
+        If another labeling does better, or the true one costs something.
     TypeError, ValueError
         If an answer is of another kind; the message names the function.
     """
@@ -194,9 +194,9 @@ def check_custom(
     for i, (x, truth) in enumerate(zip(X, y, strict=True)):
         every = list(candidates(x))
         if not every:
-            raise ValueError(f"candidates must list labellings, got none for example {i}")
+            raise ValueError(f"candidates must list labelings, got none for example {i}")
         if custom.cost_of(truth, truth) != 0:
-            raise CheckError(f"cost: the true labelling of example {i} costs something")
+            raise CheckError(f"cost: the true labeling of example {i} costs something")
         for _ in range(trials):
             w = rng.standard_normal(custom.features_of(x, truth).shape[1])
             for known in (None, truth):
@@ -204,9 +204,9 @@ def check_custom(
 
 
 def _check_argmax(custom: Custom, i: int, x: Any, w: np.ndarray, known: Any, every: list[Any]) -> None:
-    def height(labelling: Any) -> float:
-        score = float((custom.features_of(x, labelling, len(w)) @ w)[0])
-        return score if known is None else score + custom.cost_of(known, labelling)
+    def height(labeling: Any) -> float:
+        score = float((custom.features_of(x, labeling, len(w)) @ w)[0])
+        return score if known is None else score + custom.cost_of(known, labeling)
 
     reached, best = height(custom.best(x, w, known)), max(map(height, every))
     if abs(reached - best) > SAME * (1.0 + abs(best)):

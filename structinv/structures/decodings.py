@@ -1,4 +1,4 @@
-"""Answers of structures: labellings that score highest, or that violate margins most."""
+"""Answers of structures: labelings that score highest, or that violate margins most."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Decoding:
-    """The labelling of each example that scores highest.
+    """The labeling of each example that scores highest.
 
     Parameters
     ----------
@@ -35,16 +35,16 @@ class Decoding:
 
 @dataclass(frozen=True)
 class Separation:
-    """The labelling of each block that violates its margin most.
+    """The labeling of each block that violates its margin most.
 
     Parameters
     ----------
     labels : (n_rows,) array of int
         A label for each row; all of them true where nothing violates a margin.
     upper : (n_blocks,) array
-        Bound on the block's loss, the maximum over all labellings and changes.
+        Bound on the block's loss, the maximum over all labelings and changes.
     scale : (n_blocks,) array, optional
-        Factor of what labels win (slack rescaling of whole labellings); 1 by default.
+        Factor of what labels win (slack rescaling of whole labelings); 1 by default.
     levels : (n_rows,) array of int, optional
         Which level each row uses, where `found` has a third axis of levels.
     shares, features : optional

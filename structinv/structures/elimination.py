@@ -1,7 +1,7 @@
-"""Best labellings of graphs of small treewidth, by elimination of one node after the other.
+"""Best labelings of graphs of small treewidth, by elimination of one node after the other.
 
-Bertele and Brioschi (1972). A node that is eliminated leaves a table over the labels of its neighbours,
-its *scope*, which are neighbours of each other from then on.
+Bertele and Brioschi (1972). A node that is eliminated leaves a table over the labels of its neighbors,
+its *scope*, which are neighbors of each other from then on.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def _least_fill(
     for u, v in edges.tolist():
         around[u].add(v)
         around[v].add(u)
-    # Lacking edges as they were when the neighbourhood last changed; stale ones are too large at most.
+    # Lacking edges as they were when the neighborhood last changed; stale ones are too large at most.
     lacking = {u: _lacking(around, u) for u in range(n_nodes)}
     order: list[int] = []
     scopes: list[list[int]] = []
@@ -123,7 +123,7 @@ def _least_fill(
 
 
 def _lacking(around: list[set[int]], u: int) -> int:
-    """Pairs of neighbours that are no neighbours of each other; only few where these are many."""
+    """Pairs of neighbors that are no neighbors of each other; only few where these are many."""
     own = around[u]
     if len(own) > 64:
         # Too large a table in any case.
@@ -249,7 +249,7 @@ def best(
     potentials, tables, starts, edges, edge_starts, features, order, scopes, scope_starts,
     chosen, codes, other_than, labels, values,
 ):  # fmt: skip
-    """The best labelling of every graph that is chosen, or the best other than the codes."""
+    """The best labeling of every graph that is chosen, or the best other than the codes."""
     n_labels = potentials.shape[1]
     found = np.empty(n_labels)
     for b in range(len(starts) - 1):

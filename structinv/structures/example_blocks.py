@@ -56,7 +56,7 @@ def as_blocks(X: Any) -> list[Any]:
     if getattr(X, "ndim", 1) == 2:
         raise TypeError(
             f"X must be a list with rows for each example, got one matrix of shape {X.shape}: a single "
-            "example is given as [x], its labels as [y]; rows that are labelled each by itself are for "
+            "example is given as [x], its labels as [y]; rows that are labeled each by itself are for "
             "InvariantLinearSVC and InvariantSVC"
         )
     return as_list("X", X, "rows")

@@ -1,6 +1,6 @@
-"""Best labellings of graphs without cycles, by dynamic programs from the leaves to a root.
+"""Best labelings of graphs without cycles, by dynamic programs from the leaves to a root.
 
-The score of a labelling y of a graph is ``sum_u potentials[u, y_u] + sum_e sum_j features[e, j]
+The score of a labeling y of a graph is ``sum_u potentials[u, y_u] + sum_e sum_j features[e, j]
 tables[j, y_v, y_w]`` with e = (v, w). All functions here take many graphs at once: `starts` and
 `edge_starts` say which nodes and edges each has, and `edges` number its nodes from 0.
 """
@@ -27,7 +27,7 @@ def best(
     chosen: np.ndarray,
     labels: np.ndarray,
 ) -> None:
-    """Put in place the best labelling of every graph that is chosen."""
+    """Put in place the best labeling of every graph that is chosen."""
     values = np.empty(len(chosen))
     graphs = starts, edges, edge_starts, features
     _decode(potentials, tables, graphs, chosen, labels, False, labels, values)
@@ -45,7 +45,7 @@ def second(
     labels: np.ndarray,
     values: np.ndarray,
 ) -> None:
-    """Put in place the best labelling of every graph chosen that differs from the codes, and its score.
+    """Put in place the best labeling of every graph chosen that differs from the codes, and its score.
 
     Labels stay as they are where there is none.
     """
@@ -203,7 +203,7 @@ def _best(
     potentials, tables, starts, edges, edge_starts, features, chosen, codes, other_than,
     nodes, ends, room, table, loss, labels, values,
 ):  # fmt: skip
-    """The best labelling of every graph that is chosen, or the best other than the codes."""
+    """The best labeling of every graph that is chosen, or the best other than the codes."""
     n_labels = potentials.shape[1]
     order, parent, edge, child = nodes[0], nodes[1], nodes[2], nodes[5]
     heights, messages, differing = room[0], room[1], room[2]

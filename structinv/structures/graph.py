@@ -1,4 +1,4 @@
-"""Graphs of labels: nodes have labels, and what the two ends of an edge have together is learnt."""
+"""Graphs of labels: nodes have labels, and what the two ends of an edge have together is learned."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ INFERENCES = ("auto", "exact", "relaxed")
 class Graph(Structure):
     """A label for every node of a graph; edges score the labels of their two ends together.
 
-    The score of a labelling y of a graph with nodes x_1 to x_n, and edges (u, v) with features phi, is
+    The score of a labeling y of a graph with nodes x_1 to x_n, and edges (u, v) with features phi, is
 
         sum over nodes u of f(x_u, y_u) + sum over edges (u, v) of sum_j phi_j P_j[y_u, y_v]
 
@@ -36,13 +36,13 @@ class Graph(Structure):
     both directions, or one and let the order of the nodes say which. The extra parameters are the tables
     P_j, flat, one behind the other.
 
-    The best labelling is exact for graphs without cycles and for graphs of small treewidth (no table has
+    The best labeling is exact for graphs without cycles and for graphs of small treewidth (no table has
     more than 1e6 numbers, ``n_labels ** (treewidth + 1)``, and all of a graph no more than 2e7). For
     others the maximum over the local polytope takes its place, of shares of labels that agree along
     edges; it is no less. The loss of training is then the *relaxed* one, another convex problem, no less
-    than the loss of labellings: its bounds close, and hold for the loss of labellings from above.
-    Certificates hold for the labelling that scores highest, and may miss some; predictions are the best
-    labelling that was found, which need not be that one.
+    than the loss of labelings: its bounds close, and hold for the loss of labelings from above.
+    Certificates hold for the labeling that scores highest, and may miss some; predictions are the best
+    labeling that was found, which need not be that one.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class Graph(Structure):
         graph; "relaxed" is exact for graphs without cycles only.
     tol : float, default=1e-6
         Gap of relaxed inference at which it ends, relative to how far the maximum lies above the mean
-        score of all labellings.
+        score of all labelings.
     max_steps : int, default=100000
         Most steps of the simplex method for a graph in relaxed inference; what is left of the gap then
         goes into the bounds of the loss.
@@ -184,7 +184,7 @@ class Graph(Structure):
         return trees, narrow, rest, order
 
     def decode(self, potentials: np.ndarray, extra: np.ndarray, layout: Layout) -> Decoding:
-        """See `Structure.decode`; with shares where the relaxed maximum is no labelling."""
+        """See `Structure.decode`; with shares where the relaxed maximum is no labeling."""
         graphs = self._graphs(layout)
         scores, tables = self._numbers(potentials, extra)
         trees, narrow, rest, order = self._kinds(graphs, potentials.shape[1])

@@ -35,12 +35,12 @@ class Relaxation:
     Parameters
     ----------
     labels : (n_nodes,) array of int
-        The labelling that scores highest of those that were met.
+        The labeling that scores highest of those that were met.
     values, bounds, aims : (n_graphs,) arrays
-        What is reached, by the labelling or by shares; a bound of the maximum; and the gap that is small
+        What is reached, by the labeling or by shares; a bound of the maximum; and the gap that is small
         enough.
     whole : (n_graphs,) array of bool
-        Whether it is the labelling that reaches it.
+        Whether it is the labeling that reaches it.
     nodes : (n_nodes, n_labels) array
         Shares of labels, where not `whole`.
     features : dict of int to (n_edge_features, n_labels, n_labels) arrays
@@ -78,7 +78,7 @@ def maximum(
     graphs : GraphLayout
     chosen : (n_graphs,) array of bool
     tolerance : float
-        Of the gap, relative to how far the maximum lies above the mean score of all labellings.
+        Of the gap, relative to how far the maximum lies above the mean score of all labelings.
     max_steps : int
         Most steps of the simplex method for a program, times the graphs in it.
     """
@@ -139,7 +139,7 @@ class _Part:
         self.lost = relaxed.losses(
             self.own, self.table, self.edges, self.degrees, self.splits, self.tops, self.least
         )
-        # Shares of the labelling, until there are better ones.
+        # Shares of the labeling, until there are better ones.
         self.labels, each = labels[self.rows], np.eye(self.own.shape[1])
         first, second = each[self.labels[self.edges]].transpose(1, 0, 2)
         self.nodes, self.joint = each[self.labels], first[:, :, None] * second[:, None, :]
@@ -202,7 +202,7 @@ class _Part:
         return True
 
     def raise_values(self, found: Relaxation) -> None:
-        """Take shares, or the labelling that they round to, where these reach more."""
+        """Take shares, or the labeling that they round to, where these reach more."""
         relaxed.fit(self.joint, self.nodes, self.edges)
         own = np.where(self.nodes > 0, self.own, 0.0) * self.nodes
         shared = self._sums(own.sum(axis=1), np.einsum("ekl,ekl->e", self.joint, self.table))

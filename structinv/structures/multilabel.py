@@ -30,7 +30,7 @@ class Multilabel(Structure):
     the objective is the sum of those of L separate ``LinearSVC(loss="hinge", fit_intercept=False)``.
     The tree is that of Chow and Liu (1968): the one that spans all labels and has the largest sum of
     mutual informations in the training labels. A table has all four entries: no pair of labels is
-    penalised in another way than the others, and labels have constants of their own without a constant
+    penalized in another way than the others, and labels have constants of their own without a constant
     feature. Entries of a table sum to zero at the optimum, since every set has one of the four.
 
     An example is one row with L positions, one a label, each of two labels, 0 for absent and 1 for
@@ -57,13 +57,13 @@ class Multilabel(Structure):
     >>> import numpy as np
     >>> structure = Multilabel("tree")
     >>> codes, layout = positions(np.array([[1, 1, 0], [0, 0, 1], [1, 1, 1], [0, 0, 0]]))
-    >>> learnt = structure.prepared(np.arange(2), codes, layout)
-    >>> learnt.edges_[0]
+    >>> learned = structure.prepared(np.arange(2), codes, layout)
+    >>> learned.edges_[0]
     array([0, 1])
     >>> extra = np.zeros(8)
     >>> extra[3] = 1.0  # labels 0 and 1 are both present
     >>> potentials = np.array([[0.0, 0.5], [0.0, -0.7], [0.0, -1.0]])
-    >>> learnt.decode(potentials, extra, layout.take([0])).labels
+    >>> learned.decode(potentials, extra, layout.take([0])).labels
     array([1, 1, 0])
     """
 
@@ -178,13 +178,13 @@ class Multilabel(Structure):
         if self.pairwise is None:
             return Decoding(np.argmax(potentials, axis=1))
         codes = np.zeros(len(potentials), dtype=np.int64)
-        return Decoding(self._programme(potentials, extra, layout, codes, 0, 0)[0])
+        return Decoding(self._program(potentials, extra, layout, codes, 0, 0)[0])
 
     def runner_up(
         self, potentials: np.ndarray, codes: np.ndarray, extra: np.ndarray, layout: Layout
     ) -> Decoding:
         """See `Structure.runner_up`; exact."""
-        labels, heights = self._programme(potentials, extra, layout, codes, 1, 1)
+        labels, heights = self._program(potentials, extra, layout, codes, 1, 1)
         return Decoding(labels, heights[:, 1])
 
     def best_by_wrong(
@@ -192,9 +192,9 @@ class Multilabel(Structure):
     ) -> np.ndarray:
         """See `Structure.best_by_wrong`; exact."""
         most = int(layout.sizes.max(initial=0))
-        return self._programme(potentials, extra, layout, codes, most, 0)[1]
+        return self._program(potentials, extra, layout, codes, most, 0)[1]
 
-    def _programme(
+    def _program(
         self,
         potentials: np.ndarray,
         extra: np.ndarray,
@@ -203,7 +203,7 @@ class Multilabel(Structure):
         most: int,
         least: int,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The best labelling with at least so many wrong positions, and the best scores by their number.
+        """The best labeling with at least so many wrong positions, and the best scores by their number.
 
         Numbers from `most` on count as one.
         """
@@ -352,7 +352,7 @@ def _best_by_wrong(
     """For every example the best scores by the number of positions that differ from the codes.
 
     Edges lead from a parent to a child, those of the child come later; positions without a parent
-    stand side by side. The labelling is the best of those with at least `least` wrong positions.
+    stand side by side. The labeling is the best of those with at least `least` wrong positions.
 
     `best`, (longest, n_labels, most + 1), are scores by a position, its label and the number of wrong
     ones from it on down. Of a position that is joined to its parent `chosen` says its label by that of

@@ -40,7 +40,7 @@ class Regression(RowStructure):
     """
 
     rescalings = ("margin",)
-    labelled = False
+    labeled = False
 
     def __init__(self, epsilon: float = 0.1) -> None:
         self.epsilon = epsilon

@@ -1,7 +1,7 @@
-"""Relaxed labellings of graphs, compiled: messages along edges, their bound, and what a program needs.
+"""Relaxed labelings of graphs, compiled: messages along edges, their bound, and what a program needs.
 
 Each node has shares of its labels, which add up to 1, and each edge shares of the pairs of labels of its
-ends, whose sums are those of the ends. The score is linear in the shares; labellings are the points
+ends, whose sums are those of the ends. The score is linear in the shares; labelings are the points
 where all of them are 0 or 1. The bound splits the potentials of a node among its edges, and adds up what
 each edge reaches by itself: it is the dual of the same program.
 
@@ -54,11 +54,11 @@ def messages(
     tolerance : float
         Of the gap between value and bound, relative to how far the bound is above the mean score.
     labels : (n_nodes,) array of int
-        Put in here: the labelling that scores highest of those that were met.
+        Put in here: the labeling that scores highest of those that were met.
     splits : (n_edges, 2, n_labels) array of zeros
         Put in here: what is added to the equal part of the potentials of each end that an edge has.
     values, bounds, aims : (n_graphs,) arrays
-        Put in here: the score of the labelling, the bound, and the gap that is small enough.
+        Put in here: the score of the labeling, the bound, and the gap that is small enough.
     """
     n_labels, sizes = potentials.shape[1], np.diff(edge_starts)
     edges = edges + np.repeat(starts[:-1], sizes)[:, None]
@@ -152,7 +152,7 @@ def _messages(
 
 @njit(cache=True, nogil=True)
 def _pass(potentials, table, edges, ends, begin, first, last, e_first, forward, told, rows, labels):
-    """One pass of tree-reweighted messages; forward passes also choose a labelling as they go.
+    """One pass of tree-reweighted messages; forward passes also choose a labeling as they go.
 
     What an end tells the other one is the most that its labels reach there, less the highest.
     """

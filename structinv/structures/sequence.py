@@ -1,4 +1,4 @@
-"""Sequences of labels: which label follows which is learnt, and the best labelling is exact."""
+"""Sequences of labels: which label follows which is learned, and the best labeling is exact."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from .viterbi import best_labels
 
 
 class Sequence(Structure):
-    """A label for every position; neighbours, the first and the last position have weights of their own.
+    """A label for every position; neighbors, the first and the last position have weights of their own.
 
-    The score of a labelling y of an example with rows x_1 to x_T is
+    The score of a labeling y of an example with rows x_1 to x_T is
 
         sum over t of f(x_t, y_t) + sum over t > 1 of A[y_(t-1), y_t] + a[y_1] + e[y_T]
 
-    The extra parameters are A, flat, then a, then e. The best labelling is Viterbi's (1967).
+    The extra parameters are A, flat, then a, then e. The best labeling is Viterbi's (1967).
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ class Sequence(Structure):
         Raises
         ------
         ValueError, TypeError
-            If `allowed` is of another kind, or leaves no labelling for sequences of some length.
+            If `allowed` is of another kind, or leaves no labeling for sequences of some length.
         """
         return self if classes is None else self.prepared_by(classes, ())
 
@@ -144,7 +144,7 @@ class Sequence(Structure):
         layout: Layout,
         trace: bool = True,
     ) -> tuple[Decoding, np.ndarray]:
-        """The best labelling of each example with at least `most` labels other than the codes.
+        """The best labeling of each example with at least `most` labels other than the codes.
 
         Also the best scores with so many others, (n_blocks, most + 1); the last with `most` or more.
         """
@@ -231,19 +231,19 @@ def _iob2(classes: np.ndarray) -> np.ndarray:
 
 
 def _check_goes_on(follows: np.ndarray, allowed: Any) -> None:
-    """Raise ValueError unless there are labellings of sequences of every length."""
+    """Raise ValueError unless there are labelings of sequences of every length."""
     reached = follows[-1]
     for _ in range(len(reached) + 1):
         if not np.any(reached):
             raise ValueError(
-                f"allowed must leave labellings for sequences of any length, got {allowed!r}"
+                f"allowed must leave labelings for sequences of any length, got {allowed!r}"
             )
         reached = reached @ follows[:-1]
 
 
 @njit(cache=True, nogil=True)
 def _count(potentials, pairs, first, last, starts, codes, trace, labels, levels, heights, room, notes):
-    """The best labellings of every example, by how many labels differ from the codes.
+    """The best labelings of every example, by how many labels differ from the codes.
 
     Levels of the potentials add up to the last one at most. Column c of `heights` becomes the best score
     with c labels that differ, the last column that with so many or more; where `trace`, `labels` and

@@ -20,7 +20,7 @@ from .rivals import Rivals
 # Relative difference that rounding explains.
 _TOLERANCE = 1e-9
 # All labelings of an example are compared, up to so many.
-MOST_LABELLINGS = 1000
+MOST_LABELINGS = 1000
 # Levels of the graded potentials that are tried.
 N_LEVELS = 3
 
@@ -33,10 +33,10 @@ def check_structure(
     trials: int = 30,
     random_state: int | np.random.Generator = 0,
 ) -> None:
-    """Compare what a structure answers with all labellings that it `allows`, on small random examples.
+    """Compare what a structure answers with all labelings that it `allows`, on small random examples.
 
     Random potentials, potentials with ties, labels that are barred, one row, and one example beside
-    several are asked about. `decode` and `separate` must find a labelling that no other one beats, or
+    several are asked about. `decode` and `separate` must find a labeling that no other one beats, or
     say in `upper` by how much it can be; `runner_up` one that differs, and that no other one beats;
     `most_wrong` no fewer rows than differ in one that scores enough. A structure that `budgets` is asked
     about potentials with an axis of levels, too.
@@ -69,7 +69,7 @@ def check_structure(
     >>> check_structure(Careless())  # doctest: +IGNORE_EXCEPTION_DETAIL
     Traceback (most recent call last):
         ...
-    CheckError: Careless.decode: a labelling that it does not find scores ...
+    CheckError: Careless.decode: a labeling that it does not find scores ...
     """
     if not isinstance(structure, Structure):
         raise TypeError(f"structure must be an instance of a Structure, got {structure!r}")
@@ -82,9 +82,9 @@ def check_structure(
             raise ValueError(f"{name} must be at least {least}, got {value}")
     rng = np.random.default_rng(random_state)
     n_labels = _labels_it_takes(structure, n_labels)
-    if not structure.rowwise and n_labels**longest > MOST_LABELLINGS:
+    if not structure.rowwise and n_labels**longest > MOST_LABELINGS:
         raise ValueError(
-            f"n_labels ** longest must be at most {MOST_LABELLINGS}, since all labellings are compared, "
+            f"n_labels ** longest must be at most {MOST_LABELINGS}, since all labelings are compared, "
             f"got {n_labels} ** {longest}"
         )
     if len(structure.functions(n_labels)) != n_labels:
@@ -119,22 +119,22 @@ class _Case:
     layout: Layout
     rests: dict[int, np.ndarray] = field(default_factory=dict)
 
-    def labellings(self, block: int) -> np.ndarray:
-        """All labellings of an example, one a row."""
+    def labelings(self, block: int) -> np.ndarray:
+        """All labelings of an example, one a row."""
         length = self.layout.sizes[block]
         return np.array(list(product(range(self.bound.n_labels), repeat=length)))
 
     def scores(self, block: int, potentials: np.ndarray) -> np.ndarray:
-        """The score of each of its labellings, at the best levels, from the definition."""
-        own, labels = self.own(block, potentials), self.labellings(block)
+        """The score of each of its labelings, at the best levels, from the definition."""
+        own, labels = self.own(block, potentials), self.labelings(block)
         each = np.arange(len(own))
         total = np.max([_at(own, each, labels, used).sum(axis=1) for used in _levels(own)], axis=0)
         return total + self.rest(block)
 
     def rest(self, block: int) -> np.ndarray:
-        """What the extra parameters give each of its labellings; minus infinity for one there is not."""
+        """What the extra parameters give each of its labelings; minus infinity for one there is not."""
         if block not in self.rests:
-            labels, one = self.labellings(block), self.layout.take(np.array([block]))
+            labels, one = self.labelings(block), self.layout.take(np.array([block]))
             total = np.zeros(len(labels))
             if len(self.extra):
                 rows = [self.structure.features(each, one, self.bound.n_labels) for each in labels]
@@ -144,7 +144,7 @@ class _Case:
         return self.rests[block]
 
     def reached(self, block: int, potentials: np.ndarray, found: Decoding | Separation) -> float:
-        """The score of the labelling found, at its levels."""
+        """The score of the labeling found, at its levels."""
         own, labels = self.own(block, potentials), self.own(block, found.labels)
         levels = None if found.levels is None else self.own(block, found.levels)
         rest = self.rest(block)[self.place(block, found.labels)]
@@ -164,9 +164,9 @@ class _Case:
         return each[self.layout.starts[block] : self.layout.starts[block + 1]]
 
     def place(self, block: int, labels: np.ndarray) -> int:
-        """Which of an example's labellings it is given by labels of all rows."""
+        """Which of an example's labelings it is given by labels of all rows."""
         own = self.own(block, labels)
-        return int(np.flatnonzero(np.all(self.labellings(block) == own, axis=1))[0])
+        return int(np.flatnonzero(np.all(self.labelings(block) == own, axis=1))[0])
 
 
 def _levels(own: np.ndarray) -> list[Any]:
@@ -187,7 +187,7 @@ def _name(structure: Structure) -> str:
 
 
 def _labels_it_takes(structure: Structure, n_labels: int) -> int:
-    if not structure.labelled:
+    if not structure.labeled:
         return len(structure.functions(n_labels))
     try:
         structure.check_classes(np.arange(n_labels))
@@ -203,10 +203,10 @@ def _drawn(
     n_rows = sum(lengths)
     layout = structure.drawn(lengths, rng)
     grouped = None if structure.rowwise else layout
-    if structure.labelled:
+    if structure.labeled:
         structure = structure.prepared(np.arange(n_labels), rng.integers(n_labels, size=n_rows), grouped)
         extra = np.zeros(structure.n_extra(n_labels))
-        # A labelling that there is.
+        # A labeling that there is.
         y = decoded(structure, rng.standard_normal((n_rows, n_labels)), extra, layout).labels
         cost = rng.random((n_labels, n_labels)) * (1.0 - np.eye(n_labels))
         bound = structure.bind(y, np.arange(n_labels), layout=grouped, cost=cost)
@@ -245,7 +245,7 @@ def _check_features(case: _Case) -> None:
 def _check_best(
     case: _Case, method: str, potentials: np.ndarray, found: Decoding, allowed: Any = None
 ) -> None:
-    """Compare a labelling of each example, and its bound, with all that are allowed."""
+    """Compare a labeling of each example, and its bound, with all that are allowed."""
     for block in range(len(case.layout)):
         scores = case.scores(block, potentials)
         if allowed is not None:
@@ -257,13 +257,13 @@ def _check_best(
         room = _TOLERANCE * (1.0 + abs(best))
         if not bound >= best - room:
             raise CheckError(
-                f"{_name(case.structure)}.{method}: a labelling that it does not find scores "
+                f"{_name(case.structure)}.{method}: a labeling that it does not find scores "
                 f"{best:.6g}, and its own {reached:.6g}, with a bound of {bound:.6g}, for\n{potentials}"
             )
         if not bound >= reached - room:
             raise CheckError(
                 f"{_name(case.structure)}.{method}: its bound {bound:.6g} is below what its own "
-                f"labelling scores, {reached:.6g}"
+                f"labeling scores, {reached:.6g}"
             )
 
 
@@ -283,7 +283,7 @@ def _check_shares(case: _Case, method: str, potentials: np.ndarray, found: Any) 
         b = wrong[0]
         raise CheckError(
             f"{_name(case.structure)}.{method}: its shares score {reached[b]:.6g}, which is not between "
-            f"{scores[b]:.6g}, what its labelling does, and its bound {found.upper[b]:.6g}"
+            f"{scores[b]:.6g}, what its labeling does, and its bound {found.upper[b]:.6g}"
         )
 
 
@@ -299,7 +299,7 @@ def _check_decode(case: _Case) -> None:
 
 
 def _check_separate(case: _Case) -> None:
-    """The most violated labelling, with bounds that are tight and with such that are not."""
+    """The most violated labeling, with bounds that are tight and with such that are not."""
     rivals: Rivals = case.bound.rivals()
     every = np.arange(len(rivals))
     gains = case.potentials - case.potentials[every, rivals.codes][:, None]
@@ -321,11 +321,11 @@ def _check_separate(case: _Case) -> None:
             if answer.upper[block] < max(0.0, (above - above[truth]).max()) - room:
                 raise CheckError(
                     f"{_name(case.structure)}.separate: upper {answer.upper[block]:.6g} is below a "
-                    f"labelling that wins {(above - above[truth]).max():.6g}"
+                    f"labeling that wins {(above - above[truth]).max():.6g}"
                 )
             if value < -room:
                 raise CheckError(
-                    f"{_name(case.structure)}.separate: its labelling does worse than the true one"
+                    f"{_name(case.structure)}.separate: its labeling does worse than the true one"
                 )
 
 
@@ -335,18 +335,18 @@ def _check_runner_up(case: _Case) -> None:
     found = case.bound.runner_up(case.potentials, codes, case.extra, layout)
 
     def other(block: int) -> np.ndarray:
-        return np.any(case.labellings(block) != case.own(block, codes), axis=1)
+        return np.any(case.labelings(block) != case.own(block, codes), axis=1)
 
     for block in range(len(case.layout)):
         if not other(block)[case.place(block, found.labels)]:
             raise CheckError(
-                f"{_name(case.structure)}.runner_up: gives the labelling that it was to differ from"
+                f"{_name(case.structure)}.runner_up: gives the labeling that it was to differ from"
             )
     _check_best(case, "runner_up", case.potentials, found, other)
 
 
 def _check_most_wrong(case: _Case) -> None:
-    """At floors that all labellings reach, some of them, and the best one only."""
+    """At floors that all labelings reach, some of them, and the best one only."""
     codes, layout = case.bound.codes, case.layout
     every = [case.scores(block, case.potentials) for block in range(len(layout))]
     finite = [scores[np.isfinite(scores)] for scores in every]
@@ -354,10 +354,10 @@ def _check_most_wrong(case: _Case) -> None:
         floors = np.array([np.quantile(scores, share) for scores in finite]) - _TOLERANCE
         found = case.bound.most_wrong(case.potentials, codes, floors, case.extra, layout)
         for block, scores in enumerate(every):
-            differ = np.sum(case.labellings(block) != case.own(block, codes), axis=1)
+            differ = np.sum(case.labelings(block) != case.own(block, codes), axis=1)
             most = np.max(differ[scores >= floors[block] + _TOLERANCE])
             if found[block] < most:
                 raise CheckError(
                     f"{_name(case.structure)}.most_wrong: {found[block]} rows, where {most} differ in a "
-                    "labelling that scores enough"
+                    "labeling that scores enough"
                 )

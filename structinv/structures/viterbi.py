@@ -1,4 +1,4 @@
-"""The best labelling of a sequence, compiled."""
+"""The best labeling of a sequence, compiled."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..utils.jit import njit
 
 @njit(cache=True, nogil=True)
 def viterbi(potentials, begin, size, links, heights):
-    """The last label of the best labelling of an example, and its score (Viterbi 1967).
+    """The last label of the best labeling of an example, and its score (Viterbi 1967).
 
     Nothing is noted on the way: `before` finds the labels from the scores. Four labels at once, as what
     is best so far need not be read and written so often.
@@ -22,7 +22,7 @@ def viterbi(potentials, begin, size, links, heights):
     links : (n_labels + 2, n_labels) array
         Scores of each label (column) behind each label (row), then as the first, then as the last one.
     heights : (size, n_labels) array
-        Receives the best score of all labellings up to each position that end with each label.
+        Receives the best score of all labelings up to each position that end with each label.
     """
     n_labels = potentials.shape[1]
     rest = n_labels % 4
@@ -59,7 +59,7 @@ def viterbi(potentials, begin, size, links, heights):
 
 @njit(cache=True, nogil=True)
 def before(t, label, links, heights):
-    """The label before position t of the best labelling that has `label` there; of equals the first."""
+    """The label before position t of the best labeling that has `label` there; of equals the first."""
     best, highest = 0, -np.inf
     for j in range(links.shape[1]):
         value = heights[t - 1, j] + links[j, label]
@@ -70,7 +70,7 @@ def before(t, label, links, heights):
 
 @njit(cache=True, nogil=True)
 def best_labels(potentials, links, starts, heights, labels):
-    """The best labelling of every example; `heights` has room for the longest one."""
+    """The best labeling of every example; `heights` has room for the longest one."""
     for b in range(len(starts) - 1):
         begin, size = starts[b], starts[b + 1] - starts[b]
         label, _ = viterbi(potentials, begin, size, links, heights)

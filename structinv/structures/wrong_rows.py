@@ -1,4 +1,4 @@
-"""How many positions can be wrong in a labelling that scores enough."""
+"""How many positions can be wrong in a labeling that scores enough."""
 
 from __future__ import annotations
 
@@ -75,13 +75,13 @@ def _most_wrong_by_decoding(
     """The bound of `Structure.most_wrong` by `decode`.
 
     With a price p of a row that differs, `decode` maximizes the score plus p times their number, and
-    ``(maximum - floor) / p`` bounds that number for any p. The best price lies where the labellings
+    ``(maximum - floor) / p`` bounds that number for any p. The best price lies where the labelings
     found change from such as score enough to such as do not.
     """
     none = np.zeros(len(layout))
     score, count, value = _at_prices(structure, potentials, codes, none, extra, layout)
     bounds = np.where(value < floors, 0.0, layout.sizes.astype(np.float64))
-    # Scores above the floors, and counts: of the labelling with most rows that differ among those
+    # Scores above the floors, and counts: of the labeling with most rows that differ among those
     # that score enough, and of the last one that does not.
     above, fewest = score - floors, count
     below, most = np.full(len(layout), -np.inf), layout.sizes.astype(np.float64)
@@ -113,7 +113,7 @@ def _at_prices(
     extra: np.ndarray,
     layout: Layout,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The scores, counts and bounds of the best labellings at a price for each block."""
+    """The scores, counts and bounds of the best labelings at a price for each block."""
     raised = potentials.copy()
     own = np.arange(len(codes)), codes
     kept = raised[own].copy()

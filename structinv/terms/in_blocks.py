@@ -92,7 +92,7 @@ class InBlocks(Term):
 
     @property
     def n_outputs(self) -> int:
-        """How many functions are learnt."""
+        """How many functions are learned."""
         return self.labels.n_outputs
 
     @property

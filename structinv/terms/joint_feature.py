@@ -27,13 +27,13 @@ class JointFeature(Term):
 
     ``l_i(f) = max over y' of <w, joint_feature(x_i, y') - joint_feature(x_i, y_i)> + cost(y_i, y')``
 
-    Values are those of the labellings that `argmax` finds, and as true as it is. Where it finds one that
-    does worse than the true labelling, the true one, which wins and costs nothing, takes its place.
+    Values are those of the labelings that `argmax` finds, and as true as it is. Where it finds one that
+    does worse than the true labeling, the true one, which wins and costs nothing, takes its place.
 
     Parameters
     ----------
     X, y : sequences
-        Inputs and true labellings, any objects.
+        Inputs and true labelings, any objects.
     custom : Custom
     weights : float or (n,) array, default=1.0
         Weight of each example, C included.
@@ -82,20 +82,20 @@ class JointFeature(Term):
         custom.validate()
         check_no_changes(oracle)
         if len(X) == 0 or len(X) != len(y):
-            raise ValueError(f"y must have a labelling for each of {len(X)} inputs, got {len(y)}")
+            raise ValueError(f"y must have a labeling for each of {len(X)} inputs, got {len(y)}")
         self.custom, self.X, self.y = custom, X, y
         parts: list[Any] = []
         for i, (x, truth) in enumerate(zip(X, y, strict=True)):
             if truth is None:
                 raise ValueError(
-                    f"y must hold labellings, got None for example {i}, which argmax would take for "
+                    f"y must hold labelings, got None for example {i}, which argmax would take for "
                     "none given"
                 )
             width = parts[0].shape[1] if parts else None
             parts.append(custom.features_of(x, truth, width))
             own = custom.cost_of(truth, truth)
             if own != 0:
-                raise ValueError(f"cost must be 0 for the true labelling, got {own:g} for example {i}")
+                raise ValueError(f"cost must be 0 for the true labeling, got {own:g} for example {i}")
         self.truths = stack(parts)
         self.n_features = self.truths.shape[1]
         self.weights = check_weights(weights, len(parts))
@@ -114,7 +114,7 @@ class JointFeature(Term):
         return join(space, [self._planes(space, f, part) for part in self._parts(blocks)])
 
     def values(self, space: Space, f: Element) -> tuple[np.ndarray, np.ndarray]:
-        """See `Term.values`; both are those of the labellings found."""
+        """See `Term.values`; both are those of the labelings found."""
         parts = [self._found(space, f, part) for part in self._parts(ALL_ROWS)]
         heights = np.concatenate([heights for _, _, heights in parts])
         return heights, heights
@@ -137,21 +137,21 @@ class JointFeature(Term):
     def _found(
         self, space: Any, f: Element, blocks: np.ndarray
     ) -> tuple[Matrix, np.ndarray, np.ndarray]:
-        """What the labellings found have less than the true ones, their costs, and what they win."""
+        """What the labelings found have less than the true ones, their costs, and what they win."""
         w = space.weights(f)[0]
         rows: list[Any] = []
         costs = np.zeros(len(blocks))
         for place, i in enumerate(blocks):
-            labelling = self.custom.best(self.X[i], w, self.y[i])
-            rows.append(self.custom.features_of(self.X[i], labelling, self.n_features))
-            costs[place] = self.custom.cost_of(self.y[i], labelling)
+            labeling = self.custom.best(self.X[i], w, self.y[i])
+            rows.append(self.custom.features_of(self.X[i], labeling, self.n_features))
+            costs[place] = self.custom.cost_of(self.y[i], labeling)
         found: Any = stack(rows)
         if sp.issparse(self.truths) != sp.issparse(found):
             # A difference of both kinds would be a matrix of NumPy's.
             found = csr(found) if sp.issparse(self.truths) else found.toarray()
         less = self.truths[blocks] - found
         heights = costs - less @ w
-        # The true labelling wins nothing and costs nothing.
+        # The true labeling wins nothing and costs nothing.
         wins = heights > 0
         if not np.all(wins):
             less, costs, heights = (

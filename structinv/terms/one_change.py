@@ -28,7 +28,7 @@ class OneChange(WorstCase):
     with f(z, y) the sum of the functions of the labels that y has, and of what no input multiplies; the
     space has one output for each label. Labels that had a change each would give a larger value. It is
     exact where the members of S(x) are listed (one decoding for each), and for up to 12 labels under any
-    oracle that is (all labellings, as far as bounds ask for them); else `values` has the bound in
+    oracle that is (all labelings, as far as bounds ask for them); else `values` has the bound in
     which each label has a change of its own, and what was found.
 
     Parameters
@@ -104,7 +104,7 @@ class OneChange(WorstCase):
 
     @property
     def n_outputs(self) -> int:
-        """How many functions are learnt: one for each label."""
+        """How many functions are learned: one for each label."""
         return self.n_positions
 
     def validate(self, space: Space) -> None:

@@ -25,13 +25,13 @@ ROUNDS = 3
 
 @dataclass(frozen=True)
 class JointWorst:
-    """The worst labelling of each row with a change, and how bad it can be.
+    """The worst labeling of each row with a change, and how bad it can be.
 
     Parameters
     ----------
     labels : (n, L) array of int
     gains, costs : (n,) arrays
-        What it has more than the given labelling at that change, and what it costs there.
+        What it has more than the given labeling at that change, and what it costs there.
     upper : (n,) array
         Bound of their largest sum.
     sizes : (n,) array
@@ -51,7 +51,7 @@ class JointWorst:
 
 @dataclass(frozen=True)
 class Answers:
-    """What an oracle said of a difference of labellings for each row."""
+    """What an oracle said of a difference of labelings for each row."""
 
     points: Any
     gains: np.ndarray
@@ -62,12 +62,12 @@ class Answers:
 
 
 class OneChangeSearch:
-    """Labellings of some rows against given ones, at the worst of changes that all labels share.
+    """Labelings of some rows against given ones, at the worst of changes that all labels share.
 
     Three ways, of which the first that can be gone is: members of S(x) that a space scores, with one
-    decoding for each; all labellings of at most `MOST_LABELS` labels, those first whose bound by
+    decoding for each; all labelings of at most `MOST_LABELS` labels, those first whose bound by
     position is highest, and none whose bound is below what was reached; a bound by position, with
-    labellings and points found in turn.
+    labelings and points found in turn.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class OneChangeSearch:
         Of a structure whose positions look at one row.
     rows : slice or (n,) array of int
     codes : (n, L) array of int
-        The labelling that the others are compared with.
+        The labeling that the others are compared with.
     costs : (n, L, 2) array
         What labels cost at each position, those of `codes` nothing.
     extra : (n_extra,) array, optional
@@ -106,12 +106,12 @@ class OneChangeSearch:
         self.worth = np.take_along_axis(costs, 1 - codes[..., None], axis=2)[..., 0]
 
     def against(self, codes: np.ndarray) -> OneChangeSearch:
-        """The same rows compared with another labelling; labels cost nothing."""
+        """The same rows compared with another labeling; labels cost nothing."""
         own = self.space, self.f, self.bound, self.labels, self.rows
         return OneChangeSearch(*own, codes, np.zeros(self.costs.shape), self.extra)
 
     def worst(self, *, other: bool = False, points: bool = True) -> JointWorst:
-        """The worst labelling; with `other` of those that differ from the given one."""
+        """The worst labeling; with `other` of those that differ from the given one."""
         values = self.space.member_values(self.f, self.bound, self.rows)
         if values is not None:
             return self._of_members(values, other, points)
@@ -131,7 +131,7 @@ class OneChangeSearch:
     def _best(
         self, potentials: np.ndarray, codes: np.ndarray, other: bool
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The best labellings of (n, L) positions, how much more they score than codes, and a bound."""
+        """The best labelings of (n, L) positions, how much more they score than codes, and a bound."""
         layout, flat = _layout(codes), codes.ravel()
         structure = self.labels.structure
         if other:
@@ -162,10 +162,10 @@ class OneChangeSearch:
     def _cost_of(self, labels: np.ndarray) -> np.ndarray:
         return np.sum(self.worth * (labels != self.codes), axis=1)
 
-    # Questions about differences of labellings, where functions are linear in x.
+    # Questions about differences of labelings, where functions are linear in x.
 
     def ask(self, some: np.ndarray, differ: np.ndarray, points: bool = False) -> Answers:
-        """What labellings win at worst that differ at these positions, extra parameters apart.
+        """What labelings win at worst that differ at these positions, extra parameters apart.
 
         Parameters
         ----------
@@ -222,7 +222,7 @@ class OneChangeSearch:
         return reached, upper, sizes
 
     def apart(self) -> np.ndarray:
-        """What extra parameters add for labellings that differ at the positions of `masks`, (n, 2^L)."""
+        """What extra parameters add for labelings that differ at the positions of `masks`, (n, 2^L)."""
         size = self.codes.shape[1]
         every = masks(size).astype(np.int64)
         if not len(self.extra):
@@ -234,7 +234,7 @@ class OneChangeSearch:
         return scores[own[:, None] ^ np.arange(len(every))] - scores[own][:, None]
 
     def bounds_of_all(self, upper: np.ndarray) -> np.ndarray:
-        """Bounds by position of all labellings, (n, 2^L)."""
+        """Bounds by position of all labelings, (n, 2^L)."""
         bounds = self.apart()
         every = masks(self.codes.shape[1])
         for t in range(every.shape[1]):
@@ -306,7 +306,7 @@ class OneChangeSearch:
         return JointWorst(best.labels, best.gains, best.costs, reached, best.sizes, place)
 
     def _more(self, labels: np.ndarray) -> np.ndarray:
-        """What extra parameters add for labellings over the given ones, (n,)."""
+        """What extra parameters add for labelings over the given ones, (n,)."""
         if not len(self.extra):
             return np.zeros(len(labels))
         moved: Any = self.labels.moved(labels.ravel(), self.codes.ravel(), _layout(labels))
@@ -317,8 +317,8 @@ class OneChangeSearch:
     def most_wrong(self, truth: np.ndarray, rounding: np.ndarray) -> np.ndarray:
         """At most how many positions differ from the truth in what is predicted under a change, (n,).
 
-        What is predicted at a point scores as much there as any labelling, `codes` for one. With listed
-        members predictions are known but for ties; else each labelling counts that some change
+        What is predicted at a point scores as much there as any labeling, `codes` for one. With listed
+        members predictions are known but for ties; else each labeling counts that some change
         brings up to `codes`.
 
         Parameters

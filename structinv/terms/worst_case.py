@@ -28,7 +28,7 @@ ROWS_AT_ONCE = 4096
 # The same of rows with two labels and without a list of members, which are asked about in one go.
 ROWS_OF_TWO_LABELS = 2**17
 # How many times as many planes a block of several rows keeps as one of a single row.
-PLANES_OF_LABELLINGS = 3
+PLANES_OF_LABELINGS = 3
 
 
 class WorstCase(Term):
@@ -64,7 +64,7 @@ class WorstCase(Term):
     Raises
     ------
     TypeError, ValueError
-        For arguments that do not fit, for examples whose true labelling the structure forbids, and for a
+        For arguments that do not fit, for examples whose true labeling the structure forbids, and for a
         budget where the structure knows none.
 
     Attributes
@@ -97,14 +97,14 @@ class WorstCase(Term):
             position_weight=position_weight,
         )
         self.X = X
-        self._bind_rows(oracle, y if structure.labelled else None)
+        self._bind_rows(oracle, y if structure.labeled else None)
         self.weights = check_weights(weights, self.labels.n_blocks)
         self.floors = np.zeros(self.labels.n_blocks)
         forbidden = np.flatnonzero(~self.labels.allowed())
         if len(forbidden):
             own, _ = self.labels.rows(forbidden[:1])
             raise ValueError(
-                f"y must hold labellings that {structure!r} allows; it forbids that of example "
+                f"y must hold labelings that {structure!r} allows; it forbids that of example "
                 f"{forbidden[0]}, {self.labels.classes[self.labels.codes[own]].tolist()}, and those of "
                 f"{len(forbidden) - 1} others"
             )
@@ -113,7 +113,7 @@ class WorstCase(Term):
         """Raise TypeError or ValueError unless this is a structure for this term and oracle."""
         if not isinstance(structure, Structure):
             raise TypeError(f"structure must be an instance of a Structure, got {structure!r}")
-        if getattr(oracle, "graded", False) and not structure.labelled:
+        if getattr(oracle, "graded", False) and not structure.labeled:
             raise ValueError(
                 f"oracle must not be discounted for {type(structure).__name__}: an error's cost depends "
                 f"on the target, and has no grades, got {oracle!r}"
@@ -124,9 +124,9 @@ class WorstCase(Term):
         self.oracle = oracle
         self.bound = bind(oracle, self.X, y)
         self.scenarios = scenarios_of(self.bound, self.labels)
-        n_labelled, n_rows = len(self.labels.codes), self.X.shape[0]
-        if n_labelled != n_rows:
-            raise ValueError(f"y must have a label for each row, got {n_labelled} for {n_rows} rows")
+        n_labeled, n_rows = len(self.labels.codes), self.X.shape[0]
+        if n_labeled != n_rows:
+            raise ValueError(f"y must have a label for each row, got {n_labeled} for {n_rows} rows")
 
     def on_rows(self, X: Matrix, oracle: InvarianceOracle) -> WorstCase:
         """The same losses of other rows, one for each of these, under an oracle that sees no labels."""
@@ -137,7 +137,7 @@ class WorstCase(Term):
 
     @property
     def n_outputs(self) -> int:
-        """How many functions are learnt."""
+        """How many functions are learned."""
         return self.labels.n_outputs
 
     @property
@@ -205,8 +205,8 @@ class WorstCase(Term):
         return max(1, rows * self.n_blocks // max(1, self.X.shape[0]))
 
     def planes_of_a_block(self, space: Space) -> int:
-        """See `Term.planes_of_a_block`: of many labellings, many are nearly the worst."""
-        each = 1 if self.labels.layout is None else PLANES_OF_LABELLINGS
+        """See `Term.planes_of_a_block`: of many labelings, many are nearly the worst."""
+        each = 1 if self.labels.layout is None else PLANES_OF_LABELINGS
         return each * super().planes_of_a_block(space)
 
     def _parts(self, blocks: Rows, most_rows: int | None = None) -> list[Rows]:
@@ -221,7 +221,7 @@ class WorstCase(Term):
     def _asked(
         self, space: Space, f: Element, blocks: Rows, points: bool
     ) -> tuple[Layout | None, Rivals, list[Asked]]:
-        """Of each scenario the labelling that violates most."""
+        """Of each scenario the labeling that violates most."""
         rows, layout = self.labels.rows(blocks)
         rivals, asked = self.labels.rivals(rows), []
         for levels in self.scenarios:
@@ -241,7 +241,7 @@ class WorstCase(Term):
     def _attained(
         self, asked: Asked, rivals: Rivals, extra: np.ndarray, layout: Layout | None
     ) -> np.ndarray:
-        """What the labelling of each block that was chosen in a scenario attains, cost included."""
+        """What the labeling of each block that was chosen in a scenario attains, cost included."""
         taken = Taken.of(asked.chosen, layout)
         gains, costs = (taken.of_labels(each) for each in (asked.found.gains, asked.found.costs))
         heights = taken.sums(gains)

@@ -78,7 +78,7 @@ def compiling_shown_by(display: Display) -> Iterator[None]:
     Parameters
     ----------
     display : callable
-        Called with a text while functions are compiled, and with an empty one afterwards. The calls
+        Called with a text while functions are compiled, and with an empty one afterward. The calls
         come from another thread, about every two seconds.
     """
     _displays.append(display)

@@ -14,7 +14,7 @@ from typing import BinaryIO
 def write_atomically(path: str | PathLike[str], data: bytes) -> None:
     """Write a file so that its name never stands for half of it, and an old one is never lost.
 
-    The bytes go to a neighbour of the file, reach the disk, and then take its name in one step.
+    The bytes go to a neighbor of the file, reach the disk, and then take its name in one step.
 
     Parameters
     ----------
@@ -63,16 +63,16 @@ def written_atomically(path: str | PathLike[str]) -> Iterator[BinaryIO]:
     # Later, as what stands behind the name of a pipe is no path.
     target = Path(path).resolve()
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    neighbour = Path(name)
+    neighbor = Path(name)
     try:
         with os.fdopen(handle, "wb") as stream:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
-        neighbour.chmod(_permissions(target))
-        neighbour.replace(target)
+        neighbor.chmod(_permissions(target))
+        neighbor.replace(target)
     except BaseException:
-        neighbour.unlink(missing_ok=True)
+        neighbor.unlink(missing_ok=True)
         raise
 
 

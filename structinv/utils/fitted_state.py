@@ -1,4 +1,4 @@
-"""What an estimator has learnt, and how a fit that fails leaves nothing of it half-changed."""
+"""What an estimator has learned, and how a fit that fails leaves nothing of it half-changed."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from typing import Any
 
 
-def learnt_attributes(estimator: Any) -> dict[str, Any]:
-    """What an estimator has learnt, by name."""
+def learned_attributes(estimator: Any) -> dict[str, Any]:
+    """What an estimator has learned, by name."""
     return {name: value for name, value in vars(estimator).items() if name.endswith("_")}
 
 

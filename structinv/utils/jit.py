@@ -271,7 +271,7 @@ def _uncut(dispatcher: Any) -> Any:
         return dispatcher
 
     def whole(*args: Any, **kwargs: Any) -> Any:
-        # It returns machine code, which Numba calls afterwards.
+        # It returns machine code, which Numba calls afterward.
         with _interrupts_wait(), _COMPILER.preparing:
             return find(*args, **kwargs)
 

@@ -18,7 +18,7 @@ def largest_on_interval(
 ) -> tuple[np.ndarray, np.ndarray]:
     r"""Where each polynomial :math:`\sum_k c_{ik} t^k` is largest for t in [low, high].
 
-    Between neighbouring roots of one derivative the derivative of the order below is monotone, so that
+    Between neighboring roots of one derivative the derivative of the order below is monotone, so that
     it has at most one root there, found by bisection and Newton's method. From the highest order down to
     the first this isolates all stationary points: no start can miss one. A root that rounding hides is
     one where the polynomial differs from its best value by rounding alone.

@@ -50,12 +50,18 @@ def models():
     yield "svc", InvariantSVC(oracle, tol=1e-2, budget=5, random_state=0).fit(X, y), X
     kernel = OrbitMean(Shifts(1, shape=shape, distribution="uniform"), Gaussian(0.3), size=4)
     yield "mean", InvariantSVC(kernel=kernel, epsilon=0.05, random_state=0).fit(X, y), X
-    yield "set", InvariantSVC(
-        kernel=SetKernel(Segment(0.5, 2.0, grid=3), Gaussian(2.0), spectrum="clip"), random_state=0
-    ).fit(X, y), X
+    yield (
+        "set",
+        InvariantSVC(
+            kernel=SetKernel(Segment(0.5, 2.0, grid=3), Gaussian(2.0), spectrum="clip"), random_state=0
+        ).fit(X, y),
+        X,
+    )
     kernel = TangentDistributionKernel(Offset(0.5, grid=3), normalised=False)
     yield "ridge", OrbitRidge(kernel, alphas=[1.0]).fit(X, y.astype(float)), X
-    features = OrbitNystroem(Shifts(1, shape=shape), Gaussian(0.3), n_components=4, size=3, random_state=0)
+    features = OrbitNystroem(
+        Shifts(1, shape=shape), Gaussian(0.3), n_components=4, size=3, random_state=0
+    )
     yield "nystroem", make_pipeline(features, LogisticRegression()).fit(X, y), X
     patches = PatchOrbits(Shifts(1), size=2, n_components=3, draws=2, whole_draws=2, random_state=0)
     yield "patches", make_pipeline(patches, LogisticRegression()).fit(X, y), X
@@ -63,7 +69,11 @@ def models():
     yield "text", InvariantTextClassifier("replace", 1, allowed=["now", "cash"]).fit(X, y), X
     yield "edits", InvariantTextClassifier("add", 2).fit(X, y), X
     X, y = sentences()
-    yield "tagger", InvariantStructuredSVC(Sequence(), oracle=FDrop(1), epsilon=0.01, random_state=0).fit(X, y), X
+    yield (
+        "tagger",
+        InvariantStructuredSVC(Sequence(), oracle=FDrop(1), epsilon=0.01, random_state=0).fit(X, y),
+        X,
+    )
 
 
 if __name__ == "__main__":

@@ -181,8 +181,8 @@ class ImageOracle(ImageFamily):
     def mesh(self, rows: np.ndarray, points: np.ndarray) -> np.ndarray:
         """How far members of a continuous set are from the `grid` members of each family, (n,).
 
-        The bound follows the pixels of the source between neighbours of the grid: a bilinear image
-        changes no faster than its neighbouring pixels differ. It is infinite for other orders.
+        The bound follows the pixels of the source between neighbors of the grid: a bilinear image
+        changes no faster than its neighboring pixels differ. It is infinite for other orders.
 
         Parameters
         ----------
@@ -193,7 +193,7 @@ class ImageOracle(ImageFamily):
         if self.order != 1:
             return np.full(len(points), np.inf)
         shape = self._shape(rows.shape[1])
-        values = [self._neighbours(k) for k in range(len(self.families()))]
+        values = [self._neighbors(k) for k in range(len(self.families()))]
         family = np.concatenate([np.full(len(v) - 1, k) for k, v in enumerate(values)])
         low, high = (np.concatenate([v[side] for v in values]) for side in (np.s_[:-1], np.s_[1:]))
         ends = self._warps(family, low), self._warps(family, high)
@@ -209,9 +209,9 @@ class ImageOracle(ImageFamily):
         index: np.ndarray,
         score: Callable[[np.ndarray], np.ndarray],
     ) -> np.ndarray:
-        """Members moved between their neighbours on the grid to a larger score.
+        """Members moved between their neighbors on the grid to a larger score.
 
-        The neighbours halve in each step.
+        The neighbors halve in each step.
         """
         if not len(points):
             return points
@@ -231,7 +231,7 @@ class ImageOracle(ImageFamily):
                 ends = halve(change, score, best, ends, points, reached)
         return points
 
-    def _neighbours(self, family: int) -> np.ndarray:
+    def _neighbors(self, family: int) -> np.ndarray:
         """Values of a family in the cover, with that of no change if the interval has it."""
         low, high = self._ends()
         values = np.linspace(low, high, self.grid)
@@ -239,11 +239,11 @@ class ImageOracle(ImageFamily):
         return np.unique(np.r_[values, self.neutral] if inside else values)
 
     def _around(self, family: np.ndarray, value: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The neighbours of a value on the grid of its family."""
+        """The neighbors of a value on the grid of its family."""
         low, high = value.copy(), value.copy()
         for k in range(len(self.families())):
             mine = np.flatnonzero(family == k)
-            values = self._neighbours(k)
+            values = self._neighbors(k)
             place = np.argmin(np.abs(values - value[mine, None]), axis=1)
             near = np.isclose(values[place], value[mine], rtol=0, atol=1e-12)
             mine, place = mine[near], place[near]

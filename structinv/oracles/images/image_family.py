@@ -76,7 +76,7 @@ class ImageFamily(InvarianceOracle):
         """Matrices A (m, 2, 2) and translations t (m, 2) of the maps with these values, (m,).
 
         What lies at (row, column) q of the input goes to ``c + A (q - c) + t`` in the output, c
-        being the centre of the image.
+        being the center of the image.
         """
 
     @abstractmethod
@@ -92,7 +92,7 @@ class ImageFamily(InvarianceOracle):
         return self.families()
 
     def turned(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-        """Radians by which the sources of pixels turn around the centre between two values.
+        """Radians by which the sources of pixels turn around the center between two values.
 
         Zero, the default, says that they move on straight lines, all by the same fraction at the
         same value. A family for which neither holds overrides `mesh`.

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ...utils.matrices import ALL_ROWS, Matrix, Rows, dense_rows, take
-from ..changes import Changes, LinearChanges, normalised
+from ..changes import Changes, LinearChanges, normalized
 from .image_maps import ImageMaps
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class MovedImages(Changes):
         super().__init__(X)
         self.maps = maps
         self._names = names
-        self._weights = None if weights is None else normalised(weights)
+        self._weights = None if weights is None else normalized(weights)
 
     @property
     def size(self) -> int:

@@ -2,7 +2,7 @@
 
 A *warp* is six numbers (m00, m01, m10, m11, o0, o1) that send a pixel p = (row, column) of the output
 to its source ``c + M (p - c) + o`` in the input, c = ((height - 1) / 2, (width - 1) / 2) being the
-centre. Interpolation is separable, so a pixel of the output is a weighted sum of 1, 4 or 16 pixels
+center. Interpolation is separable, so a pixel of the output is a weighted sum of 1, 4 or 16 pixels
 of the input, the same ones in each channel.
 """
 
@@ -38,7 +38,7 @@ class ImageShape:
     height, width : int
         In pixels.
     channels : int, default=1
-        Values a pixel, such as 3 for colour; a geometric change treats them alike.
+        Values a pixel, such as 3 for color; a geometric change treats them alike.
 
     Raises
     ------
@@ -261,9 +261,9 @@ def warp_gains(warps: np.ndarray, unitary: bool) -> np.ndarray:
 
 def sources_of(shape: ImageShape, warps: np.ndarray) -> np.ndarray:
     """Where the pixels of the output come from, (m, pixels, 2)."""
-    centre = np.array([(shape.height - 1) / 2, (shape.width - 1) / 2])
-    grid = np.indices((shape.height, shape.width)).reshape(2, -1).T - centre
-    return grid @ warps[:, :4].reshape(-1, 2, 2).swapaxes(1, 2) + warps[:, None, 4:] + centre
+    center = np.array([(shape.height - 1) / 2, (shape.width - 1) / 2])
+    grid = np.indices((shape.height, shape.width)).reshape(2, -1).T - center
+    return grid @ warps[:, :4].reshape(-1, 2, 2).swapaxes(1, 2) + warps[:, None, 4:] + center
 
 
 def warp_images(

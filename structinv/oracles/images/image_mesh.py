@@ -27,16 +27,16 @@ def mesh_of(
     Between two values of the grid a source that moves on a line is at most half of its way from
     one of the ends; one that turns is at most half of the angle from it. Interpolated bilinearly,
     an image changes by at most :math:`g_r |\Delta r| + g_c |\Delta c|` on the way, where g is the
-    largest difference of neighbouring pixels, beyond the border too, in the cells that are touched;
+    largest difference of neighboring pixels, beyond the border too, in the cells that are touched;
     and by no more than the difference of any two pixels there.
 
     Parameters
     ----------
     X : (n, d) array
     ends : pair of (g, 6) arrays
-        Warps of neighbouring values of the grid.
+        Warps of neighboring values of the grid.
     turned : (g,) array
-        Radians by which sources turn around the centre in between; zero if they move on lines.
+        Radians by which sources turn around the center in between; zero if they move on lines.
     points : (n, s, d) array
         The members of the grid, identity included.
     """
@@ -74,14 +74,14 @@ def _paths(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Cells that each source touches, (g, pixels, 4), and how far it is from an end, (g, pixels, 2)."""
     first, last = (sources_of(shape, warps) for warps in ends)
-    centre = np.array([(shape.height - 1) / 2, (shape.width - 1) / 2])
-    radius = np.linalg.norm(first - centre, axis=2)
+    center = np.array([(shape.height - 1) / 2, (shape.width - 1) / 2])
+    radius = np.linalg.norm(first - center, axis=2)
     # An arc leaves its chord by the sagitta.
     bulge = np.where(turned <= np.pi, 1.0 - np.cos(turned / 2), 2.0)[:, None] * radius
     low = np.minimum(first, last) - bulge[:, :, None]
     high = np.maximum(first, last) + bulge[:, :, None]
     # On an arc a coordinate changes as fast as the other one is large.
-    reach = np.minimum(np.maximum(high - centre, centre - low), radius[:, :, None])
+    reach = np.minimum(np.maximum(high - center, center - low), radius[:, :, None])
     arc = turned[:, None, None] / 2 * reach[:, :, ::-1]
     moves = np.where(turned[:, None, None] > 0, arc, np.abs(last - first) / 2) + _SLACK
     boxes = np.concatenate([np.floor(low - _SLACK), np.ceil(high + _SLACK)], axis=2)
@@ -102,7 +102,7 @@ def _bound_changes(X, boxes, moves, rows, columns, width, channels, background, 
                         frame[r, c] = X[i, (rows[r] * width + columns[c]) * channels + channel]
             for g in range(moves.shape[0]):
                 for p in range(moves.shape[1]):
-                    # The largest differences of neighbouring pixels, and of any two, in its cells.
+                    # The largest differences of neighboring pixels, and of any two, in its cells.
                     down, across, least, most = 0.0, 0.0, np.inf, -np.inf
                     first, begin, last, end = (
                         boxes[g, p, 0], boxes[g, p, 1], boxes[g, p, 2], boxes[g, p, 3]

@@ -36,12 +36,12 @@ class _Interpolated(ImageOracle):
 
 @dataclass(eq=False, repr=False)
 class Rotations(_Interpolated):
-    r"""Rotations of an image around its centre by exactly the angles listed; a range is `between`.
+    r"""Rotations of an image around its center by exactly the angles listed; a range is `between`.
 
     .. math:: (T_t x)(p) = x\bigl(c + A_t^{-1}(p - c)\bigr), \quad
        A_t = \begin{pmatrix} \cos t & -\sin t \\ \sin t & \cos t \end{pmatrix}
 
-    for pixels p = (row, column), the centre c and t in degrees: a positive angle is
+    for pixels p = (row, column), the center c and t in degrees: a positive angle is
     counter-clockwise as the image is displayed, with row 0 on top. The set is finite with `degrees`
     (exact, fixed sparse linear maps; Teo et al. 2007) and continuous with `between`:
     ``degrees=(-10, 10)`` are two angles, ``between=(-10, 10)`` those and all between them. The best
@@ -223,7 +223,7 @@ class Scalings(_Interpolated):
 
     .. math:: (T_t x)(p) = x\bigl(c + (p - c) / t\bigr), \text{ with } 1/t \text{ before x if unitary}
 
-    around the centre c. ``factors=(0.9, 1.1)`` are two changes, ``between=(0.9, 1.1)`` those and all
+    around the center c. ``factors=(0.9, 1.1)`` are two changes, ``between=(0.9, 1.1)`` those and all
     between them.
 
     Parameters
@@ -278,13 +278,13 @@ class Shears(_Interpolated):
     .. math:: (T_t x)(r, s) = x(r - t (s - c_1), s) \text{ along axis 0}, \quad
        x(r, s - t (r - c_0)) \text{ along axis 1}
 
-    with the centre c: along axis 0 columns move, along axis 1 rows, further from the centre by more.
+    with the center c: along axis 0 columns move, along axis 1 rows, further from the center by more.
     ``factors=(-0.2, 0.2)`` are two changes, ``between=(-0.2, 0.2)`` those and all between them.
 
     Parameters
     ----------
     factors : float or sequence of float, optional
-        Pixels moved for each pixel of distance from the centre. Give either this or `between`.
+        Pixels moved for each pixel of distance from the center. Give either this or `between`.
     axes : int or sequence of int, default=(0, 1)
         The axes along which pixels move: 0, 1 or both.
     between : pair of float, optional

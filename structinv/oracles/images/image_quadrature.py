@@ -107,7 +107,7 @@ def _turning_points(distribution: str, low: float, high: float, neutral: float) 
 
 
 def _gauss(nodes: int, logs: Any, breaks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The Gauss rule of a density, by the discretised Stieltjes procedure (Gautschi 2004, sec. 2.2).
+    """The Gauss rule of a density, by the discretized Stieltjes procedure (Gautschi 2004, sec. 2.2).
 
     The density becomes many weighted points, and the three-term recurrence of the polynomials that
     are orthonormal on these is that of the density, up to rounding; its Jacobi matrix has the nodes
@@ -115,9 +115,9 @@ def _gauss(nodes: int, logs: Any, breaks: np.ndarray) -> tuple[np.ndarray, np.nd
     """
     points, weights = _panels(nodes, logs, breaks)
     # The recurrence is that of points around 0, of size 1.
-    centre, size = np.sum(weights * points), 0.0
-    size = np.sqrt(np.sum(weights * (points - centre) ** 2))
-    scaled = (points - centre) / size
+    center, size = np.sum(weights * points), 0.0
+    size = np.sqrt(np.sum(weights * (points - center) ** 2))
+    scaled = (points - center) / size
     diagonal, beside = np.zeros(nodes), np.zeros(nodes)
     before, now = np.zeros(len(points)), np.ones(len(points))
     for k in range(nodes):
@@ -126,7 +126,7 @@ def _gauss(nodes: int, logs: Any, breaks: np.ndarray) -> tuple[np.ndarray, np.nd
         beside[k] = np.sqrt(np.sum(weights * following**2))
         before, now = now, following / beside[k]
     found, vectors = eigh_tridiagonal(diagonal, beside[:-1])
-    return centre + size * found, vectors[0] ** 2
+    return center + size * found, vectors[0] ** 2
 
 
 def _panels(nodes: int, logs: Any, breaks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -41,14 +41,14 @@ def halve(
     """
     low, high = ends
     left, right = (low + value) / 2, (value + high) / 2
-    centre, side = value.copy(), np.zeros(len(value), dtype=int)
+    center, side = value.copy(), np.zeros(len(value), dtype=int)
     for number, tried in ((-1, left), (1, right)):
         z = change(tried)
         found = score(z)
         better = found > reached
         points[better], reached[better], value[better] = z[better], found[better], tried[better]
         side[better] = number
-    return np.choose(side + 1, [low, left, centre]), np.choose(side + 1, [centre, right, high])
+    return np.choose(side + 1, [low, left, center]), np.choose(side + 1, [center, right, high])
 
 
 def passes_by(

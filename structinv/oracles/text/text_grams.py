@@ -238,7 +238,7 @@ class Grams:
         return np.where((tokens >= 0) & (self.codes[places] == codes), self.nodes[places], -1)
 
     def created(self, documents: Documents, most: int) -> Created:
-        """The features that at most so many deletions can make of tokens that become neighbours."""
+        """The features that at most so many deletions can make of tokens that become neighbors."""
         where = np.zeros(len(documents.tokens) + 1, dtype=np.int64)
         nowhere = np.empty((0, 4), dtype=np.int64)
         tree = len(self.names), self.codes, self.nodes, self.features

@@ -1,4 +1,4 @@
-"""The deletions of tokens that gain most where neighbours count: a program over what is kept."""
+"""The deletions of tokens that gain most where neighbors count: a program over what is kept."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def restore_words(indptr, indices, data, K, drop, grow, start, labels_in, levels
                   n_data, slots, labels, levels, sizes, parts, words, deviations, w):  # fmt: skip
     """Take over levels and points sorted by row and label; what does not fit is shrunk until it does.
 
-    Deviations are within their bounds and the budget afterwards, levels add up to at most 1. The
+    Deviations are within their bounds and the budget afterward, levels add up to at most 1. The
     workspace ``w`` holds zeros. Returns how much of both pools is used.
     """
     at, e = 0, 0

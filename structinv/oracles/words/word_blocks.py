@@ -57,7 +57,7 @@ def _respond(tau, mu, h, q, base, count, drop, grow, cap, kappa):
 
 @njit(**_PLAIN)
 def _solve(tau, mu, cost, h, q, base, count, h0, q0, K, drop, grow, cap, kappa, slack):
-    r"""Maximise a block over its level and the listed words; the level.
+    r"""Maximize a block over its level and the listed words; the level.
 
     Semismooth Newton on the piecewise linear optimality conditions
     :math:`\sum_j \kappa_j = K\tau` (or :math:`\mu = 0`) and worst margin equal
@@ -113,7 +113,7 @@ def _solve(tau, mu, cost, h, q, base, count, h0, q0, K, drop, grow, cap, kappa, 
 def step_block(
     level, cost, lack, gap, size, b, q, base, dev, count, b0, q0, threshold, K, drop, grow, cap, h, kappa
 ):
-    r"""An exact step of a row towards its best level and deviations; its length, and that level.
+    r"""An exact step of a row toward its best level and deviations; its length, and that level.
 
     Parameters
     ----------

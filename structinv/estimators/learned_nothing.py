@@ -1,4 +1,4 @@
-"""Warnings of fits that have learnt next to nothing, though there was something to learn."""
+"""Warnings of fits that have learned next to nothing, though there was something to learn."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from ..utils.exceptions import UninformativeFitWarning
 from .problem import Problem
 from .target_labels import label_name
 
-# A fit that ended early and gained less than this share of the objective at zero has learnt nothing.
+# A fit that ended early and gained less than this share of the objective at zero has learned nothing.
 NOTHING_GAINED = 1e-3
 # What a fit may win over no function at all, as a share of what it wins without changes. Ten times
 # the usual gap, so that it can be told from nothing.
 LEAST_SHARE = 0.01
-# Which share of a constant's errors a fit without changes may leave, to have learnt something.
+# Which share of a constant's errors a fit without changes may leave, to have learned something.
 ERRORS_LEFT = 0.9
 # The fit without changes only has to show that there is something to learn.
 ROUGH_GAP = 0.01
@@ -37,7 +37,7 @@ ROUNDING = 1e-12
 NEAR = 1e-3
 
 
-def nothing_learnt(objective: Objective, solution: Solution) -> str:
+def nothing_learned(objective: Objective, solution: Solution) -> str:
     """A sentence if a run ended with a function that is no better than zero; nothing otherwise."""
     at_zero = objective.at_zero.upper
     # Where an oracle is too coarse, the objective is a bound, and says little about the function.
@@ -47,7 +47,7 @@ def nothing_learnt(objective: Objective, solution: Solution) -> str:
         return ""
     return (
         f" So far the model is no better than the zero function (objective {solution.primal:.6g}, "
-        f"{at_zero:.6g} at zero): it has learnt nothing, and its predictions mean nothing."
+        f"{at_zero:.6g} at zero): it has learned nothing, and its predictions mean nothing."
     )
 
 
@@ -61,7 +61,7 @@ def warn_if_uninformative(
 ) -> None:
     """Warn where the changes of a classifier's oracle leave next to nothing to learn.
 
-    F being the objective, a fit is suspect if it predicts one class for all labelled rows, or if no
+    F being the objective, a fit is suspect if it predicts one class for all labeled rows, or if no
     function can win 1 % of F(0), ``F(0) - dual < 0.01 F(0)``. Only then the problem is solved without
     changes, roughly and in no more time than the fit took. The warning is given if that solution puts a
     tenth of the errors right where the fit predicts one class, or else wins 1 % of F(0), and more than a
@@ -202,7 +202,7 @@ def warn_if_unexplained(fit: Fitted, stacklevel: int) -> bool:
     else:
         return False
     warnings.warn(
-        f"{fit.name} has learnt next to nothing: {what}. Try {', '.join(fit.remedies)}, or targets in "
+        f"{fit.name} has learned next to nothing: {what}. Try {', '.join(fit.remedies)}, or targets in "
         f"other units (their standard deviation is {np.sqrt(variance):.3g})",
         UninformativeFitWarning,
         stacklevel=stacklevel + 1,

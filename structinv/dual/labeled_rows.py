@@ -1,4 +1,4 @@
-"""Normals of planes of labellings, which are made of rows and labels when they are asked for."""
+"""Normals of planes of labelings, which are made of rows and labels when they are asked for."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from ..terms import WorstCase
 from ..utils.matrices import Matrix, csr
 
 
-class LabelledRows(TensorRows):
-    """Normals of labellings of examples: a labelling each is all that is kept.
+class LabeledRows(TensorRows):
+    """Normals of labelings of examples: a labeling each is all that is kept.
 
-    The points of a normal are the rows at which the labelling is wrong, as it edits them. What they are
+    The points of a normal are the rows at which the labeling is wrong, as it edits them. What they are
     made of must not change as long as these rows are in use.
 
     Parameters
@@ -28,9 +28,9 @@ class LabelledRows(TensorRows):
     bound : BoundStructure
         The true labels.
     blocks : (m,) array of int
-        The example that each labelling is of.
+        The example that each labeling is of.
     labels : array of int
-        The labels of all labellings, one behind the other.
+        The labels of all labelings, one behind the other.
     edits : (n_labels, n_edits) array of int, optional
         What is edited in the row of each label: 0 nothing, else 1 or 2 and twice the place of the entry
         in the row; 1 multiplies it with the low factor, 2 with the high one.
@@ -72,7 +72,7 @@ class LabelledRows(TensorRows):
 
     @property
     def points(self) -> Matrix:
-        """The rows at which labellings are wrong, edited."""
+        """The rows at which labelings are wrong, edited."""
         wrong = self._wrong
         rows, edits = self.X[self._rows_of_all()[wrong]], self.edits[wrong]
         if not np.any(edits):
@@ -85,7 +85,7 @@ class LabelledRows(TensorRows):
 
     @property
     def coefficients(self) -> sp.csr_matrix:
-        """1 for the true label, -1 for that of the labelling."""
+        """1 for the true label, -1 for that of the labeling."""
         wrong = self._wrong
         columns = np.column_stack([self._truth()[wrong], self.labels[wrong]]).ravel()
         signs = np.tile([1.0, -1.0], len(wrong))
@@ -94,7 +94,7 @@ class LabelledRows(TensorRows):
 
     @property
     def extra(self) -> sp.csr_matrix:
-        """By how much features of the true labellings exceed those of these."""
+        """By how much features of the true labelings exceed those of these."""
         if len(self) == 0:
             return sp.csr_matrix((0, self.bound.n_extra))
         found: Any = self.bound.moved(self.labels.astype(np.int64), self._truth(), self.layout)
@@ -104,27 +104,27 @@ class LabelledRows(TensorRows):
     def shape(self) -> tuple[int, int]:
         return len(self), self.X.shape[1] * self.bound.n_labels + self.bound.n_extra
 
-    def __getitem__(self, rows: Any) -> LabelledRows:
+    def __getitem__(self, rows: Any) -> LabeledRows:
         chosen = np.arange(len(self))[rows]
         places = self.layout.rows(chosen)
         labels, edits = self.labels[places], self.edits[places]
-        return LabelledRows(self.X, self.bound, self.blocks[chosen], labels, edits, self.factors)
+        return LabeledRows(self.X, self.bound, self.blocks[chosen], labels, edits, self.factors)
 
     def __reduce__(self) -> tuple:
         """Pickled with the points, without what makes them."""
         return TensorRows, (self.points, self.coefficients, self.start, self.extra)
 
 
-def labelled_rows(
+def labeled_rows(
     term: WorstCase,
     space: ExplicitSpace,
     blocks: np.ndarray,
     labels: np.ndarray,
     edits: np.ndarray,
     factors: tuple[float, float],
-) -> LabelledRows:
-    """Normals of labellings of the examples of a term."""
-    return LabelledRows(constant_rows(term.bound.X, space), term.labels, blocks, labels, edits, factors)
+) -> LabeledRows:
+    """Normals of labelings of the examples of a term."""
+    return LabeledRows(constant_rows(term.bound.X, space), term.labels, blocks, labels, edits, factors)
 
 
 def constant_rows(X: Matrix, space: ExplicitSpace) -> Matrix:

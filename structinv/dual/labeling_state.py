@@ -1,4 +1,4 @@
-"""Masses on labellings of examples and on the members of their rows, in a kernel's space."""
+"""Masses on labelings of examples and on the members of their rows, in a kernel's space."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..structures.layout import laid_out
 from ..terms.planes import PlaneSet
 from .base import DualState, OutOfTime, in_runs, never
 from .case import Case
-from .labelling_steps import ascend_blocks, mean_heights
+from .labeling_steps import ascend_blocks, mean_heights
 
 if TYPE_CHECKING:
     from ..structures.rivals import Rivals
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
 MEMBERS_AT_ONCE, ROUNDS = 2048, 8
 # Blocks with less than this share of the mean gap wait for a later sweep.
 FAR_OFF = 0.1
-# So many labellings of a block are kept before those without mass give way.
-LABELLINGS_KEPT = 16
+# So many labelings of a block are kept before those without mass give way.
+LABELINGS_KEPT = 16
 # Planes that are off by no more than this are the same.
 NEGLIGIBLE = 1e-9
 
 
-class LabellingState(DualState):
-    """A mass for a few labellings of every example, and one for every row, member and wrong label.
+class Labelingstate(DualState):
+    """A mass for a few labelings of every example, and one for every row, member and wrong label.
 
     Each row changes by itself, so what a wrong label of a row has of mass may lie on any of the row's
     members, whatever the other rows have: the two kinds of masses together say all about the average of
-    a block's planes, without a list of its pairs of labelling and members. Batches of blocks are visited
-    together, at the values at their own members and the kernel between these: their worst labellings
-    are asked for, then each block takes exact pairwise steps between its labellings and, in each row,
+    a block's planes, without a list of its pairs of labeling and members. Batches of blocks are visited
+    together, at the values at their own members and the kernel between these: their worst labelings
+    are asked for, then each block takes exact pairwise steps between its labelings and, in each row,
     between members. Then what changed is carried to the values at all members at once, through BLAS.
 
     Parameters
@@ -65,8 +65,8 @@ class LabellingState(DualState):
         n_rows = len(self.codes)
         self.grades = np.ones((n_rows, pool.size)) if grades is None else grades
         self.shares = np.zeros((n_rows, pool.size, rivals.n_labels))
-        self.masses = np.zeros((term.n_blocks, LABELLINGS_KEPT))
-        self.labellings = np.repeat(self.codes[:, None], LABELLINGS_KEPT, axis=1)
+        self.masses = np.zeros((term.n_blocks, LABELINGS_KEPT))
+        self.labelings = np.repeat(self.codes[:, None], LABELINGS_KEPT, axis=1)
         self.n_listed = np.zeros(term.n_blocks, dtype=np.int64)
         self.blocks = np.flatnonzero(term.weights > 0)
         self.gaps = np.full(term.n_blocks, np.inf)
@@ -89,7 +89,7 @@ class LabellingState(DualState):
         return float(self.gaps[self.blocks].sum()), asked
 
     def _visit(self, f: Expansion, blocks: np.ndarray, far_off: float) -> None:
-        """Rounds of asking for labellings of a batch and of steps; then all values hear of it."""
+        """Rounds of asking for labelings of a batch and of steps; then all values hear of it."""
         batch = _Batch(self, f, blocks)
         for count in range(ROUNDS):
             gaps = batch.ask()
@@ -102,37 +102,37 @@ class LabellingState(DualState):
         f += batch.change()
 
     def enlist(self, blocks: np.ndarray, labels: np.ndarray) -> None:
-        """Put a labelling of each block on its list, unless it is there; `labels` are of all rows.
+        """Put a labeling of each block on its list, unless it is there; `labels` are of all rows.
 
         It takes the place of one without mass where the list is long.
         """
         rows, layout = self.layout.rows(blocks), self.layout.take(blocks)
         new = layout.sums(labels != self.codes[rows]) > 0
         listed = np.arange(self.masses.shape[1]) < self.n_listed[blocks][:, None]
-        differences = layout.sums(self.labellings[rows] != labels[:, None])
+        differences = layout.sums(self.labelings[rows] != labels[:, None])
         new &= ~np.any((differences == 0) & listed, axis=1)
         idle = listed & (self.masses[blocks] == 0)
-        full = self.n_listed[blocks] >= LABELLINGS_KEPT
+        full = self.n_listed[blocks] >= LABELINGS_KEPT
         places = np.where(full & np.any(idle, axis=1), np.argmax(idle, axis=1), self.n_listed[blocks])
         self._make_room(int(np.max(places[new], initial=-1)) + 1)
         fresh = new[layout.owners]
-        self.labellings[rows[fresh], places[layout.owners[fresh]]] = labels[fresh]
+        self.labelings[rows[fresh], places[layout.owners[fresh]]] = labels[fresh]
         self.n_listed[blocks[new]] = np.maximum(self.n_listed[blocks[new]], places[new] + 1)
 
     def listed(self, blocks: np.ndarray, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray, Layout]:
-        """Labellings of some blocks, one after the other: labels, the rows that have them, their layout.
+        """Labelings of some blocks, one after the other: labels, the rows that have them, their layout.
 
         Parameters
         ----------
         blocks : (m,) array of int
         chosen : (m,) array of int
-            Which labelling of each block.
+            Which labeling of each block.
         """
         rows, layout = self.layout.rows(blocks), self.layout.take(blocks)
-        return self.labellings[rows, chosen[layout.owners]], rows, layout
+        return self.labelings[rows, chosen[layout.owners]], rows, layout
 
     def moved(self, blocks: np.ndarray, chosen: np.ndarray) -> sp.csr_matrix:
-        """By how much features of labellings differ from those of the true one, (m, n_extra)."""
+        """By how much features of labelings differ from those of the true one, (m, n_extra)."""
         if not self.space.n_extra or not len(blocks):
             return sp.csr_matrix((len(blocks), self.space.n_extra))
         labels, rows, layout = self.listed(blocks, chosen)
@@ -154,7 +154,7 @@ class LabellingState(DualState):
         return f
 
     def planes(self) -> PlaneSet:
-        """See `DualState.planes`: one of each labelling with mass, averaged over members of its rows."""
+        """See `DualState.planes`: one of each labeling with mass, averaged over members of its rows."""
         blocks, chosen = np.nonzero(self.masses)
         labels, rows, layout = self.listed(blocks, chosen)
         parts = self.shares[rows, :, labels]
@@ -173,7 +173,7 @@ class LabellingState(DualState):
         return PlaneSet(normals, np.diff(costs[ends]), blocks, self.masses[blocks, chosen])
 
     def restore(self, planes: PlaneSet) -> None:
-        """See `DualState.restore`; what is no labelling and members is left to the null plane."""
+        """See `DualState.restore`; what is no labeling and members is left to the null plane."""
         normals: Any = self.space.over_atoms(planes.normals)
         owners = np.repeat(np.arange(len(planes)), np.diff(normals.start))
         numbers, places = split_keys(normals.keys)
@@ -204,7 +204,7 @@ class LabellingState(DualState):
     def _take_up(
         self, planes: PlaneSet, usable: np.ndarray, labels: np.ndarray, layout: Layout, extra: Any
     ) -> None:
-        """List the labellings of planes that are usable, and whose features are those of the planes."""
+        """List the labelings of planes that are usable, and whose features are those of the planes."""
         blocks = planes.blocks
         if extra is not None and len(planes):
             moved = self.labels.moved(labels, self.codes[self.layout.rows(blocks)], layout)
@@ -220,21 +220,21 @@ class LabellingState(DualState):
         rows = np.isin(layout.owners, kept)
         place = np.empty(len(planes), dtype=np.int64)
         place[kept] = chosen
-        self.labellings[self.layout.rows(blocks)[rows], place[layout.owners[rows]]] = labels[rows]
+        self.labelings[self.layout.rows(blocks)[rows], place[layout.owners[rows]]] = labels[rows]
 
     def _make_room(self, n_listed: int) -> None:
-        """Have room for at least so many labellings of a block."""
+        """Have room for at least so many labelings of a block."""
         short = n_listed - self.masses.shape[1]
         if short > 0:
             short += self.masses.shape[1] // 2
             self.masses = np.pad(self.masses, ((0, 0), (0, short)))
-            self.labellings = np.pad(self.labellings, ((0, 0), (0, short)), mode="edge")
+            self.labelings = np.pad(self.labelings, ((0, 0), (0, short)), mode="edge")
 
 
 class _Batch:
     """Blocks that are visited together: what they have, at their own members only."""
 
-    def __init__(self, state: LabellingState, f: Expansion, blocks: np.ndarray) -> None:
+    def __init__(self, state: Labelingstate, f: Expansion, blocks: np.ndarray) -> None:
         self.state = state
         self.f = f
         self.blocks = blocks
@@ -252,7 +252,7 @@ class _Batch:
         self.listed = self._listed()
 
     def ask(self) -> np.ndarray:
-        """List the worst labelling of each block, and make atoms of its members; the blocks' gaps."""
+        """List the worst labeling of each block, and make atoms of its members; the blocks' gaps."""
         state = self.state
         shape = (-1, *self.places.shape)
         values = self.values.reshape(shape).transpose(1, 2, 0)
@@ -271,7 +271,7 @@ class _Batch:
         return self.weights * np.maximum(chosen.upper - means, 0.0)
 
     def _listed(self) -> tuple[tuple, np.ndarray]:
-        """Features of the blocks' labellings, as CSR arrays, and where those of each block begin."""
+        """Features of the blocks' labelings, as CSR arrays, and where those of each block begin."""
         sizes = self.state.n_listed[self.blocks]
         ends = np.r_[0, np.cumsum(sizes)]
         chosen = np.arange(ends[-1]) - np.repeat(ends[:-1], sizes)
@@ -293,7 +293,7 @@ class _Batch:
         moved, listed = self.listed
         ascend_blocks(
             order, self.layout.starts, self.values, self.kernel, self.held, self.rivals.codes,
-            self.rivals.costs, self.grades, self.weights, state.labellings[self.rows], listed, moved,
+            self.rivals.costs, self.grades, self.weights, state.labelings[self.rows], listed, moved,
             masses, shares,
             self.extra, self.changes,
         )  # fmt: skip

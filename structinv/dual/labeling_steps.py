@@ -1,4 +1,4 @@
-"""Exact steps between the labellings of examples of several rows, and between the members of a row."""
+"""Exact steps between the labelings of examples of several rows, and between the members of a row."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def mean_heights(
     """What the planes that carry each block are worth on average.
 
     `values`, (n_outputs, n_rows * s), are those at the rows' members, `shares`, (n_rows, s, n_labels),
-    the masses there, `moved` the features of listed labellings as CSR arrays, of which block b owns
+    the masses there, `moved` the features of listed labelings as CSR arrays, of which block b owns
     those from ``listed[b]`` on.
     """
     n_blocks, size = len(starts) - 1, grades.shape[1]
@@ -45,10 +45,10 @@ def mean_heights(
 
 @njit(cache=True, nogil=True)
 def ascend_blocks(
-    order, starts, values, kernel, held, codes, costs, grades, weights, labellings, listed, moved,
+    order, starts, values, kernel, held, codes, costs, grades, weights, labelings, listed, moved,
     masses, shares, extra, changes,
 ):  # fmt: skip
-    """Steps in each block of `order` on the labellings and members that it has.
+    """Steps in each block of `order` on the labelings and members that it has.
 
     `held` says which row of `kernel` a member is, -1 for none; `kernel` has a column a member. Of
     `values`, `masses`, `shares` and `extra` the changes are made in place, those of the atoms'
@@ -68,7 +68,7 @@ def ascend_blocks(
         mine = slice(first, last)
         _ascend(
             local, own, held[begin:end] >= 0, codes[mine], costs[mine], grades[mine], weights[b],
-            labellings[mine], listed[b], listed[b + 1] - listed[b], moved, masses[b], shares[mine],
+            labelings[mine], listed[b], listed[b + 1] - listed[b], moved, masses[b], shares[mine],
             extra, changes[:, begin:end],
         )  # fmt: skip
         # What changed of the block's atoms goes to the values at all members of the batch.
@@ -92,7 +92,7 @@ def ascend_blocks(
 
 @njit(cache=True, nogil=True)
 def _ascend(
-    local, kernel, held, codes, costs, grades, weight, labellings, first, n_listed, moved, masses,
+    local, kernel, held, codes, costs, grades, weight, labelings, first, n_listed, moved, masses,
     shares, extra, changes,
 ):  # fmt: skip
     """Pairwise steps in one block until its gap on what it has is a tenth."""
@@ -105,7 +105,7 @@ def _ascend(
     for _ in range(MOST_STEPS):
         _between_members(local, kernel, held, codes, costs, grades, weight, shares, changes)
         up, down, gap, used = _pair(
-            local, held, codes, costs, grades, shares, labellings, first, n_listed, moved, masses,
+            local, held, codes, costs, grades, shares, labelings, first, n_listed, moved, masses,
             extra, best, members, mean, mass,
         )  # fmt: skip
         if target < 0.0:
@@ -113,7 +113,7 @@ def _ascend(
         if weight * gap <= 1e-15 or gap <= target or up == down:
             break
         limit = 1.0 - used if down < 0 else masses[down]
-        advantage = _towards(up, down, labellings, codes, best, members, mean, mass, shares, direction)
+        advantage = _toward(up, down, labelings, codes, best, members, mean, mass, shares, direction)
         for j, sign in ((up, -1.0), (down, 1.0)):
             if j >= 0:
                 for e in range(moved[0][first + j], moved[0][first + j + 1]):
@@ -128,8 +128,8 @@ def _ascend(
         if step > 0.0:
             for t in range(len(codes)):
                 c = codes[t]
-                new = labellings[t, up] if up >= 0 else c
-                old = labellings[t, down] if down >= 0 else c
+                new = labelings[t, up] if up >= 0 else c
+                old = labelings[t, down] if down >= 0 else c
                 if new != old and new != c:
                     shares[t, members[t, new], new] += step
                 if new != old and old != c and mass[t, old] > 0.0:
@@ -154,12 +154,12 @@ def _ascend(
                 direction[k, p] = 0.0
         if step <= 0.0:
             break
-    # No mass, be it rounding only, stays on a label that no labelling with mass has.
+    # No mass, be it rounding only, stays on a label that no labeling with mass has.
     for t in range(len(codes)):
         for k in range(shares.shape[2]):
             carried = False
             for j in range(n_listed):
-                carried |= masses[j] > 0.0 and labellings[t, j] == k and k != codes[t]
+                carried |= masses[j] > 0.0 and labelings[t, j] == k and k != codes[t]
             if not carried:
                 for m in range(shares.shape[1]):
                     shares[t, m, k] = 0.0
@@ -167,10 +167,10 @@ def _ascend(
 
 @njit(cache=True, nogil=True)
 def _pair(
-    local, held, codes, costs, grades, shares, labellings, first, n_listed, moved, masses, extra,
+    local, held, codes, costs, grades, shares, labelings, first, n_listed, moved, masses, extra,
     best, members, mean, mass,
 ):  # fmt: skip
-    """The highest labelling and the lowest with mass (-1: the true one), the gap, the mass in use.
+    """The highest labeling and the lowest with mass (-1: the true one), the gap, the mass in use.
 
     Put in place for each row and label: the worst held member, and what those with mass are worth on
     average.
@@ -203,7 +203,7 @@ def _pair(
             height += moved[2][e] * extra[moved[1][e]]
         average = height
         for t in range(len(codes)):
-            k = labellings[t, j]
+            k = labelings[t, j]
             if k != codes[t]:
                 height += best[t, k]
                 average += mean[t, k]
@@ -222,13 +222,13 @@ def _pair(
 
 
 @njit(cache=True, nogil=True)
-def _towards(up, down, labellings, codes, best, members, mean, mass, shares, direction):
-    """The direction from one labelling to another, where their labels differ; how much it gains."""
+def _toward(up, down, labelings, codes, best, members, mean, mass, shares, direction):
+    """The direction from one labeling to another, where their labels differ; how much it gains."""
     gained, size = 0.0, shares.shape[1]
     for t in range(len(codes)):
         c = codes[t]
-        new = labellings[t, up] if up >= 0 else c
-        old = labellings[t, down] if down >= 0 else c
+        new = labelings[t, up] if up >= 0 else c
+        old = labelings[t, down] if down >= 0 else c
         if new == old:
             continue
         gained += best[t, new] - mean[t, old]
