@@ -14,25 +14,13 @@ import structinv
 from structinv.embeddings import REGISTRY as EMBEDDINGS
 from structinv.estimators import REGISTRY as ESTIMATORS
 
+from . import allowed, numpydoc_rules
+
 MANY = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
 
 
-def public_items():
-    """Classes and functions that the package and its subpackages list, by name."""
-    modules = [structinv]
-    for found in pkgutil.walk_packages(structinv.__path__, "structinv."):
-        if found.ispkg:
-            modules.append(importlib.import_module(found.name))
-    items = {}
-    for module in modules:
-        for name in getattr(module, "__all__", []):
-            item = getattr(module, name)
-            if inspect.isclass(item) or inspect.isfunction(item):
-                items.setdefault(item, f"{module.__name__}.{name}")
-    return {name: item for item, name in items.items() if item.__module__.startswith("structinv")}
-
-
-ITEMS = public_items()
+ITEMS = numpydoc_rules.public_items()
+CHECKED = numpydoc_rules.areas()
 
 
 def named(entries):
@@ -48,6 +36,13 @@ def parameters(item):
         item = item.__init__
     found = inspect.signature(item).parameters
     return {name: each for name, each in found.items() if name != "self" and not name.startswith("_")}
+
+
+@pytest.mark.parametrize("area", sorted({*CHECKED, *allowed.areas(numpydoc_rules.KIND)}))
+def test_numpydoc_has_exactly_the_allowed_findings(area):
+    findings = numpydoc_rules.findings(CHECKED.get(area, []))
+    described = allowed.complaints(numpydoc_rules.KIND, area, findings)
+    assert not described, "\n".join(described)
 
 
 @pytest.mark.parametrize("name", ITEMS)

@@ -1,0 +1,84 @@
+"""Rules of numpydoc's validator for public classes, public functions and their public methods.
+
+An area is a subpackage. It has the objects that its modules define.
+"""
+
+import importlib
+import inspect
+import pkgutil
+from collections import defaultdict
+from dataclasses import is_dataclass
+from enum import Enum
+
+from numpydoc.validate import ERROR_MSGS, validate
+
+import structinv
+
+KIND = "numpydoc"
+
+# Ruff formats docstrings, and a summary can be all that there is to write.
+CODES = set(ERROR_MSGS) - {"GL01", "GL02", "GL03", "ES01"}
+# The examples of a class use its methods.
+NOT_OF_METHODS = {"EX01", "SA01"}
+# Users read results but do not create them, so their fields are attributes.
+NOT_OF_RESULTS = {"PR01"}
+
+
+def public_items():
+    """Return the classes and functions in `__all__` of the package and its subpackages, by name."""
+    modules = [structinv]
+    for found in pkgutil.walk_packages(structinv.__path__, "structinv."):
+        if found.ispkg:
+            modules.append(importlib.import_module(found.name))
+    items = {}
+    for module in modules:
+        for name in getattr(module, "__all__", []):
+            item = getattr(module, name)
+            if inspect.isclass(item) or inspect.isfunction(item):
+                items.setdefault(item, f"{module.__name__}.{name}")
+    return {name: item for item, name in items.items() if item.__module__.startswith("structinv")}
+
+
+def is_result(item):
+    """Return True for a class of records or of constants."""
+    return inspect.isclass(item) and (is_dataclass(item) or issubclass(item, tuple | Enum))
+
+
+def areas():
+    """Return the checked objects of each area: name, path for numpydoc, and codes."""
+    found = defaultdict(set)
+    for item in public_items().values():
+        found[_area(item)].add((item.__module__, item.__qualname__, _codes(item)))
+        for method in _methods(item) if inspect.isclass(item) else ():
+            codes = frozenset(CODES - NOT_OF_METHODS)
+            found[_area(method)].add((method.__module__, method.__qualname__, codes))
+    return {area: sorted(items) for area, items in found.items()}
+
+
+def findings(items):
+    """Return the messages of numpydoc about these objects, by (object, code)."""
+    found = defaultdict(list)
+    for module, name, codes in items:
+        for code, message in validate(f"{module}.{name}")["errors"]:
+            if code in codes:
+                found[name, code].append(f"  {module}.{name}: {code}: {message}")
+    return found
+
+
+def _codes(item):
+    return frozenset(CODES - NOT_OF_RESULTS if is_result(item) else CODES)
+
+
+def _methods(kind):
+    """Yield the public methods and properties of the package that have a docstring of their own."""
+    for base in kind.__mro__:
+        for name, member in vars(base).items():
+            member = getattr(member, "__func__", getattr(member, "fget", member))
+            if not inspect.isfunction(member) or name.startswith("_") or not member.__doc__:
+                continue
+            if member.__module__.startswith("structinv"):
+                yield member
+
+
+def _area(item):
+    return ".".join(item.__module__.split(".")[:2])

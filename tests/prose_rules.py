@@ -1,0 +1,198 @@
+"""Rules of prose that a machine can check, for docstrings, messages, help texts and pages.
+
+Modules are parsed, not imported. An area is a subpackage, a page, or the folder of examples.
+"""
+
+import ast
+import re
+from bisect import bisect
+from collections import defaultdict
+from itertools import accumulate, pairwise
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+KIND = "prose"
+
+SUMMARY_LENGTH = 79
+SENTENCE_LENGTH = 25
+# Summaries, descriptions of parameters and help texts must make sense on their own.
+DESCRIPTION_START = r"(?:What|Of|To|As|How|Those|That|See)\b"
+SUMMARY_START = rf"{DESCRIPTION_START}|(?:Whether|Which|Where|Who)\b"
+# Expressions to avoid, and what to write instead.
+WORDS = {
+    r"as (?:it|they) (?:is|are|was|were)": "unchanged, as given",
+    r"anew|afresh|once more": "again",
+    r"besides?": "next to, in addition to",
+    r"but for": "except",
+    r"in the place of": "instead of",
+    r"some \d+": "about",
+    r"rightly": "correctly",
+    r"at worst": "in the worst case",
+    r"of (?:one's|its|your|their|our) own": "custom, separate, your own",
+    r"alike": "equally",
+    r"as ever|be (?:it|they)|hurr(?:y|ied)|welcome": "another expression",
+    r"whoever|nobody|somebody|anybody": "users, authors, attackers",
+    r"whatever": "any, regardless of",
+    r"theirs": "the noun",
+    r"nothing but": "only",
+    r"(?<!there )(?:is|are|was|were) (?:none|no(?! (?:less|more|longer)))": "what it is, or 'is not a'",
+    r"tells|told|says|said|hears?|heard|speaks? of": "returns, gives, describes, is defined",
+    r"(?<!frequently )ask(?:s|ed)?|wants|expects": "calls, requests, requires",
+    r"knows|fears?|minds?": "stores, supports, depends on",
+    r"carr(?:y|ies|ied)|handed over": "contains, stores, passed",
+    r"looked at": "checked, read",
+    r"mend(?:s|ed|ing)?": "corrected, fixed",
+    r"(?<!in )turn(?:s|ed|ing)?": "rotate, flip, change",
+    r"programmes?": "program",
+    r"doors?|rooms?|strangers?": "the thing that is meant",
+    r"(?<!power )laws?": "distribution",
+    r"(?:kernel|linear|robust|orbit|plain|set) machines?": "model, kernel SVM",
+    r"too(?=[.,;:)])": "also",
+}
+ANY_WORD = re.compile("|".join(rf"\b({pattern})\b" for pattern in WORDS), flags=re.IGNORECASE)
+PARAMETER = r"^ *[\w*, ]+ : "
+SENTENCE_END = r"(?<=[.!?])[\"')*_]*\s+(?=[\"'(*_]*[A-Z0-9])"
+FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
+DEFINITIONS = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+# The style guide and the glossary quote words that the pages must not use.
+UNCHECKED = {"docs/style.md", "docs/glossary.md"}
+
+
+def areas():
+    """Return all areas and the files in them."""
+    found = defaultdict(list)
+    for path in sorted(ROOT.glob("structinv/**/*.py")):
+        found[".".join(path.relative_to(ROOT).parts[:-1][:2])].append(path)
+    found["examples"] = sorted(ROOT.glob("examples/**/*.py"))
+    for path in sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]):
+        if (name := path.relative_to(ROOT).as_posix()) not in UNCHECKED:
+            found[name.replace("/", ".")].append(path)
+    return dict(found)
+
+
+def findings(paths):
+    """Return the messages for all breaches in these files, by (file, rule)."""
+    found = defaultdict(list)
+    for path in paths:
+        name = path.relative_to(ROOT).as_posix()
+        text = path.read_text(encoding="utf-8")
+        for line, rule, message in of_page(text) if path.suffix == ".md" else of_module(text):
+            found[name, rule].append(f"  {name}:{line}: {rule}: {message}")
+    return found
+
+
+def of_page(text):
+    """Yield (line, rule, message) for each breach in a Markdown page."""
+    prose = _blanked(r"^```.*?^```$|<!--.*?-->", text)
+    yield from _words(1, prose)
+    yield from _sentences(1, prose)
+
+
+def of_module(text):
+    """Yield (line, rule, message) for each breach in public docstrings, messages and help texts."""
+    tree = ast.parse(text)
+    for docstring in _docstrings(tree):
+        yield from _of_docstring(docstring.lineno, docstring.value)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.keyword) and node.arg == "help":
+            yield from _description(node.value.lineno, _joined(node.value))
+    for line, string in _strings(tree):
+        yield from _words(line, string)
+
+
+def _of_docstring(line, text):
+    lines = text.split("\n")
+    summary = lines[0].strip()
+    if len(summary) > SUMMARY_LENGTH:
+        yield line, "summary-length", f"{len(summary)} characters: {summary}"
+    if not summary.endswith(".") or (len(lines) > 1 and lines[1].strip()):
+        yield line, "summary-period", summary
+    if re.match(SUMMARY_START, summary):
+        yield line, "summary-start", summary
+    for number, (above, below) in enumerate(pairwise(lines), line + 1):
+        if re.match(PARAMETER, above):
+            yield from _description(number, below.strip())
+    prose = _blanked(rf"^ *>>>.*?(?:\n *\n|\Z)|{PARAMETER}.*$|^ *-+$", text)
+    yield from _words(line, prose)
+    yield from _sentences(line, prose)
+
+
+def _description(line, text):
+    if re.match(DESCRIPTION_START, text):
+        yield line, "description-start", text
+
+
+def _words(line, text):
+    # Words are found across the ends of lines.
+    words = list(re.finditer(r"\S+", _without_code(text)))
+    starts = list(accumulate((len(word[0]) + 1 for word in words), initial=0))
+    for match in ANY_WORD.finditer(" ".join(word[0] for word in words)):
+        first = words[bisect(starts, match.start()) - 1]
+        number = line + first.string.count("\n", 0, first.start())
+        yield number, "words", f"{match[0]} ({list(WORDS.values())[match.lastindex - 1]})"
+
+
+def _sentences(line, text):
+    for number, block in _blocks(line, _without_code(text)):
+        for sentence in re.split(SENTENCE_END, block):
+            length = sum(bool(re.search(r"\w", word)) for word in sentence.split())
+            if length > SENTENCE_LENGTH:
+                yield number, "sentence-length", f"{length} words: {sentence.strip()[:60]} ..."
+
+
+def _blocks(line, text):
+    """Yield the first line and the text of each paragraph and of each item of a list."""
+    start, block = line, []
+    for number, each in enumerate([*text.split("\n"), ""], line):
+        bare = each.strip()
+        item = re.match(r"(?:[-*]|\d+\.) ", bare)
+        if bare and not item and not bare.startswith(("#", "|")):
+            block.append(bare)
+            continue
+        yield start, " ".join(block)
+        start, block = (number, [bare[item.end() :]]) if item else (number + 1, [])
+
+
+def _docstrings(node):
+    """Yield the docstrings of a module and of all that it has under a public name."""
+    if (docstring := _docstring(node)) is not None:
+        yield docstring
+    for child in ast.iter_child_nodes(node):
+        is_public = isinstance(child, DEFINITIONS) and not child.name.startswith("_")
+        if is_public and not isinstance(node, FUNCTIONS):
+            yield from _docstrings(child)
+
+
+def _docstring(node):
+    first = node.body[0] if node.body else None
+    is_text = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
+    return first.value if is_text and isinstance(first.value.value, str) else None
+
+
+def _strings(node):
+    """Yield the line and the text of each string of three words or more that is not a docstring."""
+    if isinstance(node, ast.Constant | ast.JoinedStr):
+        text = _joined(node)
+        if len(text.split()) >= 3:
+            yield node.lineno, text
+        return
+    docstring = _docstring(node) if isinstance(node, (ast.Module, *DEFINITIONS)) else None
+    for child in ast.iter_child_nodes(node):
+        if docstring is None or getattr(child, "value", None) is not docstring:
+            yield from _strings(child)
+
+
+def _joined(node):
+    parts = node.values if isinstance(node, ast.JoinedStr) else [node]
+    texts = [part.value if isinstance(part, ast.Constant) else "{}" for part in parts]
+    return "".join(text for text in texts if isinstance(text, str))
+
+
+def _blanked(pattern, text):
+    """Remove what matches, but keep the lines."""
+    return re.sub(pattern, lambda match: "\n" * match[0].count("\n"), text, flags=re.M | re.S)
+
+
+def _without_code(text):
+    text = re.sub(r"``[^`]*``|`[^`]*`|\$[^$]*\$", lambda match: "X" + "\n" * match[0].count("\n"), text)
+    return re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text)
