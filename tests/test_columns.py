@@ -107,7 +107,7 @@ def test_a_mask_with_names_is_read_by_its_names(name):
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        (["ip", "port", "url", "age", "sise"], "'sise' is not among them"),
+        (["ip", "port", "url", "age", "length"], "'length' is not among them"),
         (["ip", "port", "url", "age"], "'size' is missing"),
         (["ip", "port", "url", "age", "size", "ip"], "it has 6 entries for 5 columns"),
     ],

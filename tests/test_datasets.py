@@ -162,7 +162,7 @@ class TestDamagedFiles:
 
 
 def test_jsonlines_reads_plain_and_compressed(tmp_path, ending):
-    text = "a caf\N{LATIN SMALL LETTER E WITH ACUTE}"
+    text = "na\N{LATIN SMALL LETTER I WITH DIAERESIS}ve"
     content = f'{{"text": "{text}", "label": 1, "id": 3}}\n\n{{"label": 0, "text": ""}}\n'
     path = write(tmp_path / f"mails.jsonl{ending}", content.encode())
     texts, labels = load_jsonlines(path)

@@ -361,7 +361,7 @@ def test_nystroem_refuses_sparse_rows():
 @pytest.mark.parametrize(
     ("estimator", "error", "message"),
     [
-        (OrbitFourier(n_components=0), ValueError, "n_components must be an integer of at leas.* 0"),
+        (OrbitFourier(n_components=0), ValueError, "n_components must be an integer of at least .* 0"),
         (OrbitFourier(layers=2, n_hidden=0), ValueError, "n_hidden must be"),
         (OrbitFourier(layers=3), ValueError, "layers must be 1 or 2, got 3"),
         (OrbitFourier(tau=0.0), ValueError, "tau must be a number above 0"),

@@ -47,7 +47,7 @@ from structinv.kernels import CallableKernel, Gaussian, Kernel, Linear, Matern, 
 from structinv.losses import ScalarLoss
 from structinv.oracles import Box, FDrop, FScale, Identity, InvarianceOracle, Rotations, Shifts
 from structinv.persistence.model_files import FORMAT, model_bytes
-from structinv.persistence.stored_names import NAMES, PARAMETERISED
+from structinv.persistence.stored_names import NAMES, PARAMETERIZED
 from structinv.solvers import BMRM, FrankWolfe, Solver, Status
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Sequence
@@ -403,7 +403,7 @@ class TestNames:
         assert not nameless, f"give {sorted(nameless)} a name in persistence/names.py"
 
     def test_names_and_classes_are_one_to_one(self):
-        assert len(set(PARAMETERISED.values())) == len(PARAMETERISED)
+        assert len(set(PARAMETERIZED.values())) == len(PARAMETERIZED)
 
     @pytest.mark.parametrize("case", [*ORACLE_CASES, *FUNCTIONAL_CASES], ids=str)
     def test_parameters_of_all_families_come_back(self, tmp_path, case):

@@ -24,7 +24,7 @@ from ..kernels import Kernel
 from ..solvers import Solution, Status
 from ..solvers.base import Record
 from .older import by_feature
-from .stored_names import MADE, NAMES, PARAMETERISED, arguments
+from .stored_names import MADE, NAMES, PARAMETERIZED, arguments
 
 MARK = "structinv"
 _PACKAGE = __name__.partition(".")[0]
@@ -230,8 +230,8 @@ class Decoder:
 
     def _marked(self, state: dict[str, Any]) -> Any:
         name = state[MARK]
-        if name in PARAMETERISED:
-            made = PARAMETERISED[name](**self._values(state["parameters"]))
+        if name in PARAMETERIZED:
+            made = PARAMETERIZED[name](**self._values(state["parameters"]))
             learned = self._values(state["learnt"])
             if self.by_output:
                 learned = by_feature(learned)

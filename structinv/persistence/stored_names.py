@@ -53,7 +53,7 @@ from ..terms.planes import PlaneSet
 
 # Classes with parameters: registries, and those that none of them lists. A name, once given, stays:
 # files that ask for it must load.
-PARAMETERISED: dict[str, type] = {
+PARAMETERIZED: dict[str, type] = {
     f"{group}.{name}": kind
     for group, registry in {
         "estimator": ESTIMATORS,
@@ -128,7 +128,7 @@ _ARGUMENTS: dict[type, Callable[[Any], dict[str, Any]]] = {
     },
 }
 
-NAMES: dict[type, str] = {kind: name for name, kind in (PARAMETERISED | MADE).items()}
+NAMES: dict[type, str] = {kind: name for name, kind in (PARAMETERIZED | MADE).items()}
 # Rows that make their points are stored with them.
 for _kind in (MadeRows, MemberRows, LabeledRows):
     NAMES[_kind] = NAMES[TensorRows]

@@ -28,8 +28,8 @@ class Multilabel(Structure):
 
     A label that is absent scores 0, so that without a tree, without changes and with the Hamming cost
     the objective is the sum of those of L separate ``LinearSVC(loss="hinge", fit_intercept=False)``.
-    The tree is that of Chow and Liu (1968): the one that spans all labels and has the largest sum of
-    mutual informations in the training labels. A table has all four entries: no pair of labels is
+    The tree is that of Chow and Liu (1968): the spanning tree of all labels with the largest sum of
+    mutual information in the training labels. A table has all four entries: no pair of labels is
     penalized in another way than the others, and labels have constants of their own without a constant
     feature. Entries of a table sum to zero at the optimum, since every set has one of the four.
 
