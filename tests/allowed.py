@@ -44,10 +44,10 @@ def complaints(kind, area, findings):
     for name, rule in sorted(allowed.keys() | found.keys()):
         limit, number = allowed.get((name, rule), 0), found.get((name, rule), 0)
         if number > limit:
-            described.append(f"{name}: {number} findings of {rule}, allowed are {limit}:")
+            described.append(f"{name}: {rule} {number} times, but allowed {limit} times:")
             described += findings[name, rule]
         elif number < limit:
-            described.append(f"{name}: {number} findings of {rule}, but the list has {limit}: {COMMAND}")
+            described.append(f"{name}: {rule} {number} times, but listed {limit} times: {COMMAND}")
     return described
 
 

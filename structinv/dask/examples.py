@@ -45,7 +45,6 @@ class ExampleBlock(Block):
 
     @classmethod
     def join(cls, blocks: Sequence[Any]) -> Any:
-        """See `Block.join`."""
         layouts = [block.layout for block in blocks]
         weights = None
         if any(block.position_weight is not None for block in blocks):

@@ -49,7 +49,7 @@ class PackedStore:
 
     @property
     def on_disk(self) -> int:
-        """See the class."""
+        """Bytes in files."""
         return sum(self._written)
 
     def __getitem__(self, number: int) -> Any:

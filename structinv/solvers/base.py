@@ -159,12 +159,12 @@ class Solution:
 
     @property
     def outcome(self) -> str:
-        """See the class."""
+        """The status in words, with the loss that it belongs to."""
         return f"{self.status.value} on the relaxed loss" if self.relaxed else self.status.value
 
     @property
     def advice(self) -> str:
-        """See the class."""
+        """Recommended next step for this status."""
         if self.relaxed and self.status is Status.ORACLE_TOO_COARSE:
             return (
                 "the bounds of relaxed inference are this loose: lower tol of the structure, or raise "

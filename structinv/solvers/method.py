@@ -50,19 +50,19 @@ class Method(ABC):
 
     @abstractmethod
     def step(self, objective: Objective) -> float | None:
-        """See `Solver.step`."""
+        """Run one iteration and return an estimate of the absolute gap, if there is one."""
 
     def finished(self, objective: Objective) -> bool:
-        """See `Solver.finished`."""
+        """Return True if the parameters of the method allow no further iteration."""
         return False
 
     @abstractmethod
     def bounds(self, objective: Objective) -> Bounds:
-        """See `Solver.bounds`."""
+        """Compute a candidate and a dual value from the state of the run."""
 
     @abstractmethod
     def planes(self, objective: Objective) -> PlaneSet:
-        """See `Solver.planes`."""
+        """Return the dual point as planes with masses."""
 
 
 class CoefficientMethod(Method):

@@ -107,7 +107,6 @@ def _workspaces(starts: np.ndarray, edge_starts: np.ndarray, n_labels: int) -> t
 
 @njit(cache=True, nogil=True)
 def _acyclic(starts, edges, edge_starts, parent, found):
-    """See `acyclic`."""
     for b in range(len(starts) - 1):
         for u in range(starts[b + 1] - starts[b]):
             parent[u] = u
@@ -268,7 +267,6 @@ def _best_by_wrong(
     potentials, tables, starts, edges, edge_starts, features, chosen, codes, nodes, ends, room, table,
     finished, heights,
 ):  # fmt: skip
-    """See `best_by_wrong`."""
     n_labels = potentials.shape[1]
     order, parent, edge, n_children = nodes[0], nodes[1], nodes[2], nodes[5]
     tops, sizes = nodes[3], nodes[4]

@@ -320,7 +320,6 @@ def split_others(
 
 @njit(cache=True, nogil=True)
 def _split_others(own, table, edges, ends, begin, tops, active, above, splits):
-    """See `split_others`."""
     n_nodes, n_labels = own.shape
     for sweep in range(REPAIRS):
         changed = False

@@ -27,7 +27,10 @@ def most_wrong(
     extra: np.ndarray,
     layout: Layout,
 ) -> np.ndarray:
-    """See `Structure.most_wrong`."""
+    """Bound how many rows differ from the codes in a labeling that scores enough.
+
+    This is the default of `Structure.most_wrong`, which describes the parameters.
+    """
     # Where a bound is infinite, all rows may be wrong.
     potentials, unbounded = without_infinities(potentials, layout)
     known = np.arange(len(layout)) if unbounded is None else np.flatnonzero(~unbounded)
