@@ -73,7 +73,9 @@ def _methods(kind):
     """Yield the public methods and properties of the package that have a docstring of their own."""
     for base in kind.__mro__:
         for name, member in vars(base).items():
-            member = getattr(member, "__func__", getattr(member, "fget", member))
+            # Methods of classes, properties, cached properties, and methods that not all instances have.
+            wrapped = (getattr(member, each, None) for each in ("__func__", "fget", "func", "fn"))
+            member = next(filter(inspect.isfunction, wrapped), member)
             if not inspect.isfunction(member) or name.startswith("_") or not member.__doc__:
                 continue
             if member.__module__.startswith("structinv"):

@@ -198,6 +198,7 @@ class InvariantLinearSVC(LinearMachine, InvariantClassifier):
         X : (n_samples, n_features) array-like or sparse matrix, or RowSource
             Each block of a `RowSource` is a batch. One is in memory, and the next is read.
         y : (n_samples,) array-like
+            Labels of the batch.
         classes : array-like, optional
             All labels that the stream will have; by default those of the first `y`.
         sample_weight : (n_samples,) array-like, optional

@@ -258,10 +258,20 @@ class RepresenterClassifier(ClassifierMixin, RepresenterMachine):
 
     @available_if(_is_logistic)
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Probabilities of the classes, (n, n_classes), for ``loss="logistic"``.
+        """Estimate class probabilities; only with ``loss="logistic"``.
 
-        Those of more than two classes are of each against all others, divided by their sum.
-        Other losses say nothing of probabilities, and have no such method.
+        With more than two classes, the probabilities of each class against all others are divided by
+        their sum.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Probabilities, with one column per entry of ``classes_``.
         """
         scores = self._checked_scores(X)
         if len(self.classes_) == 2:
