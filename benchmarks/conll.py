@@ -68,14 +68,14 @@ class Task:
         oracle = Identity() if oracle is None else oracle
         term = WorstCase(self.X, self.y, oracle, Chain(), C, self.classes, layout=self.layout)
         n_labels = len(self.classes)
-        space = ExplicitSpace(self.X.shape[1], n_labels, n_extra=Chain().n_extra(n_labels))
+        space = ExplicitSpace(self.X.shape[1], n_labels, n_pairwise=Chain().n_pairwise(n_labels))
         return Objective(space, [term])
 
     def f1(self, objective: Objective, f: np.ndarray) -> float:
         """On the other sentences."""
         scores = products(self.others, objective.space.table(f))
         labels = objective.terms[0].labels
-        codes = labels.predict(scores, objective.space.extra(f), self.other_layout)
+        codes = labels.predict(scores, objective.space.pairwise(f), self.other_layout)
         found = np.split(self.classes[codes], self.other_layout.starts[1:-1])
         return 100.0 * span_scores(self.truth, found).f1
 

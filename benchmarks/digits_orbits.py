@@ -55,8 +55,8 @@ Found = dict[str, tuple[float, float]]
 
 def drawn_changes() -> Any:
     """Movements that combine."""
-    turned = Rotations(between=(-15, 15)) @ Scalings(between=(0.9, 1.1))
-    return Shifts(between=(0, 2), directions=8) @ turned
+    turned = Rotations(interval=(-15, 15)) @ Scalings(interval=(0.9, 1.1))
+    return Shifts(interval=(0, 2), directions=8) @ turned
 
 
 def mean_kernel(oracle: Any, size: int | None, gamma: float) -> OrbitMean:

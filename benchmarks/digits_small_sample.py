@@ -82,7 +82,7 @@ def compare(train: Rows, test: Rows, seed: int, known: Found) -> Found:
         params = tune_invariant(*train, oracle, GRID, 3, seed)
     for name, epsilon in INVARIANT.items():
         if name not in known:
-            outcome = fit_invariant(oracle, params, train, test, tol=TOL, epsilon=epsilon)
+            outcome = fit_invariant(oracle, params, train, test, tol=TOL, plane_tol=epsilon)
             found[name] = outcome.plain()
     return found
 

@@ -84,7 +84,7 @@ class Bench:
     def invariant(self, epsilon: float = 0.0) -> InvariantSVC:
         """Fit ours."""
         model = InvariantSVC(
-            teo2007_transforms(), gamma=self.gamma, C=C, tol=self.tol, epsilon=epsilon, random_state=0
+            teo2007_transforms(), gamma=self.gamma, C=C, tol=self.tol, plane_tol=epsilon, random_state=0
         )
         return model.fit(*self.some)
 

@@ -156,7 +156,7 @@ def main() -> None:
     print(f"{versions()}\n")
     train, test = load_mnist(options.data, "train"), load_mnist(options.data, "t10k")
     test = test[0][:TESTED], test[1][:TESTED]
-    changes = Shifts(1, directions=4) | Rotations(degrees=(-10, 10))
+    changes = Shifts(1, directions=4) | Rotations(degrees=[-10, 10])
     wanted = {
         name: made
         for name, made in machines(changes).items()

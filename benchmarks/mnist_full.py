@@ -52,15 +52,15 @@ ROWS_AT_ONCE = 500
 IMAGES_AT_ONCE = 2000
 # Patches as they are, their lengths kept, features in five by five cells that overlap.
 PATCHES = {
-    "size": 7, "n_components": 200, "pool": 5, "window": "gaussian", "contrast": None,
+    "patch_size": 7, "n_components": 200, "pool": 5, "window": "gaussian", "contrast": None,
     "whitening": None, "lengths": "kept", "random_state": 0,
 }  # fmt: skip
 # Errors of virtual support vector machines (DeCoste and Schoelkopf 2002), per cent.
 RECORDS = {0.68: "shifts by one pixel", 0.56: "shifts by two pixels, deskewed"}
-SHIFTS = Shifts((1, 2), directions=8)
-OTHERS = Rotations((-8, 8)) | Scalings((0.9, 1.1)) | Shears((-0.1, 0.1))
+SHIFTS = Shifts([1, 2], directions=8)
+OTHERS = Rotations([-8, 8]) | Scalings([0.9, 1.1]) | Shears([-0.1, 0.1])
 # By so much a test digit may turn out to have been drawn otherwise.
-SMALL = Shifts(1, directions=4) | Rotations((-4, 4)) | Scalings((0.95, 1.05)) | Shears((-0.05, 0.05))
+SMALL = Shifts(1, directions=4) | Rotations([-4, 4]) | Scalings([0.95, 1.05]) | Shears([-0.05, 0.05])
 # The members of each are the first ones of the next.
 TRANSFORMS = {
     "shifts": SHIFTS,

@@ -50,7 +50,7 @@ from scipy.signal import wiener
 from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
-from structinv.kernels import Gaussian, SetKernel, mended
+from structinv.kernels import Gaussian, SetKernel, psd_corrected
 from structinv.metrics import set_distance
 from structinv.oracles import Box
 
@@ -288,7 +288,7 @@ BOXES = [Way(radius=radius) for radius in RADII]
 def check_clipped(faces: np.ndarray) -> float:
     """How far the tables here are from the library's own kernel, at most."""
     train, new = faces[:100], faces[100:150]
-    kernel = mended(SetKernel(Box(10.0), Gaussian(500.0)), train, "clip")
+    kernel = psd_corrected(SetKernel(Box(10.0), Gaussian(500.0)), train, "clip")
     tables = [gaussian(set_distance(Box(10.0), X, train), 500.0) for X in (train, new)]
     found, _ = clipped(*tables)
     return float(np.max(np.abs(found[1] - kernel(new, train))))

@@ -28,7 +28,7 @@ from report import table, versions
 from sklearn.svm import SVC
 
 from structinv import InvariantSVC
-from structinv.kernels import Gaussian, SetKernel, mended
+from structinv.kernels import Gaussian, SetKernel, psd_corrected
 from structinv.oracles import Segment
 
 Rows = tuple[np.ndarray, np.ndarray]
@@ -59,12 +59,12 @@ def segments(low: float, high: float, sides: str) -> Callable[..., Machine]:
     """SVC on segments."""
 
     def fit(X: np.ndarray, y: np.ndarray, sigma: float) -> Machine:
-        kernel = mended(SetKernel(Segment(low, high), Gaussian(sigma), sides), X, "clip")
+        kernel = psd_corrected(SetKernel(Segment(low, high), Gaussian(sigma), sides), X, "clip")
         svc = SVC(kernel="precomputed", C=C).fit(kernel.matrix(X, X), y)
         return (
             lambda Z: svc.decision_function(kernel.matrix(Z, X)),
             svc.support_,
-            kernel.least_eigenvalue,
+            kernel.min_eigenvalue,
         )
 
     return fit

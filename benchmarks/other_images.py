@@ -108,8 +108,8 @@ def draw_faces(data: Rows, seed: int) -> tuple[Rows, Rows]:
 def face_changes() -> Any:
     """Small movements of the camera, and the mirror."""
     options: dict[str, Any] = {"shape": ImageShape(64, 64), "fill": "nearest"}
-    moves = Shifts(1, directions=8, **options) | Rotations((-5, 5), **options)
-    return moves | Scalings((0.95, 1.05), **options) | Flip(shape=ImageShape(64, 64))
+    moves = Shifts(1, directions=8, **options) | Rotations([-5, 5], **options)
+    return moves | Scalings([0.95, 1.05], **options) | Flip(shape=ImageShape(64, 64))
 
 
 def compare_faces(data: Rows, seed: int) -> dict[str, Line]:
@@ -121,7 +121,7 @@ def compare_faces(data: Rows, seed: int) -> dict[str, Line]:
     found = {name: fit_svc(name, oracle, params, train, test)[0] for name, params in chosen.items()}
     params = tune_invariant(*train, oracle, points, 2, seed)
     for epsilon in EPSILONS:
-        found[named(epsilon)] = fit_invariant(oracle, params, train, test, tol=TOL, epsilon=epsilon)
+        found[named(epsilon)] = fit_invariant(oracle, params, train, test, tol=TOL, plane_tol=epsilon)
     return {name: Line(one.error, one.support, one.seconds, one.params) for name, one in found.items()}
 
 
@@ -139,7 +139,7 @@ def load_photographs(folder: Path, part: str, count: int) -> Rows:
 def photograph_changes() -> Any:
     """The mirror, and small shifts."""
     shape = ImageShape(32, 32, channels=3)
-    return Flip(shape=shape) | Shifts((1, 2), shape=shape, fill="nearest")
+    return Flip(shape=shape) | Shifts([1, 2], shape=shape, fill="nearest")
 
 
 def one_against_rest(kernel: np.ndarray, y: np.ndarray, asked: np.ndarray, C: float) -> Rows:
@@ -185,7 +185,7 @@ def invariant_machine(train: Rows, test: Rows, params: Params, epsilon: float) -
     support: set[tuple[int, int]] = set()
     for label in np.unique(y):
         model = InvariantSVC(
-            photograph_changes(), **params, tol=TOL, epsilon=epsilon, random_state=0
+            photograph_changes(), **params, tol=TOL, plane_tol=epsilon, random_state=0
         )  # fmt: skip
         start = time.perf_counter()
         model.fit(X, y == label)

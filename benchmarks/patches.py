@@ -93,7 +93,8 @@ def photographs(options: argparse.Namespace) -> dict[str, Line]:
     found = {}
     for name, whole in (("patches", None), ("mirror image", Flip())):
         made = PatchOrbits(
-            size=6, kernel=Gaussian(0.6), n_components=options.components, pool=3, window="gaussian",
+            patch_size=6, kernel=Gaussian(0.6), n_components=options.components, pool=3,
+            window="gaussian",
             shape=ImageShape(32, 32, channels=3), whole=whole, whitening=0.03, random_state=0,
         )  # fmt: skip
         fit_machines(name, features_of(made, train, test), options, found)
@@ -124,12 +125,12 @@ def turned_digits(options: argparse.Namespace) -> dict[str, Line]:
     """Turned digits, one layer and two."""
     train, test = load_turned_digits(options.data, options.digits, options.test_digits)
     every = Rotations(tuple(np.arange(1, options.turns) * 360.0 / options.turns))
-    first: dict[str, Any] = {"size": 7, "stride": 2, "window": "gaussian", "whitening": None}
+    first: dict[str, Any] = {"patch_size": 7, "stride": 2, "window": "gaussian", "whitening": None}
     below = PatchOrbits(n_components=48, pool=6, contrast=None, lengths="kept", **first)
     layers = {
         "one": PatchOrbits(n_components=200, pool=4, whole=every, random_state=0, **first),
         "two": PatchOrbits(
-            size=6, kernel=Gaussian(options.sigma), n_components=options.landmarks, pool=1,
+            patch_size=6, kernel=Gaussian(options.sigma), n_components=options.landmarks, pool=1,
             whole=every, below=below, contrast=None, whitening=None, landmarks="random", random_state=0,
         ),
     }  # fmt: skip

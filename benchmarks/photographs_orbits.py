@@ -40,8 +40,8 @@ LOOKED_AT = slice(0, 4000), slice(4000, 6000)
 def moves() -> Any:
     """What may change in a whole photograph."""
     options: dict[str, Any] = {"shape": SHAPE, "fill": "nearest"}
-    turned = Rotations(between=(-10, 10), **options)
-    return Flip(shape=SHAPE) @ (Shifts(between=(0, 3), directions=8, **options) @ turned)
+    turned = Rotations(interval=(-10, 10), **options)
+    return Flip(shape=SHAPE) @ (Shifts(interval=(0, 3), directions=8, **options) @ turned)
 
 
 def features(averaged: bool, layers: int, sigma: float, tau: float, options: Any) -> OrbitFourier:

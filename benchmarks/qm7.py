@@ -128,7 +128,7 @@ def fourier(layers: int, size: int = SORTS) -> list[Candidate]:
 def distributions() -> list[Candidate]:
     """Distributions of responses."""
     return [
-        ({"noise": noise}, products_of(GroupCDF(sorts(noise), COLUMNS, size=SORTS)))
+        ({"noise": noise}, products_of(GroupCDF(sorts(noise), COLUMNS, n_draws=SORTS)))
         for noise in NOISES["Gaussian"]
     ]
 
@@ -138,7 +138,7 @@ def landmarks(count: int) -> list[Candidate]:
     return [
         (
             {"width": width, "noise": noise},
-            products_of(OrbitNystroem(sorts(noise), plain("Laplacian", width), count, size=SORTS)),
+            products_of(OrbitNystroem(sorts(noise), plain("Laplacian", width), count, n_draws=SORTS)),
         )
         for width, noise in product(WIDTHS["Laplacian"], NOISES["Laplacian"])
     ]

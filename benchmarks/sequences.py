@@ -46,7 +46,7 @@ def make_sequences() -> tuple[np.ndarray, np.ndarray]:
 def fit(X: np.ndarray, y: np.ndarray, solver: str, stop: Gap) -> Solution:
     """Train on the worst case."""
     term = WorstCase(X, y, FDrop(1), Sequence(), 1.0, layout=Layout.of_lengths([LENGTH] * N))
-    space = ExplicitSpace(FEATURES, LABELS, n_extra=Sequence().n_extra(LABELS))
+    space = ExplicitSpace(FEATURES, LABELS, n_pairwise=Sequence().n_pairwise(LABELS))
     return solve(Objective(space, [term]), REGISTRY[solver](), stop, random_state=0)
 
 

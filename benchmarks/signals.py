@@ -47,7 +47,7 @@ from sklearn.svm import SVC
 
 from structinv import InvariantLinearSVC, InvariantSVC, VirtualSVC
 from structinv.datasets import make_signals
-from structinv.kernels import Gaussian, Kernel, SetKernel, VicinalKernel, mended
+from structinv.kernels import Gaussian, Kernel, SetKernel, VicinalKernel, psd_corrected
 from structinv.oracles import InvarianceOracle, Offset, Segment
 
 WORLDS = {
@@ -103,7 +103,7 @@ def objects(oracle: InvarianceOracle, spectrum: str | None = "clip", sides: str 
         sigma, C = params
         kernel: Kernel = SetKernel(oracle, Gaussian(sigma), sides)
         if spectrum is not None:
-            kernel = mended(kernel, X, spectrum)
+            kernel = psd_corrected(kernel, X, spectrum)
         svc = SVC(kernel="precomputed", C=C).fit(kernel.matrix(X, X), y)
         return lambda Z: svc.predict(kernel.matrix(Z, X)), len(svc.support_)
 
@@ -151,7 +151,7 @@ def methods(
     """Of each method the fit in folds, the last fit, the grid, the folds; or of each mended kernel."""
     (low, high), limit = world["scale"], world["offset"]
     both = Offset(limit) @ Segment(low, high)
-    cover = Offset(limit, grid=3) @ Segment(low, high, grid=3)
+    cover = Offset(limit, resolution=3) @ Segment(low, high, resolution=3)
     plain, wide = tuple(product(GAMMAS, CS)), tuple(product(SIGMAS, CS))
 
     if mending:

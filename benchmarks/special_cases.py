@@ -162,7 +162,7 @@ class Problem:
 
 def problems(X: np.ndarray, signs: np.ndarray, C: float, degrees: Sequence[int]) -> list[Problem]:
     """All special cases on these rows."""
-    turns = Rotations(between=ANGLES, shape=(8, 8))
+    turns = Rotations(interval=ANGLES, shape=(8, 8))
     made = []
     for degree in degrees:
         path = Trajectory.from_oracle(turns, degree)

@@ -70,11 +70,11 @@ class Squeezes(ImageOracle):
     parameter, neutral = "factors", 1.0
 
     def __init__(
-        self, factors: Any = None, shape: Any = None, between: tuple[float, float] | None = None
+        self, factors: Any = None, shape: Any = None, interval: tuple[float, float] | None = None
     ) -> None:
         self.factors = factors
         self.shape = shape
-        self.between = between
+        self.interval = interval
 
     def geometry(self, family: Any, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """See `ImageOracle`."""
@@ -89,9 +89,9 @@ class Squeezes(ImageOracle):
 
 def seven() -> InvarianceOracle:
     """Whose tangents they are; how far each may go does not count."""
-    changes = Rotations(between=(-15, 15)) | Scalings(between=(0.9, 1.1))
-    changes = changes | Shears(between=(-0.2, 0.2), axes=0) | Squeezes(between=(0.9, 1.1))
-    return changes | Shifts(between=(0, 1)) | TangentDerivative(Thickness(), 1.0)
+    changes = Rotations(interval=(-15, 15)) | Scalings(interval=(0.9, 1.1))
+    changes = changes | Shears(interval=(-0.2, 0.2), axes=0) | Squeezes(interval=(0.9, 1.1))
+    return changes | Shifts(interval=(0, 1)) | TangentDerivative(Thickness(), 1.0)
 
 
 def prepared(X: np.ndarray, blur: float, side: int) -> np.ndarray:

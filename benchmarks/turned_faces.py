@@ -6,8 +6,8 @@ or 5 upright faces of each of the 40 persons (a smaller draw is part of the larg
 scipy turns the 64 x 64 pixels before they are shrunk, not the oracles. The error is the share of test
 faces that are taken for another person.
 
-All methods know the same changes, turns and scalings of that size: lists of ``Rotations((-10, 10)) @
-Scalings((0.9, 1.1))``, 9 members a face, or the tangents of both. Kernels are Gaussian or made of it.
+All methods know the same changes, turns and scalings of that size: lists of ``Rotations([-10, 10]) @
+Scalings([0.9, 1.1])``, 9 members a face, or the tangents of both. Kernels are Gaussian or made of it.
 
 - plain: no changes.
 - VSV: virtual support vectors, 9 members of each support vector of the plain machine.
@@ -80,8 +80,8 @@ def listed() -> InvarianceOracle:
 def directions() -> InvarianceOracle:
     """The tangents of turning and scaling."""
     smooth = SHAPE | {"smoothing": 1.0}
-    turns = Rotations(between=(-ANGLE, ANGLE), **smooth)
-    return turns | Scalings(between=(1.0 - FACTOR, 1.0 + FACTOR), **smooth)
+    turns = Rotations(interval=(-ANGLE, ANGLE), **smooth)
+    return turns | Scalings(interval=(1.0 - FACTOR, 1.0 + FACTOR), **smooth)
 
 
 def turned(faces: np.ndarray, rng: np.random.Generator) -> np.ndarray:

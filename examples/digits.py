@@ -22,7 +22,7 @@ def embedded_digits(rng):
     X, y = load_digits(return_X_y=True)
     order = rng.permutation(len(y))
     X, y = X[order] / 16, y[order]
-    changes = Shifts(1) | Rotations(degrees=(-10, 10))
+    changes = Shifts(1) | Rotations(degrees=[-10, 10])
     return X[1000:], y[1000:], X[:1000], y[:1000], changes, 0.2
 
 

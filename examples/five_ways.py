@@ -71,7 +71,7 @@ def main():
     X, y = load_digits(return_X_y=True)
     order = np.random.default_rng(0).permutation(len(y))
     X, y = X[order] / 16, y[order]
-    changes = Shifts(1, directions=4) | Rotations(degrees=(-10, 10))
+    changes = Shifts(1, directions=4) | Rotations(degrees=[-10, 10])
     train, test, few = slice(0, 150), slice(800, 1797), slice(800, 1000)
     folds = StratifiedKFold(3, shuffle=True, random_state=0)
     print(f"{'':<25}{'error':>6}{'seconds':>9}{'support':>9}{'all changes':>13}{'certified':>11}")

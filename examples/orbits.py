@@ -9,7 +9,7 @@ from sklearn.svm import SVC
 
 from structinv import InvariantSVC, OrbitRidge
 from structinv.kernels import Gaussian, OrbitMean
-from structinv.model_selection import learn_widths
+from structinv.model_selection import select_widths
 from structinv.oracles import Permutations, Rotations, Shifts
 
 
@@ -18,11 +18,11 @@ def digits() -> None:
     X, y = load_digits(return_X_y=True)
     X = X / 16
     train, test = slice(0, 200), slice(200, 1000)
-    turns = Rotations(between=(-30, 30), distribution="normal", spread=10)
+    turns = Rotations(interval=(-30, 30), distribution="normal", spread=10)
     grid = {"spread": [5, 10, 20]}
-    found = learn_widths(turns, X[train], y[train], grid, kernel=Gaussian(1.5), size=8)
+    found = select_widths(turns, X[train], y[train], grid, kernel=Gaussian(1.5), n_draws=8)
     print(found)
-    kernel = OrbitMean(turns, Gaussian(1.5), size=8)
+    kernel = OrbitMean(turns, Gaussian(1.5), n_draws=8)
     plain = SVC(C=10, kernel=Gaussian(1.5)).fit(X[train], y[train])
     mean = SVC(C=10, kernel=kernel).fit(X[train], y[train])
     both = InvariantSVC(Shifts(1), kernel=kernel, C=10, tol=1e-2).fit(X[train], y[train])

@@ -19,7 +19,7 @@ LENGTH, FEATURES, LABELS = 12, 10, 4
 class Steady(Structure):
     """All steps of a sequence have the same label."""
 
-    def decode(self, potentials, extra, layout):
+    def decode(self, potentials, pairwise, layout):
         """The label whose potentials add up to most."""
         best = np.argmax(layout.sums(potentials), axis=1)
         return Decoding(best[layout.owners])
@@ -51,14 +51,14 @@ def main():
     print(f"{'trained for':<28}{'steps right':>12}{'whole':>8}{'certified':>11}{'gap':>9}")
     for oracle in (Identity(), FDrop(1)):
         term = WorstCase(X, y, oracle, structure, 1.0, layout=layout.take(slice(60)))
-        space = ExplicitSpace(FEATURES, LABELS, n_extra=structure.n_extra(LABELS))
+        space = ExplicitSpace(FEATURES, LABELS, n_pairwise=structure.n_pairwise(LABELS))
         solution = solve(Objective(space, [term]), FrankWolfe(), Gap(1e-2), random_state=0)
-        weights, extra = space.weights(solution.f), space.extra(solution.f)
+        weights, pairwise = space.weights(solution.f), space.pairwise(solution.f)
 
         test = structure.bind(y_test, term.labels.classes, layout=layout)
-        predicted = test.predict(X_test @ weights.T, extra, test.layout)
+        predicted = test.predict(X_test @ weights.T, pairwise, test.layout)
         steps = (predicted == test.codes).reshape(-1, LENGTH)
-        change = worst_change(weights, np.zeros(LABELS), FDrop(1), test, X_test, extra=extra)
+        change = worst_change(weights, np.zeros(LABELS), FDrop(1), test, X_test, pairwise=pairwise)
         certified = change.certificate().accuracy
         print(
             f"{oracle!r:<28}{steps.mean():>12.3f}{steps.all(axis=1).mean():>8.3f}{certified:>11.3f}"

@@ -21,7 +21,7 @@ from .estimators import (
     explain_solver,
 )
 from .foreign import certify
-from .model_selection import learn_widths, select_changes
+from .model_selection import select_changes, select_widths
 from .persistence import load, save
 from .utils.exceptions import (
     CheckError,
@@ -54,7 +54,7 @@ __all__ = [
     "certify",
     "explain_solver",
     "select_changes",
-    "learn_widths",
+    "select_widths",
     "load",
     "save",
 ]

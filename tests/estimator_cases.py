@@ -127,7 +127,7 @@ TRANSFORMERS = [
     Case("fourier", OrbitFourier(SHIFTS, n_components=8, random_state=0), *images()),
     Case("nystroem", OrbitNystroem(SHIFTS, n_components=5, random_state=0), *images()),
     Case("distributions", GroupCDF(Shifts(1, shape=(6, 6), fill="wrap"), n_components=4), *images()),
-    Case("patches", PatchOrbits(size=3, n_components=2, pool=1, shape=(6, 6)), *images()),
+    Case("patches", PatchOrbits(patch_size=3, n_components=2, pool=1, shape=(6, 6)), *images()),
 ]
 
 CASE = {case.name: case for case in [*PREDICTORS, *TRANSFORMERS]}

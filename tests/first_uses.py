@@ -45,7 +45,7 @@ def images():
 
     X, y = load_digits(return_X_y=True)
     X = X / 16
-    moves = Shifts(1) | Rotations(degrees=(-10, 10))
+    moves = Shifts(1) | Rotations(degrees=[-10, 10])
     model = InvariantSVC(moves, C=10, tol=1e-2).fit(X[:100], y[:100])
     model.score(X[100:200], y[100:200])
     model.certify(X[100:200], y[100:200])
@@ -97,7 +97,7 @@ def orbit():
 
     X, y = load_digits(return_X_y=True)
     X = X / 16
-    kernel = OrbitMean(Rotations(between=(-30, 30)), Gaussian(1.5), size=8)
+    kernel = OrbitMean(Rotations(interval=(-30, 30)), Gaussian(1.5), n_draws=8)
     SVC(kernel=kernel, C=10).fit(X[:100], y[:100]).score(X[100:200], y[100:200])
 
 

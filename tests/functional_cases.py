@@ -65,7 +65,7 @@ CASES = [
     Case("directional_derivative", lambda: DirectionalDerivative(SPREAD[0]), detail="shared"),
     Case("directional_derivative", lambda: DirectionalDerivative(SPREAD), detail="own"),
     Case("tangents", lambda: Tangents(Ellipsoid(np.eye(D)[:, :2] * 3.0))),
-    Case("tangents", lambda: Tangents(Rotations(degrees=(-20, 20), shape=(4, 4))), images(), "images"),
+    Case("tangents", lambda: Tangents(Rotations(degrees=[-20, 20], shape=(4, 4))), images(), "images"),
     Case(
         "transform_difference",
         lambda: TransformDifference(Reorderings([[0, 1, 2], [2, 1, 0], [1, 0, 2]])),

@@ -194,12 +194,15 @@ def objective(case: JointCase) -> Objective:
     term = WorstCase(
         X, y, case.oracle, Sequence(), weights, layout=Layout.of_lengths(LENGTHS), cost=COST
     )
-    return Objective(ExplicitSpace(FEATURES, LABELS, n_extra=Sequence().n_extra(LABELS)), [term])
+    return Objective(
+        ExplicitSpace(FEATURES, LABELS, n_pairwise=Sequence().n_pairwise(LABELS)),
+        [term],
+    )
 
 
 def optimum(case: JointCase) -> float:
     """The optimum over all labelings and changes, in cvxpy."""
-    w = cp.Variable(LABELS * FEATURES + Sequence().n_extra(LABELS))
+    w = cp.Variable(LABELS * FEATURES + Sequence().n_pairwise(LABELS))
     _, _, weights = rows()
     total = 0.5 * cp.sum_squares(w)
     for (X, y), weight in zip(examples(), weights, strict=True):

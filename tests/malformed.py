@@ -309,14 +309,18 @@ class SpoiltStructure(Structure):
         self.damage = damage
         self.sound = sound
 
-    def decode(self, potentials, extra, layout):
+    def decode(self, potentials, pairwise, layout):
         best = potentials.max(axis=1)
-        return self.damage("decode", replace(self.sound.decode(potentials, extra, layout), upper=best))
+        return self.damage(
+            "decode", replace(self.sound.decode(potentials, pairwise, layout), upper=best)
+        )
 
-    def separate(self, rivals, found, extra, layout):
+    def separate(self, rivals, found, pairwise, layout):
         if self.damage.view == "decode":
-            return super().separate(rivals, found, extra, layout)
-        return self.damage("separate", RowStructure.separate(self.sound, rivals, found, extra, layout))
+            return super().separate(rivals, found, pairwise, layout)
+        return self.damage(
+            "separate", RowStructure.separate(self.sound, rivals, found, pairwise, layout)
+        )
 
 
 # -- cases -------------------------------------------------------------------------------------------
@@ -328,7 +332,7 @@ SOUND = {
     "words": lambda: FDrop(1),
     "identity": Identity,
     "graded": lambda: Shrinkings().discounted(0.5),
-    "cover": lambda: Shifts(between=(-0.5, 0.5), shape=(2, 2), grid=3),
+    "cover": lambda: Shifts(interval=(-0.5, 0.5), shape=(2, 2), resolution=3),
 }
 WRAPS = {
     "plain": lambda oracle: oracle,

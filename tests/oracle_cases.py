@@ -414,13 +414,13 @@ CASES = [
     Case(
         "shifts",
         # With a background of zeros one of them would delete the image, and nothing be learned.
-        Shifts((1, 0.5), shape=(1, D), fill="nearest"),
+        Shifts([1, 0.5], shape=(1, D), fill="nearest"),
         image(*((np.eye(2), np.array([0, t])) for t in (-1, -0.5, 0.5, 1)), mode="nearest"),
     ),
-    Case("rotations", Rotations((180, -30), shape=(1, D)), image(turn(180), turn(-30))),
+    Case("rotations", Rotations([180, -30], shape=(1, D)), image(turn(180), turn(-30))),
     Case(
         "scalings",
-        Scalings((0.5, 1.6), shape=(1, D)),
+        Scalings([0.5, 1.6], shape=(1, D)),
         image((np.eye(2) / 0.5, 0.0), (np.eye(2) / 1.6, 0.0)),
     ),
     Case(
@@ -431,17 +431,17 @@ CASES = [
     # On a line of pixels scores have kinks only where a source meets a pixel: best are these.
     Case(
         "shifts-between",
-        Shifts(between=(0.5, 1.7), shape=(1, D), fill="nearest"),
+        Shifts(interval=(0.5, 1.7), shape=(1, D), fill="nearest"),
         image(*((np.eye(2), np.array([0, t])) for t in (-1.7, -1, -0.5, 0.5, 1, 1.7)), mode="nearest"),
     ),
     Case(
         "scalings-between",
-        Scalings(between=(0.5, 1.6), shape=(1, D)),
+        Scalings(interval=(0.5, 1.6), shape=(1, D)),
         image(*((t * np.eye(2), 0.0) for t in (1 / 1.6, 1.5, 2.0))),
     ),
     Case(
         "shears-between",
-        Shears(between=(-0.8, 0.4), axes=0, shape=(1, D)),
+        Shears(interval=(-0.8, 0.4), axes=0, shape=(1, D)),
         image(*((np.array([[1, -t], [0, 1]]), 0.0) for t in (-0.8, -0.5, 0.4))),
     ),
     Case("flip", Flip(shape=(1, D)), image((np.diag([1.0, -1.0]), 0.0))),

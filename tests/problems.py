@@ -185,7 +185,7 @@ def with_penalty(case: str, setting: str, name: str, penalty: Callable[[Any], An
 
 
 class Chain(Structure):
-    """Sequences of labels by brute force: a transform a position, transitions as extra parameters.
+    """Sequences of labels by brute force: a transform a position, transitions as pairwise weights.
 
     With slack rescaling the cost of a whole labeling, the number of wrong positions, is a factor.
     """
@@ -193,24 +193,24 @@ class Chain(Structure):
     def __init__(self, slack: bool = False) -> None:
         self.slack = slack
 
-    def n_extra(self, n_labels: int) -> int:
+    def n_pairwise(self, n_labels: int) -> int:
         return n_labels**2
 
     def features(self, labels, layout, n_labels):
         rows = pairwise(layout.starts)
         return np.array([transitions(labels[None, a:b])[0] for a, b in rows], dtype=float)
 
-    def decode(self, potentials, extra, layout):
+    def decode(self, potentials, pairwise, layout):
         chosen = []
         for first, last in pairwise(layout.starts):
             labels, at = sequences(last - first), np.arange(first, last)
-            scores = potentials[at, labels].sum(axis=1) + transitions(labels) @ extra
+            scores = potentials[at, labels].sum(axis=1) + transitions(labels) @ pairwise
             chosen.append(labels[np.argmax(scores)])
         return Decoding(np.concatenate(chosen))
 
-    def separate(self, rivals, found, extra, layout):
+    def separate(self, rivals, found, pairwise, layout):
         if not self.slack:
-            return super().separate(rivals, found, extra, layout)
+            return super().separate(rivals, found, pairwise, layout)
         chosen = []
         for first, last in pairwise(layout.starts):
             truth, at = rivals.codes[first:last], np.arange(first, last)
@@ -218,9 +218,9 @@ class Chain(Structure):
             moved = transitions(labels) - transitions(truth[None, :])
             factor = np.sum(labels != truth, axis=1)
             cost = found.costs[at, labels].sum(axis=1)
-            value = factor * (found.gains[at, labels].sum(axis=1) + moved @ extra) + cost
+            value = factor * (found.gains[at, labels].sum(axis=1) + moved @ pairwise) + cost
             reach = (found.upper - found.costs)[at, labels].sum(axis=1)
-            bound = np.max(factor * (reach + moved @ extra) + cost)
+            bound = np.max(factor * (reach + moved @ pairwise) + cost)
             best = np.argmax(value)
             chosen.append((labels[best], bound, factor[best]))
         labels, bounds, factor = zip(*chosen, strict=True)
@@ -251,7 +251,7 @@ def chain_rows() -> tuple[np.ndarray, np.ndarray, tuple[int, ...], np.ndarray]:
 
 def chain_objective(oracle: InvarianceOracle, rescaling: str) -> Objective:
     X, y, lengths, weights = chain_rows()
-    space = ExplicitSpace(D, LABELS, intercept=True, n_extra=LABELS**2)
+    space = ExplicitSpace(D, LABELS, intercept=True, n_pairwise=LABELS**2)
     return Objective(
         space,
         [

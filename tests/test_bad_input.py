@@ -22,7 +22,7 @@ from structinv.functionals import Gradient, Tangents
 from structinv.inspection import security_curve
 from structinv.kernels import Gaussian, OrbitMean, SetKernel
 from structinv.metrics import set_distance
-from structinv.model_selection import learn_widths
+from structinv.model_selection import select_widths
 from structinv.oracles import (
     Box,
     Ellipsoid,
@@ -310,8 +310,8 @@ TAKING = {
     "set kernel": lambda oracle: SetKernel(oracle, Gaussian()).validate(4),
     "embedding": lambda oracle: OrbitFourier(oracle=oracle).fit(X),
     "functional": lambda oracle: InvariantSVC(invariances=[Tangents(oracle)]).fit(X, TWO),
-    "curve": lambda oracle: security_curve({"a": MODEL}, X, TWO, oracle=oracle, sizes=[1], label=1),
-    "widths": lambda oracle: learn_widths({"changes": oracle}, X, Y, grid={"radius": [1.0]}),
+    "curve": lambda oracle: security_curve({"a": MODEL}, X, TWO, oracle=oracle, n_changes=[1], label=1),
+    "widths": lambda oracle: select_widths({"changes": oracle}, X, Y, grid={"radius": [1.0]}),
 }
 
 

@@ -52,8 +52,8 @@ ORACLES = [Identity(), FDrop(1), FScale(2)]
 class Mine(Sequence):
     """Sequences that answer for themselves, as third-party classes do."""
 
-    def decode(self, potentials, extra, layout):
-        return super().decode(potentials, extra, layout)
+    def decode(self, potentials, pairwise, layout):
+        return super().decode(potentials, pairwise, layout)
 
 
 def rows(unseen=False):
@@ -72,8 +72,11 @@ def objective(
     oracle = Identity() if oracle is None else oracle
     classes, layout = np.arange(LABELS), Layout.of_lengths(LENGTHS)
     term = WorstCase(form(X), y, oracle, kind(allowed), weights, classes, layout=layout, **costs)
-    n_extra = kind().n_extra(LABELS)
-    return Objective(ExplicitSpace(FEATURES, LABELS, intercept=intercept, n_extra=n_extra), [term])
+    n_pairwise = kind().n_pairwise(LABELS)
+    return Objective(
+        ExplicitSpace(FEATURES, LABELS, intercept=intercept, n_pairwise=n_pairwise),
+        [term],
+    )
 
 
 def edited(x, oracle):
@@ -165,7 +168,7 @@ def long_ones(form=sp.csr_matrix, dtype=np.float64, oracle=None):
         form(X.astype(dtype)), y, oracle, Sequence(), 0.2, layout=Layout.of_lengths(lengths)
     )
     still = isinstance(oracle, Identity)
-    space = ExplicitSpace(X.shape[1], LABELS, intercept=still, n_extra=Sequence().n_extra(LABELS))
+    space = ExplicitSpace(X.shape[1], LABELS, intercept=still, n_pairwise=Sequence().n_pairwise(LABELS))
     return Objective(space, [term])
 
 
@@ -216,7 +219,7 @@ def test_sequences_that_hold_many_labelings_take_few_sweeps():
     y = np.where(rng.random(600) < 0.25, rng.integers(LABELS, size=600), said)
     X = np.hstack([np.eye(LABELS)[said], np.eye(100)[rng.integers(100, size=600)]])
     term = WorstCase(X, y, Identity(), Sequence(), 0.3, layout=Layout.of_lengths([20] * 30))
-    space = ExplicitSpace(X.shape[1], LABELS, n_extra=Sequence().n_extra(LABELS))
+    space = ExplicitSpace(X.shape[1], LABELS, n_pairwise=Sequence().n_pairwise(LABELS))
     found = solve(Objective(space, [term]), FrankWolfe(), Gap(1e-3), random_state=0)
     assert found.status is Status.CONVERGED
     assert found.iterations <= 45
@@ -359,8 +362,8 @@ def test_true_labelings_and_none_at_all_are_no_start():
 
 
 def test_what_is_not_for_this_state_is_told(monkeypatch):
-    def reason(problem, epsilon=0.0):
-        return refusals(problem.terms[0], problem.space, epsilon)["chains"]
+    def reason(problem, plane_tol=0.0):
+        return refusals(problem.terms[0], problem.space, plane_tol)["chains"]
 
     assert reason(objective(kind=Mine)) == "the structure is not a sequence of labels"
     assert reason(objective(oracle=Box(0.1))) == "Box changes rows by more than factors of their words"
@@ -368,5 +371,5 @@ def test_what_is_not_for_this_state_is_told(monkeypatch):
         fewer.setattr(case, "MOST_EDITS", 1)
         assert reason(objective(oracle=FDrop(2))) == "more than 1 words of a row may change"
     assert "constant" in reason(objective(oracle=FDrop(1), intercept=True))
-    assert "list" in reason(objective(), epsilon=0.1)
+    assert "list" in reason(objective(), plane_tol=0.1)
     assert "chains" not in refusals(objective().terms[0], objective().space)

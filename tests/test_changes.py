@@ -134,7 +134,7 @@ def test_which_laws_have_differences():
         Permutations((D, 1), noise=np.inf),
         Weighted(reorderings | shrinkings, [1, 0, 2, 0, 5]),
         reorderings | shrinkings,
-        Rotations((180, 40), shape=(1, D), distribution="normal", spread=60.0),
+        Rotations([180, 40], shape=(1, D), distribution="normal", spread=60.0),
     ],
     ids=lambda oracle: type(oracle).__name__,
 )
@@ -293,7 +293,7 @@ def test_draws_of_a_stranger_cannot_change_the_rows():
 
 class TestDifferences:
     def test_those_that_hardly_meet_are_not_worth_it(self):
-        drawn = averaged(Permutations((6, 1), noise=np.inf), 6, size=8)
+        drawn = averaged(Permutations((6, 1), noise=np.inf), 6, n_draws=8)
         assert drawn.differences().size > 32
         assert drawn.differences(32) is None
         assert drawn.differences(64).size == drawn.differences().size
@@ -303,7 +303,7 @@ class TestDifferences:
         assert left is None
         assert right.size == whole.size
 
-    @pytest.mark.parametrize("oracle", [Permutations((9, 1), noise=np.inf), Rotations(between=(0, 9))])
+    @pytest.mark.parametrize("oracle", [Permutations((9, 1), noise=np.inf), Rotations(interval=(0, 9))])
     def test_it_stops_where_there_are_too_many(self, oracle, monkeypatch):
         asked = []
 
@@ -314,7 +314,7 @@ class TestDifferences:
                 asked.append(left)
                 return super()._keys(left)
 
-        linear = averaged(oracle, 9, size=10).linear()
+        linear = averaged(oracle, 9, n_draws=10).linear()
         counted = Counted(linear.X, linear.maps, weights=linear.weights)
         assert counted.differences(35) is None
         # Each has at most ten of its own.
@@ -326,7 +326,7 @@ class TestDifferences:
         assert whole.differences(5) is None
 
     def test_reorderings_differ_as_their_matrices_do(self):
-        law = averaged(Permutations((4, 1), noise=np.inf), 4, size=12).linear()
+        law = averaged(Permutations((4, 1), noise=np.inf), 4, n_draws=12).linear()
         assert law.permutes
         found = law.differences()
         law.permutes = False
@@ -395,7 +395,7 @@ def test_a_list_of_ones_own_replaces_that_of_the_parent(oracle):
 
 @pytest.mark.parametrize(
     "oracle",
-    [Rotations(between=(-9, 9)), Permutations((9, 1), noise=np.inf), Box(0.5) | FDrop(2),
+    [Rotations(interval=(-9, 9)), Permutations((9, 1), noise=np.inf), Box(0.5) | FDrop(2),
      Box(0.5) @ FDrop(2), Box(0.5).discounted(0.5)],
     ids=lambda value: type(value).__name__,
 )  # fmt: skip
@@ -446,7 +446,7 @@ def test_a_third_party_list_begins_with_the_rows(factor):
 
 def test_probabilities_of_pairs_count_on_both_sides():
     X = np.random.default_rng(0).standard_normal((3, 16))
-    pairs = Rotations((90, 180, 270)) @ Rotations((20, 45))
+    pairs = Rotations((90, 180, 270)) @ Rotations([20, 45])
     size = pairs.changes(X).size
     weights = np.random.default_rng(1).random(size)
     members = pairs.changes(X).members()
@@ -458,7 +458,7 @@ def test_probabilities_of_pairs_count_on_both_sides():
 
 
 @pytest.mark.parametrize(
-    "oracle", [Rotations(between=(-5, 5)), Permutations((4, 4)), Permutations((4, 4), noise=np.inf)]
+    "oracle", [Rotations(interval=(-5, 5)), Permutations((4, 4)), Permutations((4, 4), noise=np.inf)]
 )
 def test_no_draw_is_called_the_identity(oracle):
     assert oracle.draws(np.ones((1, 16)), 3).names == ["draw 1", "draw 2", "draw 3"]

@@ -215,7 +215,7 @@ class TestDenseRows:
             (("--oracle", "shifts", "--pixels", 1), Shifts((1.0,), shape=ImageShape(8, 8))),
             (
                 ("--oracle", "rotations", "--degrees=-10,10"),
-                Rotations((-10.0, 10.0), shape=ImageShape(8, 8)),
+                Rotations([-10.0, 10.0], shape=ImageShape(8, 8)),
             ),
         ):
             kernel = ("--kernel", "poly", "--degree", 2, "--tol", 0.1, "--shape", "8x8", "--zero-based")

@@ -19,7 +19,7 @@ from structinv.dual.base import never
 from structinv.dual.member_state import MemberState
 from structinv.estimators import compression
 from structinv.functionals import Gradient
-from structinv.kernels import Gaussian, Linear, Matern, Polynomial, mended
+from structinv.kernels import Gaussian, Linear, Matern, Polynomial, psd_corrected
 from structinv.oracles import Identity, Shifts
 from structinv.solvers import Status
 from structinv.spaces import KernelSpace
@@ -338,7 +338,7 @@ def test_fits_that_follow_start_afresh():
 def test_a_budget_is_a_fit_that_is_compressed_and_knows_its_gap():
     X, y = images()
     model = fitted()
-    small = fitted(budget=15)
+    small = fitted(max_support_vectors=15)
     by_hand = model.compress(n_support=15)
     assert len(small.support_) == 15
     np.testing.assert_array_equal(small.dual_coef_, by_hand.dual_coef_)
@@ -353,7 +353,7 @@ def test_a_budget_is_a_fit_that_is_compressed_and_knows_its_gap():
     assert small.solution_.relative_gap > model.solution_.relative_gap
     assert small.solution_.status is Status.COMPRESSED
     # A second fit of the same estimator is whole again without one.
-    whole = clone(small).set_params(budget=None).fit(X, y)
+    whole = clone(small).set_params(max_support_vectors=None).fit(X, y)
     np.testing.assert_array_equal(whole.dual_coef_, model.dual_coef_)
 
 
@@ -365,7 +365,7 @@ def press(*_):
 def test_ctrl_c_while_a_fit_is_shortened_leaves_it_whole(monkeypatch, on_interrupt):
     X, y = images()
     monkeypatch.setattr(compression, "moved_points", press)
-    model = clone(fitted()).set_params(budget=15, on_interrupt=on_interrupt)
+    model = clone(fitted()).set_params(max_support_vectors=15, on_interrupt=on_interrupt)
     ends = pytest.raises(KeyboardInterrupt) if on_interrupt == "raise" else nullcontext()
     with ends:
         model.fit(X, y)
@@ -375,8 +375,8 @@ def test_ctrl_c_while_a_fit_is_shortened_leaves_it_whole(monkeypatch, on_interru
 
 def test_a_budget_and_a_warm_start_are_refused():
     X, y = images()
-    with pytest.raises(ValueError, match="warm_start must be False with a budget"):
-        InvariantSVC(budget=5, warm_start=True).fit(X, y)
+    with pytest.raises(ValueError, match="warm_start must be False with max_support_vectors"):
+        InvariantSVC(max_support_vectors=5, warm_start=True).fit(X, y)
 
 
 @pytest.mark.parametrize(
@@ -424,7 +424,7 @@ def test_kernels_without_a_norm_are_refused_and_mended_ones_taken():
         model = InvariantSVC(kernel=bad, C=0.1, tol=0.5, random_state=0).fit(X, y)
     with pytest.raises(ValueError, match="compress needs a norm, .* eigenvalues go from -"):
         model.compress(0.1)
-    kernel = mended(structinv.kernels.CallableKernel(bad), X)
+    kernel = psd_corrected(structinv.kernels.CallableKernel(bad), X)
     model = InvariantSVC(kernel=kernel, random_state=0).fit(X, y)
     small = model.compress(0.3)
     assert len(small.support_) < len(model.support_)
@@ -485,7 +485,7 @@ def test_machines_of_sequences_keep_their_transitions():
     assert len(small.support_) == 12 < len(model.support_)
     np.testing.assert_array_equal(small.transitions_, model.transitions_)
     assert small.score(X, y) > 0.8
-    np.testing.assert_array_equal(small.solution_.f.extra, model.solution_.f.extra)
+    np.testing.assert_array_equal(small.solution_.f.pairwise, model.solution_.f.pairwise)
     assert len(small.certify(X, y, oracle=Identity()).margins) == 12
 
 
@@ -502,7 +502,9 @@ def test_a_fit_that_ctrl_c_ends_is_not_shortened_behind_it(monkeypatch, on_inter
 
     monkeypatch.setattr(MemberState, "sweep", sweep_and_press)
     monkeypatch.setattr(InvariantSVC, "compress", lambda *_, **__: forbidden.append(1))
-    model = InvariantSVC(SHIFTS, gamma=0.1, budget=2, on_interrupt=on_interrupt, tol=0.0, random_state=0)
+    model = InvariantSVC(
+        SHIFTS, gamma=0.1, max_support_vectors=2, on_interrupt=on_interrupt, tol=0.0, random_state=0
+    )
     if on_interrupt == "raise":
         with pytest.raises(KeyboardInterrupt):
             model.fit(X, y)

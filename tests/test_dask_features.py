@@ -162,8 +162,13 @@ def test_what_cannot_be_fitted_is_refused_by_name(rows):
     raises(DaskOrbitNystroem(n_components=151), "n_components must be at most", array)
     raises(DaskOrbitNystroem(n_components=0), "n_components must be", array)
     raises(DaskOrbitNystroem(landmarks="kmeans"), "landmarks must be 'random' for rows", array)
-    mended = SetKernel(Segment(0.1, 10.0), Gaussian(0.5), spectrum="clip")
-    raises(DaskOrbitNystroem(kernel=mended, n_components=5), "positive semi-definite", array, TypeError)
+    psd_corrected = SetKernel(Segment(0.1, 10.0), Gaussian(0.5), spectrum="clip")
+    raises(
+        DaskOrbitNystroem(kernel=psd_corrected, n_components=5),
+        "positive semi-definite",
+        array,
+        TypeError,
+    )
 
 
 def test_what_cannot_be_transformed_is_refused_by_name(rows):

@@ -323,7 +323,7 @@ def test_the_solver_of_examples_in_memory_is_explained():
 class Agreeing(Structure):
     """All rows of an example have the same label."""
 
-    def decode(self, potentials, extra, layout):
+    def decode(self, potentials, pairwise, layout):
         best = np.argmax(layout.sums(potentials), axis=1)
         return Decoding(best[layout.owners])
 
@@ -376,7 +376,7 @@ def test_refusals_name_the_partition(client):
     raises(model, "item 1 must be a tuple", db.from_sequence([(X[0], y[0]), 3], npartitions=1))
     raises(model, "y must have as many partitions as X", *lists(X, [10]), *lists(y, [10, 12]))
     raises(model_on(client, Sequence(), kernel="rbf"), "kernel must be 'linear'", pairs([10], X, y))
-    raises(model_on(client, Sequence(), epsilon=0.1), "epsilon", pairs([10], X, y))
+    raises(model_on(client, Sequence(), plane_tol=0.1), "plane_tol", pairs([10], X, y))
     sets, table = label_sets()
     uneven = [delayed((sets[:10], table[:10])), delayed((sets[10:], table[10:, :2]))]
     raises(model_on(client, Multilabel()), "as many labels for each row", uneven)

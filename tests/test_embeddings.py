@@ -288,10 +288,10 @@ def test_the_error_is_that_of_rows_which_are_no_landmarks():
 
 def test_drawn_members_are_those_of_the_kernel():
     X = rows(10)
-    features = OrbitFourier(Noise(), Gaussian(2.0), 20_000, size=6, random_state=3).fit(X)
+    features = OrbitFourier(Noise(), Gaussian(2.0), 20_000, n_draws=6, random_state=3).fit(X)
     assert features.seed_ == 3
     F = features.transform(X)
-    kernel = OrbitMean(Noise(), Gaussian(2.0), size=6, random_state=3)
+    kernel = OrbitMean(Noise(), Gaussian(2.0), n_draws=6, random_state=3)
     np.testing.assert_allclose(F @ F.T, kernel.matrix(X, X), atol=0.03)
     # A row has the same members whatever block it is in.
     np.testing.assert_allclose(features.transform(X[4:5]), F[4:5], atol=1e-12)
@@ -365,7 +365,7 @@ def test_nystroem_refuses_sparse_rows():
         (OrbitFourier(layers=2, n_hidden=0), ValueError, "n_hidden must be"),
         (OrbitFourier(layers=3), ValueError, "layers must be 1 or 2, got 3"),
         (OrbitFourier(tau=0.0), ValueError, "tau must be a number above 0"),
-        (OrbitFourier(size=2**40), ValueError, "size must be .* at most 1048576"),
+        (OrbitFourier(n_draws=2**40), ValueError, "n_draws must be .* at most 1048576"),
         (OrbitFourier(templates="fast"), ValueError, "templates must be one of .* got 'fast'"),
         (OrbitFourier(oracle="shifts"), TypeError, "oracle must be an InvarianceOracle or None"),
         (OrbitFourier(kernel="rbf"), TypeError, "kernel must be a Kernel or None, got 'rbf'"),

@@ -65,7 +65,7 @@ RULES = [
     (InvariantLinearSVR(FScale(max_changes=1)), COARSE),
     (InvariantSVC(Nudges()), COARSE),
     (InvariantSVC(loss="logistic", random_state=0), COARSE),
-    (InvariantSVC(budget=4), COARSE),
+    (InvariantSVC(max_support_vectors=4), COARSE),
     (InvariantSVC(kernel="precomputed", C=0.01, tol=0.05), COARSE | NO_INTERCEPT),
     (InvariantSVR(), COARSE),
     # A narrow kernel, or one whose width depends on how often rows are repeated, would fail for what

@@ -108,8 +108,8 @@ def test_long_rows_of_few_features_take_planes_written_out(model, rows, solver):
 
 
 def test_a_tolerance_of_planes_counts():
-    told = explain_solver(InvariantLinearSVC(FDrop(2), solver=FrankWolfe(epsilon=0.1)), X, Y)
-    assert "epsilon" in told.states[0]["hull"]
+    told = explain_solver(InvariantLinearSVC(FDrop(2), solver=FrankWolfe(plane_tol=0.1)), X, Y)
+    assert "plane_tol" in told.states[0]["hull"]
 
 
 def test_it_prints_a_table():

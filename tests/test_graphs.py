@@ -45,28 +45,28 @@ def drawn(seed, *, forest=False, n_labels=LABELS, n_features=2, largest=6):
     features = [rng.standard_normal((len(each), n_features)) for each in edges]
     layout = GraphLayout.of_graphs(sizes.tolist(), edges, features)
     potentials = rng.standard_normal((layout.n_rows, n_labels))
-    extra = rng.choice([0.3, 3.0]) * rng.standard_normal(layout.edge_features.shape[1] * n_labels**2)
+    pairwise = rng.choice([0.3, 3.0]) * rng.standard_normal(layout.edge_features.shape[1] * n_labels**2)
     if seed % 3 == 0:
-        potentials, extra = np.round(potentials), np.round(extra)
+        potentials, pairwise = np.round(potentials), np.round(pairwise)
     if seed % 2 and n_labels > 2:
         potentials[np.arange(layout.n_rows), rng.integers(n_labels, size=layout.n_rows)] = -np.inf
-    return layout, potentials, extra, rng.integers(n_labels, size=layout.n_rows)
+    return layout, potentials, pairwise, rng.integers(n_labels, size=layout.n_rows)
 
 
 def prepared(structure, layout, n_labels=LABELS):
     return structure.prepared(np.arange(n_labels), np.zeros(layout.n_rows, dtype=int), layout)
 
 
-def edge_scores(layout, extra, n_labels):
+def edge_scores(layout, pairwise, n_labels):
     """The score of each pair of labels of each edge, from the definition."""
-    tables = extra.reshape(-1, n_labels, n_labels)
+    tables = pairwise.reshape(-1, n_labels, n_labels)
     return np.einsum("ej,jkl->ekl", layout.edge_features, tables)
 
 
-def enumerated(layout, potentials, extra):
+def enumerated(layout, potentials, pairwise):
     """All labelings of each graph, and their scores from the definition."""
     n_labels = potentials.shape[1]
-    table = edge_scores(layout, extra, n_labels)
+    table = edge_scores(layout, pairwise, n_labels)
     for b in range(len(layout)):
         own = potentials[layout.starts[b] : layout.starts[b + 1]]
         labelings = np.array(list(product(range(n_labels), repeat=len(own))))
@@ -90,11 +90,11 @@ def test_graphs_keep_the_contract_of_structures(structure):
 @settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 10_000), forest=st.booleans())
 def test_exact_inference_is_that_of_all_labelings(seed, forest):
-    layout, potentials, extra, codes = drawn(seed, forest=forest)
+    layout, potentials, pairwise, codes = drawn(seed, forest=forest)
     graph = prepared(Graph("exact"), layout)
-    best = graph.decode(potentials, extra, layout)
-    other = graph.runner_up(potentials, codes, extra, layout)
-    for b, rows, labelings, scores in enumerated(layout, potentials, extra):
+    best = graph.decode(potentials, pairwise, layout)
+    other = graph.runner_up(potentials, codes, pairwise, layout)
+    for b, rows, labelings, scores in enumerated(layout, potentials, pairwise):
         assert scores[place(labelings, best.labels[rows])] == pytest.approx(scores.max(), abs=1e-9)
         differ = np.any(labelings != codes[rows], axis=1)
         highest = scores[differ].max()
@@ -108,11 +108,11 @@ def test_exact_inference_is_that_of_all_labelings(seed, forest):
 @settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 10_000), forest=st.booleans())
 def test_best_scores_by_number_of_differences_are_those_of_all_labelings(seed, forest):
-    layout, potentials, extra, codes = drawn(seed, forest=forest)
-    found = prepared(Graph(), layout).best_by_wrong(potentials, codes, extra, layout)
+    layout, potentials, pairwise, codes = drawn(seed, forest=forest)
+    found = prepared(Graph(), layout).best_by_wrong(potentials, codes, pairwise, layout)
     acyclic = layout.acyclic()
     assert np.all(acyclic >= forest)
-    for b, rows, labelings, scores in enumerated(layout, potentials, extra):
+    for b, rows, labelings, scores in enumerated(layout, potentials, pairwise):
         differences = np.sum(labelings != codes[rows], axis=1)
         every = [scores[differences == d] for d in range(found.shape[1])]
         wanted = [each.max(initial=-np.inf) for each in every]
@@ -122,12 +122,12 @@ def test_best_scores_by_number_of_differences_are_those_of_all_labelings(seed, f
 @settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 10_000), share=st.floats(0.0, 1.0))
 def test_counts_of_wrong_nodes_are_exact_without_cycles_and_bounds_with_them(seed, share):
-    layout, potentials, extra, codes = drawn(seed, forest=seed % 4 < 2)
+    layout, potentials, pairwise, codes = drawn(seed, forest=seed % 4 < 2)
     bound = Graph().bind(codes, np.arange(LABELS), layout=layout)
-    every = list(enumerated(layout, potentials, extra))
+    every = list(enumerated(layout, potentials, pairwise))
     finite = [scores[np.isfinite(scores)] for *_, scores in every]
     floors = np.array([np.quantile(scores, share) for scores in finite]) - 1e-7
-    found = bound.most_wrong(potentials, codes, floors, extra, layout)
+    found = bound.most_wrong(potentials, codes, floors, pairwise, layout)
     for b, rows, labelings, scores in every:
         wanted = np.sum(labelings != codes[rows], axis=1)[scores >= floors[b]].max()
         assert found[b] == wanted if layout.acyclic()[b] else found[b] >= wanted
@@ -159,17 +159,17 @@ def local_polytope(own, table, edges):
 @settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 10_000), n_labels=st.integers(2, 4))
 def test_relaxed_inference_is_the_linear_program(seed, n_labels):
-    layout, potentials, extra, _ = drawn(seed, n_labels=n_labels, n_features=1, largest=7)
+    layout, potentials, pairwise, _ = drawn(seed, n_labels=n_labels, n_features=1, largest=7)
     graph = prepared(Graph("relaxed", tol=1e-9, max_steps=20_000), layout, n_labels)
-    found = graph.decode(potentials, extra, layout)
-    table = edge_scores(layout, extra, n_labels)
-    reached = graph.score(potentials, found.labels, extra, layout)
+    found = graph.decode(potentials, pairwise, layout)
+    table = edge_scores(layout, pairwise, n_labels)
+    reached = graph.score(potentials, found.labels, pairwise, layout)
     if found.shares is not None:
         np.testing.assert_allclose(found.shares.sum(axis=1), 1.0, atol=1e-12)
         assert found.shares.min() >= 0
         assert np.all(found.shares[np.isinf(potentials)] == 0)
         each = np.where(found.shares > 0, potentials, 0.0) * found.shares
-        reached = layout.sums(each.sum(axis=1)) + found.features @ extra
+        reached = layout.sums(each.sum(axis=1)) + found.features @ pairwise
     for b in range(len(layout)):
         edges = slice(*layout.edge_starts[b : b + 2])
         own = potentials[layout.starts[b] : layout.starts[b + 1]]
@@ -187,14 +187,14 @@ def frustrated(n_nodes=3, n_labels=2):
 
 
 def test_a_cycle_that_cannot_agree_has_shares():
-    layout, extra = frustrated()
+    layout, pairwise = frustrated()
     graph = prepared(Graph("relaxed"), layout, 2)
-    found = graph.decode(np.zeros((3, 2)), extra, layout)
+    found = graph.decode(np.zeros((3, 2)), pairwise, layout)
     np.testing.assert_allclose(found.shares, 0.5, atol=1e-4)
-    assert found.features @ extra == pytest.approx(0.0, abs=1e-5)
-    assert graph.score(np.zeros((3, 2)), found.labels, extra, layout) == -1.0
+    assert found.features @ pairwise == pytest.approx(0.0, abs=1e-5)
+    assert graph.score(np.zeros((3, 2)), found.labels, pairwise, layout) == -1.0
     # Labels of one node that is known to be 0 leave one edge that loses.
-    exact = prepared(Graph("exact"), layout, 2).decode(np.zeros((3, 2)), extra, layout)
+    exact = prepared(Graph("exact"), layout, 2).decode(np.zeros((3, 2)), pairwise, layout)
     assert exact.shares is None
     assert exact.upper is None
 
@@ -211,14 +211,14 @@ def test_grids_with_more_labels_than_the_first_program_has_are_the_linear_progra
     features = [rng.standard_normal((len(edges), 3)) for _ in range(2)]
     layout = GraphLayout.of_graphs([64, 64], [edges, edges[::-1]], features)
     potentials = rng.standard_normal((128, n_labels))
-    extra = rng.standard_normal(3 * n_labels**2)
+    pairwise = rng.standard_normal(3 * n_labels**2)
     assert len(edges) * n_labels**2 > PAIRS_AT_ONCE
     graph = prepared(Graph("relaxed", tol=1e-8), layout, n_labels)
-    found = graph.decode(potentials, extra, layout)
+    found = graph.decode(potentials, pairwise, layout)
     assert found.shares is not None
     each = np.where(found.shares > 0, potentials, 0.0) * found.shares
-    reached = layout.sums(each.sum(axis=1)) + found.features @ extra
-    table = edge_scores(layout, extra, n_labels)
+    reached = layout.sums(each.sum(axis=1)) + found.features @ pairwise
+    table = edge_scores(layout, pairwise, n_labels)
     for b in range(2):
         part = slice(*layout.edge_starts[b : b + 2])
         best = local_polytope(potentials[64 * b : 64 * (b + 1)], table[part], layout.edges[part])
@@ -238,15 +238,15 @@ def test_graphs_too_large_for_exact_inference_are_refused_by_name():
 
 @pytest.mark.parametrize("inference", ["exact", "relaxed"])
 def test_a_part_of_the_layout_is_answered_like_the_whole(inference):
-    layout, potentials, extra, codes = drawn(7)
+    layout, potentials, pairwise, codes = drawn(7)
     graph = prepared(Graph(inference), layout)
-    whole = graph.runner_up(potentials, codes, extra, layout)
+    whole = graph.runner_up(potentials, codes, pairwise, layout)
     for blocks in (np.array([2, 0]), np.array([1])):
         rows, part = layout.rows(blocks), layout.take(blocks)
-        found = graph.runner_up(potentials[rows], codes[rows], extra, part)
+        found = graph.runner_up(potentials[rows], codes[rows], pairwise, part)
         np.testing.assert_allclose(found.upper, whole.upper[blocks], atol=1e-5)
         again = part.take(np.arange(len(blocks))[::-1])
-        assert again.sizes.tolist() == layout.sizes[blocks[::-1]].tolist()
+        assert again.sizes.tolist() == layout.lengths[blocks[::-1]].tolist()
         assert graph.features(codes[rows], part, LABELS).toarray().tolist() == (
             graph.features(codes, layout, LABELS)[blocks].toarray().tolist()
         )
@@ -259,7 +259,7 @@ def test_joined_layouts_are_that_of_all_graphs():
     for joined, known in zip(GraphLayout.join(parts).told(), layout.told(), strict=True):
         np.testing.assert_array_equal(joined, known)
     both = GraphLayout.join([alone, layout])
-    assert both.sizes.tolist() == [2, 1, *layout.sizes]
+    assert both.sizes.tolist() == [2, 1, *layout.lengths]
     for found, known in zip(both.take(slice(2, None)).told(), layout.told(), strict=True):
         np.testing.assert_array_equal(found, known)
 
@@ -293,8 +293,8 @@ def members(oracle, x):
 def optimum(oracle, C, relaxed):
     """The optimum by cvxpy: all labelings, or the dual of the local polytope."""
     X, y, layout = examples()
-    W, extra = cp.Variable((LABELS, 3)), [cp.Variable((LABELS, LABELS)) for _ in range(2)]
-    total = 0.5 * cp.sum_squares(W) + sum(0.5 * cp.sum_squares(each) for each in extra)
+    W, pairwise = cp.Variable((LABELS, 3)), [cp.Variable((LABELS, LABELS)) for _ in range(2)]
+    total = 0.5 * cp.sum_squares(W) + sum(0.5 * cp.sum_squares(each) for each in pairwise)
     for b in range(len(layout)):
         rows = range(*layout.starts[b : b + 2])
         wins = [
@@ -305,7 +305,7 @@ def optimum(oracle, C, relaxed):
             for t in rows
         ]
         edges = range(*layout.edge_starts[b : b + 2])
-        tables = [sum(layout.edge_features[e, j] * extra[j] for j in range(2)) for e in edges]
+        tables = [sum(layout.edge_features[e, j] * pairwise[j] for j in range(2)) for e in edges]
         ends = layout.edges[edges.start : edges.stop]
         own = y[rows.start : rows.stop]
 
@@ -341,7 +341,7 @@ def test_training_reaches_the_optimum(oracle, relaxed):
     for solver in (FrankWolfe(), SVMStruct()):
         structure = Graph("relaxed" if relaxed else "exact", tol=1e-9, max_steps=20_000)
         term = WorstCase(X, y, oracle, structure, 2.0, layout=layout)
-        space = ExplicitSpace(3, LABELS, n_extra=term.labels.n_extra)
+        space = ExplicitSpace(3, LABELS, n_pairwise=term.labels.n_pairwise)
         found = solve(Objective(space, [term]), solver, Gap(1e-7), random_state=0)
         assert found.status is Status.CONVERGED
         assert found.primal == pytest.approx(best, rel=1e-6)
@@ -353,7 +353,10 @@ def test_training_reaches_the_optimum(oracle, relaxed):
 def test_planes_of_shares_touch_the_loss_from_below():
     X, y, layout = examples()
     term = WorstCase(X, y, FDrop(1), Graph("relaxed", tol=1e-9, max_steps=20_000), layout=layout)
-    space, rng = ExplicitSpace(3, LABELS, n_extra=term.labels.n_extra), np.random.default_rng(0)
+    space, rng = (
+        ExplicitSpace(3, LABELS, n_pairwise=term.labels.n_pairwise),
+        np.random.default_rng(0),
+    )
     f, g = rng.standard_normal((2, space.size))
     # Ends that had better differ, all round a cycle.
     f[-2 * LABELS**2 : -(LABELS**2)] = 0.0
@@ -386,7 +389,7 @@ def test_certified_margins_are_those_of_all_labelings_and_changes(oracle):
     given, labels = as_lists(X, y, layout)
     model = InvariantStructuredSVC(Graph("exact"), oracle=oracle, C=1.0, tol=1e-4).fit(given, labels)
     relaxed = clone(model).set_params(structure=Graph("relaxed")).fit(given, labels)
-    relaxed.coef_, relaxed._extra_ = model.coef_, model._extra_
+    relaxed.coef_, relaxed._pairwise_ = model.coef_, model._pairwise_
     margins = model.certify(given, labels).margins
     below = relaxed.certify(given, labels).margins
     W = model.coef_
@@ -394,7 +397,7 @@ def test_certified_margins_are_those_of_all_labelings_and_changes(oracle):
         [np.max(members(oracle, x) @ (W[k] - W[c])) for k in range(LABELS)]
         for x, c in zip(X, y, strict=True)
     ]
-    for b, rows, labelings, scores in enumerated(layout, np.array(gains), model._extra_):
+    for b, rows, labelings, scores in enumerated(layout, np.array(gains), model._pairwise_):
         own = place(labelings, y[rows])
         assert margins[b] == pytest.approx(scores[own] - np.delete(scores, own).max(), abs=1e-9)
         assert below[b] <= margins[b] + 1e-9
@@ -403,19 +406,19 @@ def test_certified_margins_are_those_of_all_labelings_and_changes(oracle):
 @pytest.mark.parametrize("oracle", [Identity(), FDrop(1), Shared(Turns())], ids=repr)
 @pytest.mark.parametrize("seed", range(6))
 def test_position_counts_of_forests_are_those_of_all_labelings_and_changes(oracle, seed):
-    layout, _, extra, _ = drawn(3 * seed, forest=True, largest=5)
+    layout, _, pairwise, _ = drawn(3 * seed, forest=True, largest=5)
     rng = np.random.default_rng(seed)
     X, coef = rng.standard_normal((layout.n_rows, 3)), rng.standard_normal((LABELS, 3))
-    y = prepared(Graph(), layout).decode(X @ coef.T, extra, layout).labels
+    y = prepared(Graph(), layout).decode(X @ coef.T, pairwise, layout).labels
     y = np.where(rng.random(len(y)) < 0.2, rng.integers(LABELS, size=len(y)), y)
     labels = Graph().bind(y, np.arange(LABELS), layout=layout)
-    found = worst_change(coef, np.zeros(LABELS), oracle, labels, X, False, extra).certificate()
+    found = worst_change(coef, np.zeros(LABELS), oracle, labels, X, False, pairwise).certificate()
     alike = not isinstance(oracle, FDrop)
     for b in range(len(layout)):
         part, rows = layout.take([b]), slice(*layout.starts[b : b + 2])
         scores, wrong = [], None
         for Z in changes_of(oracle, X[rows]):
-            (_, _, labelings, each), *_ = enumerated(part, Z @ coef.T, extra)
+            (_, _, labelings, each), *_ = enumerated(part, Z @ coef.T, pairwise)
             scores.append(each)
             wrong = np.sum(labelings != y[rows], axis=1)
         most = max(wrong[np.argmax(each)] for each in scores)
@@ -515,8 +518,8 @@ def test_parameters_out_of_range_are_refused(parameters, message):
 class Overstated(Graph):
     """Says of shares that they reach less than they do."""
 
-    def decode(self, potentials, extra, layout):
-        found = super().decode(potentials, extra, layout)
+    def decode(self, potentials, pairwise, layout):
+        found = super().decode(potentials, pairwise, layout)
         if found.shares is None:
             return found
         shares = np.eye(potentials.shape[1])[found.labels]
@@ -526,8 +529,8 @@ class Overstated(Graph):
 class Unbalanced(Graph):
     """Gives shares that do not add up."""
 
-    def decode(self, potentials, extra, layout):
-        found = super().decode(potentials, extra, layout)
+    def decode(self, potentials, pairwise, layout):
+        found = super().decode(potentials, pairwise, layout)
         features = self.features(found.labels, layout, potentials.shape[1])
         return Decoding(found.labels, found.upper, shares=np.zeros(potentials.shape), features=features)
 
@@ -542,7 +545,7 @@ def test_shares_that_break_the_contract_are_found():
 def test_runs_that_end_with_loose_bounds_say_where_they_come_from():
     X, y, layout = examples()
     term = WorstCase(X, y, FDrop(1), Graph("relaxed", tol=0.5, max_steps=1), 2.0, layout=layout)
-    space = ExplicitSpace(3, LABELS, n_extra=term.labels.n_extra)
+    space = ExplicitSpace(3, LABELS, n_pairwise=term.labels.n_pairwise)
     found = solve(Objective(space, [term]), FrankWolfe(), Gap(1e-4), random_state=0)
     assert found.outcome == "oracle too coarse on the relaxed loss"
     assert "lower tol of the structure" in found.advice
@@ -578,7 +581,7 @@ def test_planes_of_shared_changes_reach_what_relaxed_values_do():
     layout = GraphLayout.of_graphs([4] * 3, [[(u, v) for v in range(4) for u in range(v)]] * 3)
     X, y = rng.standard_normal((12, 3)), rng.integers(LABELS, size=12)
     term = WorstCase(X, y, Shared(Turns()), Graph("relaxed"), layout=layout)
-    space = ExplicitSpace(3, LABELS, n_extra=term.labels.n_extra)
+    space = ExplicitSpace(3, LABELS, n_pairwise=term.labels.n_pairwise)
     for _ in range(30):
         f = rng.standard_normal(len(space.zeros()))
         reached = term.values(space, f)[1]
@@ -601,8 +604,8 @@ def test_an_oracle_without_bounds_certifies_no_graph(inference, cycle):
     layout, rng = GraphLayout.of_graphs([3], [edges]), np.random.default_rng(0)
     X, y = rng.standard_normal((3, 2)), np.array([0, 1, 1])
     labels = Graph(inference).bind(y, layout=layout)
-    for extra in rng.standard_normal((5, labels.n_extra)):
-        found = worst_change(0.1 * np.eye(2), np.zeros(2), Boundless(), labels, X, extra=extra)
+    for pairwise in rng.standard_normal((5, labels.n_pairwise)):
+        found = worst_change(0.1 * np.eye(2), np.zeros(2), Boundless(), labels, X, pairwise=pairwise)
         assert found.bounds == -np.inf
         assert np.isfinite(found.attacked)
         assert found.most_wrong == 3

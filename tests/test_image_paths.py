@@ -39,13 +39,13 @@ def families(draw):
     if kind is Rotations:
         # Around angles at which all sources meet lines at once.
         low = draw(st.sampled_from([0, 90, 180, -45, 270])) - 60 * low * draw(st.booleans())
-        return Rotations(between=(low, low + draw(st.sampled_from([10, 120, 400])) * width), **options)
+        return Rotations(interval=(low, low + draw(st.sampled_from([10, 120, 400])) * width), **options)
     if kind is Shifts:
         between = (draw(st.sampled_from([0, 3])) * low, 3 + 4 * width)
-        return Shifts(between=between, directions=draw(st.sampled_from([4, 8])), **options)
+        return Shifts(interval=between, directions=draw(st.sampled_from([4, 8])), **options)
     if kind is Scalings:
-        return Scalings(between=(0.3 + low, 1.3 + 2 * width), **options)
-    return Shears(between=(-2 * low, 2 * width), axes=draw(st.sampled_from([0, 1, (0, 1)])), **options)
+        return Scalings(interval=(0.3 + low, 1.3 + 2 * width), **options)
+    return Shears(interval=(-2 * low, 2 * width), axes=draw(st.sampled_from([0, 1, (0, 1)])), **options)
 
 
 def assert_exact(answer, X, V, assign):
@@ -59,10 +59,10 @@ def assert_exact(answer, X, V, assign):
 
 @settings(max_examples=60)
 @given(oracle=families(), seed=st.integers(0, 99))
-@example(Rotations(between=(-90, 90), shape=(4, 4), fill="wrap"), 0)
-@example(Rotations(between=(45, 45), shape=(3, 5)), 0)
-@example(Shifts(between=(0, 0), shape=(3, 5)), 0)
-@example(Scalings(between=(0.02, 30), shape=(5, 4), unitary=True), 0)
+@example(Rotations(interval=(-90, 90), shape=(4, 4), fill="wrap"), 0)
+@example(Rotations(interval=(45, 45), shape=(3, 5)), 0)
+@example(Shifts(interval=(0, 0), shape=(3, 5)), 0)
+@example(Scalings(interval=(0.02, 30), shape=(5, 4), unitary=True), 0)
 def test_no_member_is_better_than_the_answer(oracle, seed):
     X = some_images(oracle.shape, seed=seed)
     V = np.random.default_rng(seed).standard_normal((2, X.shape[1]))
@@ -71,7 +71,7 @@ def test_no_member_is_better_than_the_answer(oracle, seed):
     answer = oracle.support(X, V, assign)
     assert_exact(answer, X, V, assign)
     reached = np.einsum("nd,nd->n", answer.points, V[assign])
-    members = members_at(oracle, X, np.linspace(*oracle.between, 401))
+    members = members_at(oracle, X, np.linspace(*oracle.interval, 401))
     best = np.einsum("nsd,nd->ns", members, V[assign]).max(axis=1)
     assert np.all(reached >= best - 1e-13 * 255 * np.abs(V[assign]).sum(axis=1))
     # Whatever rounding hides of the others, it is allowed for.
@@ -90,7 +90,7 @@ def test_the_walk_knows_the_height_of_its_best_member(oracle, seed):
             X, V, np.zeros(3, dtype=int), ImageShape(*oracle.shape), path, code, background
         )
         for i in range(3):
-            value = np.clip(path.value_at(positions[i]), *oracle.between)
+            value = np.clip(path.value_at(positions[i]), *oracle.interval)
             warp = oracle._warps(np.array([number]), np.array([value]))
             z = oracle._changed(X[i : i + 1], ImageShape(*oracle.shape), warp[None])[0, 0]
             # Sources within 1e-9 of a line are put on it.
@@ -102,7 +102,7 @@ def test_straight_shifts_end_at_whole_pixels_or_at_the_ends():
     X = some_images((5, 6), n=20)
     V = np.random.default_rng(1).standard_normal((1, 30))
     assign = np.zeros(20, dtype=int)
-    some = Shifts(between=(0.3, 2.6), shape=(5, 6)).support(X, V, assign).points
+    some = Shifts(interval=(0.3, 2.6), shape=(5, 6)).support(X, V, assign).points
     listed = Shifts((0.3, 1, 2, 2.6), shape=(5, 6)).support(X, V, assign).points
     np.testing.assert_allclose(some @ V[0], listed @ V[0], rtol=1e-12)
 
@@ -110,7 +110,7 @@ def test_straight_shifts_end_at_whole_pixels_or_at_the_ends():
 def test_the_image_itself_wins_ties_and_lies_outside_of_the_interval():
     X = some_images((4, 4), n=5)
     flat = np.full((1, 16), 7.0)
-    oracle = Rotations(between=(10, 20), fill="nearest")
+    oracle = Rotations(interval=(10, 20), fill="nearest")
     V = np.random.default_rng(0).standard_normal((1, 16))
     np.testing.assert_array_equal(oracle.support(flat, V, np.zeros(1, dtype=int)).points, flat)
     np.testing.assert_array_equal(oracle.support(X, X, np.arange(5)).points, X)
@@ -120,12 +120,12 @@ def test_the_image_itself_wins_ties_and_lies_outside_of_the_interval():
 @pytest.mark.parametrize(
     "oracle",
     [
-        Rotations(between=(-180, 180), fill="wrap"),
-        Scalings(between=(0.5, 2), unitary=True, fill="reflect"),
-        Rotations(between=(-10, 10)) | Shifts(between=(0, 1)),
-        pytest.param(Shifts(between=(0, 2), directions=8, fill=3.0), marks=pytest.mark.slow),
-        pytest.param(Shears(between=(-0.5, 1), fill="nearest"), marks=pytest.mark.slow),
-        pytest.param(Shifts(1) @ Rotations(between=(-10, 10)), marks=pytest.mark.slow),
+        Rotations(interval=(-180, 180), fill="wrap"),
+        Scalings(interval=(0.5, 2), unitary=True, fill="reflect"),
+        Rotations(interval=(-10, 10)) | Shifts(interval=(0, 1)),
+        pytest.param(Shifts(interval=(0, 2), directions=8, fill=3.0), marks=pytest.mark.slow),
+        pytest.param(Shears(interval=(-0.5, 1), fill="nearest"), marks=pytest.mark.slow),
+        pytest.param(Shifts(1) @ Rotations(interval=(-10, 10)), marks=pytest.mark.slow),
     ],
     ids=repr,
 )
@@ -142,9 +142,9 @@ class Squeezes(ImageOracle):
     parameter, neutral = "factors", 1.0
 
     def __init__(
-        self, factors=None, between=None, shape=None, order=1, distribution="uniform", spread=None
+        self, factors=None, interval=None, shape=None, order=1, distribution="uniform", spread=None
     ):
-        self.factors, self.between, self.shape, self.order = factors, between, shape, order
+        self.factors, self.interval, self.shape, self.order = factors, interval, shape, order
         self.distribution, self.spread = distribution, spread
 
     def geometry(self, family, values):
@@ -173,33 +173,33 @@ class WrongWay(Rotations):
 def test_a_family_is_exact_once_it_has_a_path():
     X = some_images((4, 6))
     V, assign = np.random.default_rng(0).standard_normal((1, 24)), np.zeros(3, dtype=int)
-    searched = Squeezes(between=(0.5, 1.5), shape=(4, 6)).support(X, V, assign)
-    exact = SqueezesOnALine(between=(0.5, 1.5), shape=(4, 6)).support(X, V, assign)
+    searched = Squeezes(interval=(0.5, 1.5), shape=(4, 6)).support(X, V, assign)
+    exact = SqueezesOnALine(interval=(0.5, 1.5), shape=(4, 6)).support(X, V, assign)
     assert np.all(searched.upper == np.inf)
     assert_exact(exact, X, V, assign)
     assert np.all(exact.points @ V[0] >= searched.points @ V[0] - 1e-9)
-    best = members_at(SqueezesOnALine(between=(0.5, 1.5), shape=(4, 6)), X, np.linspace(0.5, 1.5, 999))
+    best = members_at(SqueezesOnALine(interval=(0.5, 1.5), shape=(4, 6)), X, np.linspace(0.5, 1.5, 999))
     assert np.all(exact.points @ V[0] >= (best @ V[0]).max(axis=1) - 1e-9)
 
 
 def test_a_path_that_leads_elsewhere_is_not_walked():
     X = some_images((5, 5))
     V, assign = np.random.default_rng(0).standard_normal((1, 25)), np.zeros(3, dtype=int)
-    answer = WrongWay(between=(5, 30)).support(X, V, assign)
+    answer = WrongWay(interval=(5, 30)).support(X, V, assign)
     assert np.all(answer.upper == np.inf)
-    assert_exact(Rotations(between=(5, 30)).support(X, V, assign), X, V, assign)
+    assert_exact(Rotations(interval=(5, 30)).support(X, V, assign), X, V, assign)
 
 
 @pytest.mark.parametrize(
     "oracle",
     [
-        Rotations(between=(-10, 10), order=0),
-        Rotations(between=(-10, 10), order=3),
+        Rotations(interval=(-10, 10), order=0),
+        Rotations(interval=(-10, 10), order=3),
         # From further away than numbers, or memory, allow.
-        Shifts(between=(0, 1e5), fill="wrap"),
-        Shifts(between=(0, 1e12)),
-        Shifts(between=(0, 500), directions=8, fill="wrap"),
-        Scalings(between=(1e-6, 1.0)),
+        Shifts(interval=(0, 1e5), fill="wrap"),
+        Shifts(interval=(0, 1e12)),
+        Shifts(interval=(0, 500), directions=8, fill="wrap"),
+        Scalings(interval=(1e-6, 1.0)),
     ],
     ids=repr,
 )
@@ -214,7 +214,7 @@ def test_what_cannot_be_walked_is_searched(oracle):
 def test_too_many_crossings_are_searched(monkeypatch):
     X = some_images((4, 5))
     V, assign = np.random.default_rng(0).standard_normal((1, 20)), np.zeros(3, dtype=int)
-    oracle = Rotations(between=(-31, 10), shape=(4, 5))
+    oracle = Rotations(interval=(-31, 10), shape=(4, 5))
     monkeypatch.setattr(image_paths, "MOST_CROSSINGS", 10)
     image_paths._walk_of.cache_clear()
     assert np.all(oracle.support(X, V, assign).upper == np.inf)
@@ -227,7 +227,7 @@ def test_what_a_walk_may_hide_is_allowed_for(outlier):
     image, weights = np.zeros((4, 8)), np.zeros((4, 8))
     image[3, 2], image[0, 0] = 1.0, outlier
     weights[3, 3], weights[3, 5] = 1.0, 1.0 + 3.6e-15 * outlier
-    oracle = Shifts(between=(0.0, 4.0), shape=(4, 8))
+    oracle = Shifts(interval=(0.0, 4.0), shape=(4, 8))
     answer = oracle.support(image.reshape(1, -1), weights.reshape(1, -1), np.array([0]))
     moved = np.zeros((4, 8))
     moved[:, 3:] = image[:, :-3]

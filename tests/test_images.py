@@ -27,19 +27,19 @@ SCIPY_MODES = {"zero": "grid-constant", "nearest": "nearest", "reflect": "reflec
 SHAPES = [(5, 5), (4, 7), (6, 3, 3), ImageShape(3, 4, 2)]
 FAMILIES = [
     Rotations((-25, 90, 130)),
-    Shifts((1, 2.3), directions=8),
-    Scalings((0.7, 1.4)),
-    Shears((-0.3, 0.6)),
+    Shifts([1, 2.3], directions=8),
+    Scalings([0.7, 1.4]),
+    Shears([-0.3, 0.6]),
     Flip(0),
     Flip(1),
 ]
 CONTINUOUS = [
-    Rotations(between=(-20, 35)),
-    Rotations(between=(10, 20)),
-    Rotations(between=(-180, 180), grid=5),
-    Shifts(between=(0, 2.5), directions=8),
-    Scalings(between=(0.6, 1.5)),
-    Shears(between=(-0.4, 0.2)),
+    Rotations(interval=(-20, 35)),
+    Rotations(interval=(10, 20)),
+    Rotations(interval=(-180, 180), resolution=5),
+    Shifts(interval=(0, 2.5), directions=8),
+    Scalings(interval=(0.6, 1.5)),
+    Shears(interval=(-0.4, 0.2)),
 ]
 
 
@@ -107,7 +107,7 @@ def test_members_are_those_of_scipy(oracle, shape, fill):
 @pytest.mark.parametrize("shape", [(8, 8), (7, 4)], ids=str)
 def test_order_zero_is_the_nearest_pixel(shape, fill):
     # Sources that no rounding error can move to another pixel.
-    for oracle in (Rotations((17, -33)), Scalings((0.83, 1.27)), Shears((-0.31, 0.17)), Shifts(1.3)):
+    for oracle in (Rotations([17, -33]), Scalings([0.83, 1.27]), Shears([-0.31, 0.17]), Shifts(1.3)):
         listed = with_params(oracle, pixels=(1.3,))
         X = images(shape)
         got = with_params(listed, shape=shape, fill=fill, order=0).orbit(X)
@@ -145,7 +145,7 @@ def test_quarter_turns_whole_shifts_and_flips_are_exact(order):
     turns = Rotations((90, 180, -90), **options).orbit(X).reshape(-1, 4, 5, 5, 2)
     for member, quarters in ((1, 1), (2, 2), (3, 3)):
         np.testing.assert_array_equal(turns[:, member], np.rot90(pictures, quarters, axes=(1, 2)))
-    shifts = Shifts((0, 2), directions=8, fill="wrap", **options)
+    shifts = Shifts([0, 2], directions=8, fill="wrap", **options)
     for picture, step in zip(
         np.moveaxis(shifts.orbit(X), 1, 0).reshape(-1, 3, 5, 5, 2),
         [(0, 0), (-2, 0), (2, 0), (0, -2), (0, 2), (-2, -2), (-2, 2), (2, -2), (2, 2)],
@@ -178,10 +178,10 @@ def test_a_number_is_the_background(oracle):
 def test_unitary_scalings_keep_the_length_of_a_smooth_image():
     r, c = np.mgrid[-1:1:41j, -1:1:41j]
     X = np.exp(-20 * (r**2 + c**2)).reshape(1, -1)
-    oracle = Scalings((0.7, 1.5), unitary=True)
+    oracle = Scalings([0.7, 1.5], unitary=True)
     lengths = np.linalg.norm(oracle.orbit(X)[0], axis=1)
     np.testing.assert_allclose(lengths, lengths[0], rtol=0.01)
-    plain = Scalings((0.7, 1.5)).orbit(X)[0]
+    plain = Scalings([0.7, 1.5]).orbit(X)[0]
     np.testing.assert_allclose(oracle.orbit(X)[0], plain / np.array([[1], [0.7], [1.5]]))
     affine = Scalings(1.5, unitary=True, fill=1.0).orbit(1.0 - X)[0, 1]
     np.testing.assert_allclose(affine, 1.0 - plain[2] / 1.5)
@@ -234,31 +234,31 @@ def test_few_directions_and_many_have_the_best_member(oracle):
 def test_the_identity_and_equal_changes_are_listed_once():
     X = images((3, 3))
     assert Rotations((0, 10, 10, 360, 370)).orbit(X).shape[1] == 2
-    assert Shifts((0, 1)).orbit(X).shape[1] == 5
+    assert Shifts([0, 1]).orbit(X).shape[1] == 5
     assert Scalings((1, 2, 1.0)).orbit(X).shape[1] == 2
-    assert Shears((0, 0.1), axes=1).changes(np.zeros((1, 9))).names == ["identity", "shear x 0.1"]
+    assert Shears([0, 0.1], axes=1).changes(np.zeros((1, 9))).names == ["identity", "shear x 0.1"]
     assert Rotations(-10).changes(np.zeros((1, 9))).names == ["identity", "rotation -10°"]
     assert Shifts(1, directions=8).changes(np.zeros((1, 9))).names[-1] == "shift (1, 1)"
     assert Scalings(0.85).changes(np.zeros((1, 9))).names == ["identity", "scaling 0.85"]
-    assert Rotations(between=(0, 4), grid=3).changes(np.zeros((1, 9))).names == [
+    assert Rotations(interval=(0, 4), resolution=3).changes(np.zeros((1, 9))).names == [
         "identity", "rotation 2°", "rotation 4°",
     ]  # fmt: skip
 
 
 def members_at(oracle, X, values):
     """Members of a continuous set at many values, by finite oracles of the same family."""
-    params = {**oracle.get_params(), "between": None, oracle.parameter: tuple(values)}
+    params = {**oracle.get_params(), "interval": None, oracle.parameter: list(values)}
     return type(oracle)(**params).orbit(X)
 
 
 def dense_values(oracle, n=401):
-    return np.linspace(*oracle.between, n)
+    return np.linspace(*oracle.interval, n)
 
 
 @pytest.mark.parametrize("fill", ["zero", "reflect", 255.0])
 @pytest.mark.parametrize("oracle", CONTINUOUS, ids=repr)
 def test_continuous_answers_lie_inside_and_above_the_grid(oracle, fill):
-    oracle = with_params(oracle, fill=fill, grid=5)
+    oracle = with_params(oracle, fill=fill, resolution=5)
     X = load_digits().data[:12]
     V = np.random.default_rng(2).standard_normal((2, 64))
     assign = np.arange(12) % 2
@@ -273,7 +273,7 @@ def test_continuous_answers_lie_inside_and_above_the_grid(oracle, fill):
     assert all(oracle.contains(x, z) for x, z in zip(X, answer.points, strict=True))
     assert not oracle.contains(X[0], X[0] + 1e-3)
     assert not oracle.contains(X[0], X[1])
-    low, high = oracle.between
+    low, high = oracle.interval
     beyond = members_at(oracle, X[:1], [high + 0.2 * (high - low)])[0, 1:]
     # Beyond a whole turn the angles begin again.
     assert any(oracle.contains(X[0], z) for z in beyond) == (high - low == 360)
@@ -284,7 +284,7 @@ def test_continuous_answers_lie_inside_and_above_the_grid(oracle, fill):
 
 @pytest.mark.parametrize("oracle", CONTINUOUS, ids=repr)
 def test_answers_of_other_orders_come_close_to_the_best_of_many_values(oracle):
-    oracle = with_params(oracle, grid=33, order=3)
+    oracle = with_params(oracle, resolution=33, order=3)
     X = load_digits().data[:20]
     V = np.random.default_rng(2).standard_normal((1, 64))
     best = (members_at(oracle, X, dense_values(oracle)) @ V[0]).max(axis=1)
@@ -312,7 +312,7 @@ def test_refined_members_raise_any_score(oracle):
     start = oracle.changes(X).points(ALL_ROWS, index)
     np.testing.assert_array_equal(start, cover[np.arange(30), index])
     assert np.all(score(points) >= score(start))
-    if oracle.between != (10, 20):
+    if oracle.interval != (10, 20):
         assert np.any(score(points)[:10] > score(start)[:10])
     assert all(oracle.contains(x, z) for x, z in zip(X, points, strict=True))
 
@@ -323,7 +323,7 @@ def test_refined_members_raise_any_score(oracle):
 def test_the_mesh_bounds_the_distance_of_every_member(oracle, fill, unitary):
     shape = (4, 5, 2)
     for seed, grid in ((0, 3), (1, 9)):
-        this = with_params(oracle, shape=shape, fill=fill, unitary=unitary, grid=grid)
+        this = with_params(oracle, shape=shape, fill=fill, unitary=unitary, resolution=grid)
         X = images(shape, 3, seed)
         X[2] = (X[2] > 200) * 255.0
         cover = this.changes(X)
@@ -377,7 +377,7 @@ def test_turns_follow_the_density_even_in_its_tail(distribution, spread, low, hi
     # Scores along two sides of a wide ring tell the angle.
     r, c = np.mgrid[-20:21, -20:21]
     X = np.where(np.hypot(r, c) < 18, c, 0.0).reshape(1, -1)
-    oracle = Rotations(between=(low, high), distribution=distribution, spread=spread)
+    oracle = Rotations(interval=(low, high), distribution=distribution, spread=spread)
     z = oracle.sample(X, 2000, np.random.default_rng(1))[0]
     half = (np.hypot(r, c) < 16).ravel()
     angles = np.degrees(np.arctan2(-(z * half) @ r.ravel(), (z * half) @ c.ravel()))
@@ -426,11 +426,11 @@ def test_tangents_of_a_background_vanish():
     [
         teo2007_transforms(),
         zhang2013_transforms(fill=3.0),
-        Rotations((-10, 10), order=3, fill="reflect"),
+        Rotations([-10, 10], order=3, fill="reflect"),
         Flip().only_for([0, 8]),
-        Box(0.5) @ Rotations((-10, 10)),
-        Rotations((-10, 10)) @ Box(0.5),
-        Scalings(between=(0.8, 1.2), order=3, unitary=True),
+        Box(0.5) @ Rotations([-10, 10]),
+        Rotations([-10, 10]) @ Box(0.5),
+        Scalings(interval=(0.8, 1.2), order=3, unitary=True),
     ],
     ids=repr,
 )
@@ -476,20 +476,20 @@ def test_precision_is_that_of_the_rows(oracle, dtype, out):
         (Rotations(10, shape=(3, 4, 5)), 60, ValueError, r"channels come last.*ImageShape\(3, 4, 5\)"),
         (Rotations(10, shape=(0, 4)), 0, ValueError, "height"),
         (Rotations(), 16, TypeError, "degrees"),
-        (Rotations(10, between=(0, 1)), 16, ValueError, "degrees and between"),
-        (Rotations(between=(1, 0)), 16, ValueError, "between.*low <= high"),
+        (Rotations(10, interval=(0, 1)), 16, ValueError, "degrees and interval"),
+        (Rotations(interval=(1, 0)), 16, ValueError, "interval.*low <= high"),
         (Rotations(10, order=2), 16, ValueError, "order"),
         (Rotations(10, fill="mirror"), 16, ValueError, "fill"),
         (Rotations(10, unitary="yes"), 16, TypeError, "unitary"),
-        (Rotations(between=(0, 1), grid=1), 16, ValueError, "grid"),
+        (Rotations(interval=(0, 1), resolution=1), 16, ValueError, "resolution"),
         (Rotations(10, smoothing=-1), 16, ValueError, "smoothing"),
         (Shears(0.1, distribution="vonmises", spread=1), 16, ValueError, "distribution of Shears"),
         (Rotations(10, distribution="normal"), 16, ValueError, "spread"),
         (Shifts(-1), 16, ValueError, "pixels must be at least 0"),
-        (Shifts(between=(-1, 2)), 16, ValueError, r"symmetric pair.*got \(-1, 2\);.*write \(0, 2\)"),
+        (Shifts(interval=(-1, 2)), 16, ValueError, r"symmetric pair.*got \(-1, 2\);.*write \(0, 2\)"),
         (Shifts(1, directions="8"), 16, ValueError, "directions must be 4 or 8, got '8'"),
-        (Scalings((0.5, 0)), 16, ValueError, "factors must be above 0"),
-        (Scalings(between=(0, 1)), 16, ValueError, "between must be above 0"),
+        (Scalings([0.5, 0]), 16, ValueError, "factors must be above 0"),
+        (Scalings(interval=(0, 1)), 16, ValueError, "interval must be above 0"),
         (Shears(0.1, axes=2), 16, ValueError, "axes"),
         (Flip(1.0), 16, ValueError, "axis must be 0 or 1, got 1.0"),
     ],
@@ -526,7 +526,7 @@ def test_wrong_rows_are_refused_by_every_view(view, rows, message):
         VIEWS[view](Shifts(1), rows)
 
 
-@pytest.mark.parametrize("oracle", [Shifts(1), Rotations(between=(-10, 10))], ids=repr)
+@pytest.mark.parametrize("oracle", [Shifts(1), Rotations(interval=(-10, 10))], ids=repr)
 def test_numbers_of_members_and_draws_are_checked(oracle):
     X, rng = images((4, 4)), np.random.default_rng(0)
     last = oracle.changes(X).size - 1
@@ -535,7 +535,7 @@ def test_numbers_of_members_and_draws_are_checked(oracle):
             oracle.changes(X).points(ALL_ROWS, index)
     assert oracle.sample(X, 0, rng).shape == (3, 0, 16)
     for size in (-1, 2.0, True, "2"):
-        with pytest.raises((TypeError, ValueError), match="size must be an integer of at least 0"):
+        with pytest.raises((TypeError, ValueError), match="n_draws must be an integer of at least 0"):
             oracle.sample(X, size, rng)
     with pytest.raises(TypeError, match="rng must be a numpy.random.Generator"):
         oracle.sample(X, 2, np.random.RandomState(0))
@@ -544,10 +544,10 @@ def test_numbers_of_members_and_draws_are_checked(oracle):
 def test_absent_views_are_named():
     X, V, assign = images((3, 3)), np.ones((1, 9)), np.zeros(3, dtype=int)
     with pytest.raises(NotImplementedError, match="Rotations does not define orbit"):
-        Rotations(between=(0, 1)).orbit(X)
+        Rotations(interval=(0, 1)).orbit(X)
     with pytest.raises(NotImplementedError, match="Rotations has no graded support"):
-        Rotations(between=(0, 1)).discounted(0.5).support(X, V, assign)
+        Rotations(interval=(0, 1)).discounted(0.5).support(X, V, assign)
     with pytest.raises(NotImplementedError, match="Rotations has no grades between"):
-        Rotations(between=(0, 1)).discounted(0.5).bind(X).changes().grades(slice(None))
+        Rotations(interval=(0, 1)).discounted(0.5).bind(X).changes().grades(slice(None))
     with pytest.raises(NotImplementedError, match="Flip does not define tangents"):
         Flip().tangents(X)

@@ -207,7 +207,7 @@ class TestExplanations:
 
 
 class TestNames:
-    oracle = Shifts(1) | Rotations(degrees=(-20, 20))
+    oracle = Shifts(1) | Rotations(degrees=[-20, 20])
 
     def test_each_member_has_its_own_name(self):
         X = np.random.default_rng(0).normal(size=(3, 25))

@@ -22,7 +22,7 @@ from structinv.terms import Objective, WorstCase
 from .joint_cases import CASE, FEATURES, JOINT, LABELS, LENGTHS, examples, joint_features, rows
 
 LAYOUT = Layout.of_lengths(LENGTHS)
-EXTRA = Sequence().n_extra(LABELS)
+EXTRA = Sequence().n_pairwise(LABELS)
 LISTED = [case for case in JOINT if case.oracle.finite]
 
 
@@ -31,10 +31,10 @@ def model(seed: int = 0, noise: float = 0.3) -> np.ndarray:
     """Weights that a fit without changes finds, not all the way, and moved at random."""
     X, y, weights = rows(seed)
     term = WorstCase(X, y, Identity(), Sequence(), 0.2 * weights, layout=LAYOUT)
-    space = ExplicitSpace(FEATURES, LABELS, n_extra=EXTRA)
+    space = ExplicitSpace(FEATURES, LABELS, n_pairwise=EXTRA)
     f = solve(Objective(space, [term]), FrankWolfe(), Gap(1e-2), random_state=0).f
     rng = np.random.default_rng(seed)
-    flat = np.r_[space.weights(f).ravel(), space.extra(f)]
+    flat = np.r_[space.weights(f).ravel(), space.pairwise(f)]
     return flat + noise * np.std(flat) * rng.standard_normal(len(flat))
 
 
@@ -90,8 +90,8 @@ def check_count(case, count, w, X, y):
 def certified(case, w, seed=0, points=False, structure=None, y=None):
     X, truth, _ = rows(seed)
     labels = (structure or Sequence()).bind(truth if y is None else y, np.arange(LABELS), layout=LAYOUT)
-    coef, extra = w[: LABELS * FEATURES].reshape(LABELS, FEATURES), w[LABELS * FEATURES :]
-    return worst_change(coef, np.zeros(LABELS), case.oracle, labels, X, points, extra)
+    coef, pairwise = w[: LABELS * FEATURES].reshape(LABELS, FEATURES), w[LABELS * FEATURES :]
+    return worst_change(coef, np.zeros(LABELS), case.oracle, labels, X, points, pairwise)
 
 
 @pytest.mark.parametrize("case", JOINT, ids=str)
@@ -116,8 +116,8 @@ def test_margins_and_counts_are_those_of_all_labelings_and_changes(case, seed):
 def test_changes_found_lead_to_the_labelings_told(case):
     w = model(1)
     found = certified(case, w, 1, points=True)
-    coef, extra = w[: LABELS * FEATURES].reshape(LABELS, FEATURES), w[LABELS * FEATURES :]
-    led = Sequence().decode(found.points @ coef.T, extra, LAYOUT).labels
+    coef, pairwise = w[: LABELS * FEATURES].reshape(LABELS, FEATURES), w[LABELS * FEATURES :]
+    led = Sequence().decode(found.points @ coef.T, pairwise, LAYOUT).labels
     np.testing.assert_array_equal(found.labels, led)
     ends = np.cumsum(LENGTHS)[:-1]
     for Z, (X, y), attacked in zip(
@@ -133,8 +133,8 @@ def test_changes_found_lead_to_the_labelings_told(case):
 def test_without_changes_positions_are_those_that_are_right():
     w = model(1)
     X, y, _ = rows(1)
-    coef, extra = w[: LABELS * FEATURES].reshape(LABELS, FEATURES), w[LABELS * FEATURES :]
-    clean = np.mean(Sequence().decode(X @ coef.T, extra, LAYOUT).labels == y)
+    coef, pairwise = w[: LABELS * FEATURES].reshape(LABELS, FEATURES), w[LABELS * FEATURES :]
+    clean = np.mean(Sequence().decode(X @ coef.T, pairwise, LAYOUT).labels == y)
     assert certified(CASE["plain"], w, 1).certificate().position_accuracy == pytest.approx(clean)
     assert 0 < clean < 1
 
@@ -158,9 +158,9 @@ def test_counts_by_decoding_alone_are_bounds(case):
 class Told(Sequence):
     """Exact, with bounds that are not."""
 
-    def decode(self, potentials, extra, layout):
-        found = super().decode(potentials, extra, layout)
-        scores = self.score(potentials, found.labels, extra, layout)
+    def decode(self, potentials, pairwise, layout):
+        found = super().decode(potentials, pairwise, layout)
+        scores = self.score(potentials, found.labels, pairwise, layout)
         return Decoding(found.labels, scores + 0.1)
 
     runner_up = Structure.runner_up
@@ -185,9 +185,9 @@ def test_a_labeling_that_is_forbidden_is_wrong_and_uncertified():
     certificate = found.certificate()
     assert not certificate.correct[2]
     assert certificate.most_wrong[2] >= 1
-    coef, extra = w[: LABELS * FEATURES].reshape(LABELS, FEATURES), w[LABELS * FEATURES :]
+    coef, pairwise = w[: LABELS * FEATURES].reshape(LABELS, FEATURES), w[LABELS * FEATURES :]
     known = structure.prepared(np.arange(LABELS), y, LAYOUT)
-    led = known.decode(X @ coef.T, extra, LAYOUT).labels
+    led = known.decode(X @ coef.T, pairwise, LAYOUT).labels
     np.testing.assert_array_equal(certificate.most_wrong, LAYOUT.sums(led != y))
     np.testing.assert_array_equal(found.labels, led)
 
@@ -214,15 +214,15 @@ def kernel_certificate(case):
     keys = space.atoms.pool(term.bound.changes()).keys(np.arange(len(X)), np.zeros(len(X), dtype=int))
     coefficients = rng.standard_normal((len(X), LABELS))
     f = space.combine(space.normals(keys, coefficients), np.ones(len(X)))
-    extra = 0.3 * rng.standard_normal(EXTRA)
-    found = worst_change_in(space, f, case.oracle, labels, X, True, extra)
-    return found, f.function(), extra
+    pairwise = 0.3 * rng.standard_normal(EXTRA)
+    found = worst_change_in(space, f, case.oracle, labels, X, True, pairwise)
+    return found, f.function(), pairwise
 
 
 @pytest.mark.parametrize("case", LISTED, ids=str)
 def test_kernel_margins_are_those_of_all_labelings_and_changes(case):
-    found, function, extra = kernel_certificate(case)
-    tail = np.r_[np.zeros(LABELS * FEATURES), extra]
+    found, function, pairwise = kernel_certificate(case)
+    tail = np.r_[np.zeros(LABELS * FEATURES), pairwise]
     ends = np.cumsum(LENGTHS)[:-1]
     for b, (X, y) in enumerate(examples(1)):
         every = labelings(len(y))
@@ -240,8 +240,8 @@ def test_single_rows_have_the_accuracy_of_rows():
     X, y, _ = rows()
     labels = Sequence().bind(y, np.arange(LABELS))
     w = model(0)
-    coef, extra = w[: LABELS * FEATURES].reshape(LABELS, FEATURES), w[LABELS * FEATURES :]
-    found = worst_change(coef, np.zeros(LABELS), FDrop(1), labels, X, False, extra).certificate()
+    coef, pairwise = w[: LABELS * FEATURES].reshape(LABELS, FEATURES), w[LABELS * FEATURES :]
+    found = worst_change(coef, np.zeros(LABELS), FDrop(1), labels, X, False, pairwise).certificate()
     assert found.position_accuracy == pytest.approx(found.accuracy)
     assert replace(found, most_wrong=None).position_accuracy == found.accuracy
     assert "of positions" in str(found)

@@ -81,7 +81,7 @@ def test_what_makes_no_set_of_examples_is_refused_by_name(name):
 
 
 def test_a_continuum_has_no_numbers():
-    between = Shifts(between=(0.5, 1.0), shape=(1, 3))
+    between = Shifts(interval=(0.5, 1.0), shape=(1, 3))
     with pytest.raises(ValueError, match="Shared: oracle must list its members"):
         Shared(between).validate(3)
     Shared(Shifts(1, shape=(1, 3))).validate(3)
@@ -95,8 +95,8 @@ def test_a_structure_that_knows_no_budget_refuses_one():
 
 
 class Narrow(Sequence):
-    def decode(self, potentials, extra, layout):
-        return Decoding(super().decode(potentials, extra, layout).labels)
+    def decode(self, potentials, pairwise, layout):
+        return Decoding(super().decode(potentials, pairwise, layout).labels)
 
 
 def test_a_class_that_decodes_anew_has_no_budget_unless_it_says_so():
@@ -188,7 +188,7 @@ class Negated(BoundOracle):
 
 def test_a_scenario_of_a_stranger_need_not_contain_the_rows():
     made = term(Theirs(lambda own: [(bind(Identity(), own.X),), (Negated(own.oracle, own.X),)]))
-    space = ExplicitSpace(3, 3, n_extra=Sequence().n_extra(3))
+    space = ExplicitSpace(3, 3, n_pairwise=Sequence().n_pairwise(3))
     f = np.random.default_rng(0).standard_normal(space.size)
     X, y, weights = rows()
     plain = WorstCase(X, y, Identity(), Sequence(), weights, layout=LAYOUT)
@@ -202,7 +202,7 @@ def test_a_scenario_of_a_stranger_need_not_contain_the_rows():
 def test_budgets_take_sparse_rows(name):
     X, y, weights = rows()
     X[np.abs(X) < 0.3] = 0.0
-    space = ExplicitSpace(3, 3, n_extra=Sequence().n_extra(3))
+    space = ExplicitSpace(3, 3, n_pairwise=Sequence().n_pairwise(3))
     f = np.random.default_rng(0).standard_normal(space.size)
     found = []
     for own in (X, sp.csr_matrix(X)):

@@ -54,7 +54,11 @@ def test_a_stream_of_examples_brackets_the_optimum(case):
 def test_a_linear_kernel_reaches_the_optimum_of_the_linear_machine(case, cache_mb):
     terms = objective(case).terms
     space = KernelSpace(
-        Linear(), FEATURES, LABELS, cache_mb=cache_mb, n_extra=Sequence().n_extra(LABELS)
+        Linear(),
+        FEATURES,
+        LABELS,
+        cache_mb=cache_mb,
+        n_pairwise=Sequence().n_pairwise(LABELS),
     )
     found = solve(Objective(space, terms), FrankWolfe(), Gap(1e-6), random_state=0)
     assert found.primal == pytest.approx(best(case.name), rel=1e-5)
@@ -65,7 +69,11 @@ def test_a_linear_kernel_reaches_the_optimum_of_the_linear_machine(case, cache_m
 def test_all_members_of_a_shared_change_are_one_list(cache_mb):
     term = objective(CASE["shared"]).terms[0]
     space = KernelSpace(
-        Linear(), FEATURES, LABELS, cache_mb=cache_mb, n_extra=Sequence().n_extra(LABELS)
+        Linear(),
+        FEATURES,
+        LABELS,
+        cache_mb=cache_mb,
+        n_pairwise=Sequence().n_pairwise(LABELS),
     )
     solution = solve(Objective(space, [term]), FrankWolfe(), Gap(1e-2), random_state=0)
     assert len(space.atoms.pools) == 1

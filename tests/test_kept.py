@@ -35,7 +35,7 @@ def test_values_are_compared_with_their_kind_and_shape():
 
 @pytest.mark.parametrize("changes", [{"oracle__degrees": (90, 270)}, {"weights": [1, 3]}])
 def test_parameters_are_compared_down_to_the_last(changes):
-    oracle = Weighted(Rotations((90, 180)), np.array([1, 2, 3]))
+    oracle = Weighted(Rotations([90, 180]), np.array([1, 2, 3]))
     before = parameters_of(oracle)
     oracle.weights[2] = 3
     assert parameters_of(oracle) == before

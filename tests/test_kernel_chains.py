@@ -28,7 +28,7 @@ from .oracle_cases import D
 from .orbit_cases import ORBIT_CASE
 from .problems import COST, EXACT, LABELS, assert_brackets, chain_rows, minimum, sequences
 
-N_EXTRA = Sequence().n_extra(LABELS)
+N_EXTRA = Sequence().n_pairwise(LABELS)
 CASES = ["identity", "union", "only_for-union", "discounted"]
 LAYOUT = Layout.of_lengths(chain_rows()[2])
 every_case = pytest.mark.parametrize("name", CASES)
@@ -38,8 +38,8 @@ def problem(name, kernel, *, factor=4.0, cache_mb=100.0, space=None, structure=N
     """Sequences under the changes of a case, in a kernel's space with their transitions beside it."""
     X, y, _, weights = chain_rows()
     structure = structure or Sequence()
-    extra = structure.n_extra(LABELS)
-    space = space or KernelSpace(kernel, D, LABELS, n_extra=extra, cache_mb=cache_mb)
+    pairwise = structure.n_pairwise(LABELS)
+    space = space or KernelSpace(kernel, D, LABELS, n_pairwise=pairwise, cache_mb=cache_mb)
     oracle, weights = ORBIT_CASE[name].oracle, factor * weights
     term = WorstCase(X.astype(dtype), y, oracle, structure, weights, layout=LAYOUT, cost=COST)
     return Objective(space, [term])
@@ -53,16 +53,16 @@ def optimum(name, kernel_name, factor=4.0):
     members, grades = case.members(X, y), case.grades(X, y)
     n, s, _ = members.shape
     phi = features(KERNELS[kernel_name], members.reshape(n * s, D))
-    W, extra = cp.Variable((phi.shape[1], LABELS)), cp.Variable(N_EXTRA)
+    W, pairwise = cp.Variable((phi.shape[1], LABELS)), cp.Variable(N_EXTRA)
     values = phi @ W
-    total, first = 0.5 * (cp.sum_squares(W) + cp.sum_squares(extra)), 0
+    total, first = 0.5 * (cp.sum_squares(W) + cp.sum_squares(pairwise)), 0
     for length, weight in zip(lengths, weights, strict=True):
         truth, one = y[first : first + length], Layout.of_lengths([length])
         own = Sequence().features(truth, one, LABELS).toarray()[0]
         parts = [0.0]
         for labels in sequences(length):
             moved = Sequence().features(labels, one, LABELS).toarray()[0] - own
-            loss = moved @ extra
+            loss = moved @ pairwise
             for t, (label, true) in enumerate(zip(labels, truth, strict=True)):
                 if label != true:
                     i = first + t
@@ -111,21 +111,21 @@ def test_a_linear_kernel_agrees_with_linear_functions(name):
     X, y, _, weights = chain_rows()
     this = problem(name, Linear())
     term = WorstCase(X, y, ORBIT_CASE[name].oracle, Sequence(), 4.0 * weights, layout=LAYOUT, cost=COST)
-    linear = ExplicitSpace(D, LABELS, n_extra=N_EXTRA)
+    linear = ExplicitSpace(D, LABELS, n_pairwise=N_EXTRA)
     wanted = solve(Objective(linear, [term]), SVMStruct(), Gap(1e-9), random_state=0)
     found = solve(this, SVMStruct(), Gap(1e-9), random_state=0)
     rough = solve(this, FrankWolfe(), Gap(1e-4), random_state=0)
     assert found.primal == pytest.approx(wanted.primal, rel=1e-7)
     assert_brackets(rough, wanted.primal)
-    np.testing.assert_allclose(found.f.extra, linear.extra(wanted.f), atol=1e-3)
+    np.testing.assert_allclose(found.f.pairwise, linear.pairwise(wanted.f), atol=1e-3)
     fresh = np.random.default_rng(3).standard_normal((40, D))
     scores = found.f.function()(fresh)
     np.testing.assert_allclose(scores, fresh @ linear.weights(wanted.f).T, atol=1e-3)
     layout = Layout.of_lengths([5] * 8)
     np.testing.assert_array_equal(
-        predicted(Sequence(), LABELS, scores, found.f.extra, layout),
+        predicted(Sequence(), LABELS, scores, found.f.pairwise, layout),
         predicted(
-            Sequence(), LABELS, fresh @ linear.weights(wanted.f).T, linear.extra(wanted.f), layout
+            Sequence(), LABELS, fresh @ linear.weights(wanted.f).T, linear.pairwise(wanted.f), layout
         ),
     )
 
@@ -133,21 +133,21 @@ def test_a_linear_kernel_agrees_with_linear_functions(name):
 def test_operations_are_those_of_dense_arrays():
     rng = np.random.default_rng(0)
     points = rng.standard_normal((7, D))
-    space = KernelSpace(Gaussian(1.5), D, 2, n_extra=4)
+    space = KernelSpace(Gaussian(1.5), D, 2, n_pairwise=4)
     keys = space.atoms.add_points(points, np.zeros((7, 2), dtype=np.int64))
     groups, table = np.array([0, 2, 2, 7]), Gaussian(1.5).matrix(points, points)
-    coefficients, extra = rng.standard_normal((7, 2)), rng.standard_normal((3, 4))
-    normals = space.normals(keys, coefficients, groups, extra)
+    coefficients, pairwise = rng.standard_normal((7, 2)), rng.standard_normal((3, 4))
+    normals = space.normals(keys, coefficients, groups, pairwise)
     owners = np.repeat(np.arange(3), np.diff(groups))
     dense = np.zeros((3, 7, 2))
     np.add.at(dense, (owners, np.arange(7)), coefficients)
-    gram = np.einsum("apk,pq,bqk->ab", dense, table, dense) + extra @ extra.T
+    gram = np.einsum("apk,pq,bqk->ab", dense, table, dense) + pairwise @ pairwise.T
     np.testing.assert_allclose(space.gram(normals, normals), gram, atol=1e-12)
     weights = np.array([0.5, -2.0, 0.0])
     f = space.combine(normals, weights)
     np.testing.assert_allclose(space.scores(f, normals), gram @ weights, atol=1e-12)
     assert space.dot(f, f) == pytest.approx(weights @ gram @ weights)
-    np.testing.assert_allclose(space.extra(f), weights @ extra)
+    np.testing.assert_allclose(space.pairwise(f), weights @ pairwise)
     for same in (f.copy(), 2.0 * f - f, space.combine(space.mix(normals, weights), np.ones(1))):
         np.testing.assert_allclose(space.scores(same, normals), gram @ weights, atol=1e-12)
     halves = space.times(space.stack([normals[[2, 0]], space.element(f)]), np.array([1.0, 3.0, -1.0]))
@@ -157,7 +157,7 @@ def test_operations_are_those_of_dense_arrays():
     other = pickle.loads(pickle.dumps(normals))
     small, rows = space.compacted(normals)
     np.testing.assert_allclose(small.gram(rows, rows), gram, atol=1e-12)
-    np.testing.assert_allclose(other.extra, extra)
+    np.testing.assert_allclose(other.pairwise, pairwise)
 
 
 def test_single_precision_stays():
@@ -172,7 +172,7 @@ def test_single_precision_stays():
 class Agreeing(Structure):
     """All rows of an example have the same label."""
 
-    def decode(self, potentials, extra, layout):
+    def decode(self, potentials, pairwise, layout):
         best = np.argmax(layout.sums(potentials), axis=1)
         return Decoding(best[layout.owners])
 
@@ -214,11 +214,11 @@ def test_the_state_is_what_it_says_after_every_sweep(name):
         assert state.offset - 0.5 * space.dot(f, f) >= before - 1e-12
         whole = state.combination()
         np.testing.assert_allclose(f.values(), whole.values(), atol=1e-10)
-        np.testing.assert_allclose(f.extra, whole.extra, atol=1e-10)
+        np.testing.assert_allclose(f.pairwise, whole.pairwise, atol=1e-10)
     planes = state.planes()
     total, offset = planes.total(space, term.weights, term.floors)
     np.testing.assert_allclose(total.values(), f.values(), atol=1e-10)
-    np.testing.assert_allclose(total.extra, f.extra, atol=1e-10)
+    np.testing.assert_allclose(total.pairwise, f.pairwise, atol=1e-10)
     assert offset == pytest.approx(state.offset)
     masses = np.bincount(planes.blocks, planes.masses)
     assert np.all(masses <= 1 + 1e-12)
@@ -232,7 +232,7 @@ def test_the_state_is_what_it_says_after_every_sweep(name):
     again.restore(planes)
     assert again.offset == pytest.approx(state.offset)
     np.testing.assert_allclose(again.combination().values(), f.values(), atol=1e-10)
-    np.testing.assert_allclose(again.combination().extra, f.extra, atol=1e-10)
+    np.testing.assert_allclose(again.combination().pairwise, f.pairwise, atol=1e-10)
 
 
 def test_restoring_leaves_out_what_is_no_labeling_of_members():
@@ -243,9 +243,9 @@ def test_restoring_leaves_out_what_is_no_labeling_of_members():
     normals = planes.normals[ALL_ROWS]
     normals.keys[normals.start[3]] = foreign[0]
     normals.coefficients[normals.start[5]] *= 0.5
-    normals.extra = normals.extra.tolil()
-    normals.extra[7, 0] += 0.5
-    normals.extra = normals.extra.tocsr()
+    normals.pairwise = normals.pairwise.tolil()
+    normals.pairwise[7, 0] += 0.5
+    normals.pairwise = normals.pairwise.tocsr()
     state = Labelingstate(Case(term, space), np.random.default_rng(0))
     state.restore(type(planes)(normals, planes.offsets, planes.blocks, planes.masses))
     kept = np.setdiff1d(np.arange(len(planes)), [3, 5, 7])
@@ -270,8 +270,10 @@ def test_checkpoints_hold_the_transitions():
     solution = solve(this, FrankWolfe(), Gap(1e-4), random_state=0)
     again = problem("only_for-union", KERNELS["gaussian"])
     f, planes = unpacked(again, packed(this, solution.f, solution.planes))
-    np.testing.assert_allclose(f.extra, solution.f.extra)
-    np.testing.assert_allclose(planes.normals.extra.toarray(), solution.planes.normals.extra.toarray())
+    np.testing.assert_allclose(f.pairwise, solution.f.pairwise)
+    np.testing.assert_allclose(
+        planes.normals.pairwise.toarray(), solution.planes.normals.pairwise.toarray()
+    )
     np.testing.assert_allclose(planes.offsets, solution.planes.offsets)
 
 
@@ -289,7 +291,7 @@ def test_planes_of_fewer_changes_start_more():
 
 def test_the_space_must_have_room_for_transitions():
     space = KernelSpace(Gaussian(2.0), D, LABELS)
-    with pytest.raises(ValueError, match="n_extra"):
+    with pytest.raises(ValueError, match="n_pairwise"):
         problem("identity", Gaussian(2.0), space=space)
 
 
@@ -298,8 +300,8 @@ def test_states_that_do_not_suit_are_told_why():
     assert "more than the points" in refusals(this.terms[0], this.space)["labelings"]
     assert isinstance(dual_state(this.terms[0], this.space, np.random.default_rng(0)), PlaneCache)
     this = problem("identity", Gaussian(2.0))
-    assert "list" in refusals(this.terms[0], this.space, epsilon=0.1)["labelings"]
-    linear = ExplicitSpace(D, LABELS, n_extra=N_EXTRA)
+    assert "list" in refusals(this.terms[0], this.space, plane_tol=0.1)["labelings"]
+    linear = ExplicitSpace(D, LABELS, n_pairwise=N_EXTRA)
     assert refusals(this.terms[0], linear)["labelings"] == "the space is not a kernel's"
     X, y, _, weights = chain_rows()
     rows = WorstCase(X, y, Identity(), Multiclass(), 1.0, rescaling="slack")

@@ -469,5 +469,5 @@ def test_a_space_that_does_not_fit_the_rows_is_refused():
     setting = SETTING["multiclass"]
     term = WorstCase(setting.X, setting.y, Reorderings(ORDERS), setting.structure, **setting.losses)
     for space in (KernelSpace(Gaussian(), D), KernelSpace(Gaussian(), D + 1, 3)):
-        with pytest.raises(ValueError, match="n_features, n_outputs, n_extra"):
+        with pytest.raises(ValueError, match="n_features, n_outputs, n_pairwise"):
             Objective(space, [term])

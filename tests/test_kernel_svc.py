@@ -25,7 +25,7 @@ from .covering import slow_unless
 
 SHAPE = (3, 3)
 SHIFTS = Shifts(1, shape=SHAPE, fill="wrap")
-SLIDES = Shifts(between=(0.0, 1.0), shape=SHAPE, fill="wrap", grid=4)
+SLIDES = Shifts(interval=(0.0, 1.0), shape=SHAPE, fill="wrap", resolution=4)
 KERNELS = {
     "gaussian": ({"kernel": "rbf", "gamma": 0.2}, lambda X, Y: rbf_kernel(X, Y, gamma=0.2)),
     "polynomial": (
@@ -153,7 +153,7 @@ def test_the_linear_kernel_is_the_linear_machine(n_classes):
 @pytest.mark.parametrize("cache_mb", [100.0, 0.001])
 @pytest.mark.parametrize(
     "oracle",
-    [SHIFTS, Rotations((30, 90), shape=SHAPE) @ SHIFTS, SHIFTS | Scalings(0.8, shape=SHAPE)],
+    [SHIFTS, Rotations([30, 90], shape=SHAPE) @ SHIFTS, SHIFTS | Scalings(0.8, shape=SHAPE)],
     ids=str,
 )
 @pytest.mark.parametrize(
@@ -282,7 +282,7 @@ def test_rounding_is_allowed_for_in_the_unit_of_the_inputs():
 def test_no_change_of_a_continuum_beats_the_certificate(n_classes):
     X, y = strokes(n_classes)
     model = InvariantSVC(SHIFTS, gamma=0.2, C=5.0, random_state=0).fit(X, y)
-    slides = Shifts(between=(0.0, 1.0), shape=SHAPE, fill="wrap", grid=65)
+    slides = Shifts(interval=(0.0, 1.0), shape=SHAPE, fill="wrap", resolution=65)
     certificate = model.certify(X, y, oracle=slides)
     lengths = np.unique(np.r_[np.linspace(0.01, 1.0, 100), 0.5])
     dense = Shifts(tuple(lengths), shape=SHAPE, fill="wrap").orbit(X)
@@ -389,21 +389,21 @@ def test_tables_are_cut_by_cross_validation():
 def test_epsilon_trades_support_vectors_for_a_gap():
     X, y = strokes(3, n=45)
     model = InvariantSVC(SHIFTS, gamma=0.2, tol=1e-6, random_state=0).fit(X, y)
-    sparse = clone(model).set_params(epsilon=0.3)
-    by_instance = clone(model).set_params(solver=FrankWolfe(epsilon=0.3))
+    sparse = clone(model).set_params(plane_tol=0.3)
+    by_instance = clone(model).set_params(solver=FrankWolfe(plane_tol=0.3))
     with warnings.catch_warnings():
         # What epsilon leaves out is no failure.
         warnings.simplefilter("error")
         sparse.fit(X, y)
         by_instance.fit(X, y)
-    assert sparse.solution_.status is Status.WITHIN_EPSILON
+    assert sparse.solution_.status is Status.WITHIN_PLANE_TOL
     assert len(sparse.support_) < 0.9 * len(model.support_)
     assert sparse.solution_.relative_gap > 1e-6
     # No row's loss lies more than epsilon above its planes, over which the master is all but solved.
     assert sparse.solution_.gap <= 45 * 0.3 + 0.1 * model.solution_.primal
     assert sparse.solution_.dual <= model.solution_.primal
     assert np.array_equal(by_instance.dual_coef_, sparse.dual_coef_)
-    assert by_instance.solver.epsilon == 0.3
+    assert by_instance.solver.plane_tol == 0.3
 
 
 def test_memory_that_cannot_be_told_is_refused():
@@ -450,10 +450,10 @@ PARAMETERS = [
     ({"kernel": "poly", "degree": 0}, ValueError, "degree"),
     ({"kernel": "poly", "degree": 2.0}, TypeError, "degree"),
     ({"kernel": "poly", "coef0": -1.0}, ValueError, "coef0"),
-    ({"epsilon": -0.1}, ValueError, "epsilon"),
-    ({"epsilon": np.nan}, ValueError, "epsilon"),
-    ({"epsilon": 0.1, "solver": "bmrm"}, ValueError, "epsilon=0.1 with solver='bmrm'"),
-    ({"epsilon": 0.1, "solver": Pegasos()}, ValueError, r"epsilon=0.1 with solver=Pegasos\(\)"),
+    ({"plane_tol": -0.1}, ValueError, "plane_tol"),
+    ({"plane_tol": np.nan}, ValueError, "plane_tol"),
+    ({"plane_tol": 0.1, "solver": "bmrm"}, ValueError, "plane_tol=0.1 with solver='bmrm'"),
+    ({"plane_tol": 0.1, "solver": Pegasos()}, ValueError, r"plane_tol=0.1 with solver=Pegasos\(\)"),
     ({"cache_mb": 0}, ValueError, "cache_mb"),
     ({"cache_mb": "1GB"}, TypeError, "cache_mb"),
     ({"class_weight": "even"}, ValueError, "class_weight.*balanced"),

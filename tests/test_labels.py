@@ -280,10 +280,10 @@ def test_rows_with_sparse_coefficients_are_those_with_dense_ones():
     rng = np.random.default_rng(0)
     points = sp.random(7, 5, density=0.5, random_state=1, format="csr")
     coefficients = rng.standard_normal((7, 4)) * (rng.random((7, 4)) < 0.5)
-    start, extra = np.array([0, 2, 3, 7]), rng.standard_normal((3, 2))
+    start, pairwise = np.array([0, 2, 3, 7]), rng.standard_normal((3, 2))
     for kind in (points, points.toarray()):
-        dense = TensorRows(kind, coefficients, start, extra)
-        sparse = TensorRows(kind, sp.csr_matrix(coefficients), start, extra)
+        dense = TensorRows(kind, coefficients, start, pairwise)
+        sparse = TensorRows(kind, sp.csr_matrix(coefficients), start, pairwise)
         f, weights = rng.standard_normal(dense.shape[1]), rng.standard_normal(3)
         assert sparse.shape == dense.shape
         np.testing.assert_allclose(sparse.toarray(), dense.toarray())

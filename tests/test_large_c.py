@@ -107,7 +107,7 @@ def test_newton_is_for_few_weights_planes_and_inputs_alone():
     X, y = sequences(10)
     wide = [np.tile(rows, 100) for rows in X]
     assert taken(wide, y, C=10.0) == "FrankWolfe"
-    assert taken(X, y, C=1e3, epsilon=0.5) == "FrankWolfe"
+    assert taken(X, y, C=1e3, plane_tol=0.5) == "FrankWolfe"
     assert taken(X, y, C=1e3, kernel="rbf") == "FrankWolfe"
 
 

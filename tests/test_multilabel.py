@@ -86,7 +86,7 @@ def problem(oracle, pairwise, *, sparse=False, space=ExplicitSpace):
     codes, layout = positions(y)
     rows = sp.csr_matrix(X) if sparse else X
     term = OneChange(rows, codes, oracle, Multilabel(pairwise), WEIGHTS, layout=layout, cost=COST)
-    return Objective(space(FEATURES, SIZE, n_extra=term.labels.n_extra), [term])
+    return Objective(space(FEATURES, SIZE, n_pairwise=term.labels.n_pairwise), [term])
 
 
 def pairs_of(labels, edges):
@@ -157,12 +157,12 @@ def test_kernels_ask_for_lists():
 def heights(problem, f, x, truth, oracle, grade=lambda number: 1.0):
     """Of every set of labels what it has more than the true one, cost and grade included, by change."""
     space, term = problem.space, problem.terms[0]
-    W, extra = space.weights(f), space.extra(f)
+    W, pairwise = space.weights(f), space.pairwise(f)
     structure = term.labels.structure
     edges = np.zeros((0, 2), dtype=int) if structure.pairwise is None else structure.edges_
     found = {}
     for labels in product([0, 1], repeat=len(truth)):
-        more = (pairs_of(labels, edges) - pairs_of(truth, edges)) @ extra
+        more = (pairs_of(labels, edges) - pairs_of(truth, edges)) @ pairwise
         cost = sum(COST[c][k] for c, k in zip(truth, labels, strict=True))
         found[labels] = [
             (z @ W.T @ (np.array(labels) - truth) + more, cost * grade(number))
@@ -305,12 +305,12 @@ def test_scores_by_wrong_positions_are_those_of_all_sets():
     rng = np.random.default_rng(0)
     codes, layout = positions(rng.integers(2, size=(6, 4)))
     structure = Multilabel("tree").prepared(np.arange(2), codes, layout)
-    potentials, extra = rng.standard_normal((24, 2)), rng.standard_normal(12)
-    found = structure.best_by_wrong(potentials, codes, extra, layout)
+    potentials, pairwise = rng.standard_normal((24, 2)), rng.standard_normal(12)
+    found = structure.best_by_wrong(potentials, codes, pairwise, layout)
     best = np.full((6, 5), -np.inf)
     for labels in product([0, 1], repeat=4):
         each = np.tile(labels, 6)
-        scores = structure.score(potentials, each, extra, layout)
+        scores = structure.score(potentials, each, pairwise, layout)
         wrong = layout.sums(each != codes)
         best[np.arange(6), wrong] = np.maximum(best[np.arange(6), wrong], scores)
     np.testing.assert_allclose(found, best, atol=1e-12)
@@ -325,7 +325,7 @@ def test_a_prepared_tree_is_kept_and_a_clone_forgets_it():
     named = learned.named(np.arange(8.0), 2)
     assert named["pairs"].shape == (2, 2, 2)
     with pytest.raises(ValueError, match="once it is prepared"):
-        Multilabel("tree").n_extra(2)
+        Multilabel("tree").n_pairwise(2)
 
 
 @pytest.mark.parametrize(

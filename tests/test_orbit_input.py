@@ -11,19 +11,19 @@ from structinv import OrbitRidge
 from structinv.embeddings import GroupCDF, OrbitFourier, OrbitNystroem, PatchOrbits
 from structinv.kernels import Gaussian, Laplacian, Linear, OrbitDistance, OrbitMean, Polynomial
 from structinv.kernels.combinations import Sum
-from structinv.model_selection import learn_widths
+from structinv.model_selection import select_widths
 from structinv.oracles import Box, Flip, FScale, LocalTangents, Permutations, Rotations, Weighted
 
 X = np.random.default_rng(0).standard_normal((20, 16))
 Y = X[:, 0] * X[:, 1]
 LABELS = (X[:, 0] > 0).astype(int)
-TURNS = Rotations(between=(-20, 20), distribution="normal", spread=10.0)
+TURNS = Rotations(interval=(-20, 20), distribution="normal", spread=10.0)
 
 TRANSFORMERS = [
     OrbitFourier(Flip(), n_components=4),
     OrbitNystroem(Flip(), n_components=4),
     GroupCDF(Flip(), n_components=4),
-    PatchOrbits(Flip(), size=2, n_components=3, n_patches=100),
+    PatchOrbits(Flip(), patch_size=2, n_components=3, n_patches=100),
 ]
 
 
@@ -35,8 +35,8 @@ def warnings_are_errors():
 
 
 def learned(X=X, y=LABELS, **changes):
-    given = {"oracle": TURNS, "grid": {"spread": [5, 20]}, "size": 2, "cv": 2} | changes
-    return learn_widths(X=X, y=y, **given)
+    given = {"oracle": TURNS, "grid": {"spread": [5, 20]}, "n_draws": 2, "cv": 2} | changes
+    return select_widths(X=X, y=y, **given)
 
 
 # Half precision.
@@ -69,7 +69,7 @@ TABLES = {
     "ridge.fit": lambda X: OrbitRidge(KERNELS[0]).fit(X, Y),
     "ridge.predict": lambda X: ridge().predict(X),
     "ridge.score": lambda X: ridge().score(X, Y),
-    "learn_widths": lambda X: learned(X),
+    "select_widths": lambda X: learned(X),
 }  # fmt: skip
 
 
@@ -89,17 +89,17 @@ SQUARE = r"shape must be that of a square matrix for axes='both', got \(8, 2\)"
 @pytest.mark.parametrize(
     ("oracle", "size", "rows", "message"),
     [
-        (TURNS, None, X, "size must be given, as Rotations lists no members"),
-        (Box(0.1), None, X, "size must be given, as Box lists no members"),
-        (Permutations((8, 2)), None, X, "size must be given, as Permutations lists no members"),
+        (TURNS, None, X, "n_draws must be given, as Rotations lists no members"),
+        (Box(0.1), None, X, "n_draws must be given, as Box lists no members"),
+        (Permutations((8, 2)), None, X, "n_draws must be given, as Permutations lists no members"),
         (Flip().only_for([1]), 2, X, "oracle must not depend on labels"),
         (Weighted(Flip(), [1.0]), None, X, "weights must have 2 entries"),
         (Weighted(TURNS, [1.0, 1.0]), None, X, "oracle must list its members"),
-        (TURNS, 0, X, "size must be at least 1 and at most .*, got 0"),
+        (TURNS, 0, X, "n_draws must be at least 1 and at most .*, got 0"),
         (Permutations((8, 2), axes="both"), 2, X, SQUARE),
         (Permutations((3, 5)), 2, X, r"shape must fit 16 features, got \(3, 5\)"),
         (Permutations((4, 4), noise=-1.0), 2, X, "noise must be a number of at least 0, got -1.0"),
-        (Rotations(between=(-9, 9), spread=-1.0), 2, X, "spread"),
+        (Rotations(interval=(-9, 9), spread=-1.0), 2, X, "spread"),
         (Flip(), None, np.full_like(X, np.nan), "NaN"),
         (Flip(), None, X[:, :15], "shape must be given, as .height, width.*15 features"),
         (Flip(), None, IMAGES, r"X must have shape \(n, d\), a row an input, got \(20, 4, 4\): pass"),
@@ -113,9 +113,9 @@ def test_what_has_no_mean_is_refused_by_name(oracle, size, rows, message):
     asked = [
         lambda: kernel(rows),
         lambda: OrbitDistance(oracle, Gaussian(), 1.0, size)(rows),
-        lambda: OrbitFourier(oracle, n_components=4, size=size).fit(rows),
-        lambda: OrbitNystroem(oracle, n_components=4, size=size).fit(rows),
-        lambda: GroupCDF(oracle, n_components=4, size=size).fit(rows),
+        lambda: OrbitFourier(oracle, n_components=4, n_draws=size).fit(rows),
+        lambda: OrbitNystroem(oracle, n_components=4, n_draws=size).fit(rows),
+        lambda: GroupCDF(oracle, n_components=4, n_draws=size).fit(rows),
     ]
     for ask in asked:
         with pytest.raises((ValueError, TypeError), match=message):
@@ -276,7 +276,7 @@ def test_masked_rows_are_refused_by_name():
         lambda: kernel(hidden),
         lambda: OrbitNystroem(Flip(), kernel, 4).fit(hidden),
         lambda: OrbitRidge(kernel).fit(hidden, X[:, 0]),
-        lambda: learn_widths(Flip(), hidden, X[:, 0]),
+        lambda: select_widths(Flip(), hidden, X[:, 0]),
     ):
         with pytest.raises(TypeError, match="X must be without a mask"):
             ask()
@@ -285,6 +285,6 @@ def test_masked_rows_are_refused_by_name():
 def test_a_spread_that_has_no_say_is_refused_by_name():
     said = "spread has no say for the distribution 'uniform', got 5: .* 'normal'"
     with pytest.raises(ValueError, match=said):
-        Rotations(between=(-20, 20), spread=5).validate()
+        Rotations(interval=(-20, 20), spread=5).validate()
     with pytest.raises(ValueError, match="spread has no say .* 'lognormal'"):
         FScale(2, 0.5, 2.0, spread=0.1).validate()

@@ -31,10 +31,10 @@ ORACLES = {
     "wrapped shifts": (Shifts(1, fill="wrap"), None),
     "cut shifts": (Shifts(1), None),
     "quarter turns": (Rotations((90, 180, 270)), None),
-    "weighted turns": (Rotations((-20, 20), distribution="normal", spread=15), None),
-    "drawn turns": (Rotations(between=(-30, 30)), 5),
+    "weighted turns": (Rotations([-20, 20], distribution="normal", spread=15), None),
+    "drawn turns": (Rotations(interval=(-30, 30)), 5),
     "union": (Shifts(1) | Rotations((90, 180, 270)), None),
-    "turns of turns": (Rotations((90, 180, 270)) @ Rotations((30, 60)), None),
+    "turns of turns": (Rotations((90, 180, 270)) @ Rotations([30, 60]), None),
     "square": (Flip() @ Rotations((90, 180, 270)), None),
     "words": (FDrop(2), 3),
     "nothing": (Identity(), None),
@@ -133,10 +133,10 @@ def test_isometries_move_one_side_only_of_kernels_that_they_keep(kernel, one_sid
     "changes",
     [
         {"oracle__left__between": (-5, 5)},
-        {"oracle__left": Rotations(between=(-90, 5))},
+        {"oracle__left": Rotations(interval=(-90, 5))},
         {"oracle__right__pixels": 2},
-        {"oracle": Rotations(between=(-5, 5))},
-        {"size": 5},
+        {"oracle": Rotations(interval=(-5, 5))},
+        {"n_draws": 5},
         {"random_state": 1},
         {"kernel": Laplacian(0.1)},
         {"kernel__sigma": 3.0},
@@ -147,7 +147,7 @@ def test_parameters_that_change_in_place_count(changes, rows):
     X, Y = rows
 
     def made():
-        return OrbitMean(Rotations(between=(-30, 30)) @ Shifts(1), Gaussian(2.0), size=4)
+        return OrbitMean(Rotations(interval=(-30, 30)) @ Shifts(1), Gaussian(2.0), n_draws=4)
 
     mean = made()
     before = mean.matrix(X, Y)
@@ -279,7 +279,7 @@ def test_threads_ask_one_kernel_about_rows_of_two_widths(place, monkeypatch):
 
 def test_a_pickle_has_the_same_members(rows):
     X, Y = rows
-    mean = OrbitMean(Box(0.5), Gaussian(2.0), size=4)
+    mean = OrbitMean(Box(0.5), Gaussian(2.0), n_draws=4)
     wanted = mean.matrix(X, Y)
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(mean)).matrix(X, Y), wanted)
 
@@ -310,7 +310,7 @@ class Wordy(Gaussian):
     [
         (OrbitMean("flip", Gaussian()), TypeError, "oracle must be an InvarianceOracle"),
         (OrbitMean(Flip(), Wordy()), ValueError, "Wordy.symmetry must be one of .*'translations'"),
-        (OrbitMean(Flip(), Gaussian(), size=0), ValueError, "size must be at least 1 and at most"),
+        (OrbitMean(Flip(), Gaussian(), n_draws=0), ValueError, "n_draws must be at least 1 and at most"),
         (OrbitMean(Flip(), Gaussian(), random_state=None), TypeError, "random_state must be an int"),
         (OrbitMean(Flip(shape=(2, 9)), Gaussian()), ValueError, "16 features"),
         (OrbitDistance(Flip(), Gaussian(), tau=0.0), ValueError, "tau must be"),
@@ -381,4 +381,4 @@ def test_a_law_stretches_no_row_more_than_it_says(name):
     oracle, size = ORACLES[name]
     law = averaged(oracle, 16, size)
     norms = [np.linalg.norm(T, 2) for T in law.adjoint(np.eye(16))]
-    assert law.weights @ norms <= law.stretch(16) <= 1.5 * (law.weights @ norms)
+    assert law.weights @ norms <= law.norm_bound(16) <= 1.5 * (law.weights @ norms)

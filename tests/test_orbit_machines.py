@@ -20,10 +20,10 @@ from structinv.oracles import Flip, Rotations, Shifts
 from .test_kernel_svc import SHAPE, SHIFTS, lowest, optimum, strokes
 
 MIRROR = OrbitMean(Flip(shape=SHAPE), Gaussian(1.5))
-SPREADING = Rotations(between=(-60, 60), shape=SHAPE, distribution="normal", spread=15.0)
+SPREADING = Rotations(interval=(-60, 60), shape=SHAPE, distribution="normal", spread=15.0)
 KERNELS = {
     "mirror": MIRROR,
-    "drawn turns": OrbitMean(SPREADING, Gaussian(1.5), size=4),
+    "drawn turns": OrbitMean(SPREADING, Gaussian(1.5), n_draws=4),
     "distances": OrbitDistance(Flip(shape=SHAPE), Gaussian(1.5), tau=0.5),
 }
 
@@ -152,7 +152,7 @@ def test_stacks_of_images_tell_their_shape_to_the_kernel(name):
 def test_turns_between_angles_are_certified_through_an_average():
     X, y = strokes(n=40)
     Z, labels = strokes(n=60, seed=1)
-    turns = Rotations(between=(-8, 8), shape=SHAPE)
+    turns = Rotations(interval=(-8, 8), shape=SHAPE)
     for average in (SPREADING, Flip(shape=SHAPE)):
         kernel = OrbitMean(average, Gaussian(3.0), None if average is not SPREADING else 4)
         model = InvariantSVC(turns, kernel=kernel, C=1.0, random_state=0).fit(X, y)

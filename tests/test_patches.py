@@ -30,7 +30,7 @@ LAWS = {
     "nothing": Identity(),
     "mirror": Flip(),
     "quarters": Rotations(QUARTERS),
-    "turns": Rotations((-20, 20), distribution="normal", spread=15),
+    "turns": Rotations([-20, 20], distribution="normal", spread=15),
     "background": Shifts(1, fill=0.3),
 }
 
@@ -65,7 +65,7 @@ def slowly(made, image, shape):
     for row in range(rows):
         for column in range(columns):
             top, left = row * made.stride, column * made.stride
-            patch = image[top : top + made.size, left : left + made.size].reshape(1, -1)
+            patch = image[top : top + made.patch_size, left : left + made.patch_size].reshape(1, -1)
             law = made.changes_.changes
             for weight, member in zip(law.weights, law.on(patch).members()[0], strict=True):
                 point, length = scaled(member, made)
@@ -106,7 +106,7 @@ def test_features_of_color_images_are_those_of_the_formula(window, contrast, whi
 def two_layers(**options):
     below = PatchOrbits(Flip(), 3, n_components=4, pool=4, window="gaussian")
     options = {"n_components": 6, "pool": 2, "whitening": None, "random_state": 0} | options
-    return PatchOrbits(size=2, below=below, **options)
+    return PatchOrbits(patch_size=2, below=below, **options)
 
 
 def test_a_second_layer_takes_patches_of_the_map_of_the_first():
@@ -119,8 +119,8 @@ def test_a_second_layer_takes_patches_of_the_map_of_the_first():
 
 def test_the_mean_over_whole_images_is_one_of_features():
     X = images()
-    whole = Rotations((-30, 30), distribution="normal", spread=20)
-    made = PatchOrbits(size=3, n_components=5, whole=whole, random_state=0).fit(X)
+    whole = Rotations([-30, 30], distribution="normal", spread=20)
+    made = PatchOrbits(patch_size=3, n_components=5, whole=whole, random_state=0).fit(X)
     law = made.whole_changes_.changes
     assert len(set(law.weights)) > 1
     expected = [
@@ -157,7 +157,7 @@ def test_features_do_not_change_inside_the_orbit_of_a_group(whole, change, layer
     [
         (Rotations(QUARTERS), Gaussian(0.5), True),
         (Flip(), Laplacian(0.5), True),
-        (Rotations((-20, 20)), Gaussian(0.5), False),
+        (Rotations([-20, 20]), Gaussian(0.5), False),
         (Rotations((90,)), Gaussian(0.5), False),  # no group, so that whitening depends on the turn
     ],
 )
@@ -206,8 +206,8 @@ def test_landmarks_come_from_changed_patches_as_likely_as_changes(where):
     X = np.tile(np.arange(7.0), 7) + 0.1 * images(n=40)
     options = {where: Weighted(Flip(), [1e-9, 1.0])}
     made = PatchOrbits(
-        size=3, n_components=30, contrast=None, whitening=None, lengths="given", landmarks="random",
-        **options,
+        patch_size=3, n_components=30, contrast=None, whitening=None, lengths="given",
+        landmarks="random", **options,
     ).fit(X)  # fmt: skip
     landmarks = made.landmarks_.reshape(-1, 3, 3)
     assert np.all(landmarks[:, :, 0] > landmarks[:, :, 2])
@@ -229,7 +229,7 @@ def test_landmarks_stay_where_whitening_moves_the_mean_of_patches(unit):
 def test_with_all_patches_as_landmarks_products_are_means_of_the_kernel():
     X = images(n=3, side=4)
     made = PatchOrbits(
-        size=2, kernel=Gaussian(0.7), n_components=27, pool=1, landmarks="random", random_state=0
+        patch_size=2, kernel=Gaussian(0.7), n_components=27, pool=1, landmarks="random", random_state=0
     ).fit(X)  # fmt: skip
     found = made.transform(X)
     u, _ = made.scaling_.apply(made.grid_.cut(X))
@@ -261,7 +261,7 @@ def test_gaussian_windows_fall_off_around_the_center_of_a_cell(cells):
 
 def test_contrast_is_in_units_of_the_variance_of_training_patches():
     X = images(n=30, side=3)
-    fit = {"size": 3, "n_components": 4, "pool": 1, "contrast": 0.25, "random_state": 0}
+    fit = {"patch_size": 3, "n_components": 4, "pool": 1, "contrast": 0.25, "random_state": 0}
     made = PatchOrbits(**fit).fit(X)
     assert made.scaling_.offset == pytest.approx(0.25 * X.var(axis=1).mean(), rel=1e-12)
     # So the unit of the rows, and their background, do not matter.
@@ -283,7 +283,7 @@ def test_blocks_make_no_difference(monkeypatch):
 def test_single_precision_is_close_where_landmarks_are_nearly_dependent():
     # A wide kernel of many patches: rounding makes most eigenvalues.
     X = images(n=40)
-    made = PatchOrbits(size=2, kernel=Gaussian(3.0), n_components=200, landmarks="random").fit(X)
+    made = PatchOrbits(patch_size=2, kernel=Gaussian(3.0), n_components=200, landmarks="random").fit(X)
     assert made.rank_ < 200
     found, single = made.transform(X), made.transform(X.astype(np.float32))
     assert np.linalg.norm(single - found) < 1e-3 * np.linalg.norm(found)
@@ -293,8 +293,8 @@ def test_single_precision_is_close_where_landmarks_are_nearly_dependent():
 def test_drawn_changes_are_the_same_in_every_fit():
     X = images()
     made = PatchOrbits(
-        Rotations(between=(-30, 30)), 3, n_components=4, draws=3,
-        whole=Shifts(between=(0, 2)), whole_draws=2, random_state=3,
+        Rotations(interval=(-30, 30)), 3, n_components=4, n_draws=3,
+        whole=Shifts(interval=(0, 2)), n_whole_draws=2, random_state=3,
     )  # fmt: skip
     found = made.fit(X).transform(X)
     assert made.changes_.changes.size == 3
@@ -305,7 +305,7 @@ def test_drawn_changes_are_the_same_in_every_fit():
 
 
 REFUSED = [
-    ({"size": 8}, ValueError, "size must be at most"),
+    ({"patch_size": 8}, ValueError, "patch_size must be at most"),
     ({"stride": 0}, ValueError, "stride"),
     ({"pool": 6}, ValueError, "pool must be at most the number of patches along a side, 5"),
     ({"n_components": 301}, ValueError, "n_components must be at most the number of training patches"),
@@ -318,27 +318,27 @@ REFUSED = [
     ({"landmarks": "grid"}, ValueError, "landmarks must be one of 'random', 'kmeans', 'leverage'"),
     ({"kernel": "rbf"}, TypeError, "kernel must be None or a Kernel"),
     ({"oracle": Flip(shape=(7, 7))}, ValueError, "oracle must list its changes"),
-    ({"oracle": Rotations(between=(-9, 9))}, ValueError, "draws"),
-    ({"whole": Rotations(between=(-9, 9))}, ValueError, "whole_draws"),
+    ({"oracle": Rotations(interval=(-9, 9))}, ValueError, "n_draws"),
+    ({"whole": Rotations(interval=(-9, 9))}, ValueError, "n_whole_draws"),
     ({"whole": OnlyFor(Flip(), [1])}, ValueError, "whole must list its changes"),
     ({"shape": (5, 5)}, ValueError, "shape"),
     ({"below": Gaussian()}, TypeError, "below must be None or a PatchOrbits"),
     ({"below": PatchOrbits(whole=Flip())}, ValueError, "must be None in the layer below"),
     ({"below": PatchOrbits(pool=2), "shape": (7, 7)}, ValueError, "shape must be given to the lowest"),
-    ({"below": PatchOrbits(pool=2)}, ValueError, "size must be at most the sides of the images"),
+    ({"below": PatchOrbits(pool=2)}, ValueError, "patch_size must be at most the sides of the images"),
 ]
 
 
 @pytest.mark.parametrize(("options", "error", "message"), REFUSED)
 def test_bad_parameters_are_refused_before_work(options, error, message):
-    made = PatchOrbits(**{"size": 3, "n_components": 5} | options)
+    made = PatchOrbits(**{"patch_size": 3, "n_components": 5} | options)
     with pytest.raises(error, match=message):
         made.fit(images())
     assert vars(made) == made.get_params(deep=False)
 
 
 def test_rows_that_are_no_images_are_refused():
-    made = PatchOrbits(size=2, n_components=2)
+    made = PatchOrbits(patch_size=2, n_components=2)
     with pytest.raises(ValueError, match="shape must be given"):
         made.fit(np.ones((4, 10)))
     with pytest.raises(ValueError, match="NaN"):

@@ -173,7 +173,7 @@ MODELS = {
     ),
     "kernel": (InvariantSVC(Shifts(1), C=10.0, tol=1e-2), pictures()),
     "kernel, cover": (
-        InvariantSVC(Rotations(between=(-10, 10), grid=3), kernel=Matern(2.0), tol=0.1),
+        InvariantSVC(Rotations(interval=(-10, 10), resolution=3), kernel=Matern(2.0), tol=0.1),
         pictures(),
     ),
     "kernel, three classes": (InvariantSVC(Shifts(1, shape=(1, 6)), tol=0.1), signals(n_classes=3)),
@@ -182,7 +182,7 @@ MODELS = {
         (signals()[0] @ signals()[0].T, signals()[1]),
     ),
     "kernel, functionals": (
-        InvariantSVC(Shifts(1), invariances=[Tangents(Rotations((-10, 10)))], tol=0.1),
+        InvariantSVC(Shifts(1), invariances=[Tangents(Rotations([-10, 10]))], tol=0.1),
         pictures(),
     ),
     "kernel, folded": (
@@ -221,7 +221,7 @@ MODELS = {
     ),
     "ridge": (OrbitRidge(scoring="marginal_likelihood"), (signals()[0], signals()[0][:, :2] ** 2)),
     "ridge, means over changes": (
-        OrbitRidge(OrbitMean(Rotations(between=(-20, 20)), Gaussian(3.0), size=4), alphas=0.1),
+        OrbitRidge(OrbitMean(Rotations(interval=(-20, 20)), Gaussian(3.0), n_draws=4), alphas=0.1),
         (pictures()[0], pictures()[0][:, 0]),
     ),
     "ridge, distances of means": (
@@ -592,12 +592,12 @@ class TestRefusals:
             structinv.load(tmp_path / "nowhere")
 
 
-def test_files_are_of_format_3():
+def test_files_are_of_format_4():
     """Files that hold anything in another way need another number, and a reader of these."""
     with zipfile.ZipFile(BytesIO(model_bytes(InvariantLinearSVC(Box(0.5))))) as archive:
         page, schema = (json.loads(archive.read(f"{name}.json")) for name in ("structinv", "schema"))
     assert list(page) == ["format", "libraries", "notes"]
-    assert page["format"] == 3
+    assert page["format"] == 4
     held = schema["content"]
     oracle = held["parameters"]["content"]["oracle"]["content"]
     assert list(held) == list(oracle) == ["structinv", "parameters", "learnt"]

@@ -53,7 +53,7 @@ CASES = MODELS | {
     "features of waves": (OrbitFourier(Shifts(1), n_components=4, random_state=0), pictures()),
     "features of landmarks": (OrbitNystroem(Shifts(1), n_components=4, random_state=0), pictures()),
     "features of distributions": (GroupCDF(Shifts(1), n_components=4, n_bins=4), pictures()),
-    "features of patches": (PatchOrbits(Rotations((-10, 10)), n_components=4, draws=4), pictures()),
+    "features of patches": (PatchOrbits(Rotations([-10, 10]), n_components=4, n_draws=4), pictures()),
     "words": (TextVectorizer((1, 2), "idf"), texts()),
     "words of tokens": (TokenVectorizer(), sentences()),
 }

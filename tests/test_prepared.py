@@ -27,7 +27,7 @@ ORACLES = {
     "union of three": (Rotations(ANGLES) | Shifts(1) | Rotations((5.0,), fill="wrap"), 3),
     "after each other": (Rotations(ANGLES) @ Shifts(1), 2),
     "with a box": (Rotations(ANGLES) @ Box(0.1), 1),
-    "between": (Rotations(between=(-20, 20)), 1),
+    "between": (Rotations(interval=(-20, 20)), 1),
 }
 FITS = {
     "linear": lambda oracle: InvariantLinearSVC(oracle, random_state=0),
@@ -125,7 +125,7 @@ def test_copies_of_a_prepared_oracle_hold_no_maps(another, made):
 
 
 def test_a_search_for_a_member_ends_where_it_is_out_of_reach(monkeypatch):
-    oracle = Shifts(between=(0.0, 1.0))
+    oracle = Shifts(interval=(0.0, 1.0))
     x = RNG.random((1, 16))
     member = oracle.sample(x, 1, np.random.default_rng(0))[0, 0]
     warps, original = [], image_family.warp_images

@@ -15,17 +15,17 @@ from .covering import slow_unless
 from .test_image_paths import Squeezes
 
 GAUSS = {
-    "uniform": Rotations(between=(-20, 50)),
-    "normal": Rotations(between=(-60, 60), distribution="normal", spread=5.0),
-    "normal cut off": Rotations(between=(-4, 13), distribution="normal", spread=9.0),
-    "normal of one side": Shifts(between=(0.0, 3.0), distribution="normal", spread=0.7),
-    "normal far away": Shifts(between=(2.0, 3.0), distribution="normal", spread=0.1),
-    "vonmises": Rotations(between=(-180, 180), distribution="vonmises", spread=20.0),
-    "vonmises cut off": Rotations(between=(-30, 100), distribution="vonmises", spread=40.0),
-    "vonmises of two turns": Rotations(between=(-360, 380), distribution="vonmises", spread=15.0),
-    "lognormal": Scalings(between=(0.5, 3.0), distribution="lognormal", spread=0.3),
-    "normal factors": Scalings(between=(0.6, 1.1), distribution="normal", spread=0.2),
-    "shears": Shears(between=(-0.4, 0.4), distribution="normal", spread=0.1),
+    "uniform": Rotations(interval=(-20, 50)),
+    "normal": Rotations(interval=(-60, 60), distribution="normal", spread=5.0),
+    "normal cut off": Rotations(interval=(-4, 13), distribution="normal", spread=9.0),
+    "normal of one side": Shifts(interval=(0.0, 3.0), distribution="normal", spread=0.7),
+    "normal far away": Shifts(interval=(2.0, 3.0), distribution="normal", spread=0.1),
+    "vonmises": Rotations(interval=(-180, 180), distribution="vonmises", spread=20.0),
+    "vonmises cut off": Rotations(interval=(-30, 100), distribution="vonmises", spread=40.0),
+    "vonmises of two turns": Rotations(interval=(-360, 380), distribution="vonmises", spread=15.0),
+    "lognormal": Scalings(interval=(0.5, 3.0), distribution="lognormal", spread=0.3),
+    "normal factors": Scalings(interval=(0.6, 1.1), distribution="normal", spread=0.2),
+    "shears": Shears(interval=(-0.4, 0.4), distribution="normal", spread=0.1),
 }
 
 
@@ -75,7 +75,7 @@ def mean_of(f, oracle, low, high):
 @pytest.mark.parametrize("oracle", GAUSS.values(), ids=GAUSS)
 @pytest.mark.parametrize("nodes", [1, 4])
 def test_gauss_is_exact_for_polynomials(oracle, nodes):
-    low, high = oracle.between
+    low, high = oracle.interval
     values, weights = values_and_weights(oracle, nodes, "gauss")
     logarithmic = oracle.distribution == "lognormal"
 
@@ -96,7 +96,7 @@ class TestWholeTurns:
     @pytest.mark.parametrize("between", [(-180, 180), (0, 360), (-77.5, 282.5)])
     @pytest.mark.parametrize("nodes", [1, 4, 5])
     def test_angles_have_equal_distances_and_weights(self, between, nodes):
-        oracle = Rotations(between=between)
+        oracle = Rotations(interval=between)
         weighted = oracle.quadrature(nodes)
         angles = np.sort(np.mod(np.round(weighted.oracle.degrees, 9), 360))
         np.testing.assert_allclose(angles, 360 * np.arange(nodes) / nodes, atol=1e-8)
@@ -105,7 +105,7 @@ class TestWholeTurns:
 
     @pytest.mark.parametrize("spread", [20.0, 60.0])
     def test_means_of_waves_are_ratios_of_bessel_functions(self, spread):
-        oracle = Rotations(between=(-180, 180), distribution="vonmises", spread=spread)
+        oracle = Rotations(interval=(-180, 180), distribution="vonmises", spread=spread)
         weighted = oracle.quadrature(48)
         angles = np.radians(weighted.oracle._table().value)
         concentration = np.radians(spread) ** -2.0
@@ -114,7 +114,7 @@ class TestWholeTurns:
             assert np.isclose(weighted.weights @ np.cos(wave * angles), wanted, rtol=1e-9)
 
     def test_normal_laws_do_not_repeat(self):
-        oracle = Rotations(between=(-180, 180), distribution="normal", spread=10.0)
+        oracle = Rotations(interval=(-180, 180), distribution="normal", spread=10.0)
         np.testing.assert_array_equal(
             oracle.quadrature(5).weights, oracle.quadrature(5, "gauss").weights
         )
@@ -122,7 +122,7 @@ class TestWholeTurns:
     def test_means_of_images_are_those_over_all_angles(self):
         rng = np.random.default_rng(0)
         X = rng.standard_normal((2, 25))
-        oracle = Rotations(between=(-180, 180), shape=(5, 5), order=3, fill="nearest")
+        oracle = Rotations(interval=(-180, 180), shape=(5, 5), order=3, fill="nearest")
         many = averaged(oracle.quadrature(4096), 25)
         wanted = np.einsum("s,nsd->nd", many.weights, many.on(X).members())
         errors = []
@@ -150,9 +150,9 @@ def test_it_is_a_list_of_the_same_family(name, rule):
     oracle = clone(GAUSS[name]).set_params(shape=(4, 4))
     weighted = oracle.quadrature(5, rule)
     assert type(weighted.oracle) is type(oracle)
-    assert weighted.oracle.between is None
+    assert weighted.oracle.interval is None
     assert np.isclose(np.sum(weighted.weights), 1.0, rtol=1e-12)
-    low, high = oracle.between
+    low, high = oracle.interval
     assert all(low <= value <= high for value in weighted.oracle.values())
     X = np.random.default_rng(0).standard_normal((4, 16))
     check_oracle(weighted, X)
@@ -166,18 +166,18 @@ def test_it_is_a_list_of_the_same_family(name, rule):
 
 
 def test_all_families_are_alike():
-    weighted = Shears(between=(-0.4, 0.6)).quadrature(3)
+    weighted = Shears(interval=(-0.4, 0.6)).quadrature(3)
     table = weighted.oracle._table()
     for family in (0, 1):
         np.testing.assert_allclose(weighted.weights[table.family == family].sum(), 0.5)
     # Symmetric values: the middle one is no change in all directions.
-    weighted = Shears(between=(-0.4, 0.4)).quadrature(3)
+    weighted = Shears(interval=(-0.4, 0.4)).quadrature(3)
     np.testing.assert_allclose(weighted.weights[0], 8 / 18)
     assert len(weighted.weights) == 5
 
 
 def test_spaced_values_lie_in_the_middle_of_equal_parts():
-    weighted = Shifts(between=(0, 4), distribution="normal", spread=2.0).quadrature(4, "spaced")
+    weighted = Shifts(interval=(0, 4), distribution="normal", spread=2.0).quadrature(4, "spaced")
     np.testing.assert_allclose(weighted.oracle.pixels, [0.5, 1.5, 2.5, 3.5])
     shares = stats.norm.pdf([0.5, 1.5, 2.5, 3.5], scale=2.0)
     np.testing.assert_allclose(
@@ -187,7 +187,7 @@ def test_spaced_values_lie_in_the_middle_of_equal_parts():
 
 def test_draws_converge_to_it():
     X = np.random.default_rng(0).standard_normal((3, 16))
-    oracle = Rotations(between=(-25, 60), shape=(4, 4), distribution="normal", spread=30.0)
+    oracle = Rotations(interval=(-25, 60), shape=(4, 4), distribution="normal", spread=30.0)
     size = 20000
     listed, drawn = averaged(oracle.quadrature(40), 16), averaged(oracle, 16, size)
     means = [np.einsum("s,nsd->nd", law.weights, np.cos(law.on(X).members())) for law in (listed, drawn)]
@@ -197,13 +197,13 @@ def test_draws_converge_to_it():
 @pytest.mark.parametrize(
     ("oracle", "asked", "error", "message"),
     [
-        *((Rotations(between=(-9, 9)), (nodes,), TypeError, "nodes must be an integer of at least 1")
+        *((Rotations(interval=(-9, 9)), (nodes,), TypeError, "nodes must be an integer of at least 1")
           for nodes in (True, 2.0, None)),
-        (Rotations(between=(-9, 9)), (0,), ValueError, "nodes must be an integer of at least 1"),
-        (Rotations(between=(-9, 9)), (3, "simpson"), ValueError, "rule must be None or.*'simpson'"),
-        (Rotations((-9, 9)), (3,), ValueError, "quadrature needs between"),
-        (Flip(), (3,), ValueError, "quadrature needs between"),
-        (Rotations(between=(-9, 9), distribution="normal"), (3,), ValueError, "spread must be a number"),
+        (Rotations(interval=(-9, 9)), (0,), ValueError, "nodes must be an integer of at least 1"),
+        (Rotations(interval=(-9, 9)), (3, "simpson"), ValueError, "rule must be None or.*'simpson'"),
+        (Rotations([-9, 9]), (3,), ValueError, "quadrature needs interval"),
+        (Flip(), (3,), ValueError, "quadrature needs interval"),
+        (Rotations(interval=(-9, 9), distribution="normal"), (3,), ValueError, "spread must be"),
     ],
     ids=str,
 )  # fmt: skip
@@ -213,6 +213,6 @@ def test_what_has_no_quadrature_is_refused(oracle, asked, error, message):
 
 
 def test_families_of_others_have_it_too():
-    weighted = Squeezes(between=(0.5, 1.5), distribution="normal", spread=0.1).quadrature(3)
+    weighted = Squeezes(interval=(0.5, 1.5), distribution="normal", spread=0.1).quadrature(3)
     wanted = [1 - 0.1 * np.sqrt(3), 1, 1 + 0.1 * np.sqrt(3)]
     np.testing.assert_allclose(weighted.oracle.factors, wanted, rtol=1e-3)

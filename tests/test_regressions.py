@@ -100,7 +100,7 @@ def test_a_run_without_bounds_comes_to_an_end():
     X[y < 0, 10:] += 1.0
     oracle = FDrop(1) @ FScale(1, 0.8, 1.2)
     stop = Gap(1e-6) | Seconds(60)
-    found = solve(objective(oracle, X, y), SVMStruct(epsilon=0.3), stop, random_state=0)
+    found = solve(objective(oracle, X, y), SVMStruct(plane_tol=0.3), stop, random_state=0)
     assert found.primal == np.inf
     assert found.status is Status.ORACLE_TOO_COARSE
 
@@ -139,12 +139,12 @@ def test_a_term_that_counts_nothing_changes_nothing(solver, epsilon):
         nothing = WorstCase(X[:9], y[:9], oracle, Binary(), 0.0)
         terms = [WorstCase(X, y, oracle, Binary(), 0.1), nothing]
         found = solve(Objective(space, terms), solver(epsilon), Gap(1e-2), random_state=0)
-        assert found.status in (Status.CONVERGED, Status.WITHIN_EPSILON)
+        assert found.status in (Status.CONVERGED, Status.WITHIN_PLANE_TOL)
         found = solve(Objective(space, [nothing]), solver(epsilon), Gap(1e-2), random_state=0)
         assert (found.status, found.primal, found.dual) == (Status.CONVERGED, 0.0, 0.0)
 
 
-@pytest.mark.parametrize("solver", [Pegasos(batch_size=1), FrankWolfe(epsilon=1e-3)])
+@pytest.mark.parametrize("solver", [Pegasos(batch_size=1), FrankWolfe(plane_tol=1e-3)])
 def test_rows_none_of_whose_errors_costs_anything(solver):
     X, y = data()
     cost = [[0, 3], [0, 0]]
@@ -224,7 +224,7 @@ def test_within_epsilon_means_that_the_planes_found_are_used_up():
     y = np.where(X[:, 0] + 0.3 * rng.standard_normal(200) > 0, 1, -1)
     this = Objective(KernelSpace(Gaussian(3.0), 5), [WorstCase(X, y, Turned(), Binary(), 100.0)])
     found = solve(this, SVMStruct(1e-3), Gap(1e-9) | Seconds(30), random_state=0)
-    assert found.status is Status.WITHIN_EPSILON
+    assert found.status is Status.WITHIN_PLANE_TOL
     assert found.gap <= 1.1 * 1e-3 * this.weights.sum()
 
 
@@ -254,16 +254,16 @@ def test_members_of_a_union_are_asked_for_by_numbers_it_has():
             bound.changes().points(slice(None), np.array(index))
 
 
-@pytest.mark.parametrize("solver", [FrankWolfe(epsilon=0.5), SVMStruct(epsilon=0.5)])
+@pytest.mark.parametrize("solver", [FrankWolfe(plane_tol=0.5), SVMStruct(plane_tol=0.5)])
 def test_a_run_that_ends_within_epsilon_returns_the_function_of_its_planes(solver):
     # With a small C the members left out cost so much that zero has the lower objective.
     rng = np.random.default_rng(0)
     X = rng.standard_normal((20, 9))
     y = np.arange(20) % 2
-    term = WorstCase(X, y, Shifts((1, 2), directions=8, shape=(3, 3), fill="wrap"), Binary(), 0.5)
+    term = WorstCase(X, y, Shifts([1, 2], directions=8, shape=(3, 3), fill="wrap"), Binary(), 0.5)
     space = KernelSpace(Gaussian(1.0), 9)
     found = solve(Objective(space, [term]), solver, Gap(1e-6), random_state=0)
-    assert found.status is Status.WITHIN_EPSILON
+    assert found.status is Status.WITHIN_PLANE_TOL
     assert found.primal > 10.0
     assert len(found.f.support()) > 0
     planes = found.planes

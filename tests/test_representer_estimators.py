@@ -234,7 +234,7 @@ def strokes(n=14, seed=0):
 
 
 # By the angle in radians.
-TURNS = (180 / np.pi) * Tangents(Rotations(degrees=(-20, 20), shape=SHAPE))
+TURNS = (180 / np.pi) * Tangents(Rotations(degrees=[-20, 20], shape=SHAPE))
 
 
 def test_worst_changes_and_tangents_may_be_mixed():

@@ -337,7 +337,7 @@ def test_worst_over_shifts_and_flat_along_turns(n_classes):
     images, codes = rng.random((12, 16)), np.arange(12) % n_classes
     kernel, n_outputs = Gaussian(1.5), 1 if n_classes == 2 else n_classes
     output = Binary() if n_classes == 2 else Multiclass()
-    turns = Tangents(Rotations(degrees=(-10, 10), shape=(4, 4)))
+    turns = Tangents(Rotations(degrees=[-10, 10], shape=(4, 4)))
     found = {}
     for name in ("dual-cd", "FrankWolfe", "SVMStruct", "BMRM"):
         representers = Representers(kernel, [turns.bind(images).parts(kernel)])
@@ -388,9 +388,9 @@ def test_folding_refuses_by_name():
     [
         ({"method": "simplex"}, "method must be one of"),
         ({"method": "dual-cd", "selection": "best"}, "selection must be one of"),
-        ({"method": "newton-cg", "epsilon": 1.0}, "epsilon above 0 needs method 'dual-cd'"),
+        ({"method": "newton-cg", "plane_tol": 1.0}, "plane_tol above 0 needs method 'dual-cd'"),
         ({"method": "cvxpy", "cvxpy_solver": "NONE"}, "cvxpy_solver must be one of"),
-        ({"epsilon": -1.0}, "epsilon must be a number of at least 0"),
+        ({"plane_tol": -1.0}, "plane_tol must be a number of at least 0"),
     ],
 )
 def test_parameters_are_checked_by_name(parameters, message):

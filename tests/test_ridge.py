@@ -217,8 +217,8 @@ def test_under_means_over_changes_it_is_the_ridge_of_their_table():
 
 def test_a_grid_reaches_the_oracle_inside_the_kernel():
     X, y = images()
-    oracle = Rotations(between=(-90, 90), distribution="normal", spread=5.0)
-    model = OrbitRidge(OrbitMean(oracle, Gaussian(), size=3))
+    oracle = Rotations(interval=(-90, 90), distribution="normal", spread=5.0)
+    model = OrbitRidge(OrbitMean(oracle, Gaussian(), n_draws=3))
     grid = {"kernel__oracle__spread": [5.0, 30.0], "kernel__kernel__sigma": [1.0, 4.0]}
     search = GridSearchCV(model, grid, cv=2).fit(X.reshape(30, 16), y)
     assert len(set(np.round(search.cv_results_["mean_test_score"], 12))) == 4

@@ -43,9 +43,9 @@ def least_score(score, x, size):
 def test_rates_are_those_of_all_attacks(label, max_fpr):
     rows, y, fitted = X[1::2], Y[1::2], models()
     curve = security_curve(
-        fitted, rows, y, oracle=FAdd(9), sizes=[0, 1, 3], label=label, max_fpr=max_fpr
+        fitted, rows, y, oracle=FAdd(9), n_changes=[0, 1, 3], label=label, max_fpr=max_fpr
     )
-    assert (curve.sizes, curve.label, curve.max_fpr) == ([0, 1, 3], label, max_fpr)
+    assert (curve.n_changes, curve.label, curve.max_fpr) == ([0, 1, 3], label, max_fpr)
     for name, model in fitted.items():
         sign = 1.0 if model.classes_[1] == label else -1.0
         scores = sign * model.decision_function(rows)
@@ -66,7 +66,7 @@ def test_rates_are_those_of_all_attacks(label, max_fpr):
 def test_sparse_rows_and_protected_features():
     oracle = Protected(FAdd(1), [3, 4, 5])
     one, other = (
-        security_curve(models(), rows, Y, oracle=oracle, sizes=[0, 2], label="bad")
+        security_curve(models(), rows, Y, oracle=oracle, n_changes=[0, 2], label="bad")
         for rows in (X, sp.csr_matrix(X))
     )
     for name in one.detected:
@@ -77,7 +77,7 @@ def test_pipelines_of_documents():
     pages = [" ".join(f"w{j}" for j in np.flatnonzero(x)) or "none" for x in X]
     pipe = make_pipeline(CountVectorizer(binary=True), LinearSVC(C=0.1)).fit(pages, Y)
     curve = security_curve(
-        {"pipe": pipe}, pages, Y, oracle=FAdd(1), sizes=[0, 2], label="bad", max_fpr=0.2
+        {"pipe": pipe}, pages, Y, oracle=FAdd(1), n_changes=[0, 2], label="bad", max_fpr=0.2
     )
     rates = curve.detected["pipe"]
     assert rates[0] > rates[1] > 0
@@ -85,7 +85,7 @@ def test_pipelines_of_documents():
 
 def test_the_picture_has_a_line_a_model(tmp_path):
     pytest.importorskip("matplotlib")
-    curve = security_curve(models(), X, Y, oracle=FDrop(1), sizes=[0, 1], label="bad")
+    curve = security_curve(models(), X, Y, oracle=FDrop(1), n_changes=[0, 1], label="bad")
     (axes,) = curve.plot(tmp_path / "curve.png").axes
     assert [line.get_label() for line in axes.lines] == ["plain", "logistic", "robust"]
     assert (tmp_path / "curve.png").stat().st_size > 0
@@ -98,10 +98,10 @@ def test_the_picture_has_a_line_a_model(tmp_path):
         ({"models": {}}, ValueError, "models must hold a classifier"),
         ({"oracle": Box(1.0)}, ValueError, "changes that can be counted"),
         ({"oracle": FAdd}, TypeError, "oracle must be an InvarianceOracle"),
-        ({"sizes": []}, ValueError, "sizes must hold"),
-        ({"sizes": [-1]}, ValueError, "sizes must be an integer of at least 0, got -1"),
-        ({"sizes": [1.5]}, TypeError, "sizes must be an integer"),
-        ({"sizes": [7]}, ValueError, "max_changes must be at least 0 and at most 6"),
+        ({"n_changes": []}, ValueError, "n_changes must hold"),
+        ({"n_changes": [-1]}, ValueError, "n_changes must be an integer of at least 0, got -1"),
+        ({"n_changes": [1.5]}, TypeError, "n_changes must be an integer"),
+        ({"n_changes": [7]}, ValueError, "max_changes must be at least 0 and at most 6"),
         ({"label": "worse"}, ValueError, "one of them label='worse'"),
         ({"max_fpr": 1.0}, ValueError, "max_fpr must be in"),
         ({"max_fpr": "1%"}, TypeError, "max_fpr must be a number"),
@@ -112,7 +112,7 @@ def test_the_picture_has_a_line_a_model(tmp_path):
     ],
 )
 def test_what_is_wrong_is_named(changes, error, words):
-    asked = {"models": models(), "X": X, "y": Y, "oracle": FAdd(1), "sizes": [1], "label": "bad"}
+    asked = {"models": models(), "X": X, "y": Y, "oracle": FAdd(1), "n_changes": [1], "label": "bad"}
     with pytest.raises(error) as caught:
         security_curve(**{**asked, **changes})
     assert words in str(caught.value)

@@ -9,7 +9,7 @@ from structinv.utils.matrices import ALL_ROWS
 
 from .oracle_cases import rows
 
-LINES = [Segment(0.3, 1.7, grid=5), Segment(0.1, 1.0), Offset(0.8, grid=6)]
+LINES = [Segment(0.3, 1.7, resolution=5), Segment(0.1, 1.0), Offset(0.8, resolution=6)]
 
 
 class Mirrored(FiniteOracle):
@@ -26,10 +26,10 @@ class Mirrored(FiniteOracle):
         (Segment(0.1, 0.9), ValueError, "high at least 1"),
         (Segment(np.nan, 2.0), ValueError, "low must be a finite number"),
         (Segment(0.5, np.inf), ValueError, "high must be a finite number"),
-        (Segment(0.5, 2.0, grid=1), ValueError, "grid must be an integer of at least 2"),
+        (Segment(0.5, 2.0, resolution=1), ValueError, "resolution must be an integer of at least 2"),
         (Offset(-1.0), ValueError, "limit must be at least 0, got -1.0"),
         (Offset(np.nan), ValueError, "limit must be a finite number"),
-        (Offset(1.0, grid=0), ValueError, "grid"),
+        (Offset(1.0, resolution=0), ValueError, "resolution"),
     ],
 )
 def test_parameters_out_of_range_are_named(oracle, error, message):
@@ -43,8 +43,8 @@ def test_parameters_out_of_range_are_named(oracle, error, message):
 @pytest.mark.parametrize(
     ("oracle", "tight"),
     [*((line, 0.99) for line in LINES),
-     (Offset(0.8, grid=6) @ Segment(0.3, 1.7, grid=5), 0.5),
-     (Segment(0.3, 1.7, grid=5) @ Mirrored(), 0.5)],
+     (Offset(0.8, resolution=6) @ Segment(0.3, 1.7, resolution=5), 0.5),
+     (Segment(0.3, 1.7, resolution=5) @ Mirrored(), 0.5)],
     ids=str,
 )  # fmt: skip
 def test_no_member_is_further_from_the_cover_than_its_mesh_and_one_is_as_far(oracle, tight):
@@ -67,7 +67,7 @@ def test_sizes_and_levels_together_are_certified():
     rng = np.random.default_rng(0)
     y = np.arange(40) % 2
     X = np.where(y[:, None] == 1, [2.0, -2.0], [-2.0, 2.0]) + 0.1 * rng.standard_normal((40, 2))
-    oracle = Offset(0.5, grid=33) @ Segment(0.8, 1.25, grid=33)
+    oracle = Offset(0.5, resolution=33) @ Segment(0.8, 1.25, resolution=33)
     model = InvariantSVC(oracle, C=10.0, gamma=0.2, tol=0.1).fit(X, y)
     assert model.solution_.relative_gap < 1.0
     assert model.certify(X, y).accuracy == 1.0
@@ -75,10 +75,15 @@ def test_sizes_and_levels_together_are_certified():
 
 def test_members_have_the_names_of_their_factors_and_levels():
     X, _ = rows()
-    assert Segment(0.5, 2.0, grid=4).bind(X).changes().names == ["identity", "x 0.5", "x 1.5", "x 2"]
-    assert Offset(1.0, grid=3).bind(X).changes().names == ["identity", "-1", "+1"]
-    np.testing.assert_array_equal(Segment(0.5, 2.0, grid=4).changes(X).members()[:, 1], X / 2)
-    np.testing.assert_array_equal(Offset(1.0, grid=3).changes(X).members()[:, 2], X + 1)
+    assert Segment(0.5, 2.0, resolution=4).bind(X).changes().names == [
+        "identity",
+        "x 0.5",
+        "x 1.5",
+        "x 2",
+    ]
+    assert Offset(1.0, resolution=3).bind(X).changes().names == ["identity", "-1", "+1"]
+    np.testing.assert_array_equal(Segment(0.5, 2.0, resolution=4).changes(X).members()[:, 1], X / 2)
+    np.testing.assert_array_equal(Offset(1.0, resolution=3).changes(X).members()[:, 2], X + 1)
     assert Segment(1, 1).bind(X).changes().names == ["identity"]
     np.testing.assert_array_equal(Segment(1, 1).changes(X).mesh(), 0.0)
 

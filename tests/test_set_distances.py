@@ -137,7 +137,7 @@ def test_single_precision_rows_have_single_precision_distances():
 def test_tangent_distances_against_least_squares():
     rng = np.random.default_rng(0)
     images = rng.random((6, 49))
-    oracle = Rotations(between=(-10, 10), shape=(7, 7)) | Shifts(between=(0, 1), shape=(7, 7))
+    oracle = Rotations(interval=(-10, 10), shape=(7, 7)) | Shifts(interval=(0, 1), shape=(7, 7))
     tangents = oracle.tangents(images)
     two, one = (tangent_distance(oracle, images, sides=sides) for sides in ("two", "one"))
     for i in range(6):
@@ -289,7 +289,7 @@ def shifted(X):
     return np.stack([np.roll(X, 1, axis=1), np.roll(X, 2, axis=1)], axis=1)
 
 
-@pytest.mark.parametrize("oracle", [Trajectory(shifted, 2), Rotations(between=(-20, 20), shape=(4, 4))])
+@pytest.mark.parametrize("oracle", [Trajectory(shifted, 2), Rotations(interval=(-20, 20), shape=(4, 4))])
 def test_searches_end_alike_from_both_sides(oracle):
     rows = np.random.default_rng(0).random((7, 16))
     table = distance_bounds(oracle, rows[:3], rows[3:])

@@ -28,7 +28,7 @@ from structinv.kernels import (
     OrbitMean,
     SetKernel,
     indefinite,
-    mended,
+    psd_corrected,
 )
 from structinv.metrics import set_distance, tangent_distance
 from structinv.oracles import Flip, Identity, Segment
@@ -90,13 +90,13 @@ def test_a_fit_warns_by_name_with_the_least_eigenvalue():
     assert least < -0.05
     with pytest.warns(IndefiniteKernelWarning, match=rf"SetKernel is not .* from {least:.3g} to"):
         model.fit(X, y)
-    assert model.least_eigenvalue_ == pytest.approx(least, abs=1e-9)
+    assert model.min_eigenvalue_ == pytest.approx(least, abs=1e-9)
 
 
 @pytest.mark.parametrize("spectrum", MENDING)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_mended_kernels_are_positive_semi_definite_everywhere(spectrum, dtype):
-    kernel = mended(WIDE, X.astype(dtype), spectrum)
+    kernel = psd_corrected(WIDE, X.astype(dtype), spectrum)
     assert kernel.definite
     points = np.vstack([X, NEW]).astype(dtype)
     table = kernel(points)
@@ -119,7 +119,7 @@ def test_mended_kernels_are_positive_semi_definite_everywhere(spectrum, dtype):
 
 
 def test_a_shift_promises_training_rows_alone():
-    kernel = mended(WIDE, X, "shift")
+    kernel = psd_corrected(WIDE, X, "shift")
     np.testing.assert_allclose(np.linalg.eigvalsh(kernel(X))[0], 0.0, atol=1e-10)
     np.testing.assert_allclose(kernel(NEW, X), WIDE(NEW, X))
     assert not kernel.definite
@@ -145,13 +145,13 @@ def test_machines_mend_with_their_training_rows(machine, spectrum):
     with warnings.catch_warnings():
         warnings.simplefilter("error", IndefiniteKernelWarning)
         model.fit(X, y)
-    assert model.least_eigenvalue_ == pytest.approx(np.linalg.eigvalsh(WIDE(X))[0], abs=1e-9)
-    given = clone(machine).set_params(kernel=mended(WIDE, X, spectrum)).fit(X, y)
+    assert model.min_eigenvalue_ == pytest.approx(np.linalg.eigvalsh(WIDE(X))[0], abs=1e-9)
+    given = clone(machine).set_params(kernel=psd_corrected(WIDE, X, spectrum)).fit(X, y)
     np.testing.assert_allclose(model.decision_function(NEW), given.decision_function(NEW), atol=1e-9)
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(again.predict(NEW), model.predict(NEW))
     # Another kernel is another fit: nothing is left of the former.
-    assert model.set_params(kernel="rbf").fit(X, y).least_eigenvalue_ is None
+    assert model.set_params(kernel="rbf").fit(X, y).min_eigenvalue_ is None
 
 
 def test_outside_of_an_estimator_a_spectrum_asks_for_training_rows():
@@ -161,7 +161,7 @@ def test_outside_of_an_estimator_a_spectrum_asks_for_training_rows():
     # Within sums, multiples and means, too.
     whole = 2.0 * kernel + Gaussian()
     model = InvariantSVC(kernel=whole).fit(X, y)
-    expected = 2.0 * mended(WIDE, X, "clip")(NEW, X) + Gaussian()(NEW, X)
+    expected = 2.0 * psd_corrected(WIDE, X, "clip")(NEW, X) + Gaussian()(NEW, X)
     np.testing.assert_allclose(model.kernel_(NEW, X), expected, atol=1e-10)
     mean = OrbitMean(Flip(shape=(1, 2)), kernel)
     assert InvariantSVC(kernel=mean).fit(X, y).score(X, y) > 0.5
@@ -185,7 +185,7 @@ def test_tables_and_functions_of_users_are_looked_at_too():
         warnings.simplefilter("error", IndefiniteKernelWarning)
         good = InvariantSVC(kernel="precomputed").fit(Gaussian()(X), y)
         InvariantSVC(kernel=lambda a, b: a @ b.T).fit(X.astype(np.float32), y)
-    assert good.least_eigenvalue_ > -1e-9
+    assert good.min_eigenvalue_ > -1e-9
 
 
 def test_only_some_of_many_rows_are_looked_at(monkeypatch):
@@ -199,7 +199,7 @@ def test_scikit_learn_takes_the_kernels():
     by_table = SVC(kernel="precomputed").fit(table, y)
     by_kernel = SVC(kernel=WIDE).fit(X, y)
     np.testing.assert_array_equal(by_table.predict(WIDE(NEW, X)), by_kernel.predict(NEW))
-    whole = mended(WIDE, X, "clip")
+    whole = psd_corrected(WIDE, X, "clip")
     machine = SVC(kernel=whole).fit(X, y)
     table = SVC(kernel="precomputed").fit(whole(X), y)
     np.testing.assert_array_equal(machine.predict(NEW), table.predict(whole(NEW, X)))
@@ -211,14 +211,14 @@ def test_scikit_learn_takes_the_kernels():
 def test_features_of_landmarks_warn_and_mend_too():
     with pytest.warns(IndefiniteKernelWarning, match="OrbitNystroem: kernel SetKernel"):
         plain = OrbitNystroem(kernel=WIDE, n_components=20).fit(X)
-    assert plain.least_eigenvalue_ < -0.05
+    assert plain.min_eigenvalue_ < -0.05
     mending = clone(WIDE).set_params(spectrum="clip")
     with warnings.catch_warnings():
         warnings.simplefilter("error", IndefiniteKernelWarning)
         features = OrbitNystroem(kernel=mending, n_components=40).fit(X)
     F = features.transform(NEW)
-    np.testing.assert_allclose(F @ F.T, mended(WIDE, X, "clip")(NEW), atol=1e-6)
-    assert OrbitNystroem(n_components=20).fit(X).least_eigenvalue_ is None
+    np.testing.assert_allclose(F @ F.T, psd_corrected(WIDE, X, "clip")(NEW), atol=1e-6)
+    assert OrbitNystroem(n_components=20).fit(X).min_eigenvalue_ is None
 
 
 def test_kernel_ridge_takes_the_mended_kernel_and_refuses_the_other():
@@ -250,7 +250,7 @@ def test_sets_are_made_anew_where_parameters_or_rows_change_in_place():
 )
 def test_mending_refuses_by_name(arguments, kind, message):
     with pytest.raises(kind, match=message):
-        mended(*arguments)
+        psd_corrected(*arguments)
 
 
 @pytest.mark.parametrize("spectrum", [*MENDING, "shift"])
@@ -264,8 +264,8 @@ def test_the_least_eigenvalue_is_that_before_mending(spectrum):
         OrbitRidge(kernel, alphas=1.0).fit(X, values),
     ]
     for model in models:
-        assert model.least_eigenvalue_ == pytest.approx(least, abs=1e-9)
-    assert OrbitRidge().fit(X, values).least_eigenvalue_ is None
+        assert model.min_eigenvalue_ == pytest.approx(least, abs=1e-9)
+    assert OrbitRidge().fit(X, values).min_eigenvalue_ is None
 
 
 @pytest.mark.parametrize("spectrum", [None, "clip"])
@@ -281,7 +281,7 @@ def test_a_kernel_that_tells_no_rows_apart_is_warned_about(spectrum):
 
 @pytest.mark.parametrize("spectrum", ["clip", "shift"])
 def test_a_mended_kernel_refuses_other_parameters(spectrum):
-    kernel = mended(WIDE, X, spectrum)
+    kernel = psd_corrected(WIDE, X, spectrum)
     with pytest.raises(ValueError, match="a mended kernel has no parameters to set"):
         kernel.set_params(kernel__kernel__sigma=3.0)
     with pytest.raises(ValueError, match="a mended kernel has no parameters to set"):

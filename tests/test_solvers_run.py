@@ -83,8 +83,8 @@ class OwnSeed(Pegasos):
 
 
 class BadParameter(SVMStruct):
-    def __init__(self, epsilon=0.0, max_idle=20):
-        super().__init__(epsilon, max_idle)
+    def __init__(self, plane_tol=0.0, max_idle=20):
+        super().__init__(plane_tol, max_idle)
         self.max_idle = [max_idle]
 
 
@@ -167,8 +167,8 @@ def test_a_stop_rule_names_what_it_takes(rule, value):
 @pytest.mark.parametrize(
     ("solver", "message"),
     [
-        (SVMStruct(epsilon=-1.0), "epsilon must be a number of at least 0"),
-        (SVMStruct(epsilon=np.nan), "epsilon must be a number of at least 0"),
+        (SVMStruct(plane_tol=-1.0), "plane_tol must be a number of at least 0"),
+        (SVMStruct(plane_tol=np.nan), "plane_tol must be a number of at least 0"),
         (BMRM(max_idle=0), "max_idle must be an integer of at least 1"),
         (Pegasos(batch_size=0), "batch_size must be an integer of at least 1"),
         (Pegasos(batch_size=1.5), "batch_size must be an integer of at least 1"),
@@ -358,7 +358,7 @@ def test_a_run_that_stalls_without_any_bound_blames_the_oracle():
 def test_nothing_at_once_is_not_within_epsilon():
     X, y = two_classes()
     problem = Objective(ExplicitSpace(12), [WorstCase(X, y, Identity(), Binary(), 30.0)])
-    solution = solve(problem, FrankWolfe(epsilon=1e-9), Gap(1e-6), random_state=0)
+    solution = solve(problem, FrankWolfe(plane_tol=1e-9), Gap(1e-6), random_state=0)
     assert solution.status is Status.CONVERGED
 
 

@@ -92,7 +92,7 @@ def test_weights_of_labels_positions_and_examples_are_factors():
     term = WorstCase(
         np.concatenate(X), flat, FDrop(0), Sequence(), 0.3 * own, layout=layout, position_weight=factors
     )
-    space = ExplicitSpace(5, 3, n_extra=15)
+    space = ExplicitSpace(5, 3, n_pairwise=15)
     other = solve(Objective(space, [term]), SVMStruct(), Gap(1e-6), random_state=0)
     assert model.solution_.primal == pytest.approx(other.primal, rel=3e-6)
 

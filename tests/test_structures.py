@@ -52,7 +52,7 @@ def sequence_objective(oracle, *, sparse=False, cost=None):
     X, y, lengths, weights = sequences()
     rows = sp.csr_matrix(X) if sparse else X
     term = WorstCase(rows, y, oracle, Sequence(), weights, layout=Layout.of_lengths(lengths), cost=cost)
-    space = ExplicitSpace(FEATURES, LABELS, n_extra=Sequence().n_extra(LABELS))
+    space = ExplicitSpace(FEATURES, LABELS, n_pairwise=Sequence().n_pairwise(LABELS))
     return Objective(space, [term])
 
 
@@ -101,24 +101,24 @@ def broken(name, base=Sequence, **methods):
     return type(name, (base,), methods)
 
 
-def best_alone(self, potentials, extra, layout):
+def best_alone(self, potentials, pairwise, layout):
     return Decoding(np.argmax(potentials, axis=1))
 
 
 def decode_with(change):
     """Labels of the program, with a bound that is off by a number."""
 
-    def decode(self, potentials, extra, layout):
-        found = Sequence.decode(self, potentials, extra, layout)
-        return Decoding(found.labels, self.score(potentials, found.labels, extra, layout) + change)
+    def decode(self, potentials, pairwise, layout):
+        found = Sequence.decode(self, potentials, pairwise, layout)
+        return Decoding(found.labels, self.score(potentials, found.labels, pairwise, layout) + change)
 
     return decode
 
 
-def loose(self, potentials, extra, layout):
+def loose(self, potentials, pairwise, layout):
     """Inexact, and says so."""
     return Decoding(
-        np.argmax(potentials, axis=1), decode_with(1.0)(self, potentials, extra, layout).upper
+        np.argmax(potentials, axis=1), decode_with(1.0)(self, potentials, pairwise, layout).upper
     )
 
 
@@ -135,10 +135,10 @@ BROKEN = [
     broken("Boastful", decode=decode_with(-0.1)),
     broken("Greedy", RowStructure,
            decode=lambda self, potentials, *_: Decoding(np.zeros(len(potentials), dtype=int))),
-    broken("Same", runner_up=lambda self, potentials, codes, extra, layout:
+    broken("Same", runner_up=lambda self, potentials, codes, pairwise, layout:
            Decoding(codes.copy(), np.zeros(len(layout)))),
     broken("Leaky", features=scaled_features),
-    broken("Vain", extra_score=lambda self, *asked: Sequence.extra_score(self, *asked) + 1.0),
+    broken("Vain", pairwise_score=lambda self, *asked: Sequence.pairwise_score(self, *asked) + 1.0),
     broken("Short", best_by_wrong=counts_less),
 ]  # fmt: skip
 Loose = broken("Loose", decode=loose, runner_up=Structure.runner_up)
@@ -204,8 +204,8 @@ def test_a_training_labeling_that_is_forbidden_is_named():
 
 
 class Narrow(Sequence):
-    def best_by_wrong(self, potentials, codes, extra, layout):
-        return super().best_by_wrong(potentials, codes, extra, layout)[:, :-1]
+    def best_by_wrong(self, potentials, codes, pairwise, layout):
+        return super().best_by_wrong(potentials, codes, pairwise, layout)[:, :-1]
 
 
 def test_best_scores_of_another_shape_are_refused_by_name():
@@ -313,15 +313,15 @@ def test_normals_of_several_rows_are_folded_into_one(sparse, n_outputs):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((7, 3)) * (rng.random((7, 3)) < 0.7)
     coefficients = np.where(rng.random((7, n_outputs)) < 0.3, rng.standard_normal((7, n_outputs)), 0)
-    starts, extra = np.array([0, 2, 3, 7]), rng.standard_normal((3, 5))
-    space = ExplicitSpace(3, n_outputs, intercept=True, n_extra=5)
-    rows = space.normals(sp.csr_matrix(X) if sparse else X, coefficients, starts, extra)
+    starts, pairwise = np.array([0, 2, 3, 7]), rng.standard_normal((3, 5))
+    space = ExplicitSpace(3, n_outputs, intercept=True, n_pairwise=5)
+    rows = space.normals(sp.csr_matrix(X) if sparse else X, coefficients, starts, pairwise)
     written = rows.toarray() if sp.issparse(rows) else rows
     assert written.shape == (3, space.size)
     whole = np.column_stack([X, np.ones(7)])
     for b, (first, last) in enumerate(zip(starts[:-1], starts[1:], strict=True)):
         table = whole[first:last].T @ coefficients[first:last]
-        np.testing.assert_allclose(written[b], np.r_[table.ravel(), extra[b]], atol=1e-12)
+        np.testing.assert_allclose(written[b], np.r_[table.ravel(), pairwise[b]], atol=1e-12)
 
 
 @pytest.mark.parametrize("at_once", [1, 4, 8, 10**9])
@@ -331,7 +331,7 @@ def test_planes_are_the_same_however_few_directions_are_asked_at_once(monkeypatc
     X, y = rng.standard_normal((30, FEATURES)), rng.integers(LABELS, size=30)
     layout = None if structure.rowwise else Layout.of_lengths([5] * 6)
     term = WorstCase(X, y, FDrop(1), structure, layout=layout)
-    space = ExplicitSpace(FEATURES, LABELS, n_extra=term.labels.n_extra)
+    space = ExplicitSpace(FEATURES, LABELS, n_pairwise=term.labels.n_pairwise)
     f = rng.standard_normal(space.size)
     monkeypatch.setattr("structinv.oracles.question.WEIGHTS_AT_ONCE", at_once * FEATURES)
     planes = term.planes(space, f)
@@ -398,7 +398,7 @@ def test_predictions_of_what_does_not_fit_are_refused(change, message):
     labels = Sequence().bind(y, layout=Layout.of_lengths(lengths))
     right = {
         "scores": np.zeros((len(y), LABELS)),
-        "extra": np.zeros(labels.n_extra),
+        "extra": np.zeros(labels.n_pairwise),
         "layout": labels.layout,
     }
     assert labels.predict(right["scores"], right["extra"]).shape == (len(y),)
@@ -428,7 +428,7 @@ def test_certificates_ask_for_all_parameters():
     with pytest.raises(ValueError, match="extra must have shape"):
         worst_change(*model, FDrop(1), labels, X)
     with pytest.raises(ValueError, match="coef and intercept must have shapes"):
-        worst_change(model[0].T, model[1], FDrop(1), labels, X, extra=np.zeros(labels.n_extra))
+        worst_change(model[0].T, model[1], FDrop(1), labels, X, pairwise=np.zeros(labels.n_pairwise))
 
 
 @pytest.mark.parametrize(
@@ -454,9 +454,9 @@ def test_examples_of_one_row_need_no_layout(solver):
     found = []
     for layout in (None, Layout.of_rows(len(y))):
         term = WorstCase(X, y, FDrop(1), Sequence(), 0.5, layout=layout)
-        space = ExplicitSpace(FEATURES, LABELS, n_extra=Sequence().n_extra(LABELS))
+        space = ExplicitSpace(FEATURES, LABELS, n_pairwise=Sequence().n_pairwise(LABELS))
         found.append(solve(Objective(space, [term]), solver, Gap(1e-7), random_state=0))
-        assert np.any(space.extra(found[-1].f) != 0)
+        assert np.any(space.pairwise(found[-1].f) != 0)
     one, other = found
     assert one.status is other.status is Status.CONVERGED
     assert one.primal == pytest.approx(other.primal, rel=1e-6)
@@ -483,7 +483,7 @@ def test_memory_of_planes_does_not_grow_with_the_rows_of_an_example():
     for length in (5, 50):
         X, y = rng.standard_normal((4 * length, 3)), np.arange(4 * length) % 2
         term = WorstCase(X, y, FDrop(1), Sequence(), layout=Layout.of_lengths([length] * 4))
-        space = ExplicitSpace(3, 2, n_extra=8)
+        space = ExplicitSpace(3, 2, n_pairwise=8)
         planes = term.planes(space, rng.standard_normal(space.size))
         sizes.append(planes.normals.nbytes)
     assert sizes[0] == sizes[1] == 8 * 4 * (3 * 2 + 8)

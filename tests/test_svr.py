@@ -203,7 +203,7 @@ def test_rounding_never_leaves_a_kernels_bounds(dtype):
 def test_covers_bound_what_lies_between_their_members():
     X = np.random.default_rng(0).random((10, 16))
     y = X[:, :4].sum(axis=1)
-    coarse, fine = (Rotations(between=(-20, 20), grid=grid, shape=(4, 4)) for grid in (3, 81))
+    coarse, fine = (Rotations(interval=(-20, 20), resolution=grid, shape=(4, 4)) for grid in (3, 81))
     model = InvariantSVR(coarse, C=10.0, random_state=0)
     with pytest.warns(ConvergenceWarning, match="oracle too coarse"):
         model.fit(X, y)

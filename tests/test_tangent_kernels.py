@@ -210,7 +210,7 @@ def test_machines_take_them(kind, recwarn):
 @every_kind
 def test_machines_with_them_are_saved(kind, tmp_path):
     X, y = rows(40, 16), np.arange(40) % 2
-    kernel = kind(Rotations((-10, 10), shape=(4, 4)), 3.0)
+    kernel = kind(Rotations([-10, 10], shape=(4, 4)), 3.0)
     model = InvariantSVC(kernel=kernel, max_seconds=5).fit(X, y)
     structinv.save(model, tmp_path / "model")
     again = structinv.load(tmp_path / "model")

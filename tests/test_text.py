@@ -155,7 +155,7 @@ def test_more_changes_certify_less_and_none_certifies_what_is_right():
     assert shares == sorted(shares, reverse=True)
     assert shares[0] == model.score(UNSEEN, TRUTH)
     for words in ("add", "replace"):
-        assert model.certify(UNSEEN, TRUTH, words=words).accuracy <= shares[0]
+        assert model.certify(UNSEEN, TRUTH, edit=words).accuracy <= shares[0]
 
 
 @pytest.mark.parametrize("only_for", [None, "spam"])
@@ -270,13 +270,13 @@ def test_parameters_are_searched():
 @pytest.mark.parametrize(
     ("parameters", "error", "message"),
     [
-        ({"words": "delete"}, ValueError, r"words must be one of \['drop', 'add', 'replace'\]"),
+        ({"edit": "delete"}, ValueError, r"edit must be one of \['drop', 'add', 'replace'\]"),
         ({"max_changes": -1}, ValueError, "max_changes must be an integer of at least 0, got -1"),
         ({"weights": "tfidf"}, ValueError, r"weights must be one of \['counts', 'binary', 'idf'\]"),
         ({"ngram_range": (2, 1)}, ValueError, "1 <= least <= largest"),
         ({"allowed": ["free"]}, ValueError, "allowed names tokens that can come in"),
-        ({"words": "add", "allowed": "free"}, TypeError, "allowed must be a sequence of"),
-        ({"words": "add", "allowed": ["nowhere"]}, ValueError, r"allowed must hold .*'nowhere'"),
+        ({"edit": "add", "allowed": "free"}, TypeError, "allowed must be a sequence of"),
+        ({"edit": "add", "allowed": ["nowhere"]}, ValueError, r"allowed must hold .*'nowhere'"),
         ({"only_for": "junk"}, ValueError, "only_for: labels must hold at least one of the classes"),
         ({"token_pattern": "("}, ValueError, "token_pattern .* is no regular expression"),
         ({"token_pattern": "(a)(b)"}, ValueError, "token_pattern must have one group at most"),

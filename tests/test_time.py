@@ -142,7 +142,7 @@ PROBLEMS = {
     "dual-interior": (Representer(method="dual-interior"), None, KINKED),
     "lbfgs": (Representer(method="lbfgs"), None, SMOOTH),
     "svmstruct": (SVMStruct(), None, explicit("fdrop", "multiclass")),
-    "svmstruct-epsilon": (SVMStruct(epsilon=0.1), None, explicit("fdrop", "multiclass")),
+    "svmstruct-epsilon": (SVMStruct(plane_tol=0.1), None, explicit("fdrop", "multiclass")),
     "bmrm": (BMRM(), None, explicit("fdrop", "binary")),
     "pegasos": (Pegasos(batch_size=2), None, explicit("fdrop", "multiclass")),
     "pegasos-free": (Pegasos(2, projection=False, average=False), None, explicit("fdrop", "binary")),

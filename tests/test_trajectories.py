@@ -43,7 +43,7 @@ def along(X, t, powers):
         (Trajectory(row_powers, 2, (-1.0, np.nan)), ValueError, "interval must be a finite number"),
         (Trajectory(row_powers, 2, 1.0), TypeError, "interval must be a pair"),
         (Trajectory(row_powers, 0), ValueError, "degree must be an integer of at least 1, got 0"),
-        (Trajectory(row_powers, 2, grid=1), ValueError, "grid"),
+        (Trajectory(row_powers, 2, resolution=1), ValueError, "grid"),
         (Trajectory("powers", 2), TypeError, "function must be callable, got 'powers'"),
         (Trajectory(row_powers, 3), ValueError, r"function must return the x_k of shape \(8, 3, 5\)"),
         (Trajectory(lambda X: X, 1), ValueError, r"of shape \(8, 1, 5\), got \(8, 5\)"),
@@ -97,14 +97,14 @@ def test_the_function_is_asked_once_for_all_rows():
 @pytest.mark.parametrize("ends", [(-1.0, 1.0), (0.0, 2.0), (-0.3, 0.5)])
 def test_no_member_is_further_from_the_cover_than_its_mesh(ends):
     X, _ = rows(4)
-    oracle = Trajectory(bends, 5, ends, grid=12)
+    oracle = Trajectory(bends, 5, ends, resolution=12)
     cover = oracle.changes(X)
     np.testing.assert_array_equal(cover.members()[:, 0], X)
     members = along(X, np.linspace(*ends, 3001), bends(X))
     for z, points, mesh in zip(members, cover.members(), cover.mesh(), strict=True):
         away = np.linalg.norm(z[:, None] - points, axis=2).min(axis=1).max()
         assert away <= mesh
-    line = Trajectory(lambda X: X[:, None], 1, ends, grid=12)
+    line = Trajectory(lambda X: X[:, None], 1, ends, resolution=12)
     mesh = line.changes(X).mesh()
     members = line.sample(X, 20000, np.random.default_rng(0))
     for z, points, bound in zip(members, line.changes(X).members(), mesh, strict=True):
@@ -113,7 +113,7 @@ def test_no_member_is_further_from_the_cover_than_its_mesh(ends):
 
 def test_refining_finds_a_member_between_the_grid():
     X, _ = rows(4)
-    oracle = Trajectory(bends, 5, (-0.2, 0.3), grid=7)
+    oracle = Trajectory(bends, 5, (-0.2, 0.3), resolution=7)
     target = oracle.sample(X, 1, np.random.default_rng(1))[:, 0]
     cover = oracle.changes(X)
     nearest = np.argmin(np.linalg.norm(cover.members() - target[:, None], axis=2), axis=1)
@@ -137,7 +137,7 @@ def test_membership_is_told_to_rounding():
 
 def test_members_are_named_by_their_values():
     X, _ = rows()
-    oracle = Trajectory(row_powers, 2, (-0.5, 1.0), grid=4)
+    oracle = Trajectory(row_powers, 2, (-0.5, 1.0), resolution=4)
     assert oracle.bind(X).changes().names == ["identity", "t = -0.5", "t = 0.5", "t = 1"]
     wanted = X + 0.5 * row_powers(X)[:, 0] + 0.25 * row_powers(X)[:, 1]
     np.testing.assert_allclose(oracle.changes(X).members()[:, 2], wanted, rtol=1e-15)
@@ -146,7 +146,7 @@ def test_members_are_named_by_their_values():
 
 @pytest.mark.parametrize("method", ["fit", "taylor"])
 def test_trajectories_of_images_come_nearer_with_the_degree(method):
-    turns = Rotations(between=(-12.0, 12.0), smoothing=0.0)
+    turns = Rotations(interval=(-12.0, 12.0), smoothing=0.0)
     X = np.vstack([BLOB, BLOB.reshape(7, 7).T.reshape(1, 49)])
     ends = [Trajectory.from_oracle(turns, p, method=method).deviation(turns, X) for p in (1, 2, 4)]
     still = np.max(
@@ -158,7 +158,7 @@ def test_trajectories_of_images_come_nearer_with_the_degree(method):
 
 
 def test_fits_are_least_squares_through_the_row():
-    oracle = Scalings(between=(0.8, 1.3))
+    oracle = Scalings(interval=(0.8, 1.3))
     curve = Trajectory.from_oracle(oracle, 3)
     assert curve.interval == pytest.approx((-0.2, 0.3))
     low, high = curve.interval
@@ -170,7 +170,7 @@ def test_fits_are_least_squares_through_the_row():
 
 
 def test_deviation_is_the_largest_distance_on_the_grid():
-    oracle = Shears(between=(-0.3, 0.2), axes=0)
+    oracle = Shears(interval=(-0.3, 0.2), axes=0)
     curve, t = Trajectory.from_oracle(oracle), np.linspace(-0.3, 0.2, 11)
     apart = oracle.members_at(LINE, t) - along(LINE, t, curve.function(LINE))
     wanted = np.linalg.norm(apart, axis=2).max(axis=1)
@@ -184,9 +184,9 @@ def test_deviation_is_the_largest_distance_on_the_grid():
     [
         (lambda: Trajectory.from_oracle(Box(1.0)), TypeError, "oracle must be an image oracle"),
         (lambda: Trajectory.from_oracle(Rotations(10)), ValueError, "oracle must have between"),
-        (lambda: Trajectory.from_oracle(Shifts(between=(0, 1))), ValueError, "got 4 in Shifts"),
+        (lambda: Trajectory.from_oracle(Shifts(interval=(0, 1))), ValueError, "got 4 in Shifts"),
         (
-            lambda: Trajectory.from_oracle(Rotations(between=(-1, 1)), method="spline"),
+            lambda: Trajectory.from_oracle(Rotations(interval=(-1, 1)), method="spline"),
             ValueError,
             r"method must be one of \('fit', 'taylor'\), got 'spline'",
         ),
@@ -207,7 +207,7 @@ def test_trajectories_of_images_can_be_copied_saved_and_trained(tmp_path):
     y = np.arange(24) % 2
     X = np.where(y[:, None] == 1, BLOB, BLOB.reshape(7, 7)[::-1].reshape(1, 49))
     X = X + 0.1 * rng.standard_normal(X.shape)
-    oracle = Trajectory.from_oracle(Rotations(between=(-20, 20)), 2)
+    oracle = Trajectory.from_oracle(Rotations(interval=(-20, 20)), 2)
     check_oracle(oracle, X, y)
     assert oracle.set_params(function__degree=2).get_params()["function__oracle__between"] == (-20, 20)
     model = InvariantLinearSVC(oracle, C=10.0).fit(X, y)

@@ -14,8 +14,10 @@ from structinv.oracles import Box, Flip, Shifts
 
 from .estimator_cases import TRANSFORMERS, Case, images
 
-LAYERS = PatchOrbits(size=3, n_components=4, pool=3, oracle=Shifts(between=(0, 1)), draws=2)
-LAYERS = PatchOrbits(size=2, n_components=3, below=LAYERS, whole=Flip(), shape=None, random_state=0)
+LAYERS = PatchOrbits(patch_size=3, n_components=4, pool=3, oracle=Shifts(interval=(0, 1)), n_draws=2)
+LAYERS = PatchOrbits(
+    patch_size=2, n_components=3, below=LAYERS, whole=Flip(), shape=None, random_state=0
+)
 CASES = [*TRANSFORMERS, Case("two layers", LAYERS, *images())]
 every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 

@@ -192,7 +192,7 @@ def test_a_constant_model_is_told_of_however_small_the_weight():
 def test_epsilon_is_named_where_it_may_be_what_leaves_nothing():
     X, y = np.eye(16)[[2, 10]], np.array(["first", "last"])
     near = Shifts(1, shape=(1, 16), fill="wrap")
-    (found,) = warned(InvariantSVC(near, gamma=1.0, epsilon=1.5, random_state=0), X, y)
-    assert "with this epsilon, leave next to nothing" in str(found.message)
-    assert "a smaller epsilon" in str(found.message)
+    (found,) = warned(InvariantSVC(near, gamma=1.0, plane_tol=1.5, random_state=0), X, y)
+    assert "with this plane_tol, leave next to nothing" in str(found.message)
+    assert "a smaller plane_tol" in str(found.message)
     assert not warned(InvariantSVC(near, gamma=1.0, random_state=0), X, y)

@@ -68,7 +68,7 @@ from sklearn.datasets import load_digits
 from structinv import InvariantSVC
 from structinv.oracles import Rotations, Shifts
 X, y = load_digits(return_X_y=True)
-model = InvariantSVC(Shifts(1) | Rotations(degrees=(-10, 10)), C=10, tol=1e-2).fit(X[:150] / 16, y[:150])
+model = InvariantSVC(Shifts(1) | Rotations(degrees=[-10, 10]), C=10, tol=1e-2).fit(X[:150] / 16, y[:150])
 model.certify(X[150:250] / 16, y[150:250]), model.predict(X[150:] / 16)
 """
 SEQUENCES = """

@@ -14,8 +14,8 @@ PARTS = {
     "reorderings": (Reorderings(ORDERS), WEIGHTS),
     "shrinkings": (Shrinkings(), WEIGHTS),
     "identity": (Identity(), [3]),
-    "image": (Rotations((180, 40), shape=(1, D)), WEIGHTS),
-    "background": (Rotations((180, 40), shape=(1, D), fill=0.5), WEIGHTS),
+    "image": (Rotations([180, 40], shape=(1, D)), WEIGHTS),
+    "background": (Rotations([180, 40], shape=(1, D), fill=0.5), WEIGHTS),
     "union": (Reorderings(ORDERS) | Flip(shape=(1, D)), [1, 2, 3, 4]),
     "compose": (Flip(shape=(1, D)) @ Shrinkings(), [1, 0, 2, 3, 4, 0]),
     "graded": (Reorderings(ORDERS).discounted(0.3), WEIGHTS),
@@ -59,7 +59,7 @@ def test_its_law_has_its_weights(part, weights):
 
 def test_weights_replace_those_of_the_part():
     X, _ = rows()
-    part = Rotations((180, 40), shape=(1, D), distribution="normal", spread=30.0)
+    part = Rotations([180, 40], shape=(1, D), distribution="normal", spread=30.0)
     np.testing.assert_allclose(
         averaged(Weighted(Weighted(part, [1, 2, 3]), [1, 1, 1]), D).weights, 1 / 3
     )
@@ -86,7 +86,7 @@ def test_samples_follow_the_weights(part, weights):
     [
         (Weighted("flip", [1, 2]), TypeError, "oracle must be an InvarianceOracle"),
         (Weighted(Box(1.0), [1, 2]), ValueError, "must list its members"),
-        (Weighted(Shifts(between=(0, 1), shape=(1, D)), [1, 2]), ValueError, "quadrature"),
+        (Weighted(Shifts(interval=(0, 1), shape=(1, D)), [1, 2]), ValueError, "quadrature"),
         (Weighted(Reorderings(ORDERS).only_for(1), WEIGHTS), ValueError, "same members for every row"),
         (Weighted(Shared(Identity()), [1]), ValueError, r"Shared\(Weighted"),
         (Weighted(Reorderings(ORDERS), [1, 2]), ValueError, "must have 3 entries.*got 2"),

@@ -1,4 +1,4 @@
-"""learn_widths: what holds wins, what does not loses, and scores are those of fits one by one."""
+"""select_widths: what holds wins, what does not loses, and scores are those of fits one by one."""
 
 import numpy as np
 import pytest
@@ -6,12 +6,12 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.model_selection import KFold, StratifiedKFold
 
-from structinv import OrbitRidge, learn_widths
+from structinv import OrbitRidge, select_widths
 from structinv.kernels import Gaussian, OrbitMean
 from structinv.oracles import Box, FiniteOracle, Flip, Identity, Rotations, Shifts, Weighted
 
 SIDE = 5
-TURNS = Rotations(between=(-180, 180), distribution="normal", spread=1.0)
+TURNS = Rotations(interval=(-180, 180), distribution="normal", spread=1.0)
 CRITERIA = ["cross_validation", "leave_one_out", "marginal_likelihood"]
 
 
@@ -28,7 +28,7 @@ def turned_patterns(n=60, seed=0):
     patterns[0, 1:4, 2] = 1.0
     patterns[1, 1:3, 2] = patterns[1, 2, 2:4] = 1.0
     y = np.arange(n) % 2
-    turn = Rotations(between=(-180, 180)).sample
+    turn = Rotations(interval=(-180, 180)).sample
     X = turn(patterns[y].reshape(n, -1), 1, rng)[:, 0]
     return X + 0.05 * rng.standard_normal(X.shape), np.array(["bar", "corner"])[y]
 
@@ -38,7 +38,7 @@ def test_what_holds_by_construction_is_found(criterion):
     X, y = turned_patterns()
     X += 0.3 * np.random.default_rng(1).standard_normal(X.shape)
     grid = {"spread": [2.0, 30.0, 1e4]}
-    found = learn_widths(TURNS, X, y, grid, kernel=Gaussian(2.0), criterion=criterion, size=24)
+    found = select_widths(TURNS, X, y, grid, kernel=Gaussian(2.0), criterion=criterion, n_draws=24)
     assert found.best_params_ == {"spread": 1e4}
     assert found.best_index_ == 3
     assert isinstance(found.best_kernel_, OrbitMean)
@@ -51,7 +51,7 @@ def test_of_several_those_that_hold_are_chosen(criterion):
     y = np.tanh(X[:, 0] + X[:, 3]) - np.tanh(X[:, 1] + X[:, 2])
     declared = {"moved": Shifts(1, shape=(1, 4), fill="wrap"), "mirrored": Flip(shape=(1, 4))}
     grid = {"moved": {"pixels": [1, 2]}}
-    found = learn_widths(declared, X, y, grid, kernel=Gaussian(2.0), criterion=criterion)
+    found = select_widths(declared, X, y, grid, kernel=Gaussian(2.0), criterion=criterion)
     assert found.best_params_ == {"mirrored": True}
     assert repr(found.best_) == "Flip(shape=(1, 4))"
     params = found.table_["params"]
@@ -68,7 +68,7 @@ def test_numbers_that_no_change_keeps_are_left_alone():
     rng = np.random.default_rng(1)
     X = rng.standard_normal((60, 4))
     for criterion in CRITERIA:
-        found = learn_widths(Flip(shape=(1, 4)), X, X[:, 0], criterion=criterion, kernel="linear")
+        found = select_widths(Flip(shape=(1, 4)), X, X[:, 0], criterion=criterion, kernel="linear")
         assert isinstance(found.best_, Identity)
         assert found.best_params_ == {}
         assert type(found.best_kernel_) is type(found.base_kernel_)
@@ -78,17 +78,17 @@ def test_numbers_that_no_change_keeps_are_left_alone():
 def test_scores_are_those_of_fits_one_by_one():
     X, y = digits([3, 8, 9], 60)
     kernel, oracle = Gaussian(1.5), clone(TURNS).set_params(spread=10.0)
-    gram = OrbitMean(oracle, kernel, size=4, random_state=3).matrix(X, X)
+    gram = OrbitMean(oracle, kernel, n_draws=4, random_state=3).matrix(X, X)
     options = {"kernel": kernel, "size": 4, "random_state": 3, "alphas": (0.01, 0.1)}
     targets = np.where(y[:, None] == [3, 8, 9], 1.0, -1.0)
     ridge = OrbitRidge("precomputed", alphas=(0.01, 0.1)).fit(gram, targets)
     right = ridge.leave_one_out_predictions_.argmax(axis=1) == np.searchsorted([3, 8, 9], y)
-    found = learn_widths(TURNS, X, y, {"spread": [10.0]}, criterion="leave_one_out", **options)
+    found = select_widths(TURNS, X, y, {"spread": [10.0]}, criterion="leave_one_out", **options)
     assert found.table_["score"][1] == pytest.approx(np.mean(right))
-    found = learn_widths(TURNS, X, y, {"spread": [10.0]}, criterion="marginal_likelihood", **options)
+    found = select_widths(TURNS, X, y, {"spread": [10.0]}, criterion="marginal_likelihood", **options)
     assert found.table_["score"][1] == pytest.approx(np.max(ridge.log_marginal_likelihood().sum(axis=1)))
     assert np.all(np.isnan(found.table_["score_error"]))
-    found = learn_widths(TURNS, X, y, {"spread": [10.0]}, cv=3, **options)
+    found = select_widths(TURNS, X, y, {"spread": [10.0]}, cv=3, **options)
     for fold, (train, test) in enumerate(StratifiedKFold(3).split(X, y)):
         model = OrbitRidge(found.best_kernel_, alphas=(0.01, 0.1)).fit(X[train], targets[train])
         if isinstance(found.best_, Identity):
@@ -101,13 +101,13 @@ def test_numbers_are_left_out_exactly():
     X = np.random.default_rng(0).standard_normal((20, 4))
     y = X[:, 0] ** 2 + X[:, 3] ** 2
     oracle = Flip(shape=(1, 4))
-    found = learn_widths(oracle, X, y, kernel=Gaussian(2.0), alphas=(0.01,), cv=KFold(20))
-    exact = learn_widths(oracle, X, y, kernel=Gaussian(2.0), alphas=(0.01,), criterion="leave_one_out")
+    found = select_widths(oracle, X, y, kernel=Gaussian(2.0), alphas=(0.01,), cv=KFold(20))
+    exact = select_widths(oracle, X, y, kernel=Gaussian(2.0), alphas=(0.01,), criterion="leave_one_out")
     np.testing.assert_allclose(found.table_["score"], exact.table_["score"])
     np.testing.assert_allclose(found.table_["score_error"], exact.table_["score_error"])
     whole = np.arange(20) % 4
-    assert learn_widths(oracle, X, whole, criterion="leave_one_out").classes
-    assert not learn_widths(oracle, X, whole, criterion="leave_one_out", task="numbers").classes
+    assert select_widths(oracle, X, whole, criterion="leave_one_out").classes
+    assert not select_widths(oracle, X, whole, criterion="leave_one_out", task="numbers").classes
 
 
 @pytest.mark.parametrize("criterion", CRITERIA)
@@ -116,7 +116,7 @@ def test_no_change_wins_where_changes_do_nothing(criterion, unit):
     X = np.random.default_rng(0).standard_normal((30, 4))
     y = unit * np.tanh(X[:, 0] + 0.3 * X[:, 1])
     nothing = {"times": [1, 2, 3]}
-    found = learn_widths(Still(), X, y, nothing, kernel=Gaussian(2.0), criterion=criterion)
+    found = select_widths(Still(), X, y, nothing, kernel=Gaussian(2.0), criterion=criterion)
     scores = found.table_["score"]
     np.testing.assert_allclose(scores, scores[0], rtol=1e-12)
     assert found.best_index_ == 0
@@ -135,32 +135,32 @@ class Still(FiniteOracle):
 def test_folds_are_made_for_cross_validation_alone():
     X = np.random.default_rng(0).standard_normal((4, 4))
     for criterion in CRITERIA[1:]:
-        learn_widths(Flip(shape=(1, 4)), X, X[:, 0], criterion=criterion)
+        select_widths(Flip(shape=(1, 4)), X, X[:, 0], criterion=criterion)
     with pytest.raises(ValueError, match="n_splits=5"):
-        learn_widths(Flip(shape=(1, 4)), X, X[:, 0])
+        select_widths(Flip(shape=(1, 4)), X, X[:, 0])
 
 
 def test_stacks_of_images_tell_their_shape():
     X = np.random.default_rng(0).standard_normal((30, 3, 2))
     y = X[:, :, 0].sum(axis=1) * X[:, :, 1].sum(axis=1)
     oracle = Flip()
-    found = learn_widths(oracle, X, y, criterion="leave_one_out")
+    found = select_widths(oracle, X, y, criterion="leave_one_out")
     assert oracle.shape is None
     assert found.best_.shape == (3, 2)
-    flat = learn_widths(Flip(shape=(3, 2)), X.reshape(30, 6), y, criterion="leave_one_out")
+    flat = select_widths(Flip(shape=(3, 2)), X.reshape(30, 6), y, criterion="leave_one_out")
     np.testing.assert_array_equal(found.table_["score"], flat.table_["score"])
 
 
 def test_tables_and_pictures(tmp_path):
     X, y = turned_patterns(30)
     grid = {"spread": [5.0, 1e4], "order": [0, 1]}
-    found = learn_widths(TURNS, X, y, grid, size=4, cv=3)
+    found = select_widths(TURNS, X, y, grid, n_draws=4, cv=3)
     figure = found.draw(tmp_path / "widths.png")
     assert (tmp_path / "widths.png").stat().st_size > 0
     (axes,) = figure.axes
     assert axes.get_title() == "accuracy"
     assert "no change" in [label.get_text() for label in axes.get_xticklabels()]
-    evidence = learn_widths(TURNS, X, y, grid, size=4, criterion="marginal_likelihood")
+    evidence = select_widths(TURNS, X, y, grid, n_draws=4, criterion="marginal_likelihood")
     assert evidence.draw().axes[0].get_title() == "log marginal likelihood"
     assert "log marginal likelihood" in str(evidence)
 
@@ -170,7 +170,7 @@ def test_a_width_that_the_oracle_has_is_told_by_the_table():
     turns = clone(TURNS).set_params(spread=7.0)
     grid = [{"spread": [5.0]}, {"order": [0]}, {}]
     asked = {"size": 2, "criterion": "leave_one_out"}
-    found = learn_widths(turns, X, y, grid, **asked)
+    found = select_widths(turns, X, y, grid, **asked)
     wanted = [None, 5.0, 7.0, 7.0]
     assert found.table_["param_spread"].tolist() == wanted
     assert [each.spread for each in found.table_["oracles"][1:]] == wanted[1:]
@@ -182,7 +182,7 @@ def test_a_width_that_the_oracle_has_is_told_by_the_table():
 def test_a_part_that_the_grid_replaces_keeps_its_own_width():
     X, y = turned_patterns(20)
     grid = [{"oracle": [Flip(), Rotations((180,))]}, {"oracle__degrees": [(90,)]}]
-    found = learn_widths(Weighted(Rotations((90,)), [1, 2]), X, y, grid, criterion="leave_one_out")
+    found = select_widths(Weighted(Rotations((90,)), [1, 2]), X, y, grid, criterion="leave_one_out")
     parts = [each.oracle for each in found.table_["oracles"][1:]]
     assert list(map(repr, parts)) == list(map(repr, [Flip(), Rotations((180,)), Rotations((90,))]))
     assert found.table_["param_oracle__degrees"].tolist() == [None, None, (180,), (90,)]
@@ -190,7 +190,7 @@ def test_a_part_that_the_grid_replaces_keeps_its_own_width():
 
 def test_an_oracle_without_a_grid_has_a_name():
     X, y = turned_patterns(20)
-    text = str(learn_widths(TURNS, X, y, size=2, criterion="leave_one_out")).splitlines()
+    text = str(select_widths(TURNS, X, y, n_draws=2, criterion="leave_one_out")).splitlines()
     assert text[1].endswith("no change")
     assert text[2].endswith(repr(TURNS).splitlines()[-1])
 
@@ -232,4 +232,4 @@ def test_what_cannot_be_used_is_refused_before_any_kernel(monkeypatch, changes, 
     X, y = turned_patterns(12)
     given = {"oracle": TURNS, "X": X, "y": y, "grid": {"spread": [1.0]}, "size": 2, "cv": 2}
     with pytest.raises(error, match=message):
-        learn_widths(**(given | changes))
+        select_widths(**(given | changes))

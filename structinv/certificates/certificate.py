@@ -56,7 +56,7 @@ class Certificate:
     most_wrong : (n,) array of int, or None
         No allowed change makes more rows of an example wrong; None where examples are single rows. A
         bound, which margins that are `exact` do not make so: fewer may go wrong.
-    sizes : (n,) array of int, or None
+    lengths : (n,) array of int, or None
         How many rows each has.
     """
 
@@ -64,7 +64,7 @@ class Certificate:
     attacked: np.ndarray
     exact: np.ndarray
     most_wrong: np.ndarray | None = None
-    sizes: np.ndarray | None = None
+    lengths: np.ndarray | None = None
 
     @property
     def correct(self) -> np.ndarray:
@@ -95,9 +95,9 @@ class Certificate:
     @property
     def position_accuracy(self) -> float:
         """At least this share of rows is right, whatever changes: a bound, see `most_wrong`."""
-        if self.most_wrong is None or self.sizes is None:
+        if self.most_wrong is None or self.lengths is None:
             return self.accuracy
-        return 1.0 - float(np.sum(self.most_wrong) / np.sum(self.sizes))
+        return 1.0 - float(np.sum(self.most_wrong) / np.sum(self.lengths))
 
     @property
     def attacked_accuracy(self) -> float:
@@ -122,7 +122,7 @@ class WorstChange:
     labels : (n_rows,) array of int, or None
         To which labels the changes found lead, as places among the classes: the given ones where their
         margin is above 0.
-    most_wrong, sizes : (n,) arrays of int, or None
+    most_wrong, lengths : (n,) arrays of int, or None
         See `Certificate`.
     """
 
@@ -132,7 +132,7 @@ class WorstChange:
     points: Matrix | None
     labels: np.ndarray | None = None
     most_wrong: np.ndarray | None = None
-    sizes: np.ndarray | None = None
+    lengths: np.ndarray | None = None
 
     def certificate(self) -> Certificate:
         """What this proves, rounding subtracted."""
@@ -145,7 +145,7 @@ class WorstChange:
             where=self.attacked != self.bounds,
         )
         exact = np.abs(apart) <= SAME * self.rounding
-        return Certificate(margins, self.attacked, exact, self.most_wrong, self.sizes)
+        return Certificate(margins, self.attacked, exact, self.most_wrong, self.lengths)
 
 
 def warn_of_unit_length(oracle: InvarianceOracle, X: Matrix, stacklevel: int) -> None:
@@ -181,7 +181,7 @@ def worst_change_in(
     labels: BoundStructure,
     X: Matrix,
     points: bool = True,
-    extra: np.ndarray | None = None,
+    pairwise: np.ndarray | None = None,
 ) -> WorstChange:
     """The changes that lower the margin of each example's labeling most, over all other labelings.
 
@@ -198,14 +198,14 @@ def worst_change_in(
     if wanted != given:
         raise ValueError(f"the space must have (n_outputs, n_features) = {wanted}, got {given}")
     bound = bind(oracle, X, labels.classes[labels.codes])
-    extra = np.zeros(0) if extra is None else np.asarray(extra)
-    if extra.shape != (labels.n_extra,):
-        raise ValueError(f"extra must have shape ({labels.n_extra},), got {extra.shape}")
+    pairwise = np.zeros(0) if pairwise is None else np.asarray(pairwise)
+    if pairwise.shape != (labels.n_pairwise,):
+        raise ValueError(f"pairwise must have shape ({labels.n_pairwise},), got {pairwise.shape}")
     scenarios = scenarios_of(bound, labels)
     most = space.certified_at_once(bound, labels.n_labels * sum(map(len, scenarios)))
     parts, allowed = [], labels.allowed()
     for blocks in labels.portions(ALL_ROWS, most):
-        portion = _Portion(space, f, scenarios, labels, blocks, extra, allowed[blocks])
+        portion = _Portion(space, f, scenarios, labels, blocks, pairwise, allowed[blocks])
         parts.append(portion.worst(points))
     return joined(parts, stack([part.points for part in parts]) if points else None)
 
@@ -217,7 +217,7 @@ def worst_change(
     labels: BoundStructure,
     X: Matrix,
     points: bool = True,
-    extra: np.ndarray | None = None,
+    pairwise: np.ndarray | None = None,
 ) -> WorstChange:
     """The changes that lower the margin of each labeling of a linear model most.
 
@@ -233,7 +233,7 @@ def worst_change(
     X : (n, d) array or CSR matrix
     points : bool, default=True
         Whether the changed rows are wanted.
-    extra : (n_extra,) array, optional
+    pairwise : (n_pairwise,) array, optional
         Parameters that no input multiplies.
 
     Returns
@@ -262,15 +262,15 @@ def worst_change(
             "coef and intercept must have shapes (n_outputs, n_features) and (n_outputs,), got "
             f"{np.shape(coef)} and {np.shape(intercept)}"
         )
-    return worst_change_in(*linear_function(coef, intercept), oracle, labels, X, points, extra)
+    return worst_change_in(*linear_function(coef, intercept), oracle, labels, X, points, pairwise)
 
 
 def linear_function(
-    coef: np.ndarray, intercept: np.ndarray, extra: np.ndarray | None = None
+    coef: np.ndarray, intercept: np.ndarray, pairwise: np.ndarray | None = None
 ) -> tuple[ExplicitSpace, np.ndarray]:
     """A linear model as an element of a space, with parameters that no input multiplies."""
-    own = np.zeros(0) if extra is None else extra
-    space = ExplicitSpace(coef.shape[1], len(coef), intercept=True, n_extra=len(own))
+    own = np.zeros(0) if pairwise is None else pairwise
+    space = ExplicitSpace(coef.shape[1], len(coef), intercept=True, n_pairwise=len(own))
     table = np.column_stack([coef, intercept]).T.ravel()
     return space, np.concatenate([table, own]).astype(np.float64, copy=False)
 
@@ -285,11 +285,11 @@ class _Portion:
         scenarios: list[tuple[BoundOracle, ...]],
         labels: BoundStructure,
         blocks: Rows,
-        extra: np.ndarray,
+        pairwise: np.ndarray,
         allowed: np.ndarray,
     ) -> None:
         self.space, self.f, self.scenarios = space, f, scenarios
-        self.labels, self.extra, self.allowed = labels, extra, allowed
+        self.labels, self.pairwise, self.allowed = labels, pairwise, allowed
         self.rows, layout = labels.rows(blocks)
         # Margins know of no cost, and of no rescaling by it.
         rivals = labels.rivals(self.rows)
@@ -325,7 +325,7 @@ class _Portion:
             return change
         proven = [bound - room > 0 for bound, room in zip(bounds, rounding, strict=True)]
         wrong = self._most_wrong(margins, proven)
-        return replace(change, most_wrong=wrong, sizes=layout.sizes)
+        return replace(change, most_wrong=wrong, lengths=layout.lengths)
 
     def _asked(
         self, levels: Sequence[BoundOracle], rows: Rows, rivals: Rivals, points: bool
@@ -340,13 +340,13 @@ class _Portion:
 
         Infinite where there is no other labeling.
         """
-        labels, extra = self.labels, self.extra
-        own = labels.structure.score(found.gains, codes, extra, layout)
-        other = labels.runner_up(found.gains, codes, extra, layout)
+        labels, pairwise = self.labels, self.pairwise
+        own = labels.structure.score(found.gains, codes, pairwise, layout)
+        other = labels.runner_up(found.gains, codes, pairwise, layout)
         above: Any = other.upper
         if not np.array_equal(found.upper, found.gains):
-            above = labels.runner_up(found.upper, codes, extra, layout).upper
-        reached = labels.structure.score(found.gains, other.labels, extra, layout, other.levels)
+            above = labels.runner_up(found.upper, codes, pairwise, layout).upper
+        reached = labels.structure.score(found.gains, other.labels, pairwise, layout, other.levels)
         none = other.upper == -np.inf
         # What was found bounds the margin as well, however badly a structure answers for the bounds.
         above = np.maximum(above, reached)
@@ -359,8 +359,8 @@ class _Portion:
         if not self.several:
             return rounding
         # Sums over the rows round as well; a score's own rounding is some of at least 8 terms.
-        terms = layout.sizes + 1.0
-        largest = np.abs(self.extra).max(initial=0.0)
+        terms = layout.lengths + 1.0
+        largest = np.abs(self.pairwise).max(initial=0.0)
         return rounding * (1.0 + terms / 4) + 4 * np.finfo(float).eps * terms**2 * largest
 
     def _points(
@@ -397,11 +397,11 @@ class _Portion:
         changes = levels[0].changes()
         numbers = None if changes is None else changes.listed_in()[1]
         if len(levels) == 1 and numbers is not None and len(numbers) == 1:
-            best = decoded(self.labels.structure, own.gains, self.extra, layout).labels
+            best = decoded(self.labels.structure, own.gains, self.pairwise, layout).labels
             return self._counted(own, best, layout, codes, 2.0)
-        counts, rows = layout.sizes.copy(), pick(self.rows, mine, self.layout.n_rows)
+        counts, rows = layout.lengths.copy(), pick(self.rows, mine, self.layout.n_rows)
         scores = self.space.values(self.f, take(levels[0].X, rows))
-        still = predicted(self.labels.structure, self.labels.n_labels, scores, self.extra, layout)
+        still = predicted(self.labels.structure, self.labels.n_labels, scores, self.pairwise, layout)
         allowed = np.flatnonzero(self.allowed[blocks])
         if len(allowed):
             places, part = layout.rows(allowed), layout.take(allowed)
@@ -425,9 +425,9 @@ class _Portion:
         roundings: float = 1.0,
     ) -> np.ndarray:
         """How many labels differ from the codes at most, of labelings that reach the reference."""
-        own = self.labels.structure.score(margins.gains, reference, self.extra, layout)
+        own = self.labels.structure.score(margins.gains, reference, self.pairwise, layout)
         floors = own - roundings * self._rounding_of(margins, layout)
-        return self.labels.most_wrong(margins.upper, codes, floors, self.extra, layout)
+        return self.labels.most_wrong(margins.upper, codes, floors, self.pairwise, layout)
 
 
 def joined(parts: Sequence[WorstChange], points: Matrix | None) -> WorstChange:
@@ -437,5 +437,5 @@ def joined(parts: Sequence[WorstChange], points: Matrix | None) -> WorstChange:
         found = [getattr(part, name) for part in parts]
         return None if found[0] is None else np.concatenate(found)
 
-    names = "attacked", "bounds", "rounding", "labels", "most_wrong", "sizes"
+    names = "attacked", "bounds", "rounding", "labels", "most_wrong", "lengths"
     return WorstChange(points=points, **{name: all_of(name) for name in names})

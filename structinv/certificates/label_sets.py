@@ -30,7 +30,7 @@ def labels_worst_change(
     labels: BoundStructure,
     X: Matrix,
     points: bool = True,
-    extra: np.ndarray | None = None,
+    pairwise: np.ndarray | None = None,
 ) -> WorstChange:
     """The changes that lower the margin of each row's set of labels most, over all other sets.
 
@@ -57,13 +57,13 @@ def labels_worst_change(
     >>> labels_worst_change(ExplicitSpace(2, 2), np.eye(2).ravel(), Box(0.5), labels, X).bounds
     array([0.5])
     """
-    extra = np.asarray(space.extra(f) if extra is None else extra)
-    layout, size = _checked(space, labels, X, extra)
+    pairwise = np.asarray(space.pairwise(f) if pairwise is None else pairwise)
+    layout, size = _checked(space, labels, X, pairwise)
     scores = space.values(f, X)
     potentials = labels.functions.scores(scores.reshape(-1, 1))
-    predicted = decoded(labels.structure, potentials, extra, layout).labels.reshape(-1, size)
+    predicted = decoded(labels.structure, potentials, pairwise, layout).labels.reshape(-1, size)
     parts, moved, wrong = [], [], []
-    for blocks, search, sizes in _searches(space, f, oracle, labels, X, extra):
+    for blocks, search, sizes in _searches(space, f, oracle, labels, X, pairwise):
         found = search.worst(other=True, points=points)
         reached, rows = found.gains, take(X, blocks)
         rounding = _rounding(search, rows, np.maximum(sizes, found.sizes))
@@ -79,24 +79,28 @@ def labels_worst_change(
     whole = joined(parts, stack(moved) if points else None)
     # Where no other set wins, nothing is wrong.
     most = np.where(whole.certificate().correct, 0, np.concatenate(wrong))
-    return replace(whole, most_wrong=most, sizes=layout.sizes)
+    return replace(whole, most_wrong=most, lengths=layout.lengths)
 
 
 def _of_a_kernel(space: Space) -> bool:
     return "kernel members" in space.capabilities
 
 
-def _checked(space: Space, labels: BoundStructure, X: Matrix, extra: np.ndarray) -> tuple[Layout, int]:
+def _checked(
+    space: Space, labels: BoundStructure, X: Matrix, pairwise: np.ndarray
+) -> tuple[Layout, int]:
     """The layout of positions and how many each row has, if all fits."""
     if not isinstance(labels, BoundStructure) or not labels.structure.one_row or labels.layout is None:
         raise TypeError("labels must be bound to a structure whose positions look at one row")
     if len(labels.layout) != X.shape[0]:
         raise ValueError(f"labels are of {len(labels.layout)} rows, and X has {X.shape[0]}")
     size = len(labels.codes) // X.shape[0]
-    wanted = (X.shape[1], size, labels.n_extra)
-    given = (space.n_features, space.n_outputs, len(extra))
+    wanted = (X.shape[1], size, labels.n_pairwise)
+    given = (space.n_features, space.n_outputs, len(pairwise))
     if wanted != given:
-        raise ValueError(f"the space must have (n_features, n_outputs, n_extra) = {wanted}, got {given}")
+        raise ValueError(
+            f"the space must have (n_features, n_outputs, n_pairwise) = {wanted}, got {given}"
+        )
     return labels.layout, size
 
 
@@ -106,7 +110,7 @@ def _searches(
     oracle: InvarianceOracle,
     labels: BoundStructure,
     X: Matrix,
-    extra: np.ndarray,
+    pairwise: np.ndarray,
 ) -> Iterator[tuple[Rows, OneChangeSearch, np.ndarray]]:
     """Portions of rows, what asks about them, and sizes of sums whose rounding is a share of them."""
     bound, size = bind(oracle, X), len(labels.codes) // X.shape[0]
@@ -116,7 +120,7 @@ def _searches(
     for blocks in labels.portions(ALL_ROWS, size * max(1, NUMBERS_AT_ONCE // each)):
         codes = labels.codes.reshape(-1, size)[blocks]
         costs = np.zeros((*codes.shape, 2))
-        search = OneChangeSearch(space, f, bound, labels, blocks, codes, costs, extra)
+        search = OneChangeSearch(space, f, bound, labels, blocks, codes, costs, pairwise)
         yield blocks, search, _sizes(search, take(X, blocks))
 
 
@@ -139,6 +143,6 @@ def _sizes(search: OneChangeSearch, X: Matrix) -> np.ndarray:
 def _rounding(search: OneChangeSearch, X: Matrix, sizes: np.ndarray) -> np.ndarray:
     """How far rounding can move the difference of two labelings' scores."""
     terms = search.codes.shape[1] + 1.0
-    largest = np.abs(search.extra).max(initial=0.0)
+    largest = np.abs(search.pairwise).max(initial=0.0)
     share = 1.0 if _of_a_kernel(search.space) else rounding_error(X)
     return share * sizes * (1.0 + terms / 4) + 4 * np.finfo(float).eps * terms**2 * largest

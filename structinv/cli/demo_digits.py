@@ -32,7 +32,7 @@ METHODS: dict[str, Callable[[InvarianceOracle], Any]] = {
 
 def moves() -> InvarianceOracle:
     """What may change in a digit: shifts by a pixel and turns by ten degrees."""
-    return Shifts(1) | Rotations(degrees=(-10, 10))
+    return Shifts(1) | Rotations(degrees=[-10, 10])
 
 
 @dataclass(frozen=True)

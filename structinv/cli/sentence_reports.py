@@ -68,7 +68,7 @@ def _certified(
         for labels, guesses in zip(y, predicted, strict=True)
     ]
     certificate = saved.classifier.certify(X, filled)
-    sure = np.maximum(0, certificate.sizes - certificate.most_wrong - strange)
+    sure = np.maximum(0, certificate.lengths - certificate.most_wrong - strange)
     whole = strange == 0
     return certificate.correct & whole, (certificate.attacked > 0) & whole, int(np.sum(sure))
 

@@ -90,7 +90,7 @@ def _digits(n_rows: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _moves() -> InvarianceOracle:
-    return Shifts(1) | Rotations(degrees=(-10, 10))
+    return Shifts(1) | Rotations(degrees=[-10, 10])
 
 
 def _images() -> None:
@@ -102,9 +102,9 @@ def _images() -> None:
 
 def _images_as_sets() -> None:
     X, y = _digits(60)
-    turns = Rotations(between=(-10, 10)) | Shifts(between=(0, 1))
+    turns = Rotations(interval=(-10, 10)) | Shifts(interval=(0, 1))
     nearest(turns, X[30:], X[:30], tangents=True)
-    mean = OrbitMean(Rotations(between=(-30, 30)), Gaussian(1.5), size=8)
+    mean = OrbitMean(Rotations(interval=(-30, 30)), Gaussian(1.5), n_draws=8)
     for kernel in (mean, SetKernel(turns, Gaussian(2.0), sides="tangent", spectrum="clip")):
         InvariantSVC(kernel=kernel, C=10.0, tol=1e-2, random_state=0).fit(X, y).predict(X)
 

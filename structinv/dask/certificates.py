@@ -93,23 +93,23 @@ class DaskExampleCertificate(DaskCertificate):
     ----------
     margins, attacked : (n,) dask Array of float64
     exact : (n,) dask Array of bool
-    most_wrong, sizes : (n,) dask Array of int64
+    most_wrong, lengths : (n,) dask Array of int64
     """
 
     most_wrong: da.Array
-    sizes: da.Array
+    lengths: da.Array
 
-    kinds = DaskCertificate.kinds | {"most_wrong": np.int64, "sizes": np.int64}
+    kinds = DaskCertificate.kinds | {"most_wrong": np.int64, "lengths": np.int64}
     nothing = replace(
         DaskCertificate.nothing,
         most_wrong=np.zeros(0, dtype=np.int64),
-        sizes=np.zeros(0, dtype=np.int64),
+        lengths=np.zeros(0, dtype=np.int64),
     )
 
     @property
     def position_accuracy(self) -> float:
         """At least this share of positions is right, whatever changes; reduced on the workers."""
-        wrong, size = dask.compute(self.most_wrong.sum(), self.sizes.sum())
+        wrong, size = dask.compute(self.most_wrong.sum(), self.lengths.sum())
         return 1.0 - float(wrong / size)
 
 

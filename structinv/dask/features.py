@@ -175,7 +175,7 @@ class DaskOrbitNystroem(DaskFeatures, OrbitNystroem):
     ----------
     landmarks : {"random"}, default="random"
         The other ways of `OrbitNystroem` ask for all rows: fit on a sample in memory instead.
-    oracle, kernel, n_components, layers, size, tau, random_state
+    oracle, kernel, n_components, layers, n_draws, tau, random_state
         See `OrbitNystroem`. A kernel with a `spectrum` takes rows in memory in `fit`.
 
     Attributes
@@ -183,7 +183,7 @@ class DaskOrbitNystroem(DaskFeatures, OrbitNystroem):
     dtype_ : dtype
         Of the rows of `fit`.
     landmarks_, landmark_indices_, normalization_, rank_, kernel_error_, orbit_kernel_, \
-least_eigenvalue_, oracle_, seed_, size_, n_columns_, n_features_in_, feature_names_in_
+min_eigenvalue_, oracle_, seed_, n_draws_, n_columns_, n_features_in_, feature_names_in_
         See `OrbitNystroem`. Indices count through all partitions.
 
     Examples
@@ -216,14 +216,14 @@ class DaskOrbitFourier(DaskFeatures, OrbitFourier):
 
     Parameters
     ----------
-    oracle, kernel, n_components, layers, n_hidden, templates, size, tau, random_state
+    oracle, kernel, n_components, layers, n_hidden, templates, n_draws, tau, random_state
         See `OrbitFourier`.
 
     Attributes
     ----------
     dtype_ : dtype
         Of the rows of `fit`.
-    templates_, second_templates_, phases_, kernel_error_, orbit_kernel_, oracle_, seed_, size_, \
+    templates_, second_templates_, phases_, kernel_error_, orbit_kernel_, oracle_, seed_, n_draws_, \
 n_columns_, n_features_in_, feature_names_in_
         See `OrbitFourier`.
 

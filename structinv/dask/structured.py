@@ -50,7 +50,7 @@ class DaskInvariantStructuredSVC(DaskMachine, InvariantStructuredSVC):
         See `DaskInvariantLinearSVC`.
     kernel : "linear"
         Others take examples in memory.
-    epsilon : 0.0
+    plane_tol : 0.0
         Others take examples in memory.
     C, cost, class_weight, n_hashed, tol, max_seconds, random_state, verbose
         See `InvariantStructuredSVC`.
@@ -221,8 +221,8 @@ n_iter_, n_features_in_, feature_names_in_
                 f"kernel must be 'linear' for examples in partitions, got {self.kernel!r}: "
                 "InvariantStructuredSVC takes kernels, of examples in memory"
             )
-        if self.epsilon > 0:
-            raise ValueError(f"epsilon must be 0 for examples in partitions, got {self.epsilon!r}")
+        if self.plane_tol > 0:
+            raise ValueError(f"plane_tol must be 0 for examples in partitions, got {self.plane_tol!r}")
 
     def _read(
         self, X: DistributedRows, y: Any, sample_weight: Any, position_weight: Any = None
@@ -263,7 +263,7 @@ n_iter_, n_features_in_, feature_names_in_
         if structure.one_row:
             n_outputs *= problem.rows.facts[0].summary.n_positions
         n_features = problem.learned["n_features_in_"]
-        return ExplicitSpace(n_features, n_outputs, n_extra=structure.n_extra(n_labels))
+        return ExplicitSpace(n_features, n_outputs, n_pairwise=structure.n_pairwise(n_labels))
 
     def _learned_structure(self, problem: Problem, objective: Objective) -> Structure:
         structure: Structure = problem.structure

@@ -112,7 +112,7 @@ def chosen(case: Case) -> Any:
     return next(row.state for row in TABLE.values() if not row.reason(case))
 
 
-def dual_state(term: Term, space: Space, rng: np.random.Generator, epsilon: float = 0.0) -> DualState:
+def dual_state(term: Term, space: Space, rng: np.random.Generator, plane_tol: float = 0.0) -> DualState:
     """The first of the table's states that suits a term and a space.
 
     Parameters
@@ -120,15 +120,15 @@ def dual_state(term: Term, space: Space, rng: np.random.Generator, epsilon: floa
     term : Term
     space : Space
     rng : numpy.random.Generator
-    epsilon : float, default=0.0
+    plane_tol : float, default=0.0
         A plane that rises at most this above those that its block has is not taken up.
     """
-    case = Case(term, space, epsilon, chosen)
+    case = Case(term, space, plane_tol, chosen)
     state: DualState = chosen(case)(case, rng)
     return state
 
 
-def refusals(term: Term, space: Space, epsilon: float = 0.0) -> dict[str, str]:
+def refusals(term: Term, space: Space, plane_tol: float = 0.0) -> dict[str, str]:
     """Why states of the table do not suit a term and a space, by their names.
 
     Those that suit are not among them. No dual state is made, but the oracle's in-hull steps are.
@@ -137,7 +137,7 @@ def refusals(term: Term, space: Space, epsilon: float = 0.0) -> dict[str, str]:
     ----------
     term : Term
     space : Space
-    epsilon : float, default=0.0
+    plane_tol : float, default=0.0
         Tolerance of planes.
 
     Examples
@@ -151,7 +151,7 @@ def refusals(term: Term, space: Space, epsilon: float = 0.0) -> dict[str, str]:
     >>> print(refusals(term, ExplicitSpace(2))["members"])
     the space is not a kernel's
     """
-    case = Case(term, space, epsilon)
+    case = Case(term, space, plane_tol)
     reasons = {name: row.reason(case) for name, row in TABLE.items()}
     return {name: reason for name, reason in reasons.items() if reason}
 

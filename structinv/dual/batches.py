@@ -23,7 +23,7 @@ class BatchedState(DualState):
     Parameters
     ----------
     case : Case
-        Its `epsilon` says how far something new must rise above what its block has to be taken up.
+        Its `plane_tol` says how far something new must rise above what its block has to be taken up.
     rng : numpy.random.Generator
 
     Attributes
@@ -42,7 +42,7 @@ class BatchedState(DualState):
         self.term = term = case.term
         self.space = space = case.space
         self.rng = rng
-        self.epsilon = case.epsilon
+        self.plane_tol = case.plane_tol
         self.n_added = 0
         shuffled = rng.permutation(np.flatnonzero(term.weights > 0))
         edges = range(space.blocks_in_a_set, len(shuffled), space.blocks_in_a_set)

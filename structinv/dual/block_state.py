@@ -56,7 +56,7 @@ class BlockState(DualState):
     def __init__(self, case: Case, rng: np.random.Generator) -> None:
         self.term: InBlocks = case.term
         self.space = case.space
-        self.epsilon = case.epsilon
+        self.plane_tol = case.plane_tol
         assert case.choose is not None
         self.choose = case.choose
         kind = self.choose(self._case(self.term.sample))
@@ -82,7 +82,7 @@ class BlockState(DualState):
         self.share = 0.0
 
     def _case(self, part: WorstCase) -> Case:
-        return Case(part, self.space, self.epsilon, self.choose)
+        return Case(part, self.space, self.plane_tol, self.choose)
 
     @property
     def offset(self) -> float:

@@ -33,7 +33,7 @@ class Case:
     ----------
     term : Term
     space : Space
-    epsilon : float, default=0.0
+    plane_tol : float, default=0.0
         A plane that rises at most this above those of its block is not taken up.
     choose : callable, optional
         From a case to the class of its dual state, for states that are made of others.
@@ -62,12 +62,12 @@ class Case:
         self,
         term: Term,
         space: Space,
-        epsilon: float = 0.0,
+        plane_tol: float = 0.0,
         choose: Callable[[Case], Any] | None = None,
     ) -> None:
         self.term: Any = term
         self.space: Any = space
-        self.epsilon = epsilon
+        self.plane_tol = plane_tol
         self.choose = choose
 
     @cached_property
@@ -153,12 +153,12 @@ def rows_in_blocks(case: Case) -> str:
 
 def averages_planes(case: Case) -> str:
     """No tolerance for planes, since the state averages planes instead of listing them."""
-    return "averaged planes are no list, and epsilon speaks of a list" if case.epsilon > 0 else ""
+    return "averaged planes are no list, and plane_tol speaks of a list" if case.plane_tol > 0 else ""
 
 
 def one_number_a_row(case: Case) -> str:
     """No tolerance for planes, since the state keeps one number a row."""
-    return "one number a row is no list, and epsilon speaks of a list" if case.epsilon > 0 else ""
+    return "one number a row is no list, and plane_tol speaks of a list" if case.plane_tol > 0 else ""
 
 
 def linear_in_x(case: Case) -> str:
@@ -174,7 +174,7 @@ def of_a_kernel(case: Case) -> str:
 def worst_case_of_rows(case: Case) -> str:
     """Worst cases of single rows."""
     reason = _of_class(case.term, WorstCase, "the term is no worst case of rows")
-    if not reason and (not case.term.labels.structure.rowwise or case.term.labels.n_extra):
+    if not reason and (not case.term.labels.structure.rowwise or case.term.labels.n_pairwise):
         reason = "its examples have several rows, or parameters that no input multiplies"
     return reason
 

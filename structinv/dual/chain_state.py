@@ -53,8 +53,8 @@ class ChainState(SequenceState):
         first, first_label, used = self._kept[:3]
         numbers, blocks = ranges(np.zeros_like(used), used)
         layout = self.layout.take(blocks)
-        begin = first_label[blocks] + numbers * layout.sizes
-        places, _ = ranges(begin, layout.sizes)
+        begin = first_label[blocks] + numbers * layout.lengths
+        places, _ = ranges(begin, layout.lengths)
         return blocks, first[blocks] + numbers, self.layout.rows(blocks), places
 
     def _costs(self) -> np.ndarray:
@@ -108,7 +108,7 @@ class ChainState(SequenceState):
         codes, n_edits = self._truth[1][rows], self._changes[0]
         if len(blocks):
             moved = self.term.labels.moved(labels.astype(np.int64), codes.astype(np.int64), layout)
-            self.space.extra(f)[:] -= moved.T @ amounts
+            self.space.pairwise(f)[:] -= moved.T @ amounts
         wrong = np.flatnonzero(labels != codes)
         rows, true, other, each = rows[wrong], codes[wrong], labels[wrong], amounts[layout.owners[wrong]]
         levels = np.zeros((self.layout.n_rows, n_labels))

@@ -93,16 +93,16 @@ class LabeledRows(TensorRows):
         return sp.csr_matrix((signs, columns, starts), shape=(len(wrong), self.bound.n_labels))
 
     @property
-    def extra(self) -> sp.csr_matrix:
+    def pairwise(self) -> sp.csr_matrix:
         """By how much features of the true labelings exceed those of these."""
         if len(self) == 0:
-            return sp.csr_matrix((0, self.bound.n_extra))
+            return sp.csr_matrix((0, self.bound.n_pairwise))
         found: Any = self.bound.moved(self.labels.astype(np.int64), self._truth(), self.layout)
         return sp.csr_matrix(-found)
 
     @property
     def shape(self) -> tuple[int, int]:
-        return len(self), self.X.shape[1] * self.bound.n_labels + self.bound.n_extra
+        return len(self), self.X.shape[1] * self.bound.n_labels + self.bound.n_pairwise
 
     def __getitem__(self, rows: Any) -> LabeledRows:
         chosen = np.arange(len(self))[rows]
@@ -112,7 +112,7 @@ class LabeledRows(TensorRows):
 
     def __reduce__(self) -> tuple:
         """Pickled with the points, without what makes them."""
-        return TensorRows, (self.points, self.coefficients, self.start, self.extra)
+        return TensorRows, (self.points, self.coefficients, self.start, self.pairwise)
 
 
 def labeled_rows(

@@ -81,7 +81,7 @@ class Labelingstate(DualState):
         far_off = FAR_OFF * float(self.gaps[self.blocks].mean()) if len(order) else 0.0
         if not np.isfinite(far_off):
             far_off = 0.0
-        for batch in in_runs(order, self.pool.size * self.layout.sizes[order], MEMBERS_AT_ONCE):
+        for batch in in_runs(order, self.pool.size * self.layout.lengths[order], MEMBERS_AT_ONCE):
             if out_of_time():
                 return np.inf, asked
             self._visit(f, np.sort(batch), far_off)
@@ -132,9 +132,9 @@ class Labelingstate(DualState):
         return self.labelings[rows, chosen[layout.owners]], rows, layout
 
     def moved(self, blocks: np.ndarray, chosen: np.ndarray) -> sp.csr_matrix:
-        """By how much features of labelings differ from those of the true one, (m, n_extra)."""
-        if not self.space.n_extra or not len(blocks):
-            return sp.csr_matrix((len(blocks), self.space.n_extra))
+        """By how much features of labelings differ from those of the true one, (m, n_pairwise)."""
+        if not self.space.n_pairwise or not len(blocks):
+            return sp.csr_matrix((len(blocks), self.space.n_pairwise))
         labels, rows, layout = self.listed(blocks, chosen)
         return sp.csr_matrix(self.labels.moved(labels, self.codes[rows], layout))
 
@@ -147,10 +147,10 @@ class Labelingstate(DualState):
         f.make_room(len(self.space.atoms))
         np.add.at(f.coefficients, (atoms, self.codes[rows]), sizes)
         np.add.at(f.coefficients, (atoms, labels), -sizes)
-        if self.space.n_extra:
+        if self.space.n_pairwise:
             blocks, chosen = np.nonzero(self.masses)
             sizes = self.term.weights[blocks] * self.masses[blocks, chosen]
-            f.extra -= self.moved(blocks, chosen).T @ sizes
+            f.pairwise -= self.moved(blocks, chosen).T @ sizes
         return f
 
     def planes(self) -> PlaneSet:
@@ -167,9 +167,9 @@ class Labelingstate(DualState):
         coefficients[every, labels] -= sizes
         ends = np.searchsorted(terms, layout.starts)
         keys = self.pool.keys(own, members)
-        extra = -self.moved(blocks, chosen) if self.space.n_extra else None
+        pairwise = -self.moved(blocks, chosen) if self.space.n_pairwise else None
         costs = np.r_[0.0, np.cumsum(sizes * self.costs[own, labels] * self.grades[own, members])]
-        normals = AtomRows(self.space.atoms, keys, coefficients, ends, extra)
+        normals = AtomRows(self.space.atoms, keys, coefficients, ends, pairwise)
         return PlaneSet(normals, np.diff(costs[ends]), blocks, self.masses[blocks, chosen])
 
     def restore(self, planes: PlaneSet) -> None:
@@ -181,7 +181,7 @@ class Labelingstate(DualState):
         rows, members = self.pool.members(np.where(mine, places, 0))
         all_rows, layout = self.layout.rows(planes.blocks), self.layout.take(planes.blocks)
         within = rows - self.layout.starts[planes.blocks][owners]
-        mine &= (within >= 0) & (within < layout.sizes[owners])
+        mine &= (within >= 0) & (within < layout.lengths[owners])
         places = np.where(mine, layout.starts[owners] + within, 0)
         # What label of which row a term speaks of, and how much of it.
         found, sizes = np.argmin(normals.coefficients, axis=1), -normals.coefficients.min(axis=1)
@@ -195,20 +195,20 @@ class Labelingstate(DualState):
         mine &= (labels[places] == found) & (np.abs(totals[places] - 1.0) <= NEGLIGIBLE)
         usable = planes.masses > 0
         usable[owners[~mine]] = False
-        self._take_up(planes, usable, labels, layout, normals.extra)
+        self._take_up(planes, usable, labels, layout, normals.pairwise)
         kept = np.flatnonzero(usable[owners])
         parts = planes.masses[owners[kept]] * sizes[kept] / totals[places[kept]]
         np.add.at(self.shares, (rows[kept], members[kept], found[kept]), parts)
         self.space.atoms.slots(self.pool.keys(rows[kept], members[kept]))
 
     def _take_up(
-        self, planes: PlaneSet, usable: np.ndarray, labels: np.ndarray, layout: Layout, extra: Any
+        self, planes: PlaneSet, usable: np.ndarray, labels: np.ndarray, layout: Layout, pairwise: Any
     ) -> None:
         """List the labelings of planes that are usable, and whose features are those of the planes."""
         blocks = planes.blocks
-        if extra is not None and len(planes):
+        if pairwise is not None and len(planes):
             moved = self.labels.moved(labels, self.codes[self.layout.rows(blocks)], layout)
-            off = sp.csr_matrix(abs(extra + moved)).max(axis=1).toarray().ravel()
+            off = sp.csr_matrix(abs(pairwise + moved)).max(axis=1).toarray().ravel()
             usable &= off <= NEGLIGIBLE
         kept = np.flatnonzero(usable)
         kept = kept[np.argsort(blocks[kept], kind="stable")]
@@ -244,7 +244,7 @@ class _Batch:
         self.weights = state.term.weights[blocks]
         self.places = state.pool.first + state.pool.numbers[self.rows]
         self.values = np.ascontiguousarray(f.values().T[:, self.places.ravel()])
-        self.extra = f.extra.copy()
+        self.pairwise = f.pairwise.copy()
         self.changes = np.zeros(self.values.shape)
         # Which row of `kernel` a member is, -1 for those that are no atoms.
         self.held = np.full(self.places.size, -1)
@@ -258,10 +258,10 @@ class _Batch:
         values = self.values.reshape(shape).transpose(1, 2, 0)
         gains, costs, members = best_members(values, self.rivals, self.grades)
         found = Worst(gains, costs, gains + costs)
-        chosen = state.labels.separate(self.rivals, found, self.extra, self.layout)
+        chosen = state.labels.separate(self.rivals, found, self.pairwise, self.layout)
         means = mean_heights(
             self.values, self.rivals.codes, self.rivals.costs, self.grades, state.shares[self.rows],
-            *self.listed, state.masses[self.blocks], self.layout.starts, self.extra,
+            *self.listed, state.masses[self.blocks], self.layout.starts, self.pairwise,
         )  # fmt: skip
         state.enlist(self.blocks, chosen.labels)
         self.listed = self._listed()
@@ -295,7 +295,7 @@ class _Batch:
             order, self.layout.starts, self.values, self.kernel, self.held, self.rivals.codes,
             self.rivals.costs, self.grades, self.weights, state.labelings[self.rows], listed, moved,
             masses, shares,
-            self.extra, self.changes,
+            self.pairwise, self.changes,
         )  # fmt: skip
         state.masses[self.blocks], state.shares[self.rows] = masses, shares
 
@@ -307,5 +307,5 @@ class _Batch:
         own = np.flatnonzero(np.any(self.changes != 0, axis=0))
         atoms = state.pool.slots[(self.places.ravel() - state.pool.first)[own]]
         total.coefficients[atoms] = self.changes[:, own].T
-        total.extra += self.extra - self.f.extra
+        total.pairwise += self.pairwise - self.f.pairwise
         return total

@@ -21,7 +21,7 @@ def mean_heights(
     listed: np.ndarray,
     masses: np.ndarray,
     starts: np.ndarray,
-    extra: np.ndarray,
+    pairwise: np.ndarray,
 ) -> np.ndarray:
     """What the planes that carry each block are worth on average.
 
@@ -39,19 +39,19 @@ def mean_heights(
     blocks = np.repeat(np.arange(n_blocks), np.diff(listed))
     own = masses[blocks, np.arange(len(blocks)) - listed[blocks]]
     indptr, indices, data = moved
-    each = np.repeat(own, np.diff(indptr)) * data * extra[indices]
+    each = np.repeat(own, np.diff(indptr)) * data * pairwise[indices]
     return found + np.bincount(np.repeat(blocks, np.diff(indptr)), each, n_blocks)
 
 
 @njit(cache=True, nogil=True)
 def ascend_blocks(
     order, starts, values, kernel, held, codes, costs, grades, weights, labelings, listed, moved,
-    masses, shares, extra, changes,
+    masses, shares, pairwise, changes,
 ):  # fmt: skip
     """Steps in each block of `order` on the labelings and members that it has.
 
     `held` says which row of `kernel` a member is, -1 for none; `kernel` has a column a member. Of
-    `values`, `masses`, `shares` and `extra` the changes are made in place, those of the atoms'
+    `values`, `masses`, `shares` and `pairwise` the changes are made in place, those of the atoms'
     coefficients are added to `changes`, (n_outputs, n_rows * s).
     """
     size = grades.shape[1]
@@ -69,7 +69,7 @@ def ascend_blocks(
         _ascend(
             local, own, held[begin:end] >= 0, codes[mine], costs[mine], grades[mine], weights[b],
             labelings[mine], listed[b], listed[b + 1] - listed[b], moved, masses[b], shares[mine],
-            extra, changes[:, begin:end],
+            pairwise, changes[:, begin:end],
         )  # fmt: skip
         # What changed of the block's atoms goes to the values at all members of the batch.
         used = 0
@@ -93,20 +93,20 @@ def ascend_blocks(
 @njit(cache=True, nogil=True)
 def _ascend(
     local, kernel, held, codes, costs, grades, weight, labelings, first, n_listed, moved, masses,
-    shares, extra, changes,
+    shares, pairwise, changes,
 ):  # fmt: skip
     """Pairwise steps in one block until its gap on what it has is a tenth."""
     shape = costs.shape
     best, members = np.empty(shape), np.empty(shape, dtype=np.int64)
     mean, mass = np.empty(shape), np.empty(shape)
     direction, products = np.zeros(local.shape), np.empty(local.shape)
-    moving = np.zeros(len(extra))
+    moving = np.zeros(len(pairwise))
     target = -1.0
     for _ in range(MOST_STEPS):
         _between_members(local, kernel, held, codes, costs, grades, weight, shares, changes)
         up, down, gap, used = _pair(
             local, held, codes, costs, grades, shares, labelings, first, n_listed, moved, masses,
-            extra, best, members, mean, mass,
+            pairwise, best, members, mean, mass,
         )  # fmt: skip
         if target < 0.0:
             target = BLOCK_SHARE * gap
@@ -118,7 +118,7 @@ def _ascend(
             if j >= 0:
                 for e in range(moved[0][first + j], moved[0][first + j + 1]):
                     moving[moved[1][e]] += sign * moved[2][e]
-                    advantage -= sign * moved[2][e] * extra[moved[1][e]]
+                    advantage -= sign * moved[2][e] * pairwise[moved[1][e]]
         curvature = _multiplied(direction, kernel, products)
         for p in range(len(moving)):
             curvature += moving[p] * moving[p]
@@ -146,7 +146,7 @@ def _ascend(
                     local[k, p] += size * products[k, p]
                     changes[k, p] += size * direction[k, p]
             for p in range(len(moving)):
-                extra[p] += size * moving[p]
+                pairwise[p] += size * moving[p]
         for p in range(len(moving)):
             moving[p] = 0.0
         for k in range(local.shape[0]):
@@ -167,7 +167,7 @@ def _ascend(
 
 @njit(cache=True, nogil=True)
 def _pair(
-    local, held, codes, costs, grades, shares, labelings, first, n_listed, moved, masses, extra,
+    local, held, codes, costs, grades, shares, labelings, first, n_listed, moved, masses, pairwise,
     best, members, mean, mass,
 ):  # fmt: skip
     """The highest labeling and the lowest with mass (-1: the true one), the gap, the mass in use.
@@ -200,7 +200,7 @@ def _pair(
     for j in range(n_listed):
         height = 0.0
         for e in range(moved[0][first + j], moved[0][first + j + 1]):
-            height += moved[2][e] * extra[moved[1][e]]
+            height += moved[2][e] * pairwise[moved[1][e]]
         average = height
         for t in range(len(codes)):
             k = labelings[t, j]

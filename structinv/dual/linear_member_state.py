@@ -58,8 +58,8 @@ class LinearMemberState(DualState):
     Parameters
     ----------
     case : Case
-        Worst cases of single rows, linear in the input, whose oracle has lists. `epsilon` says how far a
-        member must rise above those of its row that have mass to be taken up.
+        Worst cases of single rows, linear in the input, whose oracle has lists. A new member must
+        rise by `plane_tol` above those of its row that have mass to be taken up.
     rng : numpy.random.Generator
     """
 
@@ -71,7 +71,7 @@ class LinearMemberState(DualState):
         self.changes: Changes = listed(term.bound)
         self.size = case.n_members
         self.rng = rng
-        self.epsilon = case.epsilon
+        self.plane_tol = case.plane_tol
         grades = self.changes.grades()
         self.grades = np.ones((1, self.size)) if grades is None else grades
         self.rows = np.flatnonzero(term.weights > 0)
@@ -119,7 +119,7 @@ class LinearMemberState(DualState):
         holding = np.flatnonzero(np.any(self.masses > 0, axis=1))
         for rows in self._portions(holding):
             left += np.inf if out_of_time() else self._focus(f, rows, out_of_time)
-        left_out = self.epsilon * self.term.weights.sum()
+        left_out = self.plane_tol * self.term.weights.sum()
         few = total <= (1.0 + SETTLED_SHARE) * left_out
         self.settled = self.n_added == 0 and few and left <= SETTLED_SHARE * total
         return total, len(self.rows)
@@ -169,7 +169,7 @@ class LinearMemberState(DualState):
         grades = self.grades if len(self.grades) == 1 else self.grades[rows]
         _worst_newcomers(
             np.ascontiguousarray(scores), self.space.constants(f), *self._rivals(rows).arrays, grades,
-            self.pairs[rows], self.masses[rows], self.epsilon, newcomers, arrival,
+            self.pairs[rows], self.masses[rows], self.plane_tol, newcomers, arrival,
         )  # fmt: skip
         return self.term.weights[rows] * arrival
 
@@ -357,7 +357,7 @@ class MemberPoints:
 
 @njit(cache=True, nogil=True)
 def _worst_newcomers(
-    scores, constants, codes, outputs, signs, costs, slack, grades, pairs, masses, epsilon, newcomers,
+    scores, constants, codes, outputs, signs, costs, slack, grades, pairs, masses, plane_tol, newcomers,
     arrival,
 ):  # fmt: skip
     """The worst member of each row, if it is not held and lies above those that are; the gaps."""
@@ -385,4 +385,4 @@ def _worst_newcomers(
                     best, member = height, m
         gap = (best if best > covered else covered) - mean
         arrival[r] = 0.0 if gap < 0.0 else gap
-        newcomers[r] = member if best > covered + epsilon + 1e-12 * (1.0 + best) else -1
+        newcomers[r] = member if best > covered + plane_tol + 1e-12 * (1.0 + best) else -1

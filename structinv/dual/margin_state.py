@@ -98,8 +98,8 @@ class MarginState(BatchedState):
     Parameters
     ----------
     case : Case
-        Losses of the least margin that the compiled steps know. Its `epsilon` says by how much the loss
-        must be larger at a point than at the row's others for it to be taken up.
+        Losses of the least margin that the compiled steps know. A new point must have a loss that
+        is larger by `plane_tol` than at the row's other points.
     rng : numpy.random.Generator
     """
 
@@ -141,7 +141,7 @@ class MarginState(BatchedState):
             worst = self.term.worst(self.space, f, rows)
             losses = self.term.losses(self.term.depths(worst, rows))
             before = self.term.losses(known[first : first + step])
-            above = losses > before + self.epsilon + 1e-12 * (1.0 + losses)
+            above = losses > before + self.plane_tol + 1e-12 * (1.0 + losses)
             fresh = np.flatnonzero(above)
             if len(fresh):
                 normals.append(self.term.unit_normals(self.space, worst.take(fresh), rows[fresh]))

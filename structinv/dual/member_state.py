@@ -16,13 +16,13 @@ from .member_blocks import RowBlock
 
 # Passes over the rows with most of the gap, before a pass over all.
 FOCUSED_PASSES = 5
-# Rows priced together, and the share of the gap that is left for the next sweep. With an epsilon,
+# Rows priced together, and the share of the gap that is left for the next sweep. With an plane_tol,
 # newcomers are what is to be saved, so each sweep does more before it asks for some.
 ROWS_AT_ONCE, FOCUSED_SHARE = 512, 1.0
 ROWS_AT_ONCE_SPARSE, FOCUSED_SHARE_SPARSE = 256, 0.3
 # A sweep has settled once this share of the gap is left.
 SETTLED_SHARE = 0.01
-# Most members of a row that become atoms in a sweep, where no epsilon saves them: one more for so many.
+# Most members of a row that become atoms in a sweep, if plane_tol is 0: one more for so many.
 MOST_NEWCOMERS, MEMBERS_A_NEWCOMER = 3, 10
 # Atoms of a block: the kernel among them stays in a core's cache. Fewer where memory is short.
 LEAST_ATOMS, MOST_ATOMS = 64, 600
@@ -35,7 +35,7 @@ class MemberState(DualState):
     """One mass for every row, member of its orbit and label, most of them zero.
 
     A batch of rows is priced at once: the worst members of each join the atoms if they rise above the
-    planes of the row's own atoms by more than `epsilon`, and the kernel's columns of those that join
+    planes of the row's own atoms by more than `plane_tol`, and the kernel's columns of those that join
     are computed in one product. Then rows take exact pairwise steps between their own atoms: in blocks,
     each of which goes over its rows several times before what changed in it is added to the function's
     values at all members. Blocks are drawn anew in every sweep: fixed ones need twice as many sweeps.
@@ -56,10 +56,10 @@ class MemberState(DualState):
         self.space: KernelSpace = case.space
         self.pool = pool = case.pool
         self.rng = rng
-        self.epsilon = epsilon = case.epsilon
-        self.rows_at_once = ROWS_AT_ONCE_SPARSE if epsilon > 0 else ROWS_AT_ONCE
-        self.focused_share = FOCUSED_SHARE_SPARSE if epsilon > 0 else FOCUSED_SHARE
-        more = 0 if epsilon > 0 else pool.size // MEMBERS_A_NEWCOMER
+        self.plane_tol = plane_tol = case.plane_tol
+        self.rows_at_once = ROWS_AT_ONCE_SPARSE if plane_tol > 0 else ROWS_AT_ONCE
+        self.focused_share = FOCUSED_SHARE_SPARSE if plane_tol > 0 else FOCUSED_SHARE
+        more = 0 if plane_tol > 0 else pool.size // MEMBERS_A_NEWCOMER
         self.newcomers = min(MOST_NEWCOMERS, 1 + more)
         self.rivals = term.labels.rivals()
         n_rows = len(self.rivals)
@@ -82,7 +82,7 @@ class MemberState(DualState):
         self.n_added, self.settled, total = 0, False, 0.0
         blocks: list[RowBlock] = []
         # While the function is far off, newcomers that hardly beat the others would soon be idle.
-        ask = self.epsilon
+        ask = self.plane_tol
         if self.total > 0:
             ask = max(ask, PATIENCE * self.total / self.term.weights.sum())
         for first in range(0, len(order), self.rows_at_once):
@@ -98,8 +98,8 @@ class MemberState(DualState):
                 self._ascend(f, block, self.rng.permutation(len(block.rows)))
             blocks += fresh
         self.total = total
-        if self.n_added == 0 and ask == self.epsilon > 0:
-            # What is left on the rows' own atoms, against what epsilon leaves out.
+        if self.n_added == 0 and ask == self.plane_tol > 0:
+            # What is left on the rows' own atoms, against what plane_tol leaves out.
             self._again(f, blocks, 0.0, out_of_time)
             self.settled = not out_of_time() and bool(self.gaps.sum() <= SETTLED_SHARE * self.total)
         self._focus(f, blocks, out_of_time)
@@ -141,7 +141,7 @@ class MemberState(DualState):
             *self.rivals.arrays, self.grades, self.term.weights, self.masses, ask,
             np.empty((2, self.pool.size)), members, self.gaps, self.idle,
         )  # fmt: skip
-        if ask <= self.epsilon:
+        if ask <= self.plane_tol:
             # Whether a run has settled is told by all atoms.
             self.idle[rows] = False
         owners, which = np.nonzero(members >= 0)

@@ -24,7 +24,7 @@ class PenaltyState(DualState):
     Parameters
     ----------
     case : Case
-        A penalty. Its `epsilon` changes nothing, since there is no list of planes.
+        A penalty. Its `plane_tol` changes nothing, since there is no list of planes.
     rng : numpy.random.Generator
     """
 

@@ -16,8 +16,7 @@ class PlaneCache(BatchedState):
     Parameters
     ----------
     case : Case
-        Any term and space. Its `epsilon` says how far a plane must rise above the planes of its block to
-        be kept.
+        Any term and space. A plane is kept if it rises by `plane_tol` above the planes of its block.
     rng : numpy.random.Generator
     """
 
@@ -30,7 +29,7 @@ class PlaneCache(BatchedState):
         normals, offsets, heights = self._planes_in_time(f, blocks, out_of_time)
         asked = len(heights)
         known, mean = (each[:asked] for each in working.heights(f))
-        new = np.flatnonzero(heights > known + self.epsilon + 1e-12 * (1.0 + np.abs(heights)))
+        new = np.flatnonzero(heights > known + self.plane_tol + 1e-12 * (1.0 + np.abs(heights)))
         self.n_added += len(new)
         working.add(normals[new], offsets[new], new)
         gap = float(working.weights[:asked] @ np.maximum(0.0, heights - mean))

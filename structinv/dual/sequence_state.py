@@ -50,7 +50,7 @@ class SequenceState(FocusedSweeps, DualState):
             barred[:-1][~labels.structure.follows_] = -np.inf
         codes, costs = labels.codes.astype(np.int32), labels.costs(ALL_ROWS)
         self._truth = self.layout.starts, codes, costs, barred, term.weights
-        self._sizes = self.layout.sizes
+        self._sizes = self.layout.lengths
         self.rows = np.flatnonzero(term.weights > 0)
         self.gaps = np.zeros(labels.n_blocks)
         each = (X.nnz * n_labels + X.shape[0] * n_labels**2) // max(1, labels.n_blocks)
@@ -73,7 +73,7 @@ class SequenceState(FocusedSweeps, DualState):
     def _parameters(self, f: Element) -> tuple[np.ndarray, np.ndarray]:
         """The parts of an element; views."""
         n_labels = self._truth[2].shape[1]
-        return self.space.table(f), self.space.extra(f).reshape(n_labels + 2, n_labels)
+        return self.space.table(f), self.space.pairwise(f).reshape(n_labels + 2, n_labels)
 
     def sweep(self, f: Element, out_of_time: OutOfTime = never) -> tuple[float, int]:
         self._asked = 0
@@ -98,7 +98,7 @@ class SequenceState(FocusedSweeps, DualState):
         normals: Any = planes.normals
         if isinstance(normals, LabeledRows) and np.array_equal(normals.blocks, planes.blocks):
             labels = normals.labels
-            if not np.array_equal(normals.layout.sizes, self._sizes[planes.blocks]):
+            if not np.array_equal(normals.layout.lengths, self._sizes[planes.blocks]):
                 return
             edits = self._known(planes.blocks, normals.edits)
         else:

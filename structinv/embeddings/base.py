@@ -19,7 +19,7 @@ from ..oracles.base import as_oracle
 from ..oracles.changes import Changes
 from ..oracles.columns import with_numbers
 from ..oracles.kept import Kept
-from ..oracles.listing import averaged, check_seed, check_size
+from ..oracles.listing import averaged, check_n_draws, check_seed
 from ..utils.fitted_state import taken_back
 from ..utils.matrices import Matrix, dense
 from ..utils.parameters import check_number
@@ -48,10 +48,10 @@ class OrbitFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
     oracle: Any
     n_components: Any
-    size: Any
+    n_draws: Any
     random_state: Any
     n_columns_: int
-    size_: int | None
+    n_draws_: int | None
 
     def fit(self, X: Any, y: Any = None) -> Any:
         """Draw what rows are compared with.
@@ -80,7 +80,7 @@ class OrbitFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             seed = self._seed()
             X = self._read(X)
             self._kept = Kept()
-            self.seed_, self.size_ = seed, self.size
+            self.seed_, self.n_draws_ = seed, self.n_draws
             columns = getattr(self, "feature_names_in_", None)
             self.oracle_: InvarianceOracle = clone(with_numbers(oracle, columns))
             changes = self._changes()
@@ -129,7 +129,7 @@ class OrbitFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         return self.n_columns_
 
     def _check_oracle(self) -> InvarianceOracle:
-        check_size(self.size)
+        check_n_draws(self.n_draws)
         return as_oracle(self.oracle, default=Identity())
 
     def _seed(self) -> int:
@@ -147,7 +147,7 @@ class OrbitFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     def _changes(self) -> Changes:
         """The changes that features are means over."""
         return self._keep(
-            "changes", lambda: averaged(self.oracle_, self.n_features_in_, self.size_, self.seed_)
+            "changes", lambda: averaged(self.oracle_, self.n_features_in_, self.n_draws_, self.seed_)
         )
 
     def __sklearn_tags__(self) -> Any:
@@ -209,7 +209,7 @@ class KernelFeatures(OrbitFeatures):
         """Set the exact kernel that the features stand for."""
         kernel = clone(self._check_kernel())
         kernel.validate(self.n_features_in_)
-        changes: dict[str, Any] = {"size": self.size_, "random_state": self.seed_}
+        changes: dict[str, Any] = {"n_draws": self.n_draws_, "random_state": self.seed_}
         self.orbit_kernel_: Kernel = (
             OrbitMean(self.oracle_, kernel, **changes)
             if self.layers == 1

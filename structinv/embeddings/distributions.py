@@ -43,7 +43,7 @@ class GroupCDF(OrbitFeatures):
         that are nearest, so that rounding moves no response across.
     templates : {"orthogonal", "gaussian", "quasi", "fastfood"}, default="gaussian"
         How directions are drawn; see `OrbitFourier`.
-    size : int, optional
+    n_draws : int, optional
         How many changes to draw; without it all members that the oracle lists, by their weights.
     random_state : int, RandomState or None, default=0
         Templates, drawn changes and the rows that quantiles are of depend on it.
@@ -56,8 +56,8 @@ class GroupCDF(OrbitFeatures):
     oracle_ : InvarianceOracle
     seed_ : int
         `random_state`, or what was drawn from it.
-    size_, n_columns_ : int or None, int
-        `size` and `n_components`, as they were in `fit`.
+    n_draws_, n_columns_ : int or None, int
+        `n_draws` and `n_components`, as they were in `fit`.
     n_features_in_ : int
     feature_names_in_ : (n_features_in_,) array
         Only if all feature names of X are strings.
@@ -80,14 +80,14 @@ class GroupCDF(OrbitFeatures):
         *,
         n_bins: int = 10,
         templates: str = "gaussian",
-        size: int | None = None,
+        n_draws: int | None = None,
         random_state: int | np.random.RandomState | None = 0,
     ) -> None:
         self.oracle = oracle
         self.n_components = n_components
         self.n_bins = n_bins
         self.templates = templates
-        self.size = size
+        self.n_draws = n_draws
         self.random_state = random_state
 
     def _check_parameters(self) -> None:

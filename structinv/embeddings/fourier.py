@@ -58,7 +58,7 @@ class OrbitFourier(KernelFeatures):
         Walsh and Hadamard's matrices (Le, Sarlos and Smola 2013), both for kernels of Euclidean
         distances alone, so not for Laplacian. Fastfood saves time when templates are drawn; once moved
         they are as dense as others.
-    size : int, optional
+    n_draws : int, optional
         How many changes to draw; without it all members that the oracle lists, by their weights.
     tau : float, default=1.0
         Width of the second layer, above 0.
@@ -82,8 +82,8 @@ class OrbitFourier(KernelFeatures):
     oracle_ : InvarianceOracle
     seed_ : int
         `random_state`, or what was drawn from it.
-    size_, n_columns_ : int or None, int
-        `size` and `n_components`, as they were in `fit`.
+    n_draws_, n_columns_ : int or None, int
+        `n_draws` and `n_components`, as they were in `fit`.
     n_features_in_ : int
     feature_names_in_ : (n_features_in_,) array
         Only if all feature names of X are strings.
@@ -124,7 +124,7 @@ class OrbitFourier(KernelFeatures):
         layers: int = 1,
         n_hidden: int | None = None,
         templates: str = "orthogonal",
-        size: int | None = None,
+        n_draws: int | None = None,
         tau: float = 1.0,
         random_state: int | np.random.RandomState | None = 0,
     ) -> None:
@@ -134,7 +134,7 @@ class OrbitFourier(KernelFeatures):
         self.layers = layers
         self.n_hidden = n_hidden
         self.templates = templates
-        self.size = size
+        self.n_draws = n_draws
         self.tau = tau
         self.random_state = random_state
 

@@ -21,26 +21,26 @@ class ImageChanges:
     ----------
     oracle : InvarianceOracle
     shape : ImageShape
-    size : int or None
+    n_draws : int or None
         How many changes to draw.
     seed : int
     """
 
     oracle: InvarianceOracle
     shape: ImageShape
-    size: int | None
+    n_draws: int | None
     seed: int
 
     @cached_property
     def changes(self) -> Changes:
         """Made from what is above alone, also by whoever loads this."""
-        return averaged(self.oracle, self.shape.size, self.size, self.seed)
+        return averaged(self.oracle, self.shape.size, self.n_draws, self.seed)
 
 
 def image_changes(
     oracle: InvarianceOracle | None,
     shape: ImageShape,
-    size: int | None,
+    n_draws: int | None,
     seed: int,
     *,
     names: tuple[str, str],
@@ -51,10 +51,10 @@ def image_changes(
     ----------
     oracle : InvarianceOracle or None
     shape : ImageShape
-    size : int or None
+    n_draws : int or None
     seed : int
     names : tuple of str
-        What users call `oracle` and `size`.
+        What users call `oracle` and `n_draws`.
 
     Raises
     ------
@@ -62,13 +62,13 @@ def image_changes(
         Where they cannot be listed.
     """
     oracle = Identity() if oracle is None else clone(with_shape(oracle, shape))
-    found = ImageChanges(oracle, shape, None if size is None else int(size), seed)
+    found = ImageChanges(oracle, shape, None if n_draws is None else int(n_draws), seed)
     try:
         found.changes  # noqa: B018
     except (TypeError, ValueError) as error:
         called, counted = names
         raise type(error)(
-            f"{called} must list its changes on images of {shape}, {counted}={size} being its size: "
+            f"{called} must list its changes on images of {shape}, {counted}={n_draws} being its size: "
             f"{error}"
         ) from error
     return found

@@ -47,7 +47,7 @@ class OrbitNystroem(KernelFeatures):
         sample.
     layers : {1, 2}, default=1
         With 2 the kernel is `structinv.kernels.OrbitDistance` of width `tau`.
-    size : int, optional
+    n_draws : int, optional
         How many changes to draw; without it all members that the oracle lists, by their weights.
     tau : float, default=1.0
         Width of the second layer, above 0.
@@ -71,14 +71,14 @@ class OrbitNystroem(KernelFeatures):
         are many. See `kernel_error`.
     orbit_kernel_ : OrbitMean or OrbitDistance
         The kernel K.
-    least_eigenvalue_ : float or None
+    min_eigenvalue_ : float or None
         Of the table of at most 2000 rows of `fit`, before a `spectrum` mends it; None for kernels that
         are positive semi-definite by construction. See `structinv.kernels.SetKernel`.
     oracle_ : InvarianceOracle
     seed_ : int
         `random_state`, or what was drawn from it.
-    size_, n_columns_ : int or None, int
-        `size` and `n_components`, as they were in `fit`.
+    n_draws_, n_columns_ : int or None, int
+        `n_draws` and `n_components`, as they were in `fit`.
     n_features_in_ : int
     feature_names_in_ : (n_features_in_,) array
         Only if all feature names of X are strings.
@@ -109,7 +109,7 @@ class OrbitNystroem(KernelFeatures):
         *,
         landmarks: str = "random",
         layers: int = 1,
-        size: int | None = None,
+        n_draws: int | None = None,
         tau: float = 1.0,
         random_state: int | np.random.RandomState | None = 0,
     ) -> None:
@@ -118,7 +118,7 @@ class OrbitNystroem(KernelFeatures):
         self.n_components = n_components
         self.landmarks = landmarks
         self.layers = layers
-        self.size = size
+        self.n_draws = n_draws
         self.tau = tau
         self.random_state = random_state
 
@@ -135,7 +135,7 @@ class OrbitNystroem(KernelFeatures):
                 f"n_components={self.n_components} and n_samples={len(X)}"
             )
         self._learn_kernel()
-        kernel, self.least_eigenvalue_ = trained_kernel(self.orbit_kernel_, X, type(self).__name__)
+        kernel, self.min_eigenvalue_ = trained_kernel(self.orbit_kernel_, X, type(self).__name__)
         self.orbit_kernel_ = kernel
         found = LANDMARKS[self.landmarks](X, int(self.n_components), self.orbit_kernel_, rng)
         self.landmarks_, self.landmark_indices_ = found

@@ -51,7 +51,7 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     oracle : InvarianceOracle, optional
         What may change in a patch, an image of shape (size, size, channels); nothing by default. Image
         oracles without a shape get this one.
-    size : int, default=5
+    patch_size : int, default=5
         Side of a patch, in pixels.
     stride : int, default=1
         Pixels from one patch to the next.
@@ -89,7 +89,7 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         leverage scores; see `OrbitNystroem`.
     n_patches : int, default=100000
         How many training patches are drawn to learn from; all, if there are fewer.
-    draws, whole_draws : int, optional
+    n_draws, n_whole_draws : int, optional
         How many changes of a patch and of an image to draw; without it all members that the oracle
         lists, by their weights.
     random_state : int, RandomState or None, default=0
@@ -132,7 +132,7 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     >>> from structinv.embeddings import PatchOrbits
     >>> from structinv.oracles import Flip
     >>> X = np.random.default_rng(0).random((20, 64))
-    >>> patches = PatchOrbits(size=3, n_components=4, pool=2, whole=Flip(), random_state=0).fit(X)
+    >>> patches = PatchOrbits(patch_size=3, n_components=4, pool=2, whole=Flip(), random_state=0).fit(X)
     >>> patches.transform(X).shape
     (20, 16)
     >>> mirrored = X.reshape(-1, 8, 8)[:, :, ::-1].reshape(-1, 64)
@@ -143,7 +143,7 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     def __init__(
         self,
         oracle: InvarianceOracle | None = None,
-        size: int = 5,
+        patch_size: int = 5,
         stride: int = 1,
         kernel: Kernel | None = None,
         n_components: int = 100,
@@ -158,12 +158,12 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         lengths: str = "unit",
         landmarks: str = "kmeans",
         n_patches: int = 100_000,
-        draws: int | None = None,
-        whole_draws: int | None = None,
+        n_draws: int | None = None,
+        n_whole_draws: int | None = None,
         random_state: int | np.random.RandomState | None = 0,
     ) -> None:
         self.oracle = oracle
-        self.size = size
+        self.patch_size = patch_size
         self.stride = stride
         self.kernel = kernel
         self.n_components = n_components
@@ -177,8 +177,8 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         self.lengths = lengths
         self.landmarks = landmarks
         self.n_patches = n_patches
-        self.draws = draws
-        self.whole_draws = whole_draws
+        self.n_draws = n_draws
+        self.n_whole_draws = n_whole_draws
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> PatchOrbits:
@@ -204,9 +204,9 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             self.whole_changes_ = image_changes(
                 self.whole,
                 self._image_shape(X.shape[1]),
-                self.whole_draws,
+                self.n_whole_draws,
                 _seed(random),
-                names=("whole", "whole_draws"),
+                names=("whole", "n_whole_draws"),
             )
             self._learn(X, self.whole_changes_.changes, random)
         return self
@@ -275,9 +275,9 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
     def _check_parameters(self) -> None:
         """Raise unless every parameter is in its range, those of the layers below too."""
-        for name in ("size", "stride", "n_components", "pool", "n_patches"):
+        for name in ("patch_size", "stride", "n_components", "pool", "n_patches"):
             check_integer(name, getattr(self, name))
-        for name in ("draws", "whole_draws"):
+        for name in ("n_draws", "n_whole_draws"):
             check_integer(name, getattr(self, name), optional=True)
         for name in ("contrast", "whitening"):
             if getattr(self, name) is not None:
@@ -300,17 +300,19 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             return
         if self.shape is not None:
             raise ValueError(f"shape must be given to the lowest layer alone, got {self.shape!r}")
-        if self.below.whole is not None or self.below.whole_draws is not None:
+        if self.below.whole is not None or self.below.n_whole_draws is not None:
             raise ValueError(
-                "whole and whole_draws must be None in the layer below, as the topmost layer changes "
+                "whole and n_whole_draws must be None in the layer below, as the topmost layer changes "
                 f"images for all, got {self.below!r}"
             )
         self.below._check_parameters()
 
     def _check_grid(self, shape: ImageShape, n_images: int) -> None:
         """Raise unless images of this shape have patches enough."""
-        if self.size > min(shape.height, shape.width):
-            raise ValueError(f"size must be at most the sides of the images, {shape}, got {self.size}")
+        if self.patch_size > min(shape.height, shape.width):
+            raise ValueError(
+                f"patch_size must be at most the sides of the images, {shape}, got {self.patch_size}"
+            )
         grid = self._grid(shape)
         if self.pool > min(grid.sides):
             raise ValueError(
@@ -327,10 +329,10 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         self._patch_changes(grid, 0)
 
     def _grid(self, shape: ImageShape) -> PatchGrid:
-        return PatchGrid(shape, int(self.size), int(self.stride))
+        return PatchGrid(shape, int(self.patch_size), int(self.stride))
 
     def _patch_changes(self, grid: PatchGrid, seed: int) -> ImageChanges:
-        return image_changes(self.oracle, grid.patch, self.draws, seed, names=("oracle", "draws"))
+        return image_changes(self.oracle, grid.patch, self.n_draws, seed, names=("oracle", "n_draws"))
 
     def _learn(self, X: np.ndarray, whole: Changes, random: np.random.RandomState) -> None:
         """Learn all layers, from patches of images each of which is changed by some change."""

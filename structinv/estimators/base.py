@@ -150,7 +150,7 @@ class InvariantEstimator(EstimatesItself, CallbackSupportMixin, BaseEstimator):
             # After Ctrl-C, KeyboardInterrupt says it all.
             raises = self.on_interrupt == "raise" and not task.ended
             told = raises and solution.status is Status.INTERRUPTED
-            if solution.status not in (Status.CONVERGED, Status.WITHIN_EPSILON) and not told:
+            if solution.status not in (Status.CONVERGED, Status.WITHIN_PLANE_TOL) and not told:
                 advice = self._advice.get(solution.status, solution.advice)
                 warnings.warn(
                     f"{type(self).__name__} ended with status '{solution.outcome}' after "

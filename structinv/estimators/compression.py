@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from sklearn.base import clone
 
-from ..kernels import least_eigenvalue
+from ..kernels import min_eigenvalue
 from ..kernels.indefinite import rounding_of
 from ..solvers import Status
 from ..spaces.moved_points import has_gradients, moved_points
@@ -101,7 +101,7 @@ def _check_norm(model: SupportVectorMachine) -> None:
         return
     atoms = model._atoms()
     some = np.linspace(0, len(atoms) - 1, min(len(atoms), ATOMS_ASKED)).astype(int)
-    least, largest = least_eigenvalue(model.kernel_, atoms[some])
+    least, largest = min_eigenvalue(model.kernel_, atoms[some])
     if least < -rounding_of(model.dual_coef_.dtype) * largest:
         raise ValueError(
             f"compress needs a norm, and kernel {model.kernel_!r} has none: on the support vectors "
@@ -155,4 +155,4 @@ def check_compression_memory(n_before: int, most: int, moving: bool) -> None:
     if moving:
         needed = max(needed, 4.0 * TABLES_AT_ONCE * (n_before + most) * most)
     what = f"compressing {n_before} support vectors to at most {most}"
-    check_memory(what, needed, "ask for fewer, or fit with epsilon above 0")
+    check_memory(what, needed, "ask for fewer, or fit with plane_tol above 0")

@@ -19,9 +19,9 @@ from .fingerprint import digest, tells_all
 
 # What a fit may be given anew without becoming another one.
 OF_THE_RUN = frozenset({"tol", "max_seconds", "verbose", "random_state", "cache_mb", "on_interrupt"})
-OF_THE_RUN |= {"warm_start", "checkpoint", "checkpoint_seconds", "budget", "memory_limit"}
+OF_THE_RUN |= {"warm_start", "checkpoint", "checkpoint_seconds", "max_support_vectors", "memory_limit"}
 # What planes bound, they bound whatever these are; the oracle is looked at on its own.
-OF_THE_WEIGHTS = frozenset(["C", "class_weight", "sample_weight", "nu", "solver", "epsilon", "oracle"])
+OF_THE_WEIGHTS = frozenset(["C", "class_weight", "sample_weight", "nu", "solver", "plane_tol", "oracle"])
 # Planes of a sum of rows need the rows' weights to be what they were, but for a factor.
 OF_SINGLE_ROWS = frozenset({"class_weight", "sample_weight"})
 

@@ -82,7 +82,7 @@ def read_examples(
     weights = part_of_weights(sample_weight, len(layout))
     own = position_weight
     if own is not None:
-        own = flat_numbers("position_weight", position_weight, layout.sizes)
+        own = flat_numbers("position_weight", position_weight, layout.lengths)
     made = vectorizer if hasattr(vectorizer, "n_columns_") else None
     return Examples(rows, layout, labels, weights, own, reader.names, made)
 
@@ -197,7 +197,7 @@ def length_of_rows(term: Any) -> float:
     labels, layout = term.labels, term.labels.layout
     squares = squared_lengths(term.X)
     # Positions that look at one row have its length.
-    means = squares if labels.structure.one_row else layout.sums(squares) / layout.sizes
+    means = squares if labels.structure.one_row else layout.sums(squares) / layout.lengths
     dearest = float(np.mean(labels.costs(ALL_ROWS).max(axis=1)))
     return float(np.mean(term.weights * means)) / dearest if dearest > 0 else 0.0
 

@@ -128,7 +128,7 @@ class ExampleMachine(SupportVectorMachine):
         if factors is not None:
             each *= factors[encode_labels(found.labels, classes)[1]]
         if isinstance(self.cost, str) and self.cost == "mean_hamming":
-            each /= layout.sizes[layout.owners]
+            each /= layout.lengths[layout.owners]
         return Problem(
             found.rows,
             found.labels,

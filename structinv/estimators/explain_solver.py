@@ -103,6 +103,6 @@ def explain_solver(model: Any, X: Any, y: Any) -> SolverExplanation:
     ]
     states = []
     for term in objective.terms if isinstance(solver, FrankWolfe) else ():
-        reasons = refusals(term, objective.space, solver.epsilon)
+        reasons = refusals(term, objective.space, solver.plane_tol)
         states.append({name: reasons.get(name, "") for name in STATES})
     return SolverExplanation(solver, reason, tuple(terms), tuple(states))

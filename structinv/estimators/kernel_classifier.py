@@ -18,7 +18,7 @@ from ..structures.bound import BoundStructure
 from ..terms import Objective
 from ..utils.matrices import Matrix
 from .classifier import InvariantClassifier
-from .parameters import check_epsilon
+from .parameters import check_plane_tol
 from .problem import Problem
 from .support_vectors import SupportVectorMachine
 
@@ -57,7 +57,7 @@ class InvariantSVC(SupportVectorMachine, InvariantClassifier):
     solver : str or Solver, default="auto"
         "svmstruct", "bmrm", "pegasos", "frank_wolfe" or "interior_point". "auto" is "frank_wolfe", the
         fastest that was measured; "interior_point" is for a linear kernel whose C is large for its rows.
-    epsilon : float, default=0.0
+    plane_tol : float, default=0.0
         A plane is added only if it lies more than this above its row's planes so far (Teo et al. 2007,
         algorithm 1): fewer support vectors, at a price that shows in ``solution_.gap``. For "auto",
         "frank_wolfe", "svmstruct" and instances of these, whose own value it replaces if it is above
@@ -76,11 +76,11 @@ class InvariantSVC(SupportVectorMachine, InvariantClassifier):
         others; see `RepresenterClassifier`. "auto" is then the `Representer` solver.
     tol, random_state, verbose, warm_start, checkpoint, checkpoint_seconds, on_interrupt
         See `InvariantLinearSVC`.
-    budget : int, optional
-        Most support vectors, above 0: a fit that ends with more is shortened by
-        ``compress(n_support=budget)``, in time of its own beside `max_seconds`. ``solution_`` then has
-        the objective of the shorter function and its gap to the same lower bound. Ctrl-C, before or
-        meanwhile, leaves the whole model. Not with `warm_start`.
+    max_support_vectors : int, optional
+        Maximum number of support vectors, above 0. A fit that ends with more is compressed by
+        ``compress(n_support=max_support_vectors)``, which takes time beyond `max_seconds`. ``solution_``
+        then has the objective of the shorter function and its gap to the same lower bound. Ctrl-C,
+        before or meanwhile, leaves the whole model. Not with `warm_start`.
 
     Attributes
     ----------
@@ -101,11 +101,11 @@ class InvariantSVC(SupportVectorMachine, InvariantClassifier):
         Coefficients of the representers of `invariances`.
     compression_error_ : float
         At most how far, in the norm, the function is from the one that was fitted: 0 unless there is a
-        `budget` or the model comes from `compress`.
+        `max_support_vectors` or the model comes from `compress`.
     classes_ : (n_classes,) array
     kernel_ : Kernel
         The kernel with its parameters resolved; of "precomputed" a table of the rows in use.
-    least_eigenvalue_ : float or None
+    min_eigenvalue_ : float or None
         Of the kernel's table of at most 2000 training rows, before a `spectrum` mends it;
         None for kernels that are positive semi-definite by construction.
     solution_ : Solution
@@ -136,8 +136,8 @@ class InvariantSVC(SupportVectorMachine, InvariantClassifier):
     that are none of the new S(x) are dropped, or the new oracle asked at the old function, so that the
     lower bound is as certain as that of a fresh fit.
 
-    A `checkpoint` is kept as in `InvariantLinearSVC`, and `cache_mb` and `budget` may change, too. It
-    holds numbers of members, points that are no members, and slopes of penalties.
+    A `checkpoint` is kept as in `InvariantLinearSVC`, and `cache_mb` and `max_support_vectors` may
+    change, too. It holds numbers of members, points that are no members, and slopes of penalties.
 
     Scores are no probabilities; `CalibratedClassifierCV` learns them, as `InvariantLinearSVC` says.
 
@@ -175,22 +175,22 @@ class InvariantSVC(SupportVectorMachine, InvariantClassifier):
     degree: int = 3
     coef0: float = 1.0
     loss: str = "hinge"
-    epsilon: float = 0.0
+    plane_tol: float = 0.0
     cache_mb: float = 1000
     class_weight: dict | str | None = None
     invariances: Sequence[Functional | BoundFunctional] = ()
     nu: float | Sequence[float] = 1.0
     invariance_loss: str | Sequence[str] = "squared"
     invariance_loss_params: dict | Sequence[dict] | None = None
-    budget: int | None = None
+    max_support_vectors: int | None = None
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_epsilon(self.epsilon, self.solver)
+        check_plane_tol(self.plane_tol, self.solver)
 
     def _solver(self, objective: Objective) -> Solver:
         solver = super()._solver(objective)
-        return solver.set_params(epsilon=self.epsilon) if self.epsilon > 0 else solver
+        return solver.set_params(plane_tol=self.plane_tol) if self.plane_tol > 0 else solver
 
     def _keep(self, problem: Problem, objective: Objective, solution: Solution) -> None:
         super()._keep(problem, objective, solution)

@@ -69,7 +69,7 @@ class KernelMachine(InvariantEstimator):
     def _trained_kernel(self, X: np.ndarray, inputs: np.ndarray, learned: dict[str, Any]) -> Kernel:
         """The kernel as a fit takes it; `learned` hears of its least eigenvalue on these inputs."""
         name = type(self).__name__
-        kernel, learned["least_eigenvalue_"] = trained_kernel(self._kernel(X, X), inputs, name)
+        kernel, learned["min_eigenvalue_"] = trained_kernel(self._kernel(X, X), inputs, name)
         return kernel
 
     def _n_functionals(self, X: np.ndarray, given: Any) -> int:

@@ -40,7 +40,7 @@ class InvariantSVR(SupportVectorMachine, InvariantRegressor):
     epsilon : float, default=0.1
         How far predictions may be off for nothing, at least 0: the tube of scikit-learn's `SVR`, in
         units of the targets. (That of `InvariantSVC` is the tolerance of planes, a parameter of
-        solvers: ``FrankWolfe(epsilon=...)``.)
+        solvers: ``FrankWolfe(plane_tol=...)``.)
     C : float, default=1.0
         Weight of the losses, above 0.
     fit_intercept : bool, default=True
@@ -48,7 +48,7 @@ class InvariantSVR(SupportVectorMachine, InvariantRegressor):
         optimized: a kernel with a constant, like "poly" with `coef0`, brings along a constant that is.
     solver, tol, cache_mb, max_seconds, random_state, verbose, invariances, nu, invariance_loss, \
 invariance_loss_params, warm_start, checkpoint, checkpoint_seconds, on_interrupt, \
-budget
+max_support_vectors
         See `InvariantSVC`. A warm start asks for the same targets and `epsilon`, and with an intercept
         for the same sample weights, too.
 
@@ -96,7 +96,7 @@ compression_error_, solution_, n_iter_, n_features_in_, feature_names_in_
     nu: float | Sequence[float] = 1.0
     invariance_loss: str | Sequence[str] = "squared"
     invariance_loss_params: dict | Sequence[dict] | None = None
-    budget: int | None = None
+    max_support_vectors: int | None = None
 
     def _keep(self, problem: Problem, objective: Objective, solution: Solution) -> None:
         super()._keep(problem, objective, solution)

@@ -35,7 +35,7 @@ random_state, verbose, warm_start, checkpoint, checkpoint_seconds, on_interrupt
         Coefficients of the representers: of the labeled rows' evaluations, then of the graph's edges.
     intercept_ : (n_outputs,) array
     kernel_ : Kernel
-    least_eigenvalue_ : float or None
+    min_eigenvalue_ : float or None
         Of the kernel matrix; see `RepresenterClassifier`.
     solution_ : Solution
     n_iter_ : int

@@ -84,7 +84,7 @@ def warn_if_uninformative(
     """
     if isinstance(problem.oracle, Identity):
         return
-    if solution.status not in (Status.CONVERGED, Status.WITHIN_EPSILON):
+    if solution.status not in (Status.CONVERGED, Status.WITHIN_PLANE_TOL):
         # Such a fit has a warning of its own.
         return
     term: Any = objective.terms[0]
@@ -113,8 +113,8 @@ def warn_if_uninformative(
         what = f"the function wins less than {LEAST_SHARE:.0%} of what one without changes wins"
     else:
         return
-    # A run within epsilon leaves out planes as well as the changes leave out functions.
-    within = solution.status is Status.WITHIN_EPSILON and solution.relative_gap > ROUGH_GAP
+    # A run within plane_tol leaves out planes as well as the changes leave out functions.
+    within = solution.status is Status.WITHIN_PLANE_TOL and solution.relative_gap > ROUGH_GAP
     changes = f"{term.oracle}{', with this epsilon,' if within else ''}"
     warnings.warn(
         f"{type(estimator).__name__}: the changes of {changes} leave next to nothing to learn: {what}. "
@@ -130,14 +130,14 @@ def _predicted(objective: Objective, f: Element) -> np.ndarray:
     """The label of each row without changes, as a place among the classes."""
     term: Any = objective.terms[0]
     scores = term.scores(objective.space, f).reshape(len(term.labels.codes), -1)
-    predicted: np.ndarray = term.labels.predict(scores, objective.space.extra(f))
+    predicted: np.ndarray = term.labels.predict(scores, objective.space.pairwise(f))
     return predicted
 
 
 def _errors(term: WorstCase, predicted: np.ndarray) -> float:
     """The share of the rows' weight that is predicted wrongly."""
     layout, weights = term.labels.layout, term.weights
-    each = weights if layout is None else np.repeat(weights, layout.sizes)
+    each = weights if layout is None else np.repeat(weights, layout.lengths)
     return float(each @ (predicted != term.labels.codes) / each.sum())
 
 

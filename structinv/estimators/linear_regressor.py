@@ -33,7 +33,7 @@ class InvariantLinearSVR(LinearMachine, InvariantRegressor):
     epsilon : float, default=0.1
         How far predictions may be off for nothing, at least 0: the tube of scikit-learn's `SVR`, in
         units of the targets. (The tolerance of planes is a parameter of solvers, such as
-        ``FrankWolfe(epsilon=...)``.)
+        ``FrankWolfe(plane_tol=...)``.)
     C : float, default=1.0
         Weight of the losses, above 0.
     fit_intercept : bool, default=True

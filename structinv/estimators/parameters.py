@@ -75,14 +75,14 @@ def check_checkpoint(path: Any, seconds: Any) -> None:
     check_number("checkpoint_seconds", seconds, strict=True)
 
 
-def check_epsilon(epsilon: Any, solver: str | Solver) -> None:
-    """Raise unless a solver can add planes only where they rise more than `epsilon`."""
-    check_number("epsilon", epsilon)
+def check_plane_tol(plane_tol: Any, solver: str | Solver) -> None:
+    """Raise unless a solver can add planes only where they rise more than `plane_tol`."""
+    check_number("plane_tol", plane_tol)
     named = "frank_wolfe" if isinstance(solver, str) and solver == "auto" else solver
     # Estimators may have solvers by other names, which know no planes of blocks.
     known = REGISTRY[named]() if isinstance(named, str) and named in REGISTRY else named
-    if epsilon > 0 and (isinstance(known, str) or "epsilon" not in known.get_params()):
+    if plane_tol > 0 and (isinstance(known, str) or "plane_tol" not in known.get_params()):
         raise ValueError(
-            "epsilon above 0 needs a solver that adds planes block by block: 'auto', "
-            f"'frank_wolfe' or 'svmstruct', got epsilon={epsilon!r} with solver={solver!r}"
+            "plane_tol above 0 needs a solver that adds planes block by block: 'auto', "
+            f"'frank_wolfe' or 'svmstruct', got plane_tol={plane_tol!r} with solver={solver!r}"
         )

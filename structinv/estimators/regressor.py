@@ -136,7 +136,7 @@ class InvariantRegressor(RegressorMixin, InvariantEstimator):
 
     def _look_at(self, problem: Problem, objective: Objective, solution: Solution, left: float) -> None:
         """Warn where the predictions are no better than a constant."""
-        if solution.status not in (Status.CONVERGED, Status.WITHIN_EPSILON):
+        if solution.status not in (Status.CONVERGED, Status.WITHIN_PLANE_TOL):
             # Such a fit has a warning of its own.
             return
         X = problem.rows

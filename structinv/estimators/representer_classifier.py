@@ -103,7 +103,7 @@ class RepresenterClassifier(ClassifierMixin, RepresenterMachine):
     support_vectors_, dual_coef_ : (m, n_features) and (n_outputs, m) arrays
         Changed rows that joined the expansion with an oracle, and their coefficients.
     kernel_ : Kernel
-    least_eigenvalue_ : float or None
+    min_eigenvalue_ : float or None
         Of the kernel's table of at most 2000 training rows, before a `spectrum` mends it;
         None for kernels that are positive semi-definite by construction.
     solution_ : Solution

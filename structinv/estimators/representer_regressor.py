@@ -51,7 +51,7 @@ warm_start, checkpoint, checkpoint_seconds, on_interrupt, losses_on
     alpha_ : (1, n_functionals) array
     intercept_ : (1,) array
     kernel_ : Kernel
-    least_eigenvalue_ : float or None
+    min_eigenvalue_ : float or None
         Of the kernel's table of at most 2000 training rows, before a `spectrum` mends it;
         None for kernels that are positive semi-definite by construction.
     solution_ : Solution
@@ -116,7 +116,7 @@ warm_start, checkpoint, checkpoint_seconds, on_interrupt, losses_on
     def _look_at(self, problem: Problem, objective: Objective, solution: Solution, left: float) -> None:
         """Warn where the predictions are no better than a constant."""
         try:
-            if solution.status in (Status.CONVERGED, Status.WITHIN_EPSILON):
+            if solution.status in (Status.CONVERGED, Status.WITHIN_PLANE_TOL):
                 # Other fits have a warning of their own.
                 self._warn_if_unexplained(problem)
         finally:

@@ -83,7 +83,7 @@ class OrbitRidge(EstimatesItself, MultiOutputMixin, RegressorMixin, BaseEstimato
         The factor of kernel and noise that makes the targets likeliest at `alpha_`.
     X_fit_ : (n, n_features) array
         The training rows; of "precomputed" empty.
-    least_eigenvalue_ : float or None
+    min_eigenvalue_ : float or None
         Of the kernel's table of at most 2000 training rows, before a `spectrum` mends it; None for
         kernels that are positive semi-definite by construction, and for "precomputed".
     kernel_ : Kernel or None
@@ -270,11 +270,11 @@ class OrbitRidge(EstimatesItself, MultiOutputMixin, RegressorMixin, BaseEstimato
         return weights
 
     def _kernel_of(self, kernel: Any, rows: np.ndarray) -> Kernel | None:
-        self.least_eigenvalue_: float | None = None
+        self.min_eigenvalue_: float | None = None
         if self._precomputed:
             return None
         kernel = as_kernel(kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0, X=rows)
-        found, self.least_eigenvalue_ = trained_kernel(kernel, rows, type(self).__name__)
+        found, self.min_eigenvalue_ = trained_kernel(kernel, rows, type(self).__name__)
         return found
 
     def _gram(self, X: np.ndarray, rows: np.ndarray, used: np.ndarray) -> np.ndarray:

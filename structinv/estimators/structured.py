@@ -38,7 +38,7 @@ from .example_inputs import (
 from .example_machine import ExampleMachine
 from .kernel_machine import check_cover, kernel_memory
 from .learned_nothing import warn_if_uninformative
-from .parameters import check_epsilon, check_oracle_type
+from .parameters import check_oracle_type, check_plane_tol
 from .problem import Problem
 from .tokens import TokenVectorizer
 
@@ -89,8 +89,8 @@ class InvariantStructuredSVC(ExampleMachine):
         "auto", "svmstruct", "bmrm", "pegasos", "frank_wolfe", "interior_point" or "representer" (its
         dual coordinates). "auto" is "interior_point" for up to 1000 weights and 10000 examples if C is
         large, the mean of ``C |x|^2`` above 100 for the rows x (where a wrong label costs 1), and
-        `epsilon` is 0; else "frank_wolfe".
-    epsilon : float, default=0.0
+        `plane_tol` is 0; else "frank_wolfe".
+    plane_tol : float, default=0.0
         A plane is added only if it lies more than this above its example's planes so far; see
         `InvariantSVC`.
     tol, max_seconds, random_state, verbose, checkpoint, checkpoint_seconds, on_interrupt
@@ -152,7 +152,7 @@ compression_error_
     coef0: float = 1.0
     cost: Any = "hamming"
     class_weight: dict | str | None = None
-    epsilon: float = 0.0
+    plane_tol: float = 0.0
     cache_mb: float = 1000
     n_hashed: int | None = None
 
@@ -282,7 +282,7 @@ compression_error_
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_epsilon(self.epsilon, self.solver)
+        check_plane_tol(self.plane_tol, self.solver)
         check_integer("n_hashed", self.n_hashed, optional=True)
         if self._precomputed:
             raise ValueError("kernel must be one of inputs; InvariantSVC takes kernel='precomputed'")
@@ -308,16 +308,16 @@ compression_error_
         self._check_parameters()
         reader = RowReader(self, False, TokenVectorizer(self.n_hashed).fit_rows)
         rows, layout = self.structure.read(X, reader)
-        n_labels, n_outputs, n_extra = self._numbers(y, layout)
+        n_labels, n_outputs, n_pairwise = self._numbers(y, layout)
         if not self._linear:
             size = check_cover(bind(check_oracle_type(self.oracle), rows), type(self).__name__)
             return sum(kernel_memory(rows, size, n_labels, 1e6 * self.cache_mb, n_outputs))
         entries = 2 * rows.nnz if sp.issparse(rows) else rows.size
-        planes = PLANES_OF_AN_EXAMPLE * (2 * 12.0 * entries + 8.0 * n_extra)
-        return planes + linear_functions(rows.shape[1], n_outputs) + linear_functions(n_extra, 1)
+        planes = PLANES_OF_AN_EXAMPLE * (2 * 12.0 * entries + 8.0 * n_pairwise)
+        return planes + linear_functions(rows.shape[1], n_outputs) + linear_functions(n_pairwise, 1)
 
     def _numbers(self, y: Any, layout: Layout) -> tuple[int, int, int]:
-        """How many labels, functions and extra parameters there are; without y at least so many."""
+        """How many labels, functions and pairwise weights there are; without y at least so many."""
         if y is None:
             return 2, 2, 0
         labels = self.structure.read_labels(y, layout)
@@ -328,7 +328,7 @@ compression_error_
         n_outputs = structure.functions(len(classes)).n_outputs
         if structure.one_row:
             n_outputs *= len(labels) // len(layout)
-        return len(classes), n_outputs, structure.n_extra(len(classes))
+        return len(classes), n_outputs, structure.n_pairwise(len(classes))
 
     def _objective(self, problem: Problem) -> Objective:
         if not self._linear:
@@ -338,16 +338,19 @@ compression_error_
         what = f"training with weights for {n_features} features"
         needed = linear_functions(n_features, n_outputs)
         check_memory(what, needed, "hash the features or number them anew, without gaps")
-        return Objective(ExplicitSpace(n_features, n_outputs, n_extra=term.labels.n_extra), [term])
+        return Objective(
+            ExplicitSpace(n_features, n_outputs, n_pairwise=term.labels.n_pairwise),
+            [term],
+        )
 
     def _best_solver(self, objective: Objective) -> tuple[Solver, str]:
-        if self._linear and self.epsilon == 0:
+        if self._linear and self.plane_tol == 0:
             return solver_for(objective, length_of_rows(objective.terms[0]))
         return super()._best_solver(objective)
 
     def _solver(self, objective: Objective) -> Solver:
         solver = super()._solver(objective)
-        return solver.set_params(epsilon=self.epsilon) if self.epsilon > 0 else solver
+        return solver.set_params(plane_tol=self.plane_tol) if self.plane_tol > 0 else solver
 
     def _planes_ignore(self) -> frozenset[str]:
         # Weights and functions of a kernel's space are elements of different kinds.
@@ -363,8 +366,8 @@ compression_error_
             self.coef_ = space.weights(solution.f).astype(problem.rows.dtype, order="C")
         else:
             super()._keep(problem, objective, solution)
-        self._extra_ = np.array(space.extra(solution.f))
-        for name, table in self.structure_.named(self._extra_, len(self.classes_)).items():
+        self._pairwise_ = np.array(space.pairwise(solution.f))
+        for name, table in self.structure_.named(self._pairwise_, len(self.classes_)).items():
             setattr(self, f"{name}_", table)
 
     def _learned_structure(self, problem: Problem, objective: Objective) -> Structure:
@@ -375,7 +378,7 @@ compression_error_
 
     @property
     def _parameters(self) -> np.ndarray:
-        return self._extra_
+        return self._pairwise_
 
     def _predicted(self, X: Any) -> Any:
         rows, layout = self._known_examples(X)
@@ -389,7 +392,7 @@ compression_error_
         # A row that has several labels has a function for each, and its positions one of them.
         scores = self._scores(rows).reshape(-1, self.structure_.functions(n_labels).n_outputs)
         layout = self.structure_.positions(layout, len(scores))
-        return predicted(self.structure_, n_labels, scores, self._extra_, layout)
+        return predicted(self.structure_, n_labels, scores, self._pairwise_, layout)
 
     def _bound(self, labels: np.ndarray, layout: Layout) -> BoundStructure:
         positions = self.structure_.positions(layout, len(labels))
@@ -416,8 +419,8 @@ compression_error_
         space: Any
         f: Any
         if self._linear:
-            space, f = linear_function(self.coef_, np.zeros(len(self.coef_)), self._extra_)
+            space, f = linear_function(self.coef_, np.zeros(len(self.coef_)), self._pairwise_)
         else:
             space, f = self._function(rows, oracle, labels[:1])
         worst = WORST_CHANGES[self.structure_.term]
-        return rows, layout, worst(space, f, oracle, bound, rows, points, self._extra_)
+        return rows, layout, worst(space, f, oracle, bound, rows, points, self._pairwise_)

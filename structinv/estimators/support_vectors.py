@@ -39,7 +39,7 @@ from .row_shapes import flat_rows, for_oracle, shaped
 class SupportVectorMachine(KernelMachine):
     """A kernel machine whose function is a sum over members of S(x), the support vectors."""
 
-    budget: int | None = None
+    max_support_vectors: int | None = None
 
     support_: np.ndarray
     support_members_: np.ndarray
@@ -69,12 +69,12 @@ class SupportVectorMachine(KernelMachine):
                 "oracle must be None with kernel='precomputed', which shows no inputs that could "
                 f"change, got {self.oracle!r}"
             )
-        if self.budget is not None:
-            check_integer("budget", self.budget)
+        if self.max_support_vectors is not None:
+            check_integer("max_support_vectors", self.max_support_vectors)
             if self.warm_start:
                 raise ValueError(
-                    "warm_start must be False with a budget, after which nothing is left to start "
-                    f"from, got budget={self.budget!r}"
+                    "warm_start must be False with max_support_vectors, after which nothing is left "
+                    f"to start from, got max_support_vectors={self.max_support_vectors!r}"
                 )
 
     def _inputs(self, X: Matrix) -> Matrix:
@@ -93,7 +93,7 @@ class SupportVectorMachine(KernelMachine):
         sizes, cache_mb = (term.X.shape[1], term.n_outputs), float(self.cache_mb)
         invariances = self._invariances()
         if not invariances.families:
-            space = KernelSpace(kernel, *sizes, cache_mb=cache_mb, n_extra=term.labels.n_extra)
+            space = KernelSpace(kernel, *sizes, cache_mb=cache_mb, n_pairwise=term.labels.n_pairwise)
             return Objective(space, [term])
         parts = [family.parts(kernel) for family in invariances.bound(term.X, self)]
         system = Representers(kernel, parts, cache_mb)
@@ -141,9 +141,9 @@ class SupportVectorMachine(KernelMachine):
 
     def _finish(self, objective: Objective) -> None:
         """Shorten the expansion of a fit that is done to the budget."""
-        if self.budget is None or len(self.support_) <= self.budget:
+        if self.max_support_vectors is None or len(self.support_) <= self.max_support_vectors:
             return
-        smaller = within_budget(self, objective, self.budget)
+        smaller = within_budget(self, objective, self.max_support_vectors)
         # At once: Ctrl-C must not come between.
         self.__dict__.update(learned_attributes(smaller))
 
@@ -166,16 +166,16 @@ class SupportVectorMachine(KernelMachine):
         check_cover(bind(oracle, X[:1], labels), type(self).__name__)
         return self._expansion()
 
-    def _expansion(self, extra: np.ndarray | None = None) -> tuple[KernelSpace, Expansion]:
+    def _expansion(self, pairwise: np.ndarray | None = None) -> tuple[KernelSpace, Expansion]:
         """The function in a space that holds nothing but its points; with parameters of no input."""
         sizes = self._atoms().shape[1], len(self.dual_coef_)
-        n_extra = 0 if extra is None else len(extra)
-        space = KernelSpace(self.kernel_, *sizes, cache_mb=0.0, n_extra=n_extra)
+        n_pairwise = 0 if pairwise is None else len(pairwise)
+        space = KernelSpace(self.kernel_, *sizes, cache_mb=0.0, n_pairwise=n_pairwise)
         if self._representers_ is not None:
             space = RepresenterSpace(self._representers_.emptied(), *sizes, cache_mb=0.0)
         f = self._in(space)
-        if extra is not None:
-            f.extra[:] = extra
+        if pairwise is not None:
+            f.pairwise[:] = pairwise
         return space, f
 
     def _in(self, space: KernelSpace) -> Expansion:
@@ -260,7 +260,7 @@ class SupportVectorMachine(KernelMachine):
             ``support_`` and the like tell of moved points from which row and member they started.
             ``solution_`` has the status "compressed", g, the lower bound of the fit, and no planes: a
             fit with ``warm_start=True`` starts afresh from a compressed model. Its primal value, and
-            so its gap, is infinity, since the rows that would tell it are gone (`budget` of
+            so its gap, is infinity, since the rows that would tell it are gone (`max_support_vectors` of
             `InvariantSVC` knows them). Iterations, seconds and history are of the fit.
 
         Raises

@@ -41,7 +41,7 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
 
     Parameters
     ----------
-    words : {"drop", "add", "replace"}, default="drop"
+    edit : {"drop", "add", "replace"}, default="drop"
         What happens to tokens: they are deleted, others are inserted anywhere, or they are replaced by
         any one token each.
     max_changes : int, default=1
@@ -116,7 +116,7 @@ verbose, warm_start, checkpoint, checkpoint_seconds, on_interrupt
     [' at one']
     """
 
-    words: str = "drop"
+    edit: str = "drop"
     max_changes: int = 1
     ngram_range: tuple[int, int] = (1, 1)
     weights: str = "counts"
@@ -136,7 +136,7 @@ verbose, warm_start, checkpoint, checkpoint_seconds, on_interrupt
     @property
     def oracle(self) -> InvarianceOracle:
         """What the model is trained for, and certifies by default."""
-        tokens = TokenEdits(self.words, self.max_changes, self.allowed)
+        tokens = TokenEdits(self.edit, self.max_changes, self.allowed)
         return tokens if self.only_for is None else tokens.only_for(self.only_for)
 
     def certify(
@@ -145,7 +145,7 @@ verbose, warm_start, checkpoint, checkpoint_seconds, on_interrupt
         y: Any = None,
         *,
         oracle: InvarianceOracle | None = None,
-        words: str | None = None,
+        edit: str | None = None,
         max_changes: int | None = None,
     ) -> Certificate:
         """What no allowed edit of the texts can turn.
@@ -158,7 +158,7 @@ verbose, warm_start, checkpoint, checkpoint_seconds, on_interrupt
             wrong, whatever label `only_for` names.
         oracle : TokenEdits, optional
             What may change, or that ``only_for`` some labels; by default what the model was trained for.
-        words : {"drop", "add", "replace"}, optional
+        edit : {"drop", "add", "replace"}, optional
             The same changes, but this happens to tokens.
         max_changes : int, optional
             The same changes, but to so many tokens.
@@ -178,7 +178,7 @@ verbose, warm_start, checkpoint, checkpoint_seconds, on_interrupt
         UserWarning
             Of texts without a feature of the model: their score is the intercept.
         """
-        _, rows, labels, edits, changes = self._asked(X, y, oracle, words, max_changes)
+        _, rows, labels, edits, changes = self._asked(X, y, oracle, edit, max_changes)
         self._say_what_is_unknown(rows)
         # Without labels any text may be one that changes.
         asked = edits if y is None else changes(edits)
@@ -190,14 +190,14 @@ verbose, warm_start, checkpoint, checkpoint_seconds, on_interrupt
         y: Any = None,
         *,
         oracle: InvarianceOracle | None = None,
-        words: str | None = None,
+        edit: str | None = None,
         max_changes: int | None = None,
     ) -> list[str]:
         """The texts after the edit found that lowers the margin of their label most.
 
         Parameters
         ----------
-        X, y, oracle, words, max_changes
+        X, y, oracle, edit, max_changes
             See `certify`.
 
         Returns
@@ -205,11 +205,11 @@ verbose, warm_start, checkpoint, checkpoint_seconds, on_interrupt
         list of str
             Tokens that are in no feature are made up.
         """
-        documents, rows, labels, edits, changes = self._asked(X, y, oracle, words, max_changes)
+        documents, rows, labels, edits, changes = self._asked(X, y, oracle, edit, max_changes)
         covered = _covered(changes(edits), labels)
         found = self._worst_edits(edits, documents, rows, labels, covered)
         return [
-            self.vectorizer_.edited(text, edits.words, found.spots[i, :n], found.tokens[i, :n])
+            self.vectorizer_.edited(text, edits.edit, found.spots[i, :n], found.tokens[i, :n])
             for i, (text, n) in enumerate(zip(as_texts(X), found.counts.tolist(), strict=True))
         ]
 
@@ -239,7 +239,7 @@ verbose, warm_start, checkpoint, checkpoint_seconds, on_interrupt
         for shift in range(1, n_classes):
             V = np.roll(weights, -shift, axis=0) - weights
             found = bound.worst_edits(slice(None), V, codes).edits
-            edited = self.vectorizer_.rows(documents.edited(every, found, oracle.words))
+            edited = self.vectorizer_.rows(documents.edited(every, found, oracle.edit))
             reached = self._label_margins(edited, codes)
             better = covered & (reached < margins)
             margins[better] = reached[better]
@@ -303,7 +303,7 @@ verbose, warm_start, checkpoint, checkpoint_seconds, on_interrupt
             documents,
             vectorizer.grams,
             vectorizer.weights_,
-            tokens.words,
+            tokens.edit,
             int(tokens.max_changes),
             vectorizer.weights == "binary",
             None if tokens.allowed is None else vectorizer.numbers_of(tokens.allowed),
@@ -315,17 +315,17 @@ verbose, warm_start, checkpoint, checkpoint_seconds, on_interrupt
         X: Any,
         y: Any,
         oracle: InvarianceOracle | None,
-        words: str | None,
+        edit: str | None,
         max_changes: int | None,
     ) -> tuple[Documents, Matrix, BoundStructure, TextEdits, Changes]:
         """Texts as tokens and as rows, their labels, and what changes: of tokens, and of whose."""
         check_is_fitted(self)
         oracle = check_oracle_type(self.oracle if oracle is None else oracle)
         tokens, changes = _taken_apart(oracle)
-        if words is not None:
-            tokens = TokenEdits(words, tokens.max_changes, None if words == "drop" else tokens.allowed)
+        if edit is not None:
+            tokens = TokenEdits(edit, tokens.max_changes, None if edit == "drop" else tokens.allowed)
         if max_changes is not None:
-            tokens = TokenEdits(tokens.words, max_changes, tokens.allowed)
+            tokens = TokenEdits(tokens.edit, max_changes, tokens.allowed)
         tokens.validate()
         changes(tokens).check_labels(self.classes_)
         documents = self.vectorizer_.documents(as_texts(X))
@@ -380,7 +380,7 @@ def _taken_apart(oracle: InvarianceOracle) -> tuple[TokenEdits, Changes]:
         labels = oracle.labels
         return oracle.oracle, lambda edits: edits.only_for(labels)
     raise TypeError(
-        f"oracle must be TokenEdits(words, max_changes), also only_for some labels, got {oracle!r}: "
+        f"oracle must be TokenEdits(edit, max_changes), also only_for some labels, got {oracle!r}: "
         "texts change by tokens; for oracles of rows take InvariantLinearSVC behind a vectorizer"
     )
 

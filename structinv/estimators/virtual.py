@@ -83,7 +83,7 @@ class VirtualSVC(EstimatesItself, ClassifierMixin, BaseEstimator):
         The row of X that each support vector comes from.
     support_members_ : (n_support,) array of int
         Which member of that row's orbit it is; 0 is the row itself.
-    least_eigenvalue_ : float or None
+    min_eigenvalue_ : float or None
         Of the kernel's table of at most 2000 training rows, before a `spectrum` mends it; None for
         kernels that are positive semi-definite by construction.
     n_virtual_ : int
@@ -247,9 +247,9 @@ class VirtualSVC(EstimatesItself, ClassifierMixin, BaseEstimator):
         gamma = resolve_gamma(self.gamma, X)
         kernel = shaped(self.kernel, self, X)
         kernel = as_kernel(kernel, gamma=gamma, degree=self.degree, coef0=self.coef0, X=X)
-        self.least_eigenvalue_: float | None = None
+        self.min_eigenvalue_: float | None = None
         if not self._native:
-            kernel, self.least_eigenvalue_ = trained_kernel(kernel, X, type(self).__name__)
+            kernel, self.min_eigenvalue_ = trained_kernel(kernel, X, type(self).__name__)
         settings = {
             "kernel": self.kernel if self._native else kernel,
             "gamma": gamma,
@@ -301,7 +301,7 @@ on_interrupt
     ----------
     svc_plain_ : sklearn.svm.SVC
         The first machine, trained on the rows of X with a weight above 0.
-    svc_, classes_, support_vectors_, support_, support_members_, least_eigenvalue_, n_virtual_, \
+    svc_, classes_, support_vectors_, support_, support_members_, min_eigenvalue_, n_virtual_, \
 n_features_in_, feature_names_in_
         See `VirtualSVC`; of the second machine.
 

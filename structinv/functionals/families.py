@@ -161,7 +161,7 @@ class Tangents(_OfOracle):
     >>> import numpy as np
     >>> from structinv.kernels import Gaussian
     >>> from structinv.oracles import Rotations
-    >>> oracle = Rotations(degrees=(-10, 10), shape=(4, 4))
+    >>> oracle = Rotations(degrees=[-10, 10], shape=(4, 4))
     >>> Tangents(oracle).bind(np.eye(4).reshape(1, 16)).gram(Gaussian()).shape
     (1, 1)
     """

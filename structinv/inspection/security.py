@@ -27,7 +27,7 @@ class SecurityCurve:
 
     Attributes
     ----------
-    sizes : list of int
+    n_changes : list of int
         How many changes are allowed.
     detected : dict of str to (k,) array
         By model, the share of the rows of `label` that raise an alarm whatever so many changes do.
@@ -40,7 +40,7 @@ class SecurityCurve:
     max_fpr : float
     """
 
-    sizes: list[int]
+    n_changes: list[int]
     detected: dict[str, np.ndarray]
     false_alarms: dict[str, float]
     thresholds: dict[str, float]
@@ -63,7 +63,7 @@ class SecurityCurve:
 
         figure, (axes,) = row_of_axes(1, sharey=False)
         for number, (name, rates) in enumerate(self.detected.items()):
-            axes.plot(self.sizes, rates, marker="osD^vP"[number % 6], markersize=4, label=name)
+            axes.plot(self.n_changes, rates, marker="osD^vP"[number % 6], markersize=4, label=name)
         axes.set(
             xlabel="changes allowed to the attacker",
             ylabel=f"detected at {100 * self.max_fpr:.4g}% false alarms",
@@ -82,7 +82,7 @@ def security_curve(
     y: Any,
     *,
     oracle: InvarianceOracle,
-    sizes: Sequence[int],
+    n_changes: Sequence[int],
     label: Any,
     max_fpr: float = 0.01,
 ) -> SecurityCurve:
@@ -105,7 +105,7 @@ def security_curve(
     oracle : InvarianceOracle
         What an attacker may change, counted: `FAdd`, `FDrop`, `FScale` or `FEdit`, also `Protected`.
         How many changes it allows itself does not matter.
-    sizes : sequence of int
+    n_changes : sequence of int
         Numbers of changes, 0 for none.
     label : label
         What the alarm is for.
@@ -119,8 +119,8 @@ def security_curve(
     Raises
     ------
     TypeError, ValueError
-        If there are no models or sizes, if a model is not of two classes, one of them `label`, if there
-        are no rows of `label` or no others, or if the changes of the oracle cannot be counted.
+        If `models` or `n_changes` is empty, if a model is not of two classes, one of them `label`,
+        if there are no rows of `label` or no others, or if the changes of the oracle cannot be counted.
 
     Examples
     --------
@@ -133,14 +133,14 @@ def security_curve(
     >>> X = (rng.random((200, 8)) < np.where(often, 0.6, 0.2)).astype(float)
     >>> models = {"plain": LinearSVC(C=0.1).fit(X[::2], y[::2])}
     >>> curve = security_curve(
-    ...     models, X[1::2], y[1::2], oracle=FAdd(1), sizes=[0, 1, 2], label="bad", max_fpr=0.05
+    ...     models, X[1::2], y[1::2], oracle=FAdd(1), n_changes=[0, 1, 2], label="bad", max_fpr=0.05
     ... )
     >>> curve.detected["plain"].tolist()
     [0.82, 0.5, 0.32]
     """
     y = np.asarray(y)
     check_consistent_length(X, y)
-    counted = _check(models, y, oracle, sizes, label, max_fpr)
+    counted = _check(models, y, oracle, n_changes, label, max_fpr)
     attacked = y == label
     detected, false_alarms, thresholds = {}, {}, {}
     for name, model in models.items():
@@ -150,9 +150,9 @@ def security_curve(
         thresholds[name] = threshold
         false_alarms[name] = float(np.mean(others >= threshold))
         rows, labels = _safe_indexing(X, np.flatnonzero(attacked)), y[attacked]
-        least = [certify(model, counted.at_most(size), rows, labels).margins for size in sizes]
+        least = [certify(model, counted.at_most(count), rows, labels).margins for count in n_changes]
         detected[name] = np.array([np.mean(margins >= threshold) for margins in least])
-    return SecurityCurve(list(sizes), detected, false_alarms, thresholds, label, max_fpr)
+    return SecurityCurve(list(n_changes), detected, false_alarms, thresholds, label, max_fpr)
 
 
 def _threshold(scores: np.ndarray, max_fpr: float) -> float:
@@ -162,7 +162,7 @@ def _threshold(scores: np.ndarray, max_fpr: float) -> float:
     return float(np.nextafter(falling[most], np.inf))
 
 
-def _check(models: Any, y: np.ndarray, oracle: Any, sizes: Any, label: Any, max_fpr: Any) -> Counted:
+def _check(models: Any, y: np.ndarray, oracle: Any, n_changes: Any, label: Any, max_fpr: Any) -> Counted:
     """How changes count; TypeError or ValueError unless there is a question that can be answered."""
     if not isinstance(models, Mapping):
         raise TypeError(f"models must be a mapping of names to fitted classifiers, got {models!r}")
@@ -173,10 +173,10 @@ def _check(models: Any, y: np.ndarray, oracle: Any, sizes: Any, label: Any, max_
     if not 0 <= float(max_fpr) < 1:
         raise ValueError(f"max_fpr must be in [0, 1), got {max_fpr!r}")
     as_oracle(oracle)
-    if len(sizes) == 0:
-        raise ValueError("sizes must hold a number of changes, got none")
-    for size in sizes:
-        check_integer("sizes", size, least=0)
+    if len(n_changes) == 0:
+        raise ValueError("n_changes must hold a number of changes, got none")
+    for count in n_changes:
+        check_integer("n_changes", count, least=0)
     counted = oracle.counted()
     if counted is None or counted.grades is not None:
         raise ValueError(f"oracle must allow changes that can be counted, got {oracle!r}")

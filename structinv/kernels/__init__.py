@@ -3,7 +3,7 @@
 from .base import Kernel
 from .dot_products import Linear, Polynomial
 from .given import CallableKernel, PrecomputedKernel
-from .indefinite import least_eigenvalue, mended
+from .indefinite import min_eigenvalue, psd_corrected
 from .orbits import OrbitDistance, OrbitMean
 from .radial import Gaussian, Laplacian, Matern, RationalQuadratic
 from .sets import SetKernel
@@ -38,6 +38,6 @@ __all__ = [
     "TangentOverlapKernel",
     "TangentVectorKernel",
     "VicinalKernel",
-    "least_eigenvalue",
-    "mended",
+    "min_eigenvalue",
+    "psd_corrected",
 ]

@@ -117,7 +117,7 @@ class Kernel(BaseEstimator, ABC):
         return True
 
     # Of the table of the training rows that it was mended with, if it was.
-    least_eigenvalue: float | None = None
+    min_eigenvalue: float | None = None
 
     def prepared(self, X: np.ndarray) -> Kernel:
         """This kernel as a machine uses it whose training rows are `X`: itself, by default.

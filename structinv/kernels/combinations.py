@@ -30,9 +30,9 @@ class CompositeKernel(Kernel):
         return all(part.definite for part in self._parts)
 
     @property
-    def least_eigenvalue(self) -> float | None:  # type: ignore[override]
+    def min_eigenvalue(self) -> float | None:  # type: ignore[override]
         """That of the part that was mended, the least of several."""
-        known = [part.least_eigenvalue for part in self._parts]
+        known = [part.min_eigenvalue for part in self._parts]
         return min((each for each in known if each is not None), default=None)
 
     def prepared(self, X: np.ndarray) -> Kernel:

@@ -27,7 +27,7 @@ MOST_ROWS = 2000
 _COMPARED = 100
 
 
-def least_eigenvalue(kernel: Kernel, X: np.ndarray) -> tuple[float, float]:
+def min_eigenvalue(kernel: Kernel, X: np.ndarray) -> tuple[float, float]:
     """The least and the largest eigenvalue of a kernel's table of some rows.
 
     Parameters
@@ -48,7 +48,7 @@ def least_eigenvalue(kernel: Kernel, X: np.ndarray) -> tuple[float, float]:
     --------
     >>> import numpy as np
     >>> from structinv.kernels import CallableKernel
-    >>> least_eigenvalue(CallableKernel(lambda X, Y: X @ Y.T - 1.0), np.eye(2))
+    >>> min_eigenvalue(CallableKernel(lambda X, Y: X @ Y.T - 1.0), np.eye(2))
     (-1.0, 1.0)
     """
     check_kernel("kernel", kernel)
@@ -69,7 +69,7 @@ def rounding_of(dtype: np.dtype) -> float:
     return float(np.sqrt(np.finfo(dtype).eps))
 
 
-def mended(kernel: Kernel, X: Any, spectrum: str = "clip") -> Kernel:
+def psd_corrected(kernel: Kernel, X: Any, spectrum: str = "clip") -> Kernel:
     r"""A kernel made positive semi-definite with training rows.
 
     With :math:`K = U \Lambda U'` over the rows, the mended kernel is
@@ -97,7 +97,7 @@ def mended(kernel: Kernel, X: Any, spectrum: str = "clip") -> Kernel:
     Returns
     -------
     Kernel
-        With `least_eigenvalue`, that of the table of the training rows.
+        With `min_eigenvalue`, that of the table of the training rows.
 
     Raises
     ------
@@ -110,12 +110,12 @@ def mended(kernel: Kernel, X: Any, spectrum: str = "clip") -> Kernel:
 
     >>> import numpy as np
     >>> from sklearn.svm import SVC
-    >>> from structinv.kernels import Gaussian, SetKernel, mended
+    >>> from structinv.kernels import Gaussian, SetKernel, psd_corrected
     >>> from structinv.oracles import Segment
     >>> rng = np.random.default_rng(0)
     >>> X, y = rng.standard_normal((30, 2)), np.arange(30) % 2
-    >>> kernel = mended(SetKernel(Segment(0.1, 10.0), Gaussian(0.5)), X, "clip")
-    >>> kernel.least_eigenvalue < -0.01
+    >>> kernel = psd_corrected(SetKernel(Segment(0.1, 10.0), Gaussian(0.5)), X, "clip")
+    >>> kernel.min_eigenvalue < -0.01
     True
     >>> bool(np.linalg.eigvalsh(kernel(rng.standard_normal((40, 2))))[0] > -1e-10)
     True
@@ -138,7 +138,7 @@ def mended(kernel: Kernel, X: Any, spectrum: str = "clip") -> Kernel:
         kept &= values > 0
     values, vectors = np.abs(values[kept]), vectors[:, kept]
     root = vectors if spectrum == "square" else vectors / np.sqrt(values)
-    return MendedKernel(kernel, rows.copy(), root, least)
+    return PSDCorrectedKernel(kernel, rows.copy(), root, least)
 
 
 def check_spectrum(spectrum: Any) -> None:
@@ -177,7 +177,7 @@ def trained_kernel(kernel: Kernel, rows: np.ndarray, owner: str) -> tuple[Kernel
         some = _spread_over(rows, _COMPARED)
         _warn_if_constant(kernel, some, f"{owner}: kernel {_name(plain)}")
     if kernel.definite:
-        return kernel, kernel.least_eigenvalue
+        return kernel, kernel.min_eigenvalue
     some = _spread_over(rows, MOST_ROWS)
     table = kernel_matrix(kernel, some, some)
     _warn_if_not_symmetric(table, f"{owner}: kernel {_name(plain)}")
@@ -195,7 +195,7 @@ def trained_kernel(kernel: Kernel, rows: np.ndarray, owner: str) -> tuple[Kernel
             IndefiniteKernelWarning,
             stacklevel=2,
         )
-    known = kernel.least_eigenvalue
+    known = kernel.min_eigenvalue
     return kernel, least if known is None else known
 
 
@@ -255,8 +255,8 @@ class _OfTrainingRows(Kernel):
         return self
 
 
-class MendedKernel(_OfTrainingRows):
-    """``k_x' R R' k_z`` with a root R: see `mended`, which makes it.
+class PSDCorrectedKernel(_OfTrainingRows):
+    """``k_x' R R' k_z`` with a root R: see `psd_corrected`, which makes it.
 
     Parameters
     ----------
@@ -264,20 +264,20 @@ class MendedKernel(_OfTrainingRows):
     rows : (n, d) array
         The training rows.
     root : (n, r) array of float64
-    least_eigenvalue : float
+    min_eigenvalue : float
         Of the table of `kernel` for the training rows.
     """
 
     definite = True
-    least_eigenvalue: float
+    min_eigenvalue: float
 
     def __init__(
-        self, kernel: Kernel, rows: np.ndarray, root: np.ndarray, least_eigenvalue: float
+        self, kernel: Kernel, rows: np.ndarray, root: np.ndarray, min_eigenvalue: float
     ) -> None:
         self.kernel = kernel
         self.rows = rows
         self.root = root
-        self.least_eigenvalue = least_eigenvalue
+        self.min_eigenvalue = min_eigenvalue
 
     def validate(self, n_features: int | None = None) -> None:
         check_kernel("kernel", self.kernel)
@@ -317,21 +317,21 @@ class MendedKernel(_OfTrainingRows):
 
 
 class ShiftedKernel(_OfTrainingRows):
-    """A kernel plus a constant where both inputs are the same row: see `mended`.
+    """A kernel plus a constant where both inputs are the same row: see `psd_corrected`.
 
     Parameters
     ----------
     kernel : Kernel
-    least_eigenvalue : float
+    min_eigenvalue : float
         Of the table of `kernel` for the training rows; what is added is its size, where it is below 0.
     """
 
     definite = False
-    least_eigenvalue: float
+    min_eigenvalue: float
 
-    def __init__(self, kernel: Kernel, least_eigenvalue: float) -> None:
+    def __init__(self, kernel: Kernel, min_eigenvalue: float) -> None:
         self.kernel = kernel
-        self.least_eigenvalue = least_eigenvalue
+        self.min_eigenvalue = min_eigenvalue
 
     def validate(self, n_features: int | None = None) -> None:
         check_kernel("kernel", self.kernel, n_features)
@@ -349,7 +349,7 @@ class ShiftedKernel(_OfTrainingRows):
 
     @property
     def _shift(self) -> float:
-        return max(0.0, -float(self.least_eigenvalue))
+        return max(0.0, -float(self.min_eigenvalue))
 
 
 def _numbers(X: np.ndarray, Y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -10,7 +10,7 @@ from ..oracles import InvarianceOracle
 from ..oracles.base import as_oracle
 from ..oracles.changes import Changes
 from ..oracles.kept import Record, parameters_of
-from ..oracles.listing import averaged, check_seed, check_size
+from ..oracles.listing import averaged, check_n_draws, check_seed
 from ..utils.parameters import check_number
 from .base import Kernel
 from .checked_kernel import ISOMETRIES, PERMUTATIONS
@@ -43,14 +43,14 @@ class OrbitMean(CompositeKernel):
     products is measured on their matrices: shifts by whole pixels with ``fill="wrap"``, quarter turns,
     mirror images and permutations do, interpolated images and those cut off at the border do not. Of
     ``left @ right`` the part `left` moves one side only, if it alone is of that kind:
-    ``Rotations((90, 180, 270)) @ Rotations((30, 60))`` are twelve turns at a quarter of the cost.
+    ``Rotations((90, 180, 270)) @ Rotations([30, 60])`` are twelve turns at a quarter of the cost.
 
     Parameters
     ----------
     oracle : InvarianceOracle
         See `InvarianceOracle.changes` and `draws`. Oracles that depend on labels are refused.
     kernel : Kernel
-    size : int, optional
+    n_draws : int, optional
         How many changes to draw; without it all members that the oracle lists, by their weights.
     random_state : int, default=0
         The draws depend on this alone, so that a row has the same members in every block and call.
@@ -58,7 +58,7 @@ class OrbitMean(CompositeKernel):
     Raises
     ------
     TypeError, ValueError
-        From `validate`, and where the oracle lists no changes and no size is given.
+        From `validate`, and where the oracle lists no changes and no `n_draws` is given.
 
     Notes
     -----
@@ -80,17 +80,17 @@ class OrbitMean(CompositeKernel):
     """
 
     def __init__(
-        self, oracle: InvarianceOracle, kernel: Kernel, size: int | None = None, random_state: int = 0
+        self, oracle: InvarianceOracle, kernel: Kernel, n_draws: int | None = None, random_state: int = 0
     ) -> None:
         self.oracle = oracle
         self.kernel = kernel
-        self.size = size
+        self.n_draws = n_draws
         self.random_state = random_state
 
     def validate(self, n_features: int | None = None) -> None:
         as_oracle(self.oracle)
         check_kernel("kernel", self.kernel, n_features)
-        check_size(self.size)
+        check_n_draws(self.n_draws)
         check_seed(self.random_state)
         if n_features is not None:
             self.changes(n_features)
@@ -114,10 +114,10 @@ class OrbitMean(CompositeKernel):
 
     def _changes_record(self, n_features: int) -> Record:
         """The changes, and what it was made of: parameters may change in place."""
-        key = parameters_of((self.oracle, self.size, self.random_state, n_features))
+        key = parameters_of((self.oracle, self.n_draws, self.random_state, n_features))
         record: Record | None = vars(self).get("_changes")
         if record is None or record.key != key:
-            changes = averaged(self.oracle, n_features, self.size, self.random_state)
+            changes = averaged(self.oracle, n_features, self.n_draws, self.random_state)
             record = Record(key, changes)
             self._changes = record
         return record
@@ -161,7 +161,7 @@ class OrbitMean(CompositeKernel):
         return np.array(kept.get(X, (known, symmetry, parameters_of(self.kernel)), make))
 
     def lipschitz(self, n_features: int | None = None) -> float:
-        """That of the kernel times the mean of the maps' norms, `Changes.stretch`.
+        """That of the kernel times the mean of the maps' norms, `Changes.norm_bound`.
 
         Infinity without a number of features, and where changes are no fixed linear maps.
         """
@@ -172,11 +172,11 @@ class OrbitMean(CompositeKernel):
         return slope * self._stretch(n_features) if 0 < slope < np.inf else slope
 
     def _stretch(self, n_features: int) -> float:
-        """`Changes.stretch`, kept: it takes the matrices of all maps."""
+        """`Changes.norm_bound`, kept: it takes the matrices of all maps."""
         changes = self.changes(n_features)
         record: Record | None = vars(self).get("_stretched")
         if record is None or record.key is not changes:
-            record = Record(changes, changes.stretch(n_features))
+            record = Record(changes, changes.norm_bound(n_features))
             self._stretched = record
         return float(record.made)
 
@@ -191,7 +191,7 @@ class OrbitDistance(CompositeKernel):
 
     Parameters
     ----------
-    oracle, kernel, size, random_state
+    oracle, kernel, n_draws, random_state
         See `OrbitMean`.
     tau : float, default=1.0
         Width, in the unit of the embeddings' distances, which are at most ``sqrt(2)`` for kernels with
@@ -212,13 +212,13 @@ class OrbitDistance(CompositeKernel):
         oracle: InvarianceOracle,
         kernel: Kernel,
         tau: float = 1.0,
-        size: int | None = None,
+        n_draws: int | None = None,
         random_state: int = 0,
     ) -> None:
         self.oracle = oracle
         self.kernel = kernel
         self.tau = tau
-        self.size = size
+        self.n_draws = n_draws
         self.random_state = random_state
 
     def validate(self, n_features: int | None = None) -> None:
@@ -230,7 +230,7 @@ class OrbitDistance(CompositeKernel):
         # One and the same, since it keeps its changes from call to call.
         mean: OrbitMean = self.__dict__.setdefault("_first", OrbitMean(self.oracle, self.kernel))
         mean.oracle, mean.kernel = self.oracle, self.kernel
-        mean.size, mean.random_state = self.size, self.random_state
+        mean.n_draws, mean.random_state = self.n_draws, self.random_state
         return mean
 
     def matrix(self, X, Y, norms=None):

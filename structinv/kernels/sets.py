@@ -13,7 +13,7 @@ from ..oracles.geometry import region_of, tangent_planes
 from ..oracles.kept import parameters_of
 from ..regions import Region
 from .base import Kernel
-from .indefinite import check_spectrum, mended
+from .indefinite import check_spectrum, psd_corrected
 from .kept_by_rows import KeptByRows
 from .kernel_names import check_kernel
 from .values import check_rows, describe, precision, same_precision
@@ -34,7 +34,7 @@ class SetKernel(Kernel):
 
     Such distances are no distances of points in any space, so **K need not be positive semi-definite**:
     eigenvalues down to -1 were seen. A machine that is fitted with it warns by name and tells the
-    `least_eigenvalue_` of its training rows, or mends the kernel by `spectrum`; see `mended`.
+    `min_eigenvalue_` of its training rows, or mends the kernel by `spectrum`; see `psd_corrected`.
 
     Parameters
     ----------
@@ -108,10 +108,10 @@ class SetKernel(Kernel):
         self.oracle.validate(n_features)
 
     def prepared(self, X: np.ndarray) -> Kernel:
-        """See `Kernel.prepared`: mended with the training rows, if a `spectrum` is given."""
+        """See `Kernel.prepared`: psd_corrected with the training rows, if a `spectrum` is given."""
         if self.spectrum is None:
             return self
-        return mended(SetKernel(self.oracle, self.kernel, self.sides), X, self.spectrum)
+        return psd_corrected(SetKernel(self.oracle, self.kernel, self.sides), X, self.spectrum)
 
     def matrix(self, X, Y, norms=None):
         """See `Kernel.matrix`; half of the work where `Y` is `X` itself."""

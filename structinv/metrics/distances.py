@@ -75,10 +75,10 @@ def set_distance(oracle: InvarianceOracle, X: Any, Y: Any = None, sides: str = "
 
     Notes
     -----
-    Exact up to rounding: lists (`Flip`, `Rotations((5, 10))`: jittering), `Box`, `Segment`, `Offset` and
+    Exact up to rounding: lists (`Flip`, `Rotations([5, 10])`: jittering), `Box`, `Segment`, `Offset` and
     `TangentDerivative`; `Ellipsoid` and `Trajectory` from a point, and ellipsoids of one common factor
     between two sets. Else the nearest points are searched for, with a bound: ellipsoids of different
-    factors, trajectories, images with `between`. A finer `grid` of the oracle comes nearer, and has
+    factors, trajectories, images with `interval`. A finer `grid` of the oracle comes nearer, and has
     tighter bounds. Unions are as exact as their parts, which must be of one kind, or lists, between two
     sets. ``left @ right`` is exact where `right` is a list, and where `left` is additive and both are
     boxes, balls, or combinations of directions, as in ``Offset(0.1) @ Segment(0.5, 2.0)``; else it is
@@ -131,8 +131,8 @@ def distance_bounds(
     >>> from structinv.oracles import Rotations
     >>> rng = np.random.default_rng(0)
     >>> X = rng.random((2, 25))
-    >>> listed = distance_bounds(Rotations((-10, 10)), X)
-    >>> searched = distance_bounds(Rotations(between=(-10, 10)), X)
+    >>> listed = distance_bounds(Rotations([-10, 10]), X)
+    >>> searched = distance_bounds(Rotations(interval=(-10, 10)), X)
     >>> listed.exact, searched.exact, bool(searched.least[0, 1] <= searched.found[0, 1])
     (True, False, True)
     """

@@ -4,13 +4,13 @@ from .label_scores import LabeledSplit, labeled_scorer
 from .scorers import certified_accuracy_scorer
 from .select_changes import select_changes
 from .spans import span_f1_scorer, span_scores
-from .widths import learn_widths
+from .widths import select_widths
 
 __all__ = [
     "LabeledSplit",
     "certified_accuracy_scorer",
     "labeled_scorer",
-    "learn_widths",
+    "select_widths",
     "select_changes",
     "span_f1_scorer",
     "span_scores",

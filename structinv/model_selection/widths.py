@@ -64,7 +64,7 @@ class WidthsSelection:
     best_index_ : int
         Of the largest score; of equal ones the first, and no change comes first.
     criterion : str
-        What scores are; see `learn_widths`.
+        What scores are; see `select_widths`.
     measure : str
         What scores measure: "accuracy" (of classes, in [0, 1]), "negative mean squared error" (of
         numbers) or "log marginal likelihood" (in nats).
@@ -72,7 +72,7 @@ class WidthsSelection:
         Whether rows have classes.
     base_kernel_ : Kernel
         The kernel of which means were taken, its parameters resolved.
-    size : int or None
+    n_draws : int or None
         Number of changes drawn; None where all changes were taken.
     random_state : int
         Seed of these draws.
@@ -84,7 +84,7 @@ class WidthsSelection:
     measure: str
     classes: bool
     base_kernel_: Kernel = field(repr=False)
-    size: int | None
+    n_draws: int | None
     random_state: int
 
     @property
@@ -100,7 +100,7 @@ class WidthsSelection:
     @property
     def best_kernel_(self) -> Kernel:
         """The mean of the kernel over the best changes; the kernel itself if no change is best."""
-        return _kernel(self.best_, self.base_kernel_, self.size, self.random_state)
+        return _kernel(self.best_, self.base_kernel_, self.n_draws, self.random_state)
 
     def __str__(self) -> str:
         lines = [f"{self.measure}, {self.criterion.replace('_', ' ')}"]
@@ -142,7 +142,7 @@ class WidthsSelection:
         return written(draw_settings(shown, self.best_index_, {"score": self.measure}, shares), path)
 
 
-def learn_widths(
+def select_widths(
     oracle: Oracles,
     X: Any,
     y: Any,
@@ -153,7 +153,7 @@ def learn_widths(
     task: str = "auto",
     alphas: Sequence[float] = ALPHAS,
     cv: Any = 5,
-    size: int | None = None,
+    n_draws: int | None = None,
     random_state: int = 0,
 ) -> WidthsSelection:
     """Which of several declared changes hold, and how wide they are.
@@ -188,7 +188,7 @@ def learn_widths(
         Of `OrbitRidge`.
     cv : int, splitter or iterable, default=5
         As in GridSearchCV; for "cross_validation".
-    size : int, optional
+    n_draws : int, optional
         How many changes to draw, as `OrbitMean` takes it; without it the oracle has to list them.
     random_state : int, default=0
         What is drawn depends on this alone: wider changes are the same draws, stretched.
@@ -212,12 +212,12 @@ def learn_widths(
     Examples
     --------
     >>> import numpy as np
-    >>> from structinv.model_selection import learn_widths
+    >>> from structinv.model_selection import select_widths
     >>> from structinv.oracles import Flip, Shifts
     >>> X = np.random.default_rng(0).standard_normal((60, 4))
     >>> y = X[:, 0] * X[:, 3] + X[:, 1] * X[:, 2]
     >>> declared = {"mirrored": Flip(shape=(1, 4)), "moved": Shifts(1, shape=(1, 4), fill="wrap")}
-    >>> found = learn_widths(declared, X, y, criterion="leave_one_out")
+    >>> found = select_widths(declared, X, y, criterion="leave_one_out")
     >>> found.best_
     Flip(shape=(1, 4))
     """
@@ -227,10 +227,12 @@ def learn_widths(
     settings = _settings(_checked_oracles(oracle, X), grid, isinstance(oracle, Mapping))
     problem = _problem(X, y, task, alphas, cv, folds=criterion == "cross_validation")
     base = _base_kernel(kernel, X, problem.rows)
-    scores = problem.scores([_kernel(each, base, size, random_state) for _, each in settings], criterion)
+    scores = problem.scores(
+        [_kernel(each, base, n_draws, random_state) for _, each in settings], criterion
+    )
     table, measure = _table(settings, scores, criterion), problem.measure(criterion)
     best = _best(scores, least=1.0 if measure == EVIDENCE else 0.0)
-    return WidthsSelection(table, best, criterion, measure, problem.classes, base, size, random_state)
+    return WidthsSelection(table, best, criterion, measure, problem.classes, base, n_draws, random_state)
 
 
 @dataclass(frozen=True)
@@ -369,10 +371,10 @@ def _name_of(oracle: InvarianceOracle) -> str:
     return NO_CHANGE if isinstance(oracle, Identity) else repr(oracle)
 
 
-def _kernel(oracle: InvarianceOracle, base: Kernel, size: int | None, random_state: int) -> Kernel:
+def _kernel(oracle: InvarianceOracle, base: Kernel, n_draws: int | None, random_state: int) -> Kernel:
     if isinstance(oracle, Identity):
         return clone(base)
-    return OrbitMean(oracle, clone(base), size, random_state)
+    return OrbitMean(oracle, clone(base), n_draws, random_state)
 
 
 def _are_classes(y: np.ndarray, task: str) -> bool:

@@ -107,9 +107,9 @@ class _Framed(InvarianceOracle):
         F = self._frame(dense_rows(X))
         return np.broadcast_to(F.swapaxes(-1, -2), (X.shape[0], F.shape[-1], F.shape[-2])).copy()
 
-    def sample(self, X: Matrix, size: int, rng: np.random.Generator) -> np.ndarray:
+    def sample(self, X: Matrix, n_draws: int, rng: np.random.Generator) -> np.ndarray:
         """Uniform changes, each shrunk by a uniform factor: small changes are likelier."""
-        return self._framed(X).sample(ALL_ROWS, size, rng)
+        return self._framed(X).sample(ALL_ROWS, n_draws, rng)
 
     def contains(self, x: np.ndarray, z: np.ndarray) -> bool:
         """Whether `z` lies in S(`x`), up to rounding."""
@@ -150,10 +150,10 @@ class BoundFrame(BoundOracle):
         share, grades = self.oracle._grade(C, assign, worth, rho)
         return Support(_moved(take(self.X, rows), share[:, None] * steps), rho=grades)
 
-    def sample(self, rows: Rows, size: int, rng: np.random.Generator) -> np.ndarray:
+    def sample(self, rows: Rows, n_draws: int, rng: np.random.Generator) -> np.ndarray:
         X = dense_rows(self.X, rows)
-        U = self.oracle._draw((len(X), size, self.frame.shape[-1]), rng)
-        U = U * rng.uniform(size=(len(X), size, 1))
+        U = self.oracle._draw((len(X), n_draws, self.frame.shape[-1]), rng)
+        U = U * rng.uniform(size=(len(X), n_draws, 1))
         return _moved(X[:, None, :], U @ self._frames(rows).swapaxes(-1, -2))
 
     def contains(self, row: int, z: np.ndarray) -> bool:
@@ -436,7 +436,7 @@ class Box(InvarianceOracle):
 
     additive = True
     convex = True
-    featurewise = True
+    coordinatewise = True
 
     def __init__(self, radius: float | Sequence[float] | np.ndarray) -> None:
         self.radius = radius
@@ -492,10 +492,10 @@ class Box(InvarianceOracle):
         units = np.eye(X.shape[1])[radius > 0]
         return np.repeat(units[None], X.shape[0], axis=0)
 
-    def sample(self, X: Matrix, size: int, rng: np.random.Generator) -> np.ndarray:
+    def sample(self, X: Matrix, n_draws: int, rng: np.random.Generator) -> np.ndarray:
         """Uniform changes, each shrunk by a uniform factor: small changes are likelier."""
-        steps = rng.uniform(-1.0, 1.0, (X.shape[0], size, X.shape[1]))
-        steps *= rng.uniform(size=(X.shape[0], size, 1))
+        steps = rng.uniform(-1.0, 1.0, (X.shape[0], n_draws, X.shape[1]))
+        steps *= rng.uniform(size=(X.shape[0], n_draws, 1))
         return _moved(dense_rows(X)[:, None, :], steps * np.asarray(self.radius))
 
     def contains(self, x: np.ndarray, z: np.ndarray) -> bool:

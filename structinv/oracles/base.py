@@ -73,7 +73,7 @@ class InvarianceOracle(BaseEstimator, ABC):
         Whether answers carry a grade `rho`.
     depends_on_label : bool
         Whether S(x) depends on the true label of x.
-    featurewise : bool
+    coordinatewise : bool
         Whether with each member those points belong to S(x), too, that have some features of x in the
         place of the member's.
     whole_example : bool
@@ -99,7 +99,7 @@ class InvarianceOracle(BaseEstimator, ABC):
     convex: bool = False
     graded: bool = False
     depends_on_label: bool = False
-    featurewise: bool = False
+    coordinatewise: bool = False
     whole_example: bool = False
     # Whether `support` looks through the members of `orbit`, whichever these are.
     _enumerates: bool = False
@@ -238,13 +238,13 @@ class InvarianceOracle(BaseEstimator, ABC):
             found.scored &= not self._asked_by_support()
         return found
 
-    def draws(self, X: Matrix, size: int, random_state: int = 0) -> Changes:
+    def draws(self, X: Matrix, n_draws: int, random_state: int = 0) -> Changes:
         """Changes drawn at random, the same ones for every row: for means over changes.
 
         Parameters
         ----------
         X : (n, d) array or CSR matrix
-        size : int
+        n_draws : int
             How many changes to draw: members of a finite oracle, by their probabilities, else what
             `sample` draws.
         random_state : int, default=0
@@ -257,21 +257,21 @@ class InvarianceOracle(BaseEstimator, ABC):
         self._check_rows(X)
         for kind in type(self).__mro__:
             if "_draws" in vars(kind):
-                return self._draws(X, size, random_state)
+                return self._draws(X, n_draws, random_state)
             if not {"changes", "orbit", "sample"}.isdisjoint(vars(kind)):
                 break
-        return InvarianceOracle._draws(self, X, size, random_state)
+        return InvarianceOracle._draws(self, X, n_draws, random_state)
 
     def _changes(self, X: Matrix, y: np.ndarray | None) -> Changes | None:
         """`changes` of a family, unless a subclass has another `orbit`."""
         return None
 
-    def _draws(self, X: Matrix, size: int, random_state: int) -> Changes:
+    def _draws(self, X: Matrix, n_draws: int, random_state: int) -> Changes:
         """`draws` of a family, unless a subclass has another list or `sample`."""
         found = changes_of(self, X) if self.finite else None
         if found is None:
-            return DrawnChanges(self, X, size, random_state)
-        return found.likely().drawn(size, random_state)
+            return DrawnChanges(self, X, n_draws, random_state)
+        return found.likely().drawn(n_draws, random_state)
 
     def _listed_by(self) -> str:
         """Which method lists members: an `orbit`, or the `_changes` of a class further up."""
@@ -298,8 +298,8 @@ class InvarianceOracle(BaseEstimator, ABC):
         """
         return listed_region(self, X)
 
-    def sample(self, X: Matrix, size: int, rng: np.random.Generator) -> np.ndarray:
-        """`size` random members of each S(x), as an (n, size, d) array."""
+    def sample(self, X: Matrix, n_draws: int, rng: np.random.Generator) -> np.ndarray:
+        """`n_draws` random members of each S(x), as an (n, n_draws, d) array."""
         raise self._absent("sample")
 
     def contains(self, x: np.ndarray, z: np.ndarray) -> bool:
@@ -438,9 +438,9 @@ class BoundOracle:
     def _new_changes(self) -> Changes | None:
         return changes_of(self.oracle, self.X, self.y)
 
-    def sample(self, rows: Rows, size: int, rng: np.random.Generator) -> np.ndarray:
+    def sample(self, rows: Rows, n_draws: int, rng: np.random.Generator) -> np.ndarray:
         """`InvarianceOracle.sample` on the rows named."""
-        return self.oracle.sample(take(self.X, rows), size, rng)
+        return self.oracle.sample(take(self.X, rows), n_draws, rng)
 
     def contains(self, row: int, z: np.ndarray) -> bool:
         """Whether `z` lies in S(x) of the row."""

@@ -216,10 +216,10 @@ class Changes(ABC):
         other._weights = normalized(weights)
         return other
 
-    def drawn(self, size: int, random_state: int) -> Changes:
-        """`size` changes drawn by their probabilities, with replacement; all count alike."""
-        numbers = np.random.default_rng(random_state).choice(self.size, size, p=self.weights)
-        return self.take(numbers, np.ones(size))
+    def drawn(self, n_draws: int, random_state: int) -> Changes:
+        """`n_draws` changes drawn by their probabilities, with replacement; all count alike."""
+        numbers = np.random.default_rng(random_state).choice(self.size, n_draws, p=self.weights)
+        return self.take(numbers, np.ones(n_draws))
 
     def likely(self) -> Changes:
         """The changes whose probability is not 0."""
@@ -229,7 +229,7 @@ class Changes(ABC):
         """The list that these changes are taken from, and their numbers there; None for all."""
         return self, None
 
-    def stretch(self, n_features: int) -> float:
+    def norm_bound(self, n_features: int) -> float:
         """A bound on ``E |T|`` for fixed linear maps: means move no more than so many times as far.
 
         The norm of a map is at most the geometric mean of its largest absolute sums of a row and of a

@@ -182,9 +182,9 @@ class CheckedOracle(BoundOracle):
         found = self.inner.changes()
         return None if found is None else checked_changes(self._source("changes"), found)
 
-    def sample(self, rows: Rows, size: int, rng: np.random.Generator) -> np.ndarray:
-        members = self._ask("sample", rows, size, rng)
-        shape = (count(rows, self.X.shape[0]), size, self.X.shape[1])
+    def sample(self, rows: Rows, n_draws: int, rng: np.random.Generator) -> np.ndarray:
+        members = self._ask("sample", rows, n_draws, rng)
+        shape = (count(rows, self.X.shape[0]), n_draws, self.X.shape[1])
         return plugins.numbers(self._source("sample"), "members", members, shape)
 
     def contains(self, row: int, z: np.ndarray) -> bool:

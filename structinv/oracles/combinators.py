@@ -45,8 +45,8 @@ class Combination(InvarianceOracle):
         check_directions(X, V, assign, cost)
         return bound.support(ALL_ROWS, V, assign, cost).with_points()
 
-    def sample(self, X: Matrix, size: int, rng: np.random.Generator) -> np.ndarray:
-        return self.bind(X).sample(ALL_ROWS, size, rng)
+    def sample(self, X: Matrix, n_draws: int, rng: np.random.Generator) -> np.ndarray:
+        return self.bind(X).sample(ALL_ROWS, n_draws, rng)
 
     def contains(self, x: np.ndarray, z: np.ndarray) -> bool:
         return self.bind(x[None, :]).contains(0, z)
@@ -73,7 +73,7 @@ class OfOnePart(InvarianceOracle):
     additive = property(lambda self: self.oracle.additive)
     convex = property(lambda self: self.oracle.convex)
     graded = property(lambda self: self.oracle.graded)
-    featurewise = property(lambda self: self.oracle.featurewise)
+    coordinatewise = property(lambda self: self.oracle.coordinatewise)
     depends_on_label = property(lambda self: self.oracle.depends_on_label)
 
     def region(self, X: np.ndarray) -> Region:
@@ -291,8 +291,8 @@ class _BoundOnlyFor(BoundOracle):
         found = self.inner.insertions()
         return None if found is None else replace(found, changed=found.changed & self.covered)
 
-    def sample(self, rows: Rows, size: int, rng: np.random.Generator) -> np.ndarray:
-        members = self.inner.sample(rows, size, rng)
+    def sample(self, rows: Rows, n_draws: int, rng: np.random.Generator) -> np.ndarray:
+        members = self.inner.sample(rows, n_draws, rng)
         outside = ~self.covered[rows]
         members = members.copy()
         members[outside] = dense_rows(take(self.X, rows), np.flatnonzero(outside))[:, None, :]
@@ -451,8 +451,8 @@ class Discounted(OfOnePart, Combination):
         inner = changes_of(self.oracle, X, y)
         return None if inner is None else inner.graded(self.rho)
 
-    def _draws(self, X: Matrix, size: int, random_state: int) -> Changes:
-        return draws_of(self.oracle, X, size, random_state)
+    def _draws(self, X: Matrix, n_draws: int, random_state: int) -> Changes:
+        return draws_of(self.oracle, X, n_draws, random_state)
 
     def tangents(self, X: Matrix) -> np.ndarray:
         return tangents_of(self.oracle, X)
@@ -478,8 +478,8 @@ class BoundPart(BoundOracle):
         super().__init__(oracle, inner.X, inner.y)
         self.inner = inner
 
-    def sample(self, rows: Rows, size: int, rng: np.random.Generator) -> np.ndarray:
-        return self.inner.sample(rows, size, rng)
+    def sample(self, rows: Rows, n_draws: int, rng: np.random.Generator) -> np.ndarray:
+        return self.inner.sample(rows, n_draws, rng)
 
     def contains(self, row: int, z: np.ndarray) -> bool:
         return self.inner.contains(row, z)

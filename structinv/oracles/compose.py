@@ -101,14 +101,14 @@ class Compose(Pair):
         """The changes of the left part, on no rows yet."""
         return changes_of(self.left, dense_rows(X, slice(0, 0)), None if y is None else y[:0])
 
-    def _draws(self, X: Matrix, size: int, random_state: int) -> Changes:
+    def _draws(self, X: Matrix, n_draws: int, random_state: int) -> Changes:
         """See `InvarianceOracle.draws`: changes of both parts, independent of one another."""
         seeds = np.random.SeedSequence(random_state).generate_state(3)
-        left = draws_of(self.left, dense_rows(X, slice(0, 0)), size, int(seeds[0]))
-        right = draws_of(self.right, X, size, int(seeds[1]))
+        left = draws_of(self.left, dense_rows(X, slice(0, 0)), n_draws, int(seeds[0]))
+        right = draws_of(self.right, X, n_draws, int(seeds[1]))
         # Draws may be sorted, as those of a union are: in pairs of sorted ones both parts would go
         # together.
-        order = np.random.default_rng(seeds[2]).permutation(size)
+        order = np.random.default_rng(seeds[2]).permutation(n_draws)
         return ThenChanges(left.take(order), right, paired=True)
 
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
@@ -217,9 +217,9 @@ class _BoundCompose(BoundOracle):
             answer = answers[-1].points
         return answers
 
-    def sample(self, rows: Rows, size: int, rng: np.random.Generator) -> np.ndarray:
+    def sample(self, rows: Rows, n_draws: int, rng: np.random.Generator) -> np.ndarray:
         return self._each_after(
-            self.right.sample(rows, size, rng), rows, lambda left: left.sample(ALL_ROWS, 1, rng)
+            self.right.sample(rows, n_draws, rng), rows, lambda left: left.sample(ALL_ROWS, 1, rng)
         )
 
     def _each_after(

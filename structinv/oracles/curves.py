@@ -68,7 +68,7 @@ class CurveOracle(InvarianceOracle):
     A subclass gives the interval, what the powers of t multiply, names of members, and `support`.
     """
 
-    grid: int = 9
+    resolution: int = 9
 
     @abstractmethod
     def _interval(self) -> tuple[float, float]:
@@ -83,7 +83,7 @@ class CurveOracle(InvarianceOracle):
         """A short name of the member at t."""
 
     def _check_grid(self) -> None:
-        check_integer("grid", self.grid, 2)
+        check_integer("resolution", self.resolution, 2)
 
     def _curves(self, X: Matrix) -> Curves:
         self._check_rows(X)
@@ -92,7 +92,7 @@ class CurveOracle(InvarianceOracle):
 
     def _values(self) -> np.ndarray:
         """The values of t in the cover: 0, then the others in order."""
-        t = np.linspace(*self._interval(), self.grid)
+        t = np.linspace(*self._interval(), self.resolution)
         return np.r_[0.0, np.unique(t[t != 0])]
 
     def _changes(self, X: Matrix, y: np.ndarray | None) -> Changes:
@@ -102,17 +102,17 @@ class CurveOracle(InvarianceOracle):
         """The derivative at t = 0, (n, 1, d)."""
         return np.array(self._curves(X).powers[:, :1])
 
-    def sample(self, X: Matrix, size: int, rng: np.random.Generator) -> np.ndarray:
-        """Members at values of t that are uniform in the interval, (n, size, d)."""
-        return self._sample(self._curves(X), size, rng)
+    def sample(self, X: Matrix, n_draws: int, rng: np.random.Generator) -> np.ndarray:
+        """Members at values of t that are uniform in the interval, (n, n_draws, d)."""
+        return self._sample(self._curves(X), n_draws, rng)
 
-    def _sample(self, curves: Curves, size: int, rng: np.random.Generator) -> np.ndarray:
-        check_draw(size, rng)
-        return curves.table(rng.uniform(*self._interval(), (len(curves.X), size)))
+    def _sample(self, curves: Curves, n_draws: int, rng: np.random.Generator) -> np.ndarray:
+        check_draw(n_draws, rng)
+        return curves.table(rng.uniform(*self._interval(), (len(curves.X), n_draws)))
 
 
 class GridOfCurves(Changes):
-    r"""`grid` members of each curve at equal distances, beside the row itself.
+    r"""`resolution` members of each curve at equal distances, beside the row itself.
 
     A curve whose speed is at most s between two neighbors is no further than half of s times their
     distance in t from one of them.

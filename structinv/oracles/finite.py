@@ -71,10 +71,10 @@ class FiniteOracle(InvarianceOracle):
         check_directions(X, V, assign, cost)
         return self._members(X)
 
-    def sample(self, X: Matrix, size: int, rng: np.random.Generator) -> np.ndarray:
+    def sample(self, X: Matrix, n_draws: int, rng: np.random.Generator) -> np.ndarray:
         """Members drawn uniformly, with replacement."""
         members = self._members(X)
-        picks = rng.integers(members.shape[1], size=(len(members), size))
+        picks = rng.integers(members.shape[1], size=(len(members), n_draws))
         return members[np.arange(len(members))[:, None], picks]
 
     def contains(self, x: np.ndarray, z: np.ndarray) -> bool:

@@ -34,7 +34,7 @@ class Identity(FiniteOracle):
     _enumerates = False
     additive = True
     convex = True
-    featurewise = True
+    coordinatewise = True
 
     def support(
         self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None

@@ -99,7 +99,7 @@ def parameters_of(value: Any) -> Any:
     Examples
     --------
     >>> from structinv.oracles import Rotations
-    >>> turns = Rotations((90, 180))
+    >>> turns = Rotations([90, 180])
     >>> before = parameters_of(turns)
     >>> before == parameters_of(turns), before == parameters_of(turns.set_params(degrees=90))
     (True, False)

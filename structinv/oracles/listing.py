@@ -50,19 +50,19 @@ def _check_first(source: str, changes: Changes, X: Matrix) -> None:
     plugins.members(source, changes.members(some, np.array([0])), dense_rows(X, some))
 
 
-def draws_of(oracle: InvarianceOracle, X: Matrix, size: int, random_state: int) -> Changes:
-    """``oracle.draws(X, size, random_state)``, validated as in `changes_of`.
+def draws_of(oracle: InvarianceOracle, X: Matrix, n_draws: int, random_state: int) -> Changes:
+    """``oracle.draws(X, n_draws, random_state)``, validated as in `changes_of`.
 
     Raises
     ------
     TypeError, ValueError
-        If it is no `Changes`, or has another size.
+        If it is no `Changes`, or has another n_draws.
     """
     source = plugins.method(oracle, "draws")
-    found = checked_changes(source, oracle.draws(X, size, random_state))
-    if found.size != size:
+    found = checked_changes(source, oracle.draws(X, n_draws, random_state))
+    if found.size != n_draws:
         raise ValueError(
-            f"{source} must have as many changes as asked for, got {found.size}, not {size}"
+            f"{source} must have as many changes as asked for, got {found.size}, not {n_draws}"
         )
     return found
 
@@ -82,7 +82,7 @@ def listed(bound: BoundOracle) -> Changes:
 
 
 def averaged(
-    oracle: InvarianceOracle, n_features: int, size: int | None = None, random_state: int = 0
+    oracle: InvarianceOracle, n_features: int, n_draws: int | None = None, random_state: int = 0
 ) -> Changes:
     """The changes that means are taken over, as a list on no rows; `Changes.on` moves it to rows.
 
@@ -93,7 +93,7 @@ def averaged(
     ----------
     oracle : InvarianceOracle
     n_features : int
-    size : int, optional
+    n_draws : int, optional
         How many changes to draw; see `InvarianceOracle.draws`. Without it all members of a finite
         oracle that have a probability.
     random_state : int, default=0
@@ -102,8 +102,8 @@ def averaged(
     Raises
     ------
     TypeError, ValueError
-        If a size or a seed is out of range, if the oracle needs labels, or if it lists no members and
-        no size is given.
+        If `n_draws` or the seed is out of range, if the oracle needs labels, or if it lists no members
+        and `n_draws` is None.
 
     Examples
     --------
@@ -113,22 +113,26 @@ def averaged(
     array([[[4., 8.],
             [8., 4.]]])
     """
-    check_size(size)
+    check_n_draws(n_draws)
     check_seed(random_state)
     oracle.validate(n_features)
     check_needs_no_label(oracle)
     nothing = np.zeros((0, n_features))
-    if size is not None:
-        return draws_of(oracle, nothing, size, random_state)
+    if n_draws is not None:
+        return draws_of(oracle, nothing, n_draws, random_state)
     found = changes_of(oracle, nothing) if oracle.finite else None
     if found is None:
-        raise ValueError(f"size must be given, as {type(oracle).__name__} lists no members to average")
+        raise ValueError(
+            f"n_draws must be given, as {type(oracle).__name__} lists no members to average"
+        )
     return found.likely()
 
 
-def check_size(size: Any) -> None:
+def check_n_draws(n_draws: Any) -> None:
     """Raise unless it is None or a number of changes that can be in memory at once."""
-    check_integer("size", size, 1, MOST_CHANGES, "changes that are in memory at once", optional=True)
+    check_integer(
+        "n_draws", n_draws, 1, MOST_CHANGES, "changes that are in memory at once", optional=True
+    )
 
 
 def check_seed(random_state: Any) -> None:

@@ -74,7 +74,7 @@ class Permutations(FiniteOracle):
     >>> import numpy as np
     >>> from structinv.oracles import Permutations
     >>> x = np.array([[1.0, 2.0, 3.0, 4.0, 0.0, 6.0]])
-    >>> Permutations((3, 2), noise=0.0).draws(x, size=1).members().reshape(3, 2)
+    >>> Permutations((3, 2), noise=0.0).draws(x, n_draws=1).members().reshape(3, 2)
     array([[0., 6.],
            [3., 4.],
            [1., 2.]])
@@ -170,12 +170,12 @@ class Permutations(FiniteOracle):
             )
         return super().graded_support(X, V, assign, cost, rho)
 
-    def sample(self, X: Matrix, size: int, rng: np.random.Generator) -> np.ndarray:
+    def sample(self, X: Matrix, n_draws: int, rng: np.random.Generator) -> np.ndarray:
         """See `InvarianceOracle.sample`; all orders alike."""
         self._check_rows(X)
-        check_draw(size, rng)
+        check_draw(n_draws, rng)
         rows = dense_rows(X)
-        places = self._places(_random_orders((len(rows), size), self._lengths()[0], rng))
+        places = self._places(_random_orders((len(rows), n_draws), self._lengths()[0], rng))
         return np.take_along_axis(rows[:, None, :], places, axis=2)
 
     def contains(self, x: np.ndarray, z: np.ndarray) -> bool:
@@ -195,12 +195,12 @@ class Permutations(FiniteOracle):
         orders = self._listed("an orbit")
         return Orders(X, orders, self._names(), group=True)
 
-    def _draws(self, X: Matrix, size: int, random_state: int) -> Changes:
-        """See `InvarianceOracle.draws`: `size` noisy sorts."""
+    def _draws(self, X: Matrix, n_draws: int, random_state: int) -> Changes:
+        """See `InvarianceOracle.draws`: `n_draws` noisy sorts."""
         rng, r = np.random.default_rng(random_state), self._lengths()[0]
         if self.noise == np.inf:
-            return Orders(X, self._places(_random_orders((size,), r, rng)), draw_names(size))
-        noise = self.noise * rng.standard_normal((size, r))
+            return Orders(X, self._places(_random_orders((n_draws,), r, rng)), draw_names(n_draws))
+        noise = self.noise * rng.standard_normal((n_draws, r))
         return Sorted(X, self._lengths(), self.axes == "both", noise)
 
     def _listed(self, what: str) -> np.ndarray:

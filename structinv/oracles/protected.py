@@ -139,8 +139,8 @@ class _BoundProtected(BoundOracle):
             return None
         return replace(found, value=np.where(self.kept, 0.0, found.value))
 
-    def sample(self, rows: Rows, size: int, rng: np.random.Generator) -> np.ndarray:
-        return self._of_members(self.inner.sample(rows, size, rng), rows)
+    def sample(self, rows: Rows, n_draws: int, rng: np.random.Generator) -> np.ndarray:
+        return self._of_members(self.inner.sample(rows, n_draws, rng), rows)
 
     def contains(self, row: int, z: np.ndarray) -> bool:
         x = dense_rows(self.X, [row])[0]
@@ -149,6 +149,6 @@ class _BoundProtected(BoundOracle):
         if self.oracle.finite:
             members = listed(self).members(np.array([row]))[0]
             return bool(np.any(np.max(np.abs(members - z), axis=1) <= 1e-9 * (1.0 + np.abs(z).max())))
-        if not self.oracle.featurewise:
+        if not self.oracle.coordinatewise:
             raise self.oracle._absent("contains")
         return self.inner.contains(row, np.where(self.kept, x, z))

@@ -137,7 +137,7 @@ class Segment(_Line):
     low, high : float
         The smallest and the largest factor, with 1 between them or at an end, so that the row itself
         is a member. ``low`` may be below 0.
-    grid : int, default=9
+    resolution : int, default=9
         Factors in the list that kernel machines start from, at equal distances, beside 1; at
         least 2.
 
@@ -163,10 +163,10 @@ class Segment(_Line):
 
     supports_sparse = True
 
-    def __init__(self, low: float, high: float, grid: int = 9) -> None:
+    def __init__(self, low: float, high: float, resolution: int = 9) -> None:
         self.low = low
         self.high = high
-        self.grid = grid
+        self.resolution = resolution
 
     def validate(self, n_features: int | None = None) -> None:
         """Raise unless the limits are finite numbers with 1 between them."""
@@ -211,7 +211,7 @@ class Offset(_Line):
     ----------
     limit : float
         How far the level may move, at least 0, in the units of the features.
-    grid : int, default=9
+    resolution : int, default=9
         Levels in the list that kernel machines start from, at equal distances, beside 0; at
         least 2.
 
@@ -236,9 +236,9 @@ class Offset(_Line):
 
     additive = True
 
-    def __init__(self, limit: float, grid: int = 9) -> None:
+    def __init__(self, limit: float, resolution: int = 9) -> None:
         self.limit = limit
-        self.grid = grid
+        self.resolution = resolution
 
     def validate(self, n_features: int | None = None) -> None:
         """Raise unless the limit is a finite number of at least 0."""

@@ -47,7 +47,7 @@ class Trajectory(CurveOracle):
         p, at least 1.
     interval : pair of float, default=(-1, 1)
         a and b, with 0 between them or at an end, so that the row itself is a member.
-    grid : int, default=9
+    resolution : int, default=9
         Values of t in the list that kernel machines start from, at equal distances, beside 0; at
         least 2.
 
@@ -85,12 +85,12 @@ class Trajectory(CurveOracle):
         function: Callable[[np.ndarray], np.ndarray],
         degree: int,
         interval: tuple[float, float] = (-1.0, 1.0),
-        grid: int = 9,
+        resolution: int = 9,
     ) -> None:
         self.function = function
         self.degree = degree
         self.interval = interval
-        self.grid = grid
+        self.resolution = resolution
 
     @classmethod
     def from_oracle(
@@ -99,7 +99,7 @@ class Trajectory(CurveOracle):
         degree: int = 2,
         interval: tuple[float, float] | None = None,
         method: str = "fit",
-        grid: int = 9,
+        resolution: int = 9,
     ) -> Self:
         r"""Polynomials that come near the members of a continuous family of images.
 
@@ -132,7 +132,7 @@ class Trajectory(CurveOracle):
         --------
         >>> import numpy as np
         >>> from structinv.oracles import Rotations, Trajectory
-        >>> turns = Rotations(between=(-10, 10))
+        >>> turns = Rotations(interval=(-10, 10))
         >>> X = np.linspace(0.0, 1.0, 25)[None, :]
         >>> [float(Trajectory.from_oracle(turns, p).deviation(turns, X).round(4)[0]) for p in (1, 2)]
         [0.4769, 0.119]
@@ -142,7 +142,7 @@ class Trajectory(CurveOracle):
             low, high = (end - oracle.neutral for end in oracle._ends())
         else:
             low, high = interval
-        made = cls(ImageCurve(oracle, degree, (low, high), method), degree, (low, high), grid)
+        made = cls(ImageCurve(oracle, degree, (low, high), method), degree, (low, high), resolution)
         made.validate()
         made.function.validate()  # type: ignore[attr-defined]
         return made
@@ -201,8 +201,8 @@ class Trajectory(CurveOracle):
     def region(self, X: np.ndarray) -> Region:
         curves = self._curves(X)
         listed = GridOfCurves(self, X)
-        grid = Grid(self._values(), listed.members(), listed.mesh())
-        return CurveRegion(Stack.of(floating(curves.X), curves.powers), self._interval(), grid)
+        resolution = Grid(self._values(), listed.members(), listed.mesh())
+        return CurveRegion(Stack.of(floating(curves.X), curves.powers), self._interval(), resolution)
 
     def contains(self, x: np.ndarray, z: np.ndarray) -> bool:
         """Whether `z` lies on the trajectory, up to rounding: at the least squared distance."""
@@ -264,8 +264,8 @@ class BoundTrajectory(BoundOracle):
     ) -> Support:
         return self.oracle._furthest(self.curves.take(rows), V, assign)
 
-    def sample(self, rows: Rows, size: int, rng: np.random.Generator) -> np.ndarray:
-        return self.oracle._sample(self.curves.take(rows), size, rng)
+    def sample(self, rows: Rows, n_draws: int, rng: np.random.Generator) -> np.ndarray:
+        return self.oracle._sample(self.curves.take(rows), n_draws, rng)
 
     def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull | None:
         curves = self.curves

@@ -45,9 +45,9 @@ class Union(Pair):
     """
 
     @property
-    def featurewise(self) -> bool:  # type: ignore[override]
+    def coordinatewise(self) -> bool:  # type: ignore[override]
         """Whether both parts are."""
-        return self.left.featurewise and self.right.featurewise
+        return self.left.coordinatewise and self.right.coordinatewise
 
     @property
     def graded(self) -> bool:  # type: ignore[override]
@@ -79,11 +79,11 @@ class Union(Pair):
         known = [part for part in parts if part is not None]
         return EitherChanges(known, np.ones(len(known)), once=True) if len(known) == len(parts) else None
 
-    def _draws(self, X: Matrix, size: int, random_state: int) -> Changes:
+    def _draws(self, X: Matrix, n_draws: int, random_state: int) -> Changes:
         """See `InvarianceOracle.draws`; each leaf is as likely as any other."""
         leaves = self.leaves()
         rng = np.random.default_rng(random_state)
-        sizes = np.bincount(rng.integers(len(leaves), size=size), minlength=len(leaves))
+        sizes = np.bincount(rng.integers(len(leaves), size=n_draws), minlength=len(leaves))
         seeds = rng.integers(2**32, size=len(leaves))
         drawn = np.flatnonzero(sizes)
         parts = [draws_of(leaves[k], X, int(sizes[k]), int(seeds[k])) for k in drawn]
@@ -144,9 +144,9 @@ class _BoundUnion(BoundOracle):
             hulls.append(hull)
         return UnionHull(hulls, signs, weights, intercept)
 
-    def sample(self, rows: Rows, size: int, rng: np.random.Generator) -> np.ndarray:
+    def sample(self, rows: Rows, n_draws: int, rng: np.random.Generator) -> np.ndarray:
         """Each leaf is as likely as any other, however many members it has."""
-        draws = np.stack([part.sample(rows, size, rng) for part in self.parts])
+        draws = np.stack([part.sample(rows, n_draws, rng) for part in self.parts])
         leaf = rng.integers(len(self.parts), size=draws.shape[1:3])
         return np.take_along_axis(draws, leaf[None, :, :, None], axis=0)[0]
 

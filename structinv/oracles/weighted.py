@@ -126,11 +126,11 @@ class Weighted(OfOnePart, Combination):
 class _BoundWeighted(BoundWhole):
     oracle: Weighted
 
-    def sample(self, rows: Rows, size: int, rng: np.random.Generator) -> np.ndarray:
-        check_draw(size, rng)
+    def sample(self, rows: Rows, n_draws: int, rng: np.random.Generator) -> np.ndarray:
+        check_draw(n_draws, rng)
         listing = listed(self)
         members, shares = listing.members(rows), listing.weights
-        picks = rng.choice(len(shares), (len(members), size), p=shares)
+        picks = rng.choice(len(shares), (len(members), n_draws), p=shares)
         return members[np.arange(len(members))[:, None], picks]
 
     def edits(self) -> RowEdits | None:

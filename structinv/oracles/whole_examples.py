@@ -46,8 +46,8 @@ class WholeExample(OfOnePart):
     def tangents(self, X: Matrix) -> np.ndarray:
         return self.oracle.tangents(X)
 
-    def sample(self, X: Matrix, size: int, rng: np.random.Generator) -> np.ndarray:
-        return self.oracle.sample(X, size, rng)
+    def sample(self, X: Matrix, n_draws: int, rng: np.random.Generator) -> np.ndarray:
+        return self.oracle.sample(X, n_draws, rng)
 
     def contains(self, x: np.ndarray, z: np.ndarray) -> bool:
         return self.oracle.contains(x, z)
@@ -55,8 +55,8 @@ class WholeExample(OfOnePart):
     def _changes(self, X: Matrix, y: np.ndarray | None) -> Changes | None:
         return changes_of(self.oracle, X, y)
 
-    def _draws(self, X: Matrix, size: int, random_state: int) -> Changes:
-        return draws_of(self.oracle, X, size, random_state)
+    def _draws(self, X: Matrix, n_draws: int, random_state: int) -> Changes:
+        return draws_of(self.oracle, X, n_draws, random_state)
 
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
         self._check_rows(X)
@@ -134,8 +134,8 @@ class OneMember(BoundOracle):
     def _points(self, rows: Rows) -> Matrix:
         return self.member.points(rows, np.zeros(count(rows, self.X.shape[0]), dtype=np.intp))
 
-    def sample(self, rows: Rows, size: int, rng: np.random.Generator) -> np.ndarray:
-        return np.repeat(self.member.members(rows), size, axis=1)
+    def sample(self, rows: Rows, n_draws: int, rng: np.random.Generator) -> np.ndarray:
+        return np.repeat(self.member.members(rows), n_draws, axis=1)
 
     def contains(self, row: int, z: np.ndarray) -> bool:
         point = dense_rows(self._points(np.array([row])))[0]

@@ -23,7 +23,7 @@ import numpy as np
 from ..kernels import Kernel
 from ..solvers import Solution, Status
 from ..solvers.base import Record
-from .older import by_feature
+from .old_formats import FORMAT, LAST_BY_OUTPUT, LAST_OLD_NAMES, by_feature, renamed, status
 from .stored_names import MADE, NAMES, PARAMETERIZED, arguments
 
 MARK = "structinv"
@@ -196,12 +196,13 @@ class Decoder:
 
     Parameters
     ----------
-    by_output : bool, default=False
-        Whether the file is so old that weights lie output by output.
+    format : int
+        The format of the file.
     """
 
-    def __init__(self, by_output: bool = False) -> None:
-        self.by_output = by_output
+    def __init__(self, format: int = FORMAT) -> None:
+        self.by_output = format <= LAST_BY_OUTPUT
+        self.old_names = format <= LAST_OLD_NAMES
         self._known: dict[int, tuple[Any, Any]] = {}
 
     def decode(self, value: Any) -> Any:
@@ -228,27 +229,34 @@ class Decoder:
     def _values(self, values: dict[str, Any]) -> dict[str, Any]:
         return {key: self.decode(value) for key, value in values.items()}
 
+    def _named(self, kind: type, values: dict[str, Any]) -> dict[str, Any]:
+        """Decoded values of an object of this class, under the present names."""
+        values = self._values(values)
+        return renamed(kind, values) if self.old_names else values
+
     def _marked(self, state: dict[str, Any]) -> Any:
         name = state[MARK]
         if name in PARAMETERIZED:
-            made = PARAMETERIZED[name](**self._values(state["parameters"]))
-            learned = self._values(state["learnt"])
+            kind = PARAMETERIZED[name]
+            made = kind(**self._named(kind, state["parameters"]))
+            learned = self._named(kind, state["learnt"])
             if self.by_output:
                 learned = by_feature(learned)
             return _with_state(made, {key: each for key, each in learned.items() if _is_learned(key)})
         if name in MADE:
-            return MADE[name](**self._values(state["arguments"]))
+            return MADE[name](**self._named(MADE[name], state["arguments"]))
         special = getattr(self, f"_made_{name}", None)
         if special is None:
             raise ValueError(f"it asks for {name!r}, which structinv does not know")
         return special(state)
 
     def _made_class(self, state: dict[str, Any]) -> Any:
-        made = state["class"](**self._values(state["parameters"]))
-        return _with_state(made, self._values(state["state"]))
+        kind = state["class"]
+        made = kind(**self._named(kind, state["parameters"]))
+        return _with_state(made, self._named(kind, state["state"]))
 
     def _made_status(self, state: dict[str, Any]) -> Status:
-        return Status(state["value"])
+        return status(state["value"])
 
     def _made_solution(self, state: dict[str, Any]) -> Solution:
         solution = Solution(**self._values(state["arguments"]))

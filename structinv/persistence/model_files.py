@@ -22,11 +22,9 @@ from sklearn.base import BaseEstimator
 from ..utils.files import write_atomically
 from ..utils.parameters import check_boolean
 from .encoding import Decoder, Encoder
-from .older import LAST_BY_OUTPUT
+from .old_formats import FORMAT
 from .restored import stored
 
-# Of the files that this version writes; it reads all formats up to this one.
-FORMAT = 3
 _PAGE = "structinv.json"
 _LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "skops")
 
@@ -258,8 +256,7 @@ def read_model(data: bytes, name: str, trusted: Iterable[str] = ()) -> tuple[Any
             f"the file comes from, structinv.load(path, trusted={refused!r}) loads it"
         )
     try:
-        by_output = page["format"] <= LAST_BY_OUTPUT
-        return Decoder(by_output).decode(skops.io.loads(data, trusted=known)), page["notes"]
+        return Decoder(page["format"]).decode(skops.io.loads(data, trusted=known)), page["notes"]
     except (ImportError, AttributeError) as error:
         hint = ": define it in this program first" if any("__main__." in each for each in known) else ""
         raise ValueError(f"{name} needs what is not found here: {_short(error)}{hint}") from None

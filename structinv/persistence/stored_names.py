@@ -34,7 +34,7 @@ from ..kernels import (
     VicinalKernel,
 )
 from ..kernels.combinations import Product, Scaled, Sum
-from ..kernels.indefinite import MendedKernel, ShiftedKernel
+from ..kernels.indefinite import PSDCorrectedKernel, ShiftedKernel
 from ..losses import REGISTRY as LOSSES
 from ..losses import CvxpyLoss
 from ..losses.base import MoreauEnvelope
@@ -73,7 +73,7 @@ PARAMETERIZED: dict[str, type] = {
     "kernel.callable": CallableKernel,
     "kernel.precomputed": PrecomputedKernel,
     "kernel.set": SetKernel,
-    "kernel.mended": MendedKernel,
+    "kernel.mended": PSDCorrectedKernel,
     "kernel.shifted": ShiftedKernel,
     "kernel.tangent_distribution": TangentDistributionKernel,
     "kernel.tangent_overlap": TangentOverlapKernel,
@@ -124,7 +124,7 @@ _ARGUMENTS: dict[type, Callable[[Any], dict[str, Any]]] = {
         "cache_mb": 1e-6 * system.cache_bytes,
     },
     TensorRows: lambda rows: {
-        name: getattr(rows, name) for name in ("points", "coefficients", "start", "extra")
+        name: getattr(rows, name) for name in ("points", "coefficients", "start", "pairwise")
     },
 }
 

@@ -107,7 +107,7 @@ def _packed_rows(normals: Any) -> dict[str, np.ndarray]:
     if isinstance(normals, MadeRows):
         normals = normals.written()
     if isinstance(normals, TensorRows):
-        arrays = {"start": normals.start, **_flat("extra", normals.extra)}
+        arrays = {"start": normals.start, **_flat("extra", normals.pairwise)}
         arrays |= _flat("coefficients", normals.coefficients)
         normals = normals.points
     return arrays | _flat("points", normals)

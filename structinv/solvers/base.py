@@ -19,7 +19,7 @@ class Status(Enum):
     """Why a run ended; `advice` says what to try."""
 
     CONVERGED = "converged"
-    WITHIN_EPSILON = "within epsilon"
+    WITHIN_PLANE_TOL = "within plane_tol"
     TIME_LIMIT = "time limit"
     ITERATION_LIMIT = "iteration limit"
     ORACLE_CALL_LIMIT = "oracle call limit"
@@ -43,8 +43,8 @@ class Status(Enum):
 # `others` are solvers to try.
 _ADVICE = {
     Status.CONVERGED: "the relative gap is within the tolerance.",
-    Status.WITHIN_EPSILON: (
-        "no change violates a row's planes by more than the solver's epsilon; lower it for a smaller "
+    Status.WITHIN_PLANE_TOL: (
+        "no change violates a row's planes by more than the solver's plane_tol; lower it for a smaller "
         "gap."
     ),
     Status.TIME_LIMIT: "allow more seconds, or accept the gap that is reported.",
@@ -110,7 +110,7 @@ class Solution:
     Attributes
     ----------
     f : element
-        The best one found; where a run ended within epsilon, that of its planes.
+        The best one found; where a run ended within plane_tol, that of its planes.
     primal : float
         Objective at `f`, oracles bounded from above.
     dual : float

@@ -215,7 +215,7 @@ class DualCoordinates(Method):
     ----------
     objective, rng, planes
         See `Method`.
-    epsilon : float, default=0.0
+    plane_tol : float, default=0.0
         See `FrankWolfe`.
     selection : {"random", "steepest"}, default="random"
         The order of coordinates.
@@ -228,15 +228,15 @@ class DualCoordinates(Method):
         objective: Objective,
         rng: np.random.Generator,
         planes: PlaneSet | None = None,
-        epsilon: float = 0.0,
+        plane_tol: float = 0.0,
         selection: str = "random",
     ) -> None:
         joined, others = _split(objective)
-        parts, blocks = term_states(objective, others, rng, epsilon)
+        parts, blocks = term_states(objective, others, rng, plane_tol)
         if joined:
             parts = [CoordinateState(objective, joined, rng, selection), *parts]
             blocks = [objective.first[joined], *blocks]
-        self.solver = FrankWolfe(epsilon)
+        self.solver = FrankWolfe(plane_tol)
         self.state = self.solver.begin(objective, parts, blocks, planes)
 
     @classmethod
@@ -246,10 +246,10 @@ class DualCoordinates(Method):
             _check_free(objective)
 
     @classmethod
-    def verifies(cls, objective: Objective, epsilon: float = 0.0) -> bool:
+    def verifies(cls, objective: Objective, plane_tol: float = 0.0) -> bool:
         """See `Solver.verifies`; slopes outside a conjugate's domain are dropped."""
         others = (objective.terms[number] for number in _split(objective)[1])
-        return all(chosen(Case(term, objective.space, epsilon)).verifies for term in others)
+        return all(chosen(Case(term, objective.space, plane_tol)).verifies for term in others)
 
     def step(self, objective: Objective) -> float:
         return self.solver.step(objective, self.state)

@@ -35,7 +35,7 @@ class FrankWolfe(Solver):
 
     Parameters
     ----------
-    epsilon : float, default=0.0
+    plane_tol : float, default=0.0
         A plane is taken up only if it lies more than this above the block's planes so far (Teo et al.
         2007, alg. 1): a sparser solution, whose price shows in the gap. Above 0, in-hull steps, which
         have no list of planes, are not taken.
@@ -46,18 +46,18 @@ class FrankWolfe(Solver):
     FrankWolfe()
     """
 
-    def __init__(self, epsilon: float = 0.0) -> None:
-        self.epsilon = epsilon
+    def __init__(self, plane_tol: float = 0.0) -> None:
+        self.plane_tol = plane_tol
 
     def validate(self, objective: Objective) -> None:
-        check_number("epsilon", self.epsilon)
+        check_number("plane_tol", self.plane_tol)
         check_planes("FrankWolfe", objective, sums=True)
 
     def init(
         self, objective: Objective, rng: np.random.Generator, planes: PlaneSet | None = None
     ) -> FrankWolfeState:
         every = range(len(objective.terms))
-        return self.begin(objective, *term_states(objective, every, rng, self.epsilon), planes)
+        return self.begin(objective, *term_states(objective, every, rng, self.plane_tol), planes)
 
     def begin(
         self,
@@ -76,7 +76,7 @@ class FrankWolfe(Solver):
         )
 
     def verifies(self, objective: Objective) -> bool:
-        cases = (Case(term, objective.space, self.epsilon) for term in objective.terms)
+        cases = (Case(term, objective.space, self.plane_tol) for term in objective.terms)
         return all(chosen(case).verifies for case in cases)
 
     def step(self, objective: Objective, state: FrankWolfeState) -> float:
@@ -88,8 +88,8 @@ class FrankWolfe(Solver):
         return estimate
 
     def finished(self, objective: Objective, state: FrankWolfeState) -> bool:
-        """See `Solver.finished`: what is left of the gap is what epsilon leaves out."""
-        return self.epsilon > 0 and all(part.settled for part in state.parts)
+        """See `Solver.finished`: what is left of the gap is what plane_tol leaves out."""
+        return self.plane_tol > 0 and all(part.settled for part in state.parts)
 
     def bounds(self, objective: Objective, state: FrankWolfeState) -> Bounds:
         f = state.f = total(objective.space, state.parts)
@@ -130,12 +130,12 @@ class FrankWolfe(Solver):
 
 
 def term_states(
-    objective: Objective, numbers: Sequence[int], rng: np.random.Generator, epsilon: float
+    objective: Objective, numbers: Sequence[int], rng: np.random.Generator, plane_tol: float
 ) -> tuple[list[DualState], list[np.ndarray]]:
     """A dual state for each of some terms of an objective, and the blocks that it has."""
     edges = objective.first
     terms = [objective.terms[number] for number in numbers]
-    parts = [dual_state(term, objective.space, rng, epsilon) for term in terms]
+    parts = [dual_state(term, objective.space, rng, plane_tol) for term in terms]
     return parts, [np.arange(edges[number], edges[number + 1]) for number in numbers]
 
 

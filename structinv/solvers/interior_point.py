@@ -218,7 +218,7 @@ def _rows(space: Space, found: PlaneSet, f: Element) -> tuple[OuterRows, np.ndar
         return OuterRows(written[:-1], np.ones((len(found), 1))), written[-1]
     if isinstance(normals, TensorRows):
         single = normals.coefficients.shape[0] == len(normals)
-        if single and not space.n_extra:
+        if single and not space.n_pairwise:
             # By output, as outer products are written there.
             rows = OuterRows(dense(normals.points), dense(normals.coefficients))
             return rows, space.table(f).T.ravel()

@@ -244,7 +244,7 @@ class _Run:
             if reason is None and self.overflow.seen and self._stands_still():
                 reason = Status.NOT_FINITE
             if reason is None and self.solver.finished(self.objective, state):
-                reason = Status.WITHIN_EPSILON
+                reason = Status.WITHIN_PLANE_TOL
             if keeper is not None:
                 keeper(self.watch.seconds, self._so_far)
         return reason
@@ -256,9 +256,9 @@ class _Run:
         """Compute the value anew where the run has ended, unless it is the objective's own."""
         if self.iteration and (not self.history or self.history[-1].iteration < self.iteration):
             self._check()
-        # The function of the planes is what epsilon is about: another point may do better by
-        # chance, even zero, where epsilon leaves out more than the losses are worth.
-        f = self.last.copy() if status is Status.WITHIN_EPSILON else self.f
+        # The function of the planes is what plane_tol is about: another point may do better by
+        # chance, even zero, where plane_tol leaves out more than the losses are worth.
+        f = self.last.copy() if status is Status.WITHIN_PLANE_TOL else self.f
         if f is self.f and self.own_value:
             return
         value = self.objective.value(self.objective.space.fresh(f))
@@ -282,7 +282,7 @@ class _Run:
         unbounded = not np.isfinite(self.primal)
         done = {
             Status.STALLED: unbounded or attained_gap <= self.tolerance,
-            Status.WITHIN_EPSILON: unbounded,
+            Status.WITHIN_PLANE_TOL: unbounded,
         }
         if status is Status.CONVERGED and gap > self.tolerance:
             status = Status.STALLED

@@ -44,7 +44,7 @@ class Representer(Solver):
         "newton-cg" otherwise.
     selection : {"random", "steepest"}, default="random"
         The order of coordinates in "dual-cd".
-    epsilon : float, default=0.0
+    plane_tol : float, default=0.0
         Of worst-case losses in "dual-cd"; see `FrankWolfe`.
     cvxpy_solver : str, default="CLARABEL"
 
@@ -59,12 +59,12 @@ class Representer(Solver):
         method: str = "auto",
         *,
         selection: str = "random",
-        epsilon: float = 0.0,
+        plane_tol: float = 0.0,
         cvxpy_solver: str = "CLARABEL",
     ) -> None:
         self.method = method
         self.selection = selection
-        self.epsilon = epsilon
+        self.plane_tol = plane_tol
         self.cvxpy_solver = cvxpy_solver
 
     def resolved(self, objective: Objective) -> str:
@@ -85,12 +85,12 @@ class Representer(Solver):
         names = ["auto", *METHODS]
         if self.method not in names:
             raise ValueError(f"method must be one of {names}, got {self.method!r}")
-        check_number("epsilon", self.epsilon)
+        check_number("plane_tol", self.plane_tol)
         if self.selection not in SELECTIONS:
             raise ValueError(f"selection must be one of {list(SELECTIONS)}, got {self.selection!r}")
         method = self.resolved(objective)
-        if self.epsilon > 0 and method != "dual-cd":
-            raise ValueError(f"epsilon above 0 needs method 'dual-cd', got {method!r}")
+        if self.plane_tol > 0 and method != "dual-cd":
+            raise ValueError(f"plane_tol above 0 needs method 'dual-cd', got {method!r}")
         if self.selection != "random" and method != "dual-cd":
             raise ValueError(f"selection={self.selection!r} needs method 'dual-cd', got {method!r}")
         METHODS[method].check(objective)
@@ -101,14 +101,14 @@ class Representer(Solver):
         return self._method(objective).uses_planes
 
     def verifies(self, objective: Objective) -> bool:
-        return self._method(objective).verifies(objective, self.epsilon)
+        return self._method(objective).verifies(objective, self.plane_tol)
 
     def init(
         self, objective: Objective, rng: np.random.Generator, planes: PlaneSet | None = None
     ) -> Method:
         method = self._method(objective)
         if method is DualCoordinates:
-            return DualCoordinates(objective, rng, planes, self.epsilon, self.selection)
+            return DualCoordinates(objective, rng, planes, self.plane_tol, self.selection)
         if method is ConvexProgram:
             return ConvexProgram(objective, rng, planes, self.cvxpy_solver)
         return method(objective, rng, planes)

@@ -242,7 +242,7 @@ def spread_of(objective: Objective) -> np.ndarray | None:
         return None
     if isinstance(term, WorstMargin) and type(term.loss) not in KINDS:
         return None
-    if type(space) is not ExplicitSpace or space.n_outputs > 1 or space.n_extra:
+    if type(space) is not ExplicitSpace or space.n_outputs > 1 or space.n_pairwise:
         return None
     if space.size >= MOST_WEIGHTS:
         # A diagonal of so many weights is not made first.

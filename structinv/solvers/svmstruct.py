@@ -36,7 +36,7 @@ class SVMStruct(Solver):
 
     Parameters
     ----------
-    epsilon : float, default=0.0
+    plane_tol : float, default=0.0
         A plane is added only if it lies more than this above the block's planes so far: a sparser
         solution, whose price shows in the gap.
     max_idle : int, default=20
@@ -44,16 +44,16 @@ class SVMStruct(Solver):
 
     Examples
     --------
-    >>> SVMStruct(epsilon=0.1)
-    SVMStruct(epsilon=0.1)
+    >>> SVMStruct(plane_tol=0.1)
+    SVMStruct(plane_tol=0.1)
     """
 
-    def __init__(self, epsilon: float = 0.0, max_idle: int = 20) -> None:
-        self.epsilon = epsilon
+    def __init__(self, plane_tol: float = 0.0, max_idle: int = 20) -> None:
+        self.plane_tol = plane_tol
         self.max_idle = max_idle
 
     def validate(self, objective: Objective) -> None:
-        check_number("epsilon", self.epsilon)
+        check_number("plane_tol", self.plane_tol)
         check_planes("SVMStruct", objective)
 
     def init(
@@ -91,20 +91,20 @@ class SVMStruct(Solver):
             highest, mean = working.heights(state.f)
             state.left += float(working.weights @ (highest - mean))
             above = planes.heights[batch] - highest
-            margin = self.epsilon + 1e-12 * (1.0 + np.abs(planes.heights[batch]))
+            margin = self.plane_tol + 1e-12 * (1.0 + np.abs(planes.heights[batch]))
             new = np.flatnonzero((above > margin) & (working.weights > 0))
             violation += float(working.weights[new] @ above[new])
             state.n_added += len(new)
             working.prune(self.max_idle)
             working.add(planes.normals[batch[new]], planes.offsets[batch[new]], new)
-        # Below epsilon nothing new will come, so that the master problem need not be solved further.
-        enough = 0.1 * max(violation, 0.01 * self.epsilon * objective.weights.sum())
+        # Below plane_tol nothing new will come, so that the master problem need not be solved further.
+        enough = 0.1 * max(violation, 0.01 * self.plane_tol * objective.weights.sum())
         self._solve_master(state, enough, objective.out_of_time)
 
     def finished(self, objective: Objective, state: SVMStructState) -> bool:
-        """See `Solver.finished`: no plane violates by more than epsilon, and those found are used up."""
-        share = 0.1 * self.epsilon * objective.weights.sum()
-        return self.epsilon > 0 and state.n_added == 0 and state.left <= share
+        """See `Solver.finished`: no plane violates by more than plane_tol; known ones are used up."""
+        share = 0.1 * self.plane_tol * objective.weights.sum()
+        return self.plane_tol > 0 and state.n_added == 0 and state.left <= share
 
     def _solve_master(self, state: SVMStructState, tolerance: float, out_of_time: OutOfTime) -> None:
         """Block-coordinate ascent over the working sets, as exact as the violation deserves.

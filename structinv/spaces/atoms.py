@@ -40,7 +40,7 @@ class AtomRows:
     coefficients : (n, n_outputs) array
     start : (m + 1,) array of int
         Row j owns the terms ``start[j]`` to ``start[j + 1] - 1``.
-    extra : (m, n_extra) array or CSR matrix, optional
+    pairwise : (m, n_pairwise) array or CSR matrix, optional
         The part that no input multiplies; none by default.
     """
 
@@ -50,13 +50,13 @@ class AtomRows:
         keys: np.ndarray,
         coefficients: np.ndarray,
         start: np.ndarray,
-        extra: Matrix | None = None,
+        pairwise: Matrix | None = None,
     ) -> None:
         self.atoms = atoms
         self.keys = keys
         self.coefficients = coefficients
         self.start = start
-        self.extra = extra
+        self.pairwise = pairwise
 
     @classmethod
     def join(cls, parts: list[AtomRows]) -> AtomRows:
@@ -67,7 +67,7 @@ class AtomRows:
             np.concatenate([part.keys for part in parts]),
             np.concatenate([part.coefficients for part in parts]),
             np.r_[0, np.cumsum(sizes)],
-            _joined([part.extra for part in parts]),
+            _joined([part.pairwise for part in parts]),
         )
 
     def __len__(self) -> int:
@@ -79,15 +79,15 @@ class AtomRows:
         others, places = np.unique(self.keys[slots < 0], return_inverse=True)
         slots[slots < 0] = len(self.atoms) + places
         points = self.atoms.points_of(others), self.atoms.origins_of(others)
-        return _rows_of, (self.atoms, slots, *points, self.coefficients, self.start, self.extra)
+        return _rows_of, (self.atoms, slots, *points, self.coefficients, self.start, self.pairwise)
 
     def __getitem__(self, rows: Any) -> AtomRows:
         chosen = np.arange(len(self))[rows]
         sizes = np.diff(self.start)[chosen]
         start = np.r_[0, np.cumsum(sizes)]
         terms = np.repeat(self.start[chosen] - start[:-1], sizes) + np.arange(start[-1])
-        extra = None if self.extra is None else self.extra[chosen]
-        return AtomRows(self.atoms, self.keys[terms], self.coefficients[terms], start, extra)
+        pairwise = None if self.pairwise is None else self.pairwise[chosen]
+        return AtomRows(self.atoms, self.keys[terms], self.coefficients[terms], start, pairwise)
 
     def without_zeros(self) -> AtomRows:
         """The same rows; terms whose coefficients are all zero are left out, and leave no atom."""
@@ -95,7 +95,7 @@ class AtomRows:
         if np.all(used):
             return self
         start = np.r_[0, np.cumsum(used)][self.start]
-        return AtomRows(self.atoms, self.keys[used], self.coefficients[used], start, self.extra)
+        return AtomRows(self.atoms, self.keys[used], self.coefficients[used], start, self.pairwise)
 
     def by_row(self, values: np.ndarray) -> np.ndarray:
         """Sums over the terms of each row, along the first axis."""
@@ -545,11 +545,11 @@ def _rows_of(
     origins: np.ndarray,
     coefficients: np.ndarray,
     start: np.ndarray,
-    extra: Matrix | None,
+    pairwise: Matrix | None,
 ) -> AtomRows:
     """Rows over a store's atoms, and over points that become known to it; see `AtomRows.__reduce__`."""
     keys = np.concatenate([store.keys, store.add_points(points, origins)])
-    return AtomRows(store, keys[slots], coefficients, start, extra)
+    return AtomRows(store, keys[slots], coefficients, start, pairwise)
 
 
 def _joined(parts: list[Matrix | None]) -> Matrix | None:

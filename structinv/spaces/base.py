@@ -39,7 +39,7 @@ class Space(ABC):
         Length of an input.
     n_outputs : int
         Number of functions f(., k).
-    n_extra : int
+    n_pairwise : int
         Number of parameters that no input multiplies.
     capabilities : frozenset of str
         "linear in x": functions are weights of features and a constant; "kernel members": functions are
@@ -48,7 +48,7 @@ class Space(ABC):
 
     n_features: int
     n_outputs: int
-    n_extra: int = 0
+    n_pairwise: int = 0
     # A class that defines any method anew has none of its parent's, unless it says so: its functions may
     # be others.
     capabilities: frozenset[str] = frozenset()
@@ -142,7 +142,7 @@ class Space(ABC):
         points: Matrix,
         coefficients: np.ndarray,
         groups: np.ndarray | None = None,
-        extra: Matrix | None = None,
+        pairwise: Matrix | None = None,
     ) -> Normals:
         """Normals ``sum_r sum_k coefficients[r, k] e_k (x) points[r]``, summed over rows of a group.
 
@@ -154,7 +154,7 @@ class Space(ABC):
         groups : (g + 1,) array of int, optional
             Group j owns the rows ``groups[j]`` to ``groups[j + 1] - 1``; by default each row is
             one.
-        extra : (g, n_extra) array or CSR matrix, optional
+        pairwise : (g, n_pairwise) array or CSR matrix, optional
         """
 
     @abstractmethod
@@ -165,8 +165,8 @@ class Space(ABC):
         """Whether an element of another space has the form of one of this, over points of its own."""
         return False
 
-    def extra(self, f: Element) -> np.ndarray:
-        """The parameters that no input multiplies, (n_extra,)."""
+    def pairwise(self, f: Element) -> np.ndarray:
+        """The parameters that no input multiplies, (n_pairwise,)."""
         return np.zeros(0)
 
     @abstractmethod

@@ -22,8 +22,8 @@ class ExplicitSpace(Space):
     """Functions ``f(x, k) = <w_k, x> + b_k`` on explicit features, with the Euclidean norm.
 
     An element is the flat array of the (n_features [+ 1], n_outputs) weights, the constants last if
-    `intercept`, followed by `n_extra` parameters that no input multiplies (transitions between labels,
-    for instance). All weights of a feature lie together: a sparse row looks up few places.
+    `intercept`, followed by `n_pairwise` weights that no input multiplies (such as transitions between
+    labels). All weights of a feature lie together: a sparse row looks up few places.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ class ExplicitSpace(Space):
     n_outputs : int, default=1
     intercept : bool, default=False
         Whether every input has a constant feature 1, penalized like the others and seen by no oracle.
-    n_extra : int, default=0
+    n_pairwise : int, default=0
 
     Examples
     --------
@@ -44,14 +44,19 @@ class ExplicitSpace(Space):
     capabilities = frozenset(["linear in x"])
 
     def __init__(
-        self, n_features: int, n_outputs: int = 1, *, intercept: bool = False, n_extra: int = 0
+        self,
+        n_features: int,
+        n_outputs: int = 1,
+        *,
+        intercept: bool = False,
+        n_pairwise: int = 0,
     ) -> None:
         self.n_features = n_features
         self.n_outputs = n_outputs
         self.intercept = intercept
-        self.n_extra = n_extra
+        self.n_pairwise = n_pairwise
         self.stride = n_features + bool(intercept)
-        self.size = n_outputs * self.stride + n_extra
+        self.size = n_outputs * self.stride + n_pairwise
 
     def zeros(self) -> np.ndarray:
         return np.zeros(self.size)
@@ -70,12 +75,12 @@ class ExplicitSpace(Space):
 
     def _table_of(self, rows: np.ndarray) -> np.ndarray:
         """Those of several elements, (m, n_features [+ 1], n_outputs); a view."""
-        width = self.size - self.n_extra
+        width = self.size - self.n_pairwise
         return rows[:, :width].reshape(len(rows), self.stride, self.n_outputs)
 
-    def extra(self, f: np.ndarray) -> np.ndarray:
-        """The parameters that no input multiplies, (n_extra,); a view."""
-        return f[self.size - self.n_extra :]
+    def pairwise(self, f: np.ndarray) -> np.ndarray:
+        """The parameters that no input multiplies, (n_pairwise,); a view."""
+        return f[self.size - self.n_pairwise :]
 
     def dot(self, f: np.ndarray, g: np.ndarray) -> float:
         return float(f @ g)
@@ -119,19 +124,19 @@ class ExplicitSpace(Space):
         tensors = [isinstance(part, TensorRows) for part in parts]
         if all(tensors) or not any(tensors):
             return list(parts)
-        folded = self.n_outputs > 1 or self.n_extra > 0
+        folded = self.n_outputs > 1 or self.n_pairwise > 0
         if folded and any(sp.issparse(part) for part in parts):
             return [self._plain(part) if isinstance(part, TensorRows) else part for part in parts]
         return [self._tensor(part) for part in parts]
 
     def _plain(self, rows: TensorRows) -> Matrix:
         """Tensor rows as plain ones."""
-        return self._fold(rows.points, dense(rows.coefficients), rows.start, rows.extra)
+        return self._fold(rows.points, dense(rows.coefficients), rows.start, rows.pairwise)
 
     def _tensor(self, normals: Normals) -> TensorRows:
         if isinstance(normals, TensorRows):
             return normals
-        return TensorRows.of_rows(normals, self.n_outputs, self.n_extra)
+        return TensorRows.of_rows(normals, self.n_outputs, self.n_pairwise)
 
     def element(self, f: np.ndarray) -> Matrix:
         return f[None, :].copy()
@@ -140,13 +145,13 @@ class ExplicitSpace(Space):
         """See `Space.times`; the points are shared."""
         rows = self._tensor(normals)
         each = np.repeat(factors, np.diff(rows.start))[:, None]
-        extra = scale_rows(rows.extra, factors)
-        return TensorRows(rows.points, rows.coefficients * each, rows.start, extra)
+        pairwise = scale_rows(rows.pairwise, factors)
+        return TensorRows(rows.points, rows.coefficients * each, rows.start, pairwise)
 
     def apart(self, normals: Normals) -> tuple[Normals, np.ndarray] | None:
         """See `Space.apart`; plain rows have factors in them that only a constant tells."""
         if isinstance(normals, TensorRows):
-            if self.n_outputs > 1 or self.n_extra or len(normals.coefficients) > len(normals):
+            if self.n_outputs > 1 or self.n_pairwise or len(normals.coefficients) > len(normals):
                 return None
             signed = normals.coefficients[:, 0]
             return scale_rows(normals.points, np.where(signed < 0, -1.0, 1.0)), np.abs(signed)
@@ -188,27 +193,29 @@ class ExplicitSpace(Space):
         points: Matrix,
         coefficients: np.ndarray,
         groups: np.ndarray | None = None,
-        extra: Matrix | None = None,
+        pairwise: Matrix | None = None,
     ) -> Normals:
         """See `Space.normals`: plain rows for a single output, tensor rows otherwise."""
         if groups is not None:
-            return self._folded(points, coefficients, groups, extra)
-        if self.n_outputs == 1 and not self.n_extra:
+            return self._folded(points, coefficients, groups, pairwise)
+        if self.n_outputs == 1 and not self.n_pairwise:
             signs = coefficients[:, 0]
             return self.with_constants(scale_rows(points, signs), signs)
         n_rows = points.shape[0]
-        tail = np.zeros((n_rows, self.n_extra)) if extra is None else dense(extra)
+        tail = np.zeros((n_rows, self.n_pairwise)) if pairwise is None else dense(pairwise)
         ones = np.ones(n_rows, dtype=points.dtype)
         return TensorRows(self.with_constants(points, ones), coefficients, np.arange(n_rows + 1), tail)
 
     def _folded(
-        self, points: Matrix, coefficients: np.ndarray, groups: np.ndarray, extra: Any
+        self, points: Matrix, coefficients: np.ndarray, groups: np.ndarray, pairwise: Any
     ) -> Matrix:
         """Normals of several rows each, summed."""
         whole = self.with_constants(points, np.ones(points.shape[0], dtype=points.dtype))
-        return self._fold(whole, coefficients, groups, extra)
+        return self._fold(whole, coefficients, groups, pairwise)
 
-    def _fold(self, whole: Matrix, coefficients: np.ndarray, groups: np.ndarray, extra: Any) -> Matrix:
+    def _fold(
+        self, whole: Matrix, coefficients: np.ndarray, groups: np.ndarray, pairwise: Any
+    ) -> Matrix:
         """Sums over the rows of each group: one row of as many weights as an element has.
 
         Dense where the points are and outputs are few, so that no more is written than the points have.
@@ -221,11 +228,11 @@ class ExplicitSpace(Space):
         gather = sp.csr_matrix((coefficients[rows, outputs], (place, rows)), shape)
         blocks, outputs = np.divmod(used, self.n_outputs)
         sums = gather @ whole
-        tail = sp.csr_matrix((n_blocks, self.n_extra) if extra is None else extra)
+        tail = sp.csr_matrix((n_blocks, self.n_pairwise) if pairwise is None else pairwise)
         if not sp.issparse(sums) and 2 * n_blocks * self.n_outputs <= 3 * max(len(used), n_rows):
             folded = np.zeros((n_blocks, self.size), dtype=sums.dtype)
             self._table_of(folded)[blocks, :, outputs] = sums
-            folded[:, self.size - self.n_extra :] = tail.toarray()
+            folded[:, self.size - self.n_pairwise :] = tail.toarray()
             return folded
         # The entries of sum s become columns of its output, in the row of its block.
         sums = sp.csr_matrix(sums)
@@ -233,7 +240,7 @@ class ExplicitSpace(Space):
             outputs, np.diff(sums.indptr)
         )
         entries = sums.data, (np.repeat(blocks, np.diff(sums.indptr)), columns)
-        width = self.size - self.n_extra
+        width = self.size - self.n_pairwise
         return sp.csr_matrix(sp.hstack([sp.csr_matrix(entries, (n_blocks, width)), tail]))
 
     def with_constants(self, rows: Matrix, constants: np.ndarray) -> Matrix:

@@ -38,7 +38,7 @@ class Expansion:
     atoms : AtomStore
     coefficients : (m, n_outputs) array
         Of the first m atoms; the others have none.
-    extra : (n_extra,) array, optional
+    pairwise : (n_pairwise,) array, optional
         Parameters that no input multiplies.
     """
 
@@ -46,11 +46,11 @@ class Expansion:
     __array_ufunc__ = None
 
     def __init__(
-        self, atoms: AtomStore, coefficients: np.ndarray, extra: np.ndarray | None = None
+        self, atoms: AtomStore, coefficients: np.ndarray, pairwise: np.ndarray | None = None
     ) -> None:
         self.atoms = atoms
         self.coefficients = coefficients
-        self.extra = np.zeros(0) if extra is None else extra
+        self.pairwise = np.zeros(0) if pairwise is None else pairwise
         self._values: np.ndarray | None = None
 
     def values(self) -> np.ndarray:
@@ -90,7 +90,7 @@ class Expansion:
 
     def copy(self) -> Expansion:
         """An independent copy."""
-        other = Expansion(self.atoms, self.coefficients.copy(), self.extra.copy())
+        other = Expansion(self.atoms, self.coefficients.copy(), self.pairwise.copy())
         other._values = None if self._values is None else self._values.copy(order="K")
         return other
 
@@ -106,12 +106,12 @@ class Expansion:
             values += other.values() if sign > 0 else -other.values()
         self.make_room(len(other.coefficients))
         self.coefficients[: len(other.coefficients)] += sign * other.coefficients
-        self.extra += sign * other.extra
+        self.pairwise += sign * other.pairwise
         return self
 
     def __imul__(self, factor: float) -> Self:
         self.coefficients *= factor
-        self.extra *= factor
+        self.pairwise *= factor
         if self._values is not None:
             self._values *= factor
         return self
@@ -154,7 +154,7 @@ class KernelSpace(Space):
         Most memory, in units of 10^6 bytes, for values of the kernel; what does not fit is computed
         again when it is needed. The inner products of planes that solvers keep take up to half as
         much again.
-    n_extra : int, default=0
+    n_pairwise : int, default=0
 
     Examples
     --------
@@ -182,12 +182,12 @@ class KernelSpace(Space):
         n_outputs: int = 1,
         *,
         cache_mb: float = 1000.0,
-        n_extra: int = 0,
+        n_pairwise: int = 0,
     ) -> None:
         self.kernel = kernel
         self.n_features = n_features
         self.n_outputs = n_outputs
-        self.n_extra = n_extra
+        self.n_pairwise = n_pairwise
         self.cache_mb = cache_mb
         self.atoms = AtomStore(kernel, n_features, 1e6 * cache_mb)
         # Half of the cache once more, for the inner products of the planes of a set.
@@ -195,14 +195,14 @@ class KernelSpace(Space):
         self.blocks_in_a_set = max(16, int(most_planes / PLANES_EXPECTED_OF_A_BLOCK))
 
     def zeros(self) -> Expansion:
-        return Expansion(self.atoms, np.zeros((0, self.n_outputs)), np.zeros(self.n_extra))
+        return Expansion(self.atoms, np.zeros((0, self.n_outputs)), np.zeros(self.n_pairwise))
 
-    def extra(self, f: Expansion) -> np.ndarray:
-        """See `Space.extra`; a view."""
-        return f.extra
+    def pairwise(self, f: Expansion) -> np.ndarray:
+        """See `Space.pairwise`; a view."""
+        return f.pairwise
 
     def dot(self, f: Expansion, g: Expansion) -> float:
-        return float(np.sum(self.output_gram(f, g).diagonal()) + f.extra @ g.extra)
+        return float(np.sum(self.output_gram(f, g).diagonal()) + f.pairwise @ g.pairwise)
 
     def output_gram(self, f: Expansion, g: Expansion) -> np.ndarray:
         """Inner products of the functions of each output, (n_outputs, n_outputs)."""
@@ -216,7 +216,7 @@ class KernelSpace(Space):
         slots = self.atoms.slots(normals.keys)
         places = self.atoms.places[slots]
         found = normals.by_row(np.einsum("rk,rk->r", f.values()[places], normals.coefficients))
-        return found if normals.extra is None else found + normals.extra @ f.extra
+        return found if normals.pairwise is None else found + normals.pairwise @ f.pairwise
 
     def combine(self, normals: AtomRows, coefficients: np.ndarray) -> Expansion:
         # A normal that counts nothing leaves no atom.
@@ -227,17 +227,19 @@ class KernelSpace(Space):
         spread = normals.coefficients * np.repeat(coefficients, np.diff(normals.start))[:, None]
         total = np.zeros((len(self.atoms), self.n_outputs))
         np.add.at(total, slots, spread)
-        extra = np.zeros(self.n_extra) if normals.extra is None else normals.extra.T @ coefficients
-        return Expansion(self.atoms, total, extra)
+        pairwise = (
+            np.zeros(self.n_pairwise) if normals.pairwise is None else normals.pairwise.T @ coefficients
+        )
+        return Expansion(self.atoms, total, pairwise)
 
     def mix(self, normals: AtomRows, coefficients: np.ndarray) -> AtomRows:
         return self.element(self.combine(normals, coefficients))
 
     def gram(self, left: AtomRows, right: AtomRows) -> np.ndarray:
         products = self._gram_over_atoms(left, right)
-        if left.extra is None or right.extra is None:
+        if left.pairwise is None or right.pairwise is None:
             return products
-        return products + dense(left.extra @ right.extra.T)
+        return products + dense(left.pairwise @ right.pairwise.T)
 
     def _gram_over_atoms(self, left: AtomRows, right: AtomRows) -> np.ndarray:
         """Inner products of the parts over atoms."""
@@ -272,17 +274,19 @@ class KernelSpace(Space):
     def element(self, f: Expansion) -> AtomRows:
         used = f.support()
         ends = np.array([0, len(used)])
-        extra = f.extra[None].copy() if self.n_extra else None
-        return AtomRows(self.atoms, self.atoms.keys[used], f.coefficients[used], ends, extra)
+        pairwise = f.pairwise[None].copy() if self.n_pairwise else None
+        return AtomRows(self.atoms, self.atoms.keys[used], f.coefficients[used], ends, pairwise)
 
     def times(self, normals: AtomRows, factors: np.ndarray) -> AtomRows:
         each = np.repeat(factors, np.diff(normals.start))[:, None]
-        extra = None if normals.extra is None else scale_rows(normals.extra, factors)
-        return AtomRows(normals.atoms, normals.keys, normals.coefficients * each, normals.start, extra)
+        pairwise = None if normals.pairwise is None else scale_rows(normals.pairwise, factors)
+        return AtomRows(
+            normals.atoms, normals.keys, normals.coefficients * each, normals.start, pairwise
+        )
 
     def apart(self, normals: AtomRows) -> tuple[AtomRows, np.ndarray] | None:
         """See `Space.apart`: a factor is the sum of a row's coefficients."""
-        if self.n_outputs > 1 or self.n_extra:
+        if self.n_outputs > 1 or self.n_pairwise:
             return None
         factors = np.abs(normals.by_row(normals.coefficients)[:, 0])
         return self.times(normals, 1.0 / np.where(factors > 0, factors, 1.0)), factors
@@ -295,8 +299,8 @@ class KernelSpace(Space):
         return type(f) is Expansion and self._same_widths(f)
 
     def _same_widths(self, f: Expansion) -> bool:
-        found = f.atoms.known.shape[1], f.coefficients.shape[1], len(f.extra)
-        return found == (self.n_features, self.n_outputs, self.n_extra)
+        found = f.atoms.known.shape[1], f.coefficients.shape[1], len(f.pairwise)
+        return found == (self.n_features, self.n_outputs, self.n_pairwise)
 
     def translated(self, f: Expansion, keys: np.ndarray) -> Expansion:
         """A function of a related space in this one.
@@ -308,7 +312,7 @@ class KernelSpace(Space):
             The keys here of the atoms that f has a coefficient of, in order.
         """
         ends = np.array([0, len(keys)])
-        own = AtomRows(self.atoms, keys, f.coefficients[f.support()], ends, f.extra[None])
+        own = AtomRows(self.atoms, keys, f.coefficients[f.support()], ends, f.pairwise[None])
         return self.combine(own, np.ones(1))
 
     def over_atoms(self, normals: Any) -> AtomRows:
@@ -317,18 +321,18 @@ class KernelSpace(Space):
 
     def translated_rows(self, normals: Any, keys: np.ndarray) -> Any:
         """Normals of a related space in this one, by the keys here of the terms `over_atoms`."""
-        return AtomRows(self.atoms, keys, normals.coefficients, normals.start, normals.extra)
+        return AtomRows(self.atoms, keys, normals.coefficients, normals.start, normals.pairwise)
 
     def normals(
         self,
         points: np.ndarray,
         coefficients: np.ndarray,
         groups: np.ndarray | None = None,
-        extra: Any = None,
+        pairwise: Any = None,
     ) -> AtomRows:
         """See `Space.normals`; `points` are keys, and a row without a coefficient leaves no atom."""
         start = np.arange(len(points) + 1) if groups is None else groups
-        return AtomRows(self.atoms, points, coefficients, start, extra).without_zeros()
+        return AtomRows(self.atoms, points, coefficients, start, pairwise).without_zeros()
 
     def worst(
         self,
@@ -447,7 +451,7 @@ class KernelSpace(Space):
             For each atom ``pools``, 0 for a point that is no member, and ``origins``, its row and
             member; ``points``, those that are no members; ``terms``, the atoms of the function and of
             the normals one after the other, ``coefficients`` and ``start`` as in `AtomRows`, and
-            ``extra``, (3, n): row, column and size of what is not zero.
+            ``pairwise``, (3, n): row, column and size of what is not zero.
         """
         rows = self.over_atoms(self.stack([self.element(f), normals]))
         atoms, terms = np.unique(self.atoms.slots(rows.keys), return_inverse=True)
@@ -459,18 +463,18 @@ class KernelSpace(Space):
             "terms": terms,
             "coefficients": rows.coefficients,
             "start": rows.start,
-            "extra": np.zeros((3, 0)) if rows.extra is None else np.array(sp.find(rows.extra)),
+            "extra": np.zeros((3, 0)) if rows.pairwise is None else np.array(sp.find(rows.pairwise)),
         }
 
     def unpacked(self, arrays: dict[str, np.ndarray], points: np.ndarray) -> tuple[Expansion, Any]:
         """What `packed` was given, in a space that holds its points only: those of all atoms."""
         space = self._over(AtomStore.of_points(self.kernel, points, arrays["origins"]))
         keys = space.atoms.keys[arrays["terms"]]
-        extra = None
-        if self.n_extra:
+        pairwise = None
+        if self.n_pairwise:
             places, sizes = arrays["extra"][:2].astype(np.int64), arrays["extra"][2]
-            extra = sp.csr_matrix((sizes, places), (len(arrays["start"]) - 1, self.n_extra))
-        over_atoms = AtomRows(space.atoms, keys, arrays["coefficients"], arrays["start"], extra)
+            pairwise = sp.csr_matrix((sizes, places), (len(arrays["start"]) - 1, self.n_pairwise))
+        over_atoms = AtomRows(space.atoms, keys, arrays["coefficients"], arrays["start"], pairwise)
         rows = space._from_arrays(over_atoms, arrays)
         return space.combine(rows[:1], np.ones(1)), rows[1:]
 
@@ -486,7 +490,7 @@ class KernelSpace(Space):
 
     def _empty(self) -> KernelSpace:
         sizes = self.n_features, self.n_outputs
-        return KernelSpace(self.kernel, *sizes, cache_mb=0.0, n_extra=self.n_extra)
+        return KernelSpace(self.kernel, *sizes, cache_mb=0.0, n_pairwise=self.n_pairwise)
 
     def compacted(self, normals: AtomRows) -> tuple[KernelSpace, AtomRows]:
         """The same normals in a space that holds their points, and nothing else."""
@@ -494,7 +498,7 @@ class KernelSpace(Space):
         points = self.atoms.points(slots)
         space = self._over(AtomStore.of_points(self.kernel, points, self.atoms.origins[slots]))
         keys = space.atoms.keys[terms]
-        return space, AtomRows(space.atoms, keys, normals.coefficients, normals.start, normals.extra)
+        return space, AtomRows(space.atoms, keys, normals.coefficients, normals.start, normals.pairwise)
 
 
 @dataclass(frozen=True)

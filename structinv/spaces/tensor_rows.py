@@ -27,23 +27,25 @@ class TensorRows:
         Sparse where k is large: a row's plane has few labels.
     start : (m + 1,) array of int
         Group j owns ``points[start[j]]`` to ``points[start[j + 1] - 1]``, at least one.
-    extra : (m, e) array or CSR matrix
+    pairwise : (m, e) array or CSR matrix
         The part that no point multiplies.
     """
 
-    def __init__(self, points: Matrix, coefficients: Matrix, start: np.ndarray, extra: Matrix) -> None:
+    def __init__(
+        self, points: Matrix, coefficients: Matrix, start: np.ndarray, pairwise: Matrix
+    ) -> None:
         self.points = points
         self.coefficients = coefficients
         self.start = start
-        self.extra = extra
+        self.pairwise = pairwise
 
     @classmethod
-    def of_rows(cls, rows: Matrix, n_outputs: int, n_extra: int) -> TensorRows:
+    def of_rows(cls, rows: Matrix, n_outputs: int, n_pairwise: int) -> TensorRows:
         """Flat rows in this form; CSR ones only of a single output."""
         if sp.issparse(rows):
             n_rows = rows.shape[0]
             return cls(rows, np.ones((n_rows, 1)), np.arange(n_rows + 1), np.zeros((n_rows, 0)))
-        split = rows.shape[1] - n_extra
+        split = rows.shape[1] - n_pairwise
         points = rows[:, :split].reshape(len(rows), split // n_outputs, n_outputs).swapaxes(1, 2)
         points = points.reshape(len(rows) * n_outputs, split // n_outputs)
         coefficients = np.tile(np.eye(n_outputs), (len(rows), 1))
@@ -57,7 +59,7 @@ class TensorRows:
             stack([part.points for part in parts]),
             stack([part.coefficients for part in parts]),
             np.r_[0, np.cumsum(sizes)],
-            stack([part.extra for part in parts]),
+            stack([part.pairwise for part in parts]),
         )
 
     def __len__(self) -> int:
@@ -66,7 +68,7 @@ class TensorRows:
     @property
     def shape(self) -> tuple[int, int]:
         """Number of rows, and their length when written out."""
-        width = self.points.shape[1] * self.coefficients.shape[1] + self.extra.shape[1]
+        width = self.points.shape[1] * self.coefficients.shape[1] + self.pairwise.shape[1]
         return len(self), width
 
     def __getitem__(self, rows: Any) -> TensorRows:
@@ -74,29 +76,32 @@ class TensorRows:
         sizes = np.diff(self.start)[chosen]
         start = np.r_[0, np.cumsum(sizes)]
         members = np.repeat(self.start[chosen] - start[:-1], sizes) + np.arange(start[-1])
-        return self._rows(members, start, self.extra[chosen])
+        return self._rows(members, start, self.pairwise[chosen])
 
-    def _rows(self, members: np.ndarray, start: np.ndarray, extra: Matrix) -> TensorRows:
+    def _rows(self, members: np.ndarray, start: np.ndarray, pairwise: Matrix) -> TensorRows:
         """Rows of some of the points."""
-        return TensorRows(self.points[members], self.coefficients[members], start, extra)
+        return TensorRows(self.points[members], self.coefficients[members], start, pairwise)
 
     def products(self, f: np.ndarray) -> np.ndarray:
         """Inner product of each row with a flat element."""
-        k, n_extra = self.coefficients.shape[1], self.extra.shape[1]
-        table = f[: len(f) - n_extra].reshape(self.points.shape[1], k)
+        k, n_pairwise = self.coefficients.shape[1], self.pairwise.shape[1]
+        table = f[: len(f) - n_pairwise].reshape(self.points.shape[1], k)
         each = np.zeros(self.coefficients.shape[0])
         for part, coefficients in self._written():
             each[part] = np.einsum("rk,rk->r", products(take(self.points, part), table), coefficients)
-        return self._by_group(each) + self.extra @ f[len(f) - n_extra :]
+        return self._by_group(each) + self.pairwise @ f[len(f) - n_pairwise :]
 
     def combination(self, weights: np.ndarray) -> np.ndarray:
         """The flat element ``sum_j weights_j a_j``."""
-        owned, n_extra = np.repeat(weights, np.diff(self.start))[:, None], self.extra.shape[1]
+        owned, n_pairwise = (
+            np.repeat(weights, np.diff(self.start))[:, None],
+            self.pairwise.shape[1],
+        )
         element = np.zeros(self.shape[1])
-        table = element[: len(element) - n_extra].reshape(-1, self.coefficients.shape[1])
+        table = element[: len(element) - n_pairwise].reshape(-1, self.coefficients.shape[1])
         for part, coefficients in self._written():
             add_combinations(take(self.points, part), coefficients * owned[part], table)
-        element[len(element) - n_extra :] = self.extra.T @ weights
+        element[len(element) - n_pairwise :] = self.pairwise.T @ weights
         return element
 
     def mix(self, weights: np.ndarray) -> TensorRows:
@@ -111,7 +116,7 @@ class TensorRows:
             points = mixed @ self.points
         coefficients = _units(used, self.coefficients)
         return TensorRows(
-            points, coefficients, np.array([0, len(used)]), (weights @ self.extra)[None, :]
+            points, coefficients, np.array([0, len(used)]), (weights @ self.pairwise)[None, :]
         )
 
     def gram(self, other: TensorRows) -> np.ndarray:
@@ -123,7 +128,7 @@ class TensorRows:
             inner = points @ part.points.T
             tables = dense(inner) * dense(self.coefficients @ part.coefficients.T)
             found[:, first:last] = self._by_group(part._by_group(tables.T).T)
-        return found + dense(self.extra @ other.extra.T)
+        return found + dense(self.pairwise @ other.pairwise.T)
 
     def _portions(self, most: int) -> list[tuple[int, int]]:
         """First and last of runs of rows that have about so many points in all, at least one row."""
@@ -134,12 +139,12 @@ class TensorRows:
     def toarray(self) -> np.ndarray:
         """The rows written out."""
         written = np.zeros(self.shape)
-        width = self.shape[1] - self.extra.shape[1]
+        width = self.shape[1] - self.pairwise.shape[1]
         table = written[:, :width].reshape(len(self), self.points.shape[1], self.coefficients.shape[1])
         for k in range(self.coefficients.shape[1]):
             part = scale_rows(self.points, dense(self.coefficients[:, [k]])[:, 0])
             table[:, :, k] = self._by_group(dense(part))
-        written[:, width:] = dense(self.extra)
+        written[:, width:] = dense(self.pairwise)
         return written
 
     def _written(self) -> Iterator[tuple[slice, np.ndarray]]:
@@ -202,7 +207,7 @@ class MadeRows(TensorRows):
         self.which = which
         self.coefficients = coefficients
         self.start = np.arange(len(which) + 1)
-        self.extra = np.zeros((len(which), 0))
+        self.pairwise = np.zeros((len(which), 0))
 
     @property
     def points(self) -> Matrix:
@@ -213,16 +218,16 @@ class MadeRows(TensorRows):
     def shape(self) -> tuple[int, int]:
         return len(self), self.width * self.coefficients.shape[1]
 
-    def _rows(self, members: np.ndarray, start: np.ndarray, extra: np.ndarray) -> TensorRows:
+    def _rows(self, members: np.ndarray, start: np.ndarray, pairwise: np.ndarray) -> TensorRows:
         return MadeRows(self.make, self.width, self.which[members], self.coefficients[members])
 
     def written(self) -> TensorRows:
         """The same rows with their points, which do not need what makes them."""
-        return TensorRows(self.points, self.coefficients, self.start, self.extra)
+        return TensorRows(self.points, self.coefficients, self.start, self.pairwise)
 
     def __reduce__(self) -> tuple:
         """Pickled with the points, without what makes them."""
-        return TensorRows, (self.points, self.coefficients, self.start, self.extra)
+        return TensorRows, (self.points, self.coefficients, self.start, self.pairwise)
 
 
 class MemberRows(MadeRows):

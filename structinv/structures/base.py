@@ -30,11 +30,11 @@ class Structure(BaseEstimator, ABC):
 
     A labeling y gives a label to each row of an example. Its score is
 
-        sum over rows t of potentials[t, y_t] + <extra, features(y)>
+        sum over rows t of potentials[t, y_t] + <pairwise, features(y)>
 
-    where potentials are scores of labels for rows, and `extra` are parameters that no input
+    where potentials are scores of labels for rows, and `pairwise` are parameters that no input
     multiplies, such as transitions. An author writes `decode`; where there are such parameters also
-    `n_extra` and `features`. Training, prediction and certificates ask the same `decode`: the most
+    `n_pairwise` and `features`. Training, prediction and certificates ask the same `decode`: the most
     violated labeling is the one that scores highest where the potentials are what each label wins at
     the worst change of the row, its cost included.
 
@@ -68,7 +68,7 @@ class Structure(BaseEstimator, ABC):
     >>> import numpy as np
     >>> class Agreeing(Structure):
     ...     "All rows of an example have the same label."
-    ...     def decode(self, potentials, extra, layout):
+    ...     def decode(self, potentials, pairwise, layout):
     ...         best = np.argmax(layout.sums(potentials), axis=1)
     ...         return Decoding(best[layout.owners])
     ...     def allows(self, labels, layout, n_labels):
@@ -168,7 +168,7 @@ class Structure(BaseEstimator, ABC):
 
     def read_labels(self, y: Any, layout: Layout) -> np.ndarray:
         """The label of each row, (n_rows,), of labelings as a user gives them; see `flat_labels`."""
-        return flat_labels(y, layout.sizes)
+        return flat_labels(y, layout.lengths)
 
     def positions(self, layout: Layout, n_positions: int) -> Layout:
         """Which positions with a label each example has; by default each row is one.
@@ -272,22 +272,22 @@ class Structure(BaseEstimator, ABC):
         """A layout of examples of so many rows, to be checked on."""
         return Layout.of_lengths(lengths)
 
-    def n_extra(self, n_labels: int) -> int:
+    def n_pairwise(self, n_labels: int) -> int:
         """How many parameters there are that no input multiplies; none, by default."""
         return 0
 
-    def named(self, extra: np.ndarray, n_labels: int) -> dict[str, np.ndarray]:
-        """The extra parameters as tables with names; all of them as "extra", by default.
+    def named(self, pairwise: np.ndarray, n_labels: int) -> dict[str, np.ndarray]:
+        """The pairwise weights as tables with names; all of them as "pairwise", by default.
 
         Parameters
         ----------
-        extra : (n_extra,) array
+        pairwise : (n_pairwise,) array
         n_labels : int
         """
-        return {"extra": extra} if len(extra) else {}
+        return {"pairwise": pairwise} if len(pairwise) else {}
 
     @abstractmethod
-    def decode(self, potentials: np.ndarray, extra: np.ndarray, layout: Layout) -> Decoding:
+    def decode(self, potentials: np.ndarray, pairwise: np.ndarray, layout: Layout) -> Decoding:
         """The labeling of each example that scores highest.
 
         Parameters
@@ -295,7 +295,7 @@ class Structure(BaseEstimator, ABC):
         potentials : (n_rows, n_labels) array
             Minus infinity for labels that are not allowed, never infinity. With an axis of levels where
             the structure `budgets`.
-        extra : (n_extra,) array
+        pairwise : (n_pairwise,) array
         layout : Layout
             Which rows belong to which example.
 
@@ -305,7 +305,7 @@ class Structure(BaseEstimator, ABC):
         """
 
     def features(self, labels: np.ndarray, layout: Layout, n_labels: int) -> Matrix:
-        """What multiplies the extra parameters in each example's score, (n_blocks, n_extra).
+        """What multiplies the pairwise weights in each example's score, (n_blocks, n_pairwise).
 
         Parameters
         ----------
@@ -315,11 +315,11 @@ class Structure(BaseEstimator, ABC):
         """
         return np.zeros((len(layout), 0))
 
-    def extra_score(
-        self, labels: np.ndarray, extra: np.ndarray, layout: Layout, n_labels: int
+    def pairwise_score(
+        self, labels: np.ndarray, pairwise: np.ndarray, layout: Layout, n_labels: int
     ) -> np.ndarray:
-        """What the extra parameters add to each example's score, (n_blocks,); ``features @ extra``."""
-        found: np.ndarray = self.features(labels, layout, n_labels) @ extra
+        """The pairwise part of each example's score, (n_blocks,): ``features @ pairwise``."""
+        found: np.ndarray = self.features(labels, layout, n_labels) @ pairwise
         return found
 
     def allows(self, labels: np.ndarray, layout: Layout, n_labels: int) -> np.ndarray:
@@ -329,7 +329,7 @@ class Structure(BaseEstimator, ABC):
         """
         return np.ones(len(layout), dtype=bool)
 
-    def separate(self, rivals: Rivals, found: Any, extra: np.ndarray, layout: Layout) -> Separation:
+    def separate(self, rivals: Rivals, found: Any, pairwise: np.ndarray, layout: Layout) -> Separation:
         """The labeling of each block that violates its margin most; by `decode`.
 
         Parameters
@@ -340,16 +340,16 @@ class Structure(BaseEstimator, ABC):
             ``gains``, ``costs`` and ``upper``, (n_rows, n_labels) each: what a label wins against the
             true one at the worst change of its row that was found, what it costs there, and a bound on
             their sum.
-        extra : (n_extra,) array
+        pairwise : (n_pairwise,) array
         layout : Layout
         """
-        return separate(self, rivals, found, extra, layout)
+        return separate(self, rivals, found, pairwise, layout)
 
     def score(
         self,
         potentials: np.ndarray,
         labels: np.ndarray,
-        extra: np.ndarray,
+        pairwise: np.ndarray,
         layout: Layout,
         levels: np.ndarray | None = None,
     ) -> np.ndarray:
@@ -359,12 +359,12 @@ class Structure(BaseEstimator, ABC):
         else:
             each = np.take_along_axis(potentials, labels[:, None], axis=1)[:, 0]
         scores = layout.sums(each)
-        if len(extra) == 0:
+        if len(pairwise) == 0:
             return scores
-        return scores + self.extra_score(labels, extra, layout, potentials.shape[1])
+        return scores + self.pairwise_score(labels, pairwise, layout, potentials.shape[1])
 
     def runner_up(
-        self, potentials: np.ndarray, codes: np.ndarray, extra: np.ndarray, layout: Layout
+        self, potentials: np.ndarray, codes: np.ndarray, pairwise: np.ndarray, layout: Layout
     ) -> Decoding:
         """Of each block the labeling that scores highest among those other than the one given.
 
@@ -376,7 +376,7 @@ class Structure(BaseEstimator, ABC):
         potentials : (n_rows, n_labels) array
         codes : (n_rows,) array of int
             The labeling given.
-        extra : (n_extra,) array
+        pairwise : (n_pairwise,) array
         layout : Layout
 
         Returns
@@ -384,14 +384,14 @@ class Structure(BaseEstimator, ABC):
         Decoding
             The labeling given, with `upper` minus infinity, where there is no other.
         """
-        return runner_up(self, potentials, codes, extra, layout)
+        return runner_up(self, potentials, codes, pairwise, layout)
 
     def most_wrong(
         self,
         potentials: np.ndarray,
         codes: np.ndarray,
         floors: np.ndarray,
-        extra: np.ndarray,
+        pairwise: np.ndarray,
         layout: Layout,
     ) -> np.ndarray:
         """How many rows at most differ from the codes in a labeling that scores enough, (n_blocks,).
@@ -406,13 +406,13 @@ class Structure(BaseEstimator, ABC):
         codes : (n_rows,) array of int
         floors : (n_blocks,) array
             What a labeling scores at least to count.
-        extra : (n_extra,) array
+        pairwise : (n_pairwise,) array
         layout : Layout
         """
-        return most_wrong(self, potentials, codes, floors, extra, layout)
+        return most_wrong(self, potentials, codes, floors, pairwise, layout)
 
     def best_by_wrong(
-        self, potentials: np.ndarray, codes: np.ndarray, extra: np.ndarray, layout: Layout
+        self, potentials: np.ndarray, codes: np.ndarray, pairwise: np.ndarray, layout: Layout
     ) -> np.ndarray | None:
         """The highest score of a labeling that differs from the codes in so many rows, or a bound.
 
@@ -420,7 +420,7 @@ class Structure(BaseEstimator, ABC):
 
         Parameters
         ----------
-        potentials, codes, extra, layout
+        potentials, codes, pairwise, layout
             As in `runner_up`.
 
         Returns

@@ -42,7 +42,7 @@ class BoundStructure:
         How many functions ``f(., k)`` are learned.
     n_labels : int
         How many labels there are.
-    n_extra : int
+    n_pairwise : int
     """
 
     def __init__(
@@ -75,8 +75,8 @@ class BoundStructure:
         self.slack = rescaling == "slack"
         self.functions = checked_structure.functions(structure, n_labels)
         self.n_outputs, self.n_labels = self.functions.n_outputs, len(self.functions)
-        self.n_extra = checked_structure.n_extra(structure, n_labels)
-        if layout is None and (self.n_extra or not structure.rowwise):
+        self.n_pairwise = checked_structure.n_pairwise(structure, n_labels)
+        if layout is None and (self.n_pairwise or not structure.rowwise):
             # Examples of one row each, whose labels have features all the same.
             self.layout = Layout.of_rows(len(self.codes))
 
@@ -102,7 +102,7 @@ class BoundStructure:
         """The blocks in runs of at most so many rows, or of one block."""
         n_blocks = count(blocks, self.n_blocks)
         each = np.ones(n_blocks, dtype=np.int64)
-        sizes = each if self.layout is None else self.layout.sizes[blocks]
+        sizes = each if self.layout is None else self.layout.lengths[blocks]
         if sizes.sum() <= most_rows:
             return [blocks]
         edges = [0]
@@ -137,11 +137,11 @@ class BoundStructure:
         return Rivals(self.functions, self.codes[rows], self.costs(rows), self.slack, alone)
 
     def separate(
-        self, rivals: Rivals, found: Any, extra: np.ndarray, layout: Layout | None
+        self, rivals: Rivals, found: Any, pairwise: np.ndarray, layout: Layout | None
     ) -> Separation:
         """The most violated labeling of each block; see `Structure.separate`."""
         known = laid_out(layout, len(rivals))
-        return checked_structure.separated(self.structure, rivals, found, extra, known)
+        return checked_structure.separated(self.structure, rivals, found, pairwise, known)
 
     def as_shares(self, chosen: Separation, layout: Layout) -> Separation:
         """What was chosen as shares of labels, of which whole labelings have one each."""
@@ -157,7 +157,7 @@ class BoundStructure:
         return bool(self.structure.relaxes(self.n_labels, known))
 
     def moved(self, labels: np.ndarray, codes: np.ndarray, layout: Layout) -> Matrix:
-        """By how much features of labelings differ from those of the true one, (n_blocks, n_extra)."""
+        """Features of labelings less those of the true ones, (n_blocks, n_pairwise)."""
         return self._features(labels, layout) - self._features(codes, layout)
 
     def moved_by(self, chosen: Separation, codes: np.ndarray, layout: Layout) -> Matrix:
@@ -167,54 +167,54 @@ class BoundStructure:
         return chosen.features - self._features(codes, layout)
 
     def extra_gain(
-        self, chosen: Separation, codes: np.ndarray, extra: np.ndarray, layout: Layout
+        self, chosen: Separation, codes: np.ndarray, pairwise: np.ndarray, layout: Layout
     ) -> np.ndarray:
-        """How much more `extra` adds to what was chosen than to the true labelings, (n_blocks,)."""
-        own = self._extra_score(codes, extra, layout)
+        """How much more `pairwise` adds to what was chosen than to the true labelings, (n_blocks,)."""
+        own = self._pairwise_score(codes, pairwise, layout)
         if chosen.shares is None:
-            return self._extra_score(chosen.labels, extra, layout) - own
-        return chosen.features @ extra - own
+            return self._pairwise_score(chosen.labels, pairwise, layout) - own
+        return chosen.features @ pairwise - own
 
-    def _extra_score(self, labels: np.ndarray, extra: np.ndarray, layout: Layout) -> np.ndarray:
-        return checked_structure.extra_score(self.structure, labels, extra, layout, self.n_labels)
+    def _pairwise_score(self, labels: np.ndarray, pairwise: np.ndarray, layout: Layout) -> np.ndarray:
+        return checked_structure.pairwise_score(self.structure, labels, pairwise, layout, self.n_labels)
 
     def _features(self, labels: np.ndarray, layout: Layout) -> Matrix:
-        return checked_structure.features(self.structure, labels, layout, self.n_labels, self.n_extra)
+        return checked_structure.features(self.structure, labels, layout, self.n_labels, self.n_pairwise)
 
     def predict(
-        self, scores: np.ndarray, extra: np.ndarray | None = None, layout: Layout | None = None
+        self, scores: np.ndarray, pairwise: np.ndarray | None = None, layout: Layout | None = None
     ) -> np.ndarray:
         """Index of the label that each row has in the best labeling, from ``f(x, k)``.
 
         By default rows belong together as those that the structure is bound to; see `predicted`.
         """
         known = self.layout if layout is None and len(scores) == len(self.codes) else layout
-        return predicted(self.structure, self.n_labels, scores, extra, known)
+        return predicted(self.structure, self.n_labels, scores, pairwise, known)
 
     def runner_up(
-        self, potentials: np.ndarray, codes: np.ndarray, extra: np.ndarray, layout: Layout | None
+        self, potentials: np.ndarray, codes: np.ndarray, pairwise: np.ndarray, layout: Layout | None
     ) -> Decoding:
         """The best labeling other than the one given, and a bound; see `Structure.runner_up`."""
         known = laid_out(layout, len(codes))
-        return checked_structure.runner_up(self.structure, potentials, codes, extra, known)
+        return checked_structure.runner_up(self.structure, potentials, codes, pairwise, known)
 
     def most_wrong(
         self,
         potentials: np.ndarray,
         codes: np.ndarray,
         floors: np.ndarray,
-        extra: np.ndarray,
+        pairwise: np.ndarray,
         layout: Layout,
     ) -> np.ndarray:
         """How many rows of each block differ at most; see `Structure.most_wrong`."""
-        return checked_structure.most_wrong(self.structure, potentials, codes, floors, extra, layout)
+        return checked_structure.most_wrong(self.structure, potentials, codes, floors, pairwise, layout)
 
 
 def predicted(
     structure: Structure,
     n_labels: int,
     scores: np.ndarray,
-    extra: np.ndarray | None = None,
+    pairwise: np.ndarray | None = None,
     layout: Layout | None = None,
 ) -> np.ndarray:
     """Index of the label that each row has in the labeling of highest score.
@@ -225,7 +225,7 @@ def predicted(
     n_labels : int
     scores : (n_rows, n_outputs) array
         The values of the functions at the rows, finite.
-    extra : (n_extra,) array, optional
+    pairwise : (n_pairwise,) array, optional
         None where there are none.
     layout : Layout, optional
         By default each row is an example.
@@ -239,7 +239,7 @@ def predicted(
         check_layout(layout, len(scores))
     known = laid_out(layout, len(scores))
     potentials = checked_structure.functions(structure, n_labels).scores(scores)
-    own = np.zeros(0) if extra is None else extra
+    own = np.zeros(0) if pairwise is None else pairwise
     return checked_structure.decoded(structure, potentials, own, known).labels
 
 

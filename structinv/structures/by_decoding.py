@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 
 def separate(
-    structure: Structure, rivals: Rivals, found: Any, extra: np.ndarray, layout: Layout
+    structure: Structure, rivals: Rivals, found: Any, pairwise: np.ndarray, layout: Layout
 ) -> Separation:
     """The labeling of each block that violates its margin most."""
     reached = found.gains + found.costs
-    decoding = decoded(structure, reached, extra, layout)
-    value, truth = _against_truth(structure, reached, decoding, rivals.codes, extra, layout)
+    decoding = decoded(structure, reached, pairwise, layout)
+    value, truth = _against_truth(structure, reached, decoding, rivals.codes, pairwise, layout)
     highest, bound = value, decoding.upper
     if not np.array_equal(found.upper, reached):
-        above = decoded(structure, found.upper, extra, layout)
+        above = decoded(structure, found.upper, pairwise, layout)
         highest, bound = (
-            _against_truth(structure, found.upper, above, rivals.codes, extra, layout)[0],
+            _against_truth(structure, found.upper, above, rivals.codes, pairwise, layout)[0],
             above.upper,
         )
     if bound is not None:
@@ -44,18 +44,18 @@ def separate(
 
 
 def runner_up(
-    structure: Structure, potentials: np.ndarray, codes: np.ndarray, extra: np.ndarray, layout: Layout
+    structure: Structure, potentials: np.ndarray, codes: np.ndarray, pairwise: np.ndarray, layout: Layout
 ) -> Decoding:
     """The best other labeling: each row in turn is made to differ."""
-    sizes, owners = layout.sizes, layout.owners
+    sizes, owners = layout.lengths, layout.owners
     best, highest = codes.copy(), np.full(len(sizes), -np.inf)
     bound, levels = highest.copy(), np.zeros(len(codes), dtype=np.int64)
     for place in range(int(sizes.max(initial=0))):
         forced = (layout.starts[:-1] + place)[place < sizes]
         barred = potentials.copy()
         barred[forced, codes[forced]] = -np.inf
-        found = decoded(structure, barred, extra, layout)
-        value = structure.score(barred, found.labels, extra, layout, found.levels)
+        found = decoded(structure, barred, pairwise, layout)
+        value = structure.score(barred, found.labels, pairwise, layout, found.levels)
         value[place >= sizes] = -np.inf
         better = value > highest
         best = np.where(better[owners], found.labels, best)
@@ -87,15 +87,15 @@ def _against_truth(
     potentials: np.ndarray,
     found: Decoding,
     codes: np.ndarray,
-    extra: np.ndarray,
+    pairwise: np.ndarray,
     layout: Layout,
 ) -> tuple[np.ndarray, np.ndarray]:
     """How much more a labeling of each block scores than the true one, and what that scores."""
-    own = structure.score(potentials, codes, extra, layout)
+    own = structure.score(potentials, codes, pairwise, layout)
     if found.shares is None:
-        return structure.score(potentials, found.labels, extra, layout, found.levels) - own, own
+        return structure.score(potentials, found.labels, pairwise, layout, found.levels) - own, own
     each = np.where(found.shares > 0, potentials, 0.0) * found.shares
-    return layout.sums(each.sum(axis=1)) + found.features @ extra - own, own
+    return layout.sums(each.sum(axis=1)) + found.features @ pairwise - own, own
 
 
 def _scaled(factors: np.ndarray, rows: Matrix) -> Matrix:

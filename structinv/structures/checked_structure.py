@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from .base import Structure
 
 
-def decoded(structure: Structure, potentials: np.ndarray, extra: np.ndarray, layout: Layout) -> Decoding:
-    """``structure.decode(potentials, extra, layout)``.
+def decoded(
+    structure: Structure, potentials: np.ndarray, pairwise: np.ndarray, layout: Layout
+) -> Decoding:
+    """``structure.decode(potentials, pairwise, layout)``.
 
     Infinite potentials are bounds that are not known. Structures are asked about finite ones in their
     place, and the bounds of such examples are infinite.
@@ -33,22 +35,22 @@ def decoded(structure: Structure, potentials: np.ndarray, extra: np.ndarray, lay
         If a third-party answer is no `Decoding`, an array has another shape, or a label does not exist.
     """
     asked, unbounded = without_infinities(potentials, layout)
-    found = structure.decode(asked, extra, layout)
+    found = structure.decode(asked, pairwise, layout)
     if plugins.is_third_party(structure):
-        found = _decoding(structure, "decode", found, potentials.shape, layout, len(extra))
+        found = _decoding(structure, "decode", found, potentials.shape, layout, len(pairwise))
     if unbounded is None:
         return found
     upper = found.upper
     if upper is None:
-        upper = structure.score(asked, found.labels, extra, layout, found.levels)
+        upper = structure.score(asked, found.labels, pairwise, layout, found.levels)
     return replace(found, upper=np.where(unbounded, np.inf, upper))
 
 
 def separated(
-    structure: Structure, rivals: Rivals, found: Any, extra: np.ndarray, layout: Layout
+    structure: Structure, rivals: Rivals, found: Any, pairwise: np.ndarray, layout: Layout
 ) -> Separation:
-    """``structure.separate(rivals, found, extra, layout)``."""
-    answer = structure.separate(rivals, found, extra, layout)
+    """``structure.separate(rivals, found, pairwise, layout)``."""
+    answer = structure.separate(rivals, found, pairwise, layout)
     if not plugins.is_third_party(structure):
         return answer
     source = plugins.method(structure, "separate")
@@ -63,21 +65,21 @@ def separated(
     if scale is not None:
         scale = plugins.numbers(source, "scale", scale, blocks)
     levels = _levels(source, answer.levels, shape, layout)
-    shares = _shares(source, answer, shape[:2], (len(layout), len(extra)))
+    shares = _shares(source, answer, shape[:2], (len(layout), len(pairwise)))
     return Separation(labels, upper, scale, levels, *shares)
 
 
 def runner_up(
-    structure: Structure, potentials: np.ndarray, codes: np.ndarray, extra: np.ndarray, layout: Layout
+    structure: Structure, potentials: np.ndarray, codes: np.ndarray, pairwise: np.ndarray, layout: Layout
 ) -> Decoding:
-    """``structure.runner_up(potentials, codes, extra, layout)``, always with a bound; see `decoded`."""
+    """``structure.runner_up(...)``, always with a bound; see `decoded`."""
     asked, unbounded = without_infinities(potentials, layout)
-    found = structure.runner_up(asked, codes, extra, layout)
+    found = structure.runner_up(asked, codes, pairwise, layout)
     if plugins.is_third_party(structure):
-        found = _decoding(structure, "runner_up", found, potentials.shape, layout, len(extra))
+        found = _decoding(structure, "runner_up", found, potentials.shape, layout, len(pairwise))
     upper = found.upper
     if upper is None:
-        upper = structure.score(asked, found.labels, extra, layout, found.levels)
+        upper = structure.score(asked, found.labels, pairwise, layout, found.levels)
     if unbounded is not None:
         # Where there is another labeling at all.
         upper = np.where(unbounded & (upper > -np.inf), np.inf, upper)
@@ -85,14 +87,14 @@ def runner_up(
 
 
 def best_by_wrong(
-    structure: Structure, potentials: np.ndarray, codes: np.ndarray, extra: np.ndarray, layout: Layout
+    structure: Structure, potentials: np.ndarray, codes: np.ndarray, pairwise: np.ndarray, layout: Layout
 ) -> np.ndarray | None:
-    """``structure.best_by_wrong(potentials, codes, extra, layout)``."""
-    found = structure.best_by_wrong(potentials, codes, extra, layout)
+    """``structure.best_by_wrong(potentials, codes, pairwise, layout)``."""
+    found = structure.best_by_wrong(potentials, codes, pairwise, layout)
     if found is None or not plugins.is_third_party(structure):
         return found
     source = plugins.method(structure, "best_by_wrong")
-    shape = (len(layout), int(layout.sizes.max()) + 1)
+    shape = (len(layout), int(layout.lengths.max()) + 1)
     return plugins.numbers(source, "scores", found, shape, finite=False)
 
 
@@ -101,14 +103,14 @@ def most_wrong(
     potentials: np.ndarray,
     codes: np.ndarray,
     floors: np.ndarray,
-    extra: np.ndarray,
+    pairwise: np.ndarray,
     layout: Layout,
 ) -> np.ndarray:
-    """``structure.most_wrong(potentials, codes, floors, extra, layout)``."""
-    found = structure.most_wrong(potentials, codes, floors, extra, layout)
+    """``structure.most_wrong(potentials, codes, floors, pairwise, layout)``."""
+    found = structure.most_wrong(potentials, codes, floors, pairwise, layout)
     if not plugins.is_third_party(structure):
         return found
-    source, most = plugins.method(structure, "most_wrong"), int(layout.sizes.max()) + 1
+    source, most = plugins.method(structure, "most_wrong"), int(layout.lengths.max()) + 1
     return plugins.integers(source, "counts", found, (len(layout),), most)
 
 
@@ -121,12 +123,12 @@ def allowed(structure: Structure, labels: np.ndarray, layout: Layout, n_labels: 
     return plugins.numbers(source, "allows", np.asarray(found, np.float64), (len(layout),)) > 0
 
 
-def n_extra(structure: Structure, n_labels: int) -> int:
-    """``structure.n_extra(n_labels)``."""
-    found: Any = structure.n_extra(n_labels)
+def n_pairwise(structure: Structure, n_labels: int) -> int:
+    """``structure.n_pairwise(n_labels)``."""
+    found: Any = structure.n_pairwise(n_labels)
     if not plugins.is_third_party(structure):
         return found
-    return int(plugins.number(plugins.method(structure, "n_extra"), "n_extra", found, least=0))
+    return int(plugins.number(plugins.method(structure, "n_pairwise"), "n_pairwise", found, least=0))
 
 
 def functions(structure: Structure, n_labels: int) -> LabelFunctions:
@@ -151,15 +153,15 @@ def features(
     return _features(plugins.method(structure, "features"), found, (len(layout), size))
 
 
-def extra_score(
-    structure: Structure, labels: np.ndarray, extra: np.ndarray, layout: Layout, n_labels: int
+def pairwise_score(
+    structure: Structure, labels: np.ndarray, pairwise: np.ndarray, layout: Layout, n_labels: int
 ) -> np.ndarray:
-    """``structure.extra_score(labels, extra, layout, n_labels)``."""
-    found = structure.extra_score(labels, extra, layout, n_labels)
+    """``structure.pairwise_score(labels, pairwise, layout, n_labels)``."""
+    found = structure.pairwise_score(labels, pairwise, layout, n_labels)
     if not plugins.is_third_party(structure):
         return found
     return plugins.numbers(
-        plugins.method(structure, "extra_score"), "extra_score", found, (len(layout),)
+        plugins.method(structure, "pairwise_score"), "pairwise_score", found, (len(layout),)
     )
 
 
@@ -173,7 +175,12 @@ def without_infinities(potentials: np.ndarray, layout: Layout) -> tuple[np.ndarr
 
 
 def _decoding(
-    structure: Structure, name: str, found: Any, shape: tuple[int, ...], layout: Layout, n_extra: int
+    structure: Structure,
+    name: str,
+    found: Any,
+    shape: tuple[int, ...],
+    layout: Layout,
+    n_pairwise: int,
 ) -> Decoding:
     source = plugins.method(structure, name)
     if not isinstance(found, Decoding):
@@ -183,7 +190,7 @@ def _decoding(
     if upper is not None:
         upper = plugins.numbers(source, "upper", upper, (len(layout),), finite=False)
     levels = _levels(source, found.levels, shape, layout)
-    return Decoding(labels, upper, levels, *_shares(source, found, shape, (len(layout), n_extra)))
+    return Decoding(labels, upper, levels, *_shares(source, found, shape, (len(layout), n_pairwise)))
 
 
 def _levels(source: str, levels: Any, shape: tuple[int, ...], layout: Layout) -> np.ndarray | None:

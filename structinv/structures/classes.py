@@ -20,11 +20,11 @@ class RowStructure(Structure):
     rowwise = True
     rescalings: tuple[str, ...] = ("margin", "slack")
 
-    def decode(self, potentials: np.ndarray, extra: np.ndarray, layout: Layout) -> Decoding:
+    def decode(self, potentials: np.ndarray, pairwise: np.ndarray, layout: Layout) -> Decoding:
         """See `Structure.decode`; of equals the first."""
         return Decoding(np.argmax(potentials, axis=1))
 
-    def separate(self, rivals: Rivals, found: Any, extra: np.ndarray, layout: Layout) -> Separation:
+    def separate(self, rivals: Rivals, found: Any, pairwise: np.ndarray, layout: Layout) -> Separation:
         reached = found.gains + found.costs
         labels = np.argmax(reached, axis=1)
         # The true label wins nothing against itself, so that nothing is below zero.
@@ -33,7 +33,7 @@ class RowStructure(Structure):
         return Separation(np.where(wins, labels, rivals.codes), np.maximum(0.0, upper))
 
     def runner_up(
-        self, potentials: np.ndarray, codes: np.ndarray, extra: np.ndarray, layout: Layout
+        self, potentials: np.ndarray, codes: np.ndarray, pairwise: np.ndarray, layout: Layout
     ) -> Decoding:
         others = potentials.copy()
         others[np.arange(len(codes)), codes] = -np.inf
@@ -41,11 +41,11 @@ class RowStructure(Structure):
         return Decoding(labels, others[np.arange(len(codes)), labels])
 
     def best_by_wrong(
-        self, potentials: np.ndarray, codes: np.ndarray, extra: np.ndarray, layout: Layout
+        self, potentials: np.ndarray, codes: np.ndarray, pairwise: np.ndarray, layout: Layout
     ) -> np.ndarray:
         """See `Structure.best_by_wrong`; exact."""
         own = np.take_along_axis(potentials, codes[:, None], axis=1)[:, 0]
-        highest: Any = self.runner_up(potentials, codes, extra, layout).upper
+        highest: Any = self.runner_up(potentials, codes, pairwise, layout).upper
         return np.column_stack([own, highest])
 
 

@@ -22,8 +22,8 @@ class Decoding:
         Which level of its potentials each row uses, where they have a third axis of levels.
     shares : (n_rows, n_labels) array, optional
         Of relaxed inference: how much of each label a row has, of more than `labels` reach.
-    features : (n_blocks, n_extra) array or CSR matrix, optional
-        What multiplies the extra parameters where labels have these shares.
+    features : (n_blocks, n_pairwise) array or CSR matrix, optional
+        What multiplies the pairwise weights where labels have these shares.
     """
 
     labels: np.ndarray

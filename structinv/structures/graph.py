@@ -33,7 +33,7 @@ class Graph(Structure):
 
     Edges without features have a constant one. Edges have a direction: the label of the first end is the
     row of P_j, that of the second the column; where the two ends play the same part, give each edge in
-    both directions, or one and let the order of the nodes say which. The extra parameters are the tables
+    both directions, or one and let the order of the nodes say which. The pairwise weights are the tables
     P_j, flat, one behind the other.
 
     The best labeling is exact for graphs without cycles and for graphs of small treewidth (no table has
@@ -143,21 +143,21 @@ class Graph(Structure):
             )
         return graphs
 
-    def _tables(self, extra: np.ndarray, n_labels: int) -> np.ndarray:
+    def _tables(self, pairwise: np.ndarray, n_labels: int) -> np.ndarray:
         """The tables P, (n_edge_features, n_labels, n_labels)."""
-        return np.ascontiguousarray(extra, dtype=np.float64).reshape(-1, n_labels, n_labels)
+        return np.ascontiguousarray(pairwise, dtype=np.float64).reshape(-1, n_labels, n_labels)
 
-    def _numbers(self, potentials: np.ndarray, extra: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _numbers(self, potentials: np.ndarray, pairwise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Potentials and tables, as compiled functions take them."""
         scores = np.ascontiguousarray(potentials, dtype=np.float64)
-        return scores, self._tables(extra, scores.shape[1])
+        return scores, self._tables(pairwise, scores.shape[1])
 
-    def n_extra(self, n_labels: int) -> int:
+    def n_pairwise(self, n_labels: int) -> int:
         return (1 if self.n_edge_features_ is None else self.n_edge_features_) * n_labels**2
 
-    def named(self, extra: np.ndarray, n_labels: int) -> dict[str, np.ndarray]:
+    def named(self, pairwise: np.ndarray, n_labels: int) -> dict[str, np.ndarray]:
         """See `Structure.named`: "pairwise", (n_edge_features, n_labels, n_labels)."""
-        return {"pairwise": self._tables(extra, n_labels)}
+        return {"pairwise": self._tables(pairwise, n_labels)}
 
     def relaxes(self, n_labels: int, layout: Layout) -> bool:
         return bool(np.any(self._kinds(self._graphs(layout), n_labels)[2]))
@@ -174,7 +174,7 @@ class Graph(Structure):
         rest = ~(trees | narrow)
         if self.inference == "exact" and np.any(rest):
             b = int(np.flatnonzero(rest)[0])
-            nodes, edges = graphs.sizes[b], np.diff(graphs.edge_starts)[b]
+            nodes, edges = graphs.lengths[b], np.diff(graphs.edge_starts)[b]
             raise ValueError(
                 f"inference must be 'auto' or 'relaxed' for graph {b}, with {nodes} nodes and {edges} "
                 f"edges, and {int(rest.sum()) - 1} others: with {n_labels} labels exact inference needs "
@@ -183,10 +183,10 @@ class Graph(Structure):
             )
         return trees, narrow, rest, order
 
-    def decode(self, potentials: np.ndarray, extra: np.ndarray, layout: Layout) -> Decoding:
+    def decode(self, potentials: np.ndarray, pairwise: np.ndarray, layout: Layout) -> Decoding:
         """See `Structure.decode`; with shares where the relaxed maximum is no labeling."""
         graphs = self._graphs(layout)
-        scores, tables = self._numbers(potentials, extra)
+        scores, tables = self._numbers(potentials, pairwise)
         trees, narrow, rest, order = self._kinds(graphs, potentials.shape[1])
         labels, values = np.zeros(len(scores), dtype=np.int64), np.zeros(len(graphs))
         forests.best(scores, tables, *graphs.arrays, trees, labels)
@@ -226,11 +226,11 @@ class Graph(Structure):
         return Decoding(labels, bounds, shares=nodes, features=sp.csr_matrix(features))
 
     def runner_up(
-        self, potentials: np.ndarray, codes: np.ndarray, extra: np.ndarray, layout: Layout
+        self, potentials: np.ndarray, codes: np.ndarray, pairwise: np.ndarray, layout: Layout
     ) -> Decoding:
         """See `Structure.runner_up`: one program a graph; where inference is relaxed, one a node."""
         graphs = self._graphs(layout)
-        scores, tables = self._numbers(potentials, extra)
+        scores, tables = self._numbers(potentials, pairwise)
         trees, narrow, rest, order = self._kinds(graphs, potentials.shape[1])
         codes = np.ascontiguousarray(codes, dtype=np.int64)
         labels, values = codes.copy(), np.full(len(graphs), -np.inf)
@@ -243,19 +243,19 @@ class Graph(Structure):
         if np.any(rest):
             blocks = np.flatnonzero(rest)
             rows = graphs.rows(blocks)
-            found = super().runner_up(scores[rows], codes[rows], extra, graphs.take(blocks))
+            found = super().runner_up(scores[rows], codes[rows], pairwise, graphs.take(blocks))
             labels[rows], values[blocks] = found.labels, found.upper
         return Decoding(labels, values)
 
     def best_by_wrong(
-        self, potentials: np.ndarray, codes: np.ndarray, extra: np.ndarray, layout: Layout
+        self, potentials: np.ndarray, codes: np.ndarray, pairwise: np.ndarray, layout: Layout
     ) -> np.ndarray:
         """See `Structure.best_by_wrong`: exact for graphs without cycles, not known for others."""
         graphs = self._graphs(layout)
-        scores, tables = self._numbers(potentials, extra)
+        scores, tables = self._numbers(potentials, pairwise)
         codes = np.ascontiguousarray(codes, dtype=np.int64)
         trees = graphs.acyclic()
-        heights = np.full((len(graphs), int(graphs.sizes.max(initial=0)) + 1), -np.inf)
+        heights = np.full((len(graphs), int(graphs.lengths.max(initial=0)) + 1), -np.inf)
         heights[~trees] = np.inf
         forests.best_by_wrong(scores, tables, *graphs.arrays, trees, codes, heights)
         return heights

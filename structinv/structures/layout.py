@@ -62,7 +62,7 @@ class Layout:
         """
         if cls is not Layout:
             raise TypeError(f"{cls.__name__} must have a method join for examples in partitions")
-        return Layout(np.r_[0, np.cumsum(np.concatenate([each.sizes for each in layouts]))])
+        return Layout(np.r_[0, np.cumsum(np.concatenate([each.lengths for each in layouts]))])
 
     def __len__(self) -> int:
         """How many examples there are."""
@@ -74,26 +74,26 @@ class Layout:
         return int(self.starts[-1])
 
     @property
-    def sizes(self) -> np.ndarray:
+    def lengths(self) -> np.ndarray:
         """How many rows each example has."""
         return np.diff(self.starts)
 
     @property
     def owners(self) -> np.ndarray:
         """The example of each row."""
-        return np.repeat(np.arange(len(self)), self.sizes)
+        return np.repeat(np.arange(len(self)), self.lengths)
 
     def rows(self, blocks: Rows) -> np.ndarray:
         """The rows of the examples named, one example behind the other."""
         blocks = np.arange(len(self))[blocks]
-        sizes = self.sizes[blocks]
+        sizes = self.lengths[blocks]
         ends = np.cumsum(sizes)
         first = np.repeat(self.starts[blocks] - (ends - sizes), sizes)
         return first + np.arange(len(first))
 
     def take(self, blocks: Rows) -> Self:
         """The layout of the examples named, as if there were no others."""
-        sizes = self.sizes[blocks]
+        sizes = self.lengths[blocks]
         own: Any = type(self)(np.r_[0, np.cumsum(sizes)])
         return own
 

@@ -60,10 +60,10 @@ class Multilabel(Structure):
     >>> learned = structure.prepared(np.arange(2), codes, layout)
     >>> learned.edges_[0]
     array([0, 1])
-    >>> extra = np.zeros(8)
-    >>> extra[3] = 1.0  # labels 0 and 1 are both present
+    >>> pairwise = np.zeros(8)
+    >>> pairwise[3] = 1.0  # labels 0 and 1 are both present
     >>> potentials = np.array([[0.0, 0.5], [0.0, -0.7], [0.0, -1.0]])
-    >>> learned.decode(potentials, extra, layout.take([0])).labels
+    >>> learned.decode(potentials, pairwise, layout.take([0])).labels
     array([1, 1, 0])
     """
 
@@ -121,7 +121,7 @@ class Multilabel(Structure):
         self._check()
         if self.pairwise is None or self.edges_ is not None:
             return self
-        if layout is None or len(layout) == 0 or np.ptp(layout.sizes) > 0:
+        if layout is None or len(layout) == 0 or np.ptp(layout.lengths) > 0:
             raise ValueError("Multilabel('tree') needs the same labels for all rows")
         return self._with_tree(pair_counts(codes.reshape(len(layout), -1)), len(layout))
 
@@ -154,13 +154,13 @@ class Multilabel(Structure):
             raise ValueError("Multilabel('tree') knows its tree only once it is prepared with labels")
         return self.edges_
 
-    def n_extra(self, n_labels: int) -> int:
-        """See `Structure.n_extra`: four for each edge."""
+    def n_pairwise(self, n_labels: int) -> int:
+        """See `Structure.n_pairwise`: four for each edge."""
         return 4 * len(self._edges())
 
-    def named(self, extra: np.ndarray, n_labels: int) -> dict[str, np.ndarray]:
+    def named(self, pairwise: np.ndarray, n_labels: int) -> dict[str, np.ndarray]:
         """See `Structure.named`: "pairs", (L - 1, 2, 2), by edge and by the labels of its two ends."""
-        return {} if self.pairwise is None else {"pairs": extra.reshape(-1, 2, 2)}
+        return {} if self.pairwise is None else {"pairs": pairwise.reshape(-1, 2, 2)}
 
     def features(self, labels: np.ndarray, layout: Layout, n_labels: int) -> sp.csr_matrix:
         """See `Structure.features`: which entry of each edge's table a set has."""
@@ -173,31 +173,31 @@ class Multilabel(Structure):
         starts = len(edges) * np.arange(len(layout) + 1)
         return sp.csr_matrix((np.ones(columns.size), columns.ravel(), starts), shape)
 
-    def decode(self, potentials: np.ndarray, extra: np.ndarray, layout: Layout) -> Decoding:
+    def decode(self, potentials: np.ndarray, pairwise: np.ndarray, layout: Layout) -> Decoding:
         """See `Structure.decode`; exact."""
         if self.pairwise is None:
             return Decoding(np.argmax(potentials, axis=1))
         codes = np.zeros(len(potentials), dtype=np.int64)
-        return Decoding(self._program(potentials, extra, layout, codes, 0, 0)[0])
+        return Decoding(self._program(potentials, pairwise, layout, codes, 0, 0)[0])
 
     def runner_up(
-        self, potentials: np.ndarray, codes: np.ndarray, extra: np.ndarray, layout: Layout
+        self, potentials: np.ndarray, codes: np.ndarray, pairwise: np.ndarray, layout: Layout
     ) -> Decoding:
         """See `Structure.runner_up`; exact."""
-        labels, heights = self._program(potentials, extra, layout, codes, 1, 1)
+        labels, heights = self._program(potentials, pairwise, layout, codes, 1, 1)
         return Decoding(labels, heights[:, 1])
 
     def best_by_wrong(
-        self, potentials: np.ndarray, codes: np.ndarray, extra: np.ndarray, layout: Layout
+        self, potentials: np.ndarray, codes: np.ndarray, pairwise: np.ndarray, layout: Layout
     ) -> np.ndarray:
         """See `Structure.best_by_wrong`; exact."""
-        most = int(layout.sizes.max(initial=0))
-        return self._program(potentials, extra, layout, codes, most, 0)[1]
+        most = int(layout.lengths.max(initial=0))
+        return self._program(potentials, pairwise, layout, codes, most, 0)[1]
 
     def _program(
         self,
         potentials: np.ndarray,
-        extra: np.ndarray,
+        pairwise: np.ndarray,
         layout: Layout,
         codes: np.ndarray,
         most: int,
@@ -210,9 +210,9 @@ class Multilabel(Structure):
         edges = self._edges()
         labels = codes.astype(np.int64)
         heights = np.full((len(layout), most + 1), -np.inf)
-        tables = np.asarray(extra, dtype=np.float64).reshape(len(edges), 2, 2)
+        tables = np.asarray(pairwise, dtype=np.float64).reshape(len(edges), 2, 2)
         own = np.ascontiguousarray(potentials, dtype=np.float64)
-        longest, n_labels = int(layout.sizes.max(initial=0)), own.shape[1]
+        longest, n_labels = int(layout.lengths.max(initial=0)), own.shape[1]
         room = np.empty((longest, n_labels, most + 1)), np.empty((3, most + 1))
         notes = np.zeros((3, longest, n_labels, most + 1), dtype=np.int64)
         places = np.zeros((2, longest), dtype=np.int64)

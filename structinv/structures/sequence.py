@@ -23,7 +23,7 @@ class Sequence(Structure):
 
         sum over t of f(x_t, y_t) + sum over t > 1 of A[y_(t-1), y_t] + a[y_1] + e[y_T]
 
-    The extra parameters are A, flat, then a, then e. The best labeling is Viterbi's (1967).
+    The pairwise weights are A, flat, then a, then e. The best labeling is Viterbi's (1967).
 
     Parameters
     ----------
@@ -42,11 +42,11 @@ class Sequence(Structure):
     --------
     >>> import numpy as np
     >>> potentials = np.array([[1.0, 0.0], [0.0, 0.1], [1.0, 0.0]])
-    >>> layout, extra = Layout.of_lengths([3]), np.zeros(8)
-    >>> Sequence().decode(potentials, extra, layout).labels
+    >>> layout, pairwise = Layout.of_lengths([3]), np.zeros(8)
+    >>> Sequence().decode(potentials, pairwise, layout).labels
     array([0, 1, 0])
-    >>> extra[1] = -1.0  # from label 0 to label 1
-    >>> Sequence().decode(potentials, extra, layout).labels
+    >>> pairwise[1] = -1.0  # from label 0 to label 1
+    >>> Sequence().decode(potentials, pairwise, layout).labels
     array([0, 0, 0])
     """
 
@@ -85,17 +85,17 @@ class Sequence(Structure):
         before[layout.starts[:-1]] = n_labels
         return layout.sums(~self.follows_[before, labels]) == 0
 
-    def n_extra(self, n_labels: int) -> int:
+    def n_pairwise(self, n_labels: int) -> int:
         return n_labels * (n_labels + 2)
 
-    def named(self, extra: np.ndarray, n_labels: int) -> dict[str, np.ndarray]:
+    def named(self, pairwise: np.ndarray, n_labels: int) -> dict[str, np.ndarray]:
         """See `Structure.named`: "transitions", "start" and "end"."""
-        transitions, start, end = self.tables(extra, n_labels)
+        transitions, start, end = self.tables(pairwise, n_labels)
         return {"transitions": transitions, "start": start, "end": end}
 
-    def _barred(self, extra: np.ndarray, n_labels: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _barred(self, pairwise: np.ndarray, n_labels: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The tables, minus infinity where the mask forbids."""
-        pairs, first, last = self.tables(np.asarray(extra, dtype=np.float64), n_labels)
+        pairs, first, last = self.tables(np.asarray(pairwise, dtype=np.float64), n_labels)
         if self.follows_ is None:
             return pairs, first, last
         return (
@@ -105,42 +105,42 @@ class Sequence(Structure):
         )
 
     @staticmethod
-    def tables(extra: np.ndarray, n_labels: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def tables(pairwise: np.ndarray, n_labels: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """A, from label to label, (n_labels, n_labels); a and e, (n_labels,) each; views."""
         pairs, edge = n_labels**2, n_labels * (n_labels + 1)
-        return extra[:pairs].reshape(n_labels, n_labels), extra[pairs:edge], extra[edge:]
+        return pairwise[:pairs].reshape(n_labels, n_labels), pairwise[pairs:edge], pairwise[edge:]
 
-    def decode(self, potentials: np.ndarray, extra: np.ndarray, layout: Layout) -> Decoding:
+    def decode(self, potentials: np.ndarray, pairwise: np.ndarray, layout: Layout) -> Decoding:
         """See `Structure.decode`; exact, of equals the one whose last labels come first."""
         if potentials.ndim == 3:
             codes = np.zeros(len(potentials), dtype=np.int64)
-            return self._counted(potentials, codes, 0, extra, layout)[0]
+            return self._counted(potentials, codes, 0, pairwise, layout)[0]
         own = np.ascontiguousarray(potentials, dtype=np.float64)
-        links = np.vstack(self._barred(extra, own.shape[1]))
-        heights = np.empty((int(layout.sizes.max(initial=1)), own.shape[1]))
+        links = np.vstack(self._barred(pairwise, own.shape[1]))
+        heights = np.empty((int(layout.lengths.max(initial=1)), own.shape[1]))
         labels = np.zeros(len(own), dtype=np.int64)
         best_labels(own, links, layout.starts, heights, labels)
         return Decoding(labels)
 
     def runner_up(
-        self, potentials: np.ndarray, codes: np.ndarray, extra: np.ndarray, layout: Layout
+        self, potentials: np.ndarray, codes: np.ndarray, pairwise: np.ndarray, layout: Layout
     ) -> Decoding:
         """See `Structure.runner_up`: one program over labels, and over whether any differed so far."""
-        return self._counted(potentials, codes, 1, extra, layout)[0]
+        return self._counted(potentials, codes, 1, pairwise, layout)[0]
 
     def best_by_wrong(
-        self, potentials: np.ndarray, codes: np.ndarray, extra: np.ndarray, layout: Layout
+        self, potentials: np.ndarray, codes: np.ndarray, pairwise: np.ndarray, layout: Layout
     ) -> np.ndarray:
         """See `Structure.best_by_wrong`: one program over labels and how many differed so far."""
-        longest = int(layout.sizes.max())
-        return self._counted(potentials, codes, longest, extra, layout, trace=False)[1]
+        longest = int(layout.lengths.max())
+        return self._counted(potentials, codes, longest, pairwise, layout, trace=False)[1]
 
     def _counted(
         self,
         potentials: np.ndarray,
         codes: np.ndarray,
         most: int,
-        extra: np.ndarray,
+        pairwise: np.ndarray,
         layout: Layout,
         trace: bool = True,
     ) -> tuple[Decoding, np.ndarray]:
@@ -148,23 +148,23 @@ class Sequence(Structure):
 
         Also the best scores with so many others, (n_blocks, most + 1); the last with `most` or more.
         """
-        tables = self._barred(extra, potentials.shape[1])
+        tables = self._barred(pairwise, potentials.shape[1])
         table = np.ascontiguousarray(potentials, dtype=np.float64)
         table = table if table.ndim == 3 else table[:, :, None]
         labels, levels = codes.astype(np.int64), np.zeros(len(codes), dtype=np.int64)
         heights = np.full((len(layout), most + 1), -np.inf)
         shape = (table.shape[2] * (most + 1), table.shape[1])
-        longest = int(layout.sizes.max(initial=1)) if trace else 1
+        longest = int(layout.lengths.max(initial=1)) if trace else 1
         room, notes = np.empty((2, *shape)), np.zeros((2, longest, *shape), dtype=np.int64)
         _count(table, *tables, layout.starts, codes, trace, labels, levels, heights, room, notes)
         known = None if potentials.ndim == 2 else levels
         return Decoding(labels, heights[:, -1].copy(), known), heights
 
-    def extra_score(
-        self, labels: np.ndarray, extra: np.ndarray, layout: Layout, n_labels: int
+    def pairwise_score(
+        self, labels: np.ndarray, pairwise: np.ndarray, layout: Layout, n_labels: int
     ) -> np.ndarray:
-        """See `Structure.extra_score`: looked up, as no features need be counted."""
-        transitions, start, end = self.tables(extra, n_labels)
+        """See `Structure.pairwise_score`: looked up, as no features need be counted."""
+        transitions, start, end = self.tables(pairwise, n_labels)
         each = transitions[np.r_[0, labels[:-1]], labels]
         first, last = layout.starts[:-1], layout.starts[1:] - 1
         each[first] = start[labels[first]]
@@ -179,7 +179,7 @@ class Sequence(Structure):
         columns[np.arange(len(labels)) + layout.owners] = n_labels * np.r_[0, labels[:-1]] + labels
         columns[ends[:-1]] = n_labels**2 + labels[starts[:-1]]
         columns[ends[1:] - 1] = n_labels * (n_labels + 1) + labels[starts[1:] - 1]
-        shape = (len(layout), self.n_extra(n_labels))
+        shape = (len(layout), self.n_pairwise(n_labels))
         found = sp.csr_matrix((np.ones(len(columns)), columns, ends), shape)
         found.sum_duplicates()
         return found

@@ -64,7 +64,7 @@ def check_structure(
     >>> check_structure(Sequence())
     >>> class Careless(Sequence):
     ...     "Forgets that labels follow one another."
-    ...     def decode(self, potentials, extra, layout):
+    ...     def decode(self, potentials, pairwise, layout):
     ...         return Decoding(np.argmax(potentials, axis=1))
     >>> check_structure(Careless())  # doctest: +IGNORE_EXCEPTION_DETAIL
     Traceback (most recent call last):
@@ -115,13 +115,13 @@ class _Case:
     bound: BoundStructure
     potentials: np.ndarray
     barred: np.ndarray
-    extra: np.ndarray
+    pairwise: np.ndarray
     layout: Layout
     rests: dict[int, np.ndarray] = field(default_factory=dict)
 
     def labelings(self, block: int) -> np.ndarray:
         """All labelings of an example, one a row."""
-        length = self.layout.sizes[block]
+        length = self.layout.lengths[block]
         return np.array(list(product(range(self.bound.n_labels), repeat=length)))
 
     def scores(self, block: int, potentials: np.ndarray) -> np.ndarray:
@@ -132,13 +132,13 @@ class _Case:
         return total + self.rest(block)
 
     def rest(self, block: int) -> np.ndarray:
-        """What the extra parameters give each of its labelings; minus infinity for one there is not."""
+        """What the pairwise weights give each of its labelings; minus infinity for one there is not."""
         if block not in self.rests:
             labels, one = self.labelings(block), self.layout.take(np.array([block]))
             total = np.zeros(len(labels))
-            if len(self.extra):
+            if len(self.pairwise):
                 rows = [self.structure.features(each, one, self.bound.n_labels) for each in labels]
-                total = np.array([float((row @ self.extra)[0]) for row in rows])
+                total = np.array([float((row @ self.pairwise)[0]) for row in rows])
             allowed = [self.structure.allows(each, one, self.bound.n_labels)[0] for each in labels]
             self.rests[block] = np.where(allowed, total, -np.inf)
         return self.rests[block]
@@ -205,39 +205,42 @@ def _drawn(
     grouped = None if structure.rowwise else layout
     if structure.labeled:
         structure = structure.prepared(np.arange(n_labels), rng.integers(n_labels, size=n_rows), grouped)
-        extra = np.zeros(structure.n_extra(n_labels))
+        pairwise = np.zeros(structure.n_pairwise(n_labels))
         # A labeling that there is.
-        y = decoded(structure, rng.standard_normal((n_rows, n_labels)), extra, layout).labels
+        y = decoded(structure, rng.standard_normal((n_rows, n_labels)), pairwise, layout).labels
         cost = rng.random((n_labels, n_labels)) * (1.0 - np.eye(n_labels))
         bound = structure.bind(y, np.arange(n_labels), layout=grouped, cost=cost)
     else:
         bound = structure.bind(rng.standard_normal(n_rows), layout=grouped)
-    potentials, extra = rng.standard_normal((n_rows, n_labels)), rng.standard_normal(bound.n_extra)
+    potentials, pairwise = (
+        rng.standard_normal((n_rows, n_labels)),
+        rng.standard_normal(bound.n_pairwise),
+    )
     if number % 3 == 1:
-        # Ties: few values, and no extra parameters.
-        potentials, extra = np.round(potentials), np.zeros(bound.n_extra)
+        # Ties: few values, and no pairwise weights.
+        potentials, pairwise = np.round(potentials), np.zeros(bound.n_pairwise)
     barred = potentials.copy()
     if n_labels > 2:
         barred[np.arange(n_rows), rng.integers(n_labels, size=n_rows)] = -np.inf
-    return _Case(structure, bound, potentials, barred, extra, layout)
+    return _Case(structure, bound, potentials, barred, pairwise, layout)
 
 
 def _check_features(case: _Case) -> None:
     """Features of an example do not depend on the others, and scores are what features say."""
     n_labels = case.bound.n_labels
-    together = case.structure.features(case.bound.codes, case.layout, n_labels) @ case.extra
+    together = case.structure.features(case.bound.codes, case.layout, n_labels) @ case.pairwise
     for block in range(len(case.layout)):
         own, one = case.own(block, case.bound.codes), case.layout.take(np.array([block]))
-        alone = case.structure.features(own, one, n_labels) @ case.extra
+        alone = case.structure.features(own, one, n_labels) @ case.pairwise
         if np.max(np.abs(alone - together[block]), initial=0.0) > _TOLERANCE:
             raise CheckError(
                 f"{_name(case.structure)}.features: example {block} has other features beside others"
             )
-    scores = case.structure.extra_score(case.bound.codes, case.extra, case.layout, n_labels)
+    scores = case.structure.pairwise_score(case.bound.codes, case.pairwise, case.layout, n_labels)
     off = np.flatnonzero(np.abs(scores - together) > _TOLERANCE)
     if len(off):
         raise CheckError(
-            f"{_name(case.structure)}.extra_score: example {off[0]} has {scores[off[0]]:.12g}, its "
+            f"{_name(case.structure)}.pairwise_score: example {off[0]} has {scores[off[0]]:.12g}, its "
             f"features times the parameters are {together[off[0]]:.12g}"
         )
 
@@ -270,13 +273,13 @@ def _check_best(
 def _of_shares(case: _Case, potentials: np.ndarray, found: Any) -> np.ndarray:
     """The score of shares of labels, of each example."""
     each = np.where(found.shares > 0, potentials, 0.0) * found.shares
-    return case.layout.sums(each.sum(axis=1)) + found.features @ case.extra
+    return case.layout.sums(each.sum(axis=1)) + found.features @ case.pairwise
 
 
 def _check_shares(case: _Case, method: str, potentials: np.ndarray, found: Any) -> None:
     """Shares reach no less than the labels beside them, and no more than the bound."""
     reached = _of_shares(case, potentials, found)
-    scores = case.structure.score(potentials, found.labels, case.extra, case.layout)
+    scores = case.structure.score(potentials, found.labels, case.pairwise, case.layout)
     room = _TOLERANCE * (1.0 + np.abs(reached))
     wrong = np.flatnonzero((reached < scores - room) | (reached > found.upper + room))
     if len(wrong):
@@ -290,7 +293,7 @@ def _check_shares(case: _Case, method: str, potentials: np.ndarray, found: Any) 
 def _check_decode(case: _Case) -> None:
     for potentials in (case.potentials, case.barred):
         before = potentials.copy()
-        found = decoded(case.structure, potentials, case.extra, case.layout)
+        found = decoded(case.structure, potentials, case.pairwise, case.layout)
         if not np.array_equal(before, potentials):
             raise CheckError(f"{_name(case.structure)}.decode: changes the potentials")
         _check_best(case, "decode", potentials, found)
@@ -309,7 +312,7 @@ def _check_separate(case: _Case) -> None:
         upper = gains + costs + loose * (wrong if gains.ndim == 2 else wrong[:, :, None])
         found = SimpleNamespace(gains=gains, costs=costs, upper=upper)
         layout = None if case.structure.rowwise else case.layout
-        answer = case.bound.separate(rivals, found, case.extra, layout)
+        answer = case.bound.separate(rivals, found, case.pairwise, layout)
         for block in range(len(case.layout)):
             truth = case.place(block, rivals.codes)
             reached, above = (case.scores(block, each) for each in (gains + costs, upper))
@@ -332,7 +335,7 @@ def _check_separate(case: _Case) -> None:
 def _check_runner_up(case: _Case) -> None:
     codes = case.bound.codes
     layout = None if case.structure.rowwise else case.layout
-    found = case.bound.runner_up(case.potentials, codes, case.extra, layout)
+    found = case.bound.runner_up(case.potentials, codes, case.pairwise, layout)
 
     def other(block: int) -> np.ndarray:
         return np.any(case.labelings(block) != case.own(block, codes), axis=1)
@@ -352,7 +355,7 @@ def _check_most_wrong(case: _Case) -> None:
     finite = [scores[np.isfinite(scores)] for scores in every]
     for share in (0.0, 0.6, 1.0):
         floors = np.array([np.quantile(scores, share) for scores in finite]) - _TOLERANCE
-        found = case.bound.most_wrong(case.potentials, codes, floors, case.extra, layout)
+        found = case.bound.most_wrong(case.potentials, codes, floors, case.pairwise, layout)
         for block, scores in enumerate(every):
             differ = np.sum(case.labelings(block) != case.own(block, codes), axis=1)
             most = np.max(differ[scores >= floors[block] + _TOLERANCE])

@@ -24,7 +24,7 @@ def most_wrong(
     potentials: np.ndarray,
     codes: np.ndarray,
     floors: np.ndarray,
-    extra: np.ndarray,
+    pairwise: np.ndarray,
     layout: Layout,
 ) -> np.ndarray:
     """Bound how many rows differ from the codes in a labeling that scores enough.
@@ -34,13 +34,13 @@ def most_wrong(
     # Where a bound is infinite, all rows may be wrong.
     potentials, unbounded = without_infinities(potentials, layout)
     known = np.arange(len(layout)) if unbounded is None else np.flatnonzero(~unbounded)
-    counts, unknown = layout.sizes.astype(np.int64), np.zeros(len(layout), dtype=bool)
+    counts, unknown = layout.lengths.astype(np.int64), np.zeros(len(layout), dtype=bool)
     # Together those of about one length: answers are as wide as the longest.
-    lengths = np.frexp(layout.sizes[known])[1]
+    lengths = np.frexp(layout.lengths[known])[1]
     for length in np.unique(lengths):
         blocks = known[lengths == length]
         rows, part = layout.rows(blocks), layout.take(blocks)
-        heights = _heights(structure, potentials[rows], codes[rows], extra, part)
+        heights = _heights(structure, potentials[rows], codes[rows], pairwise, part)
         if heights is None:
             unknown[blocks] = True
             continue
@@ -52,19 +52,19 @@ def most_wrong(
         blocks = np.flatnonzero(unknown)
         rows, part = layout.rows(blocks), layout.take(blocks)
         counts[blocks] = _most_wrong_by_decoding(
-            structure, potentials[rows], codes[rows], floors[blocks], extra, part
+            structure, potentials[rows], codes[rows], floors[blocks], pairwise, part
         )
     return counts
 
 
 def _heights(
-    structure: Structure, potentials: np.ndarray, codes: np.ndarray, extra: np.ndarray, layout: Layout
+    structure: Structure, potentials: np.ndarray, codes: np.ndarray, pairwise: np.ndarray, layout: Layout
 ) -> np.ndarray | None:
     """``structure.best_by_wrong(...)``; None where it would take too long."""
-    sizes = layout.sizes.astype(np.float64)
+    sizes = layout.lengths.astype(np.float64)
     if np.sum(sizes**2) * potentials[0].size * potentials.shape[1] > MOST_STEPS:
         return None
-    return best_by_wrong(structure, potentials, codes, extra, layout)
+    return best_by_wrong(structure, potentials, codes, pairwise, layout)
 
 
 def _most_wrong_by_decoding(
@@ -72,7 +72,7 @@ def _most_wrong_by_decoding(
     potentials: np.ndarray,
     codes: np.ndarray,
     floors: np.ndarray,
-    extra: np.ndarray,
+    pairwise: np.ndarray,
     layout: Layout,
 ) -> np.ndarray:
     """The bound of `Structure.most_wrong` by `decode`.
@@ -82,18 +82,18 @@ def _most_wrong_by_decoding(
     found change from such as score enough to such as do not.
     """
     none = np.zeros(len(layout))
-    score, count, value = _at_prices(structure, potentials, codes, none, extra, layout)
-    bounds = np.where(value < floors, 0.0, layout.sizes.astype(np.float64))
+    score, count, value = _at_prices(structure, potentials, codes, none, pairwise, layout)
+    bounds = np.where(value < floors, 0.0, layout.lengths.astype(np.float64))
     # Scores above the floors, and counts: of the labeling with most rows that differ among those
     # that score enough, and of the last one that does not.
     above, fewest = score - floors, count
-    below, most = np.full(len(layout), -np.inf), layout.sizes.astype(np.float64)
+    below, most = np.full(len(layout), -np.inf), layout.lengths.astype(np.float64)
     prices = np.maximum(above, 1e-6 * (1.0 + np.abs(score)))
     still = (value >= floors) & (np.floor(bounds + NEARLY) > count)
     for _ in range(MOST_CALLS):
         if not np.any(still):
             break
-        score, count, value = _at_prices(structure, potentials, codes, prices, extra, layout)
+        score, count, value = _at_prices(structure, potentials, codes, prices, pairwise, layout)
         height = score - floors
         bounds = np.where(still, np.minimum(bounds, (value - floors) / prices), bounds)
         enough = height >= 0
@@ -113,17 +113,17 @@ def _at_prices(
     potentials: np.ndarray,
     codes: np.ndarray,
     prices: np.ndarray,
-    extra: np.ndarray,
+    pairwise: np.ndarray,
     layout: Layout,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The scores, counts and bounds of the best labelings at a price for each block."""
     raised = potentials.copy()
     own = np.arange(len(codes)), codes
     kept = raised[own].copy()
-    raised += np.repeat(prices, layout.sizes).reshape(-1, *[1] * (raised.ndim - 1))
+    raised += np.repeat(prices, layout.lengths).reshape(-1, *[1] * (raised.ndim - 1))
     raised[own] = kept
-    found = decoded(structure, raised, extra, layout)
+    found = decoded(structure, raised, pairwise, layout)
     count = layout.sums((found.labels != codes).astype(np.float64))
-    score = structure.score(potentials, found.labels, extra, layout, found.levels)
+    score = structure.score(potentials, found.labels, pairwise, layout, found.levels)
     value = score + prices * count
     return score, count, value if found.upper is None else np.maximum(value, found.upper)

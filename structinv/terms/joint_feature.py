@@ -102,12 +102,17 @@ class JointFeature(Term):
         self.floors = np.zeros(len(parts))
 
     def validate(self, space: Space) -> None:
-        given = (space.n_features, space.n_outputs, space.n_extra, getattr(space, "intercept", None))
+        given = (
+            space.n_features,
+            space.n_outputs,
+            space.n_pairwise,
+            getattr(space, "intercept", None),
+        )
         if "linear in x" not in space.capabilities or given != (self.n_features, 1, 0, False):
             raise ValueError(
                 f"the space must be ExplicitSpace({self.n_features}), for joint features of that width, "
                 f"without an intercept, got {type(space).__name__} with (n_features, n_outputs, "
-                f"n_extra) = {given[:3]}"
+                f"n_pairwise) = {given[:3]}"
             )
 
     def planes(self, space: Space, f: Element, blocks: Rows = ALL_ROWS) -> Planes:

@@ -84,7 +84,7 @@ class OneChange(WorstCase):
     def _bind_rows(self, oracle: InvarianceOracle, y: np.ndarray | None) -> None:
         """Rows have several labels, so that oracles see none."""
         layout = self.labels.layout
-        if layout is None or np.ptp(layout.sizes) > 0:
+        if layout is None or np.ptp(layout.lengths) > 0:
             raise ValueError("layout must have as many positions for every row")
         self.oracle = oracle
         self.bound = bind(oracle, self.X)
@@ -141,10 +141,10 @@ class OneChange(WorstCase):
         """No change matters to the zero function, so no oracle is asked."""
         rows, layout = self.labels.rows(blocks)
         assert layout is not None
-        costs, extra = self.labels.costs(rows), np.zeros(space.n_extra)
+        costs, pairwise = self.labels.costs(rows), np.zeros(space.n_pairwise)
         structure = self.labels.structure
-        found = decoded(structure, costs, extra, layout)
-        value = structure.score(costs, found.labels, extra, layout)
+        found = decoded(structure, costs, pairwise, layout)
+        value = structure.score(costs, found.labels, pairwise, layout)
         return value, value
 
     def rows_of(self, blocks: Rows) -> int:
@@ -173,7 +173,7 @@ class OneChange(WorstCase):
         found = self._search(space, f, blocks, points=True)
         coefficients = (self.codes[blocks] - found.labels).astype(np.float64)
         moved: Any = None
-        if self.labels.n_extra:
+        if self.labels.n_pairwise:
             _, layout = self.labels.rows(blocks)
             assert layout is not None
             own = self.codes[blocks].ravel()

@@ -81,7 +81,7 @@ class OneChangeSearch:
         The labeling that the others are compared with.
     costs : (n, L, 2) array
         What labels cost at each position, those of `codes` nothing.
-    extra : (n_extra,) array, optional
+    pairwise : (n_pairwise,) array, optional
         Parameters that no input multiplies; by default those of f.
     """
 
@@ -94,11 +94,11 @@ class OneChangeSearch:
         rows: Rows,
         codes: np.ndarray,
         costs: np.ndarray,
-        extra: np.ndarray | None = None,
+        pairwise: np.ndarray | None = None,
     ) -> None:
         self.space, self.f, self.bound, self.labels = space, f, bound, labels
         self.rows, self.codes, self.costs = rows, codes, costs
-        self.extra = space.extra(f) if extra is None else extra
+        self.pairwise = space.pairwise(f) if pairwise is None else pairwise
         every = isinstance(rows, slice)
         self.numbers = np.arange(bound.X.shape[0])[rows] if every else np.asarray(rows)
         # What each position's function is multiplied with where its label is another one.
@@ -108,7 +108,7 @@ class OneChangeSearch:
     def against(self, codes: np.ndarray) -> OneChangeSearch:
         """The same rows compared with another labeling; labels cost nothing."""
         own = self.space, self.f, self.bound, self.labels, self.rows
-        return OneChangeSearch(*own, codes, np.zeros(self.costs.shape), self.extra)
+        return OneChangeSearch(*own, codes, np.zeros(self.costs.shape), self.pairwise)
 
     def worst(self, *, other: bool = False, points: bool = True) -> JointWorst:
         """The worst labeling; with `other` of those that differ from the given one."""
@@ -135,11 +135,11 @@ class OneChangeSearch:
         layout, flat = _layout(codes), codes.ravel()
         structure = self.labels.structure
         if other:
-            found = self.labels.runner_up(potentials, flat, self.extra, layout)
+            found = self.labels.runner_up(potentials, flat, self.pairwise, layout)
         else:
-            found = decoded(structure, potentials, self.extra, layout)
-        own = structure.score(potentials, flat, self.extra, layout)
-        reached = structure.score(potentials, found.labels, self.extra, layout) - own
+            found = decoded(structure, potentials, self.pairwise, layout)
+        own = structure.score(potentials, flat, self.pairwise, layout)
+        reached = structure.score(potentials, found.labels, self.pairwise, layout) - own
         upper = reached if found.upper is None else np.maximum(reached, found.upper - own)
         return found.labels.reshape(codes.shape), reached, upper
 
@@ -165,7 +165,7 @@ class OneChangeSearch:
     # Questions about differences of labelings, where functions are linear in x.
 
     def ask(self, some: np.ndarray, differ: np.ndarray, points: bool = False) -> Answers:
-        """What labelings win at worst that differ at these positions, extra parameters apart.
+        """What labelings win at worst that differ at these positions, pairwise weights apart.
 
         Parameters
         ----------
@@ -222,14 +222,14 @@ class OneChangeSearch:
         return reached, upper, sizes
 
     def apart(self) -> np.ndarray:
-        """What extra parameters add for labelings that differ at the positions of `masks`, (n, 2^L)."""
+        """What pairwise weights add for labelings that differ at the positions of `masks`, (n, 2^L)."""
         size = self.codes.shape[1]
         every = masks(size).astype(np.int64)
-        if not len(self.extra):
+        if not len(self.pairwise):
             return np.zeros((len(self.codes), len(every)))
         layout = _layout(every)
         features: Any = self.labels.structure.features(every.ravel(), layout, 2)
-        scores = features @ self.extra
+        scores = features @ self.pairwise
         own = self.codes @ (1 << np.arange(size))
         return scores[own[:, None] ^ np.arange(len(every))] - scores[own][:, None]
 
@@ -306,11 +306,11 @@ class OneChangeSearch:
         return JointWorst(best.labels, best.gains, best.costs, reached, best.sizes, place)
 
     def _more(self, labels: np.ndarray) -> np.ndarray:
-        """What extra parameters add for labelings over the given ones, (n,)."""
-        if not len(self.extra):
+        """What pairwise weights add for labelings over the given ones, (n,)."""
+        if not len(self.pairwise):
             return np.zeros(len(labels))
         moved: Any = self.labels.moved(labels.ravel(), self.codes.ravel(), _layout(labels))
-        return moved @ self.extra
+        return moved @ self.pairwise
 
     # How many positions can be wrong.
 
@@ -332,22 +332,22 @@ class OneChangeSearch:
             n, s, size = values.shape
             codes, potentials = np.repeat(truth, s, axis=0), self.potentials(values)
             layout = _layout(codes)
-            best = decoded(self.labels.structure, potentials, self.extra, layout).labels
-            highest = self.labels.structure.score(potentials, best, self.extra, layout)
+            best = decoded(self.labels.structure, potentials, self.pairwise, layout).labels
+            highest = self.labels.structure.score(potentials, best, self.pairwise, layout)
             floors = highest - np.repeat(rounding, s)
-            wrong = self.labels.most_wrong(potentials, codes.ravel(), floors, self.extra, layout)
+            wrong = self.labels.most_wrong(potentials, codes.ravel(), floors, self.pairwise, layout)
             return wrong.reshape(n, s).max(axis=1)
         if self.codes.shape[1] <= MOST_LABELS:
             return self._most_wrong_of_all(truth, rounding)
         potentials = self.potentials_by_position(self.single()[1])
         floors = self._own_score() - rounding
-        return self.labels.most_wrong(potentials, truth.ravel(), floors, self.extra, _layout(truth))
+        return self.labels.most_wrong(potentials, truth.ravel(), floors, self.pairwise, _layout(truth))
 
     def _own_score(self) -> np.ndarray:
-        """What extra parameters add for the codes themselves, (n,)."""
+        """What pairwise weights add for the codes themselves, (n,)."""
         nothing = np.zeros((self.codes.size, 2))
         structure, layout = self.labels.structure, _layout(self.codes)
-        return structure.score(nothing, self.codes.ravel(), self.extra, layout)
+        return structure.score(nothing, self.codes.ravel(), self.pairwise, layout)
 
     def _most_wrong_of_all(self, truth: np.ndarray, rounding: np.ndarray) -> np.ndarray:
         every, rows = masks(self.codes.shape[1]), np.arange(len(truth))

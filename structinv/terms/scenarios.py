@@ -35,7 +35,7 @@ def scenarios_of(bound: BoundOracle, labels: BoundStructure) -> list[tuple[Bound
         For a budget where the structure knows none.
     """
     layout = labels.layout
-    if layout is None or np.max(layout.sizes) == 1:
+    if layout is None or np.max(layout.lengths) == 1:
         # A row that is an example by itself shares nothing.
         return [(bound,)]
     found = bound.scenarios()

@@ -146,11 +146,11 @@ class WorstCase(Term):
         return np.result_type(self.X.dtype, np.float32)
 
     def validate(self, space: Space) -> None:
-        wanted = (self.X.shape[1], self.n_outputs, self.labels.n_extra)
-        given = (space.n_features, space.n_outputs, space.n_extra)
+        wanted = (self.X.shape[1], self.n_outputs, self.labels.n_pairwise)
+        given = (space.n_features, space.n_outputs, space.n_pairwise)
         if wanted != given:
             raise ValueError(
-                "the space must have (n_features, n_outputs, n_extra) = "
+                "the space must have (n_features, n_outputs, n_pairwise) = "
                 f"{wanted} for these rows and this structure, got {given}"
             )
 
@@ -179,12 +179,12 @@ class WorstCase(Term):
 
     def _values_at_zero(self, space: Space) -> tuple[np.ndarray, np.ndarray]:
         """No change matters to the zero function, so no oracle is asked."""
-        extra, found = np.zeros(space.n_extra), []
+        pairwise, found = np.zeros(space.n_pairwise), []
         for part in self._parts(ALL_ROWS):
             rows, layout = self.labels.rows(part)
             rivals = self.labels.rivals(rows)
             still = Worst(np.zeros(rivals.costs.shape), rivals.costs, rivals.costs)
-            found.append(self.labels.separate(rivals, still, extra, layout).upper)
+            found.append(self.labels.separate(rivals, still, pairwise, layout).upper)
         upper = np.concatenate(found)
         return upper, upper
 
@@ -227,7 +227,7 @@ class WorstCase(Term):
         for levels in self.scenarios:
             each = [space.worst(f, level, rows, rivals, points) for level in levels]
             found = Worst.of_levels(each)
-            chosen = self.labels.separate(rivals, found, space.extra(f), layout)
+            chosen = self.labels.separate(rivals, found, space.pairwise(f), layout)
             asked.append(Asked(each, found, chosen))
         return layout, rivals, asked
 
@@ -235,27 +235,27 @@ class WorstCase(Term):
         """Bounds of the blocks' losses, and what was attained."""
         layout, rivals, asked = self._asked(space, f, blocks, points=False)
         upper = np.max([each.chosen.upper for each in asked], axis=0)
-        reached = [self._attained(each, rivals, space.extra(f), layout) for each in asked]
+        reached = [self._attained(each, rivals, space.pairwise(f), layout) for each in asked]
         return upper, np.maximum(0.0, np.max(reached, axis=0))
 
     def _attained(
-        self, asked: Asked, rivals: Rivals, extra: np.ndarray, layout: Layout | None
+        self, asked: Asked, rivals: Rivals, pairwise: np.ndarray, layout: Layout | None
     ) -> np.ndarray:
         """What the labeling of each block that was chosen in a scenario attains, cost included."""
         taken = Taken.of(asked.chosen, layout)
         gains, costs = (taken.of_labels(each) for each in (asked.found.gains, asked.found.costs))
         heights = taken.sums(gains)
-        if layout is not None and len(extra):
-            heights = heights + self.labels.extra_gain(asked.chosen, rivals.codes, extra, layout)
+        if layout is not None and len(pairwise):
+            heights = heights + self.labels.extra_gain(asked.chosen, rivals.codes, pairwise, layout)
         scale = asked.chosen.scale
         return (heights if scale is None else heights * scale) + taken.sums(costs)
 
     def _plane(self, space: Space, f: Element, blocks: Rows) -> Planes:
         """Planes of the blocks."""
         layout, rivals, asked = self._asked(space, f, blocks, points=True)
-        extra, chosen, scenario = space.extra(f), asked[0].chosen, None
+        pairwise, chosen, scenario = space.pairwise(f), asked[0].chosen, None
         if len(asked) > 1 and layout is not None:
-            attained = [self._attained(each, rivals, extra, layout) for each in asked]
+            attained = [self._attained(each, rivals, pairwise, layout) for each in asked]
             scenario = np.argmax(attained, axis=0)
             chosen = best_of([each.chosen for each in asked], scenario, layout, self.labels)
         taken = Taken.of(chosen, layout, scenario)
@@ -269,17 +269,17 @@ class WorstCase(Term):
             heights = heights * chosen.scale
         offsets = taken.sums(taken.shares * reached.costs)
         groups = None if taken.groups is None else taken.groups.starts
-        moved = self._moved(rivals, chosen, extra, layout)
+        moved = self._moved(rivals, chosen, pairwise, layout)
         if moved is not None:
-            heights = heights - moved @ extra
+            heights = heights - moved @ pairwise
         normals = space.normals(reached.points, coefficients, groups, moved)
         return Planes(normals, offsets, chosen.upper, offsets + heights)
 
     def _moved(
-        self, rivals: Rivals, chosen: Separation, extra: np.ndarray, layout: Layout | None
+        self, rivals: Rivals, chosen: Separation, pairwise: np.ndarray, layout: Layout | None
     ) -> Any:
-        """The part on `extra` of the blocks' normals."""
-        if layout is None or not len(extra):
+        """The part on `pairwise` of the blocks' normals."""
+        if layout is None or not len(pairwise):
             return None
         moved: Any = self.labels.moved_by(chosen, rivals.codes, layout)
         if chosen.scale is not None:

@@ -37,7 +37,8 @@ class IndefiniteKernelWarning(UserWarning):
     """A kernel has negative eigenvalues on the training rows: it is no inner product of any features.
 
     The problem is then no convex one in a function space, and the gap of a solution no certificate.
-    Kernels of distances between sets mend that by `spectrum`; for others see `structinv.kernels.mended`.
+    Kernels of distances between sets correct that by `spectrum`; for others see
+    `structinv.kernels.psd_corrected`.
 
     Examples
     --------
@@ -48,7 +49,7 @@ class IndefiniteKernelWarning(UserWarning):
     >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always")
     ...     model = InvariantSVC(kernel="precomputed").fit(table, [0, 1, 1])
-    >>> IndefiniteKernelWarning in [each.category for each in caught], round(model.least_eigenvalue_, 3)
+    >>> IndefiniteKernelWarning in [each.category for each in caught], round(model.min_eigenvalue_, 3)
     (True, -0.8)
     """
 

@@ -45,7 +45,7 @@ class ImageOracle(ImageFamily):
         The value at which nothing changes.
     distributions : tuple of str
         What the constructor's `distribution` may be.
-    shape, order, fill, unitary, between, grid, distribution, spread, smoothing
+    shape, order, fill, unitary, interval, resolution, distribution, spread, smoothing
         See `Rotations`.
 
     Examples
@@ -99,7 +99,7 @@ class ImageOracle(ImageFamily):
     ) -> Support:
         """See `InvarianceOracle.support`.
 
-        With `between` it is exact where `order` is 1 and all families have a `path`. Otherwise, or
+        With `interval` it is exact where `order` is 1 and all families have a `path`. Otherwise, or
         where there are millions of crossings on a path, the best of a grid is refined, and `upper`
         is infinite.
         """
@@ -169,7 +169,7 @@ class ImageOracle(ImageFamily):
     ) -> Support:
         """See `InvarianceOracle.graded_support`; finite sets only, by enumeration."""
         if not self.finite:
-            raise self._absent("graded support with between, so it cannot be discounted", "has no")
+            raise self._absent("graded support with interval, so it cannot be discounted", "has no")
         rows, shape = self._rows(X)
         check_directions(rows, V, assign, cost)
         maps = self._maps(shape)
@@ -179,7 +179,7 @@ class ImageOracle(ImageFamily):
         return Support(maps.apply(rows, best[:, None])[:, 0], rho=grades[best])
 
     def mesh(self, rows: np.ndarray, points: np.ndarray) -> np.ndarray:
-        """How far members of a continuous set are from the `grid` members of each family, (n,).
+        """How far members of a continuous set are from the `resolution` members of each family, (n,).
 
         The bound follows the pixels of the source between neighbors of the grid: a bilinear image
         changes no faster than its neighboring pixels differ. It is infinite for other orders.
@@ -234,7 +234,7 @@ class ImageOracle(ImageFamily):
     def _neighbors(self, family: int) -> np.ndarray:
         """Values of a family in the cover, with that of no change if the interval has it."""
         low, high = self._ends()
-        values = np.linspace(low, high, self.grid)
+        values = np.linspace(low, high, self.resolution)
         inside = low <= self.neutral <= high
         return np.unique(np.r_[values, self.neutral] if inside else values)
 
@@ -258,7 +258,7 @@ class ImageOracle(ImageFamily):
         return lambda values: self._changed(rows, shape, self._warps(family, values)[:, None])[:, 0]
 
     def contains(self, x: np.ndarray, z: np.ndarray) -> bool:
-        """Whether `z` is a member, up to rounding; with `between`, by a search for its value."""
+        """Whether `z` is a member, up to rounding; with `interval`, by a search for its value."""
         near = 10.0 * rounding(x, z)
         members = self._all_members(x[None, :])[0]
         if np.any(np.max(np.abs(members - z), axis=1, initial=0.0) <= near):
@@ -282,16 +282,16 @@ class ImageOracle(ImageFamily):
                 return True
         return False
 
-    def sample(self, X: Matrix, size: int, rng: np.random.Generator) -> np.ndarray:
-        """Members at random, with `distribution` and `spread` over the parameter, (n, size, d).
+    def sample(self, X: Matrix, n_draws: int, rng: np.random.Generator) -> np.ndarray:
+        """Members at random, with `distribution` and `spread` over the parameter, (n, n_draws, d).
 
         Of a finite set each member, the identity among them, is drawn with a probability
         proportional to the density at its value; of an interval values are drawn, with all families
         alike.
         """
-        check_draw(size, rng)
+        check_draw(n_draws, rng)
         rows, shape = self._rows(X)
-        many = len(rows), size
+        many = len(rows), n_draws
         if self.finite:
             shares = self._shares()
             return self._maps(shape).apply(rows, rng.choice(len(shares), many, p=shares))
@@ -319,14 +319,14 @@ class ImageOracle(ImageFamily):
             return MovedImages(X, oracle._maps(shape), names, oracle._shares())
         return CoverOfImages(oracle, X, oracle._maps(shape), names)
 
-    def _draws(self, X: Matrix, size: int, random_state: int) -> Changes:
+    def _draws(self, X: Matrix, n_draws: int, random_state: int) -> Changes:
         """See `InvarianceOracle.draws`; of maps that are made once."""
         if self.finite:
-            return super()._draws(X, size, random_state)
+            return super()._draws(X, n_draws, random_state)
         rng, shape = np.random.default_rng(random_state), self._rows(X)[1]
-        warps = self._drawn_warps((size,), rng)
+        warps = self._drawn_warps((n_draws,), rng)
         maps = image_maps(shape, warps, self.order, self.fill, bool(self.unitary))
-        return MovedImages(X, maps, draw_names(size))
+        return MovedImages(X, maps, draw_names(n_draws))
 
     def quadrature(self, nodes: int, rule: str | None = None) -> Weighted:
         """Listed values of a continuous set, whose weights give the means over its `distribution`.
@@ -349,18 +349,18 @@ class ImageOracle(ImageFamily):
         Raises
         ------
         TypeError, ValueError
-            Without `between`, or if the number or the rule is none.
+            Without `interval`, or if the number or the rule is none.
 
         Examples
         --------
         >>> from structinv.oracles import Rotations
-        >>> Rotations(between=(-180, 180)).quadrature(4).weights
+        >>> Rotations(interval=(-180, 180)).quadrature(4).weights
         array([0.25, 0.25, 0.25, 0.25])
         """
         check_rule(nodes, rule)
         self.validate()
-        if self.between is None:
-            raise ValueError(f"quadrature needs between, got {self!r}, whose values are listed")
+        if self.interval is None:
+            raise ValueError(f"quadrature needs interval, got {self!r}, whose values are listed")
         low, high = self._ends()
         families = np.arange(len(self.families()))
         first, last = (self._warps(families, np.full(len(families), end)) for end in (low, high))
@@ -371,7 +371,7 @@ class ImageOracle(ImageFamily):
             (self.distribution, self.neutral, self.spread),
             periodic=bool(np.max(np.abs(first - last)) <= 1e-12),
         )
-        listed = clone(self).set_params(**{"between": None, self.parameter: tuple(values.tolist())})
+        listed = clone(self).set_params(**{"interval": None, self.parameter: values.tolist()})
         table, each = listed._table(), np.repeat(shares, len(families)) / len(families)
         return Weighted(listed, np.bincount(table.place[1:], each, len(table.value)))
 

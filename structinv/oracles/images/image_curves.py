@@ -26,7 +26,7 @@ class ImageCurve(BaseEstimator):
     Parameters
     ----------
     oracle : ImageOracle
-        With `between`, and one axis or direction: `Rotations`, `Scalings`, ``Shears(axes=0)``.
+        With `interval`, and one axis or direction: `Rotations`, `Scalings`, ``Shears(axes=0)``.
     degree : int
         How many x_k there are, at least 1.
     ends : pair of float
@@ -41,7 +41,7 @@ class ImageCurve(BaseEstimator):
     --------
     >>> import numpy as np
     >>> from structinv.oracles import Rotations
-    >>> curve = ImageCurve(Rotations(between=(-20, 20)), 2, (-20.0, 20.0), "fit")
+    >>> curve = ImageCurve(Rotations(interval=(-20, 20)), 2, (-20.0, 20.0), "fit")
     >>> curve(np.eye(9)[:3]).shape
     (3, 2, 9)
     """
@@ -98,14 +98,12 @@ class ImageCurve(BaseEstimator):
 
 
 def check_one_family(oracle: Any) -> None:
-    """Raise unless it is an image oracle with `between` and one axis or direction."""
+    """Raise unless it is an image oracle with `interval` and one axis or direction."""
     if not isinstance(oracle, ImageOracle):
         raise TypeError(f"oracle must be an image oracle such as Rotations, got {oracle!r}")
     oracle.validate()
-    if oracle.between is None:
-        raise ValueError(
-            f"oracle must have between, as its values are to be an interval, got {oracle!r}"
-        )
+    if oracle.interval is None:
+        raise ValueError(f"oracle must have an interval, got {oracle!r}")
     if len(oracle.families()) != 1:
         raise ValueError(
             f"oracle must change images along one axis or direction, got {len(oracle.families())} in "

@@ -62,8 +62,8 @@ class ImageFamily(InvarianceOracle):
     order: int = 1
     fill: str | float = "zero"
     unitary: bool = False
-    between: tuple[float, float] | None = None
-    grid: int = 9
+    interval: tuple[float, float] | None = None
+    resolution: int = 9
     distribution: str = "uniform"
     spread: float | None = None
     smoothing: float = 0.0
@@ -116,7 +116,7 @@ class ImageFamily(InvarianceOracle):
     @property
     def finite(self) -> bool:  # type: ignore[override]
         """Whether the values are listed, and no interval is given."""
-        return self.between is None
+        return self.interval is None
 
     def validate(self, n_features: int | None = None) -> None:
         """Raise if a parameter is out of its range, or the shape does not fit the features."""
@@ -130,7 +130,7 @@ class ImageFamily(InvarianceOracle):
         else:
             check_number("fill", self.fill, minimum=-np.inf)
         check_boolean("unitary", self.unitary)
-        check_integer("grid", self.grid, least=2)
+        check_integer("resolution", self.resolution, least=2)
         check_distribution(name, self.distributions, self.distribution, self.spread)
         check_number("smoothing", self.smoothing)
         image_shape(self.shape, n_features)
@@ -156,14 +156,21 @@ class ImageFamily(InvarianceOracle):
         return self._once(("shape", n_features), make)
 
     def _check_range(self) -> None:
-        if self.between is None:
+        values = getattr(self, self.parameter)
+        if self.interval is None:
+            if isinstance(values, tuple) and len(values) == 2:
+                name, pair = self.parameter, values
+                raise ValueError(
+                    f"{name} must be a number or a list of numbers, got the pair {pair!r}: write "
+                    f"{name}={list(pair)!r} for two values, or interval={pair!r} for all in between"
+                )
             self.check_values(self.parameter, self.values())
             return
-        if getattr(self, self.parameter) is not None:
+        if values is not None:
             raise ValueError(
-                f"{self.parameter} and between exclude each other: give one and leave the other None"
+                f"{self.parameter} and interval exclude each other: give one and leave the other None"
             )
-        self.check_values("between", self._ends())
+        self.check_values("interval", self._ends())
 
     def _rows(self, X: Matrix) -> tuple[np.ndarray, ImageShape]:
         rows = X.toarray() if sp.issparse(X) else np.asarray(X)
@@ -181,12 +188,12 @@ class ImageFamily(InvarianceOracle):
         return self._once("table", self._new_table)
 
     def _new_table(self) -> MemberTable:
-        values = np.array(self.values() if self.finite else np.linspace(*self._ends(), self.grid))
+        values = np.array(self.values() if self.finite else np.linspace(*self._ends(), self.resolution))
         return member_table(values, len(self.families()), self.neutral, self._warps)
 
     def _ends(self) -> tuple[float, float]:
         """The lowest and the highest value of a continuous set."""
-        return interval("between", self.between)
+        return interval("interval", self.interval)
 
     def _warps(self, family: np.ndarray, value: np.ndarray) -> np.ndarray:
         """The warps of many members, (m, 6)."""

@@ -85,7 +85,7 @@ class CoverOfImages(MovedImages):
     Parameters
     ----------
     oracle : ImageOracle
-        With `between`.
+        With `interval`.
     X : (n, d) array or CSR matrix
     maps : ImageMaps
     names : sequence of str

@@ -24,11 +24,11 @@ class _Interpolated(ImageOracle):
 
     _: KW_ONLY
     shape: Shape = None
-    between: tuple[float, float] | None = None
+    interval: tuple[float, float] | None = None
     order: int = 1
     fill: str | float = "zero"
     unitary: bool = False
-    grid: int = 9
+    resolution: int = 9
     distribution: str = "uniform"
     spread: float | None = None
     smoothing: float = 0.0
@@ -36,15 +36,15 @@ class _Interpolated(ImageOracle):
 
 @dataclass(eq=False, repr=False)
 class Rotations(_Interpolated):
-    r"""Rotations of an image around its center by exactly the angles listed; a range is `between`.
+    r"""Rotations of an image around its center by exactly the angles listed; a range is `interval`.
 
     .. math:: (T_t x)(p) = x\bigl(c + A_t^{-1}(p - c)\bigr), \quad
        A_t = \begin{pmatrix} \cos t & -\sin t \\ \sin t & \cos t \end{pmatrix}
 
     for pixels p = (row, column), the center c and t in degrees: a positive angle is
     counter-clockwise as the image is displayed, with row 0 on top. The set is finite with `degrees`
-    (exact, fixed sparse linear maps; Teo et al. 2007) and continuous with `between`:
-    ``degrees=(-10, 10)`` are two angles, ``between=(-10, 10)`` those and all between them. The best
+    (exact, fixed sparse linear maps; Teo et al. 2007) and continuous with `interval`:
+    ``degrees=[-10, 10]`` are two angles, ``interval=(-10, 10)`` those and all between them. The best
     angle between for a linear function is found exactly with order 1, and with other orders refined
     from the best of a grid (`upper` is infinite).
     Turns of square images by 90 degrees are exact permutations.
@@ -53,12 +53,12 @@ class Rotations(_Interpolated):
     ----------
     degrees : float or sequence of float, optional
         The angles of a finite set, used as they are; no change is a member too, once. Give either
-        this or `between`.
+        this or `interval`.
     shape : ImageShape or tuple, optional
         ``(height, width)`` or ``(height, width, channels)``, rows being in C order of it; None for
         square images of one channel. More than 4 channels are given as an `ImageShape` only, since
         such a tuple is mostly a volume, or has the channels in front.
-    between : pair of float, optional
+    interval : pair of float, optional
         Lowest and highest angle of a continuous set; no change is a member even if outside.
     order : {1, 0, 3}, default=1
         Interpolation between pixels: 0 nearest, 1 bilinear, 3 cubic convolution (Keys 1981, a =
@@ -71,12 +71,12 @@ class Rotations(_Interpolated):
     unitary : bool, default=False
         Whether intensities are multiplied by |J|^-1/2, J being the Jacobian determinant of the
         geometric map, which makes it unitary on images without pixels. Matters for scalings only.
-    grid : int, default=9
+    resolution : int, default=9
         Values on the grid of a continuous set, for each axis or direction; at least 2. Kernel
         machines and other orders than 1 start from it.
     distribution : {"uniform", "normal", "vonmises"}, default="uniform"
         The density of the angle in `sample`, largest at no change and cut off at the ends of
-        `between`; a finite set is drawn in proportion to it. "vonmises" has concentration
+        `interval`; a finite set is drawn in proportion to it. "vonmises" has concentration
         1 / spread^2.
     spread : float, optional
         Standard deviation of the angle before it is cut off, in degrees; needed and above 0 for
@@ -88,7 +88,7 @@ class Rotations(_Interpolated):
     ------
     TypeError, ValueError
         From `validate` and all views, if a parameter is out of its range, if both or none of
-        `degrees` and `between` are given, or if `shape` does not fit the number of features.
+        `degrees` and `interval` are given, or if `shape` does not fit the number of features.
 
     Notes
     -----
@@ -132,28 +132,28 @@ class Rotations(_Interpolated):
 
 @dataclass(eq=False, repr=False)
 class Shifts(_Interpolated):
-    r"""Shifts of an image along its axes by exactly the lengths listed; a range is `between`.
+    r"""Shifts of an image along its axes by exactly the lengths listed; a range is `interval`.
 
     .. math:: (T_{u,t}\, x)(p) = x(p - t u)
 
     with directions u = (rows down, columns to the right): (-1, 0), (1, 0), (0, -1), (0, 1), and with
     8 directions (-1, -1), (-1, 1), (1, -1), (1, 1), so that a diagonal shift by 1 is one pixel along
     both axes. Shifts by whole pixels move pixels exactly, and permute them with ``fill="wrap"``.
-    ``pixels=(1, 2)`` are two lengths, ``between=(1, 2)`` those and all between them.
+    ``pixels=[1, 2]`` are two lengths, ``interval=(1, 2)`` those and all between them.
 
     Parameters
     ----------
     pixels : float or sequence of float, optional
         Lengths of the shifts of a finite set, at least 0 and not always whole. Give either this or
-        `between`.
+        `interval`.
     directions : {4, 8}, default=4
-    between : pair of float, optional
+    interval : pair of float, optional
         Shortest and longest shift of a continuous set, in each direction. ``(-a, a)`` is ``(0, a)``,
         since directions come in opposite pairs.
     distribution : {"uniform", "normal"}, default="uniform"
     spread : float, optional
         Standard deviation of the length, in pixels.
-    shape, order, fill, unitary, grid, smoothing
+    shape, order, fill, unitary, resolution, smoothing
         See `Rotations`, also for errors.
 
     Notes
@@ -186,7 +186,7 @@ class Shifts(_Interpolated):
         if min(values) >= 0:
             return
         given = getattr(self, name)
-        if name == "between":
+        if name == "interval":
             shortest, longest = max(0.0, -max(values)), max(map(abs, values))
             raise ValueError(
                 f"{name} must be the shortest and the longest shift, at least 0, or a symmetric pair "
@@ -219,31 +219,31 @@ class Shifts(_Interpolated):
 
 @dataclass(eq=False, repr=False)
 class Scalings(_Interpolated):
-    r"""Images enlarged or reduced by exactly the factors listed; a range is `between`.
+    r"""Images enlarged or reduced by exactly the factors listed; a range is `interval`.
 
     .. math:: (T_t x)(p) = x\bigl(c + (p - c) / t\bigr), \text{ with } 1/t \text{ before x if unitary}
 
-    around the center c. ``factors=(0.9, 1.1)`` are two changes, ``between=(0.9, 1.1)`` those and all
+    around the center c. ``factors=[0.9, 1.1]`` are two changes, ``interval=(0.9, 1.1)`` those and all
     between them.
 
     Parameters
     ----------
     factors : float or sequence of float, optional
-        The factors of a finite set, above 0; more than 1 enlarges. Give either this or `between`.
-    between : pair of float, optional
+        The factors of a finite set, above 0; more than 1 enlarges. Give either this or `interval`.
+    interval : pair of float, optional
         Smallest and largest factor of a continuous set.
     distribution : {"uniform", "normal", "lognormal"}, default="uniform"
         "lognormal" is a normal density over the logarithm of the factor, largest at 1.
     spread : float, optional
         Standard deviation of the factor, or of its logarithm.
-    shape, order, fill, unitary, grid, smoothing
+    shape, order, fill, unitary, resolution, smoothing
         See `Rotations`, also for errors.
 
     Examples
     --------
     >>> import numpy as np
     >>> from structinv.oracles import Scalings
-    >>> Scalings(factors=(0.5, 2.0), shape=(1, 3)).orbit(np.array([[2.0, 6.0, 4.0]]))
+    >>> Scalings(factors=[0.5, 2.0], shape=(1, 3)).orbit(np.array([[2.0, 6.0, 4.0]]))
     array([[[2., 6., 4.],
             [0., 6., 0.],
             [4., 6., 5.]]])
@@ -273,26 +273,26 @@ class Scalings(_Interpolated):
 
 @dataclass(eq=False, repr=False)
 class Shears(_Interpolated):
-    r"""Images sheared along their axes by exactly the factors listed; a range is `between`.
+    r"""Images sheared along their axes by exactly the factors listed; a range is `interval`.
 
     .. math:: (T_t x)(r, s) = x(r - t (s - c_1), s) \text{ along axis 0}, \quad
        x(r, s - t (r - c_0)) \text{ along axis 1}
 
     with the center c: along axis 0 columns move, along axis 1 rows, further from the center by more.
-    ``factors=(-0.2, 0.2)`` are two changes, ``between=(-0.2, 0.2)`` those and all between them.
+    ``factors=[-0.2, 0.2]`` are two changes, ``interval=(-0.2, 0.2)`` those and all between them.
 
     Parameters
     ----------
     factors : float or sequence of float, optional
-        Pixels moved for each pixel of distance from the center. Give either this or `between`.
+        Pixels moved for each pixel of distance from the center. Give either this or `interval`.
     axes : int or sequence of int, default=(0, 1)
         The axes along which pixels move: 0, 1 or both.
-    between : pair of float, optional
+    interval : pair of float, optional
         Lowest and highest factor of a continuous set, along each axis.
     distribution : {"uniform", "normal"}, default="uniform"
     spread : float, optional
         Standard deviation of the factor.
-    shape, order, fill, unitary, grid, smoothing
+    shape, order, fill, unitary, resolution, smoothing
         See `Rotations`, also for errors.
 
     Examples
@@ -422,9 +422,9 @@ def teo2007_transforms(shape: Shape = None, **options: Any) -> Union:
     """
     options["shape"] = shape
     shifts = Shifts(pixels=1, directions=4, **options) | Shifts(pixels=2, directions=8, **options)
-    turns = Rotations(degrees=(-10, 10), **options)
-    scalings = Scalings(factors=(0.85, 1.15), **options)
-    return shifts | turns | scalings | Shears(factors=(-0.15, 0.15), axes=(0, 1), **options)
+    turns = Rotations(degrees=[-10, 10], **options)
+    scalings = Scalings(factors=[0.85, 1.15], **options)
+    return shifts | turns | scalings | Shears(factors=[-0.15, 0.15], axes=(0, 1), **options)
 
 
 def zhang2013_transforms(shape: Shape = None, **options: Any) -> Union:
@@ -454,6 +454,6 @@ def zhang2013_transforms(shape: Shape = None, **options: Any) -> Union:
     """
     options["shape"] = shape
     shifts = Shifts(pixels=2, directions=4, **options)
-    turns = Rotations(degrees=(-10, 10), **options)
-    scalings = Scalings(factors=(0.9, 1.1), **options)
-    return shifts | turns | scalings | Shears(factors=(-0.1, 0.1), axes=(0, 1), **options)
+    turns = Rotations(degrees=[-10, 10], **options)
+    scalings = Scalings(factors=[0.9, 1.1], **options)
+    return shifts | turns | scalings | Shears(factors=[-0.1, 0.1], axes=(0, 1), **options)

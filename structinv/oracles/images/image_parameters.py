@@ -46,9 +46,9 @@ def interval(name: str, between: Any) -> tuple[float, float]:
     return float(ends[0]), float(ends[1])
 
 
-def check_draw(size: Any, rng: Any) -> None:
+def check_draw(n_draws: Any, rng: Any) -> None:
     """Raise unless `sample` can draw that many members with this generator."""
-    check_integer("size", size, least=0)
+    check_integer("n_draws", n_draws, least=0)
     if not isinstance(rng, np.random.Generator):
         raise TypeError(
             f"rng must be a numpy.random.Generator, such as numpy.random.default_rng(0), got {rng!r}"

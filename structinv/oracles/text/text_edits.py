@@ -47,7 +47,7 @@ class TokenEdits(InvarianceOracle):
 
     Parameters
     ----------
-    words : {"drop", "add", "replace"}, default="drop"
+    edit : {"drop", "add", "replace"}, default="drop"
         What happens to tokens: they are deleted, others are inserted anywhere, or they are replaced by
         any one token each.
     max_changes : int, default=1
@@ -67,14 +67,14 @@ class TokenEdits(InvarianceOracle):
 
     supports_sparse = True
 
-    def __init__(self, words: str = "drop", max_changes: int = 1, allowed: Any = None) -> None:
-        self.words = words
+    def __init__(self, edit: str = "drop", max_changes: int = 1, allowed: Any = None) -> None:
+        self.edit = edit
         self.max_changes = max_changes
         self.allowed = allowed
 
     def validate(self, n_features: int | None = None) -> None:
-        if not isinstance(self.words, str) or self.words not in WORDS:
-            raise ValueError(f"words must be one of {list(WORDS)}, got {self.words!r}")
+        if not isinstance(self.edit, str) or self.edit not in WORDS:
+            raise ValueError(f"edit must be one of {list(WORDS)}, got {self.edit!r}")
         check_integer("max_changes", self.max_changes, least=0)
         if self.allowed is not None and (
             isinstance(self.allowed, (str, bytes)) or not np.iterable(self.allowed)
@@ -82,14 +82,14 @@ class TokenEdits(InvarianceOracle):
             raise TypeError(
                 f"allowed must be a sequence of tokens, such as ['free'], got {self.allowed!r}"
             )
-        if self.allowed is not None and self.words == "drop":
+        if self.allowed is not None and self.edit == "drop":
             raise ValueError(
-                f"allowed names tokens that can come in, and with words='drop' none does: leave it out, "
+                f"allowed names tokens that can come in, and with edit='drop' none does: leave it out, "
                 f"got {self.allowed!r}"
             )
 
     def counted(self) -> Counted:
-        return Counted(int(self.max_changes), lambda most: TokenEdits(self.words, most, self.allowed))
+        return Counted(int(self.max_changes), lambda most: TokenEdits(self.edit, most, self.allowed))
 
     def support(
         self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
@@ -124,7 +124,7 @@ class TextEdits(InvarianceOracle):
         The features.
     weights : (n_features,) array
         What an occurrence counts.
-    words : {"drop", "add", "replace"}
+    edit : {"drop", "add", "replace"}
     max_changes : int
     binary : bool
         Whether features count once.
@@ -141,7 +141,7 @@ class TextEdits(InvarianceOracle):
         documents: Documents,
         grams: Grams,
         weights: np.ndarray,
-        words: str,
+        edit: str,
         max_changes: int,
         binary: bool = False,
         allowed: np.ndarray | None = None,
@@ -150,7 +150,7 @@ class TextEdits(InvarianceOracle):
         self.documents = documents
         self.grams = grams
         self.weights = weights
-        self.words = words
+        self.edit = edit
         self.max_changes = max_changes
         self.binary = binary
         self.allowed = allowed
@@ -159,12 +159,12 @@ class TextEdits(InvarianceOracle):
     @property
     def exact(self) -> bool:
         """Whether the set holds nothing but rows of edited texts."""
-        longest = 1 if self.binary or self.words != "drop" else 2
+        longest = 1 if self.binary or self.edit != "drop" else 2
         return self.grams.longest <= longest
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         """What changes; texts and features would be long."""
-        return f"TokenEdits(words={self.words!r}, max_changes={self.max_changes})"
+        return f"TokenEdits(edit={self.edit!r}, max_changes={self.max_changes})"
 
     def counted(self) -> Counted:
         return Counted(int(self.max_changes), lambda most: self._with(max_changes=most))
@@ -211,7 +211,7 @@ class BoundTexts(BoundOracle):
             return DeferredSupport(X, lambda: self._weighed(X, edits().changes), maxima)
         found = edits()
         whole = np.arange(self.X.shape[0])[rows]
-        counts = oracle.grams.counts(oracle.documents.edited(whole, found.edits, oracle.words))
+        counts = oracle.grams.counts(oracle.documents.edited(whole, found.edits, oracle.edit))
         points = counted(counts, oracle.weights, oracle.binary)
         own = row_dots(X, V, assign)
         better = row_dots(points, V, assign) >= own
@@ -225,7 +225,7 @@ class BoundTexts(BoundOracle):
         oracle = self.oracle
         if oracle.max_changes == 0:
             return Identity().bind(self.rows).hull(signs, weights, intercept)
-        if oracle.words != "drop" or oracle.binary or oracle.grams.longest > 1:
+        if oracle.edit != "drop" or oracle.binary or oracle.grams.longest > 1:
             return None
         edits = WordEdits(oracle.max_changes, 0.0, 1.0, np.empty(0), False)
         return WordHull(self.rows, signs, weights, edits, intercept, self._tallies)
@@ -233,7 +233,7 @@ class BoundTexts(BoundOracle):
     def edits(self) -> RowEdits | None:
         """See `BoundOracle.edits`: single words, the best one K times if that counts."""
         oracle = self.oracle
-        if oracle.words != "add" or oracle.grams.longest > 1 or oracle.max_changes == 0:
+        if oracle.edit != "add" or oracle.grams.longest > 1 or oracle.max_changes == 0:
             return None
         able = self._able
         value = np.where(able, oracle.weights * (1 if oracle.binary else oracle.max_changes), 0.0)
@@ -245,14 +245,14 @@ class BoundTexts(BoundOracle):
     def insertions(self) -> Insertions | None:
         """See `BoundOracle.insertions`: of tokens that come in, also in the place of others."""
         oracle = self.oracle
-        if oracle.words == "drop" or oracle.max_changes == 0 or oracle.real:
+        if oracle.edit == "drop" or oracle.max_changes == 0 or oracle.real:
             return None
         orders, most = oracle.grams.orders, np.full(self.X.shape[0], oracle.max_changes)
         values = tuple(
             np.where(self._able & (orders == order + 1), oracle.weights, 0.0)
             for order in range(oracle.grams.longest)
         )
-        if oracle.words == "replace":
+        if oracle.edit == "replace":
             most = np.minimum(most, np.diff(oracle.documents.starts))
         every = np.ones(len(most), dtype=bool)
         return Insertions(self.rows, every, values, not oracle.binary, most, self._worst_without)
@@ -265,7 +265,7 @@ class BoundTexts(BoundOracle):
         points = self._weighed(take(self.rows, rows), found.gone)
         # Tokens come in between others whether these matter or not.
         all_of_them = np.full(len(assign), self.oracle.max_changes)
-        counts = all_of_them if self.oracle.words == "add" else found.edits.counts
+        counts = all_of_them if self.oracle.edit == "add" else found.edits.counts
         return points, counts, found.values
 
     def worst_edits(self, rows: Rows, V: np.ndarray, assign: np.ndarray) -> WorstEdits:
@@ -313,7 +313,7 @@ class BoundTexts(BoundOracle):
     def _most(self, whole: np.ndarray) -> int:
         """How many edits of these texts there can be; at least 1, for arrays."""
         most = int(self.oracle.max_changes)
-        if self.oracle.words != "add" and len(whole):
+        if self.oracle.edit != "add" and len(whole):
             starts = self.oracle.documents.starts
             most = min(most, int((starts[whole + 1] - starts[whole]).max()))
         elif self.oracle.binary and self.oracle.grams.longest == 1:
@@ -323,7 +323,7 @@ class BoundTexts(BoundOracle):
     def _asker(self, gains: np.ndarray, most: int) -> Callable[..., None]:
         """Which compiled function answers, with all that does not depend on the rows."""
         oracle, documents, single = self.oracle, self.oracle.documents, self.oracle.grams.longest == 1
-        drops, adds = oracle.words == "drop", oracle.words == "add"
+        drops, adds = oracle.edit == "drop", oracle.edit == "add"
         rows = self.rows
         ranked, n_ranked = self._ranked(gains, most)
         if oracle.binary and single and not adds:
@@ -385,7 +385,7 @@ class BoundTexts(BoundOracle):
         limit = min(limit, gains.shape[1])
         ranked = np.full((len(gains), n, max(limit, 1)), -1, dtype=np.int64)
         n_ranked = np.zeros((len(gains), n), dtype=np.int64)
-        if oracle.words == "drop":
+        if oracle.edit == "drop":
             return ranked, n_ranked
         for m in range(n):
             able = np.flatnonzero(self._able & (oracle.grams.orders == m + 1))

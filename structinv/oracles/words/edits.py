@@ -29,7 +29,7 @@ class EditOracle(OfFeatures, InvarianceOracle):
     """
 
     supports_sparse = True
-    featurewise = True
+    coordinatewise = True
     feature_parameters: ClassVar[tuple[str, ...]] = ()
     max_changes: int
     present: bool = False
@@ -81,11 +81,11 @@ class EditOracle(OfFeatures, InvarianceOracle):
         check_directions(X, V, assign, cost)
         return BoundEdits(self, X)
 
-    def sample(self, X: Matrix, size: int, rng: np.random.Generator) -> np.ndarray:
+    def sample(self, X: Matrix, n_draws: int, rng: np.random.Generator) -> np.ndarray:
         """Members with a uniform number of edits, at words drawn uniformly from those that can be."""
         self._check_rows(X)
         edits = self.edits(X.shape[1])
-        members = np.repeat(floating(dense_rows(X))[:, None, :], size, axis=1)
+        members = np.repeat(floating(dense_rows(X))[:, None, :], n_draws, axis=1)
         there, value = members != 0, edits.value
         multiplied = there & (edits.low < edits.high)
         can = multiplied if not value.size else multiplied | ((value > 0) & (~there | edits.present))

@@ -1,0 +1,117 @@
+"""Formats of model files: the one that is written, and what older files store differently."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..embeddings import OrbitFourier, OrbitNystroem, PatchOrbits
+from ..embeddings.distributions import GroupCDF
+from ..embeddings.image_changes import ImageChanges
+from ..estimators import InvariantStructuredSVC, InvariantSVC, InvariantSVR, InvariantTextClassifier
+from ..kernels import OrbitDistance, OrbitMean, TangentDistributionKernel
+from ..oracles import Offset, Rotations, Scalings, Segment, Shears, Shifts, TokenEdits, Trajectory
+from ..oracles.images.image_curves import ImageCurve
+from ..solvers import FrankWolfe, Representer, Status, SVMStruct
+from ..spaces.tensor_rows import TensorRows
+from ..utils.matrices import dense
+
+# The format that this version writes. It reads all formats up to this one.
+FORMAT = 4
+# Up to this format the weights of a function of several outputs lay output by output.
+LAST_BY_OUTPUT = 2
+# Up to this format parameters and attributes had the names on the left of `_RENAMED`.
+LAST_OLD_NAMES = 3
+
+_PATCHES = {"size": "patch_size", "draws": "n_draws", "whole_draws": "n_whole_draws"}
+_DRAWS = {"size": "n_draws", "size_": "n_draws_"}
+_IMAGES = {"between": "interval", "grid": "resolution"}
+_BUDGET = {"budget": "max_support_vectors"}
+_EIGENVALUE = {"min_eigenvalue": "min_eigenvalue", "min_eigenvalue_": "min_eigenvalue_"}
+# Of a class and all classes derived from it.
+_RENAMED: dict[type, dict[str, str]] = {
+    **dict.fromkeys((FrankWolfe, SVMStruct, Representer), {"epsilon": "plane_tol"}),
+    InvariantSVC: {"epsilon": "plane_tol", **_BUDGET},
+    InvariantSVR: _BUDGET,
+    InvariantStructuredSVC: {"epsilon": "plane_tol", "_extra_": "_pairwise_", **_BUDGET},
+    **dict.fromkeys((TokenEdits, InvariantTextClassifier), {"words": "edit"}),
+    **dict.fromkeys((OrbitMean, OrbitDistance, OrbitFourier, OrbitNystroem, GroupCDF), _DRAWS),
+    ImageChanges: _DRAWS,
+    PatchOrbits: _PATCHES,
+    **dict.fromkeys((Rotations, Scalings, Shears, Shifts), _IMAGES),
+    **dict.fromkeys((Segment, Offset, Trajectory, ImageCurve), {"grid": "resolution"}),
+    TangentDistributionKernel: {"normalised": "normalized"},
+    object: _EIGENVALUE,
+    TensorRows: {"extra": "pairwise"},
+}
+# Parameters of which a tuple of two numbers was a list of two values.
+_VALUES: dict[type, str] = {
+    Rotations: "degrees",
+    Scalings: "factors",
+    Shears: "factors",
+    Shifts: "pixels",
+}
+
+
+def renamed(kind: type, values: dict[str, Any]) -> dict[str, Any]:
+    """Parameters or attributes of an object in a file of format 3 or before, under their present names.
+
+    Parameters
+    ----------
+    kind : type
+        The class of the object; names of its bases change, too.
+    values : dict
+    """
+    names: dict[str, str] = {}
+    for base in kind.__mro__:
+        names |= _RENAMED.get(base, {})
+    values = {names.get(key, key): value for key, value in values.items()}
+    for base, key in _VALUES.items():
+        if issubclass(kind, base) and isinstance(values.get(key), tuple):
+            values[key] = list(values[key])
+    return values
+
+
+def status(value: str) -> Status:
+    """The status of a solution, which had another text in files of format 3 or before."""
+    return Status("within plane_tol" if value == "within epsilon" else value)
+
+
+def by_feature(learned: dict[str, Any]) -> dict[str, Any]:
+    """What a linear machine of several outputs has learned, with its functions by feature.
+
+    Parameters
+    ----------
+    learned : dict
+        Attributes of an estimator from a file of format 2 or before; those of others stay as they are.
+    """
+    coef, solution = learned.get("coef_"), learned.get("solution_")
+    if not isinstance(coef, np.ndarray) or coef.ndim != 2 or len(coef) == 1:
+        return learned
+    changed, n_outputs = dict(learned), len(coef)
+    if solution is not None:
+        planes = solution.planes
+        if planes is not None and _is_flat(planes.normals):
+            planes = replace(planes, normals=_turned(planes.normals, n_outputs))
+        changed["solution_"] = replace(
+            solution, f=_turned(solution.f[None], n_outputs)[0], planes=planes
+        )
+    stream = learned.get("_stream_")
+    if stream is not None:
+        sums = stream.sums
+        f, mean = (_turned(each[None], n_outputs)[0] for each in (sums.f, sums.mean))
+        changed["_stream_"] = replace(stream, sums=replace(sums, f=f, mean=mean))
+    return changed
+
+
+def _is_flat(normals: Any) -> bool:
+    return isinstance(normals, np.ndarray) or sp.issparse(normals)
+
+
+def _turned(rows: Any, n_outputs: int) -> np.ndarray:
+    """Rows (m, n_outputs x n), each output after the other, with those of a feature together."""
+    written = dense(rows)
+    return written.reshape(len(written), n_outputs, -1).swapaxes(1, 2).reshape(len(written), -1)
