@@ -9,15 +9,15 @@ from concurrent.futures import Future
 from typing import Any
 
 from structinv.dask.cluster import Call
-from structinv.dask.group import Answer, Question, forget
+from structinv.dask.group import Request, Response, forget
 from structinv.dask.packed import PackedVector
 
 
 def vectors(thing: Any) -> list[PackedVector]:
     """The vectors in an argument or answer of a group."""
-    if isinstance(thing, Question):
+    if isinstance(thing, Request):
         return [thing.share]
-    if isinstance(thing, Answer):
+    if isinstance(thing, Response):
         return [thing.touching, thing.standing]
     first = thing[0] if isinstance(thing, tuple) else thing
     return [first] if isinstance(first, PackedVector) else []

@@ -44,7 +44,7 @@ from structinv.rows.reading_ahead import read_ahead
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Binary
 from structinv.terms import WorstCase
-from structinv.terms.in_blocks import BlockSizes, InBlocks
+from structinv.terms.blockwise_term import BlockSizes, BlockwiseTerm
 
 N_FEATURES, MEAN_WORDS, TILT, WRONG = 50_000, 106, 1.5, 0.03
 ROWS_OF_A_PART = 100_000
@@ -164,7 +164,7 @@ def read_blocks(rows: RowSource, blocks: list[list[slice]]) -> None:
 def state_of(rows: RowSource, y: np.ndarray, oracle: Any, C: float) -> tuple[Any, np.ndarray]:
     """A dual state of rows in blocks, and the function that it changes."""
     classes, weights = np.array([-1, 1]), np.full(len(y), C)
-    term = InBlocks(
+    term = BlockwiseTerm(
         rows,
         lambda X, some: WorstCase(X, y[some], oracle, Binary(), weights[some], classes),
         Binary().bind(y, classes),

@@ -256,8 +256,8 @@ def print_tables(setting: str, results: Sequence[Result], options: argparse.Name
          *(f"{each:.2f}" for each in one.f1_of_kinds)]
         for one in results
     ]  # fmt: skip
-    settled = ["method", "C or c2", "trained at", "seconds", "gap", "status"]
-    headers = [*settled, *(f"{rate:.0%}" for rate in RATES), *KINDS]
+    converged = ["method", "C or c2", "trained at", "seconds", "gap", "status"]
+    headers = [*converged, *(f"{rate:.0%}" for rate in RATES), *KINDS]
     print(table(
         f"{setting}, {options.sentences} training sentences: F1 of spans, by share of test tokens\n"
         f"that are mistyped, lower-cased or unseen; last, one kind alone at {KIND_RATE:.0%}",

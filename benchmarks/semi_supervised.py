@@ -359,7 +359,7 @@ def print_choices(results: dict[str, Found]) -> None:
     """Penalties and widths that labels choose against five others whose width is chosen, too."""
     rows = []
     for name, size, found in cells(results):
-        others = [rival.errors(found, size) for rival in RIVALS.values()]
+        others = [competitor.errors(found, size) for competitor in RIVALS.values()]
         row = [f"{name}, {size}", *map(mean_and_deviation, others)]
         for choice in CANDIDATES.values():
             own = choice.errors(found, size)
@@ -373,7 +373,7 @@ def print_choices(results: dict[str, Found]) -> None:
 
 
 def print_summary(results: dict[str, Found]) -> None:
-    """In how many cells each candidate is better than each rival."""
+    """In how many cells each candidate is better than each competitor."""
     apart = {name: found for name, found in results.items() if name not in PICKED_ON}
     known = {name: found for name, found in results.items() if name in PICKED_ON}
     for title, group in (("sets to pick on", known), ("all other sets", apart)):
@@ -383,9 +383,9 @@ def print_summary(results: dict[str, Found]) -> None:
                 f"{name}, same criterion": Choice("squared", (family,), FACTORS, choice.criterion)
                 for name, family in (("no penalty", PLAIN), ("linear", LINEAR))
             }
-            for other, rival in {**RIVALS, **same}.items():
+            for other, competitor in {**RIVALS, **same}.items():
                 less = [
-                    choice.errors(each, size) - rival.errors(each, size)
+                    choice.errors(each, size) - competitor.errors(each, size)
                     for _, size, each in cells(group)
                 ]
                 means, marks = np.array([np.mean(one) for one in less]), [mark(one) for one in less]

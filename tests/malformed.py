@@ -315,11 +315,11 @@ class SpoiltStructure(Structure):
             "decode", replace(self.sound.decode(potentials, pairwise, layout), upper=best)
         )
 
-    def separate(self, rivals, found, pairwise, layout):
+    def separate(self, competitors, found, pairwise, layout):
         if self.damage.view == "decode":
-            return super().separate(rivals, found, pairwise, layout)
+            return super().separate(competitors, found, pairwise, layout)
         return self.damage(
-            "separate", RowStructure.separate(self.sound, rivals, found, pairwise, layout)
+            "separate", RowStructure.separate(self.sound, competitors, found, pairwise, layout)
         )
 
 

@@ -208,12 +208,12 @@ class Chain(Structure):
             chosen.append(labels[np.argmax(scores)])
         return Decoding(np.concatenate(chosen))
 
-    def separate(self, rivals, found, pairwise, layout):
+    def separate(self, competitors, found, pairwise, layout):
         if not self.slack:
-            return super().separate(rivals, found, pairwise, layout)
+            return super().separate(competitors, found, pairwise, layout)
         chosen = []
         for first, last in pairwise(layout.starts):
-            truth, at = rivals.codes[first:last], np.arange(first, last)
+            truth, at = competitors.codes[first:last], np.arange(first, last)
             labels = sequences(last - first)
             moved = transitions(labels) - transitions(truth[None, :])
             factor = np.sum(labels != truth, axis=1)

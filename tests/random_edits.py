@@ -312,8 +312,8 @@ def _members(
 ) -> Iterator[np.ndarray]:
     lean = rng.standard_normal((size, D))
     if isinstance(model, InvariantLinearSVC):
-        rivals = rng.choice(np.flatnonzero(model.classes_ != label), size)
-        lean = model.coef_[rivals] - model.coef_[label] + 0.1 * lean
+        competitors = rng.choice(np.flatnonzero(model.classes_ != label), size)
+        lean = model.coef_[competitors] - model.coef_[label] + 0.1 * lean
     yield EDITS[case.name](np.repeat(x[None], size, axis=0), label, rng, lean)
     bound, own = case.oracle.bind(X, y), np.array([row])
     for draw in (lambda: bound.sample(own, size, rng), lambda: listed(bound).members(own)):

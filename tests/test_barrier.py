@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from structinv.solvers.barrier import Master, OuterRows
+from structinv.solvers.barrier import Master, OuterProductRows
 
 
 def random_master(seed, n_blocks=4, extra=10, scales=1.0):
@@ -16,7 +16,7 @@ def random_master(seed, n_blocks=4, extra=10, scales=1.0):
     points = rng.standard_normal((len(blocks), 6)) * scales
     offsets = rng.uniform(-0.5, 2.0, len(blocks))
     weights = rng.uniform(0.1, 2.0, n_blocks)
-    return Master(OuterRows(points, np.ones((len(blocks), 1))), offsets, blocks, weights), points
+    return Master(OuterProductRows(points, np.ones((len(blocks), 1))), offsets, blocks, weights), points
 
 
 def dual_and_primal(master, points, masses):
@@ -74,7 +74,7 @@ def test_degenerate_planes(points, weight):
     points = np.array(points)
     m = len(points)
     master = Master(
-        OuterRows(points, np.ones((m, 1))), np.ones(m), np.zeros(m, dtype=int), np.array([weight])
+        OuterProductRows(points, np.ones((m, 1))), np.ones(m), np.zeros(m, dtype=int), np.array([weight])
     )
     masses, gap = master.solve(np.zeros(2), 10.0 * weight, 1e-6 * weight)
     assert_feasible(master, masses)
@@ -84,7 +84,9 @@ def test_degenerate_planes(points, weight):
 
 
 def test_a_plane_below_the_null_plane_gets_next_to_no_mass():
-    master = Master(OuterRows(np.eye(2)[:1], np.ones((1, 1))), -np.ones(1), np.zeros(1, int), np.ones(1))
+    master = Master(
+        OuterProductRows(np.eye(2)[:1], np.ones((1, 1))), -np.ones(1), np.zeros(1, int), np.ones(1)
+    )
     masses, gap = master.solve(np.zeros(2), 1.0, 1e-9)
     assert gap <= 1e-9
     assert masses[0] <= 1e-8
@@ -97,7 +99,7 @@ def test_outer_rows_are_the_rows_written_out(n_kinds):
     kinds = rng.integers(-1, 2, (n_kinds, 4)) * rng.random((n_kinds, 1))
     coefficients = kinds[rng.permutation(200) % n_kinds]
     dense = (coefficients[:, :, None] * points[:, None, :]).reshape(200, 12)
-    rows = OuterRows(points, coefficients)
+    rows = OuterProductRows(points, coefficients)
     factors, w = rng.random(200), rng.standard_normal(12)
     groups = rng.integers(-1, 5, 200)
     members = np.argsort(groups)

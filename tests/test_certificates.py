@@ -70,8 +70,8 @@ def margins(model, Z, label):
     """By how much the score of the label exceeds every other at each of the points."""
     f = Z.astype(np.float64) @ model.coef_.T.astype(np.float64) + model.intercept_
     f = np.hstack([np.zeros((len(Z), 1)), f]) if f.shape[1] == 1 else f
-    rivals = np.delete(f, label, axis=1)
-    return f[:, label] - np.max(rivals, axis=1)
+    competitors = np.delete(f, label, axis=1)
+    return f[:, label] - np.max(competitors, axis=1)
 
 
 def lowest(model, X, y):
@@ -159,9 +159,9 @@ def lowest_by_definition(case, model, x, label):
     if len(coef) == 1:
         coef, intercept = np.vstack([0 * coef, coef]), np.r_[0.0, intercept]
     margins = []
-    for rival in np.delete(np.arange(len(coef)), label):
-        gain = case.support_expression(x, label, cp.Constant(coef[rival] - coef[label])).value
-        margins.append(intercept[label] - intercept[rival] - gain)
+    for competitor in np.delete(np.arange(len(coef)), label):
+        gain = case.support_expression(x, label, cp.Constant(coef[competitor] - coef[label])).value
+        margins.append(intercept[label] - intercept[competitor] - gain)
     return min(margins)
 
 

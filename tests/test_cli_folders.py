@@ -15,7 +15,7 @@ from structinv.datasets import make_mail_like
 from structinv.estimators.row_sources import block_sizes
 from structinv.rows import RowFolder, RowWriter, writer
 from structinv.rows.matrix_rows import MatrixRows
-from structinv.terms.in_blocks import BlockSizes
+from structinv.terms.blockwise_term import BlockSizes
 
 from .test_cli import fail, run, succeed, write_mails
 

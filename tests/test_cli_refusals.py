@@ -14,7 +14,7 @@ from structinv.cli.model_file import load_model
 from structinv.cli.writing import check_folder
 from structinv.datasets import load_jsonlines, load_svmlight, load_table
 from structinv.datasets.readers import line_of_row
-from structinv.estimators.estimates import LINEAR_FUNCTIONS_AT_ONCE
+from structinv.estimators.resource_estimates import LINEAR_FUNCTIONS_AT_ONCE
 
 from .test_cli import fail, run, succeed
 

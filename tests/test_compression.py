@@ -24,7 +24,7 @@ from structinv.oracles import Identity, Shifts
 from structinv.solvers import Status
 from structinv.spaces import KernelSpace
 from structinv.spaces.moved_points import _Scores, moved_points
-from structinv.spaces.reduced_sets import Whole, best_coefficients, chosen_atoms
+from structinv.spaces.reduced_sets import TargetExpansion, best_coefficients, chosen_atoms
 from structinv.structures import Multiclass, Sequence
 from structinv.terms import Objective, WorstCase
 from structinv.utils.exceptions import IndefiniteKernelWarning
@@ -151,7 +151,7 @@ def test_scores_at_the_old_atoms_are_those_of_ridge_regression():
 def test_each_step_of_choosing_gains_most():
     rng = np.random.default_rng(0)
     kernel, points = Gaussian(1.0), rng.standard_normal((40, 2))
-    f = Whole.of(kernel, points, rng.standard_normal((40, 3)))
+    f = TargetExpansion.of(kernel, points, rng.standard_normal((40, 3)))
     atoms, left = chosen_atoms(f, 20)
     K = kernel.matrix(points, points)
 
@@ -170,7 +170,7 @@ def test_each_step_of_choosing_gains_most():
 
 def test_blocks_that_see_some_atoms_choose_about_as_well():
     rng = np.random.default_rng(1)
-    f = Whole.of(Gaussian(1.0), rng.standard_normal((400, 4)), rng.standard_normal((400, 2)))
+    f = TargetExpansion.of(Gaussian(1.0), rng.standard_normal((400, 4)), rng.standard_normal((400, 2)))
     random = rng.permutation(400)[:100]
     atoms, left = chosen_atoms(f, 100)
     kept, beta = best_coefficients(f, f.points[atoms], by_scores=False)
@@ -223,7 +223,7 @@ def test_points_move_to_where_they_say_more(kernel):
 )
 def test_gradients_of_moving_points_are_those_of_differences(kernel):
     rng = np.random.default_rng(0)
-    f = Whole.of(kernel, rng.standard_normal((20, 2)), rng.standard_normal((20, 3)))
+    f = TargetExpansion.of(kernel, rng.standard_normal((20, 2)), rng.standard_normal((20, 3)))
     points, way = rng.standard_normal((4, 2)), rng.standard_normal((4, 2))
     task = _Scores(f)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from structinv.oracles import Flip, Rotations, Weighted
-from structinv.oracles.kept import MOST_VALUES, parameters_of
+from structinv.oracles.cache import MOST_VALUES, parameters_of
 
 # Each of them is equal to none of the others, though some hold the same bytes, or compare equal.
 DIFFERENT = [

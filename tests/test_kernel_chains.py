@@ -281,7 +281,7 @@ def test_planes_of_fewer_changes_start_more():
     fewer = problem("identity", KERNELS["gaussian"])
     earlier = solve(fewer, FrankWolfe(), Gap(1e-5), random_state=0)
     this = problem("union", KERNELS["gaussian"])
-    assert FrankWolfe().verifies(this)
+    assert FrankWolfe().checks_planes(this)
     start = fitting(this, earlier)
     start = sound_start(this, FrankWolfe(), start, same_oracle=False, same_sum=True)
     solution = solve(this, FrankWolfe(), Gap(1e-6), warm_start=start, random_state=0)
@@ -307,7 +307,7 @@ def test_states_that_do_not_suit_are_told_why():
     rows = WorstCase(X, y, Identity(), Multiclass(), 1.0, rescaling="slack")
     own = KernelSpace(Gaussian(2.0), D, LABELS)
     assert "factors" in refusals(rows, own)["labelings"]
-    assert BMRM().verifies(this) is False
+    assert BMRM().checks_planes(this) is False
 
 
 def test_masses_too_small_to_be_seen_among_others_are_moved():

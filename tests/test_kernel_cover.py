@@ -100,11 +100,13 @@ def line_function(kernel, setting, oracle=LINE, seed=0, cache_mb=100.0):
     return this, this.space.combine(normals, np.random.default_rng(seed).uniform(-1.5, 1.5, N))
 
 
-def leads(rivals, values):
+def leads(competitors, values):
     """What each label has more than the true one at each member, (n, s, n_labels)."""
     members = range(values.shape[1])
-    labels = [np.full(N, label) for label in range(rivals.n_labels)]
-    return np.stack([[rivals.lead(values[:, m], k) for m in members] for k in labels]).transpose(2, 1, 0)
+    labels = [np.full(N, label) for label in range(competitors.n_labels)]
+    return np.stack([[competitors.lead(values[:, m], k) for m in members] for k in labels]).transpose(
+        2, 1, 0
+    )
 
 
 @pytest.mark.parametrize(
@@ -121,11 +123,11 @@ def test_between_what_is_found_and_the_bound_lies_the_truth(kernel, setting, cac
     for seed in range(3):
         this, f = line_function(kernel, setting, seed=seed, cache_mb=cache_mb)
         term = this.terms[0]
-        rivals = term.labels.rivals()
-        worst = this.space.worst(f, term.bound, ALL_ROWS, rivals)
+        competitors = term.labels.competitors()
+        worst = this.space.worst(f, term.bound, ALL_ROWS, competitors)
         members, cover = LINE.dense(setting.X), LINE.changes(setting.X).members()
         true, grid = (
-            leads(rivals, f.function()(z.reshape(-1, D)).reshape(*z.shape[:2], -1)).max(axis=1)
+            leads(competitors, f.function()(z.reshape(-1, D)).reshape(*z.shape[:2], -1)).max(axis=1)
             for z in (members, cover)
         )  # fmt: skip
         # The dense sample misses less than this.
@@ -134,12 +136,12 @@ def test_between_what_is_found_and_the_bound_lies_the_truth(kernel, setting, cac
             fine = kernel.lipschitz() * step * 3.0 * np.sqrt(this.space.dot(f, f))
             assert np.all(worst.gains <= true + fine)
         assert np.all(worst.gains >= grid - 1e-12)
-        assert np.all(worst.upper >= true + rivals.costs - 1e-12)
+        assert np.all(worst.upper >= true + competitors.costs - 1e-12)
         improved += np.count_nonzero(worst.gains > grid + 1e-6)
         chosen = np.argmax(worst.gains + worst.costs, axis=1)
         answer = worst.points(chosen)
         slots = this.space.atoms.slots(answer.points)
-        reached = rivals.lead(f.function()(this.space.atoms.points(slots)), chosen)
+        reached = competitors.lead(f.function()(this.space.atoms.points(slots)), chosen)
         np.testing.assert_allclose(reached, worst.gains[np.arange(N), chosen], atol=1e-11)
         np.testing.assert_array_equal(answer.gains, worst.gains[np.arange(N), chosen])
         rows, near = this.space.atoms.origins[slots].T
@@ -155,16 +157,16 @@ def test_the_bound_is_the_best_of_the_cover_and_norm_times_distance(setting):
     setting, kernel = SETTING[setting], Matern(2.0, 2.5)
     this, f = line_function(kernel, setting, LINE.only_for([1]))
     term, cover = this.terms[0], LINE.changes(setting.X)
-    rivals = term.labels.rivals()
-    worst = this.space.worst(f, term.bound, ALL_ROWS, rivals)
+    competitors = term.labels.competitors()
+    worst = this.space.worst(f, term.bound, ALL_ROWS, competitors)
     used = f.support()
     atoms, beta = this.space.atoms.points(used), f.coefficients[used]
-    for i, code in enumerate(rivals.codes):
+    for i, code in enumerate(competitors.codes):
         members = cover.members()[i] if setting.y[i] == 1 else setting.X[i : i + 1]
-        for label in set(range(rivals.n_labels)) - {code}:
-            g = -beta @ rivals.normals(np.full(N, label))[i]
+        for label in set(range(competitors.n_labels)) - {code}:
+            g = -beta @ competitors.normals(np.full(N, label))[i]
             norm = np.sqrt(g @ kernel.matrix(atoms, atoms) @ g)
-            best = (kernel.matrix(members, atoms) @ g).max() + rivals.costs[i, label]
+            best = (kernel.matrix(members, atoms) @ g).max() + competitors.costs[i, label]
             reach = kernel.lipschitz() * norm * cover.mesh()[i] if setting.y[i] == 1 else 0.0
             assert worst.upper[i, label] == pytest.approx(best + reach, rel=1e-9, abs=1e-11)
 

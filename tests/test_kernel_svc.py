@@ -66,10 +66,10 @@ def optimum(function, X, y, orbit, weights):
     for i, c in enumerate(codes):
         mine = slice(i * s, (i + 1) * s)
         if n_outputs == 1:
-            rivals = [f[mine, 0] if c == 0 else -f[mine, 0]]
+            competitors = [f[mine, 0] if c == 0 else -f[mine, 0]]
         else:
-            rivals = [f[mine, k] - f[mine, c] for k in range(n_outputs) if k != c]
-        worst = cp.maximum(0.0, *(cp.max(1.0 + gain) for gain in rivals))
+            competitors = [f[mine, k] - f[mine, c] for k in range(n_outputs) if k != c]
+        worst = cp.maximum(0.0, *(cp.max(1.0 + gain) for gain in competitors))
         total += weights[i] * worst
     problem = cp.Problem(cp.Minimize(total))
     problem.solve(solver="CLARABEL", tol_gap_abs=1e-11, tol_gap_rel=1e-11, tol_feas=1e-11)

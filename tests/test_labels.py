@@ -11,7 +11,7 @@ from structinv.dual.plane_cache import PlaneCache
 from structinv.oracles import FDrop, FScale, Identity
 from structinv.oracles.checked_oracle import bind
 from structinv.oracles.hulls import LabelHull
-from structinv.oracles.question import Worst
+from structinv.oracles.query import Violations
 from structinv.solvers import BMRM, FrankWolfe, Gap, Status, solve
 from structinv.spaces import ExplicitSpace
 from structinv.spaces.tensor_rows import TensorRows
@@ -324,7 +324,9 @@ class Hopeful(FDrop):
 
     def bind(self, X, y=None):
         bound = super().bind(X, y)
-        bound.worst = lambda rows, question: Worst(*-np.ones((3, *question.rivals.costs.shape)))
+        bound.worst = lambda rows, question: Violations(
+            *-np.ones((3, *question.competitors.costs.shape))
+        )
         return bound
 
 

@@ -18,7 +18,7 @@ from structinv.losses import (
     SquaredHinge,
 )
 from structinv.losses.base import MoreauEnvelope
-from structinv.losses.combined import Affine, Joined
+from structinv.losses.combined import Affine, ConcatenatedLoss
 
 LOSSES = [
     *(loss() for loss in REGISTRY.values()),
@@ -29,8 +29,8 @@ LOSSES = [
     Affine(SquaredHinge(), -1),
     Affine(EpsilonInsensitive(0.5), 1.0, -0.7),
     Affine(Logistic(), -1.0, 0.4),
-    Joined([Huber(0.7)], [1]),
-    Joined([Affine(Absolute(), -1.0, 2.0)], [1]),
+    ConcatenatedLoss([Huber(0.7)], [1]),
+    ConcatenatedLoss([Affine(Absolute(), -1.0, 2.0)], [1]),
     MoreauEnvelope(Hinge(), 0.4),
     MoreauEnvelope(EpsilonInsensitive(0.5), 1e-3),
     MoreauEnvelope(Affine(Hinge(), -1.0, 0.5), 2.0),
@@ -122,8 +122,8 @@ def test_the_proximal_step_of_the_conjugate(loss, p, step):
     value = step * loss.conjugate(point) + 0.5 * (point - p) ** 2
     assert np.isfinite(value)
     for other in np.r_[point + np.linspace(-1, 1, 21), loss.derivative(np.linspace(-9, 9, 21))]:
-        rival = step * loss.conjugate(np.array(other)) + 0.5 * (other - p) ** 2
-        assert value <= rival + 1e-7 * (1 + abs(value))
+        competitor = step * loss.conjugate(np.array(other)) + 0.5 * (other - p) ** 2
+        assert value <= competitor + 1e-7 * (1 + abs(value))
 
 
 @every_loss
@@ -147,7 +147,7 @@ def mixed():
         Affine(SquaredHinge(), -1.0, targets),
     ]
     ones = [loss.take([i]) for loss in families for i in range(5)]
-    return Joined(families, [5, 5, 5, 5]), ones
+    return ConcatenatedLoss(families, [5, 5, 5, 5]), ones
 
 
 @every_loss
@@ -175,8 +175,8 @@ def test_the_curvature_is_that_of_the_derivative(loss, u):
 def test_a_loss_without_curvature_says_so():
     with pytest.raises(NotImplementedError, match="Absolute has no curvature"):
         Affine(Absolute(), 1.0).curvature(np.zeros(2))
-    without_pieces = Joined([Hinge(), Logistic()], [1, 1])
-    with pytest.raises(NotImplementedError, match="envelope of Joined has no curvature"):
+    without_pieces = ConcatenatedLoss([Hinge(), Logistic()], [1, 1])
+    with pytest.raises(NotImplementedError, match="envelope of ConcatenatedLoss has no curvature"):
         MoreauEnvelope(without_pieces, 1.0).curvature(np.zeros(2))
     assert without_pieces.smoothed(1.0).curvature(np.zeros(2)).shape == (2,)
 
@@ -289,9 +289,9 @@ def test_joined_is_smooth_and_bounded_as_its_losses():
     class Raised(Squared):
         floor = -3.0
 
-    assert Joined([Squared(), Raised()], [1, 1]).floor == -3.0
-    assert Joined([Squared(), Logistic()], [1, 1]).smooth
-    assert not Joined([Squared(), Hinge()], [1, 1]).smooth
+    assert ConcatenatedLoss([Squared(), Raised()], [1, 1]).floor == -3.0
+    assert ConcatenatedLoss([Squared(), Logistic()], [1, 1]).smooth
+    assert not ConcatenatedLoss([Squared(), Hinge()], [1, 1]).smooth
 
 
 @pytest.mark.parametrize(
@@ -305,10 +305,14 @@ def test_joined_is_smooth_and_bounded_as_its_losses():
         (Affine(Hinge(), 1.0, np.nan), ValueError, "targets must be finite numbers, got nan"),
         (Affine(Hinge(), [[1]]), ValueError, "in one dimension"),
         (Affine(Hinge(), [1, -1], [1.0, 2.0, 3.0]), ValueError, r"targets must have the shape of signs"),
-        (Joined([], []), ValueError, "losses must name at least one loss"),
-        (Joined([Hinge(), 3], [1, 1]), TypeError, r"losses\[1\] must be a ScalarLoss, got 3"),
-        (Joined([Hinge()], [-1]), ValueError, "sizes must be integers of at least 0, got -1"),
-        (Joined([Hinge()], [1, 2]), ValueError, "sizes must have one number for each of 1 losses"),
+        (ConcatenatedLoss([], []), ValueError, "losses must name at least one loss"),
+        (ConcatenatedLoss([Hinge(), 3], [1, 1]), TypeError, r"losses\[1\] must be a ScalarLoss, got 3"),
+        (ConcatenatedLoss([Hinge()], [-1]), ValueError, "sizes must be integers of at least 0, got -1"),
+        (
+            ConcatenatedLoss([Hinge()], [1, 2]),
+            ValueError,
+            "sizes must have one number for each of 1 losses",
+        ),
     ],
     ids=repr,
 )

@@ -103,10 +103,10 @@ def test_blocks_leave_out_atoms_that_no_step_could_take_up():
     for _ in range(4):
         state.sweep(f)
     state._grow(f, state.rows, 1e9, never)
-    values, rivals = f.values()[state.pool.numbers], state.rivals
-    own = values[np.arange(30), :, rivals.codes]
-    heights = rivals.costs[:, None] * state.grades[:, :, None] + values - own[:, :, None]
-    heights[np.arange(30), :, rivals.codes] = -np.inf
+    values, competitors = f.values()[state.pool.numbers], state.competitors
+    own = values[np.arange(30), :, competitors.codes]
+    heights = competitors.costs[:, None] * state.grades[:, :, None] + values - own[:, :, None]
+    heights[np.arange(30), :, competitors.codes] = -np.inf
     carrying = state.masses > 0
     low = np.where(carrying, heights, np.inf).min(axis=(1, 2))
     low = np.where(state.masses.sum(axis=(1, 2)) < 1 - 1e-9, np.minimum(low, 0), low)
@@ -120,7 +120,7 @@ def test_a_run_with_an_epsilon_settles_on_all_atoms():
     this = problem(100.0, 3)
     state = MemberState(Case(this.terms[0], this.space, 0.3), np.random.default_rng(0))
     f = this.space.zeros()
-    while not state.settled:
+    while not state.converged:
         state.sweep(f)
     assert not np.any(state.idle)
 

@@ -10,7 +10,7 @@ from structinv.estimators.row_sources import block_sizes
 from structinv.oracles import Box, FDrop, Shifts
 from structinv.rows.matrix_rows import MatrixRows
 from structinv.solvers import BMRM, Pegasos
-from structinv.terms.in_blocks import BlockSizes
+from structinv.terms.blockwise_term import BlockSizes
 
 ORACLES = [None, FDrop(1), Box(0.1), Shifts(1, shape=(3, 4))]
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from structinv.oracles import FDrop, FScale
 from structinv.oracles.checked_oracle import bind
-from structinv.oracles.question import Question, Worst, rows_at, worst_at, worst_by_support
-from structinv.structures.rivals import LabelFunctions, Rivals
+from structinv.oracles.query import Query, Violations, rows_at, worst_at, worst_by_support
+from structinv.structures.competitors import Competitors, LabelFunctions
 from structinv.utils.matrices import ALL_ROWS, dense
 
 from .oracle_cases import CASES, D, rows
@@ -32,14 +32,14 @@ def asked(case, functions, slack=False, seed=0, **more):
     costs[np.arange(len(X)), codes] = 0.0
     weights = rng.standard_normal((functions.n_outputs, D))
     constants = rng.standard_normal(functions.n_outputs)
-    rivals = Rivals(functions, codes, costs, slack)
-    return bind(case.oracle, X, y), Question(weights, constants, rivals, **more)
+    competitors = Competitors(functions, codes, costs, slack)
+    return bind(case.oracle, X, y), Query(weights, constants, competitors, **more)
 
 
 def heights(question, points, labels):
     """What labels exceed the true ones by at points."""
     values = dense(points) @ question.weights.T + question.constants
-    return question.rivals.lead(values, labels)
+    return question.competitors.lead(values, labels)
 
 
 @pytest.mark.parametrize("functions", [TWO, THREE], ids=["two", "three"])
@@ -51,7 +51,7 @@ def test_answers_are_those_of_the_support_and_points_reach_them(case, functions)
     np.testing.assert_allclose(worst.gains + worst.costs, total, rtol=1e-9, atol=1e-9)
     assert np.all(worst.upper >= worst.gains + worst.costs - 1e-12)
     assert np.all(worst.upper <= reference.upper + 1e-9)
-    labels = (question.rivals.codes + 1) % len(functions)
+    labels = (question.competitors.codes + 1) % len(functions)
     found, every = worst.points(labels), np.arange(len(labels))
     np.testing.assert_allclose(heights(question, found.points, labels), found.gains, atol=1e-9)
     np.testing.assert_allclose(found.gains, worst.gains[every, labels], atol=1e-12)
@@ -64,7 +64,7 @@ def test_some_of_the_rows_have_the_same_answers(case, functions):
     bound, question = asked(case, functions)
     worst = bound.worst(ALL_ROWS, question)
     places = np.array([1, 2, 5])
-    labels = (question.rivals.codes[places] + 1) % len(functions)
+    labels = (question.competitors.codes[places] + 1) % len(functions)
     for part in (worst.take(places), bound.worst(places, question.take(places))):
         np.testing.assert_allclose(part.gains, worst.gains[places], atol=1e-12)
         found = part.points(labels)
@@ -77,7 +77,7 @@ def test_without_points_maxima_and_rounding_are_the_same(case):
     bound, question = asked(case, TWO, points=False, rounding=True)
     alone, whole = bound.worst(ALL_ROWS, question), bound.worst(ALL_ROWS, asked(case, TWO)[1])
     np.testing.assert_allclose(alone.gains, whole.gains, atol=1e-9)
-    assert np.all((alone.rounding > 0) == (np.arange(2) != question.rivals.codes[:, None]))
+    assert np.all((alone.rounding > 0) == (np.arange(2) != question.competitors.codes[:, None]))
     assert np.all(alone.rounding < 1e-10)
 
 
@@ -86,19 +86,19 @@ def test_costs_as_factors_scale_the_gains(case):
     bound, margin = asked(case, THREE)
     _, slack = asked(case, THREE, slack=True)
     one, other = bound.worst(ALL_ROWS, margin), bound.worst(ALL_ROWS, slack)
-    np.testing.assert_allclose(other.gains, one.gains * slack.rivals.costs, atol=1e-9)
-    np.testing.assert_allclose(other.costs, slack.rivals.costs, atol=1e-12)
+    np.testing.assert_allclose(other.gains, one.gains * slack.competitors.costs, atol=1e-9)
+    np.testing.assert_allclose(other.costs, slack.competitors.costs, atol=1e-12)
 
 
 def test_levels_stand_side_by_side_and_masks_put_rows_in_their_places():
     bound, question = asked(next(case for case in CASES if type(case.oracle) is FDrop), THREE)
     worst = bound.worst(ALL_ROWS, question)
-    both = Worst.of_levels([worst, worst])
+    both = Violations.of_levels([worst, worst])
     np.testing.assert_array_equal(both.gains[..., 1], worst.gains)
-    assert Worst.of_levels([worst]) is worst
+    assert Violations.of_levels([worst]) is worst
     mask = np.arange(len(worst.gains)) % 3 == 0
     parts = [worst.take(np.flatnonzero(each)) for each in (mask, ~mask)]
-    joined, labels = Worst.by_mask(mask, *parts), (question.rivals.codes + 2) % 3
+    joined, labels = Violations.by_mask(mask, *parts), (question.competitors.codes + 2) % 3
     np.testing.assert_array_equal(joined.upper, worst.upper)
     for places in (np.arange(len(mask)), np.array([0, 3, 6]), np.array([1, 2]), np.array([2, 3])):
         found, wanted = (each.take(places).points(labels[places]) for each in (joined, worst))
@@ -111,8 +111,8 @@ def test_a_single_member_is_asked_with_its_grade():
     X, _ = rows(3)
     grades = np.linspace(0.0, 1.0, len(X))
     worst = worst_at(X, question, grades)
-    np.testing.assert_allclose(worst.costs, question.rivals.costs * grades[:, None])
-    labels = (question.rivals.codes + 1) % 3
+    np.testing.assert_allclose(worst.costs, question.competitors.costs * grades[:, None])
+    labels = (question.competitors.codes + 1) % 3
     np.testing.assert_allclose(worst.points(labels).gains, heights(question, X, labels))
     assert rows_at(X, np.arange(len(X))) is X
 
@@ -123,9 +123,11 @@ def test_the_largest_sum_of_a_row_is_that_of_all_its_labels(by_row):
     bound, question = asked(case, THREE)
     if not by_row:
         cost = np.array([[0.0, 1.0, 2.0], [0.5, 0.0, 1.0], [3.0, 1.5, 0.0]])
-        question = replace(question, rivals=replace(question.rivals, costs=cost[question.rivals.codes]))
+        question = replace(
+            question, competitors=replace(question.competitors, costs=cost[question.competitors.codes])
+        )
     whole = bound.worst(ALL_ROWS, question)
-    alone = replace(question, points=False, rivals=replace(question.rivals, alone=True))
+    alone = replace(question, points=False, competitors=replace(question.competitors, alone=True))
     largest = bound.worst(ALL_ROWS, alone)
     for name in ("upper", "gains"):
         sums = [getattr(each, name) + (name == "gains") * each.costs for each in (largest, whole)]
@@ -144,8 +146,8 @@ def test_the_leading_members_reach_the_leads(row, changes, factors, seed):
     table = np.random.default_rng(seed).integers(-2, 3, size=(len(row), 3)).astype(float)
     oracle = FScale(changes, *factors)
     bound, codes, labels = oracle.bind(X), np.zeros(3, dtype=np.int64), np.arange(3)
-    rivals = Rivals(LabelFunctions.one_each(3), codes, np.zeros((3, 3)), slack=False)
-    worst = bound.worst(slice(None), Question(table.T, np.zeros(3), rivals))
+    competitors = Competitors(LabelFunctions.one_each(3), codes, np.zeros((3, 3)), slack=False)
+    worst = bound.worst(slice(None), Query(table.T, np.zeros(3), competitors))
     found = worst.points(labels)
     points = dense(found.points)
     reached = np.einsum("ij,ij->i", points, (table - table[:, :1]).T)

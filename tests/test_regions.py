@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import lsq_linear
 
-from structinv.regions import Ellipsoids, Flats, Points, Zonotopes
+from structinv.regions import AffineSubspaces, Ellipsoids, Points, Zonotopes
 from structinv.regions.inner_products import Stack, pair_products
 from structinv.regions.least_squares import bounded_minimum
-from structinv.regions.unions import Parts
+from structinv.regions.region_union import RegionUnion
 
 
 def bounded(matrix, target, low, high):
@@ -62,7 +62,9 @@ def some(dtype, r, seed=0):
 @pytest.mark.parametrize("r", [0, 1, 3])
 def test_flats_against_least_squares(dtype, r):
     (rows, others), (directions, turned) = some(dtype, r)
-    found = Flats.spanned(rows, directions).between(Flats.spanned(others, turned)).found
+    found = (
+        AffineSubspaces.spanned(rows, directions).between(AffineSubspaces.spanned(others, turned)).found
+    )
     assert found.dtype == dtype
     for i, x in enumerate(rows):
         for j, y in enumerate(others):
@@ -133,7 +135,7 @@ def test_near_points_keep_their_digits():
     expected = np.sum((near - rows) ** 2, axis=1)
     np.testing.assert_allclose(Points(rows[:, None]).from_points(near).found[:, 0], expected, rtol=1e-5)
     directions = rng.standard_normal((1, 2, 50))
-    plane = Flats.spanned(rows, directions)
+    plane = AffineSubspaces.spanned(rows, directions)
     basis = np.linalg.qr(directions[0].T)[0]
     across = (near - rows) - (near - rows) @ basis @ basis.T
     np.testing.assert_allclose(plane.from_points(near).found[:, 0], np.sum(across**2, axis=1), rtol=1e-5)
@@ -143,9 +145,9 @@ def test_unions_compare_lists_with_all_others():
     rng = np.random.default_rng(0)
     rows, others = rng.standard_normal((3, 4)), rng.standard_normal((2, 4))
     members = rng.standard_normal((3, 5, 4))
-    left = Parts([Points(members), Flats.spanned(rows, rng.standard_normal((3, 1, 4)))])
-    flats = Flats.spanned(others, rng.standard_normal((2, 1, 4)))
-    right = Parts([flats])
+    left = RegionUnion([Points(members), AffineSubspaces.spanned(rows, rng.standard_normal((3, 1, 4)))])
+    flats = AffineSubspaces.spanned(others, rng.standard_normal((2, 1, 4)))
+    right = RegionUnion([flats])
     expected = np.minimum(
         flats.from_points(members.reshape(-1, 4)).found.reshape(3, 5, 2).min(axis=1),
         left.regions[1].between(flats).found,

@@ -37,9 +37,9 @@ from structinv.solvers import BMRM, FrankWolfe, Gap, Pegasos, solve
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Binary, Multiclass
 from structinv.terms import Objective, WorstCase
-from structinv.terms.in_blocks import BlockSizes, InBlocks
+from structinv.terms.blockwise_term import BlockSizes, BlockwiseTerm
 from structinv.utils import passes
-from structinv.utils.packed_rows import Lists, PackedRows
+from structinv.utils.packed_rows import PackedRows, RaggedLists
 
 SMALL = 3000
 
@@ -72,7 +72,7 @@ def objective(X, y, oracle, C=0.1, most=SMALL):
     def part(rows, some):
         return WorstCase(rows, y[some], oracle, Binary(), weights[some], classes)
 
-    term = InBlocks(MatrixRows(X), part, Binary().bind(y, classes), weights, BlockSizes(most))
+    term = BlockwiseTerm(MatrixRows(X), part, Binary().bind(y, classes), weights, BlockSizes(most))
     return Objective(ExplicitSpace(X.shape[1], 1, intercept=True), [term])
 
 
@@ -140,7 +140,7 @@ def test_some_rows_can_be_taken_from_a_packed_state_and_put_back():
     rng = np.random.default_rng(0)
     counts = rng.integers(0, 4, 20)
     entries = rng.normal(size=counts.sum()), np.arange(counts.sum())
-    packed = PackedRows((rng.normal(size=20), rng.normal(size=(20, 2))), (Lists(counts, entries),))
+    packed = PackedRows((rng.normal(size=20), rng.normal(size=(20, 2))), (RaggedLists(counts, entries),))
     rows = np.array([1, 5, 6, 19])
     some = packed.take(rows)
     assert some.lists[0].counts.tolist() == counts[rows].tolist()
@@ -150,7 +150,7 @@ def test_some_rows_can_be_taken_from_a_packed_state_and_put_back():
     ):
         np.testing.assert_array_equal(before, after)
     ones = np.ones(counts[rows].sum() + 4)
-    longer = PackedRows(some.each, (Lists(counts[rows] + 1, (ones, ones)),))
+    longer = PackedRows(some.each, (RaggedLists(counts[rows] + 1, (ones, ones)),))
     other = packed.put(rows, longer)
     np.testing.assert_array_equal(other.take(rows).lists[0].entries[0], ones)
     left = np.setdiff1d(np.arange(20), rows)
@@ -163,14 +163,14 @@ def test_every_block_is_read_once_a_sweep_and_a_check():
     X, y = mail()
     reads = []
 
-    class Counted(MatrixRows):
+    class CountedChanges(MatrixRows):
         def block(self, start, stop):
             reads.append((start, stop))
             return super().block(start, stop)
 
     problem = objective(X, y, FDrop(3))
     term = problem.terms[0]
-    term.source = Counted(X)
+    term.source = CountedChanges(X)
     state = BlockState(Case(term, problem.space, choose=chosen), np.random.default_rng(0))
     f = problem.space.zeros()
     strips = [(strip.start, strip.stop) for strip in term.strips]
@@ -647,7 +647,9 @@ class TestSources:
         rows = SlicedRows(array)
         # Blocks of 100 rows.
         term = objective(X, y, Box(0.1)).terms[0]
-        term = InBlocks(rows, term.part, term.labels, term.weights, BlockSizes(values=100 * X.shape[1]))
+        term = BlockwiseTerm(
+            rows, term.part, term.labels, term.weights, BlockSizes(values=100 * X.shape[1])
+        )
         reads.clear()
         case = Case(term, ExplicitSpace(X.shape[1]), choose=chosen)
         BlockState(case, np.random.default_rng(0)).sweep(np.zeros(X.shape[1]))

@@ -14,7 +14,7 @@ from structinv.solvers import REGISTRY, FrankWolfe, Gap, Iterations, Status, sol
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Binary
 from structinv.terms import Objective, Penalty
-from structinv.terms.in_blocks import BlockSizes, InBlocks
+from structinv.terms.blockwise_term import BlockSizes, BlockwiseTerm
 from structinv.terms.worst_margin import WorstMargin
 
 LOSSES = {"squared_hinge": SquaredHinge(), "logistic": Logistic()}
@@ -179,7 +179,7 @@ def test_rows_in_blocks_reach_the_same_value(loss):
         return WorstMargin(rows, Y[some], Identity(), LOSSES[loss], weights[some], np.array([0, 1]))
 
     labels = Binary().bind(Y, np.array([0, 1]))
-    term = InBlocks(MatrixRows(X), part, labels, weights, BlockSizes(20 * D))
+    term = BlockwiseTerm(MatrixRows(X), part, labels, weights, BlockSizes(20 * D))
     assert len(term.cuts) > 2
     solution = solve(Objective(whole.space, [term]), FrankWolfe(), Gap(1e-6), random_state=0)
     assert solution.status is Status.CONVERGED

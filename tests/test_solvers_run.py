@@ -231,7 +231,7 @@ def test_numbers_that_are_none_end_a_run():
 def test_a_run_that_no_longer_gains_stalls():
     solution = solve(objective(FDrop(2)), NeverImproves(), Gap(1e-3), random_state=0)
     assert solution.status is Status.STALLED
-    assert solution.iterations <= Stall().patience
+    assert solution.iterations <= Stall().min_iterations
 
 
 # --- warm starts
@@ -346,12 +346,12 @@ class OneStep(FrankWolfe):
 
 def test_a_run_that_stalls_without_any_bound_blames_the_oracle():
     problem = objective(FDrop(1) @ FScale(2, 0.5, 3.0))
-    solution = solve(problem, OneStep(), Gap(1e-6) | Stall(patience=8), random_state=0)
+    solution = solve(problem, OneStep(), Gap(1e-6) | Stall(min_iterations=8), random_state=0)
     assert solution.primal == np.inf
     assert solution.history[-1].dual < problem.value(solution.f).attained
     assert solution.status is Status.ORACLE_TOO_COARSE
     assert "exact oracle" in solution.status.advice
-    bounded = solve(objective(FDrop(1)), OneStep(), Gap(1e-6) | Stall(patience=8), random_state=0)
+    bounded = solve(objective(FDrop(1)), OneStep(), Gap(1e-6) | Stall(min_iterations=8), random_state=0)
     assert bounded.status is Status.STALLED
 
 

@@ -16,7 +16,7 @@ from structinv.estimators.row_sources import block_sizes
 from structinv.oracles import Box, FDrop
 from structinv.rows import RowFolder, RowWriter, SomeRows
 from structinv.rows.matrix_rows import MatrixRows
-from structinv.terms.in_blocks import BlockSizes
+from structinv.terms.blockwise_term import BlockSizes
 
 SMALL = 2000
 
@@ -58,12 +58,12 @@ def test_blocks_together_are_the_rows(mail, form, numbers):
 def test_no_block_of_the_source_is_read_twice(mail):
     reads = []
 
-    class Counted(MatrixRows):
+    class CountedChanges(MatrixRows):
         def block(self, start, stop):
             reads.append((start, stop))
             return super().block(start, stop)
 
-    rows = Counted(mail[0])
+    rows = CountedChanges(mail[0])
     some, own = SomeRows(rows, np.arange(240) % 5 != 0), rows.edges(SMALL)
     for start, stop in zip(some.edges(SMALL)[:-1], some.edges(SMALL)[1:], strict=True):
         some.block(start, stop)

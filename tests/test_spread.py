@@ -10,7 +10,7 @@ from structinv import InvariantLinearSVC, InvariantLinearSVR
 from structinv.losses import Logistic, SquaredHinge
 from structinv.oracles import Box, Ellipsoid, FDrop, InvarianceOracle, TangentDerivative
 from structinv.solvers import FrankWolfe, Gap, InteriorPoint, Iterations, Status, solve
-from structinv.solvers.spread import Parts, spread_of
+from structinv.solvers.spread import SpreadTerm, spread_of
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Binary, Multiclass, Regression
 from structinv.terms import Objective, WorstCase
@@ -149,7 +149,7 @@ def test_other_problems_keep_their_planes(objective):
 def test_parts_are_convex_blocks():
     space = ExplicitSpace(3)
     normals = np.array([[-1.0, 0.0, 1.0], [1.0, 0.0, 1.0]])
-    term = Parts(normals, 2.0)
+    term = SpreadTerm(normals, 2.0)
     planes = term.planes(space, np.array([-3.0, 7.0, 1.0]))
     assert planes.heights.tolist() == planes.upper.tolist() == [2.0]
     assert planes.normals.tolist() == [[1.0, 0.0, 1.0]]

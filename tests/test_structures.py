@@ -229,7 +229,7 @@ def test_sequences_reach_the_optimum(oracle, sparse, solver):
 class Squares(ExplicitSpace):
     """Linear in squares of features, as a space of somebody else's may be."""
 
-    def worst(self, f, bound, rows, rivals, points=True, rounding=False):
+    def worst(self, f, bound, rows, competitors, points=True, rounding=False):
         raise NotImplementedError
 
     def weights(self, f):
@@ -333,7 +333,7 @@ def test_planes_are_the_same_however_few_directions_are_asked_at_once(monkeypatc
     term = WorstCase(X, y, FDrop(1), structure, layout=layout)
     space = ExplicitSpace(FEATURES, LABELS, n_pairwise=term.labels.n_pairwise)
     f = rng.standard_normal(space.size)
-    monkeypatch.setattr("structinv.oracles.question.WEIGHTS_AT_ONCE", at_once * FEATURES)
+    monkeypatch.setattr("structinv.oracles.query.WEIGHTS_AT_ONCE", at_once * FEATURES)
     planes = term.planes(space, f)
     np.testing.assert_allclose(planes.offsets - space.scores(f, planes.normals), planes.upper, atol=1e-9)
 
@@ -471,7 +471,7 @@ def test_labels_without_an_order_keep_their_places():
 
 def test_weights_of_positions_multiply_costs():
     labels = Sequence().bind(np.array([0, 1]), cost=[[0, 2], [3, 0]], position_weight=[0.5, 2.0])
-    np.testing.assert_array_equal(labels.rivals().costs, [[0, 1], [6, 0]])
+    np.testing.assert_array_equal(labels.competitors().costs, [[0, 1], [6, 0]])
     for bad in ([1.0], [-1.0, 1.0], [np.nan, 1.0]):
         with pytest.raises(ValueError, match="position_weight"):
             Sequence().bind(np.array([0, 1]), position_weight=bad)
@@ -522,12 +522,12 @@ def test_parts_of_the_examples_tell_what_all_tell_together(make):
 
 
 def test_a_structure_that_learns_says_how_parts_tell_it():
-    class Learning(Sequence):
+    class FitAttempt(Sequence):
         def prepared(self, classes, codes, layout):
             return self
 
     with pytest.raises(TypeError, match="Learning must have `summary` and `prepared_by`"):
-        Learning().prepared_by(np.arange(2), [None])
+        FitAttempt().prepared_by(np.arange(2), [None])
 
 
 def test_a_layout_that_knows_more_says_how_it_is_joined():

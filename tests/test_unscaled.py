@@ -11,7 +11,7 @@ from sklearn.datasets import load_breast_cancer, load_iris, load_wine
 from sklearn.exceptions import ConvergenceWarning
 
 from structinv import InvariantLinearSVC
-from structinv.estimators.learned_nothing import nothing_learned
+from structinv.estimators.uninformative_fits import nothing_learned
 from structinv.oracles import Box, Ellipsoid, Identity, Shifts
 from structinv.solvers import FrankWolfe, Gap, InteriorPoint, Iterations, Status, solve
 from structinv.spaces import ExplicitSpace

@@ -12,15 +12,15 @@ import scipy.sparse as sp
 
 from ..oracles.base import BoundOracle, InvarianceOracle
 from ..oracles.checked_oracle import bind
-from ..oracles.question import Worst
+from ..oracles.query import Violations
 from ..spaces import ExplicitSpace, Space
 from ..spaces.base import Element
 from ..structures import Layout
 from ..structures.bound import BoundStructure, predicted
 from ..structures.checked_structure import decoded
+from ..structures.competitors import Competitors
 from ..structures.decodings import Decoding
 from ..structures.layout import laid_out
-from ..structures.rivals import Rivals
 from ..terms.scenarios import scenarios_of
 from ..utils.exceptions import UnitLengthWarning
 from ..utils.matrices import ALL_ROWS, Matrix, Rows, pick, squared_lengths, stack, take
@@ -292,18 +292,18 @@ class _Portion:
         self.labels, self.pairwise, self.allowed = labels, pairwise, allowed
         self.rows, layout = labels.rows(blocks)
         # Margins know of no cost, and of no rescaling by it.
-        rivals = labels.rivals(self.rows)
-        self.rivals = replace(rivals, costs=np.zeros(rivals.costs.shape), slack=False)
+        competitors = labels.competitors(self.rows)
+        self.competitors = replace(competitors, costs=np.zeros(competitors.costs.shape), slack=False)
         self.several = layout is not None
-        self.layout = laid_out(layout, len(rivals))
+        self.layout = laid_out(layout, len(competitors))
 
     def worst(self, points: bool) -> WorstChange:
         """The worst changes, and how many rows are wrong at most."""
-        codes, layout = self.rivals.codes, self.layout
-        each = [self._asked(levels, self.rows, self.rivals, points) for levels in self.scenarios]
-        margins = [Worst.of_levels(found) for found in each]
+        codes, layout = self.competitors.codes, self.layout
+        each = [self._asked(levels, self.rows, self.competitors, points) for levels in self.scenarios]
+        margins = [Violations.of_levels(found) for found in each]
         nearest = [self._nearest(found, codes, layout) for found in margins]
-        rivals, attacked, bounds = zip(*nearest, strict=True)
+        competitors, attacked, bounds = zip(*nearest, strict=True)
         scenario = np.argmin(attacked, axis=0)
         rounding = [self._rounding_of(found, layout) for found in margins]
         # A labeling that there is not is never predicted.
@@ -314,11 +314,13 @@ class _Portion:
             None,
         )
         owners, every = layout.owners, np.arange(layout.n_rows)
-        labels = np.array([rival.labels for rival in rivals])[scenario[owners], every]
+        labels = np.array([competitor.labels for competitor in competitors])[scenario[owners], every]
         leads = np.where((change.attacked > 0)[owners], codes, labels)
         change = replace(change, labels=leads)
         if points:
-            levels = [0 if rival.levels is None else rival.levels for rival in rivals]
+            levels = [
+                0 if competitor.levels is None else competitor.levels for competitor in competitors
+            ]
             level = np.array(np.broadcast_arrays(*levels, every)[:-1])[scenario[owners], every]
             change = replace(change, points=self._points(scenario[owners], level, labels, each))
         if not self.several:
@@ -328,13 +330,15 @@ class _Portion:
         return replace(change, most_wrong=wrong, lengths=layout.lengths)
 
     def _asked(
-        self, levels: Sequence[BoundOracle], rows: Rows, rivals: Rivals, points: bool
-    ) -> list[Worst]:
+        self, levels: Sequence[BoundOracle], rows: Rows, competitors: Competitors, points: bool
+    ) -> list[Violations]:
         """What labels exceed the given ones by at the levels of a scenario."""
-        return [self.space.worst(self.f, each, rows, rivals, points, rounding=True) for each in levels]
+        return [
+            self.space.worst(self.f, each, rows, competitors, points, rounding=True) for each in levels
+        ]
 
     def _nearest(
-        self, found: Worst, codes: np.ndarray, layout: Layout
+        self, found: Violations, codes: np.ndarray, layout: Layout
     ) -> tuple[Decoding, np.ndarray, np.ndarray]:
         """The labeling other than the codes that comes nearest to them, the margin there, and a bound.
 
@@ -352,7 +356,7 @@ class _Portion:
         above = np.maximum(above, reached)
         return other, np.where(none, np.inf, own - reached), np.where(none, np.inf, own - above)
 
-    def _rounding_of(self, found: Worst, layout: Layout) -> np.ndarray:
+    def _rounding_of(self, found: Violations, layout: Layout) -> np.ndarray:
         """How far rounding can move the margin of a labeling, (n_blocks,)."""
         each: Any = found.rounding
         rounding = layout.sums(each.reshape(layout.n_rows, -1).max(axis=1))
@@ -364,7 +368,7 @@ class _Portion:
         return rounding * (1.0 + terms / 4) + 4 * np.finfo(float).eps * terms**2 * largest
 
     def _points(
-        self, scenario: np.ndarray, level: np.ndarray, labels: np.ndarray, each: list[list[Worst]]
+        self, scenario: np.ndarray, level: np.ndarray, labels: np.ndarray, each: list[list[Violations]]
     ) -> Matrix:
         """The worst members for a label of each row, each in a scenario and at a level of its own."""
         places, parts = [], []
@@ -376,7 +380,7 @@ class _Portion:
                     parts.append(self.space.points(found.take(mine).points(labels[mine]).points))
         return parts[0] if len(parts) == 1 else stack(parts)[np.argsort(np.concatenate(places))]
 
-    def _most_wrong(self, margins: list[Worst], proven: list[np.ndarray]) -> np.ndarray:
+    def _most_wrong(self, margins: list[Violations], proven: list[np.ndarray]) -> np.ndarray:
         """How many rows of each block are wrong at most, the most of all scenarios."""
         counts = np.zeros(len(self.layout), dtype=np.int64)
         for levels, found, right in zip(self.scenarios, margins, proven, strict=True):
@@ -386,14 +390,16 @@ class _Portion:
                 counts[blocks] = np.maximum(counts[blocks], wrong)
         return counts
 
-    def _wrong_in(self, levels: Sequence[BoundOracle], margins: Worst, blocks: np.ndarray) -> np.ndarray:
+    def _wrong_in(
+        self, levels: Sequence[BoundOracle], margins: Violations, blocks: np.ndarray
+    ) -> np.ndarray:
         """How many rows are wrong at most in a scenario: whatever is predicted beats every labeling.
 
         So it does the given one, if there is such a labeling, and the one predicted without changes; or
         where nothing but one change can be, the one predicted then.
         """
         mine, layout = self.layout.rows(blocks), self.layout.take(blocks)
-        codes, own = self.rivals.codes[mine], margins.take(mine)
+        codes, own = self.competitors.codes[mine], margins.take(mine)
         changes = levels[0].changes()
         numbers = None if changes is None else changes.listed_in()[1]
         if len(levels) == 1 and numbers is not None and len(numbers) == 1:
@@ -409,16 +415,16 @@ class _Portion:
         apart = np.flatnonzero(layout.sums(still != codes) > 0)
         if len(apart):
             places, part = layout.rows(apart), layout.take(apart)
-            rivals = replace(self.rivals.take(mine[places]), codes=still[places])
-            found = self._asked(levels, pick(rows, places, len(mine)), rivals, False)
-            against = Worst.of_levels(found)
+            competitors = replace(self.competitors.take(mine[places]), codes=still[places])
+            found = self._asked(levels, pick(rows, places, len(mine)), competitors, False)
+            against = Violations.of_levels(found)
             wrong = self._counted(against, still[places], part, codes[places])
             counts[apart] = np.minimum(counts[apart], wrong)
         return counts
 
     def _counted(
         self,
-        margins: Worst,
+        margins: Violations,
         reference: np.ndarray,
         layout: Layout,
         codes: np.ndarray,

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from ..oracles.base import BoundOracle
-from ..oracles.question import Worst
+from ..oracles.query import Violations
 from ..spaces import Space
 from ..spaces.base import Element
 from ..structures import Regression
+from ..structures.competitors import Competitors
 from ..structures.regression import ABOVE, BELOW
-from ..structures.rivals import Rivals
 from ..utils.matrices import Matrix, stack
 from .certificate import SAME
 
@@ -102,7 +102,9 @@ def furthest_members(
     return stack(moved)
 
 
-def _asked(space: Space, f: Element, bound: BoundOracle, points: bool) -> Iterator[tuple[slice, Worst]]:
+def _asked(
+    space: Space, f: Element, bound: BoundOracle, points: bool
+) -> Iterator[tuple[slice, Violations]]:
     """How far f, and -f, reach in portions of all rows."""
     n_rows = bound.X.shape[0]
     # Costs have no part in it, and no target either.
@@ -111,5 +113,7 @@ def _asked(space: Space, f: Element, bound: BoundOracle, points: bool) -> Iterat
     for first in range(0, n_rows, step):
         rows = slice(first, min(first + step, n_rows))
         size = rows.stop - first
-        rivals = Rivals(functions, np.zeros(size, dtype=np.int64), np.zeros((size, 3)), slack=False)
-        yield rows, space.worst(f, bound, rows, rivals, points, rounding=True)
+        competitors = Competitors(
+            functions, np.zeros(size, dtype=np.int64), np.zeros((size, 3)), slack=False
+        )
+        yield rows, space.worst(f, bound, rows, competitors, points, rounding=True)

@@ -19,11 +19,11 @@ from . import options as given
 from .conversion import Conversion
 from .converting import convert_file
 from .demo import run_demo
-from .features import Reading
+from .features import ReadOptions
 from .kinds import READING_OPTIONS, data_at, labeled, training_file, unlabeled
 from .messages import one_line_errors, say, working_on
 from .model_file import SavedModel, load_model
-from .predictions import Asked, write_labels
+from .predictions import PredictOptions, write_labels
 from .reports import counted, explanation_report, training_report
 from .tasks import task_of
 from .training import (
@@ -163,7 +163,7 @@ def fit(
     )
     dense = dense_for(classifier)
     size = settings["shape"].size if settings["shape"] else 0
-    reading = Reading(vectorizer.value, unit_length, text_key, label_key, zero_based, dense, size)
+    reading = ReadOptions(vectorizer.value, unit_length, text_key, label_key, zero_based, dense, size)
     with working_on(f"reading {data.name}"):
         features, X, y = learner.learn(source, reading)
     counts = task.counts(features, X)
@@ -225,7 +225,7 @@ def predict(
     output = Path("-") if output is None else output
     check_output(output, data, model)
     saved = load_model(model, data)
-    asked = Asked(scores, threshold, certify, ignore_new_features)
+    asked = PredictOptions(scores, threshold, certify, ignore_new_features)
     source = data_at(data)
     n_labels = write_labels(output, task_of(saved.features).predict(saved, source, asked), source)
     if not is_standard(output):

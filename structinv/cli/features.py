@@ -12,7 +12,7 @@ Scaling = Literal["count", "log", "tfidf"]
 
 
 @dataclass(frozen=True)
-class Reading:
+class ReadOptions:
     """How a training file is read: what `fit` has options for, and what its machine needs."""
 
     scaling: Scaling

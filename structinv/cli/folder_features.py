@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 
 from ..datasets.opening import Source, kind_of, name_of
 from ..rows import RowFolder, RowSource
-from .features import Features, Reading
+from .features import Features, ReadOptions
 from .folder_rows import column_notes, rows_for
 from .row_files import SAID, Labels, NumberedFeatures
 
@@ -30,7 +30,7 @@ class FolderFeatures(Features):
     columns: dict[str, Any]
 
     @classmethod
-    def learn(cls, source: RowFolder, reading: Reading) -> tuple[Self, RowFolder, Labels]:
+    def learn(cls, source: RowFolder, reading: ReadOptions) -> tuple[Self, RowFolder, Labels]:
         """The rows of a training folder, of which none is read yet, and its labels."""
         if reading.dense_for is not None:
             raise ValueError(

@@ -24,7 +24,7 @@ Written = tuple[bytes, int]
 
 
 @dataclass(frozen=True)
-class Asked:
+class PredictOptions:
     """Options of `predict`."""
 
     scores: bool
@@ -61,7 +61,7 @@ def _print(parts: Iterator[Written]) -> int:
     return n_labels
 
 
-def predict_rows(saved: SavedModel, data: Data, asked: Asked) -> Iterator[Written]:
+def predict_rows(saved: SavedModel, data: Data, asked: PredictOptions) -> Iterator[Written]:
     """A line a row: the label, decision values, whether it is certified."""
     if asked.threshold is not None and (asked.certify or len(saved.classifier.classes_) != 2):
         why = "the model has more than two classes"
@@ -75,7 +75,7 @@ def predict_rows(saved: SavedModel, data: Data, asked: Asked) -> Iterator[Writte
         yield "".join(f"{line}\n" for line in lines).encode(), len(lines)
 
 
-def _columns(saved: SavedModel, X: Any, asked: Asked) -> list[list[str]]:
+def _columns(saved: SavedModel, X: Any, asked: PredictOptions) -> list[list[str]]:
     """What is written of some rows."""
     classifier = saved.classifier
     labels = classifier.predict(X)
@@ -90,7 +90,7 @@ def _columns(saved: SavedModel, X: Any, asked: Asked) -> list[list[str]]:
     return columns
 
 
-def predict_sentences(saved: SavedModel, data: Data, asked: Asked) -> Iterator[Written]:
+def predict_sentences(saved: SavedModel, data: Data, asked: PredictOptions) -> Iterator[Written]:
     """The columns of the file, the label, and whether that of the whole sentence is certified."""
     for option, given in (("--scores", asked.scores), ("--threshold", asked.threshold is not None)):
         if given:

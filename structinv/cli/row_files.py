@@ -15,11 +15,11 @@ from sklearn.preprocessing import FunctionTransformer, Normalizer
 from ..datasets import load_jsonlines, load_svmlight, load_table
 from ..datasets.opening import Kind, Source, in_columns, kind_of, name_of
 from ..datasets.readers import line_of_row
-from ..estimators.estimates import linear_functions
+from ..estimators.resource_estimates import linear_functions
 from ..rows import RowFolder, RowSource
 from ..utils.matrices import Matrix
 from ..utils.resources import check_memory, free_memory
-from .features import Features, Reading, Scaling
+from .features import Features, ReadOptions, Scaling
 from .folder_rows import rows_for
 
 Labels = NDArray[Any]
@@ -52,7 +52,7 @@ class NumberedFeatures(Features):
     dense: bool = False
 
     @classmethod
-    def learn(cls, source: Source, reading: Reading) -> tuple[Self, Matrix, Labels]:
+    def learn(cls, source: Source, reading: ReadOptions) -> tuple[Self, Matrix, Labels]:
         """Read a training file; None for `zero_based` finds out whether it uses number 0."""
         zero_based = reading.zero_based
         X, y = load_svmlight(source, zero_based=zero_based is not False)
@@ -111,7 +111,7 @@ class TableFeatures(Features):
     label_key: str
 
     @classmethod
-    def learn(cls, source: Source, reading: Reading) -> tuple[Self, Matrix, Labels]:
+    def learn(cls, source: Source, reading: ReadOptions) -> tuple[Self, Matrix, Labels]:
         """Read a training file."""
         X, y, names = load_table(source, reading.label_key)
         assert y is not None
@@ -191,7 +191,7 @@ class DocumentFeatures(_Texts):
     words: tuple[str, ...] = ()
 
     @classmethod
-    def learn(cls, source: Source, reading: Reading) -> tuple[Self, list[str], Labels]:
+    def learn(cls, source: Source, reading: ReadOptions) -> tuple[Self, list[str], Labels]:
         """Read a training file."""
         texts, y = load_jsonlines(source, reading.text_key, reading.label_key)
         assert y is not None
@@ -220,7 +220,7 @@ class TextFeatures(_Texts):
     vectorizer: Pipeline
 
     @classmethod
-    def learn(cls, source: Source, reading: Reading) -> tuple[Self, Matrix, Labels]:
+    def learn(cls, source: Source, reading: ReadOptions) -> tuple[Self, Matrix, Labels]:
         """Read a training file and collect its words."""
         if reading.dense_for is not None:
             raise ValueError(

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 from ..datasets import conll_features, load_conll
 from ..datasets.conll import Sentence
 from ..datasets.opening import Source, name_of
-from .features import Features, Reading
+from .features import Features, ReadOptions
 
 # Of each sentence the features of each token.
 Tokens = list[list[list[str]]]
@@ -26,7 +26,7 @@ class SentenceFeatures(Features):
     n_features: int
 
     @classmethod
-    def learn(cls, source: Source, reading: Reading) -> tuple[Self, Tokens, list[list[str]]]:
+    def learn(cls, source: Source, reading: ReadOptions) -> tuple[Self, Tokens, list[list[str]]]:
         """Read a training file and count its features."""
         if reading.dense_for is not None:
             raise ValueError(

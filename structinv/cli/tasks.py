@@ -12,7 +12,7 @@ from rich.console import Console
 
 from .kinds import Data
 from .model_file import SavedModel
-from .predictions import Asked, Written, predict_rows, predict_sentences
+from .predictions import PredictOptions, Written, predict_rows, predict_sentences
 from .reports import evaluation_report
 from .row_files import Labels
 from .sentence_reports import sentences_report
@@ -43,7 +43,7 @@ class Task:
     labels: Callable[[Any], Labels]
     counts: Callable[[Any, Any], dict[str, int]]
     evaluate: Callable[[Console, SavedModel, Any, Any], None]
-    predict: Callable[[SavedModel, Data, Asked], Iterator[Written]]
+    predict: Callable[[SavedModel, Data, PredictOptions], Iterator[Written]]
     explains: bool
     chooses_weight: bool
     has_intercept: bool

@@ -12,7 +12,7 @@ from ..solvers.base import Bounds, Solver
 from ..terms import Objective
 from ..terms.planes import PlaneSet, WorkingSet
 from ..utils.parameters import check_integer
-from .group import Answer, Question
+from .group import Request, Response
 from .packed import pack
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ class MultiCutBundle(Solver):
         """See `Solver.step`: two planes of each group, then the quadratic program."""
         term: PartitionedTerm = objective.terms[0]  # type: ignore[assignment]
         sigma, sweeps = float(np.sqrt(term.n_blocks)), self._sweeps(term.sizes)
-        questions = {p: Question(pack(state.shares[p]), sweeps, sigma, state.seed) for p in term.idle()}
+        questions = {p: Request(pack(state.shares[p]), sweeps, sigma, state.seed) for p in term.idle()}
         answers = term.ask(state.f, questions, objective.out_of_time)
         objective.rows_asked += sum(answer.rows for answer in answers)
         self._learn_value(objective, state, answers)
@@ -156,7 +156,7 @@ class MultiCutBundle(Solver):
             self._add(state, answers)
             state.move()
 
-    def _learn_value(self, objective: Objective, state: BundleState, answers: list[Answer]) -> None:
+    def _learn_value(self, objective: Objective, state: BundleState, answers: list[Response]) -> None:
         """The objective at the function that was asked about, where all groups have answered."""
         state.rounds += 1
         if len(answers) < objective.n_blocks or any(answer.late for answer in answers):
@@ -168,7 +168,7 @@ class MultiCutBundle(Solver):
         if (attained, upper) < (state.attained, state.upper):
             state.best, state.upper, state.attained = state.f, upper, attained
 
-    def _add(self, state: BundleState, answers: list[Answer]) -> None:
+    def _add(self, state: BundleState, answers: list[Response]) -> None:
         """Take in the planes of groups, and maximize the dual over all that there are."""
         bundle = state.bundle
         normals = np.stack([normal for answer in answers for normal in answer.normals(len(state.f))])

@@ -140,7 +140,7 @@ class Summary:
 
 
 @dataclass(frozen=True)
-class Known:
+class ExampleFacts:
     """What is known of all examples before a fit.
 
     Parameters
@@ -258,7 +258,7 @@ def with_columns(X: Any, columns: Sequence[str], vocabulary: dict[str, int]) -> 
 
 
 def problem_of_examples(
-    estimator: Any, oracle: InvarianceOracle, known: Known, block: ExampleBlock
+    estimator: Any, oracle: InvarianceOracle, known: ExampleFacts, block: ExampleBlock
 ) -> Problem:
     """The problem in a block that is ready, given what is known of all examples."""
     found = block.examples(estimator._for_oracle(block.X, oracle))

@@ -48,7 +48,7 @@ def grouped(number: int, blocks: list[Block], recipe: Recipe) -> Group:
 
 
 @dataclass(frozen=True)
-class Question:
+class Request:
     """What a group is asked about a function in a round.
 
     Parameters
@@ -75,7 +75,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Answer:
+class Response:
     """Two planes of a group: ``offset - <normal, g>`` is at most its loss at every g.
 
     Parameters
@@ -111,7 +111,7 @@ class Answer:
 
 
 @dataclass
-class _Held:
+class _GroupState:
     """The losses of a group, and the dual state of its rows once they have been swept."""
 
     space: ExplicitSpace
@@ -133,12 +133,12 @@ class _Held:
         return self.state
 
 
-_HELD: dict[tuple[str, int], _Held] = {}
+_HELD: dict[tuple[str, int], _GroupState] = {}
 _ENDED: dict[str, None] = {}
 _LOCK = threading.Lock()
 
 
-def _held(group: Group, fit: str) -> _Held:
+def _held(group: Group, fit: str) -> _GroupState:
     """What this worker holds of a group; it is made if there is nothing yet."""
     key = fit, group.number
     with _LOCK:
@@ -146,7 +146,7 @@ def _held(group: Group, fit: str) -> _Held:
     if known is not None:
         return known
     recipe = group.recipe
-    made = _Held(recipe.space, recipe.term(group.block))
+    made = _GroupState(recipe.space, recipe.term(group.block))
     with _LOCK:
         return made if fit in _ENDED else _HELD.setdefault(key, made)
 
@@ -167,14 +167,14 @@ async def forget(fit: str, number: int | None = None) -> None:
 def prepare(group: Group, fit: str) -> None:
     """Bind the losses of a group, and compile what its rounds call."""
     recipe = group.recipe
-    few = _Held(recipe.space, recipe.term(group.block.head(ROWS_TO_COMPILE)))
+    few = _GroupState(recipe.space, recipe.term(group.block.head(ROWS_TO_COMPILE)))
     f = recipe.space.zeros()
     few.begin(1.0, [0]).sweep(f)
     few.plane(f)
     _held(group, fit)
 
 
-def ask(group: Group, fit: str, f: PackedVector, question: Question) -> Answer:
+def ask(group: Group, fit: str, f: PackedVector, question: Request) -> Response:
     """Two planes of a group: the one at `f`, and the one that its rows stand at after sweeps.
 
     Rows go on from where this worker has left them, or from zero. The task can run again anywhere: its
@@ -197,7 +197,7 @@ def ask(group: Group, fit: str, f: PackedVector, question: Question) -> Answer:
         standing = np.asarray(state.combination()) / sigma
         offset = float(state.offset / sigma)
     planes = pack(touching), pack(standing), (touches, offset)
-    return Answer(group.number, *planes, upper, height, rows, anew)
+    return Response(group.number, *planes, upper, height, rows, anew)
 
 
 def plane(group: Group, fit: str, f: PackedVector) -> tuple[PackedVector, float, float, float]:

@@ -22,8 +22,8 @@ from sklearn.utils.validation import check_is_fitted
 from ..estimators.base import InvariantEstimator
 from ..estimators.callbacks import with_callbacks
 from ..estimators.earlier_fit import OF_THE_WEIGHTS
-from ..estimators.estimates import linear_functions
 from ..estimators.problem import Problem
+from ..estimators.resource_estimates import linear_functions
 from ..estimators.row_shapes import check_suits
 from ..oracles import InvarianceOracle
 from ..solvers import BMRM, Solution, Solver

@@ -21,7 +21,7 @@ from ..terms import Objective
 from .certificates import DaskExampleCertificate
 from .collections import as_array, has_rows
 from .examples import (
-    Known,
+    ExampleFacts,
     check_alike,
     joint_labels,
     joint_vectorizer,
@@ -248,7 +248,7 @@ n_iter_, n_features_in_, feature_names_in_
         vocabulary = None if vectorizer is None else vectorizer.vocabulary_
         return Problem(
             rows,
-            Known(classes, factors, structure, vocabulary),
+            ExampleFacts(classes, factors, structure, vocabulary),
             oracle,
             structure,
             np.ones(len(parts)),

@@ -14,7 +14,7 @@ from ..terms.base import OutOfTime, Term
 from ..terms.planes import Planes
 from ..utils.matrices import ALL_ROWS, Rows
 from .cluster import Call, Cluster, is_late
-from .group import Answer, Question, ask, plane, value
+from .group import Request, Response, ask, plane, value
 from .packed import pack
 
 # A group that has not answered for so many rounds goes to another worker.
@@ -75,7 +75,9 @@ class PartitionedTerm(Term):
         """The groups that have nothing to answer at present."""
         return [p for p in range(self.n_blocks) if p not in self._calls]
 
-    def ask(self, f: Element, questions: Mapping[int, Question], out_of_time: OutOfTime) -> list[Answer]:
+    def ask(
+        self, f: Element, questions: Mapping[int, Request], out_of_time: OutOfTime
+    ) -> list[Response]:
         """Ask groups about a function, and return the answers that have come by the end of the round.
 
         The round ends when all have answered. It does not wait for groups that take several times as

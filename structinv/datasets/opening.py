@@ -98,12 +98,12 @@ def opened_once(path: str | PathLike[str]) -> Iterator[BinaryIO]:
 
 
 def _read_once(stream: BinaryIO, name: str) -> BinaryIO:
-    raw = _StartKept(stream)
+    raw = _RewindableStream(stream)
     raw.name = name
     return BufferedReader(raw, _LOOKED_AT)
 
 
-class _StartKept(RawIOBase):
+class _RewindableStream(RawIOBase):
     """A stream whose first bytes can be read again, until more than `_KEPT` are read."""
 
     name: str

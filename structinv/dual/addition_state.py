@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from ..spaces import ExplicitSpace
 from ..spaces.base import Element
-from ..spaces.tensor_rows import MadeRows
+from ..spaces.tensor_rows import ComputedRows
 from ..terms.planes import PlaneSet
 from ..terms.worst_margin import WorstMargin
 from ..utils.matrices import add_combinations, scale_rows, with_data
@@ -89,7 +89,7 @@ class AdditionState(FocusedSweeps, DualState):
     rng : numpy.random.Generator
     """
 
-    verifies = True
+    checks_planes = True
     packs = False
 
     def __init__(self, case: Case, rng: np.random.Generator) -> None:
@@ -150,7 +150,7 @@ class AdditionState(FocusedSweeps, DualState):
             self.rest.restore(self._own_planes())
         if self.rest is not None:
             found = self.rest.sweep(f, out_of_time)
-            self.settled = self.rest.settled
+            self.converged = self.rest.converged
             return found
         u = f
         u[: len(self.pushed)] -= self.pushed
@@ -344,7 +344,7 @@ class AdditionState(FocusedSweeps, DualState):
         offsets, slopes, masses = ones, ones, levels
         if self.kind != HINGE:
             offsets, slopes, masses = -self.loss.conjugate(-levels), levels, ones
-        normals = MadeRows(make, self.space.stride, active, slopes[:, None])
+        normals = ComputedRows(make, self.space.stride, active, slopes[:, None])
         return PlaneSet(normals, offsets, active, masses)
 
     def restore(self, planes: PlaneSet) -> None:

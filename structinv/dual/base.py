@@ -21,9 +21,9 @@ class DualState(ABC):
 
     Attributes
     ----------
-    settled : bool
+    converged : bool
         Whether the last sweep took up nothing new and left next to no gap on what there was.
-    verifies : bool
+    checks_planes : bool
         Whether `restore` drops, or mends, planes that do not bound the term.
     packs : bool
         Whether `pack` tells all, so that the state can leave memory.
@@ -37,8 +37,8 @@ class DualState(ABC):
 
     term: Any
     space: Any
-    settled: bool = False
-    verifies: bool = False
+    converged: bool = False
+    checks_planes: bool = False
     packs: bool = True
     packs_rows: bool = False
     quick_value: bool = False

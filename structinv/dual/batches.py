@@ -72,7 +72,7 @@ class BatchedState(DualState):
         return sum(working.offset for working in self.sets)
 
     def sweep(self, f: Element, out_of_time: OutOfTime = never) -> tuple[float, int]:
-        total, rows, self.n_added, self.settled = 0.0, 0, 0, False
+        total, rows, self.n_added, self.converged = 0.0, 0, 0, False
         order = self.rng.permutation(len(self.batches))
         for number in order:
             if out_of_time():
@@ -82,7 +82,7 @@ class BatchedState(DualState):
             rows += self.term.rows_of(self.batches[number][:asked])
         self._asked(f, total, out_of_time)
         left = self._use_up(f, order, 0.2 * total, out_of_time)
-        self.settled = self.n_added == 0 and left <= SETTLED_SHARE * total
+        self.converged = self.n_added == 0 and left <= SETTLED_SHARE * total
         for working in self.sets:
             if out_of_time():
                 break

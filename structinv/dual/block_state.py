@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..spaces.base import Element
-from ..terms.in_blocks import InBlocks
+from ..terms.blockwise_term import BlockwiseTerm
 from ..terms.planes import PlaneSet
 from ..utils.packed_rows import PackedRows
 from .base import DualState, OutOfTime, never
@@ -26,7 +26,7 @@ FIRST_SHARE = 0.8
 
 
 @dataclass
-class KeptRows:
+class CachedRows:
     """Rows of a block that stay in memory, by their numbers, with a dual state of their own."""
 
     rows: np.ndarray
@@ -54,7 +54,7 @@ class BlockState(DualState):
     """
 
     def __init__(self, case: Case, rng: np.random.Generator) -> None:
-        self.term: InBlocks = case.term
+        self.term: BlockwiseTerm = case.term
         self.space = case.space
         self.plane_tol = case.plane_tol
         assert case.choose is not None
@@ -72,7 +72,7 @@ class BlockState(DualState):
         self.groups = self._deal()
         # The sum of all offsets.
         self.height = 0.0
-        self.kept: list[KeptRows] = []
+        self.kept: list[CachedRows] = []
         # Of the last pass.
         self.gap = 0.0
         # None after a sweep that an error or Ctrl-C has cut short: then it is made anew.
@@ -174,7 +174,7 @@ class BlockState(DualState):
             return 0
         some, numbers = X[rows], self.term.rows_in(strips)[rows]
         part = self._weighed(self.term.of_rows(some, numbers))
-        self.kept.append(KeptRows(numbers, self._state(part, packed.take(rows))))
+        self.kept.append(CachedRows(numbers, self._state(part, packed.take(rows))))
         return int(some.nnz if sp.issparse(some) else some.size)
 
     def _revisit(self, f: Element, out_of_time: OutOfTime) -> int:
@@ -198,7 +198,7 @@ class BlockState(DualState):
         self.kept = []
         return visits
 
-    def _put_back(self, kept: KeptRows) -> None:
+    def _put_back(self, kept: CachedRows) -> None:
         """Put the variables of rows that were kept among those of their strips."""
         edges = self.term.strip_edges
         strips = np.searchsorted(edges, kept.rows, side="right") - 1

@@ -12,11 +12,11 @@ from ..losses import Hinge, ScalarLoss
 from ..oracles.base import Hull, LabelHull
 from ..oracles.listing import listed
 from ..spaces import Space
-from ..spaces.atoms import Pool
+from ..spaces.atoms import MemberPool
 from ..structures import Binary, Multiclass, Sequence
 from ..structures.regression import BoundRegression
 from ..terms import Penalty, Term, WorstCase
-from ..terms.in_blocks import InBlocks
+from ..terms.blockwise_term import BlockwiseTerm
 from ..terms.worst_margin import WorstMargin
 from .margin_steps import KINDS
 
@@ -79,7 +79,7 @@ class Case:
     def others(self) -> np.ndarray:
         """Cost of the wrong label of each row."""
         labels = self.term.labels
-        costs: np.ndarray = labels.rivals().cost_of(1 - labels.codes)
+        costs: np.ndarray = labels.competitors().cost_of(1 - labels.codes)
         return costs
 
     @cached_property
@@ -110,9 +110,9 @@ class Case:
         return self.term.bound.insertions()
 
     @cached_property
-    def pool(self) -> Pool:
+    def pool(self) -> MemberPool:
         """Members of the oracle in a kernel's space."""
-        found: Pool = self.space.atoms.pool(listed(self.term.bound))
+        found: MemberPool = self.space.atoms.pool(listed(self.term.bound))
         return found
 
     @cached_property
@@ -148,7 +148,7 @@ def _of_class(term: Term, kind: type, otherwise: str) -> str:
 
 def rows_in_blocks(case: Case) -> str:
     """Rows that are read in blocks."""
-    return "" if isinstance(case.term, InBlocks) else "rows are not read in blocks"
+    return "" if isinstance(case.term, BlockwiseTerm) else "rows are not read in blocks"
 
 
 def averages_planes(case: Case) -> str:

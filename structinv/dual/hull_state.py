@@ -10,7 +10,7 @@ import numpy as np
 from ..oracles.base import Hull
 from ..spaces import ExplicitSpace
 from ..spaces.base import Element
-from ..spaces.tensor_rows import MadeRows, TensorRows
+from ..spaces.tensor_rows import ComputedRows, TensorRows
 from ..terms.planes import PlaneSet
 from ..utils.matrices import Matrix, scale_rows
 from ..utils.packed_rows import PackedRows
@@ -37,7 +37,7 @@ class HullState(FocusedSweeps, DualState):
         What the hull's planes are multiplied with to become planes of the term (slack rescaling).
     """
 
-    verifies = True
+    checks_planes = True
     packs_rows = True
     quick_value = True
 
@@ -86,7 +86,7 @@ class HullState(FocusedSweeps, DualState):
         levels = self.hull.levels.copy()
         active = np.flatnonzero(levels > 0)
         make = AveragedPoints(self.hull, self.space, self.signs * levels)
-        normals = MadeRows(make, self.space.stride, active, self.factor[active, None])
+        normals = ComputedRows(make, self.space.stride, active, self.factor[active, None])
         return PlaneSet(normals, self.factor[active] * levels[active], active, np.ones(len(active)))
 
     def _of_part(
@@ -123,7 +123,7 @@ class HullState(FocusedSweeps, DualState):
 
 @dataclass(frozen=True)
 class AveragedPoints:
-    """Normals of a hull's averaged planes, made when they are asked for; see `MadeRows`."""
+    """Normals of a hull's averaged planes, made when they are asked for; see `ComputedRows`."""
 
     hull: Hull
     space: ExplicitSpace

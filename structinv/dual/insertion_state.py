@@ -88,7 +88,7 @@ class InsertionState(AdditionState):
     rng : numpy.random.Generator
     """
 
-    verifies = False
+    checks_planes = False
     # To ask the oracle is dear.
     focused_passes = 30
 

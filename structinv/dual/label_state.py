@@ -34,7 +34,7 @@ class LabelState(FocusedSweeps, DualState):
     rng : numpy.random.Generator
     """
 
-    verifies = True
+    checks_planes = True
     packs_rows = True
     quick_value = True
     far_off, enough = 0.4, 0.3

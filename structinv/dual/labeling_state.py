@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..oracles.listing import listed
-from ..oracles.question import Worst, best_members
+from ..oracles.query import Violations, best_members
 from ..spaces import KernelSpace
 from ..spaces.atoms import AtomRows, split_keys
 from ..spaces.kernel_space import Expansion
@@ -20,7 +20,7 @@ from .case import Case
 from .labeling_steps import ascend_blocks, mean_heights
 
 if TYPE_CHECKING:
-    from ..structures.rivals import Rivals
+    from ..structures.competitors import Competitors
 
 # Members of blocks that are visited together, and how often before the others hear of it.
 MEMBERS_AT_ONCE, ROUNDS = 2048, 8
@@ -50,7 +50,7 @@ class Labelingstate(DualState):
     rng : numpy.random.Generator
     """
 
-    verifies = True
+    checks_planes = True
 
     def __init__(self, case: Case, rng: np.random.Generator) -> None:
         self.term = term = case.term
@@ -59,12 +59,12 @@ class Labelingstate(DualState):
         self.rng = rng
         self.labels = term.labels
         self.layout = laid_out(self.labels.layout, term.X.shape[0])
-        rivals = self.labels.rivals()
-        self.codes, self.costs = rivals.codes, rivals.costs
+        competitors = self.labels.competitors()
+        self.codes, self.costs = competitors.codes, competitors.costs
         grades = listed(term.bound).grades()
         n_rows = len(self.codes)
         self.grades = np.ones((n_rows, pool.size)) if grades is None else grades
-        self.shares = np.zeros((n_rows, pool.size, rivals.n_labels))
+        self.shares = np.zeros((n_rows, pool.size, competitors.n_labels))
         self.masses = np.zeros((term.n_blocks, LABELINGS_KEPT))
         self.labelings = np.repeat(self.codes[:, None], LABELINGS_KEPT, axis=1)
         self.n_listed = np.zeros(term.n_blocks, dtype=np.int64)
@@ -239,7 +239,7 @@ class _Batch:
         self.f = f
         self.blocks = blocks
         self.rows, self.layout = state.layout.rows(blocks), state.layout.take(blocks)
-        self.rivals: Rivals = state.labels.rivals(self.rows)
+        self.competitors: Competitors = state.labels.competitors(self.rows)
         self.grades = state.grades[self.rows]
         self.weights = state.term.weights[blocks]
         self.places = state.pool.first + state.pool.numbers[self.rows]
@@ -256,16 +256,17 @@ class _Batch:
         state = self.state
         shape = (-1, *self.places.shape)
         values = self.values.reshape(shape).transpose(1, 2, 0)
-        gains, costs, members = best_members(values, self.rivals, self.grades)
-        found = Worst(gains, costs, gains + costs)
-        chosen = state.labels.separate(self.rivals, found, self.pairwise, self.layout)
+        gains, costs, members = best_members(values, self.competitors, self.grades)
+        found = Violations(gains, costs, gains + costs)
+        chosen = state.labels.separate(self.competitors, found, self.pairwise, self.layout)
         means = mean_heights(
-            self.values, self.rivals.codes, self.rivals.costs, self.grades, state.shares[self.rows],
-            *self.listed, state.masses[self.blocks], self.layout.starts, self.pairwise,
+            self.values, self.competitors.codes, self.competitors.costs, self.grades,
+            state.shares[self.rows], *self.listed, state.masses[self.blocks], self.layout.starts,
+            self.pairwise,
         )  # fmt: skip
         state.enlist(self.blocks, chosen.labels)
         self.listed = self._listed()
-        wrong = np.flatnonzero(chosen.labels != self.rivals.codes)
+        wrong = np.flatnonzero(chosen.labels != self.competitors.codes)
         worst = members[wrong, chosen.labels[wrong]]
         state.space.atoms.slots(state.pool.keys(self.rows[wrong], worst))
         return self.weights * np.maximum(chosen.upper - means, 0.0)
@@ -292,8 +293,8 @@ class _Batch:
         masses, shares = state.masses[self.blocks], state.shares[self.rows]
         moved, listed = self.listed
         ascend_blocks(
-            order, self.layout.starts, self.values, self.kernel, self.held, self.rivals.codes,
-            self.rivals.costs, self.grades, self.weights, state.labelings[self.rows], listed, moved,
+            order, self.layout.starts, self.values, self.kernel, self.held, self.competitors.codes,
+            self.competitors.costs, self.grades, self.weights, state.labelings[self.rows], listed, moved,
             masses, shares,
             self.pairwise, self.changes,
         )  # fmt: skip

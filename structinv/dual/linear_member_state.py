@@ -12,14 +12,14 @@ from ..oracles.changes import Changes
 from ..oracles.listing import listed
 from ..spaces import ExplicitSpace
 from ..spaces.tensor_rows import MemberRows, TensorRows
-from ..structures.rivals import Rivals
+from ..structures.competitors import Competitors
 from ..terms.planes import PlaneSet
 from ..utils.jit import njit
 from ..utils.matrices import Matrix, floating, same_entries, scale_rows
 from ..utils.packed_rows import PackedRows
 from .base import DualState, OutOfTime, in_runs, never
 from .case import Case
-from .member_steps import CarryingMembers
+from .member_steps import ActiveMembers
 
 # Rows that are priced together: this many at most, and about a twelfth of all.
 ROWS_AT_ONCE = 256
@@ -34,7 +34,7 @@ LEAST_MADE = 64_000_000
 
 
 @dataclass
-class Held:
+class MemberBlock:
     """The members of some rows that have mass or may get it, row by row.
 
     Row number r of those asked about owns the entries ``start[r]`` to ``start[r + 1] - 1``; `masses`
@@ -63,7 +63,7 @@ class LinearMemberState(DualState):
     rng : numpy.random.Generator
     """
 
-    verifies = True
+    checks_planes = True
 
     def __init__(self, case: Case, rng: np.random.Generator) -> None:
         self.term = term = case.term
@@ -93,8 +93,8 @@ class LinearMemberState(DualState):
     def _offsets(self, rows: np.ndarray, members: np.ndarray, labels: np.ndarray) -> np.ndarray:
         return self._rivals(rows).cost_of(labels) * self._grades_of(rows, members)
 
-    def _rivals(self, rows: np.ndarray) -> Rivals:
-        return self.term.labels.rivals(rows)
+    def _rivals(self, rows: np.ndarray) -> Competitors:
+        return self.term.labels.competitors(rows)
 
     def _grades_of(self, rows: np.ndarray, members: np.ndarray) -> np.ndarray:
         return self.grades[rows if len(self.grades) > 1 else 0, members]
@@ -108,7 +108,7 @@ class LinearMemberState(DualState):
 
     def sweep(self, f: np.ndarray, out_of_time: OutOfTime = never) -> tuple[float, int]:
         """See `DualState.sweep`: all rows once, then those with planes, again and again."""
-        self.n_added, self.settled = 0, False
+        self.n_added, self.converged = 0, False
         order = self.rng.permutation(self.rows)
         step = min(ROWS_AT_ONCE, 1 + len(order) // BATCHES_OF_A_SWEEP)
         for first in range(0, len(order), step):
@@ -121,7 +121,7 @@ class LinearMemberState(DualState):
             left += np.inf if out_of_time() else self._focus(f, rows, out_of_time)
         left_out = self.plane_tol * self.term.weights.sum()
         few = total <= (1.0 + SETTLED_SHARE) * left_out
-        self.settled = self.n_added == 0 and few and left <= SETTLED_SHARE * total
+        self.converged = self.n_added == 0 and few and left <= SETTLED_SHARE * total
         return total, len(self.rows)
 
     def _visit(self, f: np.ndarray, rows: np.ndarray) -> None:
@@ -131,7 +131,7 @@ class LinearMemberState(DualState):
         self.n_added += int(np.count_nonzero(newcomers >= 0))
         held = self._held(rows, newcomers)
         if len(held.rows):
-            carrying = CarryingMembers(self._points(held.rows, held.members), held.start)
+            carrying = ActiveMembers(self._points(held.rows, held.members), held.start)
             self._ascend(f, rows, held, carrying, np.arange(len(rows)))
             self._keep(rows, held)
 
@@ -150,7 +150,7 @@ class LinearMemberState(DualState):
         """Go over the planes of some rows until most of their gap is gone; what is left of it."""
         total = self.gaps[rows].sum()
         held = self._held(rows, np.full(len(rows), -1))
-        carrying = CarryingMembers(self._points(held.rows, held.members), held.start)
+        carrying = ActiveMembers(self._points(held.rows, held.members), held.start)
         gaps = self._ascend(f, rows, held, carrying, self.rng.permutation(len(rows)))
         target = (FOCUSED_SHARE if self.n_added else SETTLED_SHARE) * total
         for _ in range(FOCUSED_ROUNDS):
@@ -173,7 +173,7 @@ class LinearMemberState(DualState):
         )  # fmt: skip
         return self.term.weights[rows] * arrival
 
-    def _held(self, rows: np.ndarray, newcomers: np.ndarray) -> Held:
+    def _held(self, rows: np.ndarray, newcomers: np.ndarray) -> MemberBlock:
         """The members with mass, and the newcomers of rows that have one."""
         owners, members, labels, masses = self._active(rows)
         new = np.flatnonzero(newcomers >= 0)
@@ -193,26 +193,31 @@ class LinearMemberState(DualState):
         members: np.ndarray,
         labels: np.ndarray,
         masses: np.ndarray,
-    ) -> Held:
+    ) -> MemberBlock:
         """Masses of members and labels, each of the row ``rows[owners]``, by member."""
         entries, places = np.unique(owners * self.size + members, return_inverse=True)
         dense = np.zeros((len(entries), self.n_labels))
         np.add.at(dense, (places, labels), masses)
         own, listed = np.divmod(entries, self.size)
-        return Held(np.searchsorted(own, np.arange(len(rows) + 1)), rows[own], listed, dense)
+        return MemberBlock(np.searchsorted(own, np.arange(len(rows) + 1)), rows[own], listed, dense)
 
     def _points(self, rows: np.ndarray, members: np.ndarray) -> Matrix:
         return member_points(self.term.bound, rows, members)
 
     def _ascend(
-        self, f: np.ndarray, rows: np.ndarray, held: Held, carrying: CarryingMembers, order: np.ndarray
+        self,
+        f: np.ndarray,
+        rows: np.ndarray,
+        held: MemberBlock,
+        carrying: ActiveMembers,
+        order: np.ndarray,
     ) -> np.ndarray:
         """Steps between the planes of the rows ``rows[order]``; the gaps of these on arrival."""
         grades = self._grades_of(held.rows, held.members)
         problem = *self._rivals(rows).arrays, grades, self.term.weights[rows]
         return carrying.ascend(self.space.table(f), order, problem, held.masses)
 
-    def _keep(self, rows: np.ndarray, held: Held) -> None:
+    def _keep(self, rows: np.ndarray, held: MemberBlock) -> None:
         """Write masses back, with as many columns as the row with most planes needs."""
         entries, labels = np.nonzero(held.masses)
         owners = np.searchsorted(held.start, entries, side="right") - 1
@@ -322,8 +327,8 @@ class LinearMemberState(DualState):
         points, coefficients = chosen.points[:, : self.space.n_features], chosen.coefficients
         if coefficients.shape[1] == 1:
             # The factor may stand with the point or in front of it.
-            rivals = self._rivals(planes.blocks[single])
-            wanted = rivals.normals((rivals.codes + shift) % self.n_labels)
+            competitors = self._rivals(planes.blocks[single])
+            wanted = competitors.normals((competitors.codes + shift) % self.n_labels)
             factor = np.divide(coefficients, wanted, out=np.zeros(wanted.shape), where=wanted != 0)
             points, coefficients = scale_rows(points, factor[:, 0]), wanted
         return points, coefficients, single

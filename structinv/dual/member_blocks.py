@@ -64,7 +64,7 @@ class RowBlock:
         order : (r,) array of int
             Places of rows.
         problem : tuple
-            `Rivals.arrays` of the block's rows.
+            `Competitors.arrays` of the block's rows.
         grades : (m,) array
             Of the atoms.
         weights : (n,) array

@@ -49,7 +49,7 @@ class MemberState(DualState):
     rng : numpy.random.Generator
     """
 
-    verifies = True
+    checks_planes = True
 
     def __init__(self, case: Case, rng: np.random.Generator) -> None:
         self.term = term = case.term
@@ -61,11 +61,11 @@ class MemberState(DualState):
         self.focused_share = FOCUSED_SHARE_SPARSE if plane_tol > 0 else FOCUSED_SHARE
         more = 0 if plane_tol > 0 else pool.size // MEMBERS_A_NEWCOMER
         self.newcomers = min(MOST_NEWCOMERS, 1 + more)
-        self.rivals = term.labels.rivals()
-        n_rows = len(self.rivals)
+        self.competitors = term.labels.competitors()
+        n_rows = len(self.competitors)
         grades = listed(term.bound).grades()
         self.grades = np.ones((n_rows, pool.size)) if grades is None else grades
-        self.masses = np.zeros((n_rows, pool.size, self.rivals.n_labels))
+        self.masses = np.zeros((n_rows, pool.size, self.competitors.n_labels))
         self.rows = np.flatnonzero(term.weights > 0)
         self.gaps = np.zeros(n_rows)
         self.idle = np.zeros((n_rows, pool.size), dtype=bool)
@@ -73,13 +73,13 @@ class MemberState(DualState):
 
     @property
     def offset(self) -> float:
-        parts = self.term.weights, self.masses, self.grades, self.rivals.costs
+        parts = self.term.weights, self.masses, self.grades, self.competitors.costs
         return float(np.einsum("i,isk,is,ik->", *parts, optimize=True))
 
     def sweep(self, f: Expansion, out_of_time: OutOfTime = never) -> tuple[float, int]:
         """See `DualState.sweep`: all rows once, then the rows that hold most of the gap."""
         order = self.rng.permutation(self.rows)
-        self.n_added, self.settled, total = 0, False, 0.0
+        self.n_added, self.converged, total = 0, False, 0.0
         blocks: list[RowBlock] = []
         # While the function is far off, newcomers that hardly beat the others would soon be idle.
         ask = self.plane_tol
@@ -101,7 +101,7 @@ class MemberState(DualState):
         if self.n_added == 0 and ask == self.plane_tol > 0:
             # What is left on the rows' own atoms, against what plane_tol leaves out.
             self._again(f, blocks, 0.0, out_of_time)
-            self.settled = not out_of_time() and bool(self.gaps.sum() <= SETTLED_SHARE * self.total)
+            self.converged = not out_of_time() and bool(self.gaps.sum() <= SETTLED_SHARE * self.total)
         self._focus(f, blocks, out_of_time)
         return self.total, len(self.rows)
 
@@ -138,7 +138,7 @@ class MemberState(DualState):
         members = np.empty((len(rows), self.newcomers), dtype=np.int64)
         _worst_newcomers(
             f.values().T, self.pool.first, self.pool.numbers, rows, self.pool.slots,
-            *self.rivals.arrays, self.grades, self.term.weights, self.masses, ask,
+            *self.competitors.arrays, self.grades, self.term.weights, self.masses, ask,
             np.empty((2, self.pool.size)), members, self.gaps, self.idle,
         )  # fmt: skip
         if ask <= self.plane_tol:
@@ -162,7 +162,12 @@ class MemberState(DualState):
         own = rows[block.owners], block.members
         masses = self.masses[own]
         self.gaps[rows[order]] = block.ascend(
-            f, order, self.rivals.take(rows).arrays, self.grades[own], self.term.weights[rows], masses
+            f,
+            order,
+            self.competitors.take(rows).arrays,
+            self.grades[own],
+            self.term.weights[rows],
+            masses,
         )
         self.masses[own] = masses
 
@@ -180,10 +185,10 @@ class MemberState(DualState):
 
     def planes(self) -> PlaneSet:
         rows, members, labels = np.nonzero(self.masses)
-        rivals = self.rivals.take(rows)
+        competitors = self.competitors.take(rows)
         keys = self.pool.keys(rows, members)
-        normals = AtomRows(self.space.atoms, keys, rivals.normals(labels), np.arange(len(rows) + 1))
-        offsets = rivals.cost_of(labels) * self.grades[rows, members]
+        normals = AtomRows(self.space.atoms, keys, competitors.normals(labels), np.arange(len(rows) + 1))
+        offsets = competitors.cost_of(labels) * self.grades[rows, members]
         return PlaneSet(normals, offsets, rows, self.masses[rows, members, labels])
 
     def restore(self, planes: PlaneSet) -> None:
@@ -192,7 +197,7 @@ class MemberState(DualState):
         rows, masses = planes.blocks[single], planes.masses[single]
         terms = planes.normals.start[single]
         members = self._members_of(planes.normals.keys[terms], rows)
-        labels = self.rivals.take(rows).labels_of(planes.normals.coefficients[terms])
+        labels = self.competitors.take(rows).labels_of(planes.normals.coefficients[terms])
         usable = np.flatnonzero((members >= 0) & (labels >= 0))
         chosen = members[usable], labels[usable]
         np.add.at(self.masses, (rows[usable], *chosen), masses[usable])

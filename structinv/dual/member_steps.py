@@ -15,7 +15,7 @@ from .row_steps import ascend_row
 ROW_SHARE = 0.1
 
 
-class CarryingMembers:
+class ActiveMembers:
     """Points of some rows' members, over which the rows take steps again and again.
 
     Of CSR points only the columns that they use are looked at, so that a step costs their entries,

@@ -28,7 +28,7 @@ class PenaltyState(DualState):
     rng : numpy.random.Generator
     """
 
-    verifies = True
+    checks_planes = True
 
     def __init__(self, case: Case, rng: np.random.Generator) -> None:
         term, space = case.term, case.space

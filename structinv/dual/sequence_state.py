@@ -30,7 +30,7 @@ class SequenceState(FocusedSweeps, DualState):
     rng : numpy.random.Generator
     """
 
-    verifies = True
+    checks_planes = True
     quick_value = True
     far_off, enough = 1.0, 0.3
     n_edits: int = 0

@@ -35,7 +35,7 @@ class SlopeState(PlainRows):
     rng : numpy.random.Generator
     """
 
-    verifies = True
+    checks_planes = True
 
     def __init__(self, case: Case, rng: np.random.Generator) -> None:
         super().__init__(case, rng, KINDS[type(case.loss)], case.signs)

@@ -16,9 +16,9 @@ from ..kernels.checked_kernel import kernel_matrix
 from ..kernels.kernel_names import check_kernel
 from ..oracles import Identity, InvarianceOracle
 from ..oracles.base import as_oracle
+from ..oracles.cache import Cache
 from ..oracles.changes import Changes
 from ..oracles.columns import with_numbers
-from ..oracles.kept import Kept
 from ..oracles.listing import averaged, check_n_draws, check_seed
 from ..utils.fitted_state import taken_back
 from ..utils.matrices import Matrix, dense
@@ -79,7 +79,7 @@ class OrbitFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             self._check_parameters()
             seed = self._seed()
             X = self._read(X)
-            self._kept = Kept()
+            self._kept = Cache()
             self.seed_, self.n_draws_ = seed, self.n_draws
             columns = getattr(self, "feature_names_in_", None)
             self.oracle_: InvarianceOracle = clone(with_numbers(oracle, columns))
@@ -141,7 +141,7 @@ class OrbitFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
     def _keep(self, name: str, make: Any) -> Any:
         """What is made once for many calls, and made again by whoever loads this transformer."""
-        kept: Kept = self.__dict__.setdefault("_kept", Kept())
+        kept: Cache = self.__dict__.setdefault("_kept", Cache())
         return kept.get(name, make)
 
     def _changes(self) -> Changes:

@@ -28,21 +28,21 @@ from ..utils.parameters import check_boolean, check_number
 from ..utils.passes import passes_shown_by
 from .callbacks import CallbackSupportMixin, FitTask, pass_printer, printer, with_callbacks
 from .earlier_fit import OF_THE_WEIGHTS, EarlierFit
-from .estimates import EstimatesItself
-from .interrupted_fit import all_or_nothing
-from .learned_nothing import nothing_learned
+from .fit_attempt import all_or_nothing
 from .parameters import check_checkpoint, check_on_interrupt, check_oracle_type
 from .problem import Problem
+from .resource_estimates import ResourceEstimateMixin
 from .row_shapes import are_plain, check_shape, flat_rows, for_oracle, learn_shape, shaped
 from .row_sources import refuse_sources
 from .target_labels import as_labels, one_label_a_row
+from .uninformative_fits import nothing_learned
 
 # How often `verbose` prints how much of a pass over rows in blocks is done.
 SECONDS_BETWEEN_LINES = 3.0
 
 
 @dataclass(eq=False, repr=False)
-class InvariantEstimator(EstimatesItself, CallbackSupportMixin, BaseEstimator):
+class InvariantEstimator(ResourceEstimateMixin, CallbackSupportMixin, BaseEstimator):
     """An estimator that minimizes an objective, and keeps its solution.
 
     `_fit` says in which order everything happens. An estimator says what differs:
@@ -139,7 +139,7 @@ class InvariantEstimator(EstimatesItself, CallbackSupportMixin, BaseEstimator):
                 solver,
                 callbacks=callbacks,
                 random_state=check_random_state(self.random_state).randint(2**31 - 1),
-                keeper=earlier.checkpoint,
+                on_iteration=earlier.checkpoint,
             )
             with self._passes_shown(), earlier.rescued():
                 solution = run(self._stop(earlier.used), start)
@@ -170,7 +170,7 @@ class InvariantEstimator(EstimatesItself, CallbackSupportMixin, BaseEstimator):
             left = np.inf if self.max_seconds is None else self.max_seconds - earlier.used
             self._look_at(problem, objective, solution, left - solution.seconds)
             if not learning.ctrl_c.pressed:
-                learning.ctrl_c.welcome = True
+                learning.ctrl_c.interruptible = True
                 self._finish(objective)
             task.end()
         return self

@@ -18,11 +18,11 @@ from ..structures.label_codes import check_cost, check_rescaling
 from ..terms import Objective
 from ..utils.matrices import Matrix
 from .base import InvariantEstimator
-from .learned_nothing import warn_if_uninformative
 from .parameters import check_oracle_type
 from .problem import HINGE, Problem, check_margin_loss, check_two_classes
 from .row_sources import sample_of
 from .target_labels import check_targets, class_factors, one_label_a_row
+from .uninformative_fits import warn_if_uninformative
 
 
 class InvariantClassifier(ClassifierMixin, InvariantEstimator):

@@ -13,7 +13,7 @@ from ..kernels import min_eigenvalue
 from ..kernels.indefinite import rounding_of
 from ..solvers import Status
 from ..spaces.moved_points import has_gradients, moved_points
-from ..spaces.reduced_sets import Whole, best_coefficients, chosen_atoms, norm_of_difference
+from ..spaces.reduced_sets import TargetExpansion, best_coefficients, chosen_atoms, norm_of_difference
 from ..terms import Objective
 from ..utils.fitted_state import learned_attributes
 from ..utils.parameters import check_integer, check_number
@@ -43,7 +43,7 @@ def compressed(
         return _copied(model)
     most = n_before if n_support is None else int(n_support)
     check_compression_memory(n_before, most, moving)
-    whole = Whole.of(model.kernel_, model._atoms(), model.dual_coef_.T)
+    whole = TargetExpansion.of(model.kernel_, model._atoms(), model.dual_coef_.T)
     least = 0.0 if tol is None else float(tol) ** 2 * _squared_norm(model, whole)
     kept = np.sort(chosen_atoms(whole, most, least)[0])
     if len(kept) == n_before:
@@ -111,7 +111,7 @@ def _check_norm(model: SupportVectorMachine) -> None:
 
 
 def _shortened(
-    model: Model, whole: Whole, kept: np.ndarray, places: np.ndarray, by_scores: bool
+    model: Model, whole: TargetExpansion, kept: np.ndarray, places: np.ndarray, by_scores: bool
 ) -> Model:
     """The copy over some points, which come from the support vectors `kept`."""
     points = places.astype(model._atoms().dtype)
@@ -141,7 +141,7 @@ def _copied(model: Model) -> Model:
     return other
 
 
-def _squared_norm(model: SupportVectorMachine, whole: Whole) -> float:
+def _squared_norm(model: SupportVectorMachine, whole: TargetExpansion) -> float:
     """Of the function with all its parts."""
     if model._representers_ is None:
         return whole.squared_norm

@@ -19,9 +19,9 @@ from ..utils.matrices import squared_lengths
 from ..utils.resources import check_memory
 from .base import InvariantEstimator
 from .callbacks import with_callbacks
-from .estimates import linear_functions
 from .example_inputs import PLANES_OF_AN_EXAMPLE, solver_for
 from .problem import Problem
+from .resource_estimates import linear_functions
 
 
 @dataclass(eq=False, repr=False)

@@ -11,7 +11,7 @@ from ..dual import TABLE as STATES
 from ..dual import refusals
 from ..solvers import FrankWolfe, Solver
 from ..terms import WorstCase
-from ..terms.in_blocks import InBlocks
+from ..terms.blockwise_term import BlockwiseTerm
 from .base import InvariantEstimator
 
 
@@ -96,7 +96,7 @@ def explain_solver(model: Any, X: Any, y: Any) -> SolverExplanation:
     objective = own._objective(own._read(X, y, None))
     solver = own._solver(objective)
     reason = own._best_solver(objective)[1] if own.solver == "auto" else "it is the parameter solver"
-    asked = (WorstCase, InBlocks)
+    asked = (WorstCase, BlockwiseTerm)
     terms = [
         type(term).__name__ + (f"({term.oracle})" if isinstance(term, asked) else "")
         for term in objective.terms

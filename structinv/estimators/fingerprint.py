@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 
 from ..rows import SlicedRows
 from ..rows.matrix_rows import MatrixRows
-from ..terms.in_blocks import BlockSizes
+from ..terms.blockwise_term import BlockSizes
 
 # Values whose own text is short enough to be shown to the user.
 SHOWN = 40

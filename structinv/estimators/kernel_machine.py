@@ -23,8 +23,8 @@ from ..spaces.kernel_tiles import expand
 from ..terms import WorstCase
 from ..utils.resources import check_memory
 from .base import InvariantEstimator
-from .estimates import named
 from .invariances import Invariances
+from .resource_estimates import named
 from .row_shapes import shaped
 
 # Functions that a solver holds at the same time, as `estimate_memory` counts them.

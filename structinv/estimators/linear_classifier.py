@@ -14,7 +14,7 @@ from ..rows import RowSource
 from ..solvers import Solution
 from ..terms import Objective
 from .classifier import InvariantClassifier
-from .interrupted_fit import all_or_nothing
+from .fit_attempt import all_or_nothing
 from .linear_machine import LinearMachine
 from .partial_fit import Stream, learn_batch, learn_in_blocks, streams
 from .problem import Problem

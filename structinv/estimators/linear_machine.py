@@ -21,21 +21,21 @@ from ..solvers.spread import spread_of
 from ..spaces import ExplicitSpace
 from ..structures.bound import BoundStructure
 from ..terms import Objective
-from ..terms.in_blocks import InBlocks
+from ..terms.blockwise_term import BlockwiseTerm
 from ..terms.worst_margin import WorstMargin
 from ..utils.matrices import Matrix, squared_lengths
 from ..utils.parameters import check_boolean
 from ..utils.resources import check_memory
 from .base import InvariantEstimator
-from .estimates import (
+from .parameters import check_oracle_type
+from .problem import Problem
+from .resource_estimates import (
     LINEAR_PLANES_OF_A_CLASS,
     LINEAR_PLANES_OF_A_ROW,
     linear_functions,
     linear_memory,
     named,
 )
-from .parameters import check_oracle_type
-from .problem import Problem
 from .row_shapes import flat_rows, for_oracle, learn_shape, shaped
 from .row_sources import (
     as_bytes,
@@ -150,7 +150,7 @@ class LinearMachine(InvariantEstimator):
                     InteriorPoint(),
                     f"the loss is smooth, and there are at most {FEW_WEIGHTS} weights",
                 )
-        if isinstance(term, InBlocks):
+        if isinstance(term, BlockwiseTerm):
             return _solver_of_blocks(term, objective.space)
         if n_weights <= MOST_WEIGHTS and n_rows <= MOST_ROWS and (reason := _newton(objective)):
             return InteriorPoint(), reason
@@ -231,7 +231,7 @@ def _newton(objective: Any) -> str:
     return ""
 
 
-def _solver_of_blocks(term: InBlocks, space: ExplicitSpace) -> tuple[Solver, str]:
+def _solver_of_blocks(term: BlockwiseTerm, space: ExplicitSpace) -> tuple[Solver, str]:
     """What "auto" stands for where rows are read in blocks."""
     if chosen(Case(term.sample, space)).packs:
         return FrankWolfe(), "rows are read in blocks"

@@ -11,12 +11,12 @@ from sklearn.utils.validation import _check_sample_weight
 
 from ..rows import RowSource
 from ..solvers import Pegasos, Solution, Status
-from ..solvers.pegasos import Streamed
+from ..solvers.pegasos import StreamSum
 from ..terms import Objective
 from ..terms.planes import PlaneSet
 from ..utils.jit import Stopwatch
-from .estimates import linear_functions
 from .parameters import check_oracle_type
+from .resource_estimates import linear_functions
 from .row_shapes import check_shape, for_oracle, learn_shape, shaped
 from .row_sources import (
     as_bytes,
@@ -41,7 +41,7 @@ class Stream:
     n_rows, n_batches : int
     """
 
-    sums: Streamed
+    sums: StreamSum
     weight: float = 0.0
     n_rows: int = 0
     n_batches: int = 0
@@ -70,7 +70,7 @@ def learn_batch(estimator: Any, X: Any, y: Any, classes: Any, sample_weight: Any
     problem = estimator._of_classes(X, y, classes, oracle, weights)
     objective: Objective = estimator._objective(problem)
     space: Any = objective.space
-    before = Stream(Streamed(space.zeros(), 0.0, space.zeros())) if first else _stream(estimator, space)
+    before = Stream(StreamSum(space.zeros(), 0.0, space.zeros())) if first else _stream(estimator, space)
     watch = Stopwatch()
     seed = check_random_state(estimator.random_state).randint(2**31 - 1)
     solver = estimator._solver(objective)
@@ -176,5 +176,5 @@ def _stream(estimator: Any, space: Any) -> Stream:
             "fitted with another solver: take a new estimator"
         )
     f, offset = planes.total(space, planes.summed, np.zeros(len(planes.summed)))
-    sums = Streamed(f, offset, f)
+    sums = StreamSum(f, offset, f)
     return Stream(sums, float(planes.summed.sum()), len(planes.summed), 0)

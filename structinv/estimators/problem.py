@@ -13,7 +13,7 @@ from ..oracles import InvarianceOracle
 from ..structures import Layout
 from ..terms import REGISTRY as TERMS
 from ..terms import WorstCase
-from ..terms.in_blocks import BlockSizes, InBlocks
+from ..terms.blockwise_term import BlockSizes, BlockwiseTerm
 from ..terms.worst_margin import WorstMargin
 from ..utils.matrices import Matrix, Rows
 
@@ -110,7 +110,7 @@ class Problem:
             position_weight=self.position_weight,
         )
 
-    def in_blocks(self, sizes: BlockSizes) -> InBlocks:
+    def in_blocks(self, sizes: BlockSizes) -> BlockwiseTerm:
         """The losses of rows that are read in blocks."""
         labels = self.structure.bind(self.labels, self.classes, cost=self.cost, rescaling=self.rescaling)
 
@@ -118,7 +118,7 @@ class Problem:
             some = replace(self, rows=X, labels=self.labels[rows], weights=self.weights[rows])
             return some.worst_case()
 
-        return InBlocks(self.rows, part, labels, self.weights, sizes)
+        return BlockwiseTerm(self.rows, part, labels, self.weights, sizes)
 
 
 def check_margin_loss(loss: Any, oracle: InvarianceOracle, cost: Any, rescaling: str) -> None:

@@ -20,10 +20,10 @@ from ..terms import Objective
 from ..utils.matrices import Matrix
 from ..utils.parameters import check_boolean, check_number
 from .base import InvariantEstimator
-from .learned_nothing import Fitted, warn_if_unexplained
 from .problem import Problem
 from .row_sources import in_blocks
 from .target_labels import one_a_row
+from .uninformative_fits import FittedRegression, warn_if_unexplained
 
 
 class InvariantRegressor(RegressorMixin, InvariantEstimator):
@@ -145,7 +145,7 @@ class InvariantRegressor(RegressorMixin, InvariantEstimator):
             remedies.insert(0, "fewer or smaller changes")
         if not self.fit_intercept:
             remedies.insert(0, "fit_intercept=True")
-        fitted = Fitted(
+        fitted = FittedRegression(
             type(self).__name__,
             problem.labels + problem.target_mean,
             self._scores(X)[:, 0],

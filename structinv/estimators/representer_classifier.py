@@ -16,7 +16,6 @@ from ..solvers import Solution
 from ..structures import Binary, Multiclass
 from ..terms import Objective
 from .callbacks import labeled_alone
-from .learned_nothing import warn_if_uninformative
 from .parameters import check_oracle_type
 from .problem import Problem
 from .representer_machine import OF_MARGINS, RepresenterMachine
@@ -30,6 +29,7 @@ from .target_labels import (
     say_what_is_missing,
     without_label,
 )
+from .uninformative_fits import warn_if_uninformative
 
 CLASSIFIER_LOSSES = (*OF_MARGINS, "squared", "epsilon_insensitive")
 

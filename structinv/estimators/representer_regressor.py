@@ -16,11 +16,11 @@ from ..solvers import Solution, Status
 from ..structures import Regression
 from ..terms import Objective
 from .callbacks import labeled_alone
-from .learned_nothing import Fitted, warn_if_unexplained
 from .problem import Problem
 from .representer_machine import RepresenterMachine
 from .row_shapes import flat_rows, learn_shape
 from .target_labels import labels_equal, one_a_row
+from .uninformative_fits import FittedRegression, warn_if_unexplained
 
 REGRESSOR_LOSSES = ("squared", "epsilon_insensitive", "absolute", "huber")
 
@@ -131,7 +131,7 @@ warm_start, checkpoint, checkpoint_seconds, on_interrupt, losses_on
         if not self.bias:
             remedies.insert(0, "bias=True")
         X = problem.labeled_rows
-        fitted = Fitted(
+        fitted = FittedRegression(
             type(self).__name__,
             problem.labels,
             self._scores(X)[:, 0],

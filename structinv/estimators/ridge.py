@@ -22,11 +22,11 @@ from ..utils import plugins
 from ..utils.matrices import refuse_half_or_masked
 from ..utils.parameters import check_boolean, check_number
 from ..utils.resources import check_memory
-from .estimates import EstimatesItself
-from .interrupted_fit import all_or_nothing, leaving_on_interrupt
-from .learned_nothing import Fitted, warn_if_unexplained
+from .fit_attempt import all_or_nothing, leaving_on_interrupt
+from .resource_estimates import ResourceEstimateMixin
 from .ridge_systems import FACTORS, RidgePath, ridge_path
 from .row_shapes import check_shape, flat_rows, learn_shape, shaped
+from .uninformative_fits import FittedRegression, warn_if_unexplained
 
 MARGINAL_LIKELIHOOD = "marginal_likelihood"
 # Sums of squares of these are numbers.
@@ -34,7 +34,7 @@ LARGEST_TARGET = 1e150
 
 
 @dataclass(eq=False, repr=False)
-class OrbitRidge(EstimatesItself, MultiOutputMixin, RegressorMixin, BaseEstimator):
+class OrbitRidge(ResourceEstimateMixin, MultiOutputMixin, RegressorMixin, BaseEstimator):
     r"""Kernel ridge regression under any kernel of the library, leave-one-out in closed form.
 
     Minimizes ``sum_i w_i (y_i - f(x_i) - b)^2 + alpha |f|^2`` over functions f in the space of a kernel
@@ -300,7 +300,7 @@ class OrbitRidge(EstimatesItself, MultiOutputMixin, RegressorMixin, BaseEstimato
         remedies = ["smaller alphas"] if self.fit_intercept else ["fit_intercept=True", "smaller alphas"]
         for target, residual in zip(targets.T, residuals.T, strict=True):
             name = type(self).__name__
-            fitted = Fitted(name, target, target - residual, weights, gram, remedies)
+            fitted = FittedRegression(name, target, target - residual, weights, gram, remedies)
             if warn_if_unexplained(fitted, stacklevel=3):
                 return
 
@@ -353,7 +353,7 @@ class OrbitRidge(EstimatesItself, MultiOutputMixin, RegressorMixin, BaseEstimato
         """What a scorer says of the leave-one-out predictions of each alpha."""
         scorer = check_scoring(self, self.scoring)
         told = {} if weights is None else {"sample_weight": weights}
-        return np.array([scorer(_Predicted(), each, y, **told) for each in predictions])
+        return np.array([scorer(_FixedPredictions(), each, y, **told) for each in predictions])
 
     def _memory(self, X: Any, y: Any) -> float:
         self._checked_parameters()
@@ -371,7 +371,7 @@ class OrbitRidge(EstimatesItself, MultiOutputMixin, RegressorMixin, BaseEstimato
         return tags
 
 
-class _Predicted(RegressorMixin, BaseEstimator):
+class _FixedPredictions(RegressorMixin, BaseEstimator):
     """Predictions that are there already, as scorers ask for them."""
 
     def predict(self, X: np.ndarray) -> np.ndarray:

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from ..oracles import InvarianceOracle
 from ..rows import RowSource
 from ..rows.reading_ahead import read_ahead
-from ..terms.in_blocks import BlockSizes
+from ..terms.blockwise_term import BlockSizes
 from ..utils.matrices import Matrix, stack
 from ..utils.parameters import check_number
 from ..utils.resources import free_memory

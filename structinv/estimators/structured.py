@@ -28,7 +28,6 @@ from ..utils.parameters import check_integer
 from ..utils.resources import check_memory
 from .callbacks import with_callbacks
 from .earlier_fit import OF_THE_WEIGHTS
-from .estimates import linear_functions
 from .example_inputs import (
     PLANES_OF_AN_EXAMPLE,
     RowReader,
@@ -37,10 +36,11 @@ from .example_inputs import (
 )
 from .example_machine import ExampleMachine
 from .kernel_machine import check_cover, kernel_memory
-from .learned_nothing import warn_if_uninformative
 from .parameters import check_oracle_type, check_plane_tol
 from .problem import Problem
+from .resource_estimates import linear_functions
 from .tokens import TokenVectorizer
+from .uninformative_fits import warn_if_uninformative
 
 COSTS = ("hamming", "mean_hamming")
 # Who knows the worst changes of examples, by the term that trains them.

@@ -230,7 +230,7 @@ verbose, warm_start, checkpoint, checkpoint_seconds, on_interrupt
         labels: BoundStructure,
         covered: np.ndarray,
     ) -> PlacedEdits:
-        """Of the edits that favor each rival those that lower the margin most; none if none does."""
+        """For each competitor, the edits that lower the margin most, if any does."""
         codes, n_classes = labels.codes, len(self.classes_)
         weights = self._weights_of_labels()
         every, bound = np.arange(len(codes)), BoundTexts(oracle, rows)

@@ -24,9 +24,9 @@ from ..utils.jit import njit
 from ..utils.matrices import Matrix
 from ..utils.parameters import check_integer, check_number
 from ..utils.resources import check_memory
-from .estimates import EstimatesItself, named, virtual_memory
-from .interrupted_fit import all_or_nothing, leaving_on_interrupt
+from .fit_attempt import all_or_nothing, leaving_on_interrupt
 from .parameters import check_on_interrupt, check_oracle_type
+from .resource_estimates import ResourceEstimateMixin, named, virtual_memory
 from .row_shapes import canonical, check_shape, flat_rows, learn_shape, shaped
 from .target_labels import class_factors, labeled_rows, one_label_a_row
 
@@ -37,7 +37,7 @@ _ROWS = {"accept_sparse": "csr", "accept_large_sparse": False, "dtype": [np.floa
 
 
 @dataclass(eq=False, repr=False)
-class VirtualSVC(EstimatesItself, ClassifierMixin, BaseEstimator):
+class VirtualSVC(ResourceEstimateMixin, ClassifierMixin, BaseEstimator):
     """scikit-learn's SVC, trained on every member of every row's orbit.
 
     The plain way to an invariance, here to compare with: as many times larger a problem as an orbit

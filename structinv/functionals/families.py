@@ -14,7 +14,7 @@ from ..oracles import InvarianceOracle
 from ..oracles.arguments import check_features
 from ..oracles.base import as_oracle
 from ..oracles.checked_oracle import bind, tangents_of
-from ..oracles.columns import OfFeatures
+from ..oracles.columns import FeatureParameters
 from ..oracles.listing import listed
 from ..utils.parameters import check_integer, check_number
 from .base import Functional, differences
@@ -72,7 +72,7 @@ class Gradient(Functional):
         return [Gradients(X)]
 
 
-class PartialDerivative(OfFeatures, Functional):
+class PartialDerivative(FeatureParameters, Functional):
     """Partial derivatives by some features at each row, all of a row one after the other.
 
     Parameters
@@ -133,7 +133,7 @@ class DirectionalDerivative(Functional):
         return [Derivatives(X, directions=np.broadcast_to(table, shape))]
 
 
-class _OfOracle(Functional):
+class _OracleFunctional(Functional):
     """A family that an oracle's changes make.
 
     Parameters
@@ -148,7 +148,7 @@ class _OfOracle(Functional):
         as_oracle(self.oracle).validate(X.shape[1])
 
 
-class Tangents(_OfOracle):
+class Tangents(_OracleFunctional):
     """Derivatives along the tangents of an oracle: how f changes as an input begins to change.
 
     Parameters
@@ -174,7 +174,7 @@ class Tangents(_OfOracle):
         return [Derivatives(X, directions=tangents_of(self.oracle, X).astype(X.dtype))]
 
 
-class TransformDifference(_OfOracle):
+class TransformDifference(_OracleFunctional):
     """``f(T x_i) - f(x_i)`` for every change T of an oracle's orbit but the identity.
 
     Parameters
@@ -331,7 +331,7 @@ class LocalAverage(Functional):
         return [Values(around, mix), minus]
 
 
-class SecondDerivative(OfFeatures, Functional):
+class SecondDerivative(FeatureParameters, Functional):
     """The second partial derivative by features i and j at each row.
 
     Parameters

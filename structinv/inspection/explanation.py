@@ -18,7 +18,7 @@ from ..oracles import InvarianceOracle
 class Explanation:
     """The worst edit of one row, from the most harmful feature on.
 
-    The margin of the label is its score less that of the strongest rival at the edited row: above 0
+    The margin of the label is its score less that of the strongest competitor at the edited row: above 0
     the label is predicted.
 
     Attributes
@@ -131,7 +131,7 @@ def _dense_row(X: Any) -> np.ndarray:
 def _margin_direction(
     model: InvariantLinearSVC | InvariantTextClassifier, edited: np.ndarray, label: Any
 ) -> tuple[np.ndarray, float]:
-    """Along what the label's margin over its strongest rival at the edited row grows."""
+    """Along what the label's margin over its strongest competitor at the edited row grows."""
     weights, intercept = model.coef_, np.ravel(model.intercept_)
     place = int(np.flatnonzero(model.classes_ == label)[0])
     if len(weights) == 1:
@@ -139,5 +139,5 @@ def _margin_direction(
         return sign * weights[0], float(sign * intercept[0])
     scores = weights @ edited + intercept
     scores[place] = -np.inf
-    rival = int(np.argmax(scores))
-    return weights[place] - weights[rival], float(intercept[place] - intercept[rival])
+    competitor = int(np.argmax(scores))
+    return weights[place] - weights[competitor], float(intercept[place] - intercept[competitor])

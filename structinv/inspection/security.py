@@ -13,7 +13,7 @@ from sklearn.utils import _safe_indexing, check_consistent_length
 
 from ..foreign import certify
 from ..oracles import InvarianceOracle
-from ..oracles.base import Counted, as_oracle
+from ..oracles.base import CountedChanges, as_oracle
 from ..utils.parameters import check_integer
 from .figures import row_of_axes, written
 
@@ -162,7 +162,9 @@ def _threshold(scores: np.ndarray, max_fpr: float) -> float:
     return float(np.nextafter(falling[most], np.inf))
 
 
-def _check(models: Any, y: np.ndarray, oracle: Any, n_changes: Any, label: Any, max_fpr: Any) -> Counted:
+def _check(
+    models: Any, y: np.ndarray, oracle: Any, n_changes: Any, label: Any, max_fpr: Any
+) -> CountedChanges:
     """How changes count; TypeError or ValueError unless there is a question that can be answered."""
     if not isinstance(models, Mapping):
         raise TypeError(f"models must be a mapping of names to fitted classifiers, got {models!r}")

@@ -9,15 +9,15 @@ import numpy as np
 
 from ..oracles.arguments import check_needs_no_label
 from ..oracles.base import as_oracle
+from ..oracles.cache import parameters_of
 from ..oracles.checked_oracle import bind, tangents_of
-from ..oracles.kept import parameters_of
 from ..oracles.listing import listed
 from ..regions.inner_products import Stack
 from ..regions.tiles import fill_tables
 from ..utils.matrices import floating
 from ..utils.resources import check_memory
 from .base import Kernel
-from .kept_by_rows import KeptByRows
+from .row_cache import RowCache
 from .values import DOUBLE, SINGLE, check_rows, same_precision
 
 # Rows whose directions are kept: all rows that a machine knows, and those it asks about.
@@ -102,7 +102,7 @@ class DirectedKernel(Kernel):
 
     def _known(self, X: np.ndarray) -> DirectedRows:
         """The rows with their directions, kept for those asked about last."""
-        kept: KeptByRows = self.__dict__.setdefault("_rows", KeptByRows(KEPT))
+        kept: RowCache = self.__dict__.setdefault("_rows", RowCache(KEPT))
         key = parameters_of(tuple(self.get_params(deep=False).values()))
 
         def make() -> DirectedRows:

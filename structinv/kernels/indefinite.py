@@ -12,8 +12,8 @@ from ..utils.exceptions import IndefiniteKernelWarning, UninformativeFitWarning
 from ..utils.resources import check_memory
 from .base import Kernel
 from .checked_kernel import kernel_diagonal, kernel_matrix
-from .kept_by_rows import KeptByRows
 from .kernel_names import check_kernel
+from .row_cache import RowCache
 from .values import check_rows, precision, same_precision
 
 SPECTRA = ("clip", "flip", "square", "shift")
@@ -241,7 +241,7 @@ def _indefinite_part(kernel: Kernel) -> Kernel:
     return kernel
 
 
-class _OfTrainingRows(Kernel):
+class _TrainingRowsKernel(Kernel):
     """A kernel that belongs to training rows and to the kernel it was made of, with its parameters."""
 
     def set_params(self, **params: Any) -> Self:
@@ -255,7 +255,7 @@ class _OfTrainingRows(Kernel):
         return self
 
 
-class PSDCorrectedKernel(_OfTrainingRows):
+class PSDCorrectedKernel(_TrainingRowsKernel):
     """``k_x' R R' k_z`` with a root R: see `psd_corrected`, which makes it.
 
     Parameters
@@ -303,7 +303,7 @@ class PSDCorrectedKernel(_OfTrainingRows):
 
     def _features(self, X: np.ndarray) -> np.ndarray:
         """``k_x' R`` of all rows, kept for those asked about last."""
-        kept: KeptByRows = self.__dict__.setdefault("_kept", KeptByRows(FEATURES))
+        kept: RowCache = self.__dict__.setdefault("_kept", RowCache(FEATURES))
         found: np.ndarray = kept.get(
             X, None, lambda: kernel_matrix(self.kernel, X, self.rows) @ self.root
         )
@@ -316,7 +316,7 @@ class PSDCorrectedKernel(_OfTrainingRows):
         return state
 
 
-class ShiftedKernel(_OfTrainingRows):
+class ShiftedKernel(_TrainingRowsKernel):
     """A kernel plus a constant where both inputs are the same row: see `psd_corrected`.
 
     Parameters

@@ -8,16 +8,16 @@ import numpy as np
 
 from ..oracles import InvarianceOracle
 from ..oracles.base import as_oracle
+from ..oracles.cache import Record, parameters_of
 from ..oracles.changes import Changes
-from ..oracles.kept import Record, parameters_of
 from ..oracles.listing import averaged, check_n_draws, check_seed
 from ..utils.parameters import check_number
 from .base import Kernel
 from .checked_kernel import ISOMETRIES, PERMUTATIONS
 from .combinations import CompositeKernel
-from .kept_by_rows import KeptByRows
 from .kernel_names import check_kernel
 from .orbit_tables import mean_diagonal, mean_table
+from .row_cache import RowCache
 from .values import check_rows, holds, precision, same_precision
 
 # Squared distances of embeddings are the difference of numbers that are rounded so often.
@@ -151,7 +151,7 @@ class OrbitMean(CompositeKernel):
     def _own_values(self, X: np.ndarray) -> np.ndarray:
         """`diagonal` of checked rows."""
         known, symmetry = self._changes_record(X.shape[1]), self.kernel.symmetry
-        kept: KeptByRows = self.__dict__.setdefault("_diagonals", KeptByRows(DIAGONALS))
+        kept: RowCache = self.__dict__.setdefault("_diagonals", RowCache(DIAGONALS))
         X = X.astype(precision(X), copy=False)
 
         def make() -> np.ndarray:

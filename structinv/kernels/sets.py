@@ -9,13 +9,13 @@ import numpy as np
 from ..metrics.comparison import Comparison, check_sides, check_sizes, compare_regions, table
 from ..oracles import InvarianceOracle
 from ..oracles.base import as_oracle
+from ..oracles.cache import parameters_of
 from ..oracles.geometry import region_of, tangent_planes
-from ..oracles.kept import parameters_of
 from ..regions import Region
 from .base import Kernel
 from .indefinite import check_spectrum, psd_corrected
-from .kept_by_rows import KeptByRows
 from .kernel_names import check_kernel
+from .row_cache import RowCache
 from .values import check_rows, describe, precision, same_precision
 
 SIDES = ("two", "mean", "tangent")
@@ -147,7 +147,7 @@ class SetKernel(Kernel):
         return compare_regions(right if X is Y else self._region(X), right, sides)
 
     def _region(self, X: np.ndarray) -> Region:
-        kept: KeptByRows = self.__dict__.setdefault("_regions", KeptByRows(REGIONS))
+        kept: RowCache = self.__dict__.setdefault("_regions", RowCache(REGIONS))
         make = tangent_planes if self.sides == "tangent" else region_of
         key = parameters_of((self.oracle, self.sides == "tangent"))
         found: Region = kept.get(X, key, lambda: make(self.oracle, X))

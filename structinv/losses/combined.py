@@ -118,7 +118,7 @@ class Affine(ScalarLoss):
         return np.asarray(self.signs) * u - np.asarray(self.targets)
 
 
-class Joined(ScalarLoss):
+class ConcatenatedLoss(ScalarLoss):
     """Several losses, each of its own elements of a concatenated array.
 
     Parameters
@@ -130,7 +130,7 @@ class Joined(ScalarLoss):
     Examples
     --------
     >>> from structinv.losses import Absolute, Squared
-    >>> Joined([Absolute(), Squared()], [1, 2]).value(np.array([-3.0, 3.0, 4.0]))
+    >>> ConcatenatedLoss([Absolute(), Squared()], [1, 2]).value(np.array([-3.0, 3.0, 4.0]))
     array([ 3.,  9., 16.])
     """
 
@@ -203,13 +203,13 @@ class Joined(ScalarLoss):
         return Pieces.join(parts)
 
     def smoothed(self, width):
-        return Joined([loss.smoothed(width) for loss in self.losses], self.sizes)
+        return ConcatenatedLoss([loss.smoothed(width) for loss in self.losses], self.sizes)
 
     def take(self, indices):
         """See `ScalarLoss.take`; one loss for each run of elements that are neighbors in kind."""
         chosen = np.atleast_1d(np.arange(sum(self.sizes))[indices])
         if not len(chosen):
-            return Joined([self.losses[0].take(chosen)], [0])
+            return ConcatenatedLoss([self.losses[0].take(chosen)], [0])
         ends = np.cumsum(self.sizes)
         kinds = np.searchsorted(ends, chosen, side="right")
         local = chosen - (ends - self.sizes)[kinds]
@@ -218,7 +218,7 @@ class Joined(ScalarLoss):
         losses = [
             self.losses[kind].take(run) for kind, run in zip(kinds[np.r_[0, cuts]], runs, strict=True)
         ]
-        return Joined(losses, [len(run) for run in runs])
+        return ConcatenatedLoss(losses, [len(run) for run in runs])
 
     def _each(self, method: str, u: ArrayLike, *steps: ArrayLike) -> np.ndarray:
         """One method of every loss at its own elements, numbers standing for all of them."""

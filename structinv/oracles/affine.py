@@ -21,7 +21,7 @@ from .checked_oracle import tangents_of
 from .support import Grades
 
 
-class _Framed(InvarianceOracle):
+class _AffineOracle(InvarianceOracle):
     """S(x) = {x + F u : u in U}, with a frame F, (d, r), that may differ from row to row.
 
     A subclass gives the frame and what concerns U; evaluating the frame once for all rows is
@@ -119,9 +119,9 @@ class _Framed(InvarianceOracle):
 class BoundFrame(BoundOracle):
     """Sets of given rows around frames, which are evaluated once."""
 
-    oracle: _Framed
+    oracle: _AffineOracle
 
-    def __init__(self, oracle: _Framed, X: Matrix, y: np.ndarray | None) -> None:
+    def __init__(self, oracle: _AffineOracle, X: Matrix, y: np.ndarray | None) -> None:
         super().__init__(oracle, X, y)
         self.frame = oracle._frame(X)
         if not oracle.additive:
@@ -180,7 +180,7 @@ class BoundFrame(BoundOracle):
         return self.frame[rows], V[assign], np.arange(len(assign))
 
 
-class Ellipsoid(_Framed):
+class Ellipsoid(_AffineOracle):
     r"""Changes of bounded length, measured in the frame of a factor.
 
     .. math:: S(x) = \{x + \rho F u : |u|_2 \le 1\}
@@ -298,7 +298,7 @@ class Ellipsoid(_Framed):
         return float(np.linalg.norm(change - left @ (s * u)))
 
 
-class TangentDerivative(_Framed):
+class TangentDerivative(_AffineOracle):
     r"""The input plus bounded combinations of directions, such as derivatives of a transform.
 
     .. math:: S(x) = \{x + \sum_k t_k T_k : |t_k| \le b_k\}

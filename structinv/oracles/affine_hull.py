@@ -23,7 +23,7 @@ from ..utils.jit import njit
 from ..utils.matrices import Matrix, dense_rows
 from ..utils.packed_rows import PackedRows
 from .identity_hull import IdentityHull, contiguous
-from .question import rows_at
+from .query import rows_at
 
 Array = np.ndarray
 

@@ -17,7 +17,7 @@ from .arguments import hint_of
 from .hulls import Hull, LabelHull
 from .listed_changes import DrawnChanges, ListedChanges
 from .listing import changes_of, listed_region
-from .question import Question, Worst, worst_of
+from .query import Query, Violations, worst_of
 from .support import Grades, Support
 from .words.insertions import Insertions
 from .words.word_edits import RowEdits
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Counted:
+class CountedChanges:
     """Changes of a row that can be counted.
 
     Attributes
@@ -321,7 +321,7 @@ class InvarianceOracle(BaseEstimator, ABC):
         """A short name of each of the `size` members of an author's `orbit`; see `Changes.names`."""
         return ["identity", *(f"change {number}" for number in range(1, size))]
 
-    def counted(self) -> Counted | None:
+    def counted(self) -> CountedChanges | None:
         """The same changes by their number; None, the default, where they cannot be counted."""
         return None
 
@@ -418,13 +418,13 @@ class BoundOracle:
         """`support` where no grades are asked for; subclasses without any override this alone."""
         return self.oracle.support(take(self.X, rows), V, assign, cost)
 
-    def worst(self, rows: Rows, question: Question) -> Worst:
+    def worst(self, rows: Rows, question: Query) -> Violations:
         """By how much each label exceeds the true one at the worst changes of the rows named.
 
         Parameters
         ----------
         rows : slice or (n,) array of int
-        question : Question
+        question : Query
             About these rows.
         """
         return worst_of(self, rows, question)

@@ -208,7 +208,7 @@ class Changes(ABC):
         Their probabilities are the weights given or else their own, up to a factor.
         """
         chosen = np.asarray(numbers, dtype=np.intp)
-        return TakenChanges(self, chosen, self.weights[chosen] if weights is None else weights)
+        return SelectedChanges(self, chosen, self.weights[chosen] if weights is None else weights)
 
     def weighted(self, weights: np.ndarray) -> Self:
         """The same list with other probabilities, given up to a factor."""
@@ -282,7 +282,7 @@ class Changes(ABC):
         return f"{type(self).__name__}({self.size} changes)"
 
 
-class TakenChanges(Changes):
+class SelectedChanges(Changes):
     """Some of the changes of a list, in any order: see `Changes.take`.
 
     Parameters
@@ -327,8 +327,8 @@ class TakenChanges(Changes):
         grades = self.whole.grades(rows)
         return None if grades is None else grades[:, self.numbers]
 
-    def graded(self, rho: float | Sequence[float]) -> TakenChanges:
-        return TakenChanges(self.whole.graded(rho), self.numbers, self.weights)
+    def graded(self, rho: float | Sequence[float]) -> SelectedChanges:
+        return SelectedChanges(self.whole.graded(rho), self.numbers, self.weights)
 
     def mesh(self, rows: Rows = ALL_ROWS) -> np.ndarray:
         return self.whole.mesh(rows)

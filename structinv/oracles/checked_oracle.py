@@ -13,7 +13,7 @@ from .base import BoundOracle, Hull, InvarianceOracle, Support, as_oracle, check
 from .changes import Changes
 from .checked_changes import checked_changes
 from .hulls import LabelHull
-from .question import Question, Worst, worst_of
+from .query import Query, Violations, worst_of
 from .support import Grades
 from .words.insertions import Insertions
 from .words.word_edits import RowEdits
@@ -118,7 +118,7 @@ class CheckedOracle(BoundOracle):
         answer = self._supported(name, found, len(assign))
         return self._look_at_answer(name, answer, (rows, V, assign), cost)
 
-    def worst(self, rows: Rows, question: Question) -> Worst:
+    def worst(self, rows: Rows, question: Query) -> Violations:
         """See `BoundOracle.worst`; classes of others answer by `support` or a list."""
         return worst_of(self, rows, question) if self._third_party else self.inner.worst(rows, question)
 

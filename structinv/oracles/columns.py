@@ -13,7 +13,7 @@ from .arguments import are_names, check_features, closest_of
 Part = TypeVar("Part", bound=BaseEstimator)
 
 
-class OfFeatures:
+class FeatureParameters:
     """A part with parameters that hold features: numbers, a mask, or names of columns.
 
     Attributes
@@ -79,7 +79,9 @@ def with_numbers(part: Part, columns: Sequence[str] | None) -> Part:
 
 def _named(part: Any) -> list[tuple[Any, str]]:
     found = [part, *part.get_params(deep=True).values()]
-    return [(each, name) for each in found if isinstance(each, OfFeatures) for name in each.named()]
+    return [
+        (each, name) for each in found if isinstance(each, FeatureParameters) for name in each.named()
+    ]
 
 
 def _labeled(part: Any) -> list[tuple[Any, str]]:
@@ -88,7 +90,7 @@ def _labeled(part: Any) -> list[tuple[Any, str]]:
     return [
         (each, name)
         for each in found
-        if isinstance(each, OfFeatures)
+        if isinstance(each, FeatureParameters)
         for name in each.feature_parameters
         if are_names(_labels(getattr(each, name)))
     ]

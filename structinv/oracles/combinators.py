@@ -22,14 +22,14 @@ from ..utils.matrices import (
     take,
 )
 from .arguments import check_directions, check_row_by_row, grade_profile
-from .base import BoundOracle, Counted, Hull, InvarianceOracle, Support, as_oracle
+from .base import BoundOracle, CountedChanges, Hull, InvarianceOracle, Support, as_oracle
 from .changes import Changes
 from .checked_oracle import bind, tangents_of
+from .combined_changes import LabelRestrictedChanges
 from .geometry import region_of
 from .identity import Identity
-from .joined_changes import SomeChanges
 from .listing import changes_of, draws_of
-from .question import Question, Worst, worst_at
+from .query import Query, Violations, worst_at
 from .support import Grades
 from .words.insertions import Insertions
 from .words.word_edits import RowEdits
@@ -54,7 +54,7 @@ class Combination(InvarianceOracle):
 
 def counted_inside(
     part: InvarianceOracle, wrap: Callable[[InvarianceOracle], InvarianceOracle]
-) -> Counted | None:
+) -> CountedChanges | None:
     """How `part` counts, for an oracle that is ``wrap(part)``."""
     found = part.counted()
     if found is None:
@@ -63,7 +63,7 @@ def counted_inside(
     return replace(found, at_most=lambda most: wrap(at_most(most)))
 
 
-class OfOnePart(InvarianceOracle):
+class OracleWrapper(InvarianceOracle):
     """What an oracle that changes one thing about another, `oracle`, takes over from it."""
 
     oracle: InvarianceOracle
@@ -124,7 +124,7 @@ class Pair(Combination):
         validate_part("right", self.right, n_features)
 
 
-class OnlyFor(OfOnePart, Combination):
+class OnlyFor(OracleWrapper, Combination):
     r"""The invariance of an oracle for rows of some labels; written ``oracle.only_for(labels)``.
 
     .. math:: S(x, y) = S_{oracle}(x) \text{ if } y \in labels, \quad \{x\} \text{ otherwise}
@@ -156,7 +156,7 @@ class OnlyFor(OfOnePart, Combination):
 
     depends_on_label = True
 
-    def counted(self) -> Counted | None:
+    def counted(self) -> CountedChanges | None:
         return counted_inside(self.oracle, lambda part: OnlyFor(part, self.labels))
 
     def validate(self, n_features: int | None = None) -> None:
@@ -176,7 +176,7 @@ class OnlyFor(OfOnePart, Combination):
     def _changes(self, X: Matrix, y: np.ndarray | None) -> Changes | None:
         y = self._known(y)
         inner = changes_of(self.oracle, X, y)
-        return None if inner is None else SomeChanges(inner, y, self.listed())
+        return None if inner is None else LabelRestrictedChanges(inner, y, self.listed())
 
     def listed(self) -> np.ndarray:
         """The labels as an array."""
@@ -255,7 +255,7 @@ class _BoundOnlyFor(BoundOracle):
             upper[mask] = part.upper
         return Support(points, upper, reached if graded else None)
 
-    def worst(self, rows: Rows, question: Question) -> Worst:
+    def worst(self, rows: Rows, question: Query) -> Violations:
         """See `BoundOracle.worst`; the part is asked about the rows that it changes."""
         whole = np.arange(self.X.shape[0])[rows]
         mask = self.covered[whole]
@@ -265,7 +265,7 @@ class _BoundOnlyFor(BoundOracle):
         still = worst_at(take(self.X, whole[outside]), question.take(outside))
         if not len(inside):
             return still
-        return Worst.by_mask(mask, self.inner.worst(whole[inside], question.take(inside)), still)
+        return Violations.by_mask(mask, self.inner.worst(whole[inside], question.take(inside)), still)
 
     def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull | None:
         labels, hulls, inside = np.asarray(self.y), [], self.oracle.oracle
@@ -400,7 +400,7 @@ class _SplitHull(Hull):
             hull.absorb(mine, local, keep[theirs], steps[theirs], own)
 
 
-class Discounted(OfOnePart, Combination):
+class Discounted(OracleWrapper, Combination):
     r"""The set of an oracle with grades; written ``oracle.discounted(rho)``.
 
     The answer maximizes :math:`\langle v, z\rangle + cost \cdot \rho(x, z)`: missing a small
@@ -442,7 +442,7 @@ class Discounted(OfOnePart, Combination):
         )
         grade_profile(self.rho)
 
-    def counted(self) -> Counted | None:
+    def counted(self) -> CountedChanges | None:
         found = self.oracle.counted()
         return None if found is None or found.grades is not None else replace(found, grades=self.rho)
 

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from scipy.optimize import nnls
 
 from ..regions import Region
-from ..regions.unions import Parts
+from ..regions.region_union import RegionUnion
 from ..utils.matrices import (
     ALL_ROWS,
     Matrix,
@@ -27,8 +27,8 @@ from .base import BoundOracle, InvarianceOracle, Support
 from .changes import Changes
 from .checked_oracle import bind
 from .combinators import Pair, best_of, upper_of
+from .combined_changes import ComposedChanges
 from .geometry import region_of
-from .joined_changes import ThenChanges
 from .listing import changes_of, draws_of, listed
 
 
@@ -86,7 +86,7 @@ class Compose(Pair):
             return super().region(X)
         members = listed(bind(self.right, floating(X))).members()
         each = (np.ascontiguousarray(members[:, k]) for k in range(members.shape[1]))
-        return Parts([region_of(self.left, rows) for rows in each])
+        return RegionUnion([region_of(self.left, rows) for rows in each])
 
     def _changes(self, X: Matrix, y: np.ndarray | None) -> Changes | None:
         right = changes_of(self.right, X, y)
@@ -95,7 +95,7 @@ class Compose(Pair):
             return None
         # Otherwise it is not known how far the left part carries two points apart. If it is additive,
         # what it adds is as far from its list wherever the right part has moved to.
-        return ThenChanges(left, right, bounded=self.left.additive or self.right.finite)
+        return ComposedChanges(left, right, bounded=self.left.additive or self.right.finite)
 
     def _moved_later(self, X: Matrix, y: np.ndarray | None) -> Changes | None:
         """The changes of the left part, on no rows yet."""
@@ -109,7 +109,7 @@ class Compose(Pair):
         # Draws may be sorted, as those of a union are: in pairs of sorted ones both parts would go
         # together.
         order = np.random.default_rng(seeds[2]).permutation(n_draws)
-        return ThenChanges(left.take(order), right, paired=True)
+        return ComposedChanges(left.take(order), right, paired=True)
 
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
         """The right part on the rows of `X`; the left one is bound to the changed rows."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..regions import Flats, Region
+from ..regions import AffineSubspaces, Region
 from ..utils import plugins
 from ..utils.matrices import floating
 from .arguments import check_needs_no_label
@@ -54,7 +54,7 @@ def region_of(oracle: InvarianceOracle, X: np.ndarray) -> Region:
     return found
 
 
-def tangent_planes(oracle: InvarianceOracle, X: np.ndarray) -> Flats:
+def tangent_planes(oracle: InvarianceOracle, X: np.ndarray) -> AffineSubspaces:
     """The planes through the rows along an oracle's tangents, with coefficients of any size.
 
     Raises
@@ -67,4 +67,4 @@ def tangent_planes(oracle: InvarianceOracle, X: np.ndarray) -> Flats:
     check_needs_no_label(as_oracle(oracle))
     oracle.validate(X.shape[1])
     X = floating(X)
-    return Flats.spanned(X, tangents_of(oracle, X))
+    return AffineSubspaces.spanned(X, tangents_of(oracle, X))

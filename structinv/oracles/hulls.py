@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..utils.matrices import Matrix, stack
-from ..utils.packed_rows import Lists, PackedRows
+from ..utils.packed_rows import PackedRows, RaggedLists
 
 
 class Hull(ABC):
@@ -85,7 +85,7 @@ class Hull(ABC):
         normals = sp.csr_matrix(sp.hstack([sp.csr_matrix(part) for part, _ in parts]))
         normals.eliminate_zeros()
         levels = sp.csr_matrix(np.column_stack([own for _, own in parts]))
-        each = [Lists(np.diff(own.indptr), (own.indices, own.data)) for own in (levels, normals)]
+        each = [RaggedLists(np.diff(own.indptr), (own.indices, own.data)) for own in (levels, normals)]
         return PackedRows((), tuple(each))
 
     def unpack(self, packed: PackedRows, n_features: int) -> None:

@@ -63,14 +63,14 @@ class Identity(FiniteOracle):
         return dense_rows(X)[:, None, :].copy()
 
     def _changes(self, X: Matrix, y: np.ndarray | None) -> Changes:
-        return NoChanges(X)
+        return IdentityChanges(X)
 
     def tangents(self, X: Matrix) -> np.ndarray:
         """No direction, (n, 0, d)."""
         return np.zeros((X.shape[0], 0, X.shape[1]))
 
 
-class NoChanges(Changes):
+class IdentityChanges(Changes):
     """The rows themselves, alone."""
 
     @property

@@ -12,7 +12,7 @@ from ..utils.jit import njit
 from ..utils.matrices import Matrix, add_combinations, row_dots, scale_rows, squared_lengths
 from ..utils.packed_rows import PackedRows
 from .hulls import Hull
-from .question import rows_at
+from .query import rows_at
 
 # Reordering of sums is allowed, infinities keep their meaning.
 _FAST: dict[str, Any] = {

@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..utils.matrices import Matrix, in_threads, longest_row, ranges, short_indices, squared_lengths
-from ..utils.packed_rows import Lists, PackedRows
+from ..utils.packed_rows import PackedRows, RaggedLists
 from .hulls import LabelHull
 from .label_kernels import combine_identity, losses_identity, restore_identity, sweep_identity
 from .words.label_word_kernels import NEWCOMERS, losses_words, sweep_words, workspace
@@ -300,14 +300,14 @@ def _compacted(slots: np.ndarray, pool: np.ndarray, size: int) -> np.ndarray:
     return new
 
 
-def _listed(slots: np.ndarray, *pools: np.ndarray) -> Lists:
+def _listed(slots: np.ndarray, *pools: np.ndarray) -> RaggedLists:
     """What rows have in pools, row by row."""
     size = int(slots[:, 1].sum())
     entries = tuple(_compacted(slots, pool, size) for pool in pools)
-    return Lists(slots[:, 1].astype(np.int32), entries)
+    return RaggedLists(slots[:, 1].astype(np.int32), entries)
 
 
-def _pooled(slots: np.ndarray, lists: Lists) -> list[np.ndarray]:
+def _pooled(slots: np.ndarray, lists: RaggedLists) -> list[np.ndarray]:
     """Pools with room for some more, of lists of all rows; says in `slots` where these are."""
     slots[:, 1] = lists.counts
     _side_by_side(slots)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..regions import Points, Region
-from ..regions.covers import Covers, Score
+from ..regions.cover_region import CoverRegion, Score
 from ..utils import plugins
 from ..utils.matrices import ALL_ROWS, Matrix, dense_rows, floating
 from ..utils.parameters import check_integer
@@ -164,4 +164,4 @@ def listed_region(oracle: InvarianceOracle, X: np.ndarray) -> Region:
     def refine(points: np.ndarray, index: np.ndarray, score: Score) -> np.ndarray:
         return changes.on(points).refine(ALL_ROWS, index, score)
 
-    return Covers(rows, points, found.mesh(), refine)
+    return CoverRegion(rows, points, found.mesh(), refine)

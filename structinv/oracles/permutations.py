@@ -201,7 +201,7 @@ class Permutations(FiniteOracle):
         if self.noise == np.inf:
             return Orders(X, self._places(_random_orders((n_draws,), r, rng)), draw_names(n_draws))
         noise = self.noise * rng.standard_normal((n_draws, r))
-        return Sorted(X, self._lengths(), self.axes == "both", noise)
+        return SortedRows(X, self._lengths(), self.axes == "both", noise)
 
     def _listed(self, what: str) -> np.ndarray:
         """The feature that comes to each place in every member, (s, d)."""
@@ -276,7 +276,7 @@ class Orders(Changes):
         return self.linear() if most is None or self.size <= most else None
 
 
-class Sorted(Changes):
+class SortedRows(Changes):
     """Rows by falling norm plus noise.
 
     Parameters

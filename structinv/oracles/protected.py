@@ -11,18 +11,18 @@ import numpy as np
 from ..regions import Region
 from ..utils.matrices import Matrix, Rows, dense_rows, row_dots, take
 from .arguments import check_features, check_row_by_row, chosen_features
-from .base import BoundOracle, Counted, InvarianceOracle, Support
+from .base import BoundOracle, CountedChanges, InvarianceOracle, Support
 from .changes import Changes
 from .checked_oracle import bind, tangents_of
-from .columns import OfFeatures
-from .combinators import Combination, OfOnePart, counted_inside, validate_part
-from .joined_changes import KeptFeatures, with_features
+from .columns import FeatureParameters
+from .combinators import Combination, OracleWrapper, counted_inside, validate_part
+from .combined_changes import ProtectedChanges, with_features
 from .listing import changes_of, listed, listed_region
 from .support import Grades
 from .words.word_edits import RowEdits
 
 
-class Protected(OfFeatures, OfOnePart, Combination):
+class Protected(FeatureParameters, OracleWrapper, Combination):
     r"""The set of an oracle with some features left as they are.
 
     .. math:: S(x) = \{z' : z'_P = x_P, \; z'_j = z_j \text{ for } j \notin P, \; z \in S_{oracle}(x)\}
@@ -60,7 +60,7 @@ class Protected(OfFeatures, OfOnePart, Combination):
         )
         check_features("features", self.features, n_features)
 
-    def counted(self) -> Counted | None:
+    def counted(self) -> CountedChanges | None:
         return counted_inside(self.oracle, lambda part: Protected(part, self.features))
 
     def graded_support(
@@ -86,7 +86,7 @@ class Protected(OfFeatures, OfOnePart, Combination):
 
     def _changes(self, X: Matrix, y: np.ndarray | None) -> Changes | None:
         inner = changes_of(self.oracle, X, y)
-        return None if inner is None else KeptFeatures(inner, self._mask(X.shape[1]))
+        return None if inner is None else ProtectedChanges(inner, self._mask(X.shape[1]))
 
     def _mask(self, n_features: int) -> np.ndarray:
         kept = np.zeros(n_features, dtype=bool)

@@ -11,9 +11,9 @@ from ..utils import plugins
 from ..utils.matrices import Matrix, Rows, dense_rows, floating
 from .arguments import profile_of_list
 from .base import BoundOracle, Support
+from .cache import LastResult
 from .changes import Changes
 from .finite import FiniteOracle, best_of_list
-from .kept import Last
 from .listed_changes import ListedChanges
 from .support import Grades
 
@@ -60,7 +60,7 @@ class Sampled(FiniteOracle):
     """
 
     # Of a prepared copy only.
-    _last: Last | None = None
+    _last: LastResult | None = None
 
     def __init__(self, function: Callable[[np.ndarray], np.ndarray]) -> None:
         self.function = function
@@ -87,7 +87,7 @@ class Sampled(FiniteOracle):
         if self._last is not None:
             return self
         prepared = copy.copy(self)
-        prepared._last = Last()
+        prepared._last = LastResult()
         return prepared
 
     def _changes(self, X: Matrix, y: np.ndarray | None) -> Changes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .base import BoundOracle
 from .listing import listed
-from .whole_examples import OneMember, WholeExample
+from .whole_examples import SingleMember, WholeExample
 
 
 class Shared(WholeExample):
@@ -50,4 +50,4 @@ class Shared(WholeExample):
 
     def _scenarios(self, bound: BoundOracle) -> list[tuple[BoundOracle, ...]]:
         whole = listed(bound)
-        return [(OneMember(self, whole.take([number])),) for number in range(whole.size)]
+        return [(SingleMember(self, whole.take([number])),) for number in range(whole.size)]

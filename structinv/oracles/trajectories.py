@@ -17,13 +17,13 @@ from ..utils.parameters import check_integer
 from ..utils.polynomials import largest_on_interval, smallest_on_interval, squared_distances
 from .arguments import check_directions
 from .base import BoundOracle, Hull, Support
+from .cache import LastResult
 from .changes import Changes
 from .curve_hull import CurveHull
 from .curves import CurveOracle, Curves, GridOfCurves
 from .images.image_base import ImageOracle
 from .images.image_curves import ImageCurve, check_one_family
 from .images.image_parameters import interval
-from .kept import Last
 
 # Rows of a block whose images at many values are compared at once.
 _BLOCK = 64
@@ -78,7 +78,7 @@ class Trajectory(CurveOracle):
     """
 
     # Of a prepared copy only.
-    _last: Last | None = None
+    _last: LastResult | None = None
 
     def __init__(
         self,
@@ -174,7 +174,7 @@ class Trajectory(CurveOracle):
         if self._last is not None:
             return self
         prepared = copy.copy(self)
-        prepared._last = Last()
+        prepared._last = LastResult()
         return prepared
 
     def _changes(self, X: Matrix, y: np.ndarray | None) -> Changes:

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 
 from ..regions import Region
-from ..regions.unions import Parts
+from ..regions.region_union import RegionUnion
 from ..utils.matrices import ALL_ROWS, Matrix, Rows
 from .arguments import check_directions
 from .base import BoundOracle, Hull, InvarianceOracle, Support
 from .changes import Changes
 from .checked_oracle import bind
 from .combinators import Pair, best_of
+from .combined_changes import UnionChanges
 from .geometry import region_of
-from .joined_changes import EitherChanges
 from .listing import changes_of, draws_of
 from .support import Grades
 from .union_hull import UnionHull
@@ -64,7 +64,7 @@ class Union(Pair):
         if self.finite:
             return super().region(X)
         self._check_rows(X)
-        return Parts([region_of(leaf, X) for leaf in self.leaves()])
+        return RegionUnion([region_of(leaf, X) for leaf in self.leaves()])
 
     def leaves(self) -> list[InvarianceOracle]:
         """The oracles of a union of unions, from left to right."""
@@ -77,7 +77,7 @@ class Union(Pair):
         """See `InvarianceOracle.changes`; each leaf is as likely as any other."""
         parts = [changes_of(leaf, X, y) for leaf in self.leaves()]
         known = [part for part in parts if part is not None]
-        return EitherChanges(known, np.ones(len(known)), once=True) if len(known) == len(parts) else None
+        return UnionChanges(known, np.ones(len(known)), once=True) if len(known) == len(parts) else None
 
     def _draws(self, X: Matrix, n_draws: int, random_state: int) -> Changes:
         """See `InvarianceOracle.draws`; each leaf is as likely as any other."""
@@ -87,7 +87,7 @@ class Union(Pair):
         seeds = rng.integers(2**32, size=len(leaves))
         drawn = np.flatnonzero(sizes)
         parts = [draws_of(leaves[k], X, int(sizes[k]), int(seeds[k])) for k in drawn]
-        return EitherChanges(parts, sizes[drawn])
+        return UnionChanges(parts, sizes[drawn])
 
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
         """Both parts on the rows of `X`."""

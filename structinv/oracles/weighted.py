@@ -12,14 +12,14 @@ from .arguments import check_row_by_row
 from .base import BoundOracle, InvarianceOracle, Support
 from .changes import Changes
 from .checked_oracle import bind, tangents_of
-from .combinators import Combination, OfOnePart, validate_part
+from .combinators import Combination, OracleWrapper, validate_part
 from .images.image_parameters import check_draw
 from .listing import changes_of, listed
 from .whole_examples import BoundWhole
 from .words.word_edits import RowEdits
 
 
-class Weighted(OfOnePart, Combination):
+class Weighted(OracleWrapper, Combination):
     r"""The set of an oracle that lists its members, with a probability for each of them.
 
     .. math:: P(g_k) = w_k / \sum_j w_j

@@ -9,14 +9,14 @@ from .arguments import check_row_by_row
 from .base import BoundOracle, Hull, InvarianceOracle, Support
 from .changes import Changes
 from .checked_oracle import bind
-from .combinators import BoundPart, OfOnePart, validate_part
+from .combinators import BoundPart, OracleWrapper, validate_part
 from .hulls import LabelHull
 from .listing import changes_of, draws_of
-from .question import Question, Worst, worst_at, worst_of
+from .query import Query, Violations, worst_at, worst_of
 from .support import Grades
 
 
-class WholeExample(OfOnePart):
+class WholeExample(OracleWrapper):
     """The changes of an oracle, of which those of one example's rows depend on one another.
 
     To a row that is an example by itself it is the oracle that it holds, in all views.
@@ -74,7 +74,7 @@ class BoundWhole(BoundPart):
         The part, on the same rows.
     """
 
-    oracle: OfOnePart
+    oracle: OracleWrapper
 
     def scenarios(self) -> list[tuple[BoundOracle, ...]]:
         return self.oracle._scenarios(self)
@@ -89,7 +89,7 @@ class BoundWhole(BoundPart):
     ) -> Support:
         return self.inner.support(rows, V, assign, cost, rho)
 
-    def worst(self, rows: Rows, question: Question) -> Worst:
+    def worst(self, rows: Rows, question: Query) -> Violations:
         return self.inner.worst(rows, question)
 
     def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull | None:
@@ -101,7 +101,7 @@ class BoundWhole(BoundPart):
         return self.inner.label_hull(codes, weights, cost, intercept)
 
 
-class OneMember(BoundOracle):
+class SingleMember(BoundOracle):
     """One member of each row's list, alone; not the row itself, unless it is that member.
 
     Parameters
@@ -124,7 +124,7 @@ class OneMember(BoundOracle):
         grades = self.member.grades(rows)
         return Support(self._points(rows), rho=None if grades is None else grades[:, 0])
 
-    def worst(self, rows: Rows, question: Question) -> Worst:
+    def worst(self, rows: Rows, question: Query) -> Violations:
         """See `BoundOracle.worst`; all labels face one point."""
         if not question.rounding:
             return worst_of(self, rows, question)

@@ -38,15 +38,15 @@ from ..kernels.indefinite import PSDCorrectedKernel, ShiftedKernel
 from ..losses import REGISTRY as LOSSES
 from ..losses import CvxpyLoss
 from ..losses.base import MoreauEnvelope
-from ..losses.combined import Affine, Joined
+from ..losses.combined import Affine, ConcatenatedLoss
 from ..oracles import REGISTRY as ORACLES
 from ..oracles import ImageShape
 from ..oracles.images.image_curves import ImageCurve
 from ..oracles.text.text_edits import TokenEdits
 from ..solvers import REGISTRY as SOLVERS
 from ..solvers import Reference
-from ..solvers.pegasos import Streamed
-from ..spaces.tensor_rows import MadeRows, MemberRows, TensorRows
+from ..solvers.pegasos import StreamSum
+from ..spaces.tensor_rows import ComputedRows, MemberRows, TensorRows
 from ..structures import REGISTRY as STRUCTURES
 from ..structures import Custom
 from ..terms.planes import PlaneSet
@@ -83,7 +83,7 @@ PARAMETERIZED: dict[str, type] = {
     "kernel.orbit_distance": OrbitDistance,
     "kernel.folded": Folded,
     "loss.affine": Affine,
-    "loss.joined": Joined,
+    "loss.joined": ConcatenatedLoss,
     "loss.moreau_envelope": MoreauEnvelope,
     "loss.cvxpy": CvxpyLoss,
     "structure.custom": Custom,
@@ -109,7 +109,7 @@ MADE: dict[str, type] = {
     "representers": Representers,
     "second_derivatives": SecondDerivatives,
     "stream": Stream,
-    "streamed": Streamed,
+    "streamed": StreamSum,
     "tensor_rows": TensorRows,
     "values": Values,
 }
@@ -130,7 +130,7 @@ _ARGUMENTS: dict[type, Callable[[Any], dict[str, Any]]] = {
 
 NAMES: dict[type, str] = {kind: name for name, kind in (PARAMETERIZED | MADE).items()}
 # Rows that make their points are stored with them.
-for _kind in (MadeRows, MemberRows, LabeledRows):
+for _kind in (ComputedRows, MemberRows, LabeledRows):
     NAMES[_kind] = NAMES[TensorRows]
     _ARGUMENTS[_kind] = _ARGUMENTS[TensorRows]
 

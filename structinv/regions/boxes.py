@@ -6,10 +6,10 @@ import numpy as np
 
 from ..utils.jit import njit
 from .base import SquaredDistances, exactly
-from .padded import Padded
+from .dilations import Dilations
 
 
-class Boxes(Padded):
+class Boxes(Dilations):
     r"""Boxes with the same radii around all rows.
 
     Distances are ``sqrt(sum_i max(0, |x_i - y_i| - r_i)^2)`` from a point, with the sum of both radii

@@ -9,8 +9,8 @@ import numpy as np
 from ..utils.jit import njit
 from ..utils.matrices import contiguous_read_only
 from .base import Region, SquaredDistances, exactly
+from .dilations import Dilations
 from .inner_products import Stack, pair_products
-from .padded import Padded
 from .points import CLOSE, nearest_members
 
 # Steps of the search between two ellipsoids, which ends where distances are known to this share.
@@ -18,7 +18,7 @@ STEPS = 500
 ENOUGH = 1e-10
 
 
-class Balls(Padded):
+class Balls(Dilations):
     """Balls with the same radius around all rows.
 
     Parameters

@@ -12,7 +12,7 @@ from ..dual.linear_member_state import made_rows
 from ..oracles.listing import listed
 from ..spaces import KernelSpace
 from ..spaces.base import Element, Normals
-from ..spaces.tensor_rows import MadeRows, MemberRows, TensorRows
+from ..spaces.tensor_rows import ComputedRows, MemberRows, TensorRows
 from ..terms import Objective, WorstCase
 from ..terms.planes import PlaneSet
 from ..utils.matrices import Matrix
@@ -104,7 +104,7 @@ def _packed_rows(normals: Any) -> dict[str, np.ndarray]:
             "factors": np.array(normals.factors),
         }
     arrays = {}
-    if isinstance(normals, MadeRows):
+    if isinstance(normals, ComputedRows):
         normals = normals.written()
     if isinstance(normals, TensorRows):
         arrays = {"start": normals.start, **_flat("extra", normals.pairwise)}

@@ -37,7 +37,7 @@ PRODUCTS_OF_A_VALUE = 50
 MOST_KINDS = 16
 
 
-class OuterRows:
+class OuterProductRows:
     """Rows ``vec(u_j (x) x_j)``, taken together by their coefficients u_j, of which there are few kinds.
 
     A plane of a multiclass loss is an input times the difference of two unit vectors. Products then
@@ -134,7 +134,7 @@ class Master:
         What the square of each coordinate of w counts in the norm, at least 0.
     """
 
-    rows: OuterRows
+    rows: OuterProductRows
     offsets: np.ndarray
     blocks: np.ndarray
     weights: np.ndarray

@@ -206,12 +206,12 @@ class Solver(BaseEstimator, ABC):
     ----------
     takes_sums : bool
         Whether a run can start from planes of the sum of all blocks; of single blocks, otherwise.
-    patience : int
+    min_iterations : int
         Iterations before a run may count as stalled: many, of solvers whose steps are small and cheap.
     """
 
     takes_sums: bool = False
-    patience: int = 500
+    min_iterations: int = 500
 
     def validate(self, objective: Objective) -> None:
         """Raise ValueError for a parameter out of range, or an objective that is not sound for it."""
@@ -226,7 +226,7 @@ class Solver(BaseEstimator, ABC):
         """Whether `init` makes use of planes; it does, by default."""
         return True
 
-    def verifies(self, objective: Objective) -> bool:
+    def checks_planes(self, objective: Objective) -> bool:
         """Whether `init` drops, or mends, planes that do not bound the losses; no, by default."""
         return False
 

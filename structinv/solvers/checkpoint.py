@@ -117,7 +117,7 @@ class Checkpoint:
         self.written = 0.0
 
     def __call__(self, seconds: float, so_far: Callable[[], tuple[Element, PlaneSet]]) -> None:
-        """Write if it is time to; see `keeper` of `solve`."""
+        """Write if it is time to; see `on_iteration` of `solve`."""
         self._last = seconds, so_far
         if seconds < self.written + self.every:
             return

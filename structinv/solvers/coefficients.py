@@ -10,7 +10,7 @@ import numpy as np
 from ..dual.base import join_planes
 from ..dual.penalty_state import slopes_fit
 from ..losses import ScalarLoss
-from ..losses.combined import Joined
+from ..losses.combined import ConcatenatedLoss
 from ..spaces import RepresenterSpace, Space
 from ..spaces.representer_space import RepresenterExpansion
 from ..terms import Objective, Term
@@ -44,7 +44,7 @@ class CoefficientProblem:
         The functional that each i stands for; several may stand for one.
     weights : (n,) array
         The c_i.
-    loss : Joined
+    loss : ConcatenatedLoss
     basis : (n, n_free * n_outputs) array
         B.
     """
@@ -56,7 +56,7 @@ class CoefficientProblem:
         self.places = np.concatenate([every[term.places] for term in terms])
         self.weights = np.concatenate([term.weights for term in terms])
         self.sizes = [len(term.weights) for term in terms]
-        self.loss: ScalarLoss = Joined([term.loss for term in terms], self.sizes)
+        self.loss: ScalarLoss = ConcatenatedLoss([term.loss for term in terms], self.sizes)
         whole = np.kron(space.functionals_of_basis, np.eye(space.n_outputs))
         self.basis = whole[self.places]
         self._ordered = np.array_equal(self.places, every)

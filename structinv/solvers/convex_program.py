@@ -47,7 +47,7 @@ class ConvexProgram(CoefficientMethod):
             term.loss.expression(cp.Variable(len(term.weights)))
 
     @classmethod
-    def verifies(cls, objective: Objective, plane_tol: float = 0.0) -> bool:
+    def checks_planes(cls, objective: Objective, plane_tol: float = 0.0) -> bool:
         return False
 
     def step(self, objective: Objective) -> None:

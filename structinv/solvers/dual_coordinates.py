@@ -33,7 +33,7 @@ GRIP = 10.0
 
 
 @dataclass
-class _Held:
+class _WorkingSet:
     """Functionals of one output that are worked on, and their Gram matrix."""
 
     chosen: np.ndarray
@@ -58,7 +58,7 @@ class CoordinateState(DualState):
     selection : {"random", "steepest"}
     """
 
-    verifies = True
+    checks_planes = True
 
     def __init__(
         self,
@@ -84,10 +84,10 @@ class CoordinateState(DualState):
         self.coefficients = -problem.weights * np.clip(np.zeros(problem.size), *problem.loss.domain())
         self.free = np.zeros(problem.basis.shape[1])
         if space.system.fits:
-            self.held = [_Held(mine, gram) for mine, gram in problem.by_output]
+            self.held = [_WorkingSet(mine, gram) for mine, gram in problem.by_output]
         else:
             none = np.zeros(0, dtype=np.int64)
-            self.held = [_Held(none, np.zeros((0, 0))) for _ in range(space.n_outputs)]
+            self.held = [_WorkingSet(none, np.zeros((0, 0))) for _ in range(space.n_outputs)]
 
     @property
     def slopes(self) -> np.ndarray:
@@ -123,14 +123,19 @@ class CoordinateState(DualState):
         diagonal = np.diagonal(self.held[0].gram)
         return GRIP * float(np.mean(diagonal)) if len(diagonal) else 0.0
 
-    def _border(self, held: _Held) -> np.ndarray:
+    def _border(self, held: _WorkingSet) -> np.ndarray:
         """What the augmented dual of a free constant adds to the Gram matrix, as a vector."""
         if len(self.free) == 0:
             return np.zeros(0)
         return np.sqrt(self._grip) * self.problem.basis[held.chosen, 0]
 
     def _swept(
-        self, held: _Held, border: np.ndarray, u: np.ndarray, gaps: np.ndarray, out_of_time: OutOfTime
+        self,
+        held: _WorkingSet,
+        border: np.ndarray,
+        u: np.ndarray,
+        gaps: np.ndarray,
+        out_of_time: OutOfTime,
     ) -> np.ndarray:
         """The coefficients of the functionals held after some sweeps."""
         problem, chosen = self.problem, held.chosen
@@ -159,7 +164,7 @@ class CoordinateState(DualState):
         parts = problem.loss.value(u) + problem.loss.conjugate(slopes) - slopes * u
         return problem.weights * np.maximum(parts, 0.0)
 
-    def _grow(self, held: _Held, gaps: np.ndarray) -> None:
+    def _grow(self, held: _WorkingSet, gaps: np.ndarray) -> None:
         """Where not all functionals can be held, take up those that have most of the gap."""
         kept = np.flatnonzero(self.coefficients[held.chosen])
         room = int(np.sqrt(self.space.system.cache_bytes / (16.0 * len(self.held))))
@@ -246,10 +251,10 @@ class DualCoordinates(Method):
             _check_free(objective)
 
     @classmethod
-    def verifies(cls, objective: Objective, plane_tol: float = 0.0) -> bool:
-        """See `Solver.verifies`; slopes outside a conjugate's domain are dropped."""
+    def checks_planes(cls, objective: Objective, plane_tol: float = 0.0) -> bool:
+        """See `Solver.checks_planes`; slopes outside a conjugate's domain are dropped."""
         others = (objective.terms[number] for number in _split(objective)[1])
-        return all(chosen(Case(term, objective.space, plane_tol)).verifies for term in others)
+        return all(chosen(Case(term, objective.space, plane_tol)).checks_planes for term in others)
 
     def step(self, objective: Objective) -> float:
         return self.solver.step(objective, self.state)

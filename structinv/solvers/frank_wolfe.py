@@ -75,9 +75,9 @@ class FrankWolfe(Solver):
             parts, blocks, objective.space.zeros() if fresh else total(objective.space, parts)
         )
 
-    def verifies(self, objective: Objective) -> bool:
+    def checks_planes(self, objective: Objective) -> bool:
         cases = (Case(term, objective.space, self.plane_tol) for term in objective.terms)
-        return all(chosen(case).verifies for case in cases)
+        return all(chosen(case).checks_planes for case in cases)
 
     def step(self, objective: Objective, state: FrankWolfeState) -> float:
         estimate = 0.0
@@ -89,7 +89,7 @@ class FrankWolfe(Solver):
 
     def finished(self, objective: Objective, state: FrankWolfeState) -> bool:
         """See `Solver.finished`: what is left of the gap is what plane_tol leaves out."""
-        return self.plane_tol > 0 and all(part.settled for part in state.parts)
+        return self.plane_tol > 0 and all(part.converged for part in state.parts)
 
     def bounds(self, objective: Objective, state: FrankWolfeState) -> Bounds:
         f = state.f = total(objective.space, state.parts)

@@ -15,7 +15,7 @@ from ..terms import Objective
 from ..terms.planes import Planes, PlaneSet
 from ..utils.matrices import dense
 from ..utils.parameters import check_integer
-from .barrier import Master, OuterRows
+from .barrier import Master, OuterProductRows
 from .base import Bounds, Solver, check_planes
 from .spread import MOST_WEIGHTS, Program, program_of
 
@@ -79,7 +79,7 @@ class InteriorPoint(Solver):
     """
 
     # Some ten iterations do; where rounding has the last word, more get nowhere, and each is dear.
-    patience = 50
+    min_iterations = 50
 
     def __init__(self, max_idle: int = 3) -> None:
         self.max_idle = max_idle
@@ -207,7 +207,7 @@ def _above(objective: Objective, state: InteriorPointState, f: Element, planes: 
     return PlaneSet(planes.normals[new], planes.offsets[new], new, np.zeros(len(new)))
 
 
-def _rows(space: Space, found: PlaneSet, f: Element) -> tuple[OuterRows, np.ndarray]:
+def _rows(space: Space, found: PlaneSet, f: Element) -> tuple[OuterProductRows, np.ndarray]:
     """The normals, and `f`, in coordinates: the weights, or those of what the normals span."""
     normals: Any = found.normals
     if not isinstance(space, ExplicitSpace) or space.size > MOST_WEIGHTS:
@@ -215,12 +215,12 @@ def _rows(space: Space, found: PlaneSet, f: Element) -> tuple[OuterRows, np.ndar
         values, vectors = np.linalg.eigh(space.gram(joined, joined))
         kept = values > 1e-15 * values.max()
         written = vectors[:, kept] * np.sqrt(values[kept])
-        return OuterRows(written[:-1], np.ones((len(found), 1))), written[-1]
+        return OuterProductRows(written[:-1], np.ones((len(found), 1))), written[-1]
     if isinstance(normals, TensorRows):
         single = normals.coefficients.shape[0] == len(normals)
         if single and not space.n_pairwise:
             # By output, as outer products are written there.
-            rows = OuterRows(dense(normals.points), dense(normals.coefficients))
+            rows = OuterProductRows(dense(normals.points), dense(normals.coefficients))
             return rows, space.table(f).T.ravel()
         normals = normals.toarray()
-    return OuterRows(dense(normals), np.ones((len(found), 1))), f
+    return OuterProductRows(dense(normals), np.ones((len(found), 1))), f

@@ -16,7 +16,7 @@ class Interrupts:
 
     Attributes
     ----------
-    welcome : bool
+    interruptible : bool
         Whether the next Ctrl-C is raised. One that is raised makes those after it wait, so that what
         cleans up is never cut short itself.
     pressed : bool
@@ -24,18 +24,18 @@ class Interrupts:
     """
 
     def __init__(self) -> None:
-        self.welcome = True
+        self.interruptible = True
         self.pressed = False
 
-    def behind(self, error: BaseException) -> bool:
+    def caused_by(self, error: BaseException) -> bool:
         """Whether Ctrl-C is what an error is about: libraries may answer it with one of their own."""
         return self.pressed or isinstance(error, KeyboardInterrupt)
 
     def __call__(self, number: int, frame: Any) -> None:
         """Handle the signal."""
         self.pressed = True
-        if self.welcome:
-            self.welcome = False
+        if self.interruptible:
+            self.interruptible = False
             raise KeyboardInterrupt
 
 
@@ -51,7 +51,7 @@ def interrupts() -> Iterator[Interrupts]:
     >>> import signal
     >>> before = signal.signal(signal.SIGINT, signal.default_int_handler)
     >>> with interrupts() as ctrl_c:
-    ...     ctrl_c.welcome = False
+    ...     ctrl_c.interruptible = False
     ...     signal.raise_signal(signal.SIGINT)
     ...     done = True
     >>> done, ctrl_c.pressed
@@ -71,7 +71,7 @@ def interrupts() -> Iterator[Interrupts]:
             signal.signal(signal.SIGINT, mine)
         yield mine
     finally:
-        mine.welcome = False
+        mine.interruptible = False
         _here.interrupts = None
         if replaced:
             signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -24,7 +24,7 @@ CROSSED, UNITS_CROSSED = 1e-7, 10.0
 MOST_KEPT_BACK = 0.5
 
 Callback = Callable[[Progress], bool | None]
-Keeper = Callable[[float, Callable[[], tuple[Element, PlaneSet]]], None]
+OnIteration = Callable[[float, Callable[[], tuple[Element, PlaneSet]]], None]
 
 
 def solve(
@@ -35,7 +35,7 @@ def solve(
     callbacks: Sequence[Callback] = (),
     random_state: int | np.random.Generator | None = None,
     check_always: bool = False,
-    keeper: Keeper | None = None,
+    on_iteration: OnIteration | None = None,
 ) -> Solution:
     """Lower an objective until a stop rule says so.
 
@@ -55,7 +55,7 @@ def solve(
     check_always : bool, default=False
         Compute the bounds after every step, for curves of the gap against time. By default a solver
         that estimates its gap is checked when the estimate is promising, and every ten steps.
-    keeper : callable, optional
+    on_iteration : callable, optional
         Called after each iteration with the seconds since the start, and with a function that gives
         the best element and the planes so far: what a later run can start from.
 
@@ -90,19 +90,19 @@ def solve(
     if warm_start is not None:
         warm_start = fitting(objective, warm_start)
     rng = np.random.default_rng(random_state)
-    stop = (stop or Gap(1e-3)) | Stall(solver.patience)
-    overflow = _Overflow()
+    stop = (stop or Gap(1e-3)) | Stall(solver.min_iterations)
+    overflow = _OverflowRecorder()
     with interrupts() as ctrl_c, np.errstate(over="call", invalid="ignore", call=overflow):
         run = _Run(objective, solver, stop, warm_start, check_always, overflow)
-        objective.out_of_time = never if run.closing is None else run.out_of_time
+        objective.out_of_time = never if run.ending_cost is None else run.out_of_time
         try:
             try:
                 known = warm_start.planes if warm_start is not None and len(warm_start.planes) else None
                 state = solver.init(objective, rng, known)
-                status = run.iterate(state, callbacks, ctrl_c, keeper)
-                ctrl_c.welcome = False
+                status = run.iterate(state, callbacks, ctrl_c, on_iteration)
+                ctrl_c.interruptible = False
             except BaseException as error:
-                if run.state is None or not ctrl_c.behind(error):
+                if run.state is None or not ctrl_c.caused_by(error):
                     raise
                 ctrl_c.pressed, status = True, Status.INTERRUPTED
             return run.finish(status, ctrl_c)
@@ -110,7 +110,7 @@ def solve(
             objective.out_of_time = never
 
 
-class _Overflow:
+class _OverflowRecorder:
     """Hears of numbers that overflow, instead of the user, who hears of them by the status."""
 
     def __init__(self) -> None:
@@ -120,7 +120,7 @@ class _Overflow:
         self.seen = True
 
 
-class Closing:
+class EndingCost:
     """Seconds that the last check and the certificate will take, as the checks before have shown.
 
     Where a check asks no oracle, as the solver knows its values from the step, the certificate is a
@@ -134,14 +134,14 @@ class Closing:
 
     Examples
     --------
-    >>> closing = Closing(deadline=10.0)
-    >>> closing.is_due(9.0)
+    >>> ending_cost = EndingCost(deadline=10.0)
+    >>> ending_cost.is_due(9.0)
     False
-    >>> closing.stepped(3.0, asked=100, rows=100)
-    >>> closing.seconds
+    >>> ending_cost.stepped(3.0, asked=100, rows=100)
+    >>> ending_cost.seconds
     3.0
-    >>> closing.checked(2.0, asked=100)
-    >>> closing.seconds, closing.is_due(9.0)
+    >>> ending_cost.checked(2.0, asked=100)
+    >>> ending_cost.seconds, ending_cost.is_due(9.0)
     (2.0, True)
     """
 
@@ -180,7 +180,7 @@ class _Run:
         stop: StopRule,
         warm_start: Solution | None,
         check_always: bool,
-        overflow: _Overflow,
+        overflow: _OverflowRecorder,
     ) -> None:
         self.overflow = overflow
         self.objective = objective
@@ -188,7 +188,7 @@ class _Run:
         self.stop, self.tolerance = stop, stop.tolerance
         self.state: Any = None
         self.history: list[Record] = []
-        self.closing = Closing(stop.deadline) if np.isfinite(stop.deadline) else None
+        self.ending_cost = EndingCost(stop.deadline) if np.isfinite(stop.deadline) else None
         self.relaxed = objective.relaxed
         self.watch = Stopwatch()
         self.calls_before = objective.rows_asked
@@ -215,14 +215,14 @@ class _Run:
 
     def out_of_time(self) -> bool:
         """Whether time is up, but for what ending takes, so that a step under way had better end."""
-        return self.closing is not None and self.closing.is_due(self.watch.seconds)
+        return self.ending_cost is not None and self.ending_cost.is_due(self.watch.seconds)
 
     def iterate(
         self,
         state: Any,
         callbacks: Sequence[Callback],
         ctrl_c: Interrupts,
-        keeper: Keeper | None = None,
+        on_iteration: OnIteration | None = None,
     ) -> Status:
         """Step and check until a rule, a callback or a number that is none ends it."""
         self.state = state
@@ -231,22 +231,22 @@ class _Run:
             if ctrl_c.pressed:
                 return Status.INTERRUPTED
             # A callback may have run something of its own.
-            ctrl_c.welcome = True
+            ctrl_c.interruptible = True
             began, asked = self.watch.seconds, self.objective.rows_asked
             self.overflow.seen = False
             estimate = self.solver.step(self.objective, state)
             asked = self.objective.rows_asked - asked
             self.seconds = self.watch.seconds
-            if self.closing is not None:
-                self.closing.stepped(self.seconds - began, asked, self.objective.rows_of_a_pass)
+            if self.ending_cost is not None:
+                self.ending_cost.stepped(self.seconds - began, asked, self.objective.rows_of_a_pass)
             self.iteration += 1
             reason = self._reason(self._due(estimate), callbacks)
             if reason is None and self.overflow.seen and self._stands_still():
                 reason = Status.NOT_FINITE
             if reason is None and self.solver.finished(self.objective, state):
                 reason = Status.WITHIN_PLANE_TOL
-            if keeper is not None:
-                keeper(self.watch.seconds, self._so_far)
+            if on_iteration is not None:
+                on_iteration(self.watch.seconds, self._so_far)
         return reason
 
     def _so_far(self) -> tuple[Element, PlaneSet]:
@@ -268,11 +268,11 @@ class _Run:
     def finish(self, status: Status, ctrl_c: Interrupts) -> Solution:
         """The solution and its certificate, recomputed; Ctrl-C makes do with that of the last check."""
         try:
-            ctrl_c.welcome = True
+            ctrl_c.interruptible = True
             self._certify(status)
-            ctrl_c.welcome = False
+            ctrl_c.interruptible = False
         except BaseException as error:
-            if not ctrl_c.behind(error):
+            if not ctrl_c.caused_by(error):
                 raise
             ctrl_c.pressed = True
         # Also one that came between, and was not raised.
@@ -329,9 +329,9 @@ class _Run:
             solution=self._so_far_solved,
         )
         wishes = [callback(progress) for callback in callbacks]
-        if self.closing is not None:
+        if self.ending_cost is not None:
             # Ended here, the run is over by then.
-            progress = replace(progress, seconds=self.seconds + self.closing.seconds)
+            progress = replace(progress, seconds=self.seconds + self.ending_cost.seconds)
         reason = self.stop.reason(progress)
         if reason is None and any(wishes):
             return Status.INTERRUPTED
@@ -374,8 +374,8 @@ class _Run:
         if not finite:
             return False
         self.seconds = self.watch.seconds
-        if self.closing is not None:
-            self.closing.checked(self.seconds - began, self.objective.rows_asked - asked)
+        if self.ending_cost is not None:
+            self.ending_cost.checked(self.seconds - began, self.objective.rows_asked - asked)
         self.last = bounds.f
         self.dual = max(self.dual, bounds.dual)
         self.gap, self.attained_gap = self._relative(self.primal), self._relative(self.attained)

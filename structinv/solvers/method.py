@@ -40,8 +40,8 @@ class Method(ABC):
 
     @classmethod
     @abstractmethod
-    def verifies(cls, objective: Objective, plane_tol: float = 0.0) -> bool:
-        """See `Solver.verifies`; plane_tol is that of `Representer`."""
+    def checks_planes(cls, objective: Objective, plane_tol: float = 0.0) -> bool:
+        """See `Solver.checks_planes`; plane_tol is that of `Representer`."""
 
     @abstractmethod
     def __init__(
@@ -102,8 +102,8 @@ class CoefficientMethod(Method):
         coefficient_problem(objective, cls.name)
 
     @classmethod
-    def verifies(cls, objective: Objective, plane_tol: float = 0.0) -> bool:
-        """See `Solver.verifies`: slopes outside a conjugate's domain are dropped."""
+    def checks_planes(cls, objective: Objective, plane_tol: float = 0.0) -> bool:
+        """See `Solver.checks_planes`: slopes outside a conjugate's domain are dropped."""
         return True
 
     @classmethod

@@ -35,7 +35,7 @@ class PegasosState:
 
 
 @dataclass(frozen=True)
-class Streamed:
+class StreamSum:
     """The sum of planes of a stream's rows: `f` of the normals, `offset` counted from the floors.
 
     `mean` is the average of `f` over all steps, the later ones counting more.
@@ -149,7 +149,7 @@ class Pegasos(Solver):
         # A run that goes on does so from where the last whole pass ended.
         state.anchor = (*state.ended, state.passes)
 
-    def stream(self, objective: Objective, before: Streamed, rng: np.random.Generator) -> Streamed:
+    def stream(self, objective: Objective, before: StreamSum, rng: np.random.Generator) -> StreamSum:
         """One pass over rows that come on top of others, whose number nobody knows in advance.
 
         Each mini-batch adds the sum of its planes to those of all rows before it, with the share in
@@ -182,7 +182,7 @@ class Pegasos(Solver):
             offset += share * gained
             n_steps += 1
             mean += 2.0 / (n_steps + 1.0) * (f - mean)
-        return Streamed(f, offset, mean, n_steps)
+        return StreamSum(f, offset, mean, n_steps)
 
     def _descend(
         self, objective: Objective, state: PegasosState, batch: np.ndarray, fade: float, size: float

@@ -100,8 +100,8 @@ class Representer(Solver):
     def starts_from_planes(self, objective: Objective) -> bool:
         return self._method(objective).uses_planes
 
-    def verifies(self, objective: Objective) -> bool:
-        return self._method(objective).verifies(objective, self.plane_tol)
+    def checks_planes(self, objective: Objective) -> bool:
+        return self._method(objective).checks_planes(objective, self.plane_tol)
 
     def init(
         self, objective: Objective, rng: np.random.Generator, planes: PlaneSet | None = None

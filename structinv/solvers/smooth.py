@@ -10,7 +10,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from ..losses import ScalarLoss
-from ..losses.combined import Affine, Joined
+from ..losses.combined import Affine, ConcatenatedLoss
 from ..terms import Objective
 from ..terms.planes import PlaneSet
 from .coefficients import CoefficientProblem, coefficient_problem
@@ -239,7 +239,7 @@ def _enveloped(problem: CoefficientProblem, widths: np.ndarray, centers: np.ndar
         # But for a constant, the envelope about q is that about 0 at u + w q.
         envelope = term.loss.smoothed(float(width))
         losses.append(term.loss if term.loss.smooth else Affine(envelope, 1.0, -width * own))
-    return Joined(losses, problem.sizes)
+    return ConcatenatedLoss(losses, problem.sizes)
 
 
 def _best_free(

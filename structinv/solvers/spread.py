@@ -97,8 +97,8 @@ class SpreadProgram(Program):
         space.parts = np.s_[self.n_features : self.width]
         self.ridge = np.ones(space.size)
         self.ridge[space.parts] = 0.0
-        parts = Parts(self._normals(space.size), STEEPNESS * float(term.weights.sum()))
-        super().__init__(_Lifted(objective, space, [rows, parts]))
+        parts = SpreadTerm(self._normals(space.size), STEEPNESS * float(term.weights.sum()))
+        super().__init__(_LiftedObjective(objective, space, [rows, parts]))
 
     def _normals(self, size: int) -> np.ndarray:
         """Of the planes of each direction, those of one end before those of the other, (2 t, size)."""
@@ -153,7 +153,7 @@ class SpreadSpace(ExplicitSpace):
         return float(f @ g - f[self.parts] @ g[self.parts])
 
 
-class _Lifted(Objective):
+class _LiftedObjective(Objective):
     """The objective over all weights; its rows are those of the given one."""
 
     def __init__(self, original: Objective, space: Space, terms: list[Term]) -> None:
@@ -182,7 +182,7 @@ class EitherSign(FiniteOracle):
         return both
 
 
-class Parts(Term):
+class SpreadTerm(Term):
     """What weights win along each direction beyond the part that is held for it.
 
     Parameters

@@ -191,17 +191,17 @@ class Stall(StopRule):
 
     Parameters
     ----------
-    patience : int, default=500
+    min_iterations : int, default=500
         Iterations before the rule looks at all.
     shrink : float, default=0.9
         The gap must be below this share of what it was at half the iterations.
     """
 
-    patience: int = 500
+    min_iterations: int = 500
     shrink: float = 0.9
 
     def reason(self, progress: Progress) -> Status | None:
-        if not progress.checked or progress.iteration < self.patience:
+        if not progress.checked or progress.iteration < self.min_iterations:
             return None
         earlier = [rec for rec in progress.history if 2 * rec.iteration <= progress.iteration]
         if not earlier:

@@ -2,8 +2,8 @@
 
 Planes of single rows bound the losses of these rows whatever the weights are. Whether they bound
 them with another oracle, too, only a dual state can tell that keeps its planes in the set itself
-(`DualState.verifies`). Where there is none, the new oracle is asked once at the old function, and its
-planes take over the masses of the old.
+(`DualState.checks_planes`). Otherwise the new oracle is asked once at the old function, and its planes
+take over the masses of the old.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def sound_start(
         if not same_sum:
             planes = _of_rows(objective, planes)
             earlier = replace(earlier, planes=planes)
-        usable = same_oracle or solver.verifies(objective)
+        usable = same_oracle or solver.checks_planes(objective)
     if not usable:
         planes = _asked_anew(objective, solver, earlier)
     return replace(earlier, planes=_shrunk(objective, planes))

@@ -107,7 +107,7 @@ class AtomRows:
 
 
 @dataclass
-class Pool:
+class MemberPool:
     """The points that bound oracles can answer with: members of their covers, numbered row by row.
 
     `mesh` is that of the cover if all members are known points, from number `first` on, else None.
@@ -180,7 +180,7 @@ class AtomStore:
         self.places = np.zeros(0, dtype=np.int64)
         self.keys = np.zeros(0, dtype=np.int64)
         self.origins = np.zeros((0, 2), dtype=np.int64)
-        self.pools: list[Pool] = []
+        self.pools: list[MemberPool] = []
         self.loose = np.zeros((0, n_features))
         self.loose_origins = np.zeros((0, 2), dtype=np.int64)
         self.loose_slots = np.zeros(0, dtype=np.int64)
@@ -243,7 +243,7 @@ class AtomStore:
             return self.known
         return self.known[places]
 
-    def pool(self, source: Changes) -> Pool:
+    def pool(self, source: Changes) -> MemberPool:
         """The pool of a list; its points become known if they are few enough."""
         for pool in self.pools:
             if any(source is each for each in pool.sources):
@@ -267,11 +267,11 @@ class AtomStore:
         numbers = np.where(new, numbers, numbers[:, :1])
         origins = np.flatnonzero(new)
         slots = np.full(len(origins), -1, dtype=np.int64)
-        found = Pool([source], len(self.pools) + 1, first, mesh, numbers, origins, slots)
+        found = MemberPool([source], len(self.pools) + 1, first, mesh, numbers, origins, slots)
         self.pools.append(found)
         return found
 
-    def _lists_the_same(self, source: Changes, size: int, pool: Pool) -> bool:
+    def _lists_the_same(self, source: Changes, size: int, pool: MemberPool) -> bool:
         """Whether a list has the members of a pool that is all known: of another weight, say."""
         n_rows = source.X.shape[0]
         if pool.mesh is None or pool.numbers.shape != (n_rows, size):

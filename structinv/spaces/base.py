@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from ..oracles.listing import listed
-from ..structures.rivals import Rivals
+from ..structures.competitors import Competitors
 from ..utils.matrices import Matrix, Rows
 
 if TYPE_CHECKING:
     from ..oracles.base import BoundOracle
-    from ..oracles.question import Worst
+    from ..oracles.query import Violations
 
 # Numbers about rows and labels that are in memory at once.
 NUMBERS_AT_ONCE = 4_000_000
@@ -83,25 +83,25 @@ class Space(ABC):
         f: Element,
         bound: BoundOracle,
         rows: Rows,
-        rivals: Rivals,
+        competitors: Competitors,
         points: bool = True,
         rounding: bool = False,
-    ) -> Worst:
+    ) -> Violations:
         """By how much each label exceeds the true one at the worst changes of some rows.
 
         Parameters
         ----------
         f : element
-            It must not change before `Worst.points` is asked.
+            It must not change before `Violations.points` is asked.
         bound : BoundOracle
         rows : slice or (n,) array of int
             The rows asked about.
-        rivals : Rivals
+        competitors : Competitors
             Of these rows.
         points : bool, default=True
-            Whether `Worst.points` is asked next. Cheaper answers may do if not.
+            Whether `Violations.points` is asked next. Cheaper answers may do if not.
         rounding : bool, default=False
-            Whether `Worst.rounding` is wanted.
+            Whether `Violations.rounding` is wanted.
         """
 
     @abstractmethod

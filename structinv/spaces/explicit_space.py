@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..oracles.question import Question, Worst
-from ..structures.rivals import Rivals
+from ..oracles.query import Query, Violations
+from ..structures.competitors import Competitors
 from ..utils.matrices import Matrix, Rows, add_combinations, dense, products, scale_rows, stack
 from .base import Normals, Space
 from .tensor_rows import TensorRows
@@ -170,12 +170,12 @@ class ExplicitSpace(Space):
         f: np.ndarray,
         bound: BoundOracle,
         rows: Rows,
-        rivals: Rivals,
+        competitors: Competitors,
         points: bool = True,
         rounding: bool = False,
-    ) -> Worst:
+    ) -> Violations:
         """See `Space.worst`: weights and constants are all that the oracle needs."""
-        question = Question(self.weights(f), self.constants(f), rivals, points, rounding)
+        question = Query(self.weights(f), self.constants(f), competitors, points, rounding)
         return bound.worst(rows, question)
 
     def values(self, f: np.ndarray, X: Matrix) -> np.ndarray:

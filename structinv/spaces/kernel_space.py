@@ -12,10 +12,10 @@ import scipy.sparse as sp
 from ..kernels import Kernel
 from ..kernels.checked_kernel import kernel_diagonal
 from ..oracles.listing import listed
-from ..oracles.question import Worst, WorstPoints, best_members
-from ..structures.rivals import Rivals
+from ..oracles.query import Violations, WorstPoints, best_members
+from ..structures.competitors import Competitors
 from ..utils.matrices import Rows, count, dense, pick, scale_rows
-from .atoms import LOOSE, VALUES_AT_ONCE, AtomRows, AtomStore, Pool, split_keys
+from .atoms import LOOSE, VALUES_AT_ONCE, AtomRows, AtomStore, MemberPool, split_keys
 from .base import NUMBERS_AT_ONCE, Space
 from .kernel_tiles import SUMMED_AT_ONCE, expand, limited_blas
 from .rounding import kernel_rounding
@@ -339,21 +339,21 @@ class KernelSpace(Space):
         f: Expansion,
         bound: BoundOracle,
         rows: Rows,
-        rivals: Rivals,
+        competitors: Competitors,
         points: bool = True,
         rounding: bool = False,
-    ) -> Worst:
+    ) -> Violations:
         """See `Space.worst`: by enumeration of a list, or of a cover that is then refined."""
         source, numbers = listed(bound).listed_in()
         pool = self.atoms.pool(source)
         values, mesh = self._members(f, pool, bound, rows, numbers)
-        gains, costs, members = best_members(values, rivals, listed(bound).grades(rows))
+        gains, costs, members = best_members(values, competitors, listed(bound).grades(rows))
         members = members if numbers is None else numbers[members]
         upper = gains + costs
-        moved: Moved | None = None
+        moved: MovedPoints | None = None
         if np.any(mesh > 0):
-            upper = upper + self._slack(f, rivals, mesh)
-            moved = _refine(f, bound, rows, rivals, gains, costs, members)
+            upper = upper + self._slack(f, competitors, mesh)
+            moved = _refine(f, bound, rows, competitors, gains, costs, members)
             upper = np.maximum(upper, gains + costs)
         chosen = np.arange(bound.X.shape[0])[rows]
 
@@ -368,8 +368,8 @@ class KernelSpace(Space):
 
         allowed = None
         if rounding:
-            allowed = kernel_rounding(self.kernel, f, listed(bound).members(rows), rivals)
-        return Worst(gains, costs, upper, points_of, allowed)
+            allowed = kernel_rounding(self.kernel, f, listed(bound).members(rows), competitors)
+        return Violations(gains, costs, upper, points_of, allowed)
 
     def values(self, f: Expansion, X: np.ndarray) -> np.ndarray:
         return f.function()(X)
@@ -398,7 +398,7 @@ class KernelSpace(Space):
     def _members(
         self,
         f: Expansion,
-        pool: Pool,
+        pool: MemberPool,
         bound: BoundOracle,
         rows: Rows,
         numbers: np.ndarray | None,
@@ -423,14 +423,14 @@ class KernelSpace(Space):
             values[part], mesh[part] = function(points).reshape(shape), changes.mesh(some)
         return values, mesh
 
-    def _slack(self, f: Expansion, rivals: Rivals, mesh: np.ndarray) -> np.ndarray:
+    def _slack(self, f: Expansion, competitors: Competitors, mesh: np.ndarray) -> np.ndarray:
         """How much more a label can win between the members of a cover than at them, (n, n_labels)."""
-        gram = rivals.functions.scores(rivals.functions.scores(self.output_gram(f, f)).T)
+        gram = competitors.functions.scores(competitors.functions.scores(self.output_gram(f, f)).T)
         heights = np.diagonal(gram)
         squares = heights[:, None] + heights[None, :] - gram - gram.T
-        norms = np.sqrt(np.maximum(squares, 0.0))[rivals.codes]
-        if rivals.slack:
-            norms = norms * rivals.costs
+        norms = np.sqrt(np.maximum(squares, 0.0))[competitors.codes]
+        if competitors.slack:
+            norms = norms * competitors.costs
         slack = np.zeros(norms.shape)
         # Either factor may be infinite, and counts nothing where another one is zero.
         matters = (norms > 0) & (mesh > 0)[:, None]
@@ -502,7 +502,7 @@ class KernelSpace(Space):
 
 
 @dataclass(frozen=True)
-class Moved:
+class MovedPoints:
     """Members of S(x) off its cover: a point for each row, and the label it was moved for, or -2."""
 
     points: np.ndarray
@@ -513,20 +513,20 @@ def _refine(
     f: Expansion,
     bound: BoundOracle,
     rows: Rows,
-    rivals: Rivals,
+    competitors: Competitors,
     gains: np.ndarray,
     costs: np.ndarray,
     members: np.ndarray,
-) -> Moved:
+) -> MovedPoints:
     """Improve the worst member of each row for its worst label; its gain is updated in place."""
-    every = np.arange(len(rivals))
+    every = np.arange(len(competitors))
     reached = gains + costs
-    reached[every, rivals.codes] = -np.inf
+    reached[every, competitors.codes] = -np.inf
     labels = np.argmax(reached, axis=1)
     function = f.function()
 
     def score(points: np.ndarray) -> np.ndarray:
-        return rivals.lead(function(points), labels)
+        return competitors.lead(function(points), labels)
 
     points = listed(bound).refine(rows, members[every, labels], score)
     found = score(points)
@@ -534,4 +534,4 @@ def _refine(
     # A point that is better by rounding only would be one more atom for nothing.
     better = found > before + 1e-9 * (1.0 + np.abs(before))
     gains[every, labels] = np.where(better, found, before)
-    return Moved(points, np.where(better, labels, -2))
+    return MovedPoints(points, np.where(better, labels, -2))

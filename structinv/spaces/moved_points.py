@@ -8,7 +8,7 @@ from scipy.optimize import fmin_l_bfgs_b
 
 from ..kernels import Kernel
 from ..kernels.values import squared_norms
-from .reduced_sets import Whole
+from .reduced_sets import TargetExpansion
 
 # Steps that L-BFGS remembers, each of which is as long as all points.
 REMEMBERED = 10
@@ -19,7 +19,7 @@ def has_gradients(kernel: Kernel) -> bool:
     return (kernel.uses_distances or kernel.uses_products) and kernel.smoothness >= 1
 
 
-def moved_points(f: Whole, start: np.ndarray, max_iter: int) -> np.ndarray:
+def moved_points(f: TargetExpansion, start: np.ndarray, max_iter: int) -> np.ndarray:
     """Points over which scores come nearer to those of f.
 
     A reduced set that is constructed (Burges 1996), but for the scores: over points s and coefficients
@@ -44,7 +44,7 @@ def moved_points(f: Whole, start: np.ndarray, max_iter: int) -> np.ndarray:
     --------
     >>> import numpy as np
     >>> from structinv.kernels import Gaussian
-    >>> f = Whole.of(Gaussian(2.0), np.array([[0.0], [1.0]]), np.ones((2, 1)))
+    >>> f = TargetExpansion.of(Gaussian(2.0), np.array([[0.0], [1.0]]), np.ones((2, 1)))
     >>> moved_points(f, np.array([[0.0]]), 20).round(3)
     array([[0.5]])
     """
@@ -67,7 +67,7 @@ class _Scores:
     coefficients of the last points once more.
     """
 
-    def __init__(self, f: Whole) -> None:
+    def __init__(self, f: TargetExpansion) -> None:
         self.kernel, self.share, self.height = f.kernel, f.share_of_norm, f.squared_norm
         self.old = f.points.astype(np.float32)
         self.coefficients = f.coefficients.astype(np.float32)

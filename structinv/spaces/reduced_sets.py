@@ -21,7 +21,7 @@ SEEN_BY_A_BLOCK = 96
 
 
 @dataclass(frozen=True)
-class Whole:
+class TargetExpansion:
     """``f = sum_j coefficients_j k(z_j, .)``, for which fewer atoms are to stand, and its own values.
 
     Parameters
@@ -41,7 +41,7 @@ class Whole:
     values: np.ndarray
 
     @classmethod
-    def of(cls, kernel: Kernel, points: np.ndarray, coefficients: np.ndarray) -> Whole:
+    def of(cls, kernel: Kernel, points: np.ndarray, coefficients: np.ndarray) -> TargetExpansion:
         """The function, with its values looked up."""
         points, coefficients = points.astype(np.float64), coefficients.astype(np.float64)
         return cls(kernel, points, coefficients, expand(kernel, points, points, coefficients))
@@ -57,7 +57,7 @@ class Whole:
         return SHARE_OF_NORM * float(np.mean(kernel_diagonal(self.kernel, self.points)))
 
 
-def chosen_atoms(f: Whole, most: int, least: float = 0.0) -> tuple[np.ndarray, float]:
+def chosen_atoms(f: TargetExpansion, most: int, least: float = 0.0) -> tuple[np.ndarray, float]:
     """Atoms of f whose span comes near it, in the order chosen.
 
     Each step takes the atom by which the squared distance of f from the span, summed over the outputs,
@@ -86,7 +86,7 @@ def chosen_atoms(f: Whole, most: int, least: float = 0.0) -> tuple[np.ndarray, f
     >>> import numpy as np
     >>> from structinv.kernels import Linear
     >>> points = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
-    >>> atoms, left = chosen_atoms(Whole.of(Linear(), points, np.ones((3, 1))), 1)
+    >>> atoms, left = chosen_atoms(TargetExpansion.of(Linear(), points, np.ones((3, 1))), 1)
     >>> atoms.tolist(), round(left, 12)
     ([2], 0.0)
     """
@@ -148,7 +148,9 @@ def _steps(
     return np.array(found, dtype=np.intp), left
 
 
-def best_coefficients(f: Whole, points: np.ndarray, by_scores: bool) -> tuple[np.ndarray, np.ndarray]:
+def best_coefficients(
+    f: TargetExpansion, points: np.ndarray, by_scores: bool
+) -> tuple[np.ndarray, np.ndarray]:
     """The coefficients over some points that come nearest to f, in one of two senses.
 
     By the norm, g is f's projection on the span of the points: ``K_SS beta = K_SZ coefficients``. By
@@ -194,7 +196,7 @@ def _independent(square: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.tril(factor[:rank, :rank]), order[:rank] - 1
 
 
-def norm_of_difference(f: Whole, points: np.ndarray, new: np.ndarray) -> float:
+def norm_of_difference(f: TargetExpansion, points: np.ndarray, new: np.ndarray) -> float:
     """An upper bound of ``|f - g|``, of all outputs jointly: what is computed, and its rounding.
 
     Parameters

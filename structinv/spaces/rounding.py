@@ -9,7 +9,7 @@ import numpy as np
 from ..kernels import Kernel
 from ..kernels.checked_kernel import kernel_diagonal
 from ..kernels.values import precision, squared_norms
-from ..structures.rivals import Rivals
+from ..structures.competitors import Competitors
 
 if TYPE_CHECKING:
     from .kernel_space import Expansion
@@ -50,9 +50,11 @@ def output_rounding(kernel: Kernel, f: Expansion, members: np.ndarray) -> np.nda
     return np.outer(np.sqrt(values.max(axis=1)), per_height) + np.outer(lengths, per_length)
 
 
-def kernel_rounding(kernel: Kernel, f: Expansion, members: np.ndarray, rivals: Rivals) -> np.ndarray:
+def kernel_rounding(
+    kernel: Kernel, f: Expansion, members: np.ndarray, competitors: Competitors
+) -> np.ndarray:
     """How far rounding can move what each label exceeds the true one by, (n, n_labels)."""
-    each = rivals.functions.sizes(output_rounding(kernel, f, members))
-    rounding = each + np.take_along_axis(each, rivals.codes[:, None], axis=1)
-    rounding[np.arange(len(rivals)), rivals.codes] = 0.0
+    each = competitors.functions.sizes(output_rounding(kernel, f, members))
+    rounding = each + np.take_along_axis(each, competitors.codes[:, None], axis=1)
+    rounding[np.arange(len(competitors)), competitors.codes] = 0.0
     return rounding

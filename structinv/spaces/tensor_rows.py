@@ -179,7 +179,7 @@ def _units(places: np.ndarray, like: Matrix) -> Matrix:
     return sp.csr_matrix(ones, shape=(len(places), like.shape[1]))
 
 
-class MadeRows(TensorRows):
+class ComputedRows(TensorRows):
     """Rows of one point each, which is made when it is asked for, and not kept.
 
     What the points are made of must not change as long as these rows are in use.
@@ -219,7 +219,7 @@ class MadeRows(TensorRows):
         return len(self), self.width * self.coefficients.shape[1]
 
     def _rows(self, members: np.ndarray, start: np.ndarray, pairwise: np.ndarray) -> TensorRows:
-        return MadeRows(self.make, self.width, self.which[members], self.coefficients[members])
+        return ComputedRows(self.make, self.width, self.which[members], self.coefficients[members])
 
     def written(self) -> TensorRows:
         """The same rows with their points, which do not need what makes them."""
@@ -230,5 +230,5 @@ class MadeRows(TensorRows):
         return TensorRows, (self.points, self.coefficients, self.start, self.pairwise)
 
 
-class MemberRows(MadeRows):
+class MemberRows(ComputedRows):
     """Members of a bound oracle: `which` has rows and numbers of members."""

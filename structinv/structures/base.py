@@ -15,10 +15,10 @@ from ..utils import plugins
 from ..utils.matrices import Matrix
 from .bound import BoundStructure
 from .by_decoding import runner_up, separate
+from .competitors import Competitors, LabelFunctions
 from .decodings import Decoding, Separation
 from .example_blocks import Reader, as_blocks, flat_labels
 from .layout import Layout
-from .rivals import LabelFunctions, Rivals
 from .wrong_rows import most_wrong
 
 # Methods that `Structure.budgets` is about.
@@ -329,12 +329,14 @@ class Structure(BaseEstimator, ABC):
         """
         return np.ones(len(layout), dtype=bool)
 
-    def separate(self, rivals: Rivals, found: Any, pairwise: np.ndarray, layout: Layout) -> Separation:
+    def separate(
+        self, competitors: Competitors, found: Any, pairwise: np.ndarray, layout: Layout
+    ) -> Separation:
         """The labeling of each block that violates its margin most; by `decode`.
 
         Parameters
         ----------
-        rivals : Rivals
+        competitors : Competitors
             The true labels and costs of the rows.
         found : Worst
             ``gains``, ``costs`` and ``upper``, (n_rows, n_labels) each: what a label wins against the
@@ -343,7 +345,7 @@ class Structure(BaseEstimator, ABC):
         pairwise : (n_pairwise,) array
         layout : Layout
         """
-        return separate(self, rivals, found, pairwise, layout)
+        return separate(self, competitors, found, pairwise, layout)
 
     def score(
         self,

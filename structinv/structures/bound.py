@@ -10,10 +10,10 @@ from numpy.typing import ArrayLike
 
 from ..utils.matrices import ALL_ROWS, Matrix, Rows, count
 from . import checked_structure
+from .competitors import Competitors
 from .decodings import Decoding, Separation
 from .label_codes import check_cost, check_rescaling, encode_labels
 from .layout import Layout, laid_out
-from .rivals import Rivals
 
 if TYPE_CHECKING:
     from .base import Structure
@@ -131,17 +131,17 @@ class BoundStructure:
         layout = laid_out(self.layout, len(self.codes))
         return checked_structure.allowed(self.structure, self.codes, layout, self.n_labels)
 
-    def rivals(self, rows: Rows = ALL_ROWS) -> Rivals:
+    def competitors(self, rows: Rows = ALL_ROWS) -> Competitors:
         """All labels against the true ones of some rows."""
         alone = self.layout is None and self.structure.rowwise
-        return Rivals(self.functions, self.codes[rows], self.costs(rows), self.slack, alone)
+        return Competitors(self.functions, self.codes[rows], self.costs(rows), self.slack, alone)
 
     def separate(
-        self, rivals: Rivals, found: Any, pairwise: np.ndarray, layout: Layout | None
+        self, competitors: Competitors, found: Any, pairwise: np.ndarray, layout: Layout | None
     ) -> Separation:
         """The most violated labeling of each block; see `Structure.separate`."""
-        known = laid_out(layout, len(rivals))
-        return checked_structure.separated(self.structure, rivals, found, pairwise, known)
+        known = laid_out(layout, len(competitors))
+        return checked_structure.separated(self.structure, competitors, found, pairwise, known)
 
     def as_shares(self, chosen: Separation, layout: Layout) -> Separation:
         """What was chosen as shares of labels, of which whole labelings have one each."""

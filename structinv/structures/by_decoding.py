@@ -9,31 +9,31 @@ import scipy.sparse as sp
 
 from ..utils.matrices import Matrix
 from .checked_structure import decoded
+from .competitors import Competitors
 from .decodings import Decoding, Separation
 from .layout import Layout
-from .rivals import Rivals
 
 if TYPE_CHECKING:
     from .base import Structure
 
 
 def separate(
-    structure: Structure, rivals: Rivals, found: Any, pairwise: np.ndarray, layout: Layout
+    structure: Structure, competitors: Competitors, found: Any, pairwise: np.ndarray, layout: Layout
 ) -> Separation:
     """The labeling of each block that violates its margin most."""
     reached = found.gains + found.costs
     decoding = decoded(structure, reached, pairwise, layout)
-    value, truth = _against_truth(structure, reached, decoding, rivals.codes, pairwise, layout)
+    value, truth = _against_truth(structure, reached, decoding, competitors.codes, pairwise, layout)
     highest, bound = value, decoding.upper
     if not np.array_equal(found.upper, reached):
         above = decoded(structure, found.upper, pairwise, layout)
         highest, bound = (
-            _against_truth(structure, found.upper, above, rivals.codes, pairwise, layout)[0],
+            _against_truth(structure, found.upper, above, competitors.codes, pairwise, layout)[0],
             above.upper,
         )
     if bound is not None:
         highest = np.maximum(highest, bound - truth)
-    chosen = _unless_true(structure, decoding, value > 0, rivals, layout)
+    chosen = _unless_true(structure, decoding, value > 0, competitors, layout)
     return Separation(
         chosen.labels,
         np.maximum(0.0, highest),
@@ -68,16 +68,16 @@ def runner_up(
 
 
 def _unless_true(
-    structure: Structure, decoding: Decoding, wins: np.ndarray, rivals: Rivals, layout: Layout
+    structure: Structure, decoding: Decoding, wins: np.ndarray, competitors: Competitors, layout: Layout
 ) -> Decoding:
     """The decoding of the examples where it wins, the true labels of the others."""
     rows = wins[layout.owners]
-    labels = np.where(rows, decoding.labels, rivals.codes)
+    labels = np.where(rows, decoding.labels, competitors.codes)
     if decoding.shares is None:
         levels = None if decoding.levels is None else np.where(rows, decoding.levels, 0)
         return Decoding(labels, levels=levels)
-    shares = np.where(rows[:, None], decoding.shares, np.eye(rivals.n_labels)[rivals.codes])
-    true = structure.features(rivals.codes, layout, rivals.n_labels)
+    shares = np.where(rows[:, None], decoding.shares, np.eye(competitors.n_labels)[competitors.codes])
+    true = structure.features(competitors.codes, layout, competitors.n_labels)
     features = _scaled(wins, decoding.features) + _scaled(~wins, true)
     return Decoding(labels, shares=shares, features=features)
 

@@ -13,9 +13,9 @@ import scipy.sparse as sp
 
 from ..utils import plugins
 from ..utils.matrices import Matrix
+from .competitors import Competitors, LabelFunctions
 from .decodings import Decoding, Separation
 from .layout import Layout
-from .rivals import LabelFunctions, Rivals
 
 if TYPE_CHECKING:
     from .base import Structure
@@ -47,10 +47,10 @@ def decoded(
 
 
 def separated(
-    structure: Structure, rivals: Rivals, found: Any, pairwise: np.ndarray, layout: Layout
+    structure: Structure, competitors: Competitors, found: Any, pairwise: np.ndarray, layout: Layout
 ) -> Separation:
-    """``structure.separate(rivals, found, pairwise, layout)``."""
-    answer = structure.separate(rivals, found, pairwise, layout)
+    """``structure.separate(competitors, found, pairwise, layout)``."""
+    answer = structure.separate(competitors, found, pairwise, layout)
     if not plugins.is_third_party(structure):
         return answer
     source = plugins.method(structure, "separate")

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from .base import Structure
+from .competitors import Competitors, LabelFunctions
 from .decodings import Decoding, Separation
 from .layout import Layout
-from .rivals import LabelFunctions, Rivals
 
 _ZERO_AND_F = LabelFunctions(np.zeros(2, dtype=np.int64), np.array([0.0, 1.0]))
 
@@ -24,13 +24,15 @@ class RowStructure(Structure):
         """See `Structure.decode`; of equals the first."""
         return Decoding(np.argmax(potentials, axis=1))
 
-    def separate(self, rivals: Rivals, found: Any, pairwise: np.ndarray, layout: Layout) -> Separation:
+    def separate(
+        self, competitors: Competitors, found: Any, pairwise: np.ndarray, layout: Layout
+    ) -> Separation:
         reached = found.gains + found.costs
         labels = np.argmax(reached, axis=1)
         # The true label wins nothing against itself, so that nothing is below zero.
         wins = np.max(reached, axis=1) > 0
         upper = np.max(found.upper, axis=1)
-        return Separation(np.where(wins, labels, rivals.codes), np.maximum(0.0, upper))
+        return Separation(np.where(wins, labels, competitors.codes), np.maximum(0.0, upper))
 
     def runner_up(
         self, potentials: np.ndarray, codes: np.ndarray, pairwise: np.ndarray, layout: Layout
@@ -80,7 +82,7 @@ class Multiclass(RowStructure):
     --------
     >>> import numpy as np
     >>> bound = Multiclass().bind(np.array([0, 1]), cost=[[0, 1], [5, 0]])
-    >>> bound.rivals(slice(None)).costs
+    >>> bound.competitors(slice(None)).costs
     array([[0., 1.],
            [5., 0.]])
     """

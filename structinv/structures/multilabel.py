@@ -13,10 +13,10 @@ from sklearn.base import clone
 from ..utils.jit import njit
 from ..utils.matrices import Matrix
 from .base import Structure
+from .competitors import LabelFunctions
 from .decodings import Decoding
 from .example_blocks import Reader, check_no_mask, kind_of
 from .layout import Layout
-from .rivals import LabelFunctions
 
 
 class Multilabel(Structure):

@@ -11,8 +11,8 @@ from ..utils.matrices import Rows
 from ..utils.parameters import check_number
 from .bound import BoundStructure
 from .classes import RowStructure
+from .competitors import LabelFunctions
 from .layout import Layout
-from .rivals import LabelFunctions
 
 TRUE, ABOVE, BELOW = range(3)
 
@@ -34,7 +34,7 @@ class Regression(RowStructure):
     --------
     >>> import numpy as np
     >>> bound = Regression(epsilon=0.5).bind(np.array([2.0, -1.0]))
-    >>> bound.rivals(slice(None)).costs
+    >>> bound.competitors(slice(None)).costs
     array([[ 0. , -2.5,  1.5],
            [ 0. ,  0.5, -1.5]])
     """

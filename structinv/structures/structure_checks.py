@@ -13,9 +13,9 @@ from ..utils.exceptions import CheckError
 from .base import Structure
 from .bound import BoundStructure
 from .checked_structure import decoded
+from .competitors import Competitors
 from .decodings import Decoding, Separation
 from .layout import Layout
-from .rivals import Rivals
 
 # Relative difference that rounding explains.
 _TOLERANCE = 1e-9
@@ -303,18 +303,22 @@ def _check_decode(case: _Case) -> None:
 
 def _check_separate(case: _Case) -> None:
     """The most violated labeling, with bounds that are tight and with such that are not."""
-    rivals: Rivals = case.bound.rivals()
-    every = np.arange(len(rivals))
-    gains = case.potentials - case.potentials[every, rivals.codes][:, None]
-    wrong = np.arange(rivals.n_labels) != rivals.codes[:, None]
-    costs = rivals.costs if gains.ndim == 2 else np.repeat(rivals.costs[:, :, None], N_LEVELS, axis=2)
+    competitors: Competitors = case.bound.competitors()
+    every = np.arange(len(competitors))
+    gains = case.potentials - case.potentials[every, competitors.codes][:, None]
+    wrong = np.arange(competitors.n_labels) != competitors.codes[:, None]
+    costs = (
+        competitors.costs
+        if gains.ndim == 2
+        else np.repeat(competitors.costs[:, :, None], N_LEVELS, axis=2)
+    )
     for loose in (0.0, 0.5):
         upper = gains + costs + loose * (wrong if gains.ndim == 2 else wrong[:, :, None])
         found = SimpleNamespace(gains=gains, costs=costs, upper=upper)
         layout = None if case.structure.rowwise else case.layout
-        answer = case.bound.separate(rivals, found, case.pairwise, layout)
+        answer = case.bound.separate(competitors, found, case.pairwise, layout)
         for block in range(len(case.layout)):
-            truth = case.place(block, rivals.codes)
+            truth = case.place(block, competitors.codes)
             reached, above = (case.scores(block, each) for each in (gains + costs, upper))
             finite = np.isfinite(reached)
             value = case.reached(block, gains + costs, answer) - reached[truth]

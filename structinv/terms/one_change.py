@@ -15,7 +15,7 @@ from ..structures import Structure
 from ..structures.checked_structure import decoded
 from ..utils.matrices import ALL_ROWS, Rows, count
 from .base import join
-from .one_change_search import MOST_LABELS, JointWorst, OneChangeSearch
+from .one_change_search import MOST_LABELS, JointViolation, OneChangeSearch
 from .planes import Planes
 from .worst_case import WorstCase
 
@@ -162,7 +162,7 @@ class OneChange(WorstCase):
         most = most if most_rows is None else min(most, most_rows)
         return self.labels.portions(blocks, self.n_positions * most)
 
-    def _search(self, space: Space, f: Element, blocks: Rows, points: bool) -> JointWorst:
+    def _search(self, space: Space, f: Element, blocks: Rows, points: bool) -> JointViolation:
         rows, _ = self.labels.rows(blocks)
         codes = self.codes[blocks]
         costs = self.labels.costs(rows).reshape(*codes.shape, 2)

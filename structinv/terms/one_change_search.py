@@ -9,7 +9,7 @@ import numpy as np
 
 from ..oracles.checked_oracle import CheckedOracle
 from ..oracles.listing import listed
-from ..oracles.question import WEIGHTS_AT_ONCE
+from ..oracles.query import WEIGHTS_AT_ONCE
 from ..spaces import Space
 from ..spaces.base import Element
 from ..structures import Layout
@@ -24,7 +24,7 @@ ROUNDS = 3
 
 
 @dataclass(frozen=True)
-class JointWorst:
+class JointViolation:
     """The worst labeling of each row with a change, and how bad it can be.
 
     Parameters
@@ -50,7 +50,7 @@ class JointWorst:
 
 
 @dataclass(frozen=True)
-class Answers:
+class OracleAnswers:
     """What an oracle said of a difference of labelings for each row."""
 
     points: Any
@@ -110,7 +110,7 @@ class OneChangeSearch:
         own = self.space, self.f, self.bound, self.labels, self.rows
         return OneChangeSearch(*own, codes, np.zeros(self.costs.shape), self.pairwise)
 
-    def worst(self, *, other: bool = False, points: bool = True) -> JointWorst:
+    def worst(self, *, other: bool = False, points: bool = True) -> JointViolation:
         """The worst labeling; with `other` of those that differ from the given one."""
         values = self.space.member_values(self.f, self.bound, self.rows)
         if values is not None:
@@ -143,7 +143,7 @@ class OneChangeSearch:
         upper = reached if found.upper is None else np.maximum(reached, found.upper - own)
         return found.labels.reshape(codes.shape), reached, upper
 
-    def _of_members(self, values: np.ndarray, other: bool, points: bool) -> JointWorst:
+    def _of_members(self, values: np.ndarray, other: bool, points: bool) -> JointViolation:
         n, s, size = values.shape
         grades = listed(self.bound).grades(self.rows)
         shared: Any = np.ones((n, s)) if grades is None else grades
@@ -157,14 +157,14 @@ class OneChangeSearch:
         if points:
             place = self.space.members(self.bound, self.rows, members)
         highest = upper.reshape(n, s).max(axis=1)
-        return JointWorst(labels, gains, costs, highest, np.zeros(n), place)
+        return JointViolation(labels, gains, costs, highest, np.zeros(n), place)
 
     def _cost_of(self, labels: np.ndarray) -> np.ndarray:
         return np.sum(self.worth * (labels != self.codes), axis=1)
 
     # Questions about differences of labelings, where functions are linear in x.
 
-    def ask(self, some: np.ndarray, differ: np.ndarray, points: bool = False) -> Answers:
+    def ask(self, some: np.ndarray, differ: np.ndarray, points: bool = False) -> OracleAnswers:
         """What labelings win at worst that differ at these positions, pairwise weights apart.
 
         Parameters
@@ -197,7 +197,7 @@ class OneChangeSearch:
         assign: np.ndarray,
         worth: np.ndarray,
         points: bool,
-    ) -> Answers:
+    ) -> OracleAnswers:
         space: Any = self.space
         weights, above = space.weights(self.f), space.constants(self.f)
         V, constants = factors @ weights, (factors @ above)[assign]
@@ -207,7 +207,7 @@ class OneChangeSearch:
         answer = self.bound.support(rows, V, assign, worth)
         largest = row_sizes(answer.points, sizes, assign) + heights
         found = answer.heights(V, assign, constants, worth)
-        return Answers(answer.points, *found, largest, answer.rho)
+        return OracleAnswers(answer.points, *found, largest, answer.rho)
 
     def single(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """What each label by itself wins at worst: reached, bounds, and sizes, (n, L) each."""
@@ -241,7 +241,7 @@ class OneChangeSearch:
             bounds += np.where(every[:, t], upper[:, [t]], 0.0)
         return bounds
 
-    def _of_all(self, other: bool, points: bool) -> JointWorst:
+    def _of_all(self, other: bool, points: bool) -> JointViolation:
         n, size = self.codes.shape
         every, rows = masks(size), np.arange(n)
         singles, highest, each = self.single()
@@ -273,7 +273,7 @@ class OneChangeSearch:
             gains, costs = last.gains + apart[rows, best], last.costs
         labels = np.where(every[best], 1 - self.codes, self.codes)
         place = None if last is None else last.points
-        return JointWorst(labels, gains, costs, np.maximum(upper, gains + costs), sizes, place)
+        return JointViolation(labels, gains, costs, np.maximum(upper, gains + costs), sizes, place)
 
     def potentials_by_position(self, upper: np.ndarray) -> np.ndarray:
         """Potentials of positions that each had a change of its own, (n * L, 2); 0 for the codes."""
@@ -281,18 +281,18 @@ class OneChangeSearch:
         np.put_along_axis(potentials, 1 - self.codes[..., None], upper[..., None], axis=2)
         return potentials.reshape(-1, 2)
 
-    def _by_position(self, other: bool, points: bool) -> JointWorst:
+    def _by_position(self, other: bool, points: bool) -> JointViolation:
         space: Any = self.space
         weights, above = space.weights(self.f), space.constants(self.f)
         _, highest, each = self.single()
         labels, _, upper = self._best(self.potentials_by_position(highest), self.codes, other)
         every = np.arange(len(labels))
-        best: JointWorst | None = None
+        best: JointViolation | None = None
         for _ in range(ROUNDS):
             found = self.ask(every, labels != self.codes, points=True)
             gains = found.gains + self._more(labels)
             sizes = np.maximum(each.sum(axis=1), found.sizes)
-            mine = JointWorst(labels, gains, found.costs, upper, sizes, found.points)
+            mine = JointViolation(labels, gains, found.costs, upper, sizes, found.points)
             best = mine if best is None else _better(best, mine)
             values = (found.points @ weights.T + above)[:, None, :]
             grades = 1.0 if found.grades is None else found.grades[:, None]
@@ -303,7 +303,7 @@ class OneChangeSearch:
         assert best is not None
         reached = np.maximum(upper, best.gains + best.costs)
         place = best.points if points else None
-        return JointWorst(best.labels, best.gains, best.costs, reached, best.sizes, place)
+        return JointViolation(best.labels, best.gains, best.costs, reached, best.sizes, place)
 
     def _more(self, labels: np.ndarray) -> np.ndarray:
         """What pairwise weights add for labelings over the given ones, (n,)."""
@@ -378,14 +378,14 @@ def _layout(codes: np.ndarray) -> Layout:
     return Layout(codes.shape[1] * np.arange(len(codes) + 1))
 
 
-def _better(one: JointWorst, other: JointWorst) -> JointWorst:
+def _better(one: JointViolation, other: JointViolation) -> JointViolation:
     """Row by row the one that reaches more."""
     wins = other.gains + other.costs > one.gains + one.costs
     if not np.any(wins):
         return one
     order = np.where(wins, len(wins), 0) + np.arange(len(wins))
     points: Matrix = stack([one.points, other.points])[order]
-    return JointWorst(
+    return JointViolation(
         np.where(wins[:, None], other.labels, one.labels),
         np.where(wins, other.gains, one.gains),
         np.where(wins, other.costs, one.costs),
@@ -395,7 +395,7 @@ def _better(one: JointWorst, other: JointWorst) -> JointWorst:
     )
 
 
-def _joined(parts: list[Answers], order: np.ndarray) -> Answers:
+def _joined(parts: list[OracleAnswers], order: np.ndarray) -> OracleAnswers:
     """Answers of several questions in the order of the rows."""
 
     def of(name: str) -> np.ndarray:
@@ -403,4 +403,4 @@ def _joined(parts: list[Answers], order: np.ndarray) -> Answers:
 
     points = None if parts[0].points is None else stack([part.points for part in parts])[order]
     grades = None if parts[0].grades is None else of("grades")
-    return Answers(points, of("gains"), of("costs"), of("upper"), of("sizes"), grades)
+    return OracleAnswers(points, of("gains"), of("costs"), of("upper"), of("sizes"), grades)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..spaces.tensor_rows import MadeRows
+from ..spaces.tensor_rows import ComputedRows
 from ..utils.ascent import ascend
 from ..utils.jit import njit
 
@@ -81,7 +81,7 @@ class PlaneSet:
 
     def written(self) -> PlaneSet:
         """The same planes, whose normals do not change with the dual state that made them."""
-        made = isinstance(self.normals, MadeRows)
+        made = isinstance(self.normals, ComputedRows)
         return replace(self, normals=self.normals.written()) if made else self
 
     def chosen(self, rows: slice | np.ndarray) -> PlaneSet:

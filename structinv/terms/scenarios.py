@@ -9,20 +9,20 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..oracles.base import BoundOracle
-from ..oracles.question import Worst, WorstPoints
+from ..oracles.query import Violations, WorstPoints
 from ..structures import Layout
 from ..structures.bound import BoundStructure
+from ..structures.competitors import Competitors
 from ..structures.decodings import Separation
-from ..structures.rivals import Rivals
 from ..utils.matrices import stack
 
 
 @dataclass(frozen=True)
-class Asked:
+class ScenarioAnswer:
     """A scenario: the answers at its levels, one by one and together, and what violates most."""
 
-    each: list[Worst]
-    found: Worst
+    each: list[Violations]
+    found: Violations
     chosen: Separation
 
 
@@ -85,7 +85,7 @@ def _levels(chosen: list[Separation], scenario: np.ndarray) -> np.ndarray | None
 
 
 @dataclass(frozen=True)
-class Taken:
+class ChosenLabels:
     """Labels that planes take of rows, and how rows change for them; a row may be there several times.
 
     Parameters
@@ -108,7 +108,9 @@ class Taken:
     levels: np.ndarray | None = None
 
     @classmethod
-    def of(cls, chosen: Separation, layout: Layout | None, scenario: np.ndarray | None = None) -> Taken:
+    def of(
+        cls, chosen: Separation, layout: Layout | None, scenario: np.ndarray | None = None
+    ) -> ChosenLabels:
         """The labels of a separation, in the scenario of each block: one a row, or all with a share."""
         rows = None if scenario is None or layout is None else scenario[layout.owners]
         if chosen.shares is None or layout is None:
@@ -118,9 +120,9 @@ class Taken:
         rows = None if rows is None else rows[places]
         return cls(places, groups, labels, chosen.shares[places, labels], rows)
 
-    def own(self, rivals: Rivals) -> Rivals:
-        """The rivals of the rows taken."""
-        return rivals if self.places is None else rivals.take(self.places)
+    def own(self, competitors: Competitors) -> Competitors:
+        """The competitors of the rows taken."""
+        return competitors if self.places is None else competitors.take(self.places)
 
     def of_labels(self, table: np.ndarray) -> np.ndarray:
         """Of numbers about rows and labels those of the labels taken, times their shares."""
@@ -133,7 +135,7 @@ class Taken:
         return each if self.groups is None else self.groups.sums(each)
 
 
-def points_of(asked: list[Asked], taken: Taken, n_rows: int) -> WorstPoints:
+def points_of(asked: list[ScenarioAnswer], taken: ChosenLabels, n_rows: int) -> WorstPoints:
     """The worst members for labels of rows, each in a scenario and at a level of its own."""
     scenario, levels = taken.scenario, taken.levels
     if scenario is None and levels is None:

@@ -11,17 +11,17 @@ from numpy.typing import ArrayLike
 
 from ..oracles.base import InvarianceOracle
 from ..oracles.checked_oracle import bind
-from ..oracles.question import Worst
+from ..oracles.query import Violations
 from ..spaces import Space
 from ..spaces.base import NUMBERS_AT_ONCE, Element
 from ..structures import Layout, Structure
 from ..structures.bound import BoundStructure
+from ..structures.competitors import Competitors
 from ..structures.decodings import Separation
-from ..structures.rivals import Rivals
 from ..utils.matrices import ALL_ROWS, Matrix, Rows, count
 from .base import Term, check_weights, join
 from .planes import Planes
-from .scenarios import Asked, Taken, best_of, points_of, scenarios_of
+from .scenarios import ChosenLabels, ScenarioAnswer, best_of, points_of, scenarios_of
 
 # Rows whose worst members are held at once.
 ROWS_AT_ONCE = 4096
@@ -182,9 +182,9 @@ class WorstCase(Term):
         pairwise, found = np.zeros(space.n_pairwise), []
         for part in self._parts(ALL_ROWS):
             rows, layout = self.labels.rows(part)
-            rivals = self.labels.rivals(rows)
-            still = Worst(np.zeros(rivals.costs.shape), rivals.costs, rivals.costs)
-            found.append(self.labels.separate(rivals, still, pairwise, layout).upper)
+            competitors = self.labels.competitors(rows)
+            still = Violations(np.zeros(competitors.costs.shape), competitors.costs, competitors.costs)
+            found.append(self.labels.separate(competitors, still, pairwise, layout).upper)
         upper = np.concatenate(found)
         return upper, upper
 
@@ -220,47 +220,51 @@ class WorstCase(Term):
 
     def _asked(
         self, space: Space, f: Element, blocks: Rows, points: bool
-    ) -> tuple[Layout | None, Rivals, list[Asked]]:
+    ) -> tuple[Layout | None, Competitors, list[ScenarioAnswer]]:
         """Of each scenario the labeling that violates most."""
         rows, layout = self.labels.rows(blocks)
-        rivals, asked = self.labels.rivals(rows), []
+        competitors, asked = self.labels.competitors(rows), []
         for levels in self.scenarios:
-            each = [space.worst(f, level, rows, rivals, points) for level in levels]
-            found = Worst.of_levels(each)
-            chosen = self.labels.separate(rivals, found, space.pairwise(f), layout)
-            asked.append(Asked(each, found, chosen))
-        return layout, rivals, asked
+            each = [space.worst(f, level, rows, competitors, points) for level in levels]
+            found = Violations.of_levels(each)
+            chosen = self.labels.separate(competitors, found, space.pairwise(f), layout)
+            asked.append(ScenarioAnswer(each, found, chosen))
+        return layout, competitors, asked
 
     def _value(self, space: Space, f: Element, blocks: Rows) -> tuple[np.ndarray, np.ndarray]:
         """Bounds of the blocks' losses, and what was attained."""
-        layout, rivals, asked = self._asked(space, f, blocks, points=False)
+        layout, competitors, asked = self._asked(space, f, blocks, points=False)
         upper = np.max([each.chosen.upper for each in asked], axis=0)
-        reached = [self._attained(each, rivals, space.pairwise(f), layout) for each in asked]
+        reached = [self._attained(each, competitors, space.pairwise(f), layout) for each in asked]
         return upper, np.maximum(0.0, np.max(reached, axis=0))
 
     def _attained(
-        self, asked: Asked, rivals: Rivals, pairwise: np.ndarray, layout: Layout | None
+        self,
+        asked: ScenarioAnswer,
+        competitors: Competitors,
+        pairwise: np.ndarray,
+        layout: Layout | None,
     ) -> np.ndarray:
         """What the labeling of each block that was chosen in a scenario attains, cost included."""
-        taken = Taken.of(asked.chosen, layout)
+        taken = ChosenLabels.of(asked.chosen, layout)
         gains, costs = (taken.of_labels(each) for each in (asked.found.gains, asked.found.costs))
         heights = taken.sums(gains)
         if layout is not None and len(pairwise):
-            heights = heights + self.labels.extra_gain(asked.chosen, rivals.codes, pairwise, layout)
+            heights = heights + self.labels.extra_gain(asked.chosen, competitors.codes, pairwise, layout)
         scale = asked.chosen.scale
         return (heights if scale is None else heights * scale) + taken.sums(costs)
 
     def _plane(self, space: Space, f: Element, blocks: Rows) -> Planes:
         """Planes of the blocks."""
-        layout, rivals, asked = self._asked(space, f, blocks, points=True)
+        layout, competitors, asked = self._asked(space, f, blocks, points=True)
         pairwise, chosen, scenario = space.pairwise(f), asked[0].chosen, None
         if len(asked) > 1 and layout is not None:
-            attained = [self._attained(each, rivals, pairwise, layout) for each in asked]
+            attained = [self._attained(each, competitors, pairwise, layout) for each in asked]
             scenario = np.argmax(attained, axis=0)
             chosen = best_of([each.chosen for each in asked], scenario, layout, self.labels)
-        taken = Taken.of(chosen, layout, scenario)
-        reached = points_of(asked, taken, len(rivals))
-        coefficients = taken.own(rivals).normals(taken.labels) * np.reshape(taken.shares, (-1, 1))
+        taken = ChosenLabels.of(chosen, layout, scenario)
+        reached = points_of(asked, taken, len(competitors))
+        coefficients = taken.own(competitors).normals(taken.labels) * np.reshape(taken.shares, (-1, 1))
         if chosen.scale is not None:
             owners = ALL_ROWS if taken.groups is None else taken.groups.owners
             coefficients *= chosen.scale[owners][:, None]
@@ -269,19 +273,19 @@ class WorstCase(Term):
             heights = heights * chosen.scale
         offsets = taken.sums(taken.shares * reached.costs)
         groups = None if taken.groups is None else taken.groups.starts
-        moved = self._moved(rivals, chosen, pairwise, layout)
+        moved = self._moved(competitors, chosen, pairwise, layout)
         if moved is not None:
             heights = heights - moved @ pairwise
         normals = space.normals(reached.points, coefficients, groups, moved)
         return Planes(normals, offsets, chosen.upper, offsets + heights)
 
     def _moved(
-        self, rivals: Rivals, chosen: Separation, pairwise: np.ndarray, layout: Layout | None
+        self, competitors: Competitors, chosen: Separation, pairwise: np.ndarray, layout: Layout | None
     ) -> Any:
         """The part on `pairwise` of the blocks' normals."""
         if layout is None or not len(pairwise):
             return None
-        moved: Any = self.labels.moved_by(chosen, rivals.codes, layout)
+        moved: Any = self.labels.moved_by(chosen, competitors.codes, layout)
         if chosen.scale is not None:
             sparse = sp.issparse(moved)
             moved = sp.diags(chosen.scale) @ moved if sparse else moved * chosen.scale[:, None]

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from ..losses import ScalarLoss
 from ..losses.base import check_loss
 from ..oracles.base import InvarianceOracle
-from ..oracles.question import Worst
+from ..oracles.query import Violations
 from ..spaces import Space
 from ..spaces.base import Element, Normals
 from ..structures import Binary
@@ -77,7 +77,9 @@ class WorstMargin(WorstCase):
         """``L(u)``."""
         return self.loss.value(-depths)
 
-    def worst(self, space: Space, f: Element, blocks: Rows = ALL_ROWS, points: bool = True) -> Worst:
+    def worst(
+        self, space: Space, f: Element, blocks: Rows = ALL_ROWS, points: bool = True
+    ) -> Violations:
         """Where the margins of some rows are least; `depths` and `unit_normals` read the answer.
 
         Parameters
@@ -88,18 +90,18 @@ class WorstMargin(WorstCase):
         points : bool, default=True
             Whether `unit_normals` is asked next. Cheaper answers may do if not.
         """
-        return space.worst(f, self.bound, blocks, self.labels.rivals(blocks), points)
+        return space.worst(f, self.bound, blocks, self.labels.competitors(blocks), points)
 
-    def depths(self, worst: Worst, blocks: Rows) -> np.ndarray:
+    def depths(self, worst: Violations, blocks: Rows) -> np.ndarray:
         """``u_i = -y_i f(z_i)`` at the points where the margins are least."""
         others = 1 - self.labels.codes[blocks]
         return worst.gains[np.arange(len(others)), others]
 
-    def unit_normals(self, space: Space, worst: Worst, blocks: Rows) -> Normals:
+    def unit_normals(self, space: Space, worst: Violations, blocks: Rows) -> Normals:
         """``y_i z_i`` of the points where the margins are least: normals of planes of slope 1."""
-        rivals = self.labels.rivals(blocks)
-        others = 1 - rivals.codes
-        return space.normals(worst.points(others).points, rivals.normals(others))
+        competitors = self.labels.competitors(blocks)
+        others = 1 - competitors.codes
+        return space.normals(worst.points(others).points, competitors.normals(others))
 
     def _values_at_zero(self, space: Space) -> tuple[np.ndarray, np.ndarray]:
         upper = self.losses(np.zeros(self.n_blocks))
@@ -109,7 +111,7 @@ class WorstMargin(WorstCase):
         worst = self.worst(space, f, blocks, points=False)
         return self._upper(worst, blocks), self.losses(self.depths(worst, blocks))
 
-    def _upper(self, worst: Worst, blocks: Rows) -> np.ndarray:
+    def _upper(self, worst: Violations, blocks: Rows) -> np.ndarray:
         """Bounds of the losses."""
         others = 1 - self.labels.codes[blocks]
         return self.losses(worst.upper[np.arange(len(others)), others])

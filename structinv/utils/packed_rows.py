@@ -12,7 +12,7 @@ from .matrices import ranges
 
 
 @dataclass(frozen=True)
-class Lists:
+class RaggedLists:
     """A list of entries for each row.
 
     Parameters
@@ -27,7 +27,7 @@ class Lists:
     entries: tuple[np.ndarray, ...]
 
     @classmethod
-    def join(cls, parts: Sequence[Lists]) -> Lists:
+    def join(cls, parts: Sequence[RaggedLists]) -> RaggedLists:
         """Those of several sets of rows."""
         columns = zip(*(part.entries for part in parts), strict=True)
         counts = np.concatenate([part.counts for part in parts])
@@ -39,13 +39,13 @@ class Lists:
         indptr = np.concatenate([[0], np.cumsum(self.counts)])
         return sp.csr_matrix((values, columns, indptr), shape=(len(self.counts), n_columns))
 
-    def take(self, rows: np.ndarray) -> Lists:
+    def take(self, rows: np.ndarray) -> RaggedLists:
         """Those of some rows."""
         starts = np.cumsum(self.counts, dtype=np.int64) - self.counts
         places, _ = ranges(starts[rows], self.counts[rows])
-        return Lists(self.counts[rows], tuple(array[places] for array in self.entries))
+        return RaggedLists(self.counts[rows], tuple(array[places] for array in self.entries))
 
-    def put(self, rows: np.ndarray, other: Lists) -> Lists:
+    def put(self, rows: np.ndarray, other: RaggedLists) -> RaggedLists:
         """A copy in which some rows, in increasing order, have the entries of others."""
         replaced = np.zeros(len(self.counts), dtype=bool)
         replaced[rows] = True
@@ -57,7 +57,7 @@ class Lists:
             joined = np.empty(len(theirs), dtype=array.dtype)
             joined[theirs], joined[~theirs] = new, array[left]
             entries.append(joined)
-        return Lists(counts, tuple(entries))
+        return RaggedLists(counts, tuple(entries))
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class PackedRows:
 
     Examples
     --------
-    >>> words = Lists(np.array([2, 1]), (np.array([7, 8, 9]),))
+    >>> words = RaggedLists(np.array([2, 1]), (np.array([7, 8, 9]),))
     >>> packed = PackedRows((np.array([1.0, 2.0]),), (words,))
     >>> some = packed.take(np.array([1]))
     >>> packed.put(np.array([0]), some).lists[0].entries
@@ -80,7 +80,7 @@ class PackedRows:
     """
 
     each: tuple[np.ndarray, ...]
-    lists: tuple[Lists, ...] = ()
+    lists: tuple[RaggedLists, ...] = ()
 
     @property
     def nbytes(self) -> int:
@@ -94,7 +94,7 @@ class PackedRows:
         columns = zip(*(part.each for part in parts), strict=True)
         listed = zip(*(part.lists for part in parts), strict=True)
         each = tuple(np.concatenate(arrays) for arrays in columns)
-        return cls(each, tuple(Lists.join(own) for own in listed))
+        return cls(each, tuple(RaggedLists.join(own) for own in listed))
 
     def take(self, rows: np.ndarray) -> PackedRows:
         """Those of some rows."""

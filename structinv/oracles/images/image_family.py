@@ -15,7 +15,7 @@ from ...utils import plugins
 from ...utils.matrices import Matrix
 from ...utils.parameters import check_boolean, check_integer, check_number
 from ..base import InvarianceOracle
-from ..kept import Kept
+from ..cache import Cache
 from .image_maps import (
     FILLS,
     ORDERS,
@@ -69,7 +69,7 @@ class ImageFamily(InvarianceOracle):
     smoothing: float = 0.0
 
     # Of a prepared copy only.
-    _kept: Kept | None = None
+    _kept: Cache | None = None
 
     @abstractmethod
     def geometry(self, family: Any, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -140,7 +140,7 @@ class ImageFamily(InvarianceOracle):
         if self._kept is not None:
             return self
         prepared = copy.copy(self)
-        prepared._kept = Kept()
+        prepared._kept = Cache()
         return prepared
 
     def _once(self, name: Hashable, make: Callable[[], Any]) -> Any:

@@ -21,14 +21,14 @@ from ...utils.matrices import (
 )
 from ...utils.parameters import check_integer
 from ...utils.resources import check_memory
-from ..base import BoundOracle, Counted, InvarianceOracle, Support
+from ..base import BoundOracle, CountedChanges, InvarianceOracle, Support
 from ..hulls import Hull
 from ..identity import Identity
 from ..support import DeferredSupport
 from ..words.insertions import Insertions
 from ..words.word_edits import RowEdits, WordEdits
 from ..words.word_hull import WordHull
-from .text_grams import Created, Documents, Grams, PlacedEdits, WorstEdits
+from .text_grams import CreatableFeatures, Documents, Grams, PlacedEdits, WorstEdits
 from .text_knapsack import places_of, worst_words
 from .text_paths import worst_deletions
 from .text_spots import new_features, worst_spots
@@ -88,8 +88,10 @@ class TokenEdits(InvarianceOracle):
                 f"got {self.allowed!r}"
             )
 
-    def counted(self) -> Counted:
-        return Counted(int(self.max_changes), lambda most: TokenEdits(self.edit, most, self.allowed))
+    def counted(self) -> CountedChanges:
+        return CountedChanges(
+            int(self.max_changes), lambda most: TokenEdits(self.edit, most, self.allowed)
+        )
 
     def support(
         self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
@@ -166,8 +168,8 @@ class TextEdits(InvarianceOracle):
         """What changes; texts and features would be long."""
         return f"TokenEdits(edit={self.edit!r}, max_changes={self.max_changes})"
 
-    def counted(self) -> Counted:
-        return Counted(int(self.max_changes), lambda most: self._with(max_changes=most))
+    def counted(self) -> CountedChanges:
+        return CountedChanges(int(self.max_changes), lambda most: self._with(max_changes=most))
 
     def _for_rows(self, rows: np.ndarray) -> TextEdits:
         return self._with(documents=self.documents.take(rows))
@@ -470,7 +472,7 @@ class BoundTexts(BoundOracle):
         return (self._occurrences > 1) | np.isin(pairs, self._made_again)
 
     @cached_property
-    def _created_pairs(self) -> tuple[Created, np.ndarray]:
+    def _created_pairs(self) -> tuple[CreatableFeatures, np.ndarray]:
         made = self.oracle.grams.created(self.oracle.documents, int(self.oracle.max_changes))
         owners = np.repeat(self._owners, np.diff(made.where))
         return made, self._paired(owners, made.entries[:, 0])
@@ -481,7 +483,7 @@ class BoundTexts(BoundOracle):
         return np.unique(self._created_pairs[1])
 
     @cached_property
-    def _created(self) -> Created:
+    def _created(self) -> CreatableFeatures:
         """What deletions create; where features count once, only those that the text lacks."""
         made, pairs = self._created_pairs
         if not self.oracle.binary:
@@ -490,7 +492,7 @@ class BoundTexts(BoundOracle):
         owners = np.repeat(np.arange(rows.shape[0], dtype=np.int64), np.diff(rows.indptr))
         new = ~np.isin(pairs, self._paired(owners, rows.indices))
         where = np.concatenate([[0], np.cumsum(new)])[made.where]
-        return Created(where, made.entries[new])
+        return CreatableFeatures(where, made.entries[new])
 
     @cached_property
     def _tallies(self) -> np.ndarray:

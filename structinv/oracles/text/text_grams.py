@@ -237,7 +237,7 @@ class Grams:
         places = np.minimum(np.searchsorted(self.codes, codes), len(self.codes) - 1)
         return np.where((tokens >= 0) & (self.codes[places] == codes), self.nodes[places], -1)
 
-    def created(self, documents: Documents, most: int) -> Created:
+    def created(self, documents: Documents, most: int) -> CreatableFeatures:
         """The features that at most so many deletions can make of tokens that become neighbors."""
         where = np.zeros(len(documents.tokens) + 1, dtype=np.int64)
         nowhere = np.empty((0, 4), dtype=np.int64)
@@ -248,7 +248,7 @@ class Grams:
         where = np.concatenate([[0], np.cumsum(where[:-1])])
         entries = np.empty((where[-1], 4), dtype=np.int64)
         _find_created(*given, where.copy(), entries)
-        return Created(where, entries)
+        return CreatableFeatures(where, entries)
 
     def counts(self, documents: Documents) -> sp.csr_matrix:
         """How often each text has each feature."""
@@ -264,7 +264,7 @@ class Grams:
 
 
 @dataclass(frozen=True)
-class Created:
+class CreatableFeatures:
     """Features that deletions can create.
 
     Parameters

@@ -134,7 +134,7 @@ def worst_deletions(
     share, fixed : (n_tokens, n) arrays
         What of a feature goes with this occurrence, and whether it stays if it is good.
     where, entries : arrays
-        See `Created`.
+        See `CreatableFeatures`.
     exact : bool
         Whether a bigram that is created counts if it is bad, too.
     rows : (n,) array

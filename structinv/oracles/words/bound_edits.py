@@ -14,7 +14,7 @@ from ..base import BoundOracle, Support
 from ..hulls import Hull, LabelHull
 from ..identity_hull import IdentityHull
 from ..label_hull import IdentityLabelHull, WordLabelHull, word_losses
-from ..question import Question, Worst, WorstPoints, rows_at, worst_by_support
+from ..query import Query, Violations, WorstPoints, rows_at, worst_by_support
 from ..support import DeferredSupport, Grades
 from .edit_kernels import label_maxima
 from .word_edits import RowEdits, WordEdits, canonical_words
@@ -58,39 +58,39 @@ class BoundEdits(BoundOracle):
             lambda: edits.maxima(X, V, assign),
         )
 
-    def worst(self, rows: Rows, question: Question) -> Worst:
+    def worst(self, rows: Rows, question: Query) -> Violations:
         """See `BoundOracle.worst`: all labels in one pass where each has a function."""
         if self.word_edits.adds or not question.of_all_labels or question.rounding:
             return worst_by_support(self, rows, question)
-        part, rivals = take(self.words, rows), question.rivals
-        if rivals.alone and not question.points:
+        part, competitors = take(self.words, rows), question.competitors
+        if competitors.alone and not question.points:
             largest = self._largest(part, question)
             if largest is not None:
                 return largest
         table = np.ascontiguousarray(question.weights.T, dtype=np.float64)
-        gains = self._label_maxima(part, table, rivals.codes)
-        gains += question.constants - question.constants[rivals.codes, None]
+        gains = self._label_maxima(part, table, competitors.codes)
+        gains += question.constants - question.constants[competitors.codes, None]
 
         def points_of(places: np.ndarray, labels: np.ndarray) -> WorstPoints:
-            points = self._edited_for(rows_at(part, places), table, rivals.codes[places], labels)
-            return WorstPoints(points, gains[places, labels], rivals.costs[places, labels])
+            points = self._edited_for(rows_at(part, places), table, competitors.codes[places], labels)
+            return WorstPoints(points, gains[places, labels], competitors.costs[places, labels])
 
-        return Worst(gains, rivals.costs, gains + rivals.costs, points_of)
+        return Violations(gains, competitors.costs, gains + competitors.costs, points_of)
 
-    def _largest(self, rows: sp.csr_matrix, question: Question) -> Worst | None:
+    def _largest(self, rows: sp.csr_matrix, question: Query) -> Violations | None:
         """An answer in which all labels have the sum of the worst one; None if costs differ by row."""
-        rivals = question.rivals
-        codes, n_labels = rivals.codes, rivals.n_labels
+        competitors = question.competitors
+        codes, n_labels = competitors.codes, competitors.n_labels
         cost = np.zeros((n_labels, n_labels))
-        cost[codes] = rivals.costs
-        if not np.array_equal(cost[codes], rivals.costs):
+        cost[codes] = competitors.costs
+        if not np.array_equal(cost[codes], competitors.costs):
             return None
         table = np.vstack([question.weights.T, question.constants])
         moves = self.word_edits.moves(self.X.shape[1])
         losses = word_losses(rows, codes, cost, True, moves, np.zeros(len(codes)), table)
-        gains = losses[:, None] - rivals.costs
+        gains = losses[:, None] - competitors.costs
         gains[np.arange(len(codes)), codes] = 0.0
-        return Worst(gains, rivals.costs, gains + rivals.costs)
+        return Violations(gains, competitors.costs, gains + competitors.costs)
 
     def _label_maxima(self, rows: sp.csr_matrix, table: np.ndarray, codes: np.ndarray) -> np.ndarray:
         """What each label exceeds the true one by at its worst edits, (n, n_labels)."""

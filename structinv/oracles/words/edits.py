@@ -12,14 +12,14 @@ from sklearn.base import clone
 from ...utils.matrices import ALL_ROWS, Matrix, dense_rows, floating
 from ...utils.parameters import check_boolean, check_integer
 from ..arguments import check_directions, check_features, chosen_features
-from ..base import Counted, InvarianceOracle, Support
-from ..columns import OfFeatures
+from ..base import CountedChanges, InvarianceOracle, Support
+from ..columns import FeatureParameters
 from ..images.image_parameters import check_distribution, draw
 from .bound_edits import BoundEdits
 from .word_edits import WordEdits
 
 
-class EditOracle(OfFeatures, InvarianceOracle):
+class EditOracle(FeatureParameters, InvarianceOracle):
     """At most `max_changes` words of x are edited: multiplied by factors, or raised by values.
 
     With ``b = v * x`` the gain of word j is ``max((low - 1) b_j, (high - 1) b_j)`` where it is in the
@@ -54,8 +54,10 @@ class EditOracle(OfFeatures, InvarianceOracle):
             if getattr(self, name) is not None:
                 check_features(name, getattr(self, name), n_features)
 
-    def counted(self) -> Counted:
-        return Counted(int(self.max_changes), lambda most: clone(self).set_params(max_changes=most))
+    def counted(self) -> CountedChanges:
+        return CountedChanges(
+            int(self.max_changes), lambda most: clone(self).set_params(max_changes=most)
+        )
 
     def support(
         self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None

@@ -6,9 +6,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from ...utils.matrices import Matrix, longest_row, ranges, with_data
-from ...utils.packed_rows import Lists, PackedRows
+from ...utils.packed_rows import PackedRows, RaggedLists
 from ..identity_hull import IdentityHull
-from ..question import rows_at
+from ..query import rows_at
 from .word_edits import WordEdits
 from .word_kernels import WORK_ROWS, deviate, sweep_words
 
@@ -106,7 +106,7 @@ class WordHull(IdentityHull):
         short = np.uint16 if self.room <= 2**16 else np.int32
         entries = places.astype(short), self.delta[changed]
         own = super().pack()
-        words = Lists(counts.astype(np.int32), entries)
+        words = RaggedLists(counts.astype(np.int32), entries)
         return PackedRows((*own.each, self.mu.astype(np.float32)), (words,))
 
     def unpack(self, packed, n_features):

@@ -10,7 +10,7 @@ import numpy as np
 from .base import Region, SquaredDistances
 
 
-class Padded(Region):
+class Dilations(Region):
     """Bodies of the same radius, or radii, around all rows: two are as far apart as one of both radii.
 
     Parameters

@@ -30,7 +30,7 @@ LINEAR_FUNCTIONS_AT_ONCE = 8
 LINEAR_ROWS_AT_ONCE = 4096
 
 
-class EstimatesItself:
+class ResourceEstimateMixin:
     """Tells of a fit before it what it would take."""
 
     # With which power of the number of rows seconds grow at most.

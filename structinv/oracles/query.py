@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from ..structures.rivals import Rivals
+from ..structures.competitors import Competitors
 from ..utils.jit import njit
 from ..utils.matrices import Matrix, Rows, in_threads, interleave, pick, products, stack
 from .support import rounding_error
@@ -22,37 +22,37 @@ WEIGHTS_AT_ONCE = 20_000_000
 
 
 @dataclass(frozen=True)
-class Question:
+class Query:
     """Functions ``f(z, k) = <weights[k], z> + constants[k]`` whose labels compete in some rows.
 
     Parameters
     ----------
     weights : (n_outputs, d) array
     constants : (n_outputs,) array
-    rivals : Rivals
+    competitors : Competitors
         Labels, true labels and costs of the rows asked about.
     points : bool, default=True
-        Whether `Worst.points` is asked next. Cheaper answers may do if not.
+        Whether `Violations.points` is asked next. Cheaper answers may do if not.
     rounding : bool, default=False
-        Whether `Worst.rounding` is wanted.
+        Whether `Violations.rounding` is wanted.
     """
 
     weights: np.ndarray
     constants: np.ndarray
-    rivals: Rivals
+    competitors: Competitors
     points: bool = True
     rounding: bool = False
 
-    def take(self, places: np.ndarray) -> Question:
+    def take(self, places: np.ndarray) -> Query:
         """The question for some of the rows."""
-        whole = len(places) == len(self.rivals)
-        return self if whole else replace(self, rivals=self.rivals.take(places))
+        whole = len(places) == len(self.competitors)
+        return self if whole else replace(self, competitors=self.competitors.take(places))
 
     @property
     def of_all_labels(self) -> bool:
         """Whether each of three or more labels has its own function, and costs are margins."""
-        rivals = self.rivals
-        return rivals.functions.are_one_each and not rivals.slack and rivals.n_labels > 2
+        competitors = self.competitors
+        return competitors.functions.are_one_each and not competitors.slack and competitors.n_labels > 2
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class WorstPoints:
 PointsOf: TypeAlias = Callable[[np.ndarray, np.ndarray], WorstPoints]
 
 
-class Worst:
+class Violations:
     """By how much each label exceeds the true one at the worst members of S(x).
 
     Parameters
@@ -118,7 +118,7 @@ class Worst:
         assert self._points_of is not None
         return self._points_of(np.arange(len(labels)), labels)
 
-    def take(self, places: np.ndarray) -> Worst:
+    def take(self, places: np.ndarray) -> Violations:
         """The answers for some of the rows."""
         whole = self._points_of
 
@@ -127,10 +127,12 @@ class Worst:
             return whole(places[some], labels)
 
         rounding = None if self.rounding is None else self.rounding[places]
-        return Worst(self.gains[places], self.costs[places], self.upper[places], points_of, rounding)
+        return Violations(
+            self.gains[places], self.costs[places], self.upper[places], points_of, rounding
+        )
 
     @classmethod
-    def of_levels(cls, each: Sequence[Worst]) -> Worst:
+    def of_levels(cls, each: Sequence[Violations]) -> Violations:
         """Answers at several levels with a third axis, without points; a single one as it is."""
         if len(each) == 1:
             return each[0]
@@ -142,7 +144,7 @@ class Worst:
         return cls(joined("gains"), joined("costs"), joined("upper"), None, joined("rounding"))
 
     @classmethod
-    def by_mask(cls, mask: np.ndarray, inside: Worst, outside: Worst) -> Worst:
+    def by_mask(cls, mask: np.ndarray, inside: Violations, outside: Violations) -> Violations:
         """Answers for the rows where a mask holds and for all others, as one."""
         number = np.where(mask, np.cumsum(mask), np.cumsum(~mask)) - 1
 
@@ -171,7 +173,7 @@ def _by_mask(mask: np.ndarray, parts: list[np.ndarray | None]) -> Any:
     return whole
 
 
-def worst_of(bound: BoundOracle, rows: Rows, question: Question) -> Worst:
+def worst_of(bound: BoundOracle, rows: Rows, question: Query) -> Violations:
     """The answer of any bound oracle: from a list that is scored in one product, else by `support`."""
     if not question.rounding:
         changes = bound.changes()
@@ -181,65 +183,65 @@ def worst_of(bound: BoundOracle, rows: Rows, question: Question) -> Worst:
     return worst_by_support(bound, rows, question)
 
 
-def worst_in_list(changes: Changes, rows: Rows, question: Question, scores: np.ndarray) -> Worst:
+def worst_in_list(changes: Changes, rows: Rows, question: Query, scores: np.ndarray) -> Violations:
     """The answer from ``<w, z>`` of all members z, (n, s, n_outputs)."""
-    rivals = question.rivals
+    competitors = question.competitors
     values = scores
     if np.any(question.constants):
         values = scores + question.constants.astype(scores.dtype)
-    gains, costs, members = best_members(values, rivals, changes.grades(rows))
+    gains, costs, members = best_members(values, competitors, changes.grades(rows))
 
     def points_of(places: np.ndarray, labels: np.ndarray) -> WorstPoints:
-        points = changes.points(pick(rows, places, len(rivals)), members[places, labels])
+        points = changes.points(pick(rows, places, len(competitors)), members[places, labels])
         return WorstPoints(points, gains[places, labels], costs[places, labels])
 
-    return Worst(gains, costs, gains + costs, points_of)
+    return Violations(gains, costs, gains + costs, points_of)
 
 
-def worst_at(points: Matrix, question: Question, grades: np.ndarray | None = None) -> Worst:
+def worst_at(points: Matrix, question: Query, grades: np.ndarray | None = None) -> Violations:
     """The answer where each row has a single member.
 
     Parameters
     ----------
     points : (n, d) array or CSR matrix
-    question : Question
+    question : Query
     grades : (n,) array, optional
         The grade of each point, 1 by default.
     """
-    rivals, every = question.rivals, np.arange(points.shape[0])
-    functions = rivals.functions
+    competitors, every = question.competitors, np.arange(points.shape[0])
+    functions = competitors.functions
     values = functions.scores(products(points, question.weights.T) + question.constants)
-    factors = rivals.costs if rivals.slack else 1.0
-    gains = factors * (values - values[every, rivals.codes][:, None])
-    costs = rivals.costs if grades is None else rivals.costs * grades[:, None]
+    factors = competitors.costs if competitors.slack else 1.0
+    gains = factors * (values - values[every, competitors.codes][:, None])
+    costs = competitors.costs if grades is None else competitors.costs * grades[:, None]
     rounding = None
     if question.rounding:
         sizes = products(abs(points), np.abs(question.weights).T) + np.abs(question.constants)
         sizes = functions.sizes(sizes)
-        rounding = rounding_error(points) * (sizes + sizes[every, rivals.codes][:, None])
-        rounding[every, rivals.codes] = 0.0
+        rounding = rounding_error(points) * (sizes + sizes[every, competitors.codes][:, None])
+        rounding[every, competitors.codes] = 0.0
 
     def points_of(places: np.ndarray, labels: np.ndarray) -> WorstPoints:
         return WorstPoints(rows_at(points, places), gains[places, labels], costs[places, labels])
 
-    return Worst(gains, costs, gains + costs, points_of, rounding)
+    return Violations(gains, costs, gains + costs, points_of, rounding)
 
 
-def worst_by_support(bound: BoundOracle, rows: Rows, question: Question) -> Worst:
+def worst_by_support(bound: BoundOracle, rows: Rows, question: Query) -> Violations:
     """The answer by `BoundOracle.support`, asked for one label of each row at a time.
 
     The few weights become directions, not the many rows.
     """
-    rivals = question.rivals
-    n, n_labels = len(rivals), rivals.n_labels
+    competitors = question.competitors
+    n, n_labels = len(competitors), competitors.n_labels
     found, kept = np.zeros((4, n, n_labels)), None
     portions = _portions(question)
-    # With a single rival a row its point is the one that will be wanted.
+    # With a single competitor a row its point is the one that will be wanted.
     last = question.points and n_labels == 2 and len(portions) == 1
     for every in portions:
         mine, part = question.take(every), pick(rows, every, n)
         for shift in range(1, n_labels):
-            labels = (mine.rivals.codes + shift) % n_labels
+            labels = (mine.competitors.codes + shift) % n_labels
             answer = _ask(bound, part, replace(mine, points=last), labels)
             found[:, every, labels] = answer[1:]
             kept = answer[0] if last else None
@@ -250,7 +252,7 @@ def worst_by_support(bound: BoundOracle, rows: Rows, question: Question) -> Wors
             return WorstPoints(rows_at(kept, places), gains[places, labels], costs[places, labels])
         return _points_by_support(bound, pick(rows, places, n), question.take(places), labels)
 
-    return Worst(gains, costs, upper, points_of, rounding if question.rounding else None)
+    return Violations(gains, costs, upper, points_of, rounding if question.rounding else None)
 
 
 def rows_at(X: Matrix, places: np.ndarray) -> Matrix:
@@ -258,19 +260,19 @@ def rows_at(X: Matrix, places: np.ndarray) -> Matrix:
     return X if len(places) == X.shape[0] else X[places]
 
 
-def _portions(question: Question) -> list[np.ndarray]:
+def _portions(question: Query) -> list[np.ndarray]:
     """All rows together, or those of some labels: each label is a direction a question."""
-    rivals = question.rivals
-    present = np.unique(rivals.codes)
+    competitors = question.competitors
+    present = np.unique(competitors.codes)
     at_once = max(1, WEIGHTS_AT_ONCE // max(1, question.weights.shape[1]))
     if len(present) <= at_once:
-        return [np.arange(len(rivals))]
+        return [np.arange(len(competitors))]
     parts = np.split(present, range(at_once, len(present), at_once))
-    return [np.flatnonzero(np.isin(rivals.codes, part)) for part in parts]
+    return [np.flatnonzero(np.isin(competitors.codes, part)) for part in parts]
 
 
 def _points_by_support(
-    bound: BoundOracle, rows: Rows, question: Question, labels: np.ndarray
+    bound: BoundOracle, rows: Rows, question: Query, labels: np.ndarray
 ) -> WorstPoints:
     """Ask the oracle once more, for a label of each row, in portions that face few directions each."""
     places, answers = _by_pair(question, labels), []
@@ -285,13 +287,13 @@ def _points_by_support(
     return WorstPoints(stack([each[0] for each in answers])[order], gains, costs)
 
 
-def _by_pair(question: Question, labels: np.ndarray) -> list[np.ndarray]:
+def _by_pair(question: Query, labels: np.ndarray) -> list[np.ndarray]:
     """Places of rows in portions that face few directions each."""
-    rivals, every = question.rivals, np.arange(len(labels))
+    competitors, every = question.competitors, np.arange(len(labels))
     at_once = max(1, WEIGHTS_AT_ONCE // max(1, question.weights.shape[1]))
-    if len(labels) <= at_once or rivals.n_labels**2 <= at_once:
+    if len(labels) <= at_once or competitors.n_labels**2 <= at_once:
         return [every]
-    assign = rivals.pairs(labels)[2]
+    assign = competitors.pairs(labels)[2]
     if np.max(assign) < at_once:
         return [every]
     order = np.argsort(assign, kind="stable")
@@ -300,15 +302,15 @@ def _by_pair(question: Question, labels: np.ndarray) -> list[np.ndarray]:
 
 
 def _ask(
-    bound: BoundOracle, rows: Rows, question: Question, labels: np.ndarray
+    bound: BoundOracle, rows: Rows, question: Query, labels: np.ndarray
 ) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Ask about one label of each row: points if wanted, gains, costs, upper bounds and rounding."""
-    rivals = question.rivals
-    theirs, own, assign = rivals.facing(question.weights, labels)
-    above, below, _ = rivals.facing(question.constants[:, None], labels)
+    competitors = question.competitors
+    theirs, own, assign = competitors.facing(question.weights, labels)
+    above, below, _ = competitors.facing(question.constants[:, None], labels)
     V, constants = theirs - own, (above - below)[assign, 0]
-    factors, worth = rivals.factors(labels), rivals.cost_of(labels)
-    if rivals.slack:
+    factors, worth = competitors.factors(labels), competitors.cost_of(labels)
+    if competitors.slack:
         # Cost times (gain + rho): the oracle is asked for the sum, which is no more than its own.
         worth = (worth != 0).astype(np.float64)
     # A label may cost less than nothing, but only where no change is graded.
@@ -321,14 +323,14 @@ def _ask(
         sizes, height = np.abs(theirs) + np.abs(own), (np.abs(above) + np.abs(below))[assign, 0]
         rounding = answer.rounding(V, sizes, assign, height)
     gains, costs, upper = answer.heights(V, assign, constants, worth)
-    if rivals.slack:
+    if competitors.slack:
         costs = factors * costs
     upper = factors * np.where(factors == 0, 0.0, upper)
     return points, factors * gains, costs, upper, rounding
 
 
 def best_members(
-    values: np.ndarray, rivals: Rivals, grades: np.ndarray | None
+    values: np.ndarray, competitors: Competitors, grades: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The member of each row's list at which each label wins most.
 
@@ -336,30 +338,30 @@ def best_members(
     ----------
     values : (n, s, n_outputs) array
         ``f(z, k)`` for every member z.
-    rivals : Rivals
+    competitors : Competitors
     grades : (n, s) array or None
 
     Returns
     -------
     gains, costs : (n, n_labels) arrays
-        See `Worst`.
+        See `Violations`.
     members : (n, n_labels) array of int
         The first of equals.
     """
     n, s, _ = values.shape
-    shape = (n, rivals.n_labels)
+    shape = (n, competitors.n_labels)
     gains, costs = np.zeros(shape), np.zeros(shape)
     members = np.zeros(shape, dtype=np.int64)
     # The innermost loops run over members; who makes the values lays them out like that.
     values = np.ascontiguousarray(values.swapaxes(1, 2))
     share = np.ones((1, s)) if grades is None else np.ascontiguousarray(grades)
-    functions = rivals.functions.outputs, rivals.functions.signs
+    functions = competitors.functions.outputs, competitors.functions.signs
 
     def work(part: slice) -> None:
         mine = share if grades is None else share[part]
         _best_members(
-            values[part], *functions, rivals.codes[part], rivals.costs[part], rivals.slack, mine,
-            gains[part], costs[part], members[part],
+            values[part], *functions, competitors.codes[part], competitors.costs[part],
+            competitors.slack, mine, gains[part], costs[part], members[part],
         )  # fmt: skip
         # So that the caller sees it: comparisons pass over what is no number.
         with np.errstate(over="ignore", invalid="ignore"):

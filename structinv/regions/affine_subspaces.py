@@ -24,7 +24,7 @@ _ROWS_AT_ONCE = 256
 NEARLY_INSIDE = {np.dtype(np.float64): 1e-7, np.dtype(np.float32): 1e-3}
 
 
-class Flats(Region):
+class AffineSubspaces(Region):
     r"""Tangent planes :math:`\{x + \sum_k t_k T_k\}` with any coefficients.
 
     The distance of two is that of x - y to the span of both planes' directions (Simard, LeCun and
@@ -40,8 +40,8 @@ class Flats(Region):
     Examples
     --------
     >>> import numpy as np
-    >>> lines = Flats.spanned(np.zeros((1, 3)), np.array([[[2.0, 0.0, 0.0]]]))
-    >>> others = Flats.spanned(np.array([[5.0, 3.0, 4.0]]), np.array([[[0.0, 1.0, 0.0]]]))
+    >>> lines = AffineSubspaces.spanned(np.zeros((1, 3)), np.array([[[2.0, 0.0, 0.0]]]))
+    >>> others = AffineSubspaces.spanned(np.array([[5.0, 3.0, 4.0]]), np.array([[[0.0, 1.0, 0.0]]]))
     >>> lines.from_points(others.centers).found, lines.between(others).found
     (array([[25.]]), array([[16.]]))
     """
@@ -82,7 +82,7 @@ class Flats(Region):
 
     def from_points(self, points: np.ndarray) -> SquaredDistances:
         """See `Region.from_points`; by projection."""
-        return Flats(Stack.from_vectors(points[:, None, :])).between(self)
+        return AffineSubspaces(Stack.from_vectors(points[:, None, :])).between(self)
 
     def between(self, other: Any) -> SquaredDistances:
         """See `Region.between`; by projection on the span of both."""

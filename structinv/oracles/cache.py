@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 MOST_VALUES = 1000
 
 
-class Kept:
+class Cache:
     """Things by name, each made when it is first asked for.
 
     It belongs to the copy of an oracle that `InvarianceOracle._prepared` gives, and is freed with it.
@@ -20,7 +20,7 @@ class Kept:
 
     Examples
     --------
-    >>> kept = Kept()
+    >>> kept = Cache()
     >>> kept.get("table", lambda: [1, 2]) is kept.get("table", lambda: [1, 2])
     True
     """
@@ -34,11 +34,11 @@ class Kept:
             self._made[name] = make()
         return self._made[name]
 
-    def __reduce__(self) -> tuple[type[Kept], tuple[()]]:
-        return Kept, ()
+    def __reduce__(self) -> tuple[type[Cache], tuple[()]]:
+        return Cache, ()
 
 
-class Last:
+class LastResult:
     """The last thing made for an array, as long as the same array is asked about.
 
     Pickles and deep copies are empty.
@@ -54,8 +54,8 @@ class Last:
             made = self._made = array, make()
         return made[1]
 
-    def __reduce__(self) -> tuple[type[Last], tuple[()]]:
-        return Last, ()
+    def __reduce__(self) -> tuple[type[LastResult], tuple[()]]:
+        return LastResult, ()
 
 
 class Record:
@@ -75,7 +75,7 @@ class Record:
         self.made = made
 
 
-class _Same:
+class _SameObject:
     """Equal to what holds the very same object, which lives as long as this."""
 
     __slots__ = ("value",)
@@ -84,7 +84,7 @@ class _Same:
         self.value = value
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self.value is other.value
+        return isinstance(other, _SameObject) and self.value is other.value
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -107,7 +107,7 @@ def parameters_of(value: Any) -> Any:
     if value is None or isinstance(value, (bool, int, float, complex, str, bytes, np.generic)):
         return type(value), value
     if isinstance(value, BaseEstimator):
-        return _Same(value), parameters_of(value.get_params(deep=False))
+        return _SameObject(value), parameters_of(value.get_params(deep=False))
     if isinstance(value, np.ndarray) and value.size <= MOST_VALUES:
         entries = value.tolist() if value.dtype.hasobject else None
         numbers = value.tobytes() if entries is None else parameters_of(entries)
@@ -118,4 +118,4 @@ def parameters_of(value: Any) -> Any:
         return type(value), tuple((parameters_of(k), parameters_of(v)) for k, v in value.items())
     if isinstance(value, (set, frozenset)) and len(value) <= MOST_VALUES:
         return type(value), frozenset(value)
-    return _Same(value)
+    return _SameObject(value)

@@ -142,7 +142,7 @@ def _errors(term: WorstCase, predicted: np.ndarray) -> float:
 
 
 @dataclass(frozen=True)
-class Fitted:
+class FittedRegression:
     """A regression that is to be looked at.
 
     Parameters
@@ -170,7 +170,7 @@ class Fitted:
     epsilon: float = 0.0
 
 
-def warn_if_unexplained(fit: Fitted, stacklevel: int) -> bool:
+def warn_if_unexplained(fit: FittedRegression, stacklevel: int) -> bool:
     """Warn if a fit predicts its training targets no better than a constant; whether it has warned.
 
     Errors are compared with those of the mean and of the median, so that a fit that predicts either one
@@ -216,7 +216,7 @@ def _median(values: np.ndarray, weights: np.ndarray) -> float:
     return float(values[order[min(int(middle), len(order) - 1)]])
 
 
-def _explainable(fit: Fitted, used: np.ndarray) -> float:
+def _explainable(fit: FittedRegression, used: np.ndarray) -> float:
     """The share of the variance that least squares explain on rows left out, with the best weight."""
     some = used[np.unique(np.linspace(0, len(used) - 1, MOST_ROWS).astype(int))]
     targets = fit.targets[some] - fit.targets[some].mean()

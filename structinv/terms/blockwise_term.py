@@ -43,7 +43,7 @@ class BlockSizes:
 Part: TypeAlias = Callable[[Matrix, Rows], WorstCase]
 
 
-class InBlocks(Term):
+class BlockwiseTerm(Term):
     """The sum of the losses of all rows of a source, of which few blocks are in memory at a time.
 
     A block is a cut of the rows, or it consists of strips from all over the rows.

@@ -1,4 +1,4 @@
-"""Every label as a rival of the true one: what worst cases are asked for."""
+"""Every label as a competitor of the true one: what worst cases are asked for."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class LabelFunctions:
 
 
 @dataclass(frozen=True)
-class Rivals:
+class Competitors:
     """All labels against the true ones of some rows: ``G (f_k(z) - f_c(z)) + D rho(x, z)``.
 
     Parameters
@@ -97,7 +97,7 @@ class Rivals:
         """Codes, outputs, signs, costs and slack, as compiled functions take them."""
         return self.codes, self.functions.outputs, self.functions.signs, self.costs, self.slack
 
-    def take(self, rows: Rows) -> Rivals:
+    def take(self, rows: Rows) -> Competitors:
         """Of some of the rows."""
         return replace(self, codes=self.codes[rows], costs=self.costs[rows])
 

@@ -17,7 +17,7 @@ from ..utils.fitted_state import remembered
 Result = TypeVar("Result")
 
 
-class Learning:
+class FitAttempt:
     """A fit under way.
 
     Attributes
@@ -32,7 +32,7 @@ class Learning:
 
 
 @contextmanager
-def all_or_nothing(estimator: BaseEstimator) -> Iterator[Learning]:
+def all_or_nothing(estimator: BaseEstimator) -> Iterator[FitAttempt]:
     """Take back what a failing fit has learned; keep what an interrupted one has, and pass Ctrl-C on.
 
     Raises
@@ -43,10 +43,10 @@ def all_or_nothing(estimator: BaseEstimator) -> Iterator[Learning]:
     """
     with interrupts() as ctrl_c:
         take_back = remembered(estimator)
-        learning = Learning(ctrl_c)
+        learning = FitAttempt(ctrl_c)
         try:
             yield learning
-            ctrl_c.welcome = False
+            ctrl_c.interruptible = False
         except BaseException as error:
             if not (learning.whole and isinstance(error, KeyboardInterrupt)):
                 take_back()

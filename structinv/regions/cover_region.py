@@ -17,7 +17,7 @@ Score = Callable[[np.ndarray], np.ndarray]
 Refine = Callable[[np.ndarray, np.ndarray, Score], np.ndarray]
 
 
-class Covers(Region):
+class CoverRegion(Region):
     """Sets that are not known as a list, with members that stand for all others.
 
     The nearest member of the cover is refined by local search. No other member is farther from the

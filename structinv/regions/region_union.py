@@ -10,7 +10,7 @@ import numpy as np
 from .base import Region, SquaredDistances
 
 
-class Parts(Region):
+class RegionUnion(Region):
     """Unions: the distance is the least of those of the parts.
 
     Parameters
@@ -23,7 +23,8 @@ class Parts(Region):
     >>> import numpy as np
     >>> from structinv.regions import Boxes, Points
     >>> row = np.array([[0.0, 0.0]])
-    >>> either = Parts([Boxes(row, np.array([1.0, 0.0])), Points(np.array([[[0.0, 0.0], [0.0, 5.0]]]))])
+    >>> points = Points(np.array([[[0.0, 0.0], [0.0, 5.0]]]))
+    >>> either = RegionUnion([Boxes(row, np.array([1.0, 0.0])), points])
     >>> either.from_points(np.array([[3.0, 0.0], [0.0, 6.0]])).found
     array([[4.],
            [1.]])

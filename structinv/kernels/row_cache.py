@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from ..oracles.kept import Record
+from ..oracles.cache import Record
 
 
-class KeptByRows:
+class RowCache:
     """What is made of tables of rows, such as ``k(x, x)``, by a digest of all their numbers.
 
     Arrays may change in place: those that hold other numbers are others. Only the digests and what was
@@ -26,7 +26,7 @@ class KeptByRows:
 
     Examples
     --------
-    >>> kept, X = KeptByRows(2), np.ones((2, 3))
+    >>> kept, X = RowCache(2), np.ones((2, 3))
     >>> kept.get(X, "sums", lambda: X.sum(axis=1))
     array([3., 3.])
     >>> X[0] = 2.0
@@ -64,5 +64,5 @@ class KeptByRows:
                 self._known.popitem(last=False)
         return record.made
 
-    def __reduce__(self) -> tuple[type[KeptByRows], tuple[int]]:
-        return KeptByRows, (self.most,)
+    def __reduce__(self) -> tuple[type[RowCache], tuple[int]]:
+        return RowCache, (self.most,)

@@ -15,7 +15,7 @@ from ..utils.matrices import ALL_ROWS, Matrix, Rows, dense_rows, floating, pick,
 from .changes import MOST_PAIRS, Changes, LinearChanges, normalized, usable_differences
 
 
-class EitherChanges(Changes):
+class UnionChanges(Changes):
     """A change of one of several lists.
 
     Parameters
@@ -143,7 +143,7 @@ class EitherChanges(Changes):
         return LinearChanges(self.X, maps, self.names, self.weights) if known else None
 
 
-class ThenChanges(Changes):
+class ComposedChanges(Changes):
     """First a change of one list, then one of another: all pairs of them, or the k-th with the k-th.
 
     Parameters
@@ -249,7 +249,7 @@ class ThenChanges(Changes):
         if not self.paired:
             return super().take(numbers, weights)
         chosen = np.asarray(numbers, dtype=np.intp)
-        found = ThenChanges(self.left.take(chosen), self.right.take(chosen), paired=True)
+        found = ComposedChanges(self.left.take(chosen), self.right.take(chosen), paired=True)
         return found.weighted(self.weights[chosen] if weights is None else weights)
 
     def sides(self, *, reordering: bool = False) -> tuple[Changes | None, Changes]:
@@ -260,10 +260,10 @@ class ThenChanges(Changes):
         if left is None or self.paired or not apart:
             return left, right
         last = usable_differences(self.left, reordering)
-        return (self, self) if last is None else (self.right, ThenChanges(last, self.right))
+        return (self, self) if last is None else (self.right, ComposedChanges(last, self.right))
 
 
-class OfOneList(Changes):
+class DerivedChanges(Changes):
     """The changes of another list, one by one; a subclass says what is different about their members.
 
     Parameters
@@ -303,7 +303,7 @@ class OfOneList(Changes):
         return other
 
 
-class SomeChanges(OfOneList):
+class LabelRestrictedChanges(DerivedChanges):
     """The changes of a list for rows of some labels; for all other rows every member is the row itself.
 
     Parameters
@@ -361,7 +361,7 @@ class SomeChanges(OfOneList):
         return None if grades is None else self._repeat_first(grades, rows)
 
 
-class KeptFeatures(OfOneList):
+class ProtectedChanges(DerivedChanges):
     """The changes of a list, some features of which stay as they are.
 
     Parameters
