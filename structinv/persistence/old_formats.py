@@ -30,7 +30,7 @@ _PATCHES = {"size": "patch_size", "draws": "n_draws", "whole_draws": "n_whole_dr
 _DRAWS = {"size": "n_draws", "size_": "n_draws_"}
 _IMAGES = {"between": "interval", "grid": "resolution"}
 _BUDGET = {"budget": "max_support_vectors"}
-_EIGENVALUE = {"min_eigenvalue": "min_eigenvalue", "min_eigenvalue_": "min_eigenvalue_"}
+_EIGENVALUE = {"least_eigenvalue": "min_eigenvalue", "least_eigenvalue_": "min_eigenvalue_"}
 # Of a class and all classes derived from it.
 _RENAMED: dict[type, dict[str, str]] = {
     **dict.fromkeys((FrankWolfe, SVMStruct, Representer), {"epsilon": "plane_tol"}),
@@ -43,7 +43,7 @@ _RENAMED: dict[type, dict[str, str]] = {
     PatchOrbits: _PATCHES,
     **dict.fromkeys((Rotations, Scalings, Shears, Shifts), _IMAGES),
     **dict.fromkeys((Segment, Offset, Trajectory, ImageCurve), {"grid": "resolution"}),
-    TangentDistributionKernel: {"normalised": "normalized"},
+    TangentDistributionKernel: {"normalised": "normalized"},  # codespell:ignore
     object: _EIGENVALUE,
     TensorRows: {"extra": "pairwise"},
 }
