@@ -353,10 +353,9 @@ def print_choices(runs: Sequence[Mapping[str, Any]], sizes: Sequence[int]) -> No
 
 def draw(runs: Sequence[Mapping[str, Any]], sizes: Sequence[int], path: Path) -> None:
     """Error against the number of training faces."""
-    from structinv.inspection.figures import new_figure, written
+    from structinv.inspection.figures import saved, single_axes
 
-    figure = new_figure(6.4, 4.4)
-    axes = figure.subplots()
+    axes = single_axes(None, 6.4, 4.4)
     for name in PLOTTED:
         found = np.array([numbers(runs, name, size, "turned") for size in sizes])
         errors = found.std(axis=1, ddof=1) / np.sqrt(found.shape[1])
@@ -367,7 +366,7 @@ def draw(runs: Sequence[Mapping[str, Any]], sizes: Sequence[int], path: Path) ->
     axes.set_xticks(sizes)
     axes.grid(alpha=0.3)
     axes.legend()
-    written(figure, path)
+    saved(axes.figure, path)
 
 
 def parse() -> argparse.Namespace:

@@ -13,7 +13,7 @@ from sklearn.svm import SVC
 
 from structinv import InvariantSVC, VirtualSupportVectorSVC, VirtualSVC
 from structinv.datasets import read_idx
-from structinv.inspection import draw_transforms, draw_worst_cases, name_changes
+from structinv.inspection import SupportTransformsDisplay, WorstCasesDisplay, name_changes
 from structinv.oracles import Rotations, Shifts, teo2007_transforms
 
 
@@ -77,9 +77,11 @@ def main():
         options.plots.mkdir(parents=True, exist_ok=True)
         worst = model.worst_case(X_test[:10], y_test[:10])
         names = name_changes(changes, X_test[:10], worst)
-        draw_worst_cases(X_test[:10], worst, options.plots / "worst_cases.png", titles=names)
-        labels, order = y[model.support_], changes.bind(X, y).changes().names
-        draw_transforms(model.support_transforms_, labels, options.plots / "transforms.png", order=order)
+        display = WorstCasesDisplay.from_estimator(model, X_test[:10], y_test[:10], titles=names)
+        display.figure_.savefig(options.plots / "worst_cases.png")
+        order = changes.bind(X, y).changes().names
+        display = SupportTransformsDisplay.from_estimator(model, y, order=order)
+        display.figure_.savefig(options.plots / "transforms.png")
 
 
 if __name__ == "__main__":

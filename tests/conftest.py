@@ -1,5 +1,6 @@
 import os
 import signal
+import sys
 from pathlib import Path
 from zlib import crc32
 
@@ -44,6 +45,13 @@ def pytest_runtest_setup(item):
     """
     np.random.seed(0)  # noqa: NPY002
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_runtest_teardown(item):
+    """Close the figures of a test: pyplot keeps all, and warns from 20 on."""
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    if pyplot is not None:
+        pyplot.close("all")
 
 
 @pytest.fixture

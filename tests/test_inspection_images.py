@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import matplotlib.image
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,7 +14,15 @@ from matplotlib.figure import Figure
 from sklearn.datasets import load_digits
 
 from structinv import InvariantLinearSVC, InvariantSVC
-from structinv.inspection import draw_transforms, draw_worst_cases, explain_edit, name_changes
+from structinv.inspection import (
+    MarginsDisplay,
+    SupportTransformsDisplay,
+    TransitionDisplay,
+    WorstCasesDisplay,
+    explain_edit,
+    name_changes,
+)
+from structinv.inspection.figures import row_of_axes, saved
 from structinv.inspection.image_displays import transform_counts
 from structinv.oracles import Box, FDrop, Rotations, Shifts, check_oracle, teo2007_transforms
 
@@ -37,69 +46,97 @@ def test_importing_inspection_needs_no_matplotlib():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-DRAWINGS = {
-    "worst cases": (draw_worst_cases, np.eye(4), np.eye(4)[::-1]),
-    "transforms": (draw_transforms, ["identity", "flip"], [3, 8]),
+def written(originals, worst, path, **options):
+    saved(WorstCasesDisplay(originals, worst, **options).plot().figure_, path)
+
+
+DISPLAYS = {
+    "margins": lambda: MarginsDisplay(["a", "b"], ["X", "Y"], [1.0, -1.0]),
+    "transforms": lambda: SupportTransformsDisplay([[1, 2]], ["identity", "flip"], [3]),
+    "transitions": lambda: TransitionDisplay(np.eye(2), [0, 1], [1, 0], ["X", "Y"]),
+    "worst cases": lambda: WorstCasesDisplay(np.eye(4), np.eye(4)[::-1]),
 }
+every_display = pytest.mark.parametrize("make", DISPLAYS.values(), ids=DISPLAYS)
 
 
-@pytest.mark.parametrize("name", DRAWINGS)
-def test_a_picture_is_a_figure_whether_it_is_written_or_not(name, tmp_path):
-    draw, *data = DRAWINGS[name]
-    figure, path = draw(*data), tmp_path / "picture.png"
-    assert isinstance(figure, Figure)
-    assert isinstance(draw(*data, str(path)), Figure)
-    figure.savefig(tmp_path / "later.png", dpi=150)
-    assert np.array_equal(pixels(path), pixels(tmp_path / "later.png"))
-    assert len(colors(path)) > 2
+class TestDisplays:
+    @pytest.fixture(autouse=True)
+    def _closed(self):
+        yield
+        plt.close("all")
+
+    @every_display
+    def test_plot_makes_a_figure_of_pyplot(self, make):
+        display = make()
+        assert display.plot() is display
+        assert isinstance(display.figure_, Figure)
+        assert plt.get_fignums() == [display.figure_.number]
+        assert display.ax_.figure is display.figure_
+
+    @every_display
+    def test_plot_takes_axes(self, make):
+        figure, (left, right) = plt.subplots(1, 2)
+        display = make().plot(ax=right)
+        assert display.ax_ is right
+        assert display.figure_ is figure
+        assert right.has_data()
+        assert not left.has_data()
+
+    @every_display
+    def test_plot_refuses_other_axes(self, make):
+        with pytest.raises(TypeError, match="ax must be a matplotlib Axes, or None"):
+            make().plot(ax="left")
+        assert not plt.get_fignums()
+
+    def test_a_number_of_panels_must_fit(self):
+        _, axes = plt.subplots(1, 3)
+        assert row_of_axes(axes, 3, 4.0) == list(axes)
+        with pytest.raises(ValueError, match="ax must hold 2 Axes, got 3"):
+            row_of_axes(axes, 2, 4.0)
 
 
 def test_images_are_drawn_as_they_are(tmp_path):
     X = np.random.default_rng(0).uniform(size=(3, 4, 2, 3))
-    draw_worst_cases(X, X[::-1], tmp_path / "stack.png")
+    written(X, X[::-1], tmp_path / "stack.png")
     rows = X.reshape(3, -1)
-    draw_worst_cases(rows, rows[::-1], tmp_path / "rows.png", shape=(4, 2, 3))
+    written(rows, rows[::-1], tmp_path / "rows.png", shape=(4, 2, 3))
     assert np.array_equal(pixels(tmp_path / "stack.png"), pixels(tmp_path / "rows.png"))
 
 
 class TestWorstCases:
-    def test_pictures_stand_above_each_other_on_one_scale(self, tmp_path):
+    def test_originals_and_worst_variants_have_one_scale(self):
         X = np.array([[0.0, 0.0, 0.0, 4.0], [2.0, 2.0, 2.0, 2.0]])
-        path = tmp_path / "worst.png"
-        draw_worst_cases(X, X[:, ::-1], path)
-        picture = pixels(path)
-        height, width, _ = picture.shape
-        gray = np.full(3, round(0.5 * 255) / 255)
-        for row in (0.25, 0.75):
-            at = picture[int(row * height), int(0.75 * width)]
-            np.testing.assert_allclose(at, gray, atol=0.01)
-        # The white pixel moves from the bottom right of its image to the top left.
-        left = picture[:, : width // 2]
-        dark = np.nonzero(np.all(left == 0, axis=2))
-        white_in_top = left[int(0.35 * height) : int(0.4 * height), int(0.75 * left.shape[1])]
-        assert len(dark[0])
-        assert (white_in_top == 1).all()
+        images = WorstCasesDisplay(X, X[:, ::-1]).plot().ax_.get_images()
+        found = [np.asarray(image.get_array())[..., 0].ravel().tolist() for image in images]
+        assert found == [[0, 0, 0, 1], [0.5] * 4, [1, 0, 0, 0], [0.5] * 4]
+        left, right, below, above = zip(*(image.get_extent() for image in images), strict=True)
+        assert left[0] == left[2] < right[0] < left[1] == left[3] < right[1]
+        assert above[0] == above[1] < below[0] < above[2] == above[3] < below[2]
 
     def test_color(self, tmp_path):
         X = np.array([[255, 0, 0] * 6, [0, 0, 255] * 6])
         path = tmp_path / "c.png"
-        draw_worst_cases(X, X[::-1], path, shape=(2, 3, 3), titles=["a\nb", "c"])
-        picture = pixels(path)
-        height, width, _ = picture.shape
-        for row, column, color in [(0.35, 0.3, (1, 0, 0)), (0.35, 0.8, (0, 0, 1))]:
-            assert tuple(picture[int(row * height), int(column * width)]) == color
-            assert tuple(picture[int((row + 0.45) * height), int(column * width)]) == color[::-1]
+        written(X, X[::-1], path, shape=(2, 3, 3), titles=["a\nb", "c"])
+        assert {(1.0, 0.0, 0.0), (0.0, 0.0, 1.0)} <= colors(path)
+
+    def test_an_estimator_finds_the_worst_variants(self):
+        X = np.array([[[0.0, 1.0, 0.0]], [[1.0, 0.0, 0.0]]])
+        model = InvariantSVC(Shifts(1, shape=(1, 3)), random_state=0).fit(X, [0, 1])
+        display = WorstCasesDisplay.from_estimator(model, X, [0, 1], titles=["a", "b"])
+        assert display.worst.shape == X.shape
+        assert np.array_equal(display.worst.reshape(2, 3), model.worst_case(X, [0, 1]).reshape(2, 3))
+        assert [text.get_text() for text in display.ax_.texts] == ["a", "b"]
 
     def test_captions_are_written(self, tmp_path):
         X = np.eye(4)
         path = tmp_path / "w.svg"
-        draw_worst_cases(X, X, path, titles=["one", "two\nlines", "", "four"])
+        written(X, X, path, titles=["one", "two\nlines", "", "four"])
         assert all(f"<!-- {word} -->" in path.read_text() for word in ("one", "two", "lines", "four"))
 
     @pytest.mark.parametrize("value", [0.0, -3.0, 7.0])
-    def test_images_of_one_value(self, tmp_path, value):
+    def test_images_of_one_value(self, value):
         X = np.full((1, 4), value)
-        assert len(draw_worst_cases(X, X).axes) == 2 * len(X)
+        assert len(WorstCasesDisplay(X, X).plot().ax_.get_images()) == 2 * len(X)
 
     @pytest.mark.parametrize(
         ("originals", "changed", "options", "message"),
@@ -110,19 +147,18 @@ class TestWorstCases:
                 np.ones((2, 4)),
                 np.ones((1, 4)),
                 {},
-                r"changed must have the shape.*\(2, 4\), got \(1, 4\)",
+                r"worst must have the shape.*\(2, 4\), got \(1, 4\)",
             ),
-            (np.ones((1, 4)), np.full((1, 4), np.nan), {}, "changed must be finite"),
+            (np.ones((1, 4)), np.full((1, 4), np.nan), {}, "worst must be finite"),
             (np.ones((1, 6)), np.ones((1, 6)), {}, "shape must be given"),
             (np.ones((1, 6)), np.ones((1, 6)), {"shape": (2, 2)}, "4 values.*6 features"),
             (np.ones((1, 8)), np.ones((1, 8)), {"shape": (2, 2, 2)}, "1 or 3 channels"),
             (np.ones((2, 4)), np.ones((2, 4)), {"titles": ["a"]}, "titles.*2 images, got 1"),
         ],
     )
-    def test_what_cannot_be_drawn(self, tmp_path, originals, changed, options, message):
+    def test_wrong_arguments_are_named(self, originals, changed, options, message):
         with pytest.raises(ValueError, match=message):
-            draw_worst_cases(originals, changed, tmp_path / "w.png", **options)
-        assert not list(tmp_path.iterdir())
+            WorstCasesDisplay(originals, changed, **options)
 
 
 class TestTransforms:
@@ -143,7 +179,9 @@ class TestTransforms:
         np.testing.assert_array_equal(counts, expected)
         np.testing.assert_array_equal(counts.sum(axis=1), [*model.n_support_[::-1], 0])
 
-        draw_transforms(model.support_transforms_, y[model.support_], tmp_path / "t.svg", order=names)
+        display = SupportTransformsDisplay.from_estimator(model, y, order=names)
+        assert np.sum(display.counts) == len(model.support_)
+        saved(display.figure_, tmp_path / "t.svg")
         text = (tmp_path / "t.svg").read_text()
         assert all(
             f"<!-- {name} -->" in text.replace("&#45;", "-") for name in ["identity", "shear x 0.15"]
@@ -166,10 +204,13 @@ class TestTransforms:
             ((["a"], [1]), {"classes": [2, 3]}, "classes must hold all labels, but lacks 1"),
         ],
     )
-    def test_what_does_not_fit(self, tmp_path, arguments, options, message):
+    def test_what_does_not_fit(self, arguments, options, message):
         with pytest.raises(ValueError, match=message):
-            draw_transforms(*arguments, tmp_path / "t.png", **options)
-        assert not list(tmp_path.iterdir())
+            SupportTransformsDisplay.from_transforms(*arguments, **options)
+
+    def test_counts_must_fit_names_and_classes(self):
+        with pytest.raises(ValueError, match=r"counts must have shape \(1, 2\)"):
+            SupportTransformsDisplay([[1]], ["identity", "flip"], [3])
 
 
 class TestExplanations:

@@ -5,7 +5,8 @@ import pytest
 from matplotlib.image import imread
 
 from structinv import InvariantStructuredSVC
-from structinv.inspection import TransitionDisplay, draw_margins, position_margins
+from structinv.inspection import MarginsDisplay, TransitionDisplay, position_margins
+from structinv.inspection.figures import saved
 from structinv.structures import Sequence
 
 TABLES = [[0.0, 2.0], [-1.0, -np.inf]], [0.5, 0.25], [1.0, -2.0]
@@ -17,8 +18,8 @@ class Tagger:
 
 
 def test_transitions_are_drawn_with_start_and_end(tmp_path):
-    figure = TransitionDisplay.from_estimator(Tagger()).plot(tmp_path / "transitions.png")
-    (axes, _) = figure.axes
+    display = TransitionDisplay.from_estimator(Tagger())
+    axes = display.ax_
     table = np.ma.filled(axes.images[0].get_array(), np.nan)
     expected = [[0.5, 0.25, np.nan], [0.0, 2.0, 1.0], [-1.0, np.nan, -2.0]]
     assert np.array_equal(table, expected, equal_nan=True)
@@ -33,14 +34,15 @@ def test_transitions_are_drawn_with_start_and_end(tmp_path):
         "-1.0",
         "-2.0",
     }
+    saved(display.figure_, tmp_path / "transitions.png")
     assert imread(tmp_path / "transitions.png").ndim == 3
 
 
 def test_many_labels_have_no_numbers():
     count = 20
-    figure = TransitionDisplay(np.zeros((count, count)), [0] * count, [0] * count, range(count)).plot()
-    assert not figure.axes[0].texts
-    assert [text.get_text() for text in figure.axes[0].get_yticklabels()][:3] == ["start", "0", "1"]
+    axes = TransitionDisplay(np.zeros((count, count)), [0] * count, [0] * count, range(count)).plot().ax_
+    assert not axes.texts
+    assert [text.get_text() for text in axes.get_yticklabels()][:3] == ["start", "0", "1"]
 
 
 @pytest.mark.parametrize(
@@ -68,17 +70,18 @@ def test_an_estimator_without_transitions_is_refused():
 
 def test_margins_by_position(tmp_path):
     tokens, labels = ["$", "1.8", "$x$"], np.array([1.0, 2.0, 1.0])
-    figure = draw_margins(tokens, labels, [2.0, -1.0, 0.0], tmp_path / "m.png", worst=[1.0, -2.0, -3.0])
-    (axes,) = figure.axes
+    display = MarginsDisplay(tokens, labels, [2.0, -1.0, 0.0], worst=[1.0, -2.0, -3.0]).plot()
+    axes = display.ax_
     heights = {round(bar.get_x() + bar.get_width() / 2): bar.get_height() for bar in axes.patches}
     assert heights == {0: 2.0, 1: -1.0, 2: 0.0}
-    names = [text.get_text() for text in figure.legends[0].get_texts()]
+    names = [text.get_text() for text in axes.get_legend().get_texts()]
     assert sorted(names) == ["not predicted", "predicted", "worst case"]
     assert [text.get_text() for text in axes.get_xticklabels()] == [
         r"\$" + "\n1",
         "1.8\n2",
         r"\$x\$" + "\n1",
     ]
+    saved(display.figure_, tmp_path / "m.png")
     assert imread(tmp_path / "m.png").ndim == 3
 
 
@@ -93,9 +96,9 @@ def test_margins_by_position(tmp_path):
 )
 def test_margins_must_fit(arguments, said):
     with pytest.raises(ValueError, match=said):
-        draw_margins(*arguments)
+        MarginsDisplay(*arguments)
     with pytest.raises(ValueError, match="worst must have shape"):
-        draw_margins(["a"], ["X"], [1.0], worst=[])
+        MarginsDisplay(["a"], ["X"], [1.0], worst=[])
 
 
 def tagger(allowed=None):
@@ -133,7 +136,7 @@ def test_forbidden_transitions_are_gray():
     names = model.classes_.tolist()
     forbidden = display.transitions[names.index("O"), names.index("I-x")]
     assert forbidden == display.start[names.index("I-x")] == -np.inf
-    table = display.plot().axes[0].images[0].get_array()
+    table = display.plot().ax_.images[0].get_array()
     assert np.ma.is_masked(table[1 + names.index("O"), names.index("I-x")])
     assert np.sum(~np.isfinite(np.ma.filled(table, np.nan))) == 3
 

@@ -2,6 +2,7 @@
 
 import pickle
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -273,18 +274,23 @@ class TestSelectChanges:
         with pytest.raises(error, match=message):
             select_changes(**call)
 
-    def test_shown(self, tmp_path):
+    def test_shown(self):
         X, y = mails()
         found = select_changes(linear(), X, y, GRID, cv=2, oracle=FDrop(2))
         text = str(found)
         assert text.count("\n") == 8
         (star,) = [line for line in text.splitlines() if line.startswith("*  ") and "%" in line]
         assert ", ".join(f"{name}={value}" for name, value in found.best_params_.items()) in star
-        figure = found.draw(tmp_path / "table.png")
-        assert (tmp_path / "table.png").stat().st_size > 0
-        left, right = figure.axes
+        assert found.plot() is found
+        figure = found.figure_
+        left, right = found.axes_
         assert left.get_xlabel() == right.get_xlabel() == "oracle__max_changes"
         drawn = [line for line in right.containers if hasattr(line, "lines")]
         heights = np.concatenate([np.asarray(line.lines[0].get_ydata()) for line in drawn])
         assert sorted(heights) == sorted(found.table_["certified"])
-        assert found.draw() is not figure
+        assert found.plot().figure_ is not figure
+        _, axes = plt.subplots(1, 2)
+        assert found.plot(ax=axes).axes_ == list(axes)
+        with pytest.raises(ValueError, match="ax must hold 2 Axes, got 1"):
+            found.plot(ax=axes[0])
+        plt.close("all")

@@ -79,7 +79,7 @@ def test_scores_are_those_of_fits_one_by_one():
     X, y = digits([3, 8, 9], 60)
     kernel, oracle = Gaussian(1.5), clone(TURNS).set_params(spread=10.0)
     gram = OrbitMean(oracle, kernel, n_draws=4, random_state=3).matrix(X, X)
-    options = {"kernel": kernel, "size": 4, "random_state": 3, "alphas": (0.01, 0.1)}
+    options = {"kernel": kernel, "n_draws": 4, "random_state": 3, "alphas": (0.01, 0.1)}
     targets = np.where(y[:, None] == [3, 8, 9], 1.0, -1.0)
     ridge = OrbitRidge("precomputed", alphas=(0.01, 0.1)).fit(gram, targets)
     right = ridge.leave_one_out_predictions_.argmax(axis=1) == np.searchsorted([3, 8, 9], y)
@@ -151,17 +151,15 @@ def test_stacks_of_images_tell_their_shape():
     np.testing.assert_array_equal(found.table_["score"], flat.table_["score"])
 
 
-def test_tables_and_pictures(tmp_path):
+def test_tables_and_plots():
     X, y = turned_patterns(30)
     grid = {"spread": [5.0, 1e4], "order": [0, 1]}
     found = select_widths(TURNS, X, y, grid, n_draws=4, cv=3)
-    figure = found.draw(tmp_path / "widths.png")
-    assert (tmp_path / "widths.png").stat().st_size > 0
-    (axes,) = figure.axes
+    axes = found.plot().ax_
     assert axes.get_title() == "accuracy"
     assert "no change" in [label.get_text() for label in axes.get_xticklabels()]
     evidence = select_widths(TURNS, X, y, grid, n_draws=4, criterion="marginal_likelihood")
-    assert evidence.draw().axes[0].get_title() == "log marginal likelihood"
+    assert evidence.plot().ax_.get_title() == "log marginal likelihood"
     assert "log marginal likelihood" in str(evidence)
 
 
@@ -169,13 +167,13 @@ def test_a_width_that_the_oracle_has_is_told_by_the_table():
     X, y = turned_patterns(20)
     turns = clone(TURNS).set_params(spread=7.0)
     grid = [{"spread": [5.0]}, {"order": [0]}, {}]
-    asked = {"size": 2, "criterion": "leave_one_out"}
+    asked = {"n_draws": 2, "criterion": "leave_one_out"}
     found = select_widths(turns, X, y, grid, **asked)
     wanted = [None, 5.0, 7.0, 7.0]
     assert found.table_["param_spread"].tolist() == wanted
     assert [each.spread for each in found.table_["oracles"][1:]] == wanted[1:]
     assert found.table_["params"][-1] == {"spread": 7.0, "order": 1}
-    ticks = [label.get_text() for label in found.draw().axes[0].get_xticklabels()]
+    ticks = [label.get_text() for label in found.plot().ax_.get_xticklabels()]
     assert ticks == ["no change", "5.0", "7.0"]
 
 
@@ -203,7 +201,7 @@ def test_an_oracle_without_a_grid_has_a_name():
         ({"oracle": 3}, TypeError, "oracle must be"),
         ({"oracle": {}}, ValueError, "oracle must hold oracles by names"),
         (
-            {"oracle": Box(0.1).only_for("bar"), "size": 2, "grid": None},
+            {"oracle": Box(0.1).only_for("bar"), "n_draws": 2, "grid": None},
             ValueError,
             "not depend on labels",
         ),
@@ -212,10 +210,10 @@ def test_an_oracle_without_a_grid_has_a_name():
         ({"oracle": {"turned": TURNS}, "grid": {"moved": {}}}, ValueError, "grid has .'moved'."),
         ({"oracle": {"turned": TURNS}, "grid": [1]}, TypeError, "grid must have a grid for each name"),
         ({"grid": {"spread": np.arange(1.0, 2e4)}}, ValueError, "grid must have at most 10000 settings"),
-        ({"size": None}, ValueError, "size must be given"),
+        ({"n_draws": None}, ValueError, "n_draws must be given"),
         ({"cv": [(np.arange(9), np.arange(0))]}, ValueError, "cv must leave .* got 9 and 0"),
         ({"cv": [([0], np.arange(1, 9))]}, ValueError, "cv must leave .* got 1 and 8"),
-        ({"size": 0}, ValueError, "size must be"),
+        ({"n_draws": 0}, ValueError, "n_draws must be"),
         ({"random_state": None}, TypeError, "random_state must be"),
         ({"kernel": "precomputed"}, ValueError, "kernel must see inputs"),
         ({"alphas": (-1.0,)}, ValueError, "alphas must hold numbers above 0"),
@@ -230,6 +228,6 @@ def test_what_cannot_be_used_is_refused_before_any_kernel(monkeypatch, changes, 
 
     monkeypatch.setattr("structinv.model_selection.widths.kernel_matrix", computed)
     X, y = turned_patterns(12)
-    given = {"oracle": TURNS, "X": X, "y": y, "grid": {"spread": [1.0]}, "size": 2, "cv": 2}
+    given = {"oracle": TURNS, "X": X, "y": y, "grid": {"spread": [1.0]}, "n_draws": 2, "cv": 2}
     with pytest.raises(error, match=message):
         select_widths(**(given | changes))

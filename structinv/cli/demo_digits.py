@@ -13,7 +13,8 @@ from sklearn.datasets import load_digits
 from sklearn.svm import SVC
 
 from ..estimators import InvariantSVC, VirtualSupportVectorSVC, VirtualSVC
-from ..inspection import draw_transforms, draw_worst_cases, name_changes
+from ..inspection import SupportTransformsDisplay, WorstCasesDisplay, name_changes
+from ..inspection.figures import saved
 from ..oracles import Identity, InvarianceOracle, Rotations, Shifts
 from ..oracles.listing import listed
 from ..utils.jit import Stopwatch
@@ -133,13 +134,9 @@ def draw_digits(fits: list[KernelFit], out: Path) -> list[Path]:
     X, y = best.draw.training[best.size]
     paths = [out / f"{name}.png" for name in ("worst_cases", "transforms", "errors")]
     _draw_worst(best, paths[0])
-    draw_transforms(
-        best.model.support_transforms_,
-        y[best.model.support_],
-        paths[1],
-        order=listed(moves().bind(X, y)).names,
-        classes=best.model.classes_,
-    )
+    order = listed(moves().bind(X, y)).names
+    display = SupportTransformsDisplay.from_estimator(best.model, y, order=order)
+    saved(display.figure_, paths[1])
     curves = {method: _curve(group) for method, group in _by_method(fits)}
     plot_errors(curves, paths[2])
     return paths
@@ -158,7 +155,7 @@ def _draw_worst(fit: KernelFit, path: Path) -> None:
         f"label {y[row]}, margin\n{before[row]:.2f} \N{RIGHTWARDS ARROW} {after[row]:.2f}\n{name}"
         for row, name in zip(shown, names, strict=True)
     ]
-    draw_worst_cases(X[shown], worst, path, titles=titles)
+    saved(WorstCasesDisplay(X[shown], worst, titles=titles).plot().figure_, path)
 
 
 def _curve(fits: list[KernelFit]) -> Errors:

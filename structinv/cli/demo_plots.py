@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..inspection.figures import row_of_axes, written
+from ..inspection.figures import row_of_axes, saved, single_axes
 from ..solvers.base import Record
 
 
@@ -28,7 +28,7 @@ def plot_certified(
     """Certified accuracy against the number of edits: a panel per test set, a line per model."""
     from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-    figure, row = row_of_axes(len(panels), sharey=True)
+    row = row_of_axes(None, len(panels), 4.2, sharey=True)
     for axes, (title, curves) in zip(row, panels.items(), strict=True):
         for name, (edits, shares) in curves.items():
             axes.plot(edits, shares, marker="o", markersize=3, label=name)
@@ -37,14 +37,14 @@ def plot_certified(
         axes.yaxis.set_major_formatter(PercentFormatter(1.0))
         axes.legend()
     row[0].set_ylabel("certified accuracy")
-    written(figure, path)
+    saved(row[0].figure, path)
 
 
 def plot_gaps(title: str, histories: Mapping[str, Sequence[Record]], path: Path) -> None:
     """Relative gap of the best values so far against time: a line per run."""
     from matplotlib.ticker import LogLocator, NullFormatter
 
-    figure, (axes,) = row_of_axes(1, sharey=True)
+    axes = single_axes(None, 4.2, 3.6)
     for name, records in histories.items():
         primal = np.minimum.accumulate([record.primal for record in records])
         dual = np.maximum.accumulate([record.dual for record in records])
@@ -56,7 +56,7 @@ def plot_gaps(title: str, histories: Mapping[str, Sequence[Record]], path: Path)
     axes.xaxis.set_major_formatter("{x:g}")
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.legend(fontsize="small")
-    written(figure, path)
+    saved(axes.figure, path)
 
 
 def plot_errors(curves: Mapping[str, Errors], path: Path) -> None:
@@ -66,7 +66,7 @@ def plot_errors(curves: Mapping[str, Errors], path: Path) -> None:
     """
     from matplotlib.ticker import NullLocator, PercentFormatter
 
-    figure, (left, right) = row_of_axes(2, sharey=False)
+    left, right = row_of_axes(None, 2, 4.2)
     for number, (name, curve) in enumerate(curves.items()):
         # A little to the side of each other, or equal curves would hide their bars.
         places = np.asarray(curve.sizes) * 1.02 ** (number - 0.5 * (len(curves) - 1))
@@ -81,5 +81,5 @@ def plot_errors(curves: Mapping[str, Errors], path: Path) -> None:
         axes.set_ylim(bottom=0)
         axes.grid(alpha=0.3)
     left.yaxis.set_major_formatter(PercentFormatter(1.0))
-    figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=4)
-    written(figure, path)
+    left.figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    saved(left.figure, path)

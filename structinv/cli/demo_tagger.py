@@ -12,7 +12,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..datasets import conll_features, make_tagged_text, mistype
 from ..estimators import InvariantStructuredSVC
-from ..inspection import TransitionDisplay, draw_margins, position_margins
+from ..inspection import MarginsDisplay, TransitionDisplay, position_margins
+from ..inspection.figures import saved
 from ..oracles import FDrop, Identity, InvarianceOracle
 from ..structures import Sequence
 from ..utils.jit import Stopwatch
@@ -113,12 +114,13 @@ def draw_taggers(fits: list[TaggerFit], out: Path) -> list[Path]:
     """Transitions of the robust tagger and how sure it is of a sentence, into a folder that exists."""
     paths = [out / f"{name}.png" for name in ("transitions", "sentence")]
     fit = fits[-1]
-    TransitionDisplay.from_estimator(fit.model).plot(paths[0])
+    saved(TransitionDisplay.from_estimator(fit.model).figure_, paths[0])
     margins = [
         position_margins(fit.model, tokens, labels)
         for tokens, labels in zip(conll_features(fit.text.test_words), fit.text.test_labels, strict=True)
     ]
     # The sentence with the surest mistake, or the least sure one where there is none.
     shown = min(range(len(margins)), key=lambda i: float(margins[i].min()))
-    draw_margins(fit.text.test_words[shown], fit.text.test_labels[shown], margins[shown], paths[1])
+    words, labels = fit.text.test_words[shown], fit.text.test_labels[shown]
+    saved(MarginsDisplay(words, labels, margins[shown]).plot().figure_, paths[1])
     return paths

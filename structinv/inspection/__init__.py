@@ -1,16 +1,17 @@
-"""Looking at models: explanations of edits, and displays."""
+"""Inspection of models: explanations of edits, security curves and displays."""
 
 from .explanation import explain_edit
-from .image_displays import draw_transforms, draw_worst_cases, name_changes
+from .image_displays import SupportTransformsDisplay, WorstCasesDisplay, name_changes
 from .positions import position_margins
-from .security import security_curve
-from .sequence_displays import TransitionDisplay, draw_margins
+from .security import SecurityCurve, security_curve
+from .sequence_displays import MarginsDisplay, TransitionDisplay
 
 __all__ = [
+    "MarginsDisplay",
+    "SecurityCurve",
+    "SupportTransformsDisplay",
     "TransitionDisplay",
-    "draw_margins",
-    "draw_transforms",
-    "draw_worst_cases",
+    "WorstCasesDisplay",
     "explain_edit",
     "name_changes",
     "position_margins",

@@ -1,40 +1,82 @@
-"""Figures that stand alone: no display, and nothing that other plots could see."""
+"""Axes for displays: given ones, or those of a new pyplot figure."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 
-def new_figure(width: float, height: float) -> Figure:
-    """A figure of so many inches, of its own and not of pyplot."""
-    from matplotlib.figure import Figure
+def single_axes(ax: Any, width: float, height: float) -> Axes:
+    """Return `ax`, or the axes of a new figure of this size.
 
-    return Figure(figsize=(width, height), layout="constrained")
-
-
-def row_of_axes(count: int, *, sharey: bool) -> tuple[Figure, list[Axes]]:
-    """A figure of panels in a row.
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes or None
+    width, height : float
+        Size of the new figure in inches.
 
     Raises
     ------
-    ValueError
-        If there is no panel.
+    TypeError
+        If `ax` is of another type.
+    """
+    if ax is not None:
+        _check_axes(ax)
+        return ax
+    return row_of_axes(None, 1, width, height)[0]
+
+
+def row_of_axes(
+    ax: Any, count: int, width: float, height: float = 3.6, *, sharey: bool = False
+) -> list[Axes]:
+    """Return the panels of `ax`, or those of a new figure, from left to right.
+
+    Parameters
+    ----------
+    ax : sequence of matplotlib.axes.Axes, or None
+        A single Axes stands for a sequence of one.
+    count : int
+        Number of panels, at least 1.
+    width, height : float
+        Size of a panel of the new figure in inches.
+    sharey : bool, default=False
+        Whether the panels of the new figure share their vertical axis.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `ax` holds another number of panels, or if `count` is 0.
     """
     if not count:
         raise ValueError("panels must hold a panel, got none")
-    figure = new_figure(4.2 * count, 3.6)
-    return figure, list(np.ravel(figure.subplots(1, count, sharey=sharey, squeeze=False)))
+    if ax is None:
+        import matplotlib.pyplot as plt
+
+        figure = plt.figure(figsize=(width * count, height), layout="constrained")
+        return list(np.ravel(figure.subplots(1, count, sharey=sharey, squeeze=False)))
+    panels = list(np.ravel(np.asarray(ax, dtype=object)))
+    for panel in panels:
+        _check_axes(panel)
+    if len(panels) != count:
+        raise ValueError(f"ax must hold {count} Axes, got {len(panels)}")
+    return panels
 
 
-def written(figure: Figure, path: Path | str | None) -> Figure:
-    """The figure, written to a file if one is named."""
-    if path is not None:
-        figure.savefig(path, dpi=150)
-    return figure
+def saved(figure: Any, path: Path | str) -> None:
+    """Write a figure to a file and close it; the ending of `path` is the format."""
+    import matplotlib.pyplot as plt
+
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
+
+
+def _check_axes(ax: Any) -> None:
+    from matplotlib.axes import Axes
+
+    if not isinstance(ax, Axes):
+        raise TypeError(f"ax must be a matplotlib Axes, or None for a new figure, got {ax!r}")

@@ -1,9 +1,9 @@
-"""Pictures of what invariances do: worst cases of images, and changes that became support vectors."""
+"""Displays of invariances on images: worst cases, and transformations of support vectors."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,144 +13,325 @@ from ..oracles import InvarianceOracle
 from ..oracles.checked_oracle import bind
 from ..oracles.images.image_maps import ImageShape, image_shape
 from ..oracles.listing import listed
-from .figures import new_figure, written
+from .figures import single_axes
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.axes import Axes
+
+# Space around an image, as a share of its width.
+_GAP = 0.08
 
 
-def draw_worst_cases(
-    originals: ArrayLike,
-    changed: ArrayLike,
-    path: Path | str | None = None,
-    *,
-    shape: ImageShape | tuple[int, ...] | None = None,
-    titles: Sequence[str] | None = None,
-) -> Figure:
-    """Images in one line, and below each what the worst change made of it.
+@dataclass
+class WorstCasesDisplay:
+    """Images, and below each its worst variant.
 
-    The smallest and the largest value of all pictures (0, if nothing is below) are black and white.
+    All images have one gray scale. The smallest value (0 if none is negative) is black, and the largest
+    value is white.
 
     Parameters
     ----------
-    originals, changed : (n, d), (n, height, width) or (n, height, width, channels) array-like
-        Images, as rows or not, such as `X` and ``model.worst_case(X, y)``.
-    path : Path or str, optional
-        The picture to write; its ending says the format. None writes nothing.
-    shape : ImageShape or tuple, optional
-        ``(height, width)`` or ``(height, width, channels)`` with 1 (gray) or 3 (color) channels;
-        None for that of the arrays, and for square gray images where they hold rows.
-    titles : (n,) sequence of str, optional
-        A caption for each column, of one line or several.
+    originals, worst : array-like of shape (n, d), (n, height, width) or (n, height, width, channels)
+        Images, and the variant of each that lowers its margin most.
+    shape : ImageShape or tuple of int, default=None
+        ``(height, width)`` or ``(height, width, channels)`` with 1 (gray) or 3 (color) channels. None
+        takes the shape of the arrays, or square gray images if they hold rows.
+    titles : sequence of str of length n, default=None
+        Caption of each column, with one line or several.
 
-    Returns
-    -------
-    matplotlib.figure.Figure
+    Attributes
+    ----------
+    ax_ : matplotlib.axes.Axes
+        Axes of the last plot.
+    figure_ : matplotlib.figure.Figure
+        Figure of the last plot.
 
     Raises
     ------
-    TypeError, ValueError
-        If the arrays do not have the same shape, hold no image or numbers that are not finite, or if
-        `shape` or `titles` do not fit them.
+    ValueError
+        If the arrays differ in shape, are empty, contain NaN or infinity, or if `shape` or `titles` do
+        not fit them.
+
+    See Also
+    --------
+    name_changes : Names of the worst variants, for captions.
+    SupportTransformsDisplay : Number of support vectors by transformation.
 
     Examples
     --------
     >>> import numpy as np
     >>> from structinv import InvariantSVC
+    >>> from structinv.inspection import WorstCasesDisplay
     >>> from structinv.oracles import Shifts
     >>> X, y = np.eye(9)[:4], np.array([0, 0, 1, 1])
     >>> model = InvariantSVC(Shifts(1, shape=(3, 3)), random_state=0).fit(X, y)
-    >>> figure = draw_worst_cases(X, model.worst_case(X, y))
-    >>> len(figure.axes)
-    8
+    >>> display = WorstCasesDisplay.from_estimator(model, X, y)
+    >>> [label.get_text() for label in display.ax_.get_yticklabels()]
+    ['original', 'worst case']
     """
-    rows = _images("originals", originals), _images("changed", changed)
-    if rows[0].shape != rows[1].shape:
-        raise ValueError(
-            f"changed must have the shape of originals, {rows[0].shape}, got {rows[1].shape}"
-        )
-    count, n_features = rows[0].shape
-    form = image_shape(_own_shape(originals) if shape is None else shape, n_features)
-    if form is None or form.channels not in (1, 3):
-        raise ValueError(f"shape must have 1 or 3 channels to be drawn, got {shape!r}")
-    if titles is not None and len(titles) != count:
-        raise ValueError(f"titles must have one entry for each of {count} images, got {len(titles)}")
 
-    low, high = min(0.0, *(float(images.min()) for images in rows)), max(float(i.max()) for i in rows)
-    scale = max(high - low, np.finfo(np.float64).tiny)
-    titles = None if titles is None else [str(title) for title in titles]
-    lines = 0 if titles is None else max(title.count("\n") + 1 for title in titles)
-    tall = 1.25 * form.height / form.width
-    figure = new_figure(1.25 * count + 0.5, 2 * tall + 0.17 * lines + 0.2)
-    grid = figure.subplots(2, count, squeeze=False)
-    for line, name, images in zip(grid, ("original", "worst case"), rows, strict=True):
-        for axes, image in zip(line, images, strict=True):
-            picture = ((image - low) / scale).reshape(form.height, form.width, form.channels)
-            # One channel becomes three: imshow would choose colors of its own.
-            axes.imshow(np.broadcast_to(picture, (form.height, form.width, 3)))
-            axes.set(xticks=[], yticks=[])
-        line[0].set_ylabel(name)
-    for axes, title in zip(grid[0], titles or (), strict=False):
-        axes.set_title(title, fontsize=8)
-    return written(figure, path)
+    originals: ArrayLike
+    worst: ArrayLike
+    shape: ImageShape | tuple[int, ...] | None = None
+    titles: Sequence[str] | None = None
+
+    def __post_init__(self) -> None:
+        rows = _images("originals", self.originals), _images("worst", self.worst)
+        if rows[0].shape != rows[1].shape:
+            raise ValueError(
+                f"worst must have the shape of originals, {rows[0].shape}, got {rows[1].shape}"
+            )
+        count, n_features = rows[0].shape
+        form = image_shape(_own_shape(self.originals) if self.shape is None else self.shape, n_features)
+        if form is None or form.channels not in (1, 3):
+            raise ValueError(f"shape must have 1 or 3 channels, got {self.shape!r}")
+        if self.titles is not None and len(self.titles) != count:
+            raise ValueError(
+                f"titles must have one entry for each of {count} images, got {len(self.titles)}"
+            )
+        self._form, self._rows = form, rows
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        shape: ImageShape | tuple[int, ...] | None = None,
+        titles: Sequence[str] | None = None,
+        ax: Axes | None = None,
+    ) -> WorstCasesDisplay:
+        """Plot images and their worst variants for a fitted estimator.
+
+        Parameters
+        ----------
+        estimator : fitted estimator
+            Estimator with ``worst_case(X, y)``, such as `InvariantSVC`.
+        X : array-like of shape (n, d), (n, height, width) or (n, height, width, channels)
+            Images.
+        y : array-like of shape (n,)
+            True labels.
+        shape : ImageShape or tuple of int, default=None
+            Shape of the images; None as in `WorstCasesDisplay`.
+        titles : sequence of str of length n, default=None
+            Caption of each column.
+        ax : matplotlib.axes.Axes, default=None
+            Axes to plot on; None makes a new figure.
+
+        Returns
+        -------
+        display : WorstCasesDisplay
+            Display with `ax_` and `figure_`.
+        """
+        worst = np.asarray(estimator.worst_case(X, y)).reshape(np.shape(X))
+        return cls(X, worst, shape, titles).plot(ax=ax)
+
+    def plot(self, *, ax: Axes | None = None) -> WorstCasesDisplay:
+        """Plot the images.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, default=None
+            Axes to plot on; None makes a new figure.
+
+        Returns
+        -------
+        display : WorstCasesDisplay
+            The display itself, with `ax_` and `figure_`.
+        """
+        form, count = self._form, len(self._rows[0])
+        titles = [] if self.titles is None else [str(title) for title in self.titles]
+        lines = max((title.count("\n") + 1 for title in titles), default=0)
+        tall = 1.25 * form.height / form.width
+        axes = single_axes(ax, 1.25 * count + 0.9, 2 * tall + 0.17 * lines + 0.2)
+        # In units of pixels; an image has the place between its left and its right end.
+        gap = max(1.0, _GAP * form.width)
+        across, down = form.width + gap, form.height + gap
+        for line, images in enumerate(self._scaled()):
+            for column, image in enumerate(images):
+                left, top = column * across, line * down
+                place = (left, left + form.width, top + form.height, top)
+                axes.imshow(image, extent=place, interpolation="nearest")
+        axes.set(xlim=(0, count * across - gap), ylim=(2 * down - gap, 0), xticks=[])
+        axes.set_yticks([0.5 * form.height, down + 0.5 * form.height], ["original", "worst case"])
+        axes.tick_params(axis="y", length=0, labelrotation=90)
+        for label in axes.get_yticklabels():
+            label.set_verticalalignment("center")
+        axes.spines[:].set_visible(False)
+        for column, title in enumerate(titles):
+            middle = column * across + 0.5 * form.width
+            axes.text(middle, -0.5 * gap, title, ha="center", va="bottom", fontsize=8)
+        self.ax_, self.figure_ = axes, axes.figure
+        return self
+
+    def _scaled(self) -> list[np.ndarray]:
+        """Originals and worst variants as colors in [0, 1], (n, height, width, 3) each."""
+        form = self._form
+        low = min(0.0, *(float(images.min()) for images in self._rows))
+        high = max(float(images.max()) for images in self._rows)
+        scale = max(high - low, np.finfo(np.float64).tiny)
+        shape = (-1, form.height, form.width)
+        # One channel becomes three: imshow would apply a color map.
+        return [
+            np.broadcast_to(
+                ((images - low) / scale).reshape(*shape, form.channels), (len(images), *shape[1:], 3)
+            )
+            for images in self._rows
+        ]
 
 
-def draw_transforms(
-    transforms: ArrayLike,
-    labels: ArrayLike,
-    path: Path | str | None = None,
-    *,
-    order: Sequence[str] | None = None,
-    classes: ArrayLike | None = None,
-) -> Figure:
-    """Which changes became support vectors: a table of counts, a line a class, a column a change.
+@dataclass
+class SupportTransformsDisplay:
+    """Number of support vectors by class and transformation, as a matrix.
 
     Parameters
     ----------
-    transforms : (m,) array-like of str
-        The change of each support vector: ``model.support_transforms_`` of `InvariantSVC`.
-    labels : (m,) array-like
-        The class of each: ``y[model.support_]``.
-    path : Path or str, optional
-        The picture to write; its ending says the format. None writes nothing.
-    order : sequence of str, optional
-        All changes, as columns from the left, also those that never occur;
-        ``oracle.changes(X).names`` has the order of the list. By default those that occur,
-        "identity" first, then by their first appearance.
-    classes : array-like, optional
-        All classes, from the top; by default those that occur, sorted.
+    counts : array-like of int of shape (n_classes, n_transforms)
+        Number of support vectors of each class with each transformation.
+    transforms : sequence of str of length n_transforms
+        Names of the transformations, from the left.
+    classes : sequence of length n_classes
+        Labels, from the top.
 
-    Returns
-    -------
-    matplotlib.figure.Figure
+    Attributes
+    ----------
+    ax_ : matplotlib.axes.Axes
+        Axes of the last plot.
+    figure_ : matplotlib.figure.Figure
+        Figure of the last plot.
 
     Raises
     ------
     ValueError
-        If there is no support vector, if the lengths differ, if `order` or `classes` repeat an entry, or
-        if one is missing there.
+        If the shape of `counts` does not fit `transforms` and `classes`.
+
+    See Also
+    --------
+    WorstCasesDisplay : Images and their worst variants.
 
     Examples
     --------
-    >>> figure = draw_transforms(["identity", "flip"], [3, 8])
-    >>> [text.get_text() for text in figure.axes[0].get_xticklabels()]
+    >>> from structinv.inspection import SupportTransformsDisplay
+    >>> display = SupportTransformsDisplay.from_transforms(["identity", "flip"], [3, 8])
+    >>> [text.get_text() for text in display.ax_.get_xticklabels()]
     ['identity', 'flip']
     """
-    counts, names, groups = transform_counts(transforms, labels, order=order, classes=classes)
-    n_classes, n_names = counts.shape
-    lines = [str(group) for group in groups]
-    width = 0.36 * n_names + 0.08 * max(map(len, lines)) + 1.8
-    figure = new_figure(width, 0.3 * n_classes + 2.2)
-    axes = figure.subplots()
-    axes.imshow(counts, cmap="Blues", vmin=0, vmax=max(1, counts.max()), aspect="auto")
-    axes.set_xticks(range(n_names), names, rotation=90, fontsize=8)
-    axes.set_yticks(range(n_classes), lines)
-    axes.set_ylabel("class")
-    figure.suptitle("number of support vectors", fontsize=10)
-    for (row, column), number in np.ndenumerate(counts):
-        color = "white" if number > 0.6 * counts.max() else "black"
-        axes.text(column, row, f"{number:d}", ha="center", va="center", color=color, fontsize=7)
-    return written(figure, path)
+
+    counts: ArrayLike
+    transforms: Sequence[str]
+    classes: Sequence[Any] | np.ndarray
+
+    def __post_init__(self) -> None:
+        shape = len(self.classes), len(self.transforms)
+        if np.shape(self.counts) != shape or 0 in shape:
+            raise ValueError(
+                f"counts must have shape {shape}, one line per class and one column per transform, got "
+                f"{np.shape(self.counts)}"
+            )
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        y: ArrayLike,
+        *,
+        order: Sequence[str] | None = None,
+        ax: Axes | None = None,
+    ) -> SupportTransformsDisplay:
+        """Plot the transformations of the support vectors of a fitted kernel SVM.
+
+        Parameters
+        ----------
+        estimator : fitted estimator
+            Estimator with `support_`, `support_transforms_` and `classes_`, such as `InvariantSVC`.
+        y : array-like of shape (n_samples,)
+            Labels of the training samples.
+        order : sequence of str, default=None
+            All transformations, from the left, such as ``oracle.changes(X).names``. By default those
+            that occur, "identity" first.
+        ax : matplotlib.axes.Axes, default=None
+            Axes to plot on; None makes a new figure.
+
+        Returns
+        -------
+        display : SupportTransformsDisplay
+            Display with `ax_` and `figure_`.
+        """
+        return cls.from_transforms(
+            estimator.support_transforms_,
+            np.asarray(y)[estimator.support_],
+            order=order,
+            classes=estimator.classes_,
+            ax=ax,
+        )
+
+    @classmethod
+    def from_transforms(
+        cls,
+        transforms: ArrayLike,
+        labels: ArrayLike,
+        *,
+        order: Sequence[str] | None = None,
+        classes: ArrayLike | None = None,
+        ax: Axes | None = None,
+    ) -> SupportTransformsDisplay:
+        """Plot the transformations of given support vectors.
+
+        Parameters
+        ----------
+        transforms : array-like of str of shape (m,)
+            Name of the transformation of each support vector.
+        labels : array-like of shape (m,)
+            Label of each support vector.
+        order : sequence of str, default=None
+            All transformations, from the left. By default those that occur, "identity" first, then by
+            their first occurrence.
+        classes : array-like, default=None
+            All labels, from the top. By default those that occur, sorted.
+        ax : matplotlib.axes.Axes, default=None
+            Axes to plot on; None makes a new figure.
+
+        Returns
+        -------
+        display : SupportTransformsDisplay
+            Display with `ax_` and `figure_`.
+
+        Raises
+        ------
+        ValueError
+            If there is no support vector, if lengths differ, if `order` or `classes` repeat an entry, or
+            if they lack one.
+        """
+        counts, names, groups = transform_counts(transforms, labels, order=order, classes=classes)
+        return cls(counts, names, groups).plot(ax=ax)
+
+    def plot(self, *, ax: Axes | None = None) -> SupportTransformsDisplay:
+        """Plot the counts.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, default=None
+            Axes to plot on; None makes a new figure.
+
+        Returns
+        -------
+        display : SupportTransformsDisplay
+            The display itself, with `ax_` and `figure_`.
+        """
+        counts, lines = np.asarray(self.counts), [str(label) for label in self.classes]
+        n_classes, n_names = counts.shape
+        width = 0.36 * n_names + 0.08 * max(map(len, lines)) + 1.8
+        axes = single_axes(ax, width, 0.3 * n_classes + 2.2)
+        axes.imshow(counts, cmap="Blues", vmin=0, vmax=max(1, counts.max()), aspect="auto")
+        axes.set_xticks(range(n_names), self.transforms, rotation=90, fontsize=8)
+        axes.set_yticks(range(n_classes), lines)
+        axes.set(ylabel="class", title="number of support vectors")
+        for (row, column), number in np.ndenumerate(counts):
+            color = "white" if number > 0.6 * counts.max() else "black"
+            axes.text(column, row, f"{number:d}", ha="center", va="center", color=color, fontsize=7)
+        self.ax_, self.figure_ = axes, axes.figure
+        return self
 
 
 def transform_counts(
@@ -160,7 +341,7 @@ def transform_counts(
     order: Sequence[str] | None = None,
     classes: ArrayLike | None = None,
 ) -> tuple[np.ndarray, list[str], np.ndarray]:
-    """The table of `draw_transforms`, (n_classes, n_transforms), its changes and its classes."""
+    """Count support vectors by class and transformation; return counts, names and classes."""
     names, groups = np.asarray(transforms), np.asarray(labels)
     if names.ndim != 1 or not len(names):
         raise ValueError(f"transforms must name one support vector or more, got shape {names.shape}")

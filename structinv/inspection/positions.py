@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from .sequence_displays import TransitionDisplay
-
 
 def position_margins(model: Any, x: Any, labels: Sequence[Any] | np.ndarray | None = None) -> np.ndarray:
     """The margin of each label of one sequence, over all labelings.
@@ -49,8 +47,7 @@ def position_margins(model: Any, x: Any, labels: Sequence[Any] | np.ndarray | No
     >>> position_margins(model, X[0], y[0]) > 0
     array([ True,  True,  True])
     """
-    tables = TransitionDisplay.from_estimator(model)
-    between, start, end = (np.asarray(each) for each in (tables.transitions, tables.start, tables.end))
+    between, start, end, _ = transition_weights(model)
     scores = np.asarray(model.decision_function([x])[0], dtype=np.float64)
     given = list(model.predict([x])[0] if labels is None else labels)
     if len(given) != len(scores):
@@ -73,3 +70,40 @@ def position_margins(model: Any, x: Any, labels: Sequence[Any] | np.ndarray | No
     own = best[every, codes]
     best[every, codes] = -np.inf
     return own - np.max(best, axis=1)
+
+
+def transition_weights(estimator: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return the transition weights of a fitted sequence model; -inf forbids a transition.
+
+    Parameters
+    ----------
+    estimator : fitted estimator
+        Estimator with `transitions_`, `start_`, `end_` and `classes_`.
+
+    Returns
+    -------
+    transitions : array of shape (n_classes, n_classes)
+        Weights from the label of the row to the label of the column.
+    start, end : arrays of shape (n_classes,)
+        Weights of the first and of the last label.
+    classes : array of shape (n_classes,)
+        Labels.
+
+    Raises
+    ------
+    TypeError
+        If the estimator lacks one of these attributes.
+    """
+    names = ("transitions_", "start_", "end_", "classes_")
+    missing = [name for name in names if getattr(estimator, name, None) is None]
+    if missing:
+        raise TypeError(
+            f"estimator must be fitted to sequences, and {type(estimator).__name__} has no "
+            f"{', '.join(missing)}"
+        )
+    transitions, start, end, classes = (np.asarray(getattr(estimator, name)) for name in names)
+    follows = getattr(getattr(estimator, "structure_", None), "follows_", None)
+    if follows is not None:
+        transitions = np.where(follows[:-1], transitions, -np.inf)
+        start = np.where(follows[-1], start, -np.inf)
+    return transitions, start, end, classes

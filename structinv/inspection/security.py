@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,13 +14,13 @@ from ..foreign import certify
 from ..oracles import InvarianceOracle
 from ..oracles.base import CountedChanges, as_oracle
 from ..utils.parameters import check_integer
-from .figures import row_of_axes, written
+from .figures import single_axes
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.axes import Axes
 
 
-@dataclass(frozen=True)
+@dataclass
 class SecurityCurve:
     """Detection rates at a rate of false alarms, by model and number of changes.
 
@@ -38,6 +37,15 @@ class SecurityCurve:
     label : label
         What the alarm is for.
     max_fpr : float
+        Largest allowed false-positive rate.
+    ax_ : matplotlib.axes.Axes
+        Axes of the last plot.
+    figure_ : matplotlib.figure.Figure
+        Figure of the last plot.
+
+    See Also
+    --------
+    security_curve : Compute the curve of fitted models.
     """
 
     n_changes: list[int]
@@ -47,21 +55,22 @@ class SecurityCurve:
     label: Any
     max_fpr: float
 
-    def plot(self, path: Path | str | None = None) -> Figure:
-        """Draw the curves, a line a model.
+    def plot(self, *, ax: Axes | None = None) -> SecurityCurve:
+        """Plot detection rates against the number of changes, one line per model.
 
         Parameters
         ----------
-        path : Path or str, optional
-            The picture to write; its ending says the format. None writes nothing.
+        ax : matplotlib.axes.Axes, default=None
+            Axes to plot on; None makes a new figure.
 
         Returns
         -------
-        matplotlib.figure.Figure
+        curve : SecurityCurve
+            The curve itself, with `ax_` and `figure_`.
         """
         from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-        figure, (axes,) = row_of_axes(1, sharey=False)
+        axes = single_axes(ax, 4.2, 3.6)
         for number, (name, rates) in enumerate(self.detected.items()):
             axes.plot(self.n_changes, rates, marker="osD^vP"[number % 6], markersize=4, label=name)
         axes.set(
@@ -73,7 +82,8 @@ class SecurityCurve:
         axes.yaxis.set_major_formatter(PercentFormatter(1.0))
         axes.grid(alpha=0.3)
         axes.legend()
-        return written(figure, path)
+        self.ax_, self.figure_ = axes, axes.figure
+        return self
 
 
 def security_curve(

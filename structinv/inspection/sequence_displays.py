@@ -1,51 +1,66 @@
-"""Pictures of sequences: which label follows which, and how sure each position is."""
+"""Displays of sequence models: transition weights, and margins by position."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ..estimators.target_labels import label_name
-from .figures import new_figure, written
+from .figures import single_axes
+from .positions import position_margins, transition_weights
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.axes import Axes
 
 # Up to so many labels the cells have their numbers.
 _MOST_NUMBERS = 12
 _RIGHT, _WRONG, _WORST = "tab:blue", "tab:red", "black"
 
 
-@dataclass(frozen=True)
+@dataclass
 class TransitionDisplay:
-    """The weights of labels that follow one another, as a matrix.
+    """Transition weights of a sequence model, as a matrix.
 
-    A line for the label before and a column for the label after, with a first line for the start of a
-    sequence and a last column for its end. Blue is likely, red unlikely, gray forbidden.
+    Lines are the previous label and columns the next label. The first line is the start of a sequence
+    and the last column its end. Positive weights are blue and negative ones red. Forbidden transitions
+    are gray.
+
+    Parameters
+    ----------
+    transitions : array-like of shape (n_classes, n_classes)
+        Weights from the label of the row to the label of the column; -inf forbids a transition.
+    start : array-like of shape (n_classes,)
+        Weights of the first label.
+    end : array-like of shape (n_classes,)
+        Weights of the last label.
+    classes : sequence of length n_classes
+        Labels.
 
     Attributes
     ----------
-    transitions : (K, K) array-like
-        From the label of the row to that of the column; what is not finite is forbidden.
-    start, end : (K,) array-like
-        Of the first and of the last label.
-    classes : (K,) sequence
-        The labels.
+    ax_ : matplotlib.axes.Axes
+        Axes of the last plot.
+    figure_ : matplotlib.figure.Figure
+        Figure of the last plot.
 
     Raises
     ------
     ValueError
-        If shapes do not fit.
+        If the shapes do not fit.
+
+    See Also
+    --------
+    MarginsDisplay : Margins of one sequence by position.
 
     Examples
     --------
+    >>> from structinv.inspection import TransitionDisplay
     >>> display = TransitionDisplay([[1.0, -1.0], [0.5, 0.0]], [1.0, 0.0], [0.0, 0.5], ["B", "O"])
-    >>> [text.get_text() for text in display.plot().axes[0].get_yticklabels()]
+    >>> [text.get_text() for text in display.plot().ax_.get_yticklabels()]
     ['start', 'B', 'O']
     """
 
@@ -62,45 +77,41 @@ class TransitionDisplay:
                 raise ValueError(f"{name} must have shape {shape} for {count} classes, got {found}")
 
     @classmethod
-    def from_estimator(cls, estimator: Any) -> TransitionDisplay:
-        """Those of a fitted estimator of sequences.
+    def from_estimator(cls, estimator: Any, *, ax: Axes | None = None) -> TransitionDisplay:
+        """Plot the transition weights of a fitted estimator.
 
         Parameters
         ----------
         estimator : fitted estimator
-            With `transitions_`, `start_`, `end_` and `classes_`; if its structure forbids transitions,
-            these are gray.
+            Estimator with `transitions_`, `start_`, `end_` and `classes_`, such as
+            `InvariantStructuredSVC` with `Sequence`.
+        ax : matplotlib.axes.Axes, default=None
+            Axes to plot on; None makes a new figure.
+
+        Returns
+        -------
+        display : TransitionDisplay
+            Display with `ax_` and `figure_`.
 
         Raises
         ------
         TypeError
-            If it lacks one of these.
+            If the estimator lacks one of these attributes.
         """
-        names = ("transitions_", "start_", "end_", "classes_")
-        missing = [name for name in names if getattr(estimator, name, None) is None]
-        if missing:
-            raise TypeError(
-                f"estimator must be fitted to sequences, and {type(estimator).__name__} has no "
-                f"{', '.join(missing)}"
-            )
-        transitions, start, end, classes = (getattr(estimator, name) for name in names)
-        follows = getattr(getattr(estimator, "structure_", None), "follows_", None)
-        if follows is not None:
-            transitions = np.where(follows[:-1], transitions, -np.inf)
-            start = np.where(follows[-1], start, -np.inf)
-        return cls(transitions, start, end, classes)
+        return cls(*transition_weights(estimator)).plot(ax=ax)
 
-    def plot(self, path: Path | str | None = None) -> Figure:
-        """Draw the matrix.
+    def plot(self, *, ax: Axes | None = None) -> TransitionDisplay:
+        """Plot the matrix.
 
         Parameters
         ----------
-        path : Path or str, optional
-            The picture to write; its ending says the format. None writes nothing.
+        ax : matplotlib.axes.Axes, default=None
+            Axes to plot on; None makes a new figure.
 
         Returns
         -------
-        matplotlib.figure.Figure
+        display : TransitionDisplay
+            The display itself, with `ax_` and `figure_`.
         """
         count = len(self.classes)
         table = np.full((count + 1, count + 1), np.nan)
@@ -109,14 +120,13 @@ class TransitionDisplay:
         table[~np.isfinite(table)] = np.nan
         names = [_plain(label_name(label)) for label in self.classes]
         largest = float(np.nanmax(np.abs(table), initial=0.0)) or 1.0
-        figure = new_figure(2.4 + 0.36 * count, 1.8 + 0.36 * count)
-        axes = figure.subplots()
+        axes = single_axes(ax, 2.4 + 0.36 * count, 1.8 + 0.36 * count)
         axes.set_facecolor("0.8")
         picture = axes.imshow(table, cmap="RdBu", vmin=-largest, vmax=largest)
         axes.set_xticks(range(count + 1), [*names, "end"], rotation=90)
         axes.set_yticks(range(count + 1), ["start", *names])
         axes.set(xlabel="label after", ylabel="label before")
-        # What is no transition, from the start or to the end, stands apart.
+        # Lines separate the start and the end from the transitions.
         axes.axhline(0.5, color="black", linewidth=0.8)
         axes.axvline(count - 0.5, color="black", linewidth=0.8)
         if count <= _MOST_NUMBERS:
@@ -130,78 +140,152 @@ class TransitionDisplay:
                         "color": color,
                     }
                     axes.text(column, line, f"{value:z.1f}", **style)
-        figure.colorbar(picture, ax=axes, label="weight", shrink=0.8)
-        return written(figure, path)
+        axes.figure.colorbar(picture, ax=axes, label="weight", shrink=0.8)
+        self.ax_, self.figure_ = axes, axes.figure
+        return self
 
 
-def draw_margins(
-    tokens: Sequence[Any] | np.ndarray,
-    labels: Sequence[Any] | np.ndarray,
-    margins: ArrayLike,
-    path: Path | str | None = None,
-    *,
-    worst: ArrayLike | None = None,
-) -> Figure:
-    """Margins of a sequence by position: above 0 the label is predicted, blue; below 0 red.
+@dataclass
+class MarginsDisplay:
+    """Margins of one sequence by position.
+
+    Bars above 0 are blue: the label is predicted. Bars below 0 are red.
 
     Parameters
     ----------
-    tokens, labels : (T,) sequences
-        What stands at each position, and its label.
-    margins : (T,) array-like
-        By how much the best labeling with this label there is above the best one without, such as
-        of `position_margins`.
-    path : Path or str, optional
-        The picture to write; its ending says the format. None writes nothing.
-    worst : (T,) array-like, optional
-        Margins under the worst changes, drawn as lines across.
+    tokens : sequence of length n_positions
+        Token at each position.
+    labels : sequence of length n_positions
+        Label at each position.
+    margins : array-like of shape (n_positions,)
+        Score of the best labeling with this label at the position, less that of the best one without.
+    worst : array-like of shape (n_positions,), default=None
+        Margins under the worst perturbations, plotted as horizontal lines.
 
-    Returns
-    -------
-    matplotlib.figure.Figure
+    Attributes
+    ----------
+    ax_ : matplotlib.axes.Axes
+        Axes of the last plot.
+    figure_ : matplotlib.figure.Figure
+        Figure of the last plot.
 
     Raises
     ------
     ValueError
-        If there is no position, if lengths differ, or a margin is NaN or infinite.
+        If there is no position, if lengths differ, or if a margin is NaN or infinite.
+
+    See Also
+    --------
+    position_margins : Margins of a sequence by position.
+    TransitionDisplay : Transition weights as a matrix.
 
     Examples
     --------
-    >>> figure = draw_margins(["He", "reckons"], ["B-NP", "B-VP"], [2.0, -0.5])
-    >>> [text.get_text() for text in figure.axes[0].get_xticklabels()]
+    >>> from structinv.inspection import MarginsDisplay
+    >>> display = MarginsDisplay(["He", "reckons"], ["B-NP", "B-VP"], [2.0, -0.5]).plot()
+    >>> [text.get_text() for text in display.ax_.get_xticklabels()]
     ['He\\nB-NP', 'reckons\\nB-VP']
     """
-    count = len(tokens)
-    if not count:
-        raise ValueError("tokens must hold a token, got none")
-    if len(labels) != count:
-        raise ValueError(f"labels must have one entry for each of {count} tokens, got {len(labels)}")
-    heights = _margins("margins", margins, count)
-    lines = None if worst is None else _margins("worst", worst, count)
 
-    figure = new_figure(max(3.6, 1.2 + 0.55 * count), 3.2)
-    axes = figure.subplots()
-    places = np.arange(count)
-    for color, which, name in (
-        (_RIGHT, heights > 0, "predicted"),
-        (_WRONG, heights <= 0, "not predicted"),
-    ):
-        if np.any(which):
-            axes.bar(places[which], heights[which], 0.7, color=color, label=name)
-    if lines is not None:
-        axes.hlines(lines, places - 0.45, places + 0.45, color=_WORST, label="worst case")
-    axes.axhline(0.0, color="black", linewidth=0.8)
-    names = [
-        _plain(f"{token}\n{label_name(label)}") for token, label in zip(tokens, labels, strict=True)
-    ]
-    axes.set_xticks(places, names, rotation=60 if count > 6 else 0, fontsize=8)
-    axes.set(ylabel="margin", xlim=(-0.6, count - 0.4))
-    figure.legend(fontsize="small", loc="outside upper right", ncols=3)
-    return written(figure, path)
+    tokens: Sequence[Any] | np.ndarray
+    labels: Sequence[Any] | np.ndarray
+    margins: ArrayLike
+    worst: ArrayLike | None = None
+
+    def __post_init__(self) -> None:
+        count = len(self.tokens)
+        if not count:
+            raise ValueError("tokens must hold a token, got none")
+        if len(self.labels) != count:
+            raise ValueError(
+                f"labels must have one entry for each of {count} tokens, got {len(self.labels)}"
+            )
+        _margins("margins", self.margins, count)
+        if self.worst is not None:
+            _margins("worst", self.worst, count)
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        x: Any,
+        labels: Sequence[Any] | np.ndarray | None = None,
+        *,
+        tokens: Sequence[Any] | np.ndarray | None = None,
+        worst: ArrayLike | None = None,
+        ax: Axes | None = None,
+    ) -> MarginsDisplay:
+        """Plot the margins of one sequence for a fitted estimator.
+
+        Parameters
+        ----------
+        estimator : fitted estimator
+            Sequence model, such as `InvariantStructuredSVC` with `Sequence`.
+        x : array-like of shape (n_positions, n_features), or list of tokens
+            One example, as the estimator takes it.
+        labels : sequence of length n_positions, default=None
+            Labels; None takes the predicted ones.
+        tokens : sequence of length n_positions, default=None
+            Names of the positions; None takes their numbers.
+        worst : array-like of shape (n_positions,), default=None
+            Margins under the worst perturbations.
+        ax : matplotlib.axes.Axes, default=None
+            Axes to plot on; None makes a new figure.
+
+        Returns
+        -------
+        display : MarginsDisplay
+            Display with `ax_` and `figure_`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As in `position_margins` and `MarginsDisplay`.
+        """
+        margins = position_margins(estimator, x, labels)
+        shown = estimator.predict([x])[0] if labels is None else labels
+        names = np.arange(len(margins)) if tokens is None else tokens
+        return cls(names, shown, margins, worst).plot(ax=ax)
+
+    def plot(self, *, ax: Axes | None = None) -> MarginsDisplay:
+        """Plot the margins.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, default=None
+            Axes to plot on; None makes a new figure.
+
+        Returns
+        -------
+        display : MarginsDisplay
+            The display itself, with `ax_` and `figure_`.
+        """
+        count = len(self.tokens)
+        margins, places = _margins("margins", self.margins, count), np.arange(count)
+        axes = single_axes(ax, max(3.6, 1.2 + 0.55 * count), 3.2)
+        for color, which, name in (
+            (_RIGHT, margins > 0, "predicted"),
+            (_WRONG, margins <= 0, "not predicted"),
+        ):
+            if np.any(which):
+                axes.bar(places[which], margins[which], 0.7, color=color, label=name)
+        if self.worst is not None:
+            lines = _margins("worst", self.worst, count)
+            axes.hlines(lines, places - 0.45, places + 0.45, color=_WORST, label="worst case")
+        axes.axhline(0.0, color="black", linewidth=0.8)
+        names = [
+            _plain(f"{token}\n{label_name(label)}")
+            for token, label in zip(self.tokens, self.labels, strict=True)
+        ]
+        axes.set_xticks(places, names, rotation=60 if count > 6 else 0, fontsize=8)
+        axes.set(ylabel="margin", xlim=(-0.6, count - 0.4))
+        axes.legend(fontsize="small", loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=3)
+        self.ax_, self.figure_ = axes, axes.figure
+        return self
 
 
 def _plain(text: str) -> str:
-    """Text in which dollars are dollars, and no formulas."""
+    """Escape dollar signs, which would start formulas."""
     return text.replace("$", r"\$")
 
 

@@ -1,4 +1,4 @@
-"""Settings of a grid, as columns of a table and as a plot; the plot needs the extra "plot"."""
+"""Tables and plots of the settings of a grid."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from ..inspection.figures import row_of_axes
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.axes import Axes
 
 PANELS = {"clean": "clean accuracy", "certified": "certified accuracy"}
 
@@ -24,10 +24,14 @@ def columns_of(settings: list[dict[str, Any]]) -> dict[str, Any]:
     return table
 
 
-def draw_settings(
-    table: dict[str, Any], best: int, panels: dict[str, str] = PANELS, shares: bool = True
-) -> Figure:
-    """Panels over the oracle's parameter, a line for each setting of the others.
+def plot_settings(
+    table: dict[str, Any],
+    best: int,
+    panels: dict[str, str] = PANELS,
+    shares: bool = True,
+    ax: Any = None,
+) -> list[Axes]:
+    """Plot panels over the oracle's parameter, with one line for each setting of the others.
 
     Parameters
     ----------
@@ -38,7 +42,14 @@ def draw_settings(
     panels : dict of str
         Columns of the table, each with one of errors beside it, and their titles.
     shares : bool
-        Whether these are shares, to be written as percentages.
+        Whether these are shares, which have percentages on the axis.
+    ax : sequence of matplotlib.axes.Axes, optional
+        One for each panel; None makes a new figure.
+
+    Returns
+    -------
+    list of matplotlib.axes.Axes
+        The panels.
     """
     from matplotlib.ticker import PercentFormatter
 
@@ -53,7 +64,7 @@ def draw_settings(
         for n in range(len(values))
     ])  # fmt: skip
     lines = list(dict.fromkeys(labels.tolist()))
-    figure, row = row_of_axes(len(panels), sharey=True)
+    row = row_of_axes(ax, len(panels), 4.2, sharey=True)
     for axes, (column, title) in zip(row, panels.items(), strict=True):
         for number, line in enumerate(lines):
             chosen = np.flatnonzero(labels == line)
@@ -72,15 +83,19 @@ def draw_settings(
         if shares:
             axes.yaxis.set_major_formatter(PercentFormatter(1.0))
         axes.grid(alpha=0.3)
-    handles = dict(zip(*figure.axes[0].get_legend_handles_labels()[::-1], strict=True))
+    handles = dict(zip(*row[0].get_legend_handles_labels()[::-1], strict=True))
     handles.pop("", None)
+    if ax is not None:
+        row[-1].legend(handles.values(), handles, fontsize="small")
+        return row
+    figure: Any = row[0].figure
     # In inches a letter is about a twelfth, and the line before a name half of one.
     width = figure.get_figwidth() - 0.5
     names = [fill(name, int(12 * width) - 6) for name in handles]
     longest = max(len(part) for name in names for part in name.split("\n"))
     columns = int(np.clip(width / (0.5 + longest / 12), 1, min(len(names), 5)))
     figure.legend(handles.values(), names, loc="outside lower center", ncols=columns)
-    return figure
+    return row
 
 
 def _short(value: Any) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,20 +14,19 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.parallel import Parallel, delayed
 
 from ..estimators.parameters import check_oracle_type
-from ..inspection.figures import written
 from ..oracles import InvarianceOracle
 from ..utils.exceptions import UninformativeFitWarning
 from ..utils.parameters import check_number
 from .held_out import Fold, HeldOutRows, held_out
-from .pictures import columns_of, draw_settings
+from .pictures import columns_of, plot_settings
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    pass
 
 Grid = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]
 
 
-@dataclass(frozen=True)
+@dataclass
 class ChangesSelection:
     """Clean and certified accuracy along a grid, on held-out folds.
 
@@ -45,6 +43,10 @@ class ChangesSelection:
         Its parameters, for ``model.set_params(**best_params_)``.
     oracle_ : InvarianceOracle
         What all settings are certified against.
+    axes_ : list of matplotlib.axes.Axes
+        Axes of the last plot.
+    figure_ : matplotlib.figure.Figure
+        Figure of the last plot.
     """
 
     table_: dict[str, Any] = field(repr=False)
@@ -71,22 +73,25 @@ class ChangesSelection:
             lines.append("!  leaves next to nothing to learn in some folds")
         return "\n".join([*lines, "*  best_params_"])
 
-    def draw(self, path: str | Path | None = None) -> Figure:
-        """Clean and certified accuracy along the grid, with bars of one standard error.
+    def plot(self, *, ax: Any = None) -> ChangesSelection:
+        """Plot clean and certified accuracy along the grid, with bars of one standard error.
 
-        The horizontal axis is the oracle's parameter of the grid, or the grid's first; each setting of
-        the others is a line, and a star marks the best. Needs the extra "plot".
+        The horizontal axis is the oracle's parameter, or the first parameter of the grid. Each setting
+        of the others is a line, and a star marks the best setting.
 
         Parameters
         ----------
-        path : str or Path, optional
-            Where to write the picture, too; its ending says the format.
+        ax : sequence of two matplotlib.axes.Axes, default=None
+            Axes for the clean and the certified accuracy; None makes a new figure.
 
         Returns
         -------
-        matplotlib.figure.Figure
+        selection : ChangesSelection
+            The selection itself, with `axes_` and `figure_`.
         """
-        return written(draw_settings(self.table_, self.best_index_), path)
+        self.axes_ = plot_settings(self.table_, self.best_index_, ax=ax)
+        self.figure_ = self.axes_[0].figure
+        return self
 
 
 def select_changes(

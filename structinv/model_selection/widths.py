@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from itertools import product
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +18,6 @@ from ..estimators.regressor import as_targets
 from ..estimators.ridge import MARGINAL_LIKELIHOOD, OrbitRidge, checked_alphas
 from ..estimators.row_shapes import flat_rows, shaped
 from ..estimators.target_labels import as_labels, check_targets
-from ..inspection.figures import written
 from ..kernels import Kernel, OrbitMean
 from ..kernels.checked_kernel import kernel_matrix
 from ..kernels.kernel_names import as_kernel
@@ -27,10 +25,10 @@ from ..oracles import Identity, InvarianceOracle
 from ..oracles.arguments import check_needs_no_label
 from ..oracles.base import as_oracle
 from ..utils.matrices import refuse_half_or_masked
-from .pictures import columns_of, draw_settings
+from .pictures import columns_of, plot_settings
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.axes import Axes
 
 CRITERIA = ("cross_validation", "leave_one_out", MARGINAL_LIKELIHOOD)
 TASKS = ("auto", "classes", "numbers")
@@ -49,7 +47,7 @@ Oracles = InvarianceOracle | Mapping[str, InvarianceOracle]
 Widths = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]
 
 
-@dataclass(frozen=True)
+@dataclass
 class WidthsSelection:
     """Scores of oracles of several widths, and of none.
 
@@ -76,6 +74,10 @@ class WidthsSelection:
         Number of changes drawn; None where all changes were taken.
     random_state : int
         Seed of these draws.
+    ax_ : matplotlib.axes.Axes
+        Axes of the last plot.
+    figure_ : matplotlib.figure.Figure
+        Figure of the last plot.
     """
 
     table_: dict[str, Any] = field(repr=False)
@@ -114,20 +116,21 @@ class WidthsSelection:
             lines.append(f"{mark}  {f'{score:.6g}{about}':<22} {setting}".rstrip())
         return "\n".join([*lines, "*  best_"])
 
-    def draw(self, path: str | Path | None = None) -> Figure:
-        """Scores against width, with bars of one standard error; needs the extra "plot".
+    def plot(self, *, ax: Axes | None = None) -> WidthsSelection:
+        """Plot scores against width, with bars of one standard error.
 
-        The horizontal axis is the first parameter; each setting of the others is a line, and a star
-        marks the best.
+        The horizontal axis is the first parameter. Each setting of the others is a line, and a star
+        marks the best setting.
 
         Parameters
         ----------
-        path : str or Path, optional
-            Where to write the picture, too; its ending says the format.
+        ax : matplotlib.axes.Axes, default=None
+            Axes to plot on; None makes a new figure.
 
         Returns
         -------
-        matplotlib.figure.Figure
+        selection : WidthsSelection
+            The selection itself, with `ax_` and `figure_`.
         """
         shown = dict(self.table_)
         names = [name for name in shown if name.startswith("param_")]
@@ -139,7 +142,10 @@ class WidthsSelection:
             shown[name] = np.array(list(map(str, own)))
         shown["score_error"] = np.nan_to_num(shown["score_error"])
         shares = self.measure == ACCURACY
-        return written(draw_settings(shown, self.best_index_, {"score": self.measure}, shares), path)
+        panels = {"score": self.measure}
+        (self.ax_,) = plot_settings(shown, self.best_index_, panels, shares, ax)
+        self.figure_ = self.ax_.figure
+        return self
 
 
 def select_widths(
