@@ -24,6 +24,7 @@ from ..structures.layout import laid_out
 from ..terms.scenarios import scenarios_of
 from ..utils.exceptions import UnitLengthWarning
 from ..utils.matrices import ALL_ROWS, Matrix, Rows, pick, squared_lengths, stack, take
+from ..utils.summaries import Summarized, Summary, share
 
 # Rows are of length 1 up to this.
 UNIT = 1e-5
@@ -35,8 +36,8 @@ ROWS_TO_LOOK_AT = 1024
 SAME = 100.0
 
 
-@dataclass(frozen=True)
-class Certificate:
+@dataclass(frozen=True, repr=False)
+class Certificate(Summarized):
     """What is proven about rows under all allowed changes.
 
     A certificate speaks of changes in the feature space that the model was given.
@@ -77,15 +78,26 @@ class Certificate:
         names = "margins", "attacked", "exact"
         return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
-    def __str__(self) -> str:
-        n, exact = len(self.margins), float(np.mean(self.exact)) if len(self.margins) else 1.0
-        what, positions = "rows", ""
+    def _summary(self) -> Summary:
+        n, what = len(self.margins), "samples" if self.most_wrong is None else "examples"
+        if n == 0:
+            return Summary(f"Certificate of 0 {what}", {})
+        values = {"certified accuracy": share(self.correct)}
         if self.most_wrong is not None:
-            what, positions = "examples", f", of positions {self.position_accuracy:.4g}"
-        return (
-            f"certified accuracy {self.accuracy:.4g} of {n} {what}{positions}, "
-            f"{self.attacked_accuracy:.4g} at the changes found, {exact:.0%} of the margins exact"
-        )
+            values["certified positions"] = f"{self.position_accuracy:.4g} (lower bound)"
+        values |= {"attacked accuracy": share(self.attacked > 0), "tight margins": share(self.exact)}
+        notes = []
+        unbounded = np.count_nonzero(np.isneginf(self.margins))
+        if unbounded:
+            notes.append(
+                f"{unbounded} margins are -inf: the oracle has no upper bound for this model, or the "
+                f"output structure forbids the labels of these {what}."
+            )
+        elif not np.all(self.exact):
+            notes.append(
+                "Margins that are not tight are lower bounds: the worst perturbation found attains more."
+            )
+        return Summary(f"Certificate of {n} {what}", values, notes)
 
     @property
     def accuracy(self) -> float:

@@ -16,11 +16,12 @@ from ..structures import Regression
 from ..structures.competitors import Competitors
 from ..structures.regression import ABOVE, BELOW
 from ..utils.matrices import Matrix, stack
+from ..utils.summaries import Summarized, Summary, share
 from .certificate import SAME
 
 
-@dataclass(frozen=True)
-class PredictionBounds:
+@dataclass(frozen=True, repr=False)
+class PredictionBounds(Summarized):
     """What is proven about predictions of numbers under all allowed changes.
 
     It speaks of changes in the feature space that the model was given.
@@ -49,13 +50,18 @@ class PredictionBounds:
         """How much a prediction can change at most, (n,)."""
         return self.highest - self.lowest
 
-    def __str__(self) -> str:
-        if len(self.exact) == 0:
-            return "bounds of 0 predictions"
-        return (
-            f"bounds of {len(self.exact)} predictions, {np.median(self.width):.4g} apart in the middle, "
-            f"{np.mean(self.exact):.0%} of them exact"
-        )
+    def _summary(self) -> Summary:
+        n = len(self.exact)
+        if n == 0:
+            return Summary("Bounds of 0 predictions", {})
+        values = {
+            "median width": f"{np.median(self.width):.4g}",
+            "largest width": f"{np.max(self.width):.4g}",
+            "tight bounds": share(self.exact),
+        }
+        unbounded = np.count_nonzero(np.isinf(self.width))
+        notes = [f"{unbounded} bounds are infinite: the oracle has no upper bound for this model."]
+        return Summary(f"Bounds of {n} predictions", values, notes if unbounded else [])
 
 
 def prediction_bounds(

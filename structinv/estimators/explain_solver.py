@@ -12,11 +12,12 @@ from ..dual import refusals
 from ..solvers import FrankWolfe, Solver
 from ..terms import WorstCase
 from ..terms.blockwise_term import BlockwiseTerm
+from ..utils.summaries import Tabulated
 from .base import InvariantEstimator
 
 
-@dataclass(frozen=True)
-class SolverExplanation:
+@dataclass(frozen=True, repr=False)
+class SolverExplanation(Tabulated):
     """The solver of a fit with the reasons for it, as `explain_solver` gives them.
 
     Printing it gives a table.

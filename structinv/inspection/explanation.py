@@ -12,10 +12,11 @@ from sklearn.utils.validation import _num_samples
 from ..estimators import InvariantLinearSVC, InvariantTextClassifier
 from ..estimators.target_labels import one_label_a_row
 from ..oracles import InvarianceOracle
+from ..utils.summaries import Tabulated
 
 
-@dataclass(frozen=True)
-class Explanation:
+@dataclass(frozen=True, repr=False)
+class Explanation(Tabulated):
     """The worst edit of one row, from the most harmful feature on.
 
     The margin of the label is its score less that of the strongest competitor at the edited row: above 0
@@ -48,6 +49,21 @@ class Explanation:
     margin: float
     edited_margin: float
     certified: bool
+
+    def __str__(self) -> str:
+        state = "no allowed edit changes the prediction" if self.certified else "not certified"
+        lines = [f"Worst edit: margin {self.margin:.4g} to {self.edited_margin:.4g}, {state}"]
+        if not len(self.features):
+            return lines[0]
+        cells: list[tuple[str, ...]] = [("feature", "before", "after", "move")]
+        for k, name in enumerate(self.names):
+            numbers = self.before[k], self.after[k], self.moves[k]
+            cells.append((str(name), *(f"{number:.4g}" for number in numbers)))
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        for name, *texts in cells:
+            right = (f"{text:>{width}}" for text, width in zip(texts, widths[1:], strict=True))
+            lines.append("  ".join([f"  {name:<{widths[0]}}", *right]))
+        return "\n".join(lines)
 
     @property
     def margins(self) -> np.ndarray:

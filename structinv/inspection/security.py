@@ -14,14 +14,15 @@ from ..foreign import certify
 from ..oracles import InvarianceOracle
 from ..oracles.base import CountedChanges, as_oracle
 from ..utils.parameters import check_integer
+from ..utils.summaries import Tabulated
 from .figures import single_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-@dataclass
-class SecurityCurve:
+@dataclass(repr=False)
+class SecurityCurve(Tabulated):
     """Detection rates at a rate of false alarms, by model and number of changes.
 
     Attributes
@@ -54,6 +55,18 @@ class SecurityCurve:
     thresholds: dict[str, float]
     label: Any
     max_fpr: float
+
+    def __str__(self) -> str:
+        head = "  ".join(f"{count:>6d}" for count in self.n_changes)
+        width = max([len("changes"), *map(len, self.detected)])
+        lines = [
+            f"Detection rate of {self.label!r} at a false-positive rate of at most {self.max_fpr:g}",
+            f"  {'changes':<{width}}  {head}",
+        ]
+        for name, rates in self.detected.items():
+            cells = "  ".join(f"{rate:>6.1%}" for rate in rates)
+            lines.append(f"  {name:<{width}}  {cells}")
+        return "\n".join(lines)
 
     def plot(self, *, ax: Axes | None = None) -> SecurityCurve:
         """Plot detection rates against the number of changes, one line per model.

@@ -17,6 +17,7 @@ from ..estimators.parameters import check_oracle_type
 from ..oracles import InvarianceOracle
 from ..utils.exceptions import UninformativeFitWarning
 from ..utils.parameters import check_number
+from ..utils.summaries import Tabulated
 from .held_out import Fold, HeldOutRows, held_out
 from .pictures import columns_of, plot_settings
 
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
 Grid = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]
 
 
-@dataclass
-class ChangesSelection:
+@dataclass(repr=False)
+class ChangesSelection(Tabulated):
     """Clean and certified accuracy along a grid, on held-out folds.
 
     Attributes

@@ -25,6 +25,7 @@ from ..oracles import Identity, InvarianceOracle
 from ..oracles.arguments import check_needs_no_label
 from ..oracles.base import as_oracle
 from ..utils.matrices import refuse_half_or_masked
+from ..utils.summaries import Tabulated
 from .pictures import columns_of, plot_settings
 
 if TYPE_CHECKING:
@@ -47,8 +48,8 @@ Oracles = InvarianceOracle | Mapping[str, InvarianceOracle]
 Widths = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]
 
 
-@dataclass
-class WidthsSelection:
+@dataclass(repr=False)
+class WidthsSelection(Tabulated):
     """Scores of oracles of several widths, and of none.
 
     Attributes

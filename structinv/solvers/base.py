@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator
 from ..spaces.base import Element
 from ..terms import Objective
 from ..terms.planes import PlaneSet
+from ..utils.summaries import Summarized, Summary
 
 
 class Status(Enum):
@@ -103,8 +104,8 @@ class Record:
     dual: float
 
 
-@dataclass(frozen=True)
-class Solution:
+@dataclass(frozen=True, repr=False)
+class Solution(Summarized):
     """A function, and how far from the optimum it can be.
 
     Attributes
@@ -142,20 +143,34 @@ class Solution:
         What to do about it.
     """
 
-    f: np.ndarray = field(repr=False)
+    f: np.ndarray
     primal: float
     dual: float
     gap: float
     relative_gap: float
     status: Status
-    history: list[Record] = field(repr=False)
-    planes: PlaneSet = field(repr=False)
+    history: list[Record]
+    planes: PlaneSet
     iterations: int
     rows_asked: int
     seconds: float
     compile_seconds: float = 0.0
     relaxed: bool = False
     solver: str = ""
+
+    def _summary(self) -> Summary:
+        values = {
+            "objective": f"{self.primal:.6g}",
+            "lower bound": f"{self.dual:.6g}",
+            "relative gap": f"{self.relative_gap:.2g}",
+            "iterations": f"{self.iterations} ({self.rows_asked} oracle calls)",
+            "seconds": f"{self.seconds:.3g}",
+        }
+        if self.compile_seconds:
+            values["seconds"] += f", and {self.compile_seconds:.3g} for compilation"
+        if self.solver:
+            values["solver"] = self.solver
+        return Summary(f"Solution: {self.outcome}", values, [f"Advice: {self.advice}"])
 
     @property
     def outcome(self) -> str:

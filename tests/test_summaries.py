@@ -1,0 +1,98 @@
+"""Readable results: `repr`, `str` and HTML."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from structinv import InvariantLinearSVC, InvariantLinearSVR, explain_solver, select_changes
+from structinv.certificates import Certificate, PredictionBounds
+from structinv.inspection import explain_edit, security_curve
+from structinv.oracles import Box, FDrop
+
+X = np.array([[3.0, 0.0, 1.0], [2.0, 1.0, 1.0], [0.0, 3.0, 1.0], [1.0, 2.0, 0.0]] * 5)
+Y = np.array(["bad", "bad", "good", "good"] * 5)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return InvariantLinearSVC(FDrop(1), random_state=0).fit(X, Y)
+
+
+def test_a_certificate_has_accuracies_and_the_share_of_tight_margins(model):
+    certificate = model.certify(X, Y)
+    lines = repr(certificate).splitlines()
+    assert lines[0] == "Certificate of 20 samples"
+    number = np.count_nonzero(certificate.correct)
+    assert lines[1].endswith(f"  {certificate.accuracy:.4g} ({number} of 20)")
+    assert [line.split()[0] for line in lines[2:4]] == ["attacked", "tight"]
+    assert str(certificate) == repr(certificate)
+
+
+def test_a_certificate_explains_margins_without_a_bound(model):
+    certificate = model.certify(X, Y)
+    unbounded = replace(certificate, margins=np.full(20, -np.inf), exact=np.zeros(20, dtype=bool))
+    assert repr(unbounded).splitlines()[-1].startswith("20 margins are -inf: the oracle has no upper")
+    loose = replace(certificate, exact=np.zeros(20, dtype=bool))
+    assert "Margins that are not tight are lower bounds" in repr(loose)
+    assert "lower bounds" not in repr(replace(certificate, exact=np.ones(20, dtype=bool)))
+
+
+def test_a_certificate_of_examples_has_the_share_of_positions():
+    found = Certificate(*np.ones((2, 2)), np.ones(2, dtype=bool), np.array([0, 1]), np.array([2, 2]))
+    assert "certified positions  0.75 (lower bound)" in repr(found)
+
+
+@pytest.mark.parametrize(
+    ("result", "text"),
+    [
+        (Certificate(*np.zeros((3, 0))), "Certificate of 0 samples"),
+        (PredictionBounds(*np.zeros((3, 0))), "Bounds of 0 predictions"),
+    ],
+)
+def test_results_of_no_samples_have_a_title_alone(result, text):
+    assert repr(result) == text
+
+
+def test_bounds_of_predictions_have_widths():
+    model = InvariantLinearSVR(Box(0.1), random_state=0).fit(X, X[:, 0])
+    found = model.certify(X)
+    assert f"largest width  {found.width.max():.4g}" in repr(found)
+    unbounded = replace(found, lowest=np.full(20, -np.inf))
+    assert "20 bounds are infinite" in repr(unbounded)
+
+
+def test_a_solution_has_its_gap_and_advice(model):
+    solution = model.solution_
+    lines = repr(solution).splitlines()
+    assert lines[0] == "Solution: converged"
+    assert f"  relative gap  {solution.relative_gap:.2g}" in lines
+    assert lines[-1] == f"Advice: {solution.advice}"
+
+
+def test_tables_are_their_own_repr(model):
+    results = [
+        explain_edit(model, X[:1], Y[:1]),
+        explain_solver(model, X, Y),
+        security_curve({"own": model}, X, Y, oracle=FDrop(1), n_changes=[0, 1], label="bad"),
+        select_changes(model, X, Y, {"C": [1.0]}, cv=2),
+    ]
+    for result in results:
+        assert repr(result) == str(result)
+        assert result._repr_html_().startswith("<pre>")
+
+
+def test_an_explanation_lists_the_features_of_the_edit(model):
+    found = explain_edit(model, X[:1], Y[:1])
+    lines = str(found).splitlines()
+    assert lines[0].startswith(f"Worst edit: margin {found.margin:.4g} to {found.edited_margin:.4g}")
+    assert lines[1].split() == ["feature", "before", "after", "move"]
+    assert lines[2].split()[0] == found.names[0]
+    assert len(lines) == 2 + len(found.features)
+
+
+def test_html_is_escaped(model):
+    solution = replace(model.solution_, solver="<b>")
+    assert "&lt;b&gt;" in solution._repr_html_()
+    assert "<b>" not in solution._repr_html_()
+    assert model.certify(X, Y)._repr_html_().count("<tr>") == 3
