@@ -307,7 +307,7 @@ class TestDifferences:
     def test_it_stops_where_there_are_too_many(self, oracle, monkeypatch):
         asked = []
 
-        class CountedChanges(LinearChanges):
+        class Counted(LinearChanges):
             isometric = True
 
             def _keys(self, left):
@@ -315,7 +315,7 @@ class TestDifferences:
                 return super()._keys(left)
 
         linear = averaged(oracle, 9, n_draws=10).linear()
-        counted = CountedChanges(linear.X, linear.maps, weights=linear.weights)
+        counted = Counted(linear.X, linear.maps, weights=linear.weights)
         assert counted.differences(35) is None
         # Each has at most ten of its own.
         assert asked == [0, 1, 2, 3]

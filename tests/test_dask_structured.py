@@ -332,7 +332,7 @@ class Agreeing(Structure):
         return layout.sums(labels != first) == 0
 
 
-class FitAttempt(Agreeing):
+class Learning(Agreeing):
     """One that learns from the labels of all examples."""
 
     def prepared(self, classes, codes, layout):
@@ -344,7 +344,7 @@ def test_structures_of_ones_own(client):
     y = [np.repeat(each[:1], len(each)) for each in y]
     check_bounds(model_on(client, Agreeing()).fit(pairs([8], X, y)), X, y)
     message = "Learning must have `summary` and `prepared_by`"
-    raises(model_on(client, FitAttempt()), message, pairs([8], X, y), error=TypeError)
+    raises(model_on(client, Learning()), message, pairs([8], X, y), error=TypeError)
 
 
 def raises(model, message, *given, error=ValueError):

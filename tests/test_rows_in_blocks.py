@@ -163,14 +163,14 @@ def test_every_block_is_read_once_a_sweep_and_a_check():
     X, y = mail()
     reads = []
 
-    class CountedChanges(MatrixRows):
+    class Counted(MatrixRows):
         def block(self, start, stop):
             reads.append((start, stop))
             return super().block(start, stop)
 
     problem = objective(X, y, FDrop(3))
     term = problem.terms[0]
-    term.source = CountedChanges(X)
+    term.source = Counted(X)
     state = BlockState(Case(term, problem.space, choose=chosen), np.random.default_rng(0))
     f = problem.space.zeros()
     strips = [(strip.start, strip.stop) for strip in term.strips]

@@ -58,12 +58,12 @@ def test_blocks_together_are_the_rows(mail, form, numbers):
 def test_no_block_of_the_source_is_read_twice(mail):
     reads = []
 
-    class CountedChanges(MatrixRows):
+    class Counted(MatrixRows):
         def block(self, start, stop):
             reads.append((start, stop))
             return super().block(start, stop)
 
-    rows = CountedChanges(mail[0])
+    rows = Counted(mail[0])
     some, own = SomeRows(rows, np.arange(240) % 5 != 0), rows.edges(SMALL)
     for start, stop in zip(some.edges(SMALL)[:-1], some.edges(SMALL)[1:], strict=True):
         some.block(start, stop)

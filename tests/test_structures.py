@@ -522,12 +522,12 @@ def test_parts_of_the_examples_tell_what_all_tell_together(make):
 
 
 def test_a_structure_that_learns_says_how_parts_tell_it():
-    class FitAttempt(Sequence):
+    class Learning(Sequence):
         def prepared(self, classes, codes, layout):
             return self
 
     with pytest.raises(TypeError, match="Learning must have `summary` and `prepared_by`"):
-        FitAttempt().prepared_by(np.arange(2), [None])
+        Learning().prepared_by(np.arange(2), [None])
 
 
 def test_a_layout_that_knows_more_says_how_it_is_joined():
