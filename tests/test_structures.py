@@ -398,10 +398,10 @@ def test_predictions_of_what_does_not_fit_are_refused(change, message):
     labels = Sequence().bind(y, layout=Layout.of_lengths(lengths))
     right = {
         "scores": np.zeros((len(y), LABELS)),
-        "extra": np.zeros(labels.n_pairwise),
+        "pairwise": np.zeros(labels.n_pairwise),
         "layout": labels.layout,
     }
-    assert labels.predict(right["scores"], right["extra"]).shape == (len(y),)
+    assert labels.predict(right["scores"], right["pairwise"]).shape == (len(y),)
     with pytest.raises(ValueError, match=message):
         labels.predict(**{**right, **change})
 
