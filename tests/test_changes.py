@@ -251,7 +251,7 @@ def test_some_of_the_changes_are_a_law_in_their_order(oracle, size):
 class TestRefused:
     @pytest.mark.parametrize("size", [True, 1.5, "3", [2]])
     def test_sizes_that_are_no_integers(self, size):
-        with pytest.raises(TypeError, match="size must be None or an integer"):
+        with pytest.raises(TypeError, match="n_draws must be None or an integer"):
             averaged(Box(1.0), D, size)
 
     @pytest.mark.parametrize(

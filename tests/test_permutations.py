@@ -197,7 +197,9 @@ class TestRefused:
 
     def test_large_groups_in_full(self):
         for axes in ("rows", "both"):
-            with pytest.raises(ValueError, match="size must be given, as Permutations lists no members"):
+            with pytest.raises(
+                ValueError, match="n_draws must be given, as Permutations lists no members"
+            ):
                 averaged(Permutations((7, 7), axes), 49)
         assert Permutations((6, 1)).finite
         assert not Permutations((7, 1)).finite

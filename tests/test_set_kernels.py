@@ -156,7 +156,9 @@ def test_machines_mend_with_their_training_rows(machine, spectrum):
 
 def test_outside_of_an_estimator_a_spectrum_asks_for_training_rows():
     kernel = clone(WIDE).set_params(spectrum="clip")
-    with pytest.raises(ValueError, match=r"write structinv.kernels.mended\(kernel, X_train, 'clip'\)"):
+    with pytest.raises(
+        ValueError, match=r"write structinv.kernels.psd_corrected\(kernel, X_train, 'clip'\)"
+    ):
         kernel(X)
     # Within sums, multiples and means, too.
     whole = 2.0 * kernel + Gaussian()
@@ -224,7 +226,7 @@ def test_features_of_landmarks_warn_and_mend_too():
 def test_kernel_ridge_takes_the_mended_kernel_and_refuses_the_other():
     values = X[:, 0] * X[:, 1]
     assert OrbitRidge(clone(WIDE).set_params(spectrum="clip")).fit(X, values).best_score_ is not None
-    with pytest.raises(ValueError, match=r"mended\(kernel, X\) mends it"):
+    with pytest.raises(ValueError, match=r"psd_corrected\(kernel, X\) mends it"):
         OrbitRidge(WIDE, alphas=(1e-6, 1e-3)).fit(X, values)
 
 

@@ -425,7 +425,7 @@ def test_certificates_ask_for_all_parameters():
     X, y, lengths, _ = sequences()
     labels = Sequence().bind(y, layout=Layout.of_lengths(lengths))
     model = np.zeros((LABELS, FEATURES)), np.zeros(LABELS)
-    with pytest.raises(ValueError, match="extra must have shape"):
+    with pytest.raises(ValueError, match="pairwise must have shape"):
         worst_change(*model, FDrop(1), labels, X)
     with pytest.raises(ValueError, match="coef and intercept must have shapes"):
         worst_change(model[0].T, model[1], FDrop(1), labels, X, pairwise=np.zeros(labels.n_pairwise))

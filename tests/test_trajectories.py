@@ -43,7 +43,7 @@ def along(X, t, powers):
         (Trajectory(row_powers, 2, (-1.0, np.nan)), ValueError, "interval must be a finite number"),
         (Trajectory(row_powers, 2, 1.0), TypeError, "interval must be a pair"),
         (Trajectory(row_powers, 0), ValueError, "degree must be an integer of at least 1, got 0"),
-        (Trajectory(row_powers, 2, resolution=1), ValueError, "grid"),
+        (Trajectory(row_powers, 2, resolution=1), ValueError, "resolution"),
         (Trajectory("powers", 2), TypeError, "function must be callable, got 'powers'"),
         (Trajectory(row_powers, 3), ValueError, r"function must return the x_k of shape \(8, 3, 5\)"),
         (Trajectory(lambda X: X, 1), ValueError, r"of shape \(8, 1, 5\), got \(8, 5\)"),
@@ -183,7 +183,7 @@ def test_deviation_is_the_largest_distance_on_the_grid():
     ("make", "error", "message"),
     [
         (lambda: Trajectory.from_oracle(Box(1.0)), TypeError, "oracle must be an image oracle"),
-        (lambda: Trajectory.from_oracle(Rotations(10)), ValueError, "oracle must have between"),
+        (lambda: Trajectory.from_oracle(Rotations(10)), ValueError, "oracle must have an interval"),
         (lambda: Trajectory.from_oracle(Shifts(interval=(0, 1))), ValueError, "got 4 in Shifts"),
         (
             lambda: Trajectory.from_oracle(Rotations(interval=(-1, 1)), method="spline"),

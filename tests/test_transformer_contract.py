@@ -54,11 +54,11 @@ def test_a_refused_fit_leaves_the_one_before_it_and_no_fit_leaves_nothing(case):
     with pytest.raises(ValueError, match="NaN"):
         made.fit(np.full((20, 9), np.nan))
     made.set_params(oracle=Box(0.1))
-    with pytest.raises(ValueError, match="size must be given|oracle must list its changes|draws"):
+    with pytest.raises(ValueError, match="n_draws must be given|oracle must list its changes|draws"):
         made.fit(case.X)
     np.testing.assert_array_equal(made.transform(case.X), found)
     fresh = clone(made)
-    with pytest.raises(ValueError, match="size must be given|oracle must list its changes|draws"):
+    with pytest.raises(ValueError, match="n_draws must be given|oracle must list its changes|draws"):
         fresh.fit(case.X)
     assert vars(fresh) == fresh.get_params(deep=False)
     with pytest.raises(NotFittedError):

@@ -106,7 +106,7 @@ def _check_norm(model: SupportVectorMachine) -> None:
         raise ValueError(
             f"compress needs a norm, and kernel {model.kernel_!r} has none: on the support vectors "
             f"eigenvalues go from {least:.3g} to {largest:.3g}; fit with "
-            "structinv.kernels.mended(kernel, X)"
+            "structinv.kernels.psd_corrected(kernel, X)"
         )
 
 

@@ -172,7 +172,7 @@ def _by_eigenvectors(
         raise ValueError(
             "kernel must be positive semi-definite, and the Gram matrix of the rows, scaled by their "
             f"weights, has the eigenvalue {values[0]:.3g}, below 0 by more than rounding, with "
-            f"{values[-1]:.3g} the largest; structinv.kernels.mended(kernel, X) mends it"
+            f"{values[-1]:.3g} the largest; structinv.kernels.psd_corrected(kernel, X) mends it"
         )
     if -values[0] > np.min(alphas):
         warnings.warn(

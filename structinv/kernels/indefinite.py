@@ -185,7 +185,7 @@ def trained_kernel(kernel: Kernel, rows: np.ndarray, owner: str) -> tuple[Kernel
     dtype = rows.dtype if rows.dtype.kind == "f" else np.dtype(np.float64)
     if least < -rounding_of(dtype) * largest:
         seen = "the training rows" if len(some) == len(rows) else f"{len(some)} of the training rows"
-        ways = "structinv.kernels.mended(kernel, X)"
+        ways = "structinv.kernels.psd_corrected(kernel, X)"
         if "spectrum" in _indefinite_part(kernel).get_params(deep=False):
             ways = f"spectrum='clip', 'flip' or 'square', or by {ways}"
         warnings.warn(
@@ -249,8 +249,8 @@ class _TrainingRowsKernel(Kernel):
         if params:
             raise ValueError(
                 f"a mended kernel has no parameters to set, got {sorted(params)}: mend the other "
-                "kernel, mended(kernel, X, spectrum); in searches take an estimator of structinv, and "
-                "the kernel's own spectrum"
+                "kernel, psd_corrected(kernel, X, spectrum); in searches take an estimator of structinv "
+                "and the kernel's own spectrum"
             )
         return self
 

@@ -157,8 +157,8 @@ class SetKernel(Kernel):
         if self.spectrum is not None:
             raise ValueError(
                 f"spectrum={self.spectrum!r} mends the kernel with training rows, which an estimator of "
-                "structinv gives it in fit; elsewhere write structinv.kernels.mended(kernel, X_train, "
-                f"{self.spectrum!r}) around a SetKernel without a spectrum"
+                "structinv gives it in fit; elsewhere write structinv.kernels.psd_corrected(kernel, "
+                f"X_train, {self.spectrum!r}) around a SetKernel without a spectrum"
             )
 
     def __getstate__(self) -> dict[str, Any]:
