@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import pairwise, product
+from itertools import product
 from typing import Any
 
 import cvxpy as cp
@@ -197,12 +198,12 @@ class Chain(Structure):
         return n_labels**2
 
     def features(self, labels, layout, n_labels):
-        rows = pairwise(layout.starts)
+        rows = itertools.pairwise(layout.starts)
         return np.array([transitions(labels[None, a:b])[0] for a, b in rows], dtype=float)
 
     def decode(self, potentials, pairwise, layout):
         chosen = []
-        for first, last in pairwise(layout.starts):
+        for first, last in itertools.pairwise(layout.starts):
             labels, at = sequences(last - first), np.arange(first, last)
             scores = potentials[at, labels].sum(axis=1) + transitions(labels) @ pairwise
             chosen.append(labels[np.argmax(scores)])
@@ -212,7 +213,7 @@ class Chain(Structure):
         if not self.slack:
             return super().separate(competitors, found, pairwise, layout)
         chosen = []
-        for first, last in pairwise(layout.starts):
+        for first, last in itertools.pairwise(layout.starts):
             truth, at = competitors.codes[first:last], np.arange(first, last)
             labels = sequences(last - first)
             moved = transitions(labels) - transitions(truth[None, :])

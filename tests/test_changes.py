@@ -22,7 +22,7 @@ from structinv.oracles import (
     Weighted,
     changes,
     check_oracle,
-    joined_changes,
+    combined_changes,
 )
 from structinv.oracles.changes import LinearChanges
 from structinv.oracles.checked_oracle import bind
@@ -345,7 +345,7 @@ class TestDifferences:
         law = averaged(Flip() @ Rotations((90, 180, 270)), 9)
         assert law.linear().size == law.size == 8
         # Pairs of four turns, not those of eight compositions.
-        for module in (changes, joined_changes):
+        for module in (changes, combined_changes):
             monkeypatch.setattr(module, "MOST_PAIRS", 16)
         assert law.linear() is None
         assert law.right.linear().differences().size == 4

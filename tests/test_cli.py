@@ -144,7 +144,7 @@ class TestFit:
         assert "Note" not in out
         model = structinv.load(tmp_path / "m")
         assert isinstance(model, InvariantTextClassifier)
-        assert (model.words, model.max_changes, model.only_for) == (words, 2, ["spam"])
+        assert (model.edit, model.max_changes, model.only_for) == (words, 2, ["spam"])
         lines = succeed("predict", tmp_path / "m", folder / "test.jsonl.xz", "--certify").splitlines()
         texts, y = load_jsonlines(folder / "test.jsonl.xz")
         sure = ["yes" if each else "no" for each in model.certify(texts).correct]

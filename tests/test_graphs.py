@@ -246,7 +246,7 @@ def test_a_part_of_the_layout_is_answered_like_the_whole(inference):
         found = graph.runner_up(potentials[rows], codes[rows], pairwise, part)
         np.testing.assert_allclose(found.upper, whole.upper[blocks], atol=1e-5)
         again = part.take(np.arange(len(blocks))[::-1])
-        assert again.sizes.tolist() == layout.lengths[blocks[::-1]].tolist()
+        assert again.lengths.tolist() == layout.lengths[blocks[::-1]].tolist()
         assert graph.features(codes[rows], part, LABELS).toarray().tolist() == (
             graph.features(codes, layout, LABELS)[blocks].toarray().tolist()
         )
@@ -259,7 +259,7 @@ def test_joined_layouts_are_that_of_all_graphs():
     for joined, known in zip(GraphLayout.join(parts).told(), layout.told(), strict=True):
         np.testing.assert_array_equal(joined, known)
     both = GraphLayout.join([alone, layout])
-    assert both.sizes.tolist() == [2, 1, *layout.lengths]
+    assert both.lengths.tolist() == [2, 1, *layout.lengths]
     for found, known in zip(both.take(slice(2, None)).told(), layout.told(), strict=True):
         np.testing.assert_array_equal(found, known)
 

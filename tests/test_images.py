@@ -201,7 +201,7 @@ def test_pullback_is_the_transpose(sides, value, order, fill, unitary, seed):
     X = images(sides, 2, seed)
     V = np.random.default_rng(seed).standard_normal((3, X.shape[1]))
     for oracle in (
-        Rotations((60 * value, 7), **options),
+        Rotations([60 * value, 7], **options),
         Shifts(abs(value), directions=8, **options),
         Scalings(np.exp(value / 3), **options),
         Shears(value, **options),
@@ -395,12 +395,12 @@ def test_turns_follow_the_density_even_in_its_tail(distribution, spread, low, hi
 @pytest.mark.parametrize(
     ("oracle", "near", "ends"),
     [
-        (Rotations(1, smoothing=1.3), Rotations((1e-6, -1e-6)), [(1, 2)]),
-        (Shears(1, axes=0, smoothing=1.3), Shears((1e-6, -1e-6), axes=0), [(1, 2)]),
-        (Scalings(2, smoothing=1.3), Scalings((1 + 1e-6, 1 - 1e-6)), [(1, 2)]),
+        (Rotations(1, smoothing=1.3), Rotations([1e-6, -1e-6]), [(1, 2)]),
+        (Shears(1, axes=0, smoothing=1.3), Shears([1e-6, -1e-6], axes=0), [(1, 2)]),
+        (Scalings(2, smoothing=1.3), Scalings([1 + 1e-6, 1 - 1e-6]), [(1, 2)]),
         (
             Scalings(2, smoothing=1.3, unitary=True),
-            Scalings((1 + 1e-6, 1 - 1e-6), unitary=True),
+            Scalings([1 + 1e-6, 1 - 1e-6], unitary=True),
             [(1, 2)],
         ),
         (Shifts(1, smoothing=1.3), Shifts(1e-6), [(2, 1), (4, 3)]),

@@ -244,7 +244,7 @@ def test_single_rows_have_the_accuracy_of_rows():
     found = worst_change(coef, np.zeros(LABELS), FDrop(1), labels, X, False, pairwise).certificate()
     assert found.position_accuracy == pytest.approx(found.accuracy)
     assert replace(found, most_wrong=None).position_accuracy == found.accuracy
-    assert "of positions" in str(found)
+    assert "certified positions" in str(found)
 
 
 def test_very_long_examples_have_the_bound_by_decoding(monkeypatch):

@@ -132,7 +132,7 @@ def test_isometries_move_one_side_only_of_kernels_that_they_keep(kernel, one_sid
 @pytest.mark.parametrize(
     "changes",
     [
-        {"oracle__left__between": (-5, 5)},
+        {"oracle__left__interval": (-5, 5)},
         {"oracle__left": Rotations(interval=(-90, 5))},
         {"oracle__right__pixels": 2},
         {"oracle": Rotations(interval=(-5, 5))},

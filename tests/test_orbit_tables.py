@@ -176,7 +176,7 @@ def test_diagonals_are_kept_and_not_stale(rows, monkeypatch):
     centers[3] += 1.0
     found = kernel.matrix(rows, centers)
     np.testing.assert_array_equal(found, clone(kernel).matrix(rows, centers))
-    for name, value in (("kernel__sigma", 1.0), ("oracle__degrees", (10, 20)), ("kernel", Laplacian())):
+    for name, value in (("kernel__sigma", 1.0), ("oracle__degrees", [10, 20]), ("kernel", Laplacian())):
         kernel.set_params(**{name: value})
         np.testing.assert_array_equal(kernel.matrix(rows, centers), clone(kernel).matrix(rows, centers))
     # The caller's own array: what he does to it has no effect.

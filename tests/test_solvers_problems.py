@@ -16,7 +16,7 @@ from structinv.oracles import (
     InvarianceOracle,
     Support,
     TangentDerivative,
-    question,
+    query,
 )
 from structinv.solvers import REGISTRY, FrankWolfe, Gap, Status, SVMStruct, solve
 from structinv.spaces import ExplicitSpace
@@ -229,8 +229,8 @@ def test_values_of_all_rows_ask_once_for_each_alternative(oracle, monkeypatch):
     term = WorstCase(X, np.arange(12) % 3, oracle, Multiclass(), rescaling="slack")
     space = ExplicitSpace(X.shape[1], 3, intercept=True)
     f = np.random.default_rng(0).standard_normal(space.size)
-    asked, ask = [], question._ask
-    monkeypatch.setattr(question, "_ask", lambda *given: asked.append(1) or ask(*given))
+    asked, ask = [], query._ask
+    monkeypatch.setattr(query, "_ask", lambda *given: asked.append(1) or ask(*given))
     upper, attained = term.values(space, f)
     monkeypatch.setattr("structinv.terms.worst_case.ROWS_AT_ONCE", 5)
     del asked[:]

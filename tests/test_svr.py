@@ -233,7 +233,7 @@ def test_bounds_are_frozen_and_speak():
     X, y = numbers()
     found = InvariantLinearSVR(Box(0.1), random_state=0).fit(X, y).certify(X)
     assert isinstance(found, PredictionBounds)
-    assert "bounds of 24 predictions" in str(found)
+    assert "Bounds of 24 predictions" in str(found)
     with pytest.raises(FrozenInstanceError):
         found.lowest = found.highest
 

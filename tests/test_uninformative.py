@@ -15,7 +15,7 @@ from structinv import (
     UninformativeFitWarning,
 )
 from structinv.datasets import make_mail_like
-from structinv.estimators import learned_nothing
+from structinv.estimators import uninformative_fits
 from structinv.oracles import Box, FDrop, FScale, Identity, Shifts
 from structinv.solvers import Status
 from structinv.structures import Sequence
@@ -154,7 +154,7 @@ def test_a_fit_that_is_not_suspect_is_not_repeated(monkeypatch):
     def never(*_args, **_kwargs):
         raise AssertionError("solved twice")
 
-    monkeypatch.setattr(learned_nothing, "solve", never)
+    monkeypatch.setattr(uninformative_fits, "solve", never)
     X, y = short_mails()
     InvariantLinearSVC(FDrop(1), random_state=0).fit(X, y)
     with pytest.raises(AssertionError, match="solved twice"):
@@ -162,12 +162,12 @@ def test_a_fit_that_is_not_suspect_is_not_repeated(monkeypatch):
 
 
 def test_an_interrupt_is_not_lost(monkeypatch):
-    solve = learned_nothing.solve
+    solve = uninformative_fits.solve
 
     def interrupted(*args, **kwargs):
         return replace(solve(*args, **kwargs), status=Status.INTERRUPTED)
 
-    monkeypatch.setattr(learned_nothing, "solve", interrupted)
+    monkeypatch.setattr(uninformative_fits, "solve", interrupted)
     X, y = short_mails()
     with pytest.raises(KeyboardInterrupt):
         InvariantLinearSVC(FDrop(10), random_state=0).fit(X, y)

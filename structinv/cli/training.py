@@ -143,12 +143,12 @@ def _option(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def numbers(option: str, text: str | None) -> tuple[float, ...] | None:
+def numbers(option: str, text: str | None) -> list[float] | None:
     """The numbers of an option such as ``-10,10``."""
     if text is None:
         return None
     try:
-        return tuple(float(part) for part in text.split(","))
+        return [float(part) for part in text.split(",")]
     except ValueError:
         raise ValueError(f"{option} must be numbers with commas between, got {text!r}") from None
 
