@@ -115,10 +115,10 @@ def warn_if_uninformative(
         return
     # A run within plane_tol leaves out planes as well as the changes leave out functions.
     within = solution.status is Status.WITHIN_PLANE_TOL and solution.relative_gap > ROUGH_GAP
-    changes = f"{term.oracle}{', with this epsilon,' if within else ''}"
+    changes = f"{term.oracle}{', with this plane_tol,' if within else ''}"
     warnings.warn(
         f"{type(estimator).__name__}: the changes of {changes} leave next to nothing to learn: {what}. "
-        f"Try {'a smaller epsilon, ' if within else ''}fewer or smaller changes, a larger C, or "
+        f"Try {'a smaller plane_tol, ' if within else ''}fewer or smaller changes, a larger C, or "
         "class_weight='balanced' if one class is rare; "
         "structinv.select_changes compares such settings on held-out rows",
         UninformativeFitWarning,
