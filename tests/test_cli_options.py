@@ -212,7 +212,7 @@ class TestDenseRows:
         X, y = load_digits(n_class=2, return_X_y=True)
         dump_svmlight_file(X[:20] / 16, y[:20], str(tmp_path / "digits"))
         for options, oracle in (
-            (("--oracle", "shifts", "--pixels", 1), Shifts((1.0,), shape=ImageShape(8, 8))),
+            (("--oracle", "shifts", "--pixels", 1), Shifts([1.0], shape=ImageShape(8, 8))),
             (
                 ("--oracle", "rotations", "--degrees=-10,10"),
                 Rotations([-10.0, 10.0], shape=ImageShape(8, 8)),

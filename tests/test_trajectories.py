@@ -209,7 +209,7 @@ def test_trajectories_of_images_can_be_copied_saved_and_trained(tmp_path):
     X = X + 0.1 * rng.standard_normal(X.shape)
     oracle = Trajectory.from_oracle(Rotations(interval=(-20, 20)), 2)
     check_oracle(oracle, X, y)
-    assert oracle.set_params(function__degree=2).get_params()["function__oracle__between"] == (-20, 20)
+    assert oracle.set_params(function__degree=2).get_params()["function__oracle__interval"] == (-20, 20)
     model = InvariantLinearSVC(oracle, C=10.0).fit(X, y)
     assert model.score(X, y) == 1.0
     save(model, tmp_path / "model")
