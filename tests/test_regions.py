@@ -60,7 +60,7 @@ def some(dtype, r, seed=0):
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("r", [0, 1, 3])
-def test_flats_against_least_squares(dtype, r):
+def test_affine_subspaces_against_least_squares(dtype, r):
     (rows, others), (directions, turned) = some(dtype, r)
     found = (
         AffineSubspaces.spanned(rows, directions).between(AffineSubspaces.spanned(others, turned)).found
@@ -128,7 +128,7 @@ def test_ellipsoids_of_a_common_shape_are_exact():
     assert not apart.exact_between
 
 
-def test_near_points_keep_their_digits():
+def test_distances_of_near_points_are_precise():
     rng = np.random.default_rng(0)
     rows = 1e4 + rng.standard_normal((1, 50))
     near = rows + 1e-6 * rng.standard_normal((3, 50))

@@ -37,8 +37,8 @@ from structinv.regions import tiles
 from .oracle_cases import CASES, rows
 
 
-def told(case):
-    """Whether the case's oracle tells what its sets look like."""
+def has_region(case):
+    """Whether the case's oracle has a region."""
     try:
         region_of(case.oracle, rows()[0][:1])
     except (NotImplementedError, ValueError):
@@ -46,15 +46,15 @@ def told(case):
     return True
 
 
-TOLD = [case for case in CASES if told(case)]
+WITH_REGION = [case for case in CASES if has_region(case)]
 X = rows(0)[0][:3] + 1.0
 Y = rows(1)[0][:3]
 # Words, labels, and covers that nobody knows.
 UNTOLD = (FScale, FDrop, FAdd, FEdit, OnlyFor, Protected, Union, Compose, Discounted, Shared, Budget)
 
 
-def test_only_oracles_without_a_list_or_a_shape_are_left_out():
-    assert all(isinstance(case.oracle, UNTOLD) for case in CASES if case not in TOLD)
+def test_only_oracles_without_a_list_or_a_region_are_skipped():
+    assert all(isinstance(case.oracle, UNTOLD) for case in CASES if case not in WITH_REGION)
 
 
 def from_support(case, x, y, sides):
@@ -66,7 +66,7 @@ def from_support(case, x, y, sides):
 
 
 @pytest.mark.parametrize("sides", ["one", "two"])
-@pytest.mark.parametrize("case", [c for c in TOLD if c.oracle.convex], ids=str)
+@pytest.mark.parametrize("case", [c for c in WITH_REGION if c.oracle.convex], ids=str)
 def test_convex_sets_against_their_supporting_planes(case, sides):
     found = distance_bounds(case.oracle, X[:2], Y, sides)
     expected = [[from_support(case, x, y, sides) for y in Y] for x in X[:2]]
@@ -74,7 +74,7 @@ def test_convex_sets_against_their_supporting_planes(case, sides):
     np.testing.assert_allclose(found.least, expected, atol=2e-6)
 
 
-@pytest.mark.parametrize("case", [c for c in TOLD if c.oracle.finite], ids=str)
+@pytest.mark.parametrize("case", [c for c in WITH_REGION if c.oracle.finite], ids=str)
 def test_lists_against_enumeration(case):
     left, right = (case.oracle.orbit(each) for each in (X, Y))
     two = np.linalg.norm(left[:, None, :, None] - right[None, :, None], axis=-1).min(axis=(2, 3))
@@ -86,7 +86,7 @@ def test_lists_against_enumeration(case):
         np.testing.assert_allclose(found.found, expected, atol=1e-7)
 
 
-@pytest.mark.parametrize("case", TOLD, ids=str)
+@pytest.mark.parametrize("case", WITH_REGION, ids=str)
 def test_bounds_hold_for_random_members(case):
     rng = np.random.default_rng(0)
     try:
@@ -113,8 +113,8 @@ def _least(left, right):
     return np.linalg.norm(left[:, None] - right[None], axis=-1).min()
 
 
-@pytest.mark.parametrize("case", TOLD, ids=str)
-def test_tables_of_one_side_are_symmetric_with_zeros(case):
+@pytest.mark.parametrize("case", WITH_REGION, ids=str)
+def test_distance_matrices_of_one_array_are_symmetric_with_zeros(case):
     for sides in ("two", "mean"):
         try:
             table = set_distance(case.oracle, X, sides=sides)
@@ -149,7 +149,7 @@ def test_tangent_distances_against_least_squares():
             assert one[i, j] == pytest.approx(np.linalg.norm(left[1]), abs=1e-9)
 
 
-def test_tangents_that_depend_on_one_another_count_once():
+def test_dependent_tangents_count_once():
     twice = TangentDerivative(np.array([[1.0, 0, 0, 0, 0], [2.0, 0, 0, 0, 0], [0.0] * 5]), 1.0)
     once = TangentDerivative(np.array([[1.0, 0, 0, 0, 0]]), 1.0)
     np.testing.assert_allclose(tangent_distance(twice, X, Y), tangent_distance(once, X, Y), atol=1e-12)
@@ -158,7 +158,7 @@ def test_tangents_that_depend_on_one_another_count_once():
 
 
 @pytest.mark.parametrize("sides", ["one", "two", "mean"])
-def test_nearest_rows_are_those_of_the_table(sides, monkeypatch):
+def test_nearest_samples_are_those_of_the_distance_matrix(sides, monkeypatch):
     monkeypatch.setattr(metrics.distances, "_AT_ONCE", 40)
     rng = np.random.default_rng(0)
     many, few = rng.random((30, 5)), rng.random((7, 5))
@@ -174,7 +174,7 @@ def test_nearest_rows_are_those_of_the_table(sides, monkeypatch):
     assert np.all(planes[np.arange(7), numbers[:, 0]] <= planes.min(axis=1) + 1e-12)
 
 
-def test_tables_do_not_depend_on_the_tiles(monkeypatch):
+def test_distance_matrices_do_not_depend_on_the_tiles(monkeypatch):
     rng = np.random.default_rng(0)
     many = rng.random((40, 5))
     whole = set_distance(Offset(0.3) @ Segment(0.5, 2.0), many)
@@ -183,7 +183,7 @@ def test_tables_do_not_depend_on_the_tiles(monkeypatch):
 
 
 class Lines(InvarianceOracle):
-    """Tells nothing but its support."""
+    """An oracle with a support function alone."""
 
     def support(self, X, V, assign, cost=None):
         return Support(X)
@@ -219,12 +219,12 @@ class Otherwise(Box):
         ("box", TypeError, "oracle must be an InvarianceOracle"),
     ],
 )
-def test_oracles_without_distances_are_refused_by_name(oracle, kind, message):
+def test_oracles_without_distances_raise(oracle, kind, message):
     with pytest.raises(kind, match=message):
         set_distance(oracle, X, Y)
 
 
-def test_oracles_without_tangents_are_refused_by_name():
+def test_oracles_without_tangents_raise():
     with pytest.raises(NotImplementedError, match="FDrop does not define tangents"):
         tangent_distance(FDrop(2), X, Y)
 
@@ -232,15 +232,15 @@ def test_oracles_without_tangents_are_refused_by_name():
 @pytest.mark.parametrize(
     ("rows", "kind", "message"),
     [
-        (X[0], ValueError, r"X must have shape \(n, d\)"),
-        (X[:0], ValueError, "X must have rows"),
+        (X[0], ValueError, r"X must have shape \(n_samples, n_features\)"),
+        (X[:0], ValueError, "X must have at least one sample"),
         (np.full((2, 5), np.nan), ValueError, "X must be finite"),
         ([["a"] * 5], (TypeError, ValueError), "X|could not convert"),
         (X.astype(np.float16), TypeError, "X"),
-        (X[:, :4], ValueError, "Y must have 4 features as X has, got 5"),
+        (X[:, :4], ValueError, "Y must have 4 features, the number of X, got 5"),
     ],
 )
-def test_rows_that_are_none_are_refused_by_name(rows, kind, message):
+def test_invalid_samples_raise(rows, kind, message):
     with pytest.raises(kind, match=message):
         set_distance(Box(0.1), rows, Y)
 
@@ -255,7 +255,7 @@ def test_rows_that_are_none_are_refused_by_name(rows, kind, message):
         ({"tangents": "yes"}, "tangents must be"),
     ],
 )
-def test_parameters_of_nearest_are_refused_by_name(change, message):
+def test_invalid_parameters_of_nearest_raise(change, message):
     with pytest.raises((TypeError, ValueError), match=message):
         nearest(Box(0.1), X, Y, **change)
 
@@ -275,7 +275,7 @@ def parallel(angle, dtype=np.float64):
 @pytest.mark.parametrize(
     ("angle", "dtype"), [(1e-2, "f4"), (1e-4, "f4"), (1e-4, "f8"), (1e-7, "f8"), (1e-9, "f8")]
 )
-def test_nearly_parallel_directions_are_told_apart(angle, dtype):
+def test_nearly_parallel_directions_are_distinguished(angle, dtype):
     rows, expected = parallel(angle, dtype)
     bounds = distance_bounds(Segment(0.5, 2.0), rows[:1], rows[1:])
     near = max(1e-5 if dtype == "f4" else 1e-9, 1e-15 / angle)
@@ -290,7 +290,7 @@ def shifted(X):
 
 
 @pytest.mark.parametrize("oracle", [Trajectory(shifted, 2), Rotations(interval=(-20, 20), shape=(4, 4))])
-def test_searches_end_alike_from_both_sides(oracle):
+def test_searches_from_both_sides_have_equal_results(oracle):
     rows = np.random.default_rng(0).random((7, 16))
     table = distance_bounds(oracle, rows[:3], rows[3:])
     other = distance_bounds(oracle, rows[3:], rows[:3])
@@ -302,7 +302,7 @@ def test_searches_end_alike_from_both_sides(oracle):
 
 
 @pytest.mark.parametrize(("dtype", "offset", "rtol"), [("f4", 1e3, 1e-4), ("f8", 1e6, 1e-6)])
-def test_rows_far_from_0_keep_their_digits(dtype, offset, rtol):
+def test_distances_of_samples_far_from_0_are_precise(dtype, offset, rtol):
     # Segments then reach much further than they lie apart.
     rng = np.random.default_rng(0)
     X = (rng.standard_normal((8, 3)) + offset).astype(dtype)
@@ -318,7 +318,7 @@ def test_rows_far_from_0_keep_their_digits(dtype, offset, rtol):
         assert bounds.least[i, j] <= float(least) * (1 + rtol)
 
 
-def test_equal_rows_have_sets_that_meet_in_single_precision():
+def test_equal_samples_have_a_lower_bound_of_0_in_single_precision():
     rng = np.random.default_rng(0)
     oracle = LocalTangents(rng.random((60, 25)), 3, 10)
     A, B = rng.random((40, 25)).astype("f4"), rng.random((30, 25)).astype("f4")

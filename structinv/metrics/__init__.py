@@ -1,4 +1,4 @@
-"""Distances between the sets that oracles describe."""
+"""Set distances: between perturbation sets, and tangent distances."""
 
 from .distances import distance_bounds, nearest, set_distance, tangent_distance
 

@@ -1,4 +1,4 @@
-"""How two sets are compared, and tables of it in tiles."""
+"""Comparison of perturbation sets: sides, origin, tables of distances in tiles."""
 
 from __future__ import annotations
 
@@ -22,17 +22,18 @@ Make = Callable[[InvarianceOracle, np.ndarray], Region]
 
 
 class Comparison(NamedTuple):
-    """The sets of rows, and whose points are compared with whose.
+    """Perturbation sets on two sides, and the kind of distance between them.
 
     Attributes
     ----------
     left : Region or array
-        The sets of X, or with `sides` "one" their rows alone.
+        Perturbation sets of X; the rows of X if `sides` is "one".
     right : Region
-        The sets of Y.
-    sides : str
-    step : (d,) array
-        By what all rows were moved, so that few digits are lost.
+        Perturbation sets of Y.
+    sides : {"two", "one", "mean"}
+        Kind of distance.
+    step : array of shape (d,)
+        Translation of all rows to a common origin, for precision.
     """
 
     left: Region | np.ndarray
@@ -42,11 +43,11 @@ class Comparison(NamedTuple):
 
     @property
     def exact(self) -> bool:
-        """Whether distances are those of nearest points, up to rounding."""
+        """True if distances are exact up to rounding."""
         return self.right.exact_between if self.sides == "two" else self.right.exact_from_points
 
     def distances(self, rows: slice, columns: slice) -> SquaredDistances:
-        """Distances, not their squares, of some rows of either side."""
+        """Return distances, not squared, between some rows of both sides."""
         right = self.right.part(columns)
         if not isinstance(self.left, Region):
             return _roots(right.from_points(self.left[rows]))
@@ -59,45 +60,45 @@ class Comparison(NamedTuple):
         return SquaredDistances(found, 0.5 * (forth.least + back.least.T))
 
     def others(self, oracle: InvarianceOracle, X: np.ndarray, make: Make) -> Comparison:
-        """The same with other rows on the left."""
+        """Return the comparison with other rows on the left side."""
         left = X + self.step if self.sides == "one" else make(oracle, X).moved(self.step)
         return self._replace(left=left)
 
     def numbers_a_pair(self) -> int:
-        """About how many numbers are held at once for a pair of rows."""
+        """Return the approximate number of values in memory per pair of rows."""
         return max(1, self.right.numbers_a_pair(self.sides == "two"))
 
 
 def sets_of(tangents: bool) -> Make:
-    """What makes the sets of rows: those of the oracle, or its tangent planes."""
+    """Return the function for the sets of rows: regions or tangent planes."""
     return tangent_planes if tangents else region_of
 
 
 def compare(
     oracle: InvarianceOracle, X: np.ndarray, Y: np.ndarray, sides: str, make: Make
 ) -> Comparison:
-    """The sets of both sides around a common origin, where few digits are lost.
+    """Return the perturbation sets of both sides, translated to a common origin.
 
     Raises
     ------
     TypeError, ValueError, NotImplementedError
-        If the oracle does not tell what is asked, before much is done.
+        If the oracle does not support these distances. Errors are raised before long computations.
     """
-    # One pair first, since the sets of all rows may take long.
+    # One pair first, since the sets of all rows may be slow.
     if len(X) > 1 or len(Y) > 1:
         _compared(oracle, X[:1], Y[:1], sides, make).distances(slice(0, 1), slice(0, 1))
     return _compared(oracle, X, Y, sides, make)
 
 
 def compare_regions(left: Region, right: Region, sides: str) -> Comparison:
-    """The comparison of sets that are known already; see `compare`."""
+    """Return the comparison of given regions, translated to a common origin."""
     step = _to_origin(right)
     moved = right.moved(step)
     return Comparison(moved if left is right else left.moved(step), moved, sides, step)
 
 
 def check_sizes(X: np.ndarray, Y: np.ndarray) -> None:
-    """Raise ValueError if squares of entries are no numbers with all their digits."""
+    """Raise ValueError if squares of entries overflow or lose precision."""
     _check_size(X)
     if Y is not X:
         _check_size(Y)
@@ -109,8 +110,8 @@ def _check_size(rows: np.ndarray) -> None:
     low, high = float(kind.tiny) ** 0.5 * 1e3, float(kind.max) ** 0.5 * 1e-3
     if largest > 0 and not low <= largest <= high:
         raise ValueError(
-            f"rows must have entries whose squares are numbers in {rows.dtype}, the largest from "
-            f"{low:.0e} to {high:.0e}, got {largest:.3g}: scale the features"
+            f"rows of {rows.dtype} must have a largest entry from {low:.0e} to {high:.0e}, got "
+            f"{largest:.3g}: rescale the features"
         )
 
 
@@ -132,16 +133,22 @@ def _compared(
 
 
 def table(compared: Comparison, n: int, m: int, same: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Distances that were found and what they are at least, (n, m) each, by several threads.
+    """Compute distances and their lower bounds, (n, m) each, in several threads.
 
     Parameters
     ----------
     compared : Comparison
-        Of n rows and m rows.
+        Sets of both sides.
     n, m : int
+        Numbers of rows on the left and on the right.
     same : bool
-        Whether both sides are the same rows: symmetric tables are then made by halves, and rows are at
-        distance 0 from their own set.
+        Whether both sides have the same rows. The diagonal is then 0, and half of a symmetric table is
+        computed.
+
+    Returns
+    -------
+    found, least : arrays of shape (n, m)
+        Distances and lower bounds; the same array if distances are exact.
     """
     found = np.empty((n, m), dtype=compared.right.centers.dtype)
     least = found if compared.exact else np.empty_like(found)
@@ -150,13 +157,13 @@ def table(compared: Comparison, n: int, m: int, same: bool) -> tuple[np.ndarray,
     def make(rows: slice, columns: slice) -> tuple[np.ndarray, ...]:
         return compared.distances(rows, columns)[: len(tables)]
 
-    # What is too large is said by name, not by NumPy.
+    # The error below replaces NumPy's warnings.
     with np.errstate(over="ignore", invalid="ignore"):
         fill_tables(tables, compared.numbers_a_pair(), same and compared.sides != "one", make)
     if not all(plugins.all_finite(each) for each in tables):
         raise ValueError(
-            "distances are no numbers: rows, or what the oracle makes of them, are too large; scale the "
-            "features"
+            "distances must be finite, got NaN or infinity: rescale the features, since X or its "
+            "perturbed samples are too large"
         )
     if same:
         for each in tables:
@@ -170,7 +177,7 @@ def _roots(squares: SquaredDistances) -> SquaredDistances:
 
 
 def check_sides(sides: Any, allowed: tuple[str, ...] = SIDES) -> None:
-    """Raise ValueError unless it is one of the words allowed."""
+    """Raise ValueError unless `sides` is one of the allowed values."""
     if not isinstance(sides, str) or sides not in allowed:
         raise ValueError(
             f"sides must be one of {list(allowed)}, got {sides!r}{closest_of(sides, allowed)}"

@@ -1,4 +1,4 @@
-"""Distances between the sets that oracles describe."""
+"""Set distances: distances between perturbation sets, and tangent distances."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from ..utils.parameters import check_boolean, check_integer
 from ..utils.resources import check_memory
 from .comparison import check_sides, compare, sets_of, table
 
-# Distances that `nearest` holds at once.
+# Number of distances in memory in `nearest`.
 _AT_ONCE = 2**24
 
 
 class DistanceBounds(NamedTuple):
-    """Distances with what is known of them.
+    """Set distances with upper and lower bounds.
 
     Attributes
     ----------
-    found : (n, m) array
-        Distances of the nearest points that were found: the true ones are at most these.
-    least : (n, m) array
-        What the true ones are at least.
+    found : ndarray of shape (n_samples_X, n_samples_Y)
+        Upper bounds: distances of the nearest points found.
+    least : ndarray of shape (n_samples_X, n_samples_Y)
+        Lower bounds.
     exact : bool
-        Whether both are the same but for rounding.
+        Whether both bounds are equal up to rounding.
     """
 
     found: np.ndarray
@@ -36,56 +36,62 @@ class DistanceBounds(NamedTuple):
 
 
 def set_distance(oracle: InvarianceOracle, X: Any, Y: Any = None, sides: str = "two") -> np.ndarray:
-    r"""Distances between rows and the sets S around them, or between two such sets.
+    r"""Compute distances between perturbation sets, or from samples to them.
 
     .. math:: \min_{z \in S(y_j)} |x_i - z|, \qquad \min_{u \in S(x_i),\, z \in S(y_j)} |u - z|
 
-    The first is ``sides="one"``, the second ``"two"``; ``"mean"`` is the mean of both one-sided ones
-    (Pozdnoukhov and Bengio 2006, section 3).
+    The first is ``sides="one"``, the second ``sides="two"``. ``sides="mean"`` is the mean of both
+    one-sided distances (Pozdnoukhov and Bengio 2006, section 3).
 
     Parameters
     ----------
     oracle : InvarianceOracle
-        One that tells what its sets look like, see Notes, and does not depend on labels.
-    X : (n, d) array-like
-    Y : (m, d) array-like, optional
-        `X` itself by default.
+        Oracle with a region (see Notes) that does not depend on labels.
+    X : array-like of shape (n_samples_X, n_features)
+        Samples.
+    Y : array-like of shape (n_samples_Y, n_features), default=None
+        Samples; `X` if None.
     sides : {"two", "one", "mean"}, default="two"
-        "one" goes from the point X[i] to the set of Y[j], and is not symmetric.
+        Kind of distance. "one" is from the sample X[i] to the set of Y[j], and is not symmetric.
 
     Returns
     -------
-    (n, m) array
-        Distances, not squared, in the precision of the rows.
+    ndarray of shape (n_samples_X, n_samples_Y)
+        Distances, not squared, in the precision of the samples.
 
     Raises
     ------
     TypeError, ValueError
-        If rows are not dense, finite and real with as many features, `sides` is none of these, or the
-        oracle depends on labels.
+        If X and Y are not dense, finite and real with equal numbers of features, if `sides` is invalid,
+        or if the oracle depends on labels.
     NotImplementedError
-        If the oracle does not tell what its sets look like, or the distance of two such sets is not
-        known.
+        If the oracle has no region, or if distances between its sets are not implemented.
 
     See Also
     --------
-    distance_bounds : the same with a lower bound, and whether they are exact.
-    tangent_distance : with the oracle's tangents in the place of its set.
-    nearest : the k nearest rows, without the whole table.
+    distance_bounds : Distances with lower bounds, and their exactness.
+    tangent_distance : Distances between tangent planes.
+    nearest : The k nearest samples, without the whole distance matrix.
 
     Notes
     -----
-    Exact up to rounding: lists (`Flip`, `Rotations([5, 10])`: jittering), `Box`, `Segment`, `Offset` and
-    `TangentDerivative`; `Ellipsoid` and `Trajectory` from a point, and ellipsoids of one common factor
-    between two sets. Else the nearest points are searched for, with a bound: ellipsoids of different
-    factors, trajectories, images with `interval`. A finer `grid` of the oracle comes nearer, and has
-    tighter bounds. Unions are as exact as their parts, which must be of one kind, or lists, between two
-    sets. ``left @ right`` is exact where `right` is a list, and where `left` is additive and both are
-    boxes, balls, or combinations of directions, as in ``Offset(0.1) @ Segment(0.5, 2.0)``; else it is
-    searched for in its cover, if it has one.
+    These distances are exact up to rounding:
 
-    scikit-learn's neighbors take the table by ``metric="precomputed"``. A callable metric works, too,
-    and is slow, since it is asked about one pair at a time.
+    - lists, such as `Flip` and `Rotations([5, 10])` ("jittering"),
+    - `Box`, `Segment`, `Offset` and `TangentDerivative`,
+    - `Ellipsoid` and `Trajectory` for ``sides="one"``,
+    - `Ellipsoid` with a common factor for all sides.
+
+    Other distances are found by a search with a lower bound: ellipsoids with different factors,
+    trajectories, and images with `interval`. A larger `resolution` of the oracle gives tighter bounds.
+
+    Unions are as exact as their parts. Between two sets the parts must be of one kind, or lists.
+    ``left @ right`` is exact if `right` is a list. It is also exact if `left` is additive and both are
+    boxes, balls or combinations of directions, as in ``Offset(0.1) @ Segment(0.5, 2.0)``. Otherwise a
+    search in its cover is used, if it has one.
+
+    Nearest neighbors of scikit-learn take the distance matrix with ``metric="precomputed"``. A callable
+    metric is slow, since scikit-learn calls it for one pair at a time.
 
     Examples
     --------
@@ -96,7 +102,7 @@ def set_distance(oracle: InvarianceOracle, X: Any, Y: Any = None, sides: str = "
     >>> set_distance(Segment(0.5, 3.0), [[4.0, 0.0]], signals, sides="one").round(4)
     array([[1.    , 2.8284]])
 
-    Neighbors by scikit-learn, by a table or, slowly, pair by pair:
+    Nearest neighbors of scikit-learn, with a distance matrix and, slowly, pair by pair:
 
     >>> from sklearn.neighbors import KNeighborsClassifier
     >>> oracle, y = Segment(0.5, 3.0), [0, 1]
@@ -113,16 +119,27 @@ def set_distance(oracle: InvarianceOracle, X: Any, Y: Any = None, sides: str = "
 def distance_bounds(
     oracle: InvarianceOracle, X: Any, Y: Any = None, sides: str = "two"
 ) -> DistanceBounds:
-    """`set_distance` with what the distances are at least, and whether they are exact.
+    """Compute set distances with lower bounds.
 
     Parameters
     ----------
-    oracle, X, Y, sides
-        See `set_distance`.
+    oracle : InvarianceOracle
+        Oracle with a region that does not depend on labels.
+    X : array-like of shape (n_samples_X, n_features)
+        Samples.
+    Y : array-like of shape (n_samples_Y, n_features), default=None
+        Samples; `X` if None.
+    sides : {"two", "one", "mean"}, default="two"
+        Kind of distance, as in `set_distance`.
 
     Returns
     -------
     DistanceBounds
+        Distances `found`, lower bounds `least`, and `exact`, which is True if both are equal.
+
+    See Also
+    --------
+    set_distance : The distances alone, with a list of exact ones.
 
     Examples
     --------
@@ -140,32 +157,43 @@ def distance_bounds(
 
 
 def tangent_distance(oracle: InvarianceOracle, X: Any, Y: Any = None, sides: str = "two") -> np.ndarray:
-    r"""Distances between tangent planes: the oracle's tangents with coefficients of any size.
+    r"""Compute tangent distances: distances between tangent planes, in closed form.
 
     .. math:: \min_{t, u} |x_i + T(x_i) t - y_j - T(y_j) u|
 
-    with both sides moving, ``sides="two"`` (Simard, LeCun and Denker 1993; Pozdnoukhov and Bengio 2006,
-    eqs. 16 and 17); "one" moves the side of Y alone. In closed form. Tangents of a row that depend on
-    one another count once: of unit tangents, less than a millionth is taken to be rounding. With
-    coefficients that are bounded it is `set_distance` of ``TangentDerivative(oracle, bounds)``.
+    This is ``sides="two"`` (Simard, LeCun and Denker 1993; Pozdnoukhov and Bengio 2006, eqs. 16 and 17).
+    With ``sides="one"`` only the tangent planes of Y are used. Linearly dependent tangents of a sample
+    count once; the tolerance is 1e-6 for unit tangents. For bounded coefficients use `set_distance` with
+    ``TangentDerivative(oracle, bounds)``.
 
     Parameters
     ----------
     oracle : InvarianceOracle
-        One that has `tangents`, such as the changes of images, `Segment` or `LocalTangents`.
-    X, Y, sides
-        See `set_distance`.
+        Oracle with `tangents`, such as image oracles, `Segment` or `LocalTangents`.
+    X : array-like of shape (n_samples_X, n_features)
+        Samples.
+    Y : array-like of shape (n_samples_Y, n_features), default=None
+        Samples; `X` if None.
+    sides : {"two", "one", "mean"}, default="two"
+        Kind of distance, as in `set_distance`.
 
     Returns
     -------
-    (n, m) array
+    ndarray of shape (n_samples_X, n_samples_Y)
+        Distances, not squared.
 
     Raises
     ------
     TypeError, ValueError
-        See `set_distance`.
+        If X and Y are not dense, finite and real with equal numbers of features, if `sides` is invalid,
+        or if the oracle depends on labels.
     NotImplementedError
         If the oracle has no tangents.
+
+    See Also
+    --------
+    set_distance : Distances between perturbation sets.
+    nearest : The k nearest samples, also by tangent distance.
 
     Examples
     --------
@@ -194,32 +222,43 @@ def nearest(
     sides: str = "two",
     tangents: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The k rows of Y that are nearest to each row of X, without the whole table of distances.
+    """Find the k samples of Y with the smallest set distances to each sample of X.
+
+    The memory is bounded: the whole distance matrix is never stored.
 
     Parameters
     ----------
     oracle : InvarianceOracle
-        See `set_distance`.
-    X : (n, d) array-like
-    Y : (m, d) array-like
+        Oracle with a region that does not depend on labels.
+    X : array-like of shape (n_samples_X, n_features)
+        Query samples.
+    Y : array-like of shape (n_samples_Y, n_features)
+        Candidates.
     k : int, default=1
-        From 1 to m.
+        Number of neighbors, from 1 to `n_samples_Y`.
     sides : {"two", "one", "mean"}, default="two"
-        See `set_distance`.
+        Kind of distance, as in `set_distance`.
     tangents : bool, default=False
-        Whether distances are those of `tangent_distance`.
+        Whether to use tangent distances.
 
     Returns
     -------
-    distances : (n, k) array
-        Ascending.
-    numbers : (n, k) array of int
-        The rows of Y; of equally near ones the first.
+    distances : ndarray of shape (n_samples_X, k)
+        Increasing distances.
+    numbers : ndarray of int of shape (n_samples_X, k)
+        Indices of the neighbors in Y. In ties the smallest index is first.
 
     Raises
     ------
-    TypeError, ValueError, NotImplementedError
-        See `set_distance`.
+    TypeError, ValueError
+        If X and Y are not dense, finite and real with equal numbers of features, if a parameter is
+        invalid, or if the oracle depends on labels.
+    NotImplementedError
+        If the oracle does not support these distances.
+
+    See Also
+    --------
+    set_distance : The distances between all samples.
 
     Examples
     --------
@@ -234,7 +273,7 @@ def nearest(
     check_needs_no_label(as_oracle(oracle))
     check_sides(sides)
     if Y is None:
-        raise TypeError("Y must be rows, got None: for neighbors among X itself pass X twice")
+        raise TypeError("Y must be an array of samples, got None: pass X twice for neighbors in X")
     X, Y = _rows(X, Y)
     check_integer("k", k, 1, len(Y), "rows of Y")
     check_boolean("tangents", tangents)
@@ -244,10 +283,10 @@ def nearest(
     numbers = np.empty((len(X), int(k)), dtype=np.intp)
     whole = compare(oracle, X[:step], Y, sides, make)
     for first in range(0, len(X), step):
-        some = X[first : first + step]
+        rows = X[first : first + step]
         if first:
-            whole = whole.others(oracle, some, make)
-        distances, _ = table(whole, len(some), len(Y), False)
+            whole = whole.others(oracle, rows, make)
+        distances, _ = table(whole, len(rows), len(Y), False)
         part = slice(first, first + step)
         numbers[part] = _smallest(distances, int(k))
         found[part] = np.take_along_axis(distances, numbers[part], axis=1)
@@ -260,31 +299,33 @@ def _bounds(oracle: InvarianceOracle, X: Any, Y: Any, sides: str, tangents: bool
     same = Y is None or Y is X
     X, Y = _rows(X, None if same else Y)
     tables = 1 if tangents else 2
-    check_memory("a table of distances", tables * len(X) * len(Y) * X.itemsize, "take fewer rows")
+    check_memory("a distance matrix", tables * len(X) * len(Y) * X.itemsize, "pass fewer samples")
     compared = compare(oracle, X, Y, sides, sets_of(tangents))
     found, least = table(compared, len(X), len(Y), same)
     return DistanceBounds(found, least, compared.exact)
 
 
 def _rows(X: Any, Y: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Both as arrays of rows in their common precision; the same one if `Y` is None."""
-    given = (("X", X),) if Y is None else (("X", X), ("Y", Y))
+    """Return both as arrays with a common dtype; the same array twice if `Y` is missing."""
+    arguments = (("X", X),) if Y is None else (("X", X), ("Y", Y))
     rows = []
     if isinstance(Y, str):
-        raise TypeError(f"Y must be rows, got {Y!r}: write sides={Y!r}")
-    for name, value in given:
+        raise TypeError(f"Y must be an array of samples, got {Y!r}: pass sides={Y!r}")
+    for name, value in arguments:
         array = real_rows(name, value)
         if array.ndim != 2:
             raise ValueError(
-                f"{name} must have shape (n, d), a row an input, got {array.shape}: pass [{name}] for "
-                "one row"
+                f"{name} must have shape (n_samples, n_features), got {array.shape}: pass [{name}] for "
+                "a single sample"
             )
         if not array.size:
-            raise ValueError(f"{name} must have rows and features, got shape {array.shape}")
+            raise ValueError(
+                f"{name} must have at least one sample and one feature, got shape {array.shape}"
+            )
         rows.append(array)
     X, Y = rows[0], rows[-1]
     if X.shape[1] != Y.shape[1]:
-        raise ValueError(f"Y must have {X.shape[1]} features as X has, got {Y.shape[1]}")
+        raise ValueError(f"Y must have {X.shape[1]} features, the number of X, got {Y.shape[1]}")
     if X is Y:
         return X, X
     dtype = np.result_type(X, Y)
@@ -292,7 +333,7 @@ def _rows(X: Any, Y: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _smallest(distances: np.ndarray, k: int) -> np.ndarray:
-    """Columns of the k smallest entries of each row, ascending; of equal ones the first."""
+    """Return the columns of the k smallest entries of each row, increasing; ties by column."""
     if k == 1:
         return np.argmin(distances, axis=1)[:, None]
     limits = np.partition(distances, k - 1, axis=1)[:, k - 1]

@@ -1,4 +1,4 @@
-"""Geometry of the sets S(x) of rows: distances between lists, boxes, tangent planes, ellipsoids."""
+"""Perturbation sets as geometric sets: lists, boxes, tangent planes, ellipsoids."""
 
 from .affine_subspaces import AffineSubspaces
 from .base import Region

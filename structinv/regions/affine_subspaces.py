@@ -1,4 +1,4 @@
-"""Sets that are planes of any dimension: tangent planes whose coefficients have no bounds."""
+"""Affine subspaces: tangent planes with unbounded coefficients."""
 
 from __future__ import annotations
 
@@ -13,29 +13,33 @@ from .inner_products import Stack, pair_products
 from .least_squares import orthonormalize
 from .points import CLOSE
 
-# Singular values of directions of length 1, below this share of the largest: they depend on others.
-# Tangents are differences of images, whose rounding would else count as directions of its own.
+# Unit directions with singular values below this fraction of the largest one are linearly dependent.
+# Tangents are differences of images, and their rounding errors are no directions.
 DEPENDENT = 1e-6
-# Squares of such below which a second pass makes up for the digits that inner products have lost.
+# Squared singular values below this require a second pass, since inner products are not precise enough.
 NEARLY_DEPENDENT = 1e-5
 _ROWS_AT_ONCE = 256
-# Squares of what is left of a direction outside the other plane, below which distances are made again
-# from rows and directions themselves.
+# If the squared part of a direction outside the other plane is below this, distances are computed again
+# from rows and directions.
 NEARLY_INSIDE = {np.dtype(np.float64): 1e-7, np.dtype(np.float32): 1e-3}
 
 
 class AffineSubspaces(Region):
-    r"""Tangent planes :math:`\{x + \sum_k t_k T_k\}` with any coefficients.
+    r"""Tangent planes :math:`\{x + \sum_k t_k T_k\}` with unbounded coefficients.
 
-    The distance of two is that of x - y to the span of both planes' directions (Simard, LeCun and
-    Denker 1993). With orthonormal directions Q and R, which are made once a row, it takes the inner
-    products ``M = Q R'`` and a Cholesky factor of ``1 - M'M``: no eigenvectors of each pair. Directions
-    that depend on one another count once.
+    The distance between two planes is the distance from x - y to the span of both sets of directions
+    (Simard, LeCun and Denker 1993). Directions are orthonormalized once per row. A pair with the
+    orthonormal directions Q and R requires the inner products ``M = Q R'`` and a Cholesky factor of
+    ``1 - M'M``, and no eigenvectors. Linearly dependent directions count once.
 
     Parameters
     ----------
     stack : Stack
-        Rows and orthonormal directions; zero vectors stand for none.
+        Rows and orthonormal directions; zero vectors are ignored.
+
+    See Also
+    --------
+    Zonotopes : Tangent planes with bounded coefficients.
 
     Examples
     --------
@@ -53,7 +57,20 @@ class AffineSubspaces(Region):
 
     @classmethod
     def spanned(cls, centers: np.ndarray, directions: np.ndarray) -> Self:
-        """The planes through `centers` (n, d) along `directions` (n, r, d)."""
+        """Create planes from points and directions.
+
+        Parameters
+        ----------
+        centers : ndarray of shape (n, d)
+            Points of the planes.
+        directions : ndarray of shape (n, r, d)
+            Directions, not necessarily orthonormal.
+
+        Returns
+        -------
+        AffineSubspaces
+            Planes.
+        """
         vectors = np.empty((len(centers), 1 + directions.shape[1], centers.shape[1]), centers.dtype)
         vectors[:, 0] = centers
 
@@ -81,32 +98,33 @@ class AffineSubspaces(Region):
         return type(self)(self.stack.moved(step))
 
     def from_points(self, points: np.ndarray) -> SquaredDistances:
-        """See `Region.from_points`; by projection."""
         return AffineSubspaces(Stack.from_vectors(points[:, None, :])).between(self)
 
     def between(self, other: Any) -> SquaredDistances:
-        """See `Region.between`; by projection on the span of both."""
         left, right = self.stack, other.stack
         products = pair_products(left, right)
         squares = np.empty((len(self), len(other)), dtype=products.dtype)
         close, near = CLOSE[products.dtype], NEARLY_INSIDE[products.dtype]
-        given = map(contiguous_read_only, (left.vectors, right.vectors, left.own, right.own))
+        stacks = map(contiguous_read_only, (left.vectors, right.vectors, left.own, right.own))
         r, s = products.shape[1] - 1, products.shape[3] - 1
-        room = np.empty((r, s)), np.empty((s, s)), np.empty(r), np.empty(s)
-        again = np.empty((r + s + 1, left.vectors.shape[2])), np.empty((r + s, r + s + 1))
-        _outside_spans(products, *given, close, near, *room, *again, squares)
+        workspaces = np.empty((r, s)), np.empty((s, s)), np.empty(r), np.empty(s)
+        second = np.empty((r + s + 1, left.vectors.shape[2])), np.empty((r + s, r + s + 1))
+        _outside_spans(products, *stacks, close, near, *workspaces, *second, squares)
         return exactly(squares)
 
 
 def orthonormal(directions: np.ndarray) -> np.ndarray:
-    """An orthonormal basis of the span of each row's directions, (n, r, d), of float64.
-
-    Zero vectors stand in the place of directions that depend on others.
+    """Return an orthonormal basis of the directions of each row, in float64.
 
     Parameters
     ----------
-    directions : (n, r, d) array
-        Their lengths do not count.
+    directions : array of shape (n, r, d)
+        Directions of any length.
+
+    Returns
+    -------
+    array of shape (n, r, d)
+        Orthonormal vectors; zero vectors replace dependent directions.
     """
     directions = directions.astype(np.float64, copy=False)
     gram = directions @ directions.swapaxes(1, 2)
@@ -115,20 +133,23 @@ def orthonormal(directions: np.ndarray) -> np.ndarray:
     gram *= inverse[:, :, None] * inverse[:, None, :]
     roots, squares = _inverse_roots(gram, DEPENDENT**2)
     basis = (roots * inverse[:, None, :]) @ directions
-    # Inner products leave an error of the square of what directions nearly depend on each other.
+    # Inner products of nearly dependent directions are imprecise.
     near = np.flatnonzero(np.any((squares > 0) & (squares < NEARLY_DEPENDENT), axis=1))
     if len(near):
-        some = basis[near]
-        basis[near] = _inverse_roots(some @ some.swapaxes(1, 2), 0.5)[0] @ some
+        vectors = basis[near]
+        basis[near] = _inverse_roots(vectors @ vectors.swapaxes(1, 2), 0.5)[0] @ vectors
     return basis
 
 
 def _inverse_roots(gram: np.ndarray, least: float) -> tuple[np.ndarray, np.ndarray]:
-    """What makes vectors with these inner products orthonormal, and the eigenvalues that count."""
-    squares, turns = np.linalg.eigh(gram)
+    """Return the matrices that orthonormalize vectors with these inner products, and eigenvalues.
+
+    Eigenvalues below `least` times the largest one are set to 0.
+    """
+    squares, eigenvectors = np.linalg.eigh(gram)
     squares[squares <= least * np.max(squares, axis=1, initial=0.0)[:, None]] = 0.0
     scales = np.divide(1.0, np.sqrt(squares), out=np.zeros_like(squares), where=squares > 0)
-    return (turns * scales[:, None, :]).swapaxes(1, 2), squares
+    return (eigenvectors * scales[:, None, :]).swapaxes(1, 2), squares
 
 
 @njit(cache=True, nogil=True)
@@ -151,12 +172,12 @@ def _outside_spans(
                 across[b] = products[i, 0, j, b + 1] - own_right[j, b + 1, 0]
                 for a in range(r):
                     across[b] -= cross[a, b] * along[a]
-            # Directions of one side are orthonormal as they are.
+            # The directions of each side are already orthonormal.
             nearly = r > 0 and _orthogonal(cross, own_right[j], across, factor, near)
             for b in range(s):
                 square -= across[b] * across[b]
             if nearly or square < close * whole:
-                # From rows and directions themselves.
+                # Products are imprecise: use rows and directions.
                 for k in range(vectors.shape[1]):
                     for a in range(r):
                         vectors[a, k] = left[i, a + 1, k]
@@ -169,9 +190,9 @@ def _outside_spans(
 
 @njit(cache=True, nogil=True)
 def _orthogonal(cross, own, across, factor, near):
-    """Make `across`, w, what has the square ``w' (1 - M'M)^-1 w``.
+    """Replace `across`, w, by a vector with the squared length ``w' (1 - M'M)^-1 w``.
 
-    Returns whether next to nothing is left of a direction.
+    Returns True if a direction is nearly in the span of the other ones.
     """
     r, s = cross.shape
     nearly = False
@@ -187,7 +208,7 @@ def _orthogonal(cross, own, across, factor, near):
             if c < b:
                 factor[b, c] = entry * factor[c, c]
             else:
-                # Of the pivot its inverse; zero vectors are no directions.
+                # Inverse pivots are stored; those of zero vectors are 0.
                 known = own[b + 1, b + 1] > 0.5
                 factor[b, b] = 1.0 / np.sqrt(entry) if known and entry > near else 0.0
                 nearly = nearly or (known and entry <= near)

@@ -1,4 +1,4 @@
-"""The sets S(x) of some rows as geometry: what distances between sets ask."""
+"""Base class of regions: perturbation sets as geometric sets, with distances."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ import numpy as np
 
 
 class SquaredDistances(NamedTuple):
-    """Squares of distances: of the nearest points that were found, and what they are at least.
+    """Squared distances with lower bounds.
 
     Attributes
     ----------
-    found : (n, m) array
-        Squared distances of points of both sets: the true ones are at most these.
-    least : (n, m) array
-        What no points can be below. The array `found` itself where the nearest points are known
-        exactly, up to rounding.
+    found : ndarray of shape (n, m)
+        Squared distances of the nearest points found, which are upper bounds.
+    least : ndarray of shape (n, m)
+        Lower bounds; the same array as `found` if distances are exact up to rounding.
     """
 
     found: np.ndarray
@@ -25,17 +24,30 @@ class SquaredDistances(NamedTuple):
 
 
 class Region(ABC):
-    """The sets S(x_i) of some rows.
+    """Base class of perturbation sets S(x_i) of rows, with distances.
 
-    Distances are asked about few rows at a time, from several threads at once. `kind` tells what
-    `between` can compare: regions of the same kind.
+    Methods are called for few rows at a time, by several threads. `between` compares regions of the
+    same `kind`.
 
     Attributes
     ----------
     kind : str
-        The name of the geometry, for messages.
+        Name of the geometry, for messages.
     exact_from_points, exact_between : bool
-        Whether `from_points` and `between` find the nearest points, up to rounding.
+        Whether `from_points` and `between` are exact up to rounding.
+
+    See Also
+    --------
+    Points : Lists of points.
+    InvarianceOracle : Its method `region` returns a region.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv.oracles import Box
+    >>> region = Box(0.5).region(np.zeros((3, 2)))
+    >>> isinstance(region, Region), region.kind, len(region)
+    (True, 'box', 3)
     """
 
     kind: str = "region"
@@ -44,56 +56,115 @@ class Region(ABC):
 
     @abstractmethod
     def __len__(self) -> int:
-        """The number of rows."""
+        """Return the number of rows."""
 
     @property
     @abstractmethod
     def centers(self) -> np.ndarray:
-        """The rows themselves, (n, d)."""
+        """Unperturbed rows, (n, d)."""
 
     @abstractmethod
     def part(self, rows: slice) -> Self:
-        """The sets of some of the rows."""
-
-    @abstractmethod
-    def moved(self, step: np.ndarray) -> Self:
-        """The same sets moved by a vector, (d,): distances do not change if all are moved alike."""
-
-    @abstractmethod
-    def from_points(self, points: np.ndarray) -> SquaredDistances:
-        """From each point to each set.
+        """Return the sets of some rows.
 
         Parameters
         ----------
-        points : (n, d) array
+        rows : slice
+            Rows.
+
+        Returns
+        -------
+        Region
+            Region of these rows.
+        """
+
+    @abstractmethod
+    def moved(self, step: np.ndarray) -> Self:
+        """Return the sets translated by a vector.
+
+        Parameters
+        ----------
+        step : ndarray of shape (d,)
+            Translation.
+
+        Returns
+        -------
+        Region
+            Translated region.
+        """
+
+    @abstractmethod
+    def from_points(self, points: np.ndarray) -> SquaredDistances:
+        """Return squared distances from points to the sets.
+
+        Parameters
+        ----------
+        points : ndarray of shape (n, d)
+            Points.
 
         Returns
         -------
         SquaredDistances
-            Of shape (n, len(self)).
+            Squared distances of shape (n, len(self)).
         """
 
     @abstractmethod
     def between(self, other: Any) -> SquaredDistances:
-        """From each set to each set of another region of the same kind, (len(self), len(other))."""
+        """Return squared distances between the sets of two regions of the same kind.
+
+        Parameters
+        ----------
+        other : Region
+            Region of the same kind.
+
+        Returns
+        -------
+        SquaredDistances
+            Squared distances of shape (len(self), len(other)).
+        """
 
     def widened(self, other: Any) -> Region | None:
-        """The sums of each set and that of another region around the same rows, less the row itself.
+        """Return the Minkowski sums with the sets of another region, each minus its row.
 
-        None, the default, where the sum of these kinds is not known.
+        Parameters
+        ----------
+        other : Region
+            Region of the same rows.
+
+        Returns
+        -------
+        Region or None
+            Sums; None, the default, if they are not implemented for these kinds.
         """
         return None
 
     def listed(self) -> np.ndarray | None:
-        """All points of each set, (n, s, d), where these are lists; None, the default, elsewhere."""
+        """Return the points of all sets if these are finite.
+
+        Returns
+        -------
+        ndarray of shape (n, s, d) or None
+            Points; None, the default, for other sets.
+        """
         return None
 
     def numbers_a_pair(self, between: bool) -> int:
-        """About how many numbers are held at once for a pair: of two sets, or of a point and a set."""
+        """Return the approximate number of values in memory per pair.
+
+        Parameters
+        ----------
+        between : bool
+            Whether pairs consist of two sets. Otherwise they consist of a point and a set.
+
+        Returns
+        -------
+        int
+            Number of values.
+        """
         return 1
 
 
 def exactly(squares: np.ndarray) -> SquaredDistances:
-    """Squares that rounding may have left a little below 0, as they are known exactly."""
+    """Return exact squared distances; negative rounding errors are set to 0."""
     np.maximum(squares, 0.0, out=squares)
     return SquaredDistances(squares, squares)

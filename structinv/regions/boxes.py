@@ -1,4 +1,4 @@
-"""Sets that are boxes along the axes."""
+"""Axis-aligned boxes around rows."""
 
 from __future__ import annotations
 
@@ -10,17 +10,21 @@ from .dilations import Dilations
 
 
 class Boxes(Dilations):
-    r"""Boxes with the same radii around all rows.
+    r"""Axis-aligned boxes with the same radii around all rows.
 
-    Distances are ``sqrt(sum_i max(0, |x_i - y_i| - r_i)^2)`` from a point, with the sum of both radii
-    between two boxes (Pozdnoukhov and Bengio 2006, eqs. 14 and 15; the square is missing in the printed
-    eq. 15).
+    The distance from a point is ``sqrt(sum_i max(0, |x_i - y_i| - r_i)^2)``. Between two boxes the radii
+    are added (Pozdnoukhov and Bengio 2006, eqs. 14 and 15; the printed eq. 15 lacks the square).
 
     Parameters
     ----------
-    centers : (n, d) array
-    radius : (d,) array
-        At least 0.
+    centers : ndarray of shape (n, d)
+        Centers of the boxes.
+    radius : ndarray of shape (d,)
+        Radii along the axes (>= 0).
+
+    See Also
+    --------
+    Ellipsoids : Ellipsoids around rows.
 
     Examples
     --------

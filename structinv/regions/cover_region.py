@@ -1,4 +1,4 @@
-"""Sets of which a finite cover is known: distances by local search, with a bound."""
+"""Regions with a finite cover: distances by local search, with lower bounds."""
 
 from __future__ import annotations
 
@@ -10,31 +10,32 @@ import numpy as np
 from .base import Region, SquaredDistances
 from .points import nearest_members
 
-# Each side in turn, the other one as it was found.
-_TURNS = 3
+# Number of alternating searches on both sides.
+_N_SEARCHES = 3
 
 Score = Callable[[np.ndarray], np.ndarray]
 Refine = Callable[[np.ndarray, np.ndarray, Score], np.ndarray]
 
 
 class CoverRegion(Region):
-    """Sets that are not known as a list, with members that stand for all others.
+    """Infinite sets with finite covers.
 
-    The nearest member of the cover is refined by local search. No other member is farther from the
-    cover than its `mesh`, so the distance is at least that to the cover less the mesh.
+    A local search refines the nearest element of the cover. The lower bound is the distance to the cover
+    minus the mesh.
 
     Parameters
     ----------
-    rows : (n, d) array
-    members : (n, s, d) array
-        The cover of each row.
-    mesh : (n,) array
-        How far a member of the set can be from its cover.
+    rows : array of shape (n, d)
+        Unperturbed rows.
+    members : array of shape (n, s, d)
+        Cover of each row.
+    mesh : array of shape (n,)
+        Bound of the distance from any element of the set to its cover.
     refine : callable
-        ``refine(rows, index, score)`` gives members near those of the cover that are named, with no
-        smaller score, as `InvarianceOracle.refine` does. It may be called by several threads.
-    step : (d,) array or 0.0
-        By what `members` were moved, and what `refine` gives is to be.
+        Function ``refine(rows, index, score)`` that returns elements near the given ones of the cover,
+        with scores no smaller than theirs. Several threads may call it.
+    step : array of shape (d,) or float, default=0.0
+        Translation of `members`, which the results of `refine` lack.
     """
 
     kind = "cover"
@@ -66,15 +67,14 @@ class CoverRegion(Region):
         return self.members.shape[1] ** (1 + between) + 8 * self.members.shape[2]
 
     def part(self, rows: slice) -> Self:
-        mine = self.rows[rows], self.members[rows], self.mesh[rows]
-        return type(self)(*mine, self.refine, self.step)
+        selected = self.rows[rows], self.members[rows], self.mesh[rows]
+        return type(self)(*selected, self.refine, self.step)
 
     def moved(self, step: np.ndarray) -> Self:
         moved = self.members + step
         return type(self)(self.rows, moved, self.mesh, self.refine, self.step + step)
 
     def from_points(self, points: np.ndarray) -> SquaredDistances:
-        """See `Region.from_points`; by local search."""
         squares, numbers = nearest_members(points[:, None, :], self.members)
         each = np.repeat(points, len(self), axis=0)
         refined = self._nearest(each, np.tile(np.arange(len(self)), len(points)), numbers[..., 1])
@@ -82,20 +82,20 @@ class CoverRegion(Region):
         return _bounded(squares, found, self.mesh)
 
     def between(self, other: Any) -> SquaredDistances:
-        """See `Region.between`; by local search on either side in turn."""
+        # Local searches on both sides alternate.
         squares, numbers = nearest_members(self.members, other.members)
         rows = [np.repeat(np.arange(len(self)), len(other)), np.tile(np.arange(len(other)), len(self))]
         sides, found = (self, other), squares
         points = self.members[rows[0], numbers[..., 0].ravel()]
-        for turn in range(_TURNS):
-            side = (turn + 1) % 2
+        for number in range(_N_SEARCHES):
+            side = (number + 1) % 2
             goals = points
             points = sides[side]._nearest(goals, rows[side], numbers[..., side])
             found = np.minimum(found, _squares(goals, points).reshape(squares.shape))
         return _bounded(squares, found, self.mesh[:, None] + other.mesh)
 
     def _nearest(self, goals: np.ndarray, rows: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-        """Members of rows near the cover's, refined toward goals, one for each pair."""
+        """Refine elements of the cover toward goals, one for each pair."""
 
         def score(points: np.ndarray) -> np.ndarray:
             return -_squares(goals, points + self.step)
@@ -109,7 +109,7 @@ def _squares(left: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 
 def _bounded(squares: np.ndarray, found: np.ndarray, mesh: np.ndarray) -> SquaredDistances:
-    """With what all distances are at least, from those to the cover."""
+    """Return squared distances with lower bounds, from squared distances to the cover."""
     least = np.sqrt(np.maximum(squares, 0.0)) - mesh
     least = np.square(np.maximum(least, 0.0)).astype(found.dtype, copy=False)
     return SquaredDistances(found, np.minimum(least, found))

@@ -1,4 +1,4 @@
-"""Sets that are polynomial curves of one parameter."""
+"""Polynomial curves of one parameter."""
 
 from __future__ import annotations
 
@@ -11,19 +11,21 @@ from .base import Region, SquaredDistances, exactly
 from .inner_products import Stack, pair_products
 from .points import CLOSE, nearest_members
 
-# Each side in turn, the other one as it was found.
-_TURNS = 4
+# Number of alternating searches on both curves.
+_N_SEARCHES = 4
 
 
 class Grid(NamedTuple):
-    """Points of curves at some values of the parameter.
+    """Covers of curves: points at some values of the parameter.
 
     Attributes
     ----------
-    values : (s,) array
-    points : (n, s, d) array
-    mesh : (n,) array
-        How far a point of the curve can be from the nearest of these.
+    values : array of shape (s,)
+        Values of the parameter.
+    points : array of shape (n, s, d)
+        Points of the curves.
+    mesh : array of shape (n,)
+        Bound of the distance from any point of a curve to its cover.
     """
 
     values: np.ndarray
@@ -32,19 +34,20 @@ class Grid(NamedTuple):
 
 
 class CurveRegion(Region):
-    r"""The curves :math:`\{x + \sum_k t^k x_k : a \le t \le b\}` of some rows.
+    r"""Polynomial curves :math:`\{x + \sum_k t^k x_k : a \le t \le b\}` of some rows.
 
-    From a point, the squared distance is a polynomial of t, all of whose stationary points are found.
-    Between two curves the search starts at the nearest points of a grid, then goes along either curve in
-    turn; the grid's mesh bounds how much it may have missed.
+    The squared distance from a point is a polynomial of t, and all its stationary points are found.
+    Between two curves a search starts at the nearest points of the covers and alternates between the
+    curves. The mesh of the covers gives a lower bound.
 
     Parameters
     ----------
     stack : Stack
-        Rows and their x_k.
+        Rows and their coefficients x_k.
     interval : pair of float
-        a and b.
+        Ends a and b of the parameter's interval.
     grid : Grid
+        Covers of the curves.
 
     Examples
     --------
@@ -85,59 +88,59 @@ class CurveRegion(Region):
         return type(self)(self.stack.moved(step), self.interval, grid)
 
     def from_points(self, points: np.ndarray) -> SquaredDistances:
-        """See `Region.from_points`; exact."""
-        alone = Stack.from_vectors(np.ascontiguousarray(points[:, None, :]))
-        products = pair_products(alone, self.stack).transpose(0, 2, 1, 3)
-        still = np.zeros((len(points), len(self)))
-        return exactly(_nearest(alone, still, self, products)[0].astype(products.dtype, copy=False))
+        stack = Stack.from_vectors(np.ascontiguousarray(points[:, None, :]))
+        products = pair_products(stack, self.stack).transpose(0, 2, 1, 3)
+        fixed = np.zeros((len(points), len(self)))
+        return exactly(_nearest(stack, fixed, self, products)[0].astype(products.dtype, copy=False))
 
     def between(self, other: Any) -> SquaredDistances:
-        """See `Region.between`; by a search, with a bound."""
         squares, numbers = nearest_members(self.grid.points, other.grid.points)
         products = pair_products(self.stack, other.stack).transpose(0, 2, 1, 3)
         back = products.transpose(1, 0, 3, 2)
-        # Where the curve that stands still is.
-        still, found = self.grid.values[numbers[..., 0]], squares
-        for turn in range(_TURNS):
-            if turn % 2 == 0:
-                each, still = _nearest(self.stack, still, other, products)
+        # Values of the parameter on the curve whose point is fixed.
+        fixed, found = self.grid.values[numbers[..., 0]], squares
+        for number in range(_N_SEARCHES):
+            if number % 2 == 0:
+                nearer, fixed = _nearest(self.stack, fixed, other, products)
             else:
-                each, still = (a.T for a in _nearest(other.stack, still.T, self, back))
-            found = np.minimum(found, each)
+                nearer, fixed = (a.T for a in _nearest(other.stack, fixed.T, self, back))
+            found = np.minimum(found, nearer)
         least = np.sqrt(np.maximum(squares, 0.0)) - (self.grid.mesh[:, None] + other.grid.mesh)
         least = np.minimum(np.square(np.maximum(least, 0.0)), found)
         return SquaredDistances(*(each.astype(squares.dtype, copy=False) for each in (found, least)))
 
 
 def _nearest(
-    left: Stack, still: np.ndarray, right: CurveRegion, products: np.ndarray
+    left: Stack, fixed: np.ndarray, right: CurveRegion, products: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Squared distances from a point of each left curve to each right one, and where on it they are.
+    """Return squared distances from points of left curves to right curves, and nearest values.
 
     Parameters
     ----------
     left : Stack
-        Of n rows.
-    still : (n, m) array
-        Which point of the left curve.
+        Coefficients of n curves.
+    fixed : array of shape (n, m)
+        Values of the parameter of the points on the left curves.
     right : CurveRegion
-        Of m rows.
-    products : (n, m, 1 + p, 1 + q) array
+        m curves.
+    products : array of shape (n, m, 1 + p, 1 + q)
+        Inner products of the coefficients.
 
     Returns
     -------
-    squares, values : (n, m) arrays
+    squares, values : arrays of shape (n, m)
+        Squared distances, and values of the parameter of the nearest points.
     """
-    powers = still[..., None] ** np.arange(left.size)
+    powers = fixed[..., None] ** np.arange(left.size)
     own = np.einsum("ija,iab,ijb->ij", powers, left.own, powers)
     cross = np.einsum("ija,ijab->ijb", powers, products)
     curves = squared_distances(own, cross, right.stack.own[None])
     values, squares = smallest_on_interval(curves.reshape(-1, curves.shape[-1]), *right.interval)
-    values, squares = values.reshape(still.shape), squares.reshape(still.shape)
+    values, squares = values.reshape(fixed.shape), squares.reshape(fixed.shape)
     whole = own + right.stack.own[None, :, 0, 0]
     for i, j in np.argwhere(squares < CLOSE[products.dtype] * whole):
         others = values[i, j] ** np.arange(right.stack.size)
-        # The products have lost the digits of what is near.
+        # Products are imprecise for near points.
         step = powers[i, j] @ left.vectors[i] - others @ right.stack.vectors[j]
         squares[i, j] = step @ step
     return squares, values

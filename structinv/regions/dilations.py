@@ -1,4 +1,4 @@
-"""Sets that are a body of one size around every row."""
+"""Base class of regions with the same body around every row."""
 
 from __future__ import annotations
 
@@ -11,13 +11,16 @@ from .base import Region, SquaredDistances
 
 
 class Dilations(Region):
-    """Bodies of the same radius, or radii, around all rows: two are as far apart as one of both radii.
+    """Base class of bodies with the same radius, or radii, around all rows.
+
+    The distance between two bodies is the distance from a point to a body with the sum of the radii.
 
     Parameters
     ----------
-    centers : (n, d) array
-    radius : float or (d,) array
-        At least 0.
+    centers : ndarray of shape (n, d)
+        Centers of the bodies.
+    radius : float or ndarray of shape (d,)
+        Radius, or radii along the axes (>= 0).
     """
 
     def __init__(self, centers: np.ndarray, radius: Any) -> None:
@@ -38,19 +41,16 @@ class Dilations(Region):
         return type(self)(self._centers + step, self.radius)
 
     def widened(self, other: Any) -> Region | None:
-        """See `Region.widened`: with both radii."""
         if other.kind != self.kind:
             return super().widened(other)
         return type(self)(self._centers, self.radius + other.radius)
 
     def from_points(self, points: np.ndarray) -> SquaredDistances:
-        """See `Region.from_points`; in closed form."""
         return self._outside(points, self._centers, self.radius)
 
     def between(self, other: Any) -> SquaredDistances:
-        """See `Region.between`; in closed form."""
         return self._outside(self._centers, other.centers, self.radius + other.radius)
 
     @abstractmethod
     def _outside(self, left: np.ndarray, right: np.ndarray, radius: Any) -> SquaredDistances:
-        """Squared distances of points and bodies of this radius around others."""
+        """Return squared distances from points to bodies of this radius around other points."""

@@ -1,4 +1,4 @@
-"""Sets that are balls, or ellipsoids of any dimension."""
+"""Balls and ellipsoids around rows."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from .dilations import Dilations
 from .inner_products import Stack, pair_products
 from .points import CLOSE, nearest_members
 
-# Steps of the search between two ellipsoids, which ends where distances are known to this share.
+# Maximum number of steps of the search between two ellipsoids, and its relative tolerance.
 STEPS = 500
-ENOUGH = 1e-10
+TOLERANCE = 1e-10
 
 
 class Balls(Dilations):
@@ -23,9 +23,10 @@ class Balls(Dilations):
 
     Parameters
     ----------
-    centers : (n, d) array
+    centers : ndarray of shape (n, d)
+        Centers of the balls.
     radius : float
-        At least 0.
+        Radius (>= 0).
 
     Examples
     --------
@@ -45,21 +46,25 @@ class Balls(Dilations):
 
 
 class Ellipsoids(Region):
-    r"""Sets :math:`\{x + F u : |u|_2 \le 1\}` with a factor F, (d, r), that may differ by row.
+    r"""Ellipsoids :math:`\{x + F u : |u|_2 \le 1\}` with factors F of shape (d, r).
 
-    The nearest point comes from one equation for a multiplier, over the principal axes of the row
-    (Golub and Van Loan 2013, section 6.2.1). Between sets of one common shape it is the same, with
-    twice the size. Of shapes that differ it is searched for, and bounded by the plane across the
-    shortest step that was found.
+    The nearest point to a given one follows from an equation for one multiplier, in the principal axes
+    (Golub and Van Loan 2013, section 6.2.1). Between ellipsoids with a common factor the same equation
+    applies to an ellipsoid of twice the size. Between other ellipsoids a search is used. The separating
+    plane of the nearest points found gives a lower bound.
 
     Parameters
     ----------
     stack : Stack
-        Rows and the unit vectors of their principal axes; zero vectors stand for none.
-    lengths : (n, r) array of float64
-        Half of the axes.
+        Rows and unit vectors along their principal axes; zero vectors are ignored.
+    lengths : ndarray of float64 of shape (n, r)
+        Lengths of the semi-axes.
     common : bool
-        Whether all rows, of other regions of the same origin too, have the same shape.
+        Whether all rows have the same factor, also those of other regions of the same oracle.
+
+    See Also
+    --------
+    Boxes : Axis-aligned boxes around rows.
 
     Examples
     --------
@@ -80,7 +85,22 @@ class Ellipsoids(Region):
 
     @classmethod
     def of(cls, centers: np.ndarray, factors: np.ndarray, common: bool) -> Self:
-        """The ellipsoids of rows (n, d) and factors (n, d, r), or (1, d, r) if they are common."""
+        """Create ellipsoids from centers and factors.
+
+        Parameters
+        ----------
+        centers : ndarray of shape (n, d)
+            Centers of the ellipsoids.
+        factors : ndarray of shape (n, d, r) or (1, d, r)
+            Factors F, one per row or a common one.
+        common : bool
+            Whether the factor is common.
+
+        Returns
+        -------
+        Ellipsoids
+            Ellipsoids.
+        """
         axes, lengths, _ = np.linalg.svd(factors.astype(np.float64), full_matrices=False)
         axes = np.where(lengths[:, :, None] > 0, axes.swapaxes(1, 2), 0.0)
         n = len(centers)
@@ -89,7 +109,7 @@ class Ellipsoids(Region):
 
     @property
     def exact_between(self) -> bool:  # type: ignore[override]
-        """See `Region`: between common shapes."""
+        """True for a common factor."""
         return self.common
 
     def __len__(self) -> int:
@@ -109,33 +129,31 @@ class Ellipsoids(Region):
         return type(self)(self.stack.moved(step), self.lengths, self.common)
 
     def from_points(self, points: np.ndarray) -> SquaredDistances:
-        """See `Region.from_points`; exact."""
         return self._outside(points, self.lengths)
 
     def between(self, other: Any) -> SquaredDistances:
-        """See `Region.between`; exact if the shape is common, else with a bound."""
         if self.common:
             return other._outside(self.centers, 2.0 * other.lengths)
-        # The search has nothing to go by but inner products.
+        # The search uses inner products only, so it requires double precision.
         left, right = self.stack.in_double(), other.stack.in_double()
         products = pair_products(left, right)
         found, least = (np.empty((len(self), len(other))) for _ in range(2))
-        read = left.own, right.own, self.lengths, other.lengths
+        inputs = left.own, right.own, self.lengths, other.lengths
         k = left.size + right.size - 2
-        room = np.empty((k, k)), np.empty((5, k))
-        _between_ellipsoids(products, *map(contiguous_read_only, read), *room, found, least)
+        workspaces = np.empty((k, k)), np.empty((5, k))
+        _between_ellipsoids(products, *map(contiguous_read_only, inputs), *workspaces, found, least)
         dtype = self.centers.dtype
         return SquaredDistances(*(each.astype(dtype, copy=False) for each in (found, least)))
 
     def _outside(self, points: np.ndarray, lengths: np.ndarray) -> SquaredDistances:
-        """From points to the sets with half axes of these lengths."""
-        alone = Stack.from_vectors(np.ascontiguousarray(points[:, None, :]))
-        products = pair_products(alone, self.stack)[:, 0]
+        """Return squared distances from points to ellipsoids with these semi-axes."""
+        stack = Stack.from_vectors(np.ascontiguousarray(points[:, None, :]))
+        products = pair_products(stack, self.stack)[:, 0]
         squares = np.empty(products.shape[:2], dtype=products.dtype)
-        own = alone.own[:, 0, 0], self.stack.own[:, 0]
-        given = map(contiguous_read_only, (alone.vectors, self.stack.vectors, *own, lengths))
+        own = stack.own[:, 0, 0], self.stack.own[:, 0]
+        inputs = map(contiguous_read_only, (stack.vectors, self.stack.vectors, *own, lengths))
         along, step = np.empty(lengths.shape[1]), np.empty(points.shape[1])
-        _outside_ellipsoids(products, *given, CLOSE[products.dtype], along, step, squares)
+        _outside_ellipsoids(products, *inputs, CLOSE[products.dtype], along, step, squares)
         return exactly(squares)
 
 
@@ -149,19 +167,19 @@ def _outside_ellipsoids(
             whole = own_points[i] + own[j, 0]
             across = whole - 2.0 * products[i, j, 0]
             for a in range(size - 1):
-                # The axes are unit vectors: what is left is across all of them.
+                # The axes are unit vectors, so the remainder is orthogonal to all of them.
                 along[a] = products[i, j, a + 1] - own[j, a + 1]
                 across -= along[a] * along[a]
             if across < close * whole:
-                # From the difference: what of it is across all axes, and what is along them.
+                # Products are imprecise: compute both parts from the difference.
                 for k in range(len(step)):
                     step[k] = float(points[i, 0, k]) - float(vectors[j, 0, k])
-                for turn in range(2):
+                for repetition in range(2):
                     for a in range(size - 1):
                         product = 0.0
                         for k in range(len(step)):
                             product += step[k] * vectors[j, a + 1, k]
-                        along[a] = product if turn == 0 else along[a] + product
+                        along[a] = product if repetition == 0 else along[a] + product
                         for k in range(len(step)):
                             step[k] -= product * vectors[j, a + 1, k]
                 across = 0.0
@@ -172,7 +190,7 @@ def _outside_ellipsoids(
 
 @njit(cache=True, nogil=True)
 def _outside(along, lengths):
-    """The squared distance to the ellipsoid with these half axes, in its own coordinates."""
+    """Return the squared distance to the ellipsoid with these semi-axes, in its coordinates."""
     inside, flat = 0.0, 0.0
     for a in range(len(along)):
         if lengths[a] > 0.0:
@@ -181,7 +199,7 @@ def _outside(along, lengths):
             flat += along[a] * along[a]
     if inside <= 1.0:
         return flat
-    # sum (s c / (s^2 + q))^2 = 1 falls and is convex in q: Newton's steps from the left stay there.
+    # sum (s c / (s^2 + q))^2 decreases and is convex in q: Newton steps from the left stay on the left.
     q = 0.0
     for a in range(len(along)):
         least = lengths[a] * abs(along[a]) - lengths[a] ** 2
@@ -195,7 +213,7 @@ def _outside(along, lengths):
                 slope -= 2.0 * part * part / (lengths[a] ** 2 + q)
         if not value > 1e-15:
             break
-        # On 1 / sqrt of the sum the steps are longer, and still stay on the left.
+        # Newton steps for 1 / sqrt of the sum are longer, and also stay on the left.
         root = np.sqrt(value + 1.0)
         step = 2.0 * (value + 1.0) * (1.0 - root) / slope
         if not step > 1e-16 * q:
@@ -217,7 +235,7 @@ def _between_ellipsoids(
     linear = rows[0]
     for i in range(n):
         for j in range(m):
-            # |x - y + F u - G v|^2 in (u, v), each in a unit ball.
+            # The objective is |x - y + F u - G v|^2 with u and v in unit balls.
             longest = 0.0
             for a in range(r):
                 linear[a] = (own_left[i, a + 1, 0] - products[i, a + 1, j, 0]) * sizes_left[i, a]
@@ -243,7 +261,7 @@ def _between_ellipsoids(
 
 @njit(cache=True, nogil=True)
 def _search(gram, rows, r, whole, rate):
-    """Projected gradient steps with momentum; the best square, and what it is at least."""
+    """Minimize by projected gradient steps with momentum; return the square and a lower bound."""
     linear, z, ahead, gradient, last = rows[0], rows[1], rows[2], rows[3], rows[4]
     size = len(z)
     for a in range(size):
@@ -253,7 +271,7 @@ def _search(gram, rows, r, whole, rate):
         _derivative(gram, linear, ahead, gradient)
         for a in range(size):
             last[a], z[a] = z[a], ahead[a] - rate * gradient[a]
-        # Into the unit balls.
+        # Projection on the unit balls.
         for first, end in ((0, r), (r, size)):
             length = 0.0
             for a in range(first, end):
@@ -262,13 +280,13 @@ def _search(gram, rows, r, whole, rate):
             for a in range(first, end):
                 z[a] = z[a] / length if length > 1.0 else z[a]
         _derivative(gram, linear, z, gradient)
-        square, excess, turned = whole, 0.0, 0.0
+        square, excess, ascent = whole, 0.0, 0.0
         for first, end in ((0, r), (r, size)):
             length = 0.0
             for a in range(first, end):
                 square += z[a] * (linear[a] + gradient[a])
                 excess += z[a] * gradient[a]
-                turned += gradient[a] * (z[a] - last[a])
+                ascent += gradient[a] * (z[a] - last[a])
                 length += gradient[a] * gradient[a]
             excess += np.sqrt(length)
         square = 0.0 if square < 0.0 else square
@@ -276,14 +294,14 @@ def _search(gram, rows, r, whole, rate):
         if square > excess and square > 0.0:
             least = (square - excess) ** 2 / square
             bound = least if least > bound else bound
-        if best - bound <= ENOUGH * best or best <= 1e-15 * whole:
+        if best - bound <= TOLERANCE * best or best <= 1e-15 * whole:
             break
-        # Momentum that leads uphill is dropped.
+        # Momentum is restarted if the objective increases.
         following = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * momentum**2))
-        share = (momentum - 1.0) / following if turned <= 0.0 else 0.0
-        momentum = following if turned <= 0.0 else 1.0
+        factor = (momentum - 1.0) / following if ascent <= 0.0 else 0.0
+        momentum = following if ascent <= 0.0 else 1.0
         for a in range(size):
-            ahead[a] = z[a] + share * (z[a] - last[a])
+            ahead[a] = z[a] + factor * (z[a] - last[a])
     return best, bound if bound < best else best
 
 

@@ -1,4 +1,4 @@
-"""Inner products of points and directions, for all pairs of two groups of rows at once."""
+"""Inner products of points and directions, for all pairs of two groups of rows."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import numpy as np
 
 from ..utils.matrices import in_threads, one_blas_thread
 
-# Rows that a thread takes at once.
+# Number of rows per task of a thread.
 _ROWS_AT_ONCE = 256
 
 
 class Stack(NamedTuple):
-    """Rows with directions of their own, and their inner products.
+    """Rows with directions, and their inner products.
 
     Attributes
     ----------
-    vectors : (n, 1 + r, d) array
-        The row itself, then its r directions.
-    own : (n, 1 + r, 1 + r) array of float64
-        Inner products of the vectors of a row.
+    vectors : array of shape (n, 1 + r, d)
+        Each row, followed by its r directions.
+    own : array of float64 of shape (n, 1 + r, 1 + r)
+        Inner products of the vectors of each row.
     """
 
     vectors: np.ndarray
@@ -28,18 +28,18 @@ class Stack(NamedTuple):
 
     @classmethod
     def of(cls, centers: np.ndarray, directions: np.ndarray) -> Self:
-        """The stack of rows (n, d) and directions (n, r, d), in the precision of the rows."""
+        """Create a stack of rows (n, d) and directions (n, r, d), with the rows' dtype."""
         parts = [centers[:, None, :], directions.astype(centers.dtype, copy=False)]
         return cls.from_vectors(np.concatenate(parts, axis=1))
 
     @classmethod
     def from_vectors(cls, vectors: np.ndarray) -> Self:
-        """The stack of vectors (n, 1 + r, d)."""
+        """Create a stack of vectors (n, 1 + r, d)."""
         own = np.empty((*vectors.shape[:2], vectors.shape[1]))
 
         def fill(rows: slice) -> None:
-            some = vectors[rows].astype(np.float64, copy=False)
-            np.matmul(some, some.swapaxes(1, 2), out=own[rows])
+            part = vectors[rows].astype(np.float64, copy=False)
+            np.matmul(part, part.swapaxes(1, 2), out=own[rows])
 
         with one_blas_thread():
             in_threads(fill, len(vectors), 4 * vectors.size, most=_ROWS_AT_ONCE)
@@ -47,41 +47,44 @@ class Stack(NamedTuple):
 
     @property
     def size(self) -> int:
-        """1 + r."""
+        """Number of vectors per row, 1 + r."""
         return self.vectors.shape[1]
 
     def part(self, rows: slice) -> Stack:
-        """The stack of some rows."""
+        """Return the stack of some rows."""
         return Stack(self.vectors[rows], self.own[rows])
 
     def in_double(self) -> Stack:
-        """The same in double precision."""
+        """Return the stack in double precision."""
         return Stack(self.vectors.astype(np.float64, copy=False), self.own)
 
     def moved(self, step: np.ndarray) -> Stack:
-        """The rows moved by a vector, their directions as they are."""
+        """Return the stack with translated rows and unchanged directions."""
         vectors = self.vectors.copy()
         vectors[:, 0] += step
         return Stack.from_vectors(vectors)
 
 
 def pair_products(left: Stack, right: Stack) -> np.ndarray:
-    """Inner products of all vectors of both, in one product of matrices.
+    """Compute the inner products of all vectors of two stacks by one matrix product.
+
+    Let x and y be rows with directions T and R. Then
+
+    - ``|x - y|^2`` is ``own[i, 0, 0] + own[j, 0, 0] - 2 products[i, 0, j, 0]``,
+    - ``<T_a, x - y>`` is ``own[i, a, 0] - products[i, a, j, 0]``,
+    - ``<R_b, x - y>`` is ``products[i, 0, j, b] - own[j, b, 0]``.
 
     Parameters
     ----------
     left : Stack
-        Of n rows with r directions.
+        n rows with r directions.
     right : Stack
-        Of m rows with s directions.
+        m rows with s directions.
 
     Returns
     -------
-    (n, 1 + r, m, 1 + s) array
-        ``<left.vectors[i, a], right.vectors[j, b]>``. With x and y the rows and T and R their
-        directions, ``|x - y|^2`` is ``own[i, 0, 0] + own[j, 0, 0] - 2 products[i, 0, j, 0]``,
-        ``<T_a, x - y>`` is ``own[i, a, 0] - products[i, a, j, 0]``, and ``<R_b, x - y>`` is
-        ``products[i, 0, j, b] - own[j, b, 0]``.
+    array of shape (n, 1 + r, m, 1 + s)
+        Inner products ``<left.vectors[i, a], right.vectors[j, b]>``.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Least squares within bounds, in compiled code, for very many small problems."""
+"""Bounded least squares for many small problems, compiled."""
 
 from __future__ import annotations
 
@@ -6,40 +6,41 @@ import numpy as np
 
 from ..utils.jit import njit
 
-# Sweeps over single coordinates before Newton steps of all that are inside their bounds.
+# Number of coordinate sweeps before Newton steps.
 SWEEPS = 4
-# Coordinates that leave their bounds: with few of them the bounds that hold are found in a handful.
+# Maximum number of coordinates that become free one by one; few are needed.
 ROUNDS = 200
-# Parts of a diagonal entry below this share of it are rounding.
+# Pivots below this fraction of the diagonal entry are rounding errors.
 DEPENDENT = 1e-13
-# Squares of what is left of a vector, below this share: it depends on others.
+# A vector is dependent if the squared length of its remainder is below this fraction.
 PARALLEL = 1e-26
 
 
 @njit(cache=True, nogil=True)
 def bounded_minimum(gram, linear, low, high, enough, z, gradient, squares, factor, free):
-    """Minimize ``1/2 z' gram z + linear' z`` with ``low <= z <= high``, starting from `z`.
+    """Minimize ``1/2 z' gram z + linear' z`` subject to ``low <= z <= high``.
 
-    Exact steps of single coordinates find out which bounds hold; Newton steps of the others end it.
+    Coordinate steps find the active bounds. Newton steps of the free coordinates follow.
 
     Parameters
     ----------
-    gram : (k, k) array of float64
-        Positive semi-definite.
-    linear, low, high : (k,) arrays
+    gram : array of float64 of shape (k, k)
+        Positive semi-definite matrix.
+    linear, low, high : arrays of shape (k,)
+        Linear term and bounds.
     enough : float
-        It ends where the value is surely no more than this above the least one.
-    z : (k,) array
-        The start; on return, the minimum.
-    gradient : (k,) array
-        On return ``gram z + linear``.
-    squares : (k,) array, factor : (k + 1, k) array, free : (k,) array of int
-        Room to work in.
+        Tolerance of the objective.
+    z : array of shape (k,)
+        Start. Output: minimizer.
+    gradient : array of shape (k,)
+        Output: ``gram z + linear``.
+    squares, factor, free : arrays of shapes (k,), (k + 1, k) and (k,)
+        Workspaces; `free` is an array of int.
 
     Returns
     -------
     float
-        How far the value may be above the least one.
+        Bound of the difference between the objective and its minimum.
     """
     size = len(z)
     for a in range(size):
@@ -54,7 +55,7 @@ def bounded_minimum(gram, linear, low, high, enough, z, gradient, squares, facto
                 z[a] = _clipped(z[a] - slope / gram[a, a], low[a], high[a])
     excess = 0.0
     for _ in range(ROUNDS):
-        share = 0.0
+        fraction = 0.0
         while True:
             for a in range(size):
                 gradient[a] = linear[a]
@@ -65,13 +66,13 @@ def bounded_minimum(gram, linear, low, high, enough, z, gradient, squares, facto
                 if low[a] < z[a] < high[a] and gram[a, a] > 0.0:
                     free[n_free] = a
                     n_free += 1
-            if n_free == 0 or share >= 1.0:
+            if n_free == 0 or fraction >= 1.0:
                 break
-            share = _newton_step(gram, low, high, z, gradient, factor, free, n_free)
-        excess, entering = _look(low, high, z, gradient, squares)
+            fraction = _newton_step(gram, low, high, z, gradient, factor, free, n_free)
+        excess, entering = _optimality(low, high, z, gradient, squares)
         if excess <= enough or entering < 0:
             break
-        # Inside its bounds by a step of its own, it is free from now on.
+        # A coordinate step into the interior makes this coordinate free.
         goal = z[entering] - gradient[entering] / squares[entering]
         z[entering] = _clipped(goal, low[entering], high[entering])
     return excess
@@ -84,10 +85,10 @@ def _clipped(value, low, high):
 
 
 @njit(cache=True, nogil=True)
-def _look(low, high, z, gradient, squares):
-    """What the tangent plane at z loses at most within the bounds, and whose own step gains most.
+def _optimality(low, high, z, gradient, squares):
+    """Return a bound of the suboptimality of z, and the coordinate whose step has the largest gain.
 
-    `squares` are the second derivatives. No step that gains is -1.
+    `squares` are the second derivatives. The coordinate is -1 if no step has a gain.
     """
     excess, best, chosen = 0.0, 0.0, -1
     for a in range(len(z)):
@@ -105,7 +106,7 @@ def _look(low, high, z, gradient, squares):
 
 @njit(cache=True, nogil=True)
 def _newton_step(gram, low, high, z, gradient, factor, free, size):
-    """A step of the free coordinates toward their minimum, up to the first bound: which share of it."""
+    """Step the free coordinates toward their minimum, up to the first bound; return the fraction."""
     step = factor[len(z)]
     for a in range(size):
         rest = -gradient[free[a]]
@@ -116,9 +117,9 @@ def _newton_step(gram, low, high, z, gradient, factor, free, size):
             if b < a:
                 factor[a, b] = entry * factor[b, b]
             else:
-                # Of the pivot its inverse; coordinates that depend on others stay.
-                kept = entry > DEPENDENT * gram[free[a], free[a]]
-                factor[a, a] = 1.0 / np.sqrt(entry) if kept else 0.0
+                # Inverse pivots are stored; those of dependent coordinates are 0.
+                independent = entry > DEPENDENT * gram[free[a], free[a]]
+                factor[a, a] = 1.0 / np.sqrt(entry) if independent else 0.0
         for c in range(a):
             rest -= factor[a, c] * step[c]
         step[a] = rest * factor[a, a]
@@ -132,24 +133,25 @@ def _newton_step(gram, low, high, z, gradient, factor, free, size):
 
 @njit(cache=True, nogil=True)
 def orthonormalize(vectors, size, n_rows, factor):
-    """Make the first `size` vectors an orthonormal basis, and take it off the other rows.
+    """Orthonormalize the first `size` vectors, and remove them from the other rows.
 
-    With a target as the last row this reduces ``|target - vectors' z|^2`` to as many numbers as there
-    are vectors. Gram and Schmidt, twice, in double precision: inner products of vectors would lose what
-    tells nearly parallel ones apart.
+    With a target as the last row, ``|target - vectors' z|^2`` has one coordinate per vector afterward.
+    The method is Gram-Schmidt, twice, in double precision. Inner products are too imprecise for nearly
+    parallel vectors.
 
     Parameters
     ----------
-    vectors : (at least n_rows, d) array of float64
-        Overwritten by the basis; zero vectors stand for those that depend on others.
+    vectors : array of float64 of shape (at least n_rows, d)
+        Overwritten by the basis; zero vectors replace dependent ones.
     size, n_rows : int
-    factor : (at least size, at least n_rows) array
-        On return the rows in the basis, one a column.
+        Number of vectors, and number of all rows.
+    factor : array of shape (at least size, at least n_rows)
+        Output: coordinates of the rows in the basis, one column per row.
 
     Returns
     -------
     float
-        The square of what is left of the last row.
+        Squared length of the remainder of the last row.
     """
     d, left = vectors.shape[1], 0.0
     for a in range(n_rows):
@@ -170,35 +172,37 @@ def orthonormalize(vectors, size, n_rows, factor):
         for k in range(d):
             left += vectors[a, k] ** 2
         if a < size:
-            kept = left > PARALLEL * length
-            factor[a, a] = np.sqrt(left) if kept else 0.0
+            independent = left > PARALLEL * length
+            factor[a, a] = np.sqrt(left) if independent else 0.0
             for k in range(d):
-                vectors[a, k] = vectors[a, k] / factor[a, a] if kept else 0.0
+                vectors[a, k] = vectors[a, k] / factor[a, a] if independent else 0.0
     return left
 
 
 @njit(cache=True, nogil=True)
 def bounded_least_squares(factor, low, high, rest, z, gradient, squares, free, work):
-    """Minimize ``|factor z - c|^2 + rest`` with ``low <= z <= high``, c the last column of `factor`.
+    """Minimize ``|factor z - c|^2 + rest`` subject to ``low <= z <= high``.
 
-    As `bounded_minimum`, but all steps are made on the vectors themselves, not on their inner products,
-    so that nearly parallel ones are told apart.
+    The vector c is the last column of `factor`. In contrast to `bounded_minimum`, all steps use vectors
+    instead of inner products, for precision with nearly parallel vectors.
 
     Parameters
     ----------
-    factor : (k, k + 1) array
-        From `orthonormalize`, of k vectors and the target.
-    low, high : (k,) arrays
+    factor : array of shape (k, k + 1)
+        Output of `orthonormalize` for k vectors and the target.
+    low, high : arrays of shape (k,)
+        Bounds.
     rest : float
-    z : (k,) array
-        The start; on return, the minimum.
-    gradient, squares, free : (k,) arrays, work : (2 k + 2, k) array
-        Room to work in.
+        Constant term.
+    z : array of shape (k,)
+        Start. Output: minimizer.
+    gradient, squares, free, work : arrays of shapes (k,), (k,), (k,) and (2 k + 2, k)
+        Workspaces; `free` is an array of int.
 
     Returns
     -------
     square, excess : float
-        The least square, and how far half of it may be above the least one.
+        Minimum, and a bound of half of its error.
     """
     size = len(z)
     left = work[size]
@@ -209,9 +213,9 @@ def bounded_least_squares(factor, low, high, rest, z, gradient, squares, free, w
         z[a] = _clipped(z[a], low[a], high[a])
     square, excess = 0.0, 0.0
     for _ in range(ROUNDS):
-        share = 0.0
+        fraction = 0.0
         while True:
-            # ``c - factor z``, and minus its inner products with the columns.
+            # Residual ``c - factor z``, and minus its inner products with the columns.
             square = 0.0
             for b in range(size):
                 left[b] = factor[b, size]
@@ -227,10 +231,10 @@ def bounded_least_squares(factor, low, high, rest, z, gradient, squares, free, w
                 if low[a] < z[a] < high[a]:
                     free[n_free] = a
                     n_free += 1
-            if n_free == 0 or share >= 1.0:
+            if n_free == 0 or fraction >= 1.0:
                 break
-            share = _step_on_vectors(factor, low, high, z, left, free, n_free, work)
-        excess, entering = _look(low, high, z, gradient, squares)
+            fraction = _step_on_vectors(factor, low, high, z, left, free, n_free, work)
+        excess, entering = _optimality(low, high, z, gradient, squares)
         if excess <= 1e-14 * square or entering < 0:
             break
         goal = z[entering] - gradient[entering] / squares[entering]
@@ -240,9 +244,9 @@ def bounded_least_squares(factor, low, high, rest, z, gradient, squares, free, w
 
 @njit(cache=True, nogil=True)
 def _step_on_vectors(factor, low, high, z, left, free, n_free, work):
-    """A step of the free coordinates to their minimum, up to the first bound: which share of it."""
+    """Step the free coordinates to their minimum, up to the first bound; return the fraction."""
     size = len(z)
-    # The free columns' orthonormal basis, a row each, and their triangular factor.
+    # Orthonormal basis of the free columns, as rows, and their triangular factor.
     step, upper = work[size + 1], work[size + 2 :]
     for a in range(n_free):
         for b in range(size):
@@ -260,17 +264,17 @@ def _step_on_vectors(factor, low, high, z, left, free, n_free, work):
 
 @njit(cache=True, nogil=True)
 def _move(low, high, z, step, free, n_free):
-    """Move the free coordinates along a step, up to the first bound: which share of it."""
-    share, first = 1.0, -1
+    """Move the free coordinates along a step, up to the first bound; return the fraction."""
+    fraction, first = 1.0, -1
     for a in range(n_free):
         at = free[a]
         bound = high[at] if step[a] > 0.0 else low[at]
-        if abs(step[a]) * share > abs(bound - z[at]):
-            share, first = (bound - z[at]) / step[a], a
+        if abs(step[a]) * fraction > abs(bound - z[at]):
+            fraction, first = (bound - z[at]) / step[a], a
     for a in range(n_free):
         at = free[a]
-        z[at] = _clipped(z[at] + share * step[a], low[at], high[at])
+        z[at] = _clipped(z[at] + fraction * step[a], low[at], high[at])
     if first >= 0:
-        # To the last digit, so that it is free no longer.
+        # Exactly at its bound, the coordinate is no longer free.
         z[free[first]] = high[free[first]] if step[first] > 0.0 else low[free[first]]
-    return share
+    return fraction

@@ -1,4 +1,4 @@
-"""Sets that are lists of points."""
+"""Lists of points."""
 
 from __future__ import annotations
 
@@ -10,18 +10,22 @@ from ..utils.jit import njit
 from ..utils.matrices import contiguous_read_only
 from .base import Region, SquaredDistances, exactly
 
-# A square below this share of |x|^2 + |y|^2 is made again, from differences: the products have lost its
-# digits.
+# A squared distance below this fraction of |x|^2 + |y|^2 is computed again from differences, since
+# products are imprecise.
 CLOSE = {np.dtype(np.float64): 1e-6, np.dtype(np.float32): 1e-2}
 
 
 class Points(Region):
-    """Lists of points, as many for every row.
+    """Lists of points, of equal length for every row.
 
     Parameters
     ----------
-    members : (n, s, d) array
-        Of float32 or float64, the row itself first.
+    members : ndarray of float32 or float64 of shape (n, s, d)
+        Points of each list; the unperturbed row is first.
+
+    See Also
+    --------
+    Region : Base class of regions.
 
     Examples
     --------
@@ -57,27 +61,28 @@ class Points(Region):
         return self.members
 
     def from_points(self, points: np.ndarray) -> SquaredDistances:
-        """See `Region.from_points`; by enumeration."""
         return Points(points[:, None, :]).between(self)
 
     def between(self, other: Points) -> SquaredDistances:
-        """See `Region.between`; by enumeration."""
         return exactly(nearest_members(self.members, other.members)[0])
 
 
 def nearest_members(left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Least squared distances of two lists of members, and which members they are of.
+    """Return the smallest squared distances between lists, and the nearest points.
 
     Parameters
     ----------
-    left : (n, s, d) array
-    right : (m, t, d) array
+    left : array of shape (n, s, d)
+        Lists of points.
+    right : array of shape (m, t, d)
+        Lists of points.
 
     Returns
     -------
-    squares : (n, m) array
-    numbers : (n, m, 2) array of int
-        The members, of the left and of the right row.
+    squares : array of shape (n, m)
+        Squared distances.
+    numbers : array of int of shape (n, m, 2)
+        Indices of the nearest points in the left and the right list.
     """
     (n, s, d), (m, t, _) = left.shape, right.shape
     left, right = contiguous_read_only(left), contiguous_read_only(right)
@@ -101,7 +106,7 @@ def _least_of_members(products, left, right, own_left, own_right, close, squares
                     whole = own_left[i, a] + own_right[j, b]
                     square = whole - 2.0 * products[i, a, j, b]
                     if square < close * whole:
-                        # From the difference: the products have lost the digits of what is near.
+                        # Products are imprecise for near points: use the difference.
                         square = 0.0
                         for k in range(left.shape[2]):
                             step = float(left[i, a, k]) - float(right[j, b, k])

@@ -1,4 +1,4 @@
-"""Sets that are unions of sets of other kinds."""
+"""Unions of regions, and distances between regions of different kinds."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from .base import Region, SquaredDistances
 
 
 class RegionUnion(Region):
-    """Unions: the distance is the least of those of the parts.
+    """Unions of regions; the distance is the smallest of those of the parts.
 
     Parameters
     ----------
     regions : sequence of Region
-        Of the same rows.
+        Parts, for the same rows.
 
     Examples
     --------
@@ -44,12 +44,12 @@ class RegionUnion(Region):
 
     @property
     def exact_from_points(self) -> bool:  # type: ignore[override]
-        """Whether it is for all parts."""
+        """True if it is for all parts."""
         return all(each.exact_from_points for each in self.regions)
 
     @property
     def exact_between(self) -> bool:  # type: ignore[override]
-        """Whether it is for all parts."""
+        """True if both kinds of distances are exact for all parts."""
         return all(each.exact_between and each.exact_from_points for each in self.regions)
 
     def numbers_a_pair(self, between: bool) -> int:
@@ -65,23 +65,23 @@ class RegionUnion(Region):
         return _least([each.from_points(points) for each in self.regions])
 
     def between(self, other: Any) -> SquaredDistances:
-        """See `Region.between`; parts of different kinds have to be lists of points on one side."""
+        # For parts of different kinds, one of them must be a list.
         return _least([between(one, two) for one in self.regions for two in other.regions])
 
 
 def between(left: Region, right: Region) -> SquaredDistances:
-    """Squared distances of the sets of two regions, which may be of different kinds.
+    """Return squared distances between the sets of two regions of any kinds.
 
     Raises
     ------
     NotImplementedError
-        If kinds differ and neither is a list of points.
+        If the kinds differ and neither is a list of points.
     """
     if left.kind == right.kind:
         forth = left.between(right)
         if left.exact_between:
             return forth
-        # A search may end elsewhere from the other side.
+        # A search from the other side may have another result.
         back = right.between(left)
         found = np.minimum(forth.found, back.found.T)
         return SquaredDistances(found, np.minimum(np.maximum(forth.least, back.least.T), found))
@@ -91,16 +91,18 @@ def between(left: Region, right: Region) -> SquaredDistances:
     if lists[1] is not None:
         return SquaredDistances(*(each.T for each in _of_members(lists[1], left.from_points)))
     raise NotImplementedError(
-        f"distances between a {left.kind} and a {right.kind} are not known; ask for sides='one' or "
-        "'mean', which compare points with sets"
+        f"distances between a {left.kind} and a {right.kind} are not implemented: set sides to 'one' or "
+        "'mean', which compare samples with sets"
     )
 
 
-def _of_members(members: np.ndarray, ask: Callable[[np.ndarray], SquaredDistances]) -> SquaredDistances:
-    """The least over the members (n, s, d) of each row."""
+def _of_members(
+    members: np.ndarray, distances: Callable[[np.ndarray], SquaredDistances]
+) -> SquaredDistances:
+    """Return the smallest distances over the points (n, s, d) of each list."""
     n, s, d = members.shape
-    found = ask(np.ascontiguousarray(members).reshape(-1, d))
-    return SquaredDistances(*(each.reshape(n, s, -1).min(axis=1) for each in found))
+    squares = distances(np.ascontiguousarray(members).reshape(-1, d))
+    return SquaredDistances(*(each.reshape(n, s, -1).min(axis=1) for each in squares))
 
 
 def _least(each: Sequence[SquaredDistances]) -> SquaredDistances:

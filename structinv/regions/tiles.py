@@ -1,4 +1,4 @@
-"""Tables of pairs of rows, made in tiles by several threads."""
+"""Tables of pairs of rows, computed in tiles by several threads."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import numpy as np
 
 from ..utils.matrices import in_threads, one_blas_thread
 
-# Numbers that are held at once for a tile: they stay in a core's cache.
+# Number of values in memory per tile; they fit in the cache of a core.
 NUMBERS_A_TILE = 2**20
 _MOST_COLUMNS = 256
-# Tiles that are done before Ctrl-C is heard.
+# Number of tiles between reactions to Ctrl-C.
 _TILES_AT_ONCE = 4
-# Work on a number, in units of what a thread is worth.
+# Work per value, in the units of `in_threads`.
 _COST = 16
 
 
@@ -23,20 +23,21 @@ def fill_tables(
     mirrored: bool,
     make: Callable[[slice, slice], tuple[np.ndarray, ...]],
 ) -> None:
-    """Fill tables of the same pairs, by threads that each make tiles with one thread of BLAS.
+    """Fill tables of the same pairs tile by tile, in several threads.
 
-    Tiles depend on the sizes alone, so that a table is the same for any number of threads.
+    Each thread uses one BLAS thread. Tiles depend on the sizes alone, so tables do not depend on the
+    number of threads.
 
     Parameters
     ----------
-    tables : tuple of (n, m) arrays
-        Filled in place.
+    tables : tuple of arrays of shape (n, m)
+        Tables, filled in place.
     numbers : int
-        About how many numbers are held at once for a pair.
+        Approximate number of values in memory per pair.
     mirrored : bool
-        Whether both sides are the same rows: what is below the diagonal is taken from above.
+        Whether both sides have the same rows. Entries below the diagonal are then copies of those above.
     make : callable
-        From rows and columns to a tile of each table. Called by several threads.
+        Function from rows and columns to a tile of each table. Several threads call it.
 
     Examples
     --------
@@ -53,14 +54,14 @@ def fill_tables(
         for rows, columns in parts[part]:
             for table, tile in zip(tables, make(rows, columns), strict=True):
                 if mirrored and rows == columns:
-                    # Rounding, and searches, need not be the same from both sides.
+                    # Rounding and searches may differ between both sides.
                     tile = np.triu(tile) + np.triu(tile, 1).T
                 elif mirrored:
                     table[columns, rows] = tile.T
                 table[rows, columns] = tile
 
     if len(parts) == 1:
-        # Pair by pair, threads and their limits would take most of the time.
+        # Threads are slower than a single small tile.
         work(slice(0, 1))
         return
     with one_blas_thread():
@@ -68,7 +69,7 @@ def fill_tables(
 
 
 def tiles(n: int, m: int, numbers: int, mirrored: bool) -> list[tuple[slice, slice]]:
-    """Blocks of rows and columns; of a symmetric table those on and above the diagonal."""
+    """Return tiles of rows and columns; only the upper ones for symmetric tables."""
     pairs = max(1, NUMBERS_A_TILE // numbers)
     width = min(_MOST_COLUMNS, max(1, int(np.sqrt(pairs)) if mirrored else pairs), m)
     height = width if mirrored else max(1, pairs // width)

@@ -1,4 +1,4 @@
-"""Sets that are bounded combinations of directions: segments, and tangent planes cut off."""
+"""Zonotopes: bounded combinations of directions, such as segments."""
 
 from __future__ import annotations
 
@@ -13,23 +13,27 @@ from .inner_products import Stack, pair_products
 from .least_squares import bounded_least_squares, bounded_minimum, orthonormalize
 from .points import CLOSE
 
-# Of the length of what is compared: what the least square may still be below that found.
-ENOUGH = 1e-13
+# Tolerance of squared distances, relative to the squared lengths of the rows.
+TOLERANCE = 1e-13
 
 
 class Zonotopes(Region):
-    r"""Sets :math:`\{x + \sum_k t_k T_k : a_k \le t_k \le b_k\}`.
+    r"""Zonotopes :math:`\{x + \sum_k t_k T_k : a_k \le t_k \le b_k\}` of some rows.
 
     Distances of segments (Pozdnoukhov and Bengio 2006, eqs. 10 and 11) and tangent distances with
-    bounded coefficients (eqs. 16 and 17) are small least squares problems within bounds, whose matrices
-    are inner products of directions. Those are made for all pairs at once.
+    bounded coefficients (eqs. 16 and 17) are small bounded least squares problems. Their matrices are
+    inner products of directions, which are computed for all pairs at once.
 
     Parameters
     ----------
     stack : Stack
         Rows and their directions.
-    low, high : (n, r) arrays of float64
-        The bounds a and b.
+    low, high : ndarrays of float64 of shape (n, r)
+        Bounds a and b.
+
+    See Also
+    --------
+    AffineSubspaces : Tangent planes with unbounded coefficients.
 
     Examples
     --------
@@ -65,7 +69,6 @@ class Zonotopes(Region):
         return type(self)(self.stack.moved(step), self.low, self.high)
 
     def widened(self, other: Any) -> Region | None:
-        """See `Region.widened`: with the directions of both."""
         if other.kind != self.kind:
             return super().widened(other)
         vectors = np.concatenate([self.stack.vectors, other.stack.vectors[:, 1:]], axis=1)
@@ -74,36 +77,36 @@ class Zonotopes(Region):
         return Zonotopes(Stack.from_vectors(vectors), low, high)
 
     def from_points(self, points: np.ndarray) -> SquaredDistances:
-        nothing = np.zeros((len(points), 0))
-        alone = Stack.from_vectors(np.ascontiguousarray(points[:, None, :]))
-        return Zonotopes(alone, nothing, nothing).between(self)
+        no_bounds = np.zeros((len(points), 0))
+        stack = Stack.from_vectors(np.ascontiguousarray(points[:, None, :]))
+        return Zonotopes(stack, no_bounds, no_bounds).between(self)
 
     def between(self, other: Any) -> SquaredDistances:
         left, right, dtype = self.stack, other.stack, self.centers.dtype
         reach = self._reach(), other._reach()
         if any(far > size for far, size in map(_largest, (left, right), reach)):
-            # Steps that are longer than what they make up for cancel.
+            # Long steps cancel, so that single precision is not enough.
             left, right = left.in_double(), right.in_double()
         products = pair_products(left, right)
         found, least = (np.empty((len(self), len(other)), dtype=products.dtype) for _ in range(2))
-        read = left.vectors, right.vectors, left.own, right.own
+        stacks = left.vectors, right.vectors, left.own, right.own
         bounds = self.low, self.high, other.low, other.high
-        given = map(contiguous_read_only, (*read, *bounds, *reach))
-        # Room for one pair: by directions, and for its second look.
+        inputs = map(contiguous_read_only, (*stacks, *bounds, *reach))
+        # Workspaces for one pair, and for a second computation with higher precision.
         k, d = left.size + right.size - 2, self.centers.shape[1]
-        room = np.empty((k, k)), np.empty((6, k)), np.empty((k + 1, k)), np.empty(k, dtype=np.int64)
-        again = np.empty((k + 1, d)), np.empty((k, k + 1)), np.empty((2 * k + 2, k))
-        _between(products, *given, CLOSE[products.dtype], *room, *again, found, least)
+        first = np.empty((k, k)), np.empty((6, k)), np.empty((k + 1, k)), np.empty(k, dtype=np.int64)
+        second = np.empty((k + 1, d)), np.empty((k, k + 1)), np.empty((2 * k + 2, k))
+        _between(products, *inputs, CLOSE[products.dtype], *first, *second, found, least)
         return SquaredDistances(*(each.astype(dtype, copy=False) for each in (found, least)))
 
     def _reach(self) -> np.ndarray:
-        """How far from its row a set may reach, (n,): the sum over its directions."""
+        """Return bounds of the distances from rows to elements of their sets, (n,)."""
         lengths = np.sqrt(np.einsum("naa->na", self.stack.own)[:, 1:])
         return np.sum(np.maximum(np.abs(self.low), np.abs(self.high)) * lengths, axis=1)
 
 
 def _largest(stack: Stack, reach: np.ndarray) -> tuple[float, float]:
-    """The furthest reach of these sets, and the longest of the rows."""
+    """Return the largest of these bounds, and the largest length of a row."""
     sizes = np.sqrt(stack.own[:, 0, 0])
     return float(np.max(reach, initial=0.0)), float(np.max(sizes, initial=0.0))
 
@@ -118,7 +121,7 @@ def _between(
     linear, low, high, z, gradient, squares = rows[0], rows[1], rows[2], rows[3], rows[4], rows[5]
     for i in range(n):
         for j in range(m):
-            # |x - y + T't - R'u|^2, its matrix and half of its derivative at 0.
+            # Objective |x - y + T't - R'u|^2: its matrix, and half of its derivative at 0.
             for a in range(r):
                 low[a], high[a], z[a] = low_left[i, a], high_left[i, a], 0.0
                 linear[a] = own_left[i, a + 1, 0] - products[i, a + 1, j, 0]
@@ -132,7 +135,7 @@ def _between(
                 for a in range(s):
                     gram[r + b, r + a] = own_right[j, b + 1, a + 1]
             whole = own_left[i, 0, 0] + own_right[j, 0, 0]
-            enough = ENOUGH * whole
+            enough = TOLERANCE * whole
             excess = bounded_minimum(
                 gram, linear, low, high, enough, z, gradient, squares, factor, free
             )  # fmt: skip
@@ -140,8 +143,8 @@ def _between(
             for a in range(r + s):
                 square += z[a] * (linear[a] + gradient[a])
             if square < close * (whole + (reach_left[i] + reach_right[j]) ** 2):
-                # The products have lost the digits of what is near, or nearly parallel: from rows and
-                # directions themselves.
+                # Products are imprecise for near points and nearly parallel directions: use rows and
+                # directions.
                 for k in range(vectors.shape[1]):
                     for a in range(r):
                         vectors[a, k] = -float(left[i, a + 1, k])
@@ -152,10 +155,10 @@ def _between(
                 square, excess = bounded_least_squares(
                     whole_factor, low, high, outside, z, gradient, squares, free, work
                 )  # fmt: skip
-                enough = ENOUGH * square
+                enough = TOLERANCE * square
             square = 0.0 if square < 0.0 else square
             found[i, j] = least[i, j] = square
             if excess > enough:
-                # The plane across the shortest step found keeps both apart.
-                apart = square - excess
-                least[i, j] = apart * apart / square if square > 0.0 and apart > 0.0 else 0.0
+                # The plane orthogonal to the shortest step found separates both sets.
+                bound = square - excess
+                least[i, j] = bound * bound / square if square > 0.0 and bound > 0.0 else 0.0
