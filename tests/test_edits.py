@@ -62,7 +62,7 @@ def best_of_all(name, x, v, cost=0.0, grades=None):
 
 @every_oracle
 @given(seed=st.integers(0, 10_000))
-def test_answers_are_the_best_of_all_edits(name, seed):
+def test_support_is_the_best_of_all_edits(name, seed):
     rng = np.random.default_rng(seed)
     X = np.round(rng.standard_normal((3, 6)), 1) * (rng.random((3, 6)) < rng.random())
     V, assign = np.round(rng.standard_normal((2, 6)), 1), np.array([0, 1, 0])
@@ -89,7 +89,7 @@ def test_answers_are_the_best_of_all_edits(name, seed):
 
 
 @every_oracle
-def test_samples_have_every_edit_and_no_other(name):
+def test_random_draws_cover_all_edits_and_only_these(name):
     oracle, low, high, value, present = ALL[name]
     x = np.array([0.0, 1.0, 2.0, 0.0, -1.0, 0.0])
     moved = oracle.sample(x[None], 2000, np.random.default_rng(0))[0] != x
@@ -98,7 +98,7 @@ def test_samples_have_every_edit_and_no_other(name):
     assert np.count_nonzero(moved, axis=1).max() == min(oracle.max_changes, np.count_nonzero(can))
 
 
-def test_stored_zeros_and_words_stored_twice_are_what_they_add_up_to():
+def test_stored_zeros_and_duplicate_entries_are_summed():
     X = sp.csr_matrix((np.array([0.0, 1.0, 2.0, -2.0]), np.array([1, 0, 2, 2]), [0, 4]), (1, 3))
     v = np.array([[1.0, 2.0, 3.0]])
     points = FAdd(2).support(X, v, np.array([0])).points
@@ -108,7 +108,7 @@ def test_stored_zeros_and_words_stored_twice_are_what_they_add_up_to():
 
 
 @pytest.mark.parametrize("oracle", [FDrop(1), FScale(70, 0.5, 2.0), FEdit(5, add=0.3)], ids=str)
-def test_threads_change_nothing(oracle, monkeypatch):
+def test_results_do_not_depend_on_threads(oracle, monkeypatch):
     X, V, assign = counts()
     bound = oracle.bind(X)
     alone = bound.support(ALL_ROWS, V, assign).points, *bound.support(ALL_ROWS, V, assign).maxima()
@@ -140,8 +140,8 @@ def counts(n=40, d=300):
         (FAdd(3, allowed=[1, 2]), ValueError, "at most 2, the number of features that may be added"),
         (FAdd(1, 0.0), ValueError, "value must be a number above 0"),
         (FAdd(1, -1), ValueError, "value must be a number above 0"),
-        (FAdd(1, np.ones(5)), ValueError, "6 of them, got 5"),
-        (FAdd(1, np.array([1, 1, 0, 1, 1, 1.0])), ValueError, "for feature 2: leave features"),
+        (FAdd(1, np.ones(5)), ValueError, "(6 features), got 5 numbers"),
+        (FAdd(1, np.array([1, 1, 0, 1, 1, 1.0])), ValueError, "for feature 2: remove features"),
         (FAdd(1, np.ones((6, 1))), TypeError, "shape"),
         (FAdd(1, allowed=[0, 6]), ValueError, "allowed must hold numbers of features, from 0 to 5"),
         (FAdd(1, allowed=[]), ValueError, "allowed must name a feature"),
@@ -152,10 +152,10 @@ def counts(n=40, d=300):
         (FAdd(1, allowed=["x", "y"]), ValueError, "since X is no data frame"),
         (FAdd(1, present=1), TypeError, "present must be True or False"),
         (FEdit(1, drop="no"), TypeError, "drop must be True or False"),
-        (FEdit(1, allowed=[1]), ValueError, "add is None"),
+        (FEdit(1, allowed=[1]), ValueError, "allowed must be None without add"),
         (FEdit(1, drop=False), ValueError, "must allow an edit"),
         (FEdit(1, scale=2.0), TypeError, "scale must be a pair"),
-        (FEdit(1, scale=(2.0, 3.0)), ValueError, "scale must be a factor in"),
+        (FEdit(1, scale=(2.0, 3.0)), ValueError, "scale must be (low, high) with low in"),
         (Protected(FAdd(1), [9]), ValueError, "features must hold numbers of features"),
         (Protected(FAdd(1), None), TypeError, "features must be an array"),
         (Protected(FAdd, [1]), TypeError, "oracle must be an InvarianceOracle"),
@@ -164,7 +164,7 @@ def counts(n=40, d=300):
     ],
     ids=str,
 )
-def test_what_is_wrong_is_named_before_work(oracle, error, words):
+def test_invalid_parameters_raise_before_the_fit(oracle, error, words):
     X, y = np.eye(6), np.arange(6) % 2
     with pytest.raises(error) as caught:
         InvariantLinearSVC(oracle).fit(X, y)
@@ -172,7 +172,7 @@ def test_what_is_wrong_is_named_before_work(oracle, error, words):
 
 
 class TestProtected:
-    def test_a_subset_of_allowed_features_is_the_same(self):
+    def test_protected_equals_a_subset_of_allowed_features(self):
         rng = np.random.default_rng(0)
         X, y = (rng.random((50, 8)) < 0.3).astype(float), np.arange(50) % 2
         X[:, :2] += y[:, None]
@@ -181,7 +181,7 @@ class TestProtected:
         same = InvariantLinearSVC(other, tol=1e-8, random_state=0).fit(X, y)
         assert one.solution_.primal == pytest.approx(same.solution_.primal, rel=1e-7)
 
-    def test_upper_bounds_have_what_is_kept(self):
+    def test_upper_bounds_include_protected_features(self):
         class Wide(Ellipsoid):
             """Answers with a bound of its own."""
 
@@ -197,7 +197,7 @@ class TestProtected:
         assert answer.upper[0] == pytest.approx(1.0 + 6.0 + np.sqrt(2.0))
         np.testing.assert_array_equal(answer.points[0, 1:3], X[0, 1:3])
 
-    def test_whole_examples_take_it_as_a_part(self):
+    def test_protected_is_part_of_a_budget(self):
         X = np.arange(12.0).reshape(4, 3)
         bound = Budget(Protected(FDrop(2), [0])).bind(X)
         assert len(bound.scenarios()[0]) == 3
@@ -206,7 +206,7 @@ class TestProtected:
 
 
 class TestDistributionsOfFactors:
-    def test_lognormal_factors_are_cut_off_at_both_ends(self):
+    def test_lognormal_factors_are_truncated_at_both_ends(self):
         oracle = FScale(4000, 0.5, 4.0, distribution="lognormal", spread=0.8)
         members = oracle.sample(np.ones((1, 4000)), 40, np.random.default_rng(0))[0]
         most_edited = members[np.argmax(np.count_nonzero(members != 1.0, axis=1))]
@@ -215,7 +215,7 @@ class TestDistributionsOfFactors:
         assert len(logs) > 3000
         assert stats.kstest(logs, stats.truncnorm(*ends, scale=0.8).cdf).pvalue > 1e-3
 
-    def test_the_set_does_not_depend_on_it(self):
+    def test_the_set_does_not_depend_on_the_distribution(self):
         X, V, assign = counts()
         oracle = FScale(3, 0.2, 3.0, distribution="lognormal", spread=0.1)
         check_oracle(oracle, X)
@@ -224,7 +224,7 @@ class TestDistributionsOfFactors:
         np.testing.assert_array_equal(points.toarray(), wanted.toarray())
 
     @pytest.mark.parametrize(("low", "high"), [(1.0, 1.0), (0.5, 1.0), (1.0, 2.0)])
-    def test_ends_at_no_change(self, low, high):
+    def test_intervals_may_end_at_factor_one(self, low, high):
         oracle = FScale(5, low, high, distribution="lognormal", spread=0.3)
         members = oracle.sample(np.ones((1, 9)), 50, np.random.default_rng(0))
         assert np.all((members >= low) & (members <= high))
@@ -239,7 +239,7 @@ class TestDistributionsOfFactors:
             (FScale(1, distribution="normal", spread=1.0), ValueError, "distribution of FScale"),
         ],
     )
-    def test_what_is_no_distribution_is_refused_by_name(self, oracle, error, message):
+    def test_invalid_distributions_raise(self, oracle, error, message):
         for ask in (lambda: oracle.bind(np.ones((1, 3))), lambda: averaged(oracle, 3, 2)):
             with pytest.raises(error, match=message):
                 ask()

@@ -154,7 +154,9 @@ def test_too_many_maps_of_images_are_refused(monkeypatch):
     X, y = digits("", 20)
     monkeypatch.setattr(resources, "free_memory", lambda: 1e6)
     values = tuple(np.linspace(-1, 1, 997))
-    with pytest.raises(MemoryError, match="997 changes of images of 64 pixels would take 3.06 MB"):
+    with pytest.raises(
+        MemoryError, match="997 transformations of images of 64 pixels would take 3.06 MB"
+    ):
         InvariantLinearSVC(Rotations(degrees=values)).fit(X, y)
 
 

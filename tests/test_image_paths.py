@@ -63,7 +63,7 @@ def assert_exact(answer, X, V, assign):
 @example(Rotations(interval=(45, 45), shape=(3, 5)), 0)
 @example(Shifts(interval=(0, 0), shape=(3, 5)), 0)
 @example(Scalings(interval=(0.02, 30), shape=(5, 4), unitary=True), 0)
-def test_no_member_is_better_than_the_answer(oracle, seed):
+def test_support_is_at_least_the_score_of_every_image(oracle, seed):
     X = some_images(oracle.shape, seed=seed)
     V = np.random.default_rng(seed).standard_normal((2, X.shape[1]))
     V[1, ::2] = 0.0
@@ -80,7 +80,7 @@ def test_no_member_is_better_than_the_answer(oracle, seed):
 
 @settings(max_examples=30)
 @given(oracle=families(), seed=st.integers(0, 99))
-def test_the_walk_knows_the_height_of_its_best_member(oracle, seed):
+def test_the_walk_returns_the_score_of_its_best_image(oracle, seed):
     X = some_images(oracle.shape, seed=seed)
     V = np.random.default_rng(seed).standard_normal((1, X.shape[1]))
     code, background = fill_code(oracle.fill)
@@ -107,7 +107,7 @@ def test_straight_shifts_end_at_whole_pixels_or_at_the_ends():
     np.testing.assert_allclose(some @ V[0], listed @ V[0], rtol=1e-12)
 
 
-def test_the_image_itself_wins_ties_and_lies_outside_of_the_interval():
+def test_the_unperturbed_image_wins_ties():
     X = some_images((4, 4), n=5)
     flat = np.full((1, 16), 7.0)
     oracle = Rotations(interval=(10, 20), fill="nearest")
@@ -129,7 +129,7 @@ def test_the_image_itself_wins_ties_and_lies_outside_of_the_interval():
     ],
     ids=repr,
 )
-def test_keeps_the_contract_and_is_exact(oracle):
+def test_intervals_satisfy_the_contract_and_are_exact(oracle):
     X, y = some_images((4, 4), n=2), np.arange(2)
     check_oracle(oracle, X, y, n_directions=3)
     V, assign = np.random.default_rng(0).standard_normal((1, 16)), np.zeros(2, dtype=int)
@@ -170,7 +170,7 @@ class WrongWay(Rotations):
         return super().geometry(family, -values)
 
 
-def test_a_family_is_exact_once_it_has_a_path():
+def test_a_custom_oracle_with_a_path_is_exact():
     X = some_images((4, 6))
     V, assign = np.random.default_rng(0).standard_normal((1, 24)), np.zeros(3, dtype=int)
     searched = Squeezes(interval=(0.5, 1.5), shape=(4, 6)).support(X, V, assign)
@@ -182,7 +182,7 @@ def test_a_family_is_exact_once_it_has_a_path():
     assert np.all(exact.points @ V[0] >= (best @ V[0]).max(axis=1) - 1e-9)
 
 
-def test_a_path_that_leads_elsewhere_is_not_walked():
+def test_a_path_that_differs_from_the_geometry_is_ignored():
     X = some_images((5, 5))
     V, assign = np.random.default_rng(0).standard_normal((1, 25)), np.zeros(3, dtype=int)
     answer = WrongWay(interval=(5, 30)).support(X, V, assign)
@@ -203,7 +203,7 @@ def test_a_path_that_leads_elsewhere_is_not_walked():
     ],
     ids=repr,
 )
-def test_what_cannot_be_walked_is_searched(oracle):
+def test_unsuitable_paths_use_a_local_search(oracle):
     X = some_images((4, 4))
     V, assign = np.random.default_rng(0).standard_normal((1, 16)), np.zeros(3, dtype=int)
     answer = oracle.support(X, V, assign)
@@ -211,7 +211,7 @@ def test_what_cannot_be_walked_is_searched(oracle):
     assert np.all(answer.points @ V[0] >= X @ V[0] - 1e-9)
 
 
-def test_too_many_crossings_are_searched(monkeypatch):
+def test_too_many_crossings_use_a_local_search(monkeypatch):
     X = some_images((4, 5))
     V, assign = np.random.default_rng(0).standard_normal((1, 20)), np.zeros(3, dtype=int)
     oracle = Rotations(interval=(-31, 10), shape=(4, 5))
@@ -222,7 +222,7 @@ def test_too_many_crossings_are_searched(monkeypatch):
 
 
 @pytest.mark.parametrize("outlier", [1e2, 1e4, 1e8])
-def test_what_a_walk_may_hide_is_allowed_for(outlier):
+def test_upper_bounds_include_rounding_errors_of_the_walk(outlier):
     """A shift by 3 turns the row by less than what rounding of the outlier hides."""
     image, weights = np.zeros((4, 8)), np.zeros((4, 8))
     image[3, 2], image[0, 0] = 1.0, outlier

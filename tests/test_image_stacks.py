@@ -48,7 +48,7 @@ SHAPES = [(4, 4), (3, 5), (2, 3, 3)]
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("name", makers(None))
-def test_images_are_taken_as_rows(name, shape):
+def test_image_stacks_are_used_as_rows(name, shape):
     X, y = images(*shape)
     rows = X.reshape(len(X), -1)
     model = makers(None)[name].fit(X, y)
@@ -79,7 +79,7 @@ def test_worst_cases_of_images_are_images(name, shape):
     )
 
 
-def test_images_of_another_shape_are_refused():
+def test_images_of_another_shape_raise():
     X, y = images(4, 4)
     model = InvariantLinearSVC().fit(X, y)
     for method in (model.predict, model.certify, model.worst_case):
@@ -88,8 +88,8 @@ def test_images_of_another_shape_are_refused():
     assert model.fit(X.reshape(len(X), -1), y).predict(X).shape == (len(X),)
 
 
-def test_volumes_are_no_images():
+def test_volumes_raise():
     X, y = images(4, 4, 5)
-    with pytest.raises(ValueError, match="volumes are no images"):
+    with pytest.raises(ValueError, match="volumes are not supported"):
         InvariantLinearSVC(Shifts(1)).fit(X, y)
     assert InvariantLinearSVC().fit(X, y).n_features_in_ == 80

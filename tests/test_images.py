@@ -94,7 +94,7 @@ def scipy_orbit(oracle, X, shape, order=1, mode="grid-constant", cval=0.0):
 @pytest.mark.parametrize("fill", SCIPY_MODES)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("oracle", FAMILIES, ids=repr)
-def test_members_are_those_of_scipy(oracle, shape, fill):
+def test_transformed_images_equal_those_of_scipy(oracle, shape, fill):
     X = images(shape)
     if isinstance(oracle, Flip):
         fill = "zero"
@@ -138,7 +138,7 @@ def test_order_three_is_the_convolution_of_keys():
 
 
 @pytest.mark.parametrize("order", [0, 1, 3])
-def test_quarter_turns_whole_shifts_and_flips_are_exact(order):
+def test_quarter_rotations_whole_shifts_and_flips_are_exact(order):
     X = images((5, 5, 2))
     pictures = X.reshape(-1, 5, 5, 2)
     options = {"shape": (5, 5, 2), "order": order, "unitary": True}
@@ -160,7 +160,7 @@ def test_quarter_turns_whole_shifts_and_flips_are_exact(order):
 
 
 @pytest.mark.parametrize("oracle", FAMILIES[:-2], ids=repr)
-def test_a_number_is_the_background(oracle):
+def test_a_number_as_fill_is_the_background(oracle):
     shape = (4, 7)
     X = images(shape)
     white = with_params(oracle, shape=shape, fill=255)
@@ -196,7 +196,7 @@ def test_unitary_scalings_keep_the_length_of_a_smooth_image():
     unitary=st.booleans(),
     seed=st.integers(0, 99),
 )
-def test_pullback_is_the_transpose(sides, value, order, fill, unitary, seed):
+def test_adjoint_is_the_transpose(sides, value, order, fill, unitary, seed):
     options = {"shape": sides, "order": order, "fill": fill, "unitary": unitary}
     X = images(sides, 2, seed)
     V = np.random.default_rng(seed).standard_normal((3, X.shape[1]))
@@ -214,7 +214,7 @@ def test_pullback_is_the_transpose(sides, value, order, fill, unitary, seed):
 
 
 @pytest.mark.parametrize("oracle", FAMILIES, ids=repr)
-def test_few_directions_and_many_have_the_best_member(oracle):
+def test_support_is_the_best_image_for_few_and_many_directions(oracle):
     oracle = with_params(oracle, shape=(4, 7, 2))
     X = images((4, 7, 2), n=40)
     orbit, rng = oracle.orbit(X), np.random.default_rng(3)
@@ -231,7 +231,7 @@ def test_few_directions_and_many_have_the_best_member(oracle):
         np.testing.assert_allclose(reached, (scores + cost[:, None] * grades).max(axis=1))
 
 
-def test_the_identity_and_equal_changes_are_listed_once():
+def test_the_identity_and_equal_transformations_are_listed_once():
     X = images((3, 3))
     assert Rotations((0, 10, 10, 360, 370)).orbit(X).shape[1] == 2
     assert Shifts([0, 1]).orbit(X).shape[1] == 5
@@ -257,7 +257,7 @@ def dense_values(oracle, n=401):
 
 @pytest.mark.parametrize("fill", ["zero", "reflect", 255.0])
 @pytest.mark.parametrize("oracle", CONTINUOUS, ids=repr)
-def test_continuous_answers_lie_inside_and_above_the_grid(oracle, fill):
+def test_support_of_an_interval_is_inside_it_and_above_its_cover(oracle, fill):
     oracle = with_params(oracle, fill=fill, resolution=5)
     X = load_digits().data[:12]
     V = np.random.default_rng(2).standard_normal((2, 64))
@@ -283,7 +283,7 @@ def test_continuous_answers_lie_inside_and_above_the_grid(oracle, fill):
 
 
 @pytest.mark.parametrize("oracle", CONTINUOUS, ids=repr)
-def test_answers_of_other_orders_come_close_to_the_best_of_many_values(oracle):
+def test_support_of_other_orders_is_near_the_best_of_many_values(oracle):
     oracle = with_params(oracle, resolution=33, order=3)
     X = load_digits().data[:20]
     V = np.random.default_rng(2).standard_normal((1, 64))
@@ -296,7 +296,7 @@ def test_answers_of_other_orders_come_close_to_the_best_of_many_values(oracle):
 
 
 @pytest.mark.parametrize("oracle", CONTINUOUS, ids=repr)
-def test_refined_members_raise_any_score(oracle):
+def test_refined_images_increase_any_score(oracle):
     oracle = with_params(oracle, shape=(6, 6))
     X = images((6, 6), n=30)
     cover = oracle.changes(X).members()
@@ -320,7 +320,7 @@ def test_refined_members_raise_any_score(oracle):
 @pytest.mark.parametrize("fill", ["zero", "nearest", "reflect", "wrap", 255.0])
 @pytest.mark.parametrize("unitary", [False, True])
 @pytest.mark.parametrize("oracle", CONTINUOUS, ids=repr)
-def test_the_mesh_bounds_the_distance_of_every_member(oracle, fill, unitary):
+def test_the_mesh_bounds_the_distance_of_every_image(oracle, fill, unitary):
     shape = (4, 5, 2)
     for seed, grid in ((0, 3), (1, 9)):
         this = with_params(oracle, shape=shape, fill=fill, unitary=unitary, resolution=grid)
@@ -360,7 +360,7 @@ def values_of(oracle, drawn, x):
     ],
     ids=lambda value: repr(value) if isinstance(value, (Rotations, Scalings)) else "",
 )
-def test_finite_samples_follow_the_density(oracle, density):
+def test_random_draws_of_finite_sets_follow_the_density(oracle, density):
     X = images((5, 5), 1)
     drawn = oracle.sample(X, 4000, np.random.default_rng(0))[0]
     counts = np.bincount(values_of(oracle, drawn, X[0]), minlength=4)
@@ -373,7 +373,7 @@ def test_finite_samples_follow_the_density(oracle, density):
     ("distribution", "spread", "low", "high"),
     [("vonmises", 20.0, -30.0, 60.0), ("vonmises", 5.0, 40.0, 90.0), ("normal", 5.0, 60.0, 90.0)],
 )
-def test_turns_follow_the_density_even_in_its_tail(distribution, spread, low, high):
+def test_random_rotations_follow_the_density_in_its_tail(distribution, spread, low, high):
     # Scores along two sides of a wide ring tell the angle.
     r, c = np.mgrid[-20:21, -20:21]
     X = np.where(np.hypot(r, c) < 18, c, 0.0).reshape(1, -1)
@@ -434,12 +434,12 @@ def test_tangents_of_a_background_vanish():
     ],
     ids=repr,
 )
-def test_keeps_the_contract_on_digits(oracle):
+def test_image_oracles_satisfy_the_contract_on_digits(oracle):
     X, y = load_digits(return_X_y=True)
     check_oracle(oracle, X[:3], y[:3], n_directions=2)
 
 
-def test_lists_of_the_papers():
+def test_lists_of_the_papers_have_their_transformations():
     X = images((28, 28), 1)
     teo = teo2007_transforms().orbit(X)[0]
     assert len(np.unique(teo, axis=0)) == len(teo) == 21
@@ -457,7 +457,7 @@ def test_lists_of_the_papers():
 
 @pytest.mark.parametrize("oracle", [*FAMILIES, *CONTINUOUS], ids=repr)
 @pytest.mark.parametrize(("dtype", "out"), [("f4", "f4"), ("f8", "f8"), ("u1", "f8")])
-def test_precision_is_that_of_the_rows(oracle, dtype, out):
+def test_dtype_is_that_of_the_images(oracle, dtype, out):
     rows, V, assign = images((4, 4)).astype(dtype), np.ones((1, 16)), np.zeros(3, dtype=int)
     changes = oracle.changes(rows)
     made = [oracle.support(rows, V, assign).points, changes.members(), changes.points(ALL_ROWS, assign)]
@@ -470,13 +470,18 @@ def test_precision_is_that_of_the_rows(oracle, dtype, out):
 @pytest.mark.parametrize(
     ("oracle", "n_features", "error", "message"),
     [
-        (Rotations(10), 10, ValueError, "shape must be given.*10 features"),
-        (Rotations(10, shape=(3, 3)), 10, ValueError, "9 values.*10 features"),
+        (Rotations(10), 10, ValueError, "shape must be .*not square.*10 features"),
+        (Rotations(10, shape=(3, 3)), 10, ValueError, "10 features of X, got .*9 values"),
         (Rotations(10, shape=(16, 16, 16)), 4096, ValueError, r"channels.*\(16, 16, 16\).*volumes"),
-        (Rotations(10, shape=(3, 4, 5)), 60, ValueError, r"channels come last.*ImageShape\(3, 4, 5\)"),
+        (
+            Rotations(10, shape=(3, 4, 5)),
+            60,
+            ValueError,
+            r"channels, got \(3, 4, 5\): pass ImageShape\(3, 4, 5\)",
+        ),
         (Rotations(10, shape=(0, 4)), 0, ValueError, "height"),
         (Rotations(), 16, TypeError, "degrees"),
-        (Rotations(10, interval=(0, 1)), 16, ValueError, "degrees and interval"),
+        (Rotations(10, interval=(0, 1)), 16, ValueError, "degrees must be None if interval is given"),
         (Rotations(interval=(1, 0)), 16, ValueError, "interval.*low <= high"),
         (Rotations(10, order=2), 16, ValueError, "order"),
         (Rotations(10, fill="mirror"), 16, ValueError, "fill"),
@@ -486,7 +491,7 @@ def test_precision_is_that_of_the_rows(oracle, dtype, out):
         (Shears(0.1, distribution="vonmises", spread=1), 16, ValueError, "distribution of Shears"),
         (Rotations(10, distribution="normal"), 16, ValueError, "spread"),
         (Shifts(-1), 16, ValueError, "pixels must be at least 0"),
-        (Shifts(interval=(-1, 2)), 16, ValueError, r"symmetric pair.*got \(-1, 2\);.*write \(0, 2\)"),
+        (Shifts(interval=(-1, 2)), 16, ValueError, r"symmetric pair.*got \(-1, 2\):.*pass \(0, 2\)"),
         (Shifts(1, directions="8"), 16, ValueError, "directions must be 4 or 8, got '8'"),
         (Scalings([0.5, 0]), 16, ValueError, "factors must be above 0"),
         (Scalings(interval=(0, 1)), 16, ValueError, "interval must be above 0"),
@@ -494,7 +499,7 @@ def test_precision_is_that_of_the_rows(oracle, dtype, out):
         (Flip(1.0), 16, ValueError, "axis must be 0 or 1, got 1.0"),
     ],
 )
-def test_errors_come_before_work_and_name_the_parameter(oracle, n_features, error, message):
+def test_invalid_parameters_raise_before_any_work(oracle, n_features, error, message):
     X = np.zeros((1, n_features))
     asked = [oracle.bind, oracle.changes, lambda X: oracle.sample(X, 2, np.random.default_rng(0))]
     for view in asked:
@@ -515,23 +520,26 @@ VIEWS = {
     ("rows", "message"),
     [
         # As many features as a square image would have, if the second axis were the features.
-        (np.zeros((3, 16, 16)), r"X must have shape \(n, d\), an image a row, .*; X.reshape"),
-        (np.zeros(16), r"X must have shape \(n, d\).*got \(16,\)"),
-        (np.zeros((16, 16)) + 1j, "X must hold real numbers, got complex128"),
-        (np.zeros((3, 15)), "shape must be given.*15 features"),
+        (
+            np.zeros((3, 16, 16)),
+            r"X must have shape \(n_samples, n_features\), one row per image, .*: pass X.reshape",
+        ),
+        (np.zeros(16), r"X must have shape \(n_samples, n_features\).*got \(16,\)"),
+        (np.zeros((16, 16)) + 1j, "X must contain real numbers, got complex128"),
+        (np.zeros((3, 15)), "shape must be .*not square.*15 features"),
     ],
 )
-def test_wrong_rows_are_refused_by_every_view(view, rows, message):
+def test_invalid_rows_raise_in_every_method(view, rows, message):
     with pytest.raises(ValueError, match=message):
         VIEWS[view](Shifts(1), rows)
 
 
 @pytest.mark.parametrize("oracle", [Shifts(1), Rotations(interval=(-10, 10))], ids=repr)
-def test_numbers_of_members_and_draws_are_checked(oracle):
+def test_invalid_indices_and_numbers_of_draws_raise(oracle):
     X, rng = images((4, 4)), np.random.default_rng(0)
     last = oracle.changes(X).size - 1
     for index in ([0, last + 1, 0], [0, -1, 0], [0, 0]):
-        with pytest.raises(ValueError, match=f"index must be 3 numbers from 0 to {last}, got"):
+        with pytest.raises(ValueError, match=f"index must contain 3 numbers from 0 to {last}, got"):
             oracle.changes(X).points(ALL_ROWS, index)
     assert oracle.sample(X, 0, rng).shape == (3, 0, 16)
     for size in (-1, 2.0, True, "2"):
@@ -541,7 +549,7 @@ def test_numbers_of_members_and_draws_are_checked(oracle):
         oracle.sample(X, 2, np.random.RandomState(0))
 
 
-def test_absent_views_are_named():
+def test_errors_name_missing_methods():
     X, V, assign = images((3, 3)), np.ones((1, 9)), np.zeros(3, dtype=int)
     with pytest.raises(NotImplementedError, match="Rotations does not define orbit"):
         Rotations(interval=(0, 1)).orbit(X)

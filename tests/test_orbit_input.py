@@ -101,7 +101,7 @@ SQUARE = r"shape must be that of a square matrix for axes='both', got \(8, 2\)"
         (Permutations((4, 4), noise=-1.0), 2, X, "noise must be a number of at least 0, got -1.0"),
         (Rotations(interval=(-9, 9), spread=-1.0), 2, X, "spread"),
         (Flip(), None, np.full_like(X, np.nan), "NaN"),
-        (Flip(), None, X[:, :15], "shape must be given, as .height, width.*15 features"),
+        (Flip(), None, X[:, :15], "shape must be .height, width.*15 features"),
         (Flip(), None, IMAGES, r"X must have shape \(n, d\), a row an input, got \(20, 4, 4\): pass"),
         (Flip(), None, list(IMAGES), "X must|dim 3"),
         (LocalTangents(X, n_neighbors=21), 2, X, "n_neighbors must be at least 2 and at most 20"),
@@ -282,9 +282,9 @@ def test_masked_rows_are_refused_by_name():
             ask()
 
 
-def test_a_spread_that_has_no_say_is_refused_by_name():
-    said = "spread has no say for the distribution 'uniform', got 5: .* 'normal'"
-    with pytest.raises(ValueError, match=said):
+def test_spread_raises_for_uniform_distributions():
+    message = "spread must be None if distribution is 'uniform', got 5: .* 'normal'"
+    with pytest.raises(ValueError, match=message):
         Rotations(interval=(-20, 20), spread=5).validate()
-    with pytest.raises(ValueError, match="spread has no say .* 'lognormal'"):
+    with pytest.raises(ValueError, match="spread must be None .* 'lognormal'"):
         FScale(2, 0.5, 2.0, spread=0.1).validate()

@@ -113,7 +113,7 @@ class TestWholeTurns:
             wanted = special.ive(wave, concentration) / special.ive(0, concentration)
             assert np.isclose(weighted.weights @ np.cos(wave * angles), wanted, rtol=1e-9)
 
-    def test_normal_laws_do_not_repeat(self):
+    def test_normal_distributions_are_not_periodic(self):
         oracle = Rotations(interval=(-180, 180), distribution="normal", spread=10.0)
         np.testing.assert_array_equal(
             oracle.quadrature(5).weights, oracle.quadrature(5, "gauss").weights
@@ -146,7 +146,7 @@ RULES = ["spaced", "gauss", None]
         [(name, rule) for name in GAUSS for rule in RULES],
     ),
 )
-def test_it_is_a_list_of_the_same_family(name, rule):
+def test_quadrature_is_a_finite_oracle_of_the_same_class(name, rule):
     oracle = clone(GAUSS[name]).set_params(shape=(4, 4))
     weighted = oracle.quadrature(5, rule)
     assert type(weighted.oracle) is type(oracle)
@@ -165,7 +165,7 @@ def test_it_is_a_list_of_the_same_family(name, rule):
     )
 
 
-def test_all_families_are_alike():
+def test_all_families_have_equal_weight():
     weighted = Shears(interval=(-0.4, 0.6)).quadrature(3)
     table = weighted.oracle._table()
     for family in (0, 1):
@@ -185,7 +185,7 @@ def test_spaced_values_lie_in_the_middle_of_equal_parts():
     )
 
 
-def test_draws_converge_to_it():
+def test_random_draws_converge_to_the_quadrature():
     X = np.random.default_rng(0).standard_normal((3, 16))
     oracle = Rotations(interval=(-25, 60), shape=(4, 4), distribution="normal", spread=30.0)
     size = 20000
@@ -201,18 +201,18 @@ def test_draws_converge_to_it():
           for nodes in (True, 2.0, None)),
         (Rotations(interval=(-9, 9)), (0,), ValueError, "nodes must be an integer of at least 1"),
         (Rotations(interval=(-9, 9)), (3, "simpson"), ValueError, "rule must be None or.*'simpson'"),
-        (Rotations([-9, 9]), (3,), ValueError, "quadrature needs interval"),
-        (Flip(), (3,), ValueError, "quadrature needs interval"),
+        (Rotations([-9, 9]), (3,), ValueError, "quadrature requires an oracle with interval"),
+        (Flip(), (3,), ValueError, "quadrature requires an oracle with interval"),
         (Rotations(interval=(-9, 9), distribution="normal"), (3,), ValueError, "spread must be"),
     ],
     ids=str,
 )  # fmt: skip
-def test_what_has_no_quadrature_is_refused(oracle, asked, error, message):
+def test_oracles_without_an_interval_raise(oracle, asked, error, message):
     with pytest.raises(error, match=message):
         oracle.quadrature(*asked)
 
 
-def test_families_of_others_have_it_too():
+def test_custom_oracles_have_a_quadrature():
     weighted = Squeezes(interval=(0.5, 1.5), distribution="normal", spread=0.1).quadrature(3)
     wanted = [1 - 0.1 * np.sqrt(3), 1, 1 + 0.1 * np.sqrt(3)]
     np.testing.assert_allclose(weighted.oracle.factors, wanted, rtol=1e-3)

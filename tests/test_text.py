@@ -274,7 +274,7 @@ def test_parameters_are_searched():
         ({"max_changes": -1}, ValueError, "max_changes must be an integer of at least 0, got -1"),
         ({"weights": "tfidf"}, ValueError, r"weights must be one of \['counts', 'binary', 'idf'\]"),
         ({"ngram_range": (2, 1)}, ValueError, "1 <= least <= largest"),
-        ({"allowed": ["free"]}, ValueError, "allowed names tokens that can come in"),
+        ({"allowed": ["free"]}, ValueError, "allowed must be None if edit is .drop."),
         ({"edit": "add", "allowed": "free"}, TypeError, "allowed must be a sequence of"),
         ({"edit": "add", "allowed": ["nowhere"]}, ValueError, r"allowed must hold .*'nowhere'"),
         ({"only_for": "junk"}, ValueError, "only_for: labels must hold at least one of the classes"),

@@ -26,7 +26,7 @@ def check_cut(gain, k, cut):
 @pytest.mark.parametrize("length", [0, 1, 3, 10, 60, 300])
 @pytest.mark.parametrize("k", [0, 1, 3, 10, 16, 50])
 @pytest.mark.parametrize("kind", ["normal", "ties", "powers", "equal"])
-def test_sum_is_that_of_a_sort(length, k, kind):
+def test_sum_equals_that_of_a_sort(length, k, kind):
     rng = np.random.default_rng(length + 7 * k)
     gain = {
         "normal": rng.standard_normal(length),
@@ -84,21 +84,21 @@ def test_infinite_numbers_end_the_search():
 
 @pytest.mark.parametrize("others", [[], [1.0], [1.0, 3.0, -2.0, 3.0]])
 @pytest.mark.parametrize("guess", [0.0, 2.0, np.inf])
-def test_no_more_than_k_numbers_are_taken_where_more_are_infinite(others, guess):
+def test_at_most_k_infinite_numbers_are_selected(others, guess):
     gain = np.array([np.inf, -np.inf, *others, np.inf, np.inf])
     assert largest(gain, len(gain), 2, guess) == (np.inf, np.inf)
     assert ordered(gain, len(gain), 2) == 2
     np.testing.assert_array_equal(gain[:2], np.inf)
 
 
-def test_count_keeps_what_lies_behind_out():
+def test_elements_beyond_count_are_ignored():
     assert largest(np.array([1.0, 2.0, 9.0]), 2, 2, 0.0) == (3.0, 0.0)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("kind", [np.int32, np.int64])
 @pytest.mark.parametrize("changes", [0, 1, 10, 16, 17, 70, 400])
-def test_maxima_without_points_are_those_of_a_sort(dtype, kind, changes):
+def test_maxima_without_points_equal_those_of_a_sort(dtype, kind, changes):
     rng = np.random.default_rng(changes)
     X = sp.random(40, 200, density=0.4, format="csr", random_state=1, data_rvs=rng.standard_normal)
     X = sp.csr_matrix(X.multiply((np.arange(40) % 5 != 0)[:, None])).astype(dtype)

@@ -1,1 +1,1 @@
-"""Geometric changes of images: shifts, rotations, scalings, shears and flips."""
+"""Image transformations: rotations, shifts, scalings, shears and flips."""

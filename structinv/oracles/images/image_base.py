@@ -1,4 +1,4 @@
-"""What all geometric changes of images share: the views of the set that a family of maps makes."""
+"""Base class of image oracles: support function, orbit, cover, draws, tangents."""
 
 from __future__ import annotations
 
@@ -23,36 +23,45 @@ from .image_quadrature import check_rule, nodes_and_weights
 from .image_search import halve, passes_by
 from .image_tangents import smoothed, step_of
 
-# Halvings of the interval between the neighbors of the best parameter on a grid.
+# Halvings of the interval between the neighbors of the best value of a cover.
 _HALVINGS = 8
 
 
 class ImageOracle(ImageFamily):
-    r"""Images changed by geometric maps that have one parameter.
+    r"""Base class of geometric image transformations with one real parameter.
 
     .. math:: S(x) = \{x\} \cup \{T_{k,t}\, x : t \in values, k \in families\}
 
-    A new one is a few lines: its constructor stores the parameters below, `parameter` names the one
-    that lists the values of a finite set, `neutral` is the value of no change, `geometry` gives the
-    map of a value, and `describe` its name. One that changes along several axes or directions names
-    them in `families`; one whose maps move on lines or circles tells so in `path`.
+    A subclass has a constructor that stores its parameters, and
+
+    - `parameter`, the name of the parameter with the values of a finite set,
+    - `neutral`, the value of the identity,
+    - `geometry`, which returns the maps of some values,
+    - `describe`, which returns the name of a transformed image.
+
+    It overrides `families` if there are several axes or directions. It overrides `path` if the maps
+    move pixels on lines or circles: the support function of an interval is then exact. The
+    constructor may omit parameters of `Rotations`. Their defaults are attributes of the class.
 
     Attributes
     ----------
     parameter : str
-        The constructor's parameter with the values of a finite set.
+        Name of the constructor's parameter with the values of a finite set.
     neutral : float
-        The value at which nothing changes.
+        Value of the identity, 0 by default.
     distributions : tuple of str
-        What the constructor's `distribution` may be.
-    shape, order, fill, unitary, interval, resolution, distribution, spread, smoothing
-        See `Rotations`.
+        Allowed values of `distribution`.
+
+    See Also
+    --------
+    Rotations : Rotations, with a description of the common parameters.
+    FiniteOracle : Perturbation sets given by lists of any transformed samples.
 
     Examples
     --------
     >>> import numpy as np
     >>> class Squeezes(ImageOracle):
-    ...     "Images made narrower or wider."
+    ...     "Images compressed or stretched horizontally."
     ...     parameter, neutral = "factors", 1.0
     ...     def __init__(self, factors, shape=None):
     ...         self.factors = factors
@@ -69,7 +78,7 @@ class ImageOracle(ImageFamily):
     """
 
     def orbit(self, X: Matrix) -> np.ndarray:
-        """See `InvarianceOracle.orbit`; by value, and of one value by family."""
+        # Sorted by value, then by family.
         return super().orbit(self._rows(X)[0])
 
     def _all_members(self, X: Matrix) -> np.ndarray:
@@ -79,15 +88,21 @@ class ImageOracle(ImageFamily):
         return maps.apply(rows, np.tile(np.arange(size), (len(rows), 1)))
 
     def members_at(self, X: Matrix, values: np.ndarray, family: int = 0) -> np.ndarray:
-        """Members of one family at any values of the parameter, (n, m, d).
+        """Transform images with any values of the parameter, in one family.
 
         Parameters
         ----------
-        X : (n, d) array
-        values : (m,) array
-            Neither listed nor between the ends, necessarily.
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Images.
+        values : array-like of shape (n_values,)
+            Values of the parameter, inside or outside the declared set.
         family : int, default=0
-            Its place in `families`.
+            Index of the family in `families`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_values, n_features)
+            Transformed images.
         """
         rows, shape = self._rows(X)
         warps = self._warps(np.full(len(values), family), np.asarray(values, dtype=np.float64))
@@ -97,17 +112,14 @@ class ImageOracle(ImageFamily):
     def support(
         self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
     ) -> Support:
-        """See `InvarianceOracle.support`.
-
-        With `interval` it is exact where `order` is 1 and all families have a `path`. Otherwise, or
-        where there are millions of crossings on a path, the best of a grid is refined, and `upper`
-        is infinite.
-        """
+        # An interval has an exact support function if `order` is 1, all families have a path, and the
+        # paths do not have millions of crossings with pixel borders. Otherwise a local search refines
+        # the best member of the cover.
         rows, shape = self._rows(X)
         check_directions(rows, V, assign, cost)
-        found = None if self.finite else self._furthest(rows, shape, V, assign)
-        if found is not None:
-            return found
+        exact = None if self.finite else self._support_on_paths(rows, shape, V, assign)
+        if exact is not None:
+            return exact
         maps = self._maps(shape)
         best = np.argmax(maps.facing_scores(rows, V, assign), axis=1)
         if self.finite:
@@ -116,17 +128,17 @@ class ImageOracle(ImageFamily):
         points = self.refined(rows, points, best, lambda z: row_dots(z, V, assign))
         return Support(points, np.full(len(rows), np.inf))
 
-    def _furthest(
+    def _support_on_paths(
         self, rows: np.ndarray, shape: ImageShape, V: np.ndarray, assign: np.ndarray
     ) -> Support | None:
-        """The best members of a continuous set by walks; None if a path does not allow it."""
+        """Return the exact support function of a continuous set, or None if it is not available."""
         paths = [self._path(number) for number in range(len(self.families()))]
         if self.order != 1 or any(path is None for path in paths):
             return None
         code, background = fill_code(self.fill)
         shift = background * V.sum(axis=1)[assign]
         best = row_dots(rows, V, assign) - shift
-        # The image itself is a member to the last digit, so that it should win ties.
+        # The unperturbed image has no rounding error, so it is preferred in ties.
         best += 4e-15 * row_dots(np.abs(rows), np.abs(V), assign)
         points, upper = rows.copy(), best.copy()
         winner, warps = np.full(len(rows), -1), np.zeros((len(rows), 6))
@@ -136,16 +148,16 @@ class ImageOracle(ImageFamily):
             if found is None:
                 return None
             np.maximum(upper, found[0] + found[2], out=upper)
-            mine = np.flatnonzero(found[0] > best)
-            best[mine], winner[mine] = found[0][mine], number
-            values = np.clip(path.value_at(found[1][mine]), *self._ends())
-            warps[mine] = self._warps(winner[mine], values)
+            improved = np.flatnonzero(found[0] > best)
+            best[improved], winner[improved] = found[0][improved], number
+            values = np.clip(path.value_at(found[1][improved]), *self._ends())
+            warps[improved] = self._warps(winner[improved], values)
         moved = np.flatnonzero(winner >= 0)
         points[moved] = self._changed(rows[moved], shape, warps[moved, None])[:, 0]
         return Support(points, upper + shift)
 
     def _path(self, number: int) -> Path | None:
-        """The path of a family, if that is where `geometry` leads, too."""
+        """Return the path of a family, or None if it differs from `geometry`."""
         return self._once(("path", number), lambda: self._new_path(number))
 
     def _new_path(self, number: int) -> Path | None:
@@ -155,9 +167,9 @@ class ImageOracle(ImageFamily):
             return None
         places = np.linspace(path.low, path.high, 5)
         warps, gains = path.at(places)
-        wanted = self._warps(np.full(5, number), path.value_at(places))
-        same = np.allclose(warps, wanted, rtol=1e-9, atol=1e-9)
-        return path if same and np.allclose(gains, warp_gains(wanted, bool(self.unitary))) else None
+        expected = self._warps(np.full(5, number), path.value_at(places))
+        same = np.allclose(warps, expected, rtol=1e-9, atol=1e-9)
+        return path if same and np.allclose(gains, warp_gains(expected, bool(self.unitary))) else None
 
     def graded_support(
         self,
@@ -167,7 +179,6 @@ class ImageOracle(ImageFamily):
         cost: np.ndarray,
         rho: float | Sequence[float],
     ) -> Support:
-        """See `InvarianceOracle.graded_support`; finite sets only, by enumeration."""
         if not self.finite:
             raise self._absent("graded support with interval, so it cannot be discounted", "has no")
         rows, shape = self._rows(X)
@@ -179,16 +190,23 @@ class ImageOracle(ImageFamily):
         return Support(maps.apply(rows, best[:, None])[:, 0], rho=grades[best])
 
     def mesh(self, rows: np.ndarray, points: np.ndarray) -> np.ndarray:
-        """How far members of a continuous set are from the `resolution` members of each family, (n,).
+        """Bound the distance from a continuous set to its cover.
 
-        The bound follows the pixels of the source between neighbors of the grid: a bilinear image
-        changes no faster than its neighboring pixels differ. It is infinite for other orders.
+        The bound follows the source of each pixel between neighboring values of the cover. A bilinear
+        image changes no faster than its neighboring pixels differ. The bound is infinite for other
+        orders.
 
         Parameters
         ----------
-        rows : (n, d) array
-        points : (n, s, d) array
-            The members of the grid.
+        rows : ndarray of shape (n_samples, n_features)
+            Images.
+        points : ndarray of shape (n_samples, n_members, n_features)
+            Transformed images of the cover.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Bound of the distance from any perturbed image to the nearest one of the cover.
         """
         if self.order != 1:
             return np.full(len(points), np.inf)
@@ -209,9 +227,25 @@ class ImageOracle(ImageFamily):
         index: np.ndarray,
         score: Callable[[np.ndarray], np.ndarray],
     ) -> np.ndarray:
-        """Members moved between their neighbors on the grid to a larger score.
+        """Refine transformed images of the cover by a local search for a larger score.
 
-        The neighbors halve in each step.
+        The distance to the neighboring values is halved in each step.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n_samples, n_features)
+            Images.
+        points : ndarray of shape (n_samples, n_features)
+            Transformed images of the cover, one per image; overwritten.
+        index : ndarray of int of shape (n_samples,)
+            Index of each transformed image in the cover.
+        score : callable
+            Function from transformed images, (n_samples, n_features), to scores, (n_samples,).
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            Transformed images with scores no smaller than before.
         """
         if not len(points):
             return points
@@ -220,7 +254,7 @@ class ImageOracle(ImageFamily):
         family, value = table.family[index], table.value[index]
         unchanged = family < 0
         reached = score(points)
-        # The identity belongs to all families at once.
+        # The identity belongs to all families.
         for k in range(n_families if np.any(unchanged) else 1):
             now = np.where(unchanged, k, family)
             low, high = self._around(now, value)
@@ -232,40 +266,40 @@ class ImageOracle(ImageFamily):
         return points
 
     def _neighbors(self, family: int) -> np.ndarray:
-        """Values of a family in the cover, with that of no change if the interval has it."""
+        """Return the values of a family in the cover, with the neutral value if the interval has it."""
         low, high = self._ends()
         values = np.linspace(low, high, self.resolution)
         inside = low <= self.neutral <= high
         return np.unique(np.r_[values, self.neutral] if inside else values)
 
     def _around(self, family: np.ndarray, value: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The neighbors of a value on the grid of its family."""
+        """Return the neighbors of each value in the cover of its family."""
         low, high = value.copy(), value.copy()
         for k in range(len(self.families())):
-            mine = np.flatnonzero(family == k)
+            rows = np.flatnonzero(family == k)
             values = self._neighbors(k)
-            place = np.argmin(np.abs(values - value[mine, None]), axis=1)
-            near = np.isclose(values[place], value[mine], rtol=0, atol=1e-12)
-            mine, place = mine[near], place[near]
-            low[mine] = values[np.maximum(place - 1, 0)]
-            high[mine] = values[np.minimum(place + 1, len(values) - 1)]
+            place = np.argmin(np.abs(values - value[rows, None]), axis=1)
+            near = np.isclose(values[place], value[rows], rtol=0, atol=1e-12)
+            rows, place = rows[near], place[near]
+            low[rows] = values[np.maximum(place - 1, 0)]
+            high[rows] = values[np.minimum(place + 1, len(values) - 1)]
         return low, high
 
     def _changed_by(
         self, rows: np.ndarray, shape: ImageShape, family: np.ndarray
     ) -> Callable[[np.ndarray], np.ndarray]:
-        """From a value for each row to the rows as members of the families named."""
+        """Return a function from one value per row to the transformed rows."""
         return lambda values: self._changed(rows, shape, self._warps(family, values)[:, None])[:, 0]
 
     def contains(self, x: np.ndarray, z: np.ndarray) -> bool:
-        """Whether `z` is a member, up to rounding; with `interval`, by a search for its value."""
         near = 10.0 * rounding(x, z)
         members = self._all_members(x[None, :])[0]
         if np.any(np.max(np.abs(members - z), axis=1, initial=0.0) <= near):
             return True
-        return not self.finite and self._fits(x, z, near)
+        return not self.finite and self._is_on_path(x, z, near)
 
-    def _fits(self, x: np.ndarray, z: np.ndarray, near: float) -> bool:
+    def _is_on_path(self, x: np.ndarray, z: np.ndarray, near: float) -> bool:
+        """Return True if a local search finds a value whose image is within `near` of z."""
         rows, shape = self._rows(x[None, :])
         steps = np.linspace(*self._ends(), max(257, 8 * max(shape.height, shape.width)))
 
@@ -283,31 +317,46 @@ class ImageOracle(ImageFamily):
         return False
 
     def sample(self, X: Matrix, n_draws: int, rng: np.random.Generator) -> np.ndarray:
-        """Members at random, with `distribution` and `spread` over the parameter, (n, n_draws, d).
+        """Draw random transformed images with values from `distribution`.
 
-        Of a finite set each member, the identity among them, is drawn with a probability
-        proportional to the density at its value; of an interval values are drawn, with all families
-        alike.
+        A finite set draws its images, the unperturbed one included, with probabilities in proportion
+        to the density at their values. A continuous set draws values; all families are equally
+        likely.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Images.
+        n_draws : int
+            Number of draws per image (>= 0).
+        rng : numpy.random.Generator
+            Source of random numbers.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_draws, n_features)
+            Transformed images.
         """
         check_draw(n_draws, rng)
         rows, shape = self._rows(X)
-        many = len(rows), n_draws
+        size = len(rows), n_draws
         if self.finite:
-            shares = self._shares()
-            return self._maps(shape).apply(rows, rng.choice(len(shares), many, p=shares))
-        return self._changed(rows, shape, self._drawn_warps(many, rng))
+            probabilities = self._probabilities()
+            numbers = rng.choice(len(probabilities), size, p=probabilities)
+            return self._maps(shape).apply(rows, numbers)
+        return self._changed(rows, shape, self._random_warps(size, rng))
 
-    def _shares(self) -> np.ndarray:
-        """The probabilities of the members of a finite set, by the density at their values."""
+    def _probabilities(self) -> np.ndarray:
+        """Return the probabilities of a finite set, in proportion to the density at its values."""
         logs = log_density(self.distribution, self._table().value, self.neutral, self.spread)
-        shares = np.exp(logs - np.max(logs))
-        return shares / np.sum(shares)
+        densities = np.exp(logs - np.max(logs))
+        return densities / np.sum(densities)
 
-    def _drawn_warps(self, many: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
-        """Warps of random members of a continuous set, (*many, 6)."""
-        family = rng.integers(len(self.families()), size=many)
-        value = draw(self.distribution, *self._ends(), self.neutral, self.spread, many, rng)
-        return self._warps(family.ravel(), value.ravel()).reshape(*many, 6)
+    def _random_warps(self, size: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+        """Draw random warps of a continuous set, of shape (*size, 6)."""
+        family = rng.integers(len(self.families()), size=size)
+        value = draw(self.distribution, *self._ends(), self.neutral, self.spread, size, rng)
+        return self._warps(family.ravel(), value.ravel()).reshape(*size, 6)
 
     def _changes(self, X: Matrix, y: np.ndarray | None) -> Changes:
         oracle = self._prepared()
@@ -316,40 +365,42 @@ class ImageOracle(ImageFamily):
         pairs = zip(table.family[1:], table.value[1:], strict=True)
         names = ["identity", *(oracle.describe(families[k], float(value)) for k, value in pairs)]
         if self.finite:
-            return MovedImages(X, oracle._maps(shape), names, oracle._shares())
+            return MovedImages(X, oracle._maps(shape), names, oracle._probabilities())
         return CoverOfImages(oracle, X, oracle._maps(shape), names)
 
     def _draws(self, X: Matrix, n_draws: int, random_state: int) -> Changes:
-        """See `InvarianceOracle.draws`; of maps that are made once."""
         if self.finite:
             return super()._draws(X, n_draws, random_state)
         rng, shape = np.random.default_rng(random_state), self._rows(X)[1]
-        warps = self._drawn_warps((n_draws,), rng)
+        warps = self._random_warps((n_draws,), rng)
         maps = image_maps(shape, warps, self.order, self.fill, bool(self.unitary))
         return MovedImages(X, maps, draw_names(n_draws))
 
     def quadrature(self, nodes: int, rule: str | None = None) -> Weighted:
-        """Listed values of a continuous set, whose weights give the means over its `distribution`.
+        """Return a weighted finite oracle that approximates averages over the interval.
 
         Parameters
         ----------
         nodes : int
-            How many values each family has.
-        rule : {None, "gauss", "spaced"}
-            "gauss" is exact for polynomials of the value (lognormal: of its logarithm) of degree up to
-            ``2 * nodes - 1``. "spaced" are values at equal distances with weights by the density: the
-            rule for whole turns, uniform (exact for frequencies below `nodes`) or "vonmises". None
-            chooses it there, if the distance is at most 1.5 `spread`; else None is "gauss".
+            Number of values per family.
+        rule : {"gauss", "spaced"}, default=None
+            Quadrature rule. "gauss" is exact for polynomials of the value up to degree
+            ``2 * nodes - 1``, or of its logarithm for the lognormal distribution. "spaced" has equal
+            distances and weights in proportion to the density. It suits intervals of 360 degrees, and
+            is exact for frequencies below `nodes` if the distribution is uniform. None selects
+            "spaced" for such intervals if the distribution is uniform, or if it is "vonmises" and the
+            distance is at most 1.5 `spread`. Otherwise None selects "gauss".
 
         Returns
         -------
         Weighted
-            All families alike. The identity has weight only if it is a node.
+            Oracle with listed values and their weights; all families have equal weight. The identity
+            has a positive weight only if it is a node.
 
         Raises
         ------
         TypeError, ValueError
-            Without `interval`, or if the number or the rule is none.
+            If `interval` is None, or if `nodes` or `rule` is invalid.
 
         Examples
         --------
@@ -360,11 +411,13 @@ class ImageOracle(ImageFamily):
         check_rule(nodes, rule)
         self.validate()
         if self.interval is None:
-            raise ValueError(f"quadrature needs interval, got {self!r}, whose values are listed")
+            raise ValueError(
+                f"quadrature requires an oracle with interval, got {self!r}: set interval to (low, high)"
+            )
         low, high = self._ends()
         families = np.arange(len(self.families()))
         first, last = (self._warps(families, np.full(len(families), end)) for end in (low, high))
-        values, shares = nodes_and_weights(
+        values, weights = nodes_and_weights(
             nodes,
             rule,
             (low, high),
@@ -372,15 +425,24 @@ class ImageOracle(ImageFamily):
             periodic=bool(np.max(np.abs(first - last)) <= 1e-12),
         )
         listed = clone(self).set_params(**{"interval": None, self.parameter: values.tolist()})
-        table, each = listed._table(), np.repeat(shares, len(families)) / len(families)
+        table, each = listed._table(), np.repeat(weights, len(families)) / len(families)
         return Weighted(listed, np.bincount(table.place[1:], each, len(table.value)))
 
     def tangents(self, X: Matrix) -> np.ndarray:
-        """Derivatives at no change, (n, t, d), per unit of the parameter, one for each family.
+        """Return derivatives with respect to the parameter at the identity.
 
-        Central differences of the interpolated image; the image is smoothed by a Gaussian of
-        standard deviation `smoothing` first (Simard et al. 1998), and differentiated with order 1 if
-        `order` is 0.
+        Derivatives are central differences of interpolated images, with order 1 if `order` is 0. If
+        `smoothing` is positive, a Gaussian filter precedes them (Simard et al. 1998).
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Images.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_tangents, n_features)
+            Derivatives per unit of the parameter, one per family.
         """
         rows, shape = self._rows(X)
         warps, steps = [], []

@@ -1,4 +1,4 @@
-"""Polynomials of the parameter in the place of a family of image changes."""
+"""Approximation of image transformations by polynomials of their parameter."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from .image_parameters import interval
 from .image_tangents import smoothed
 
 METHODS = ("fit", "taylor")
-# Taylor coefficients are differences of members that are so many pixels apart, at the furthest pixel.
+# Step of the differences for Taylor coefficients: movement of the fastest pixel, in pixels.
 _PIXELS = 1.0
 
 
 class ImageCurve(BaseEstimator):
-    r"""Polynomials in the value of an image change, as `Trajectory` takes them.
+    r"""Polynomial approximation of transformed images, for `Trajectory`.
 
-    The image at the value ``neutral + t`` is about :math:`x + \sum_k t^k x_k`.
+    The image at the value ``neutral + t`` is approximated by :math:`x + \sum_k t^k x_k`.
 
     Parameters
     ----------
     oracle : ImageOracle
-        With `interval`, and one axis or direction: `Rotations`, `Scalings`, ``Shears(axes=0)``.
+        Oracle with an interval and a single axis or direction, such as `Rotations`, `Scalings` or
+        ``Shears(axes=0)``.
     degree : int
-        How many x_k there are, at least 1.
+        Degree of the polynomial (>= 1).
     ends : pair of float
-        The lowest and the highest t.
-    method : {"fit", "taylor"}
-        "fit" are the least squares of members at Chebyshev nodes of the interval, through x at t = 0;
-        "taylor" the differences of members near t = 0, of images that are smoothed by the `smoothing` of
-        the oracle first, like its `tangents`. Interpolated images have kinks at no change, so that these
-        members lie one pixel apart, not closer.
+        Smallest and largest t.
+    method : {"fit", "taylor"}, default="fit"
+        "fit" is least squares at Chebyshev nodes of the interval, with the exact image at t = 0.
+        "taylor" uses differences of transformed images near t = 0, after the `smoothing` of the
+        oracle. Their distance is one pixel, since interpolated images have kinks at t = 0.
 
     Examples
     --------
@@ -55,7 +55,7 @@ class ImageCurve(BaseEstimator):
         self.method = method
 
     def validate(self) -> None:
-        """Raise TypeError or ValueError if a parameter is out of its range."""
+        """Raise TypeError or ValueError if a parameter is invalid."""
         check_one_family(self.oracle)
         check_integer("degree", self.degree)
         interval("ends", self.ends)
@@ -63,7 +63,7 @@ class ImageCurve(BaseEstimator):
             raise ValueError(f"method must be one of {METHODS}, got {self.method!r}")
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
-        """The x_k of each row, (n, degree, d)."""
+        """Return the coefficients x_k of each image, (n_samples, degree, n_features)."""
         self.validate()
         X = np.asarray(X)
         shape = image_shape(self.oracle.shape, X.shape[1])
@@ -74,7 +74,7 @@ class ImageCurve(BaseEstimator):
             t = self._near(shape)
             images = smoothed(X, shape, self.oracle.smoothing, self.oracle.fill)
         moved = self.oracle.members_at(images, self.oracle.neutral + t) - images[:, None, :]
-        # In shares of the furthest value, so that powers are of one size; with no interval all is zero.
+        # Values are rescaled to [-1, 1], so that powers have similar sizes.
         reach = max(float(np.max(np.abs(t))), np.finfo(np.float64).tiny)
         orders = np.arange(1, self.degree + 1)
         table = np.linalg.pinv((t / reach)[:, None] ** orders) / reach ** orders[:, None]
@@ -87,18 +87,18 @@ class ImageCurve(BaseEstimator):
         return (low + high) / 2 + (high - low) / 2 * nodes
 
     def _near(self, shape: Any) -> np.ndarray:
-        """Values around 0 on both sides, as many as a polynomial of the degree needs at least."""
-        apart = 1e-3
-        values = self.oracle.neutral + apart * np.array([-0.5, 0.5])
+        """Return values on both sides of 0, the smallest number that determines the polynomial."""
+        step = 1e-3
+        values = self.oracle.neutral + step * np.array([-0.5, 0.5])
         ends = sources_of(shape, self.oracle._warps(np.zeros(2, dtype=int), values))
-        speed = float(np.max(np.linalg.norm(ends[0] - ends[1], axis=-1))) / apart
+        speed = float(np.max(np.linalg.norm(ends[0] - ends[1], axis=-1))) / step
         sides = np.arange(1, (self.degree + 1) // 2 + 1)
         steps = _PIXELS / max(speed, 1e-12) * sides
         return np.r_[-steps, steps]
 
 
 def check_one_family(oracle: Any) -> None:
-    """Raise unless it is an image oracle with `interval` and one axis or direction."""
+    """Raise unless `oracle` has an interval and a single axis or direction."""
     if not isinstance(oracle, ImageOracle):
         raise TypeError(f"oracle must be an image oracle such as Rotations, got {oracle!r}")
     oracle.validate()
@@ -106,6 +106,5 @@ def check_one_family(oracle: Any) -> None:
         raise ValueError(f"oracle must have an interval, got {oracle!r}")
     if len(oracle.families()) != 1:
         raise ValueError(
-            f"oracle must change images along one axis or direction, got {len(oracle.families())} in "
-            f"{oracle!r}"
+            f"oracle must have a single axis or direction, got {len(oracle.families())} in {oracle!r}"
         )

@@ -1,4 +1,4 @@
-"""A family of geometric maps with one parameter: its values, their maps, and the shape of the images."""
+"""Parameters of image oracles: values, geometric maps, shape of the images."""
 
 from __future__ import annotations
 
@@ -32,16 +32,19 @@ from .image_paths import Path
 
 @dataclass(frozen=True)
 class MemberTable:
-    """The members of an orbit or a cover, the identity first.
+    """Parameters of the transformations of an orbit or a cover, the identity first.
 
     Parameters
     ----------
-    family : (s,) array of int
-        Number of the family of each, -1 for the identity.
-    value : (s,) array
-    warps : (s, 6) array
-    place : (1 + m * f,) array of int
-        Which member the identity became, and then each of m values in each of f families, by value.
+    family : ndarray of int of shape (n_members,)
+        Index of the family of each transformation, -1 for the identity.
+    value : ndarray of shape (n_members,)
+        Value of the parameter.
+    warps : ndarray of shape (n_members, 6)
+        Coefficients of the geometric maps.
+    place : ndarray of int of shape (1 + n_values * n_families,)
+        Index in this table of the identity and of each value in each family, sorted by value. Equal
+        transformations share an index.
     """
 
     family: np.ndarray
@@ -51,13 +54,13 @@ class MemberTable:
 
 
 class ImageFamily(InvarianceOracle):
-    """What parameters say of geometric maps: `ImageOracle` has the views of the set that they make."""
+    """Base class of `ImageOracle`, with the parameters and the geometric maps."""
 
     parameter: str
     neutral: float = 0.0
     distributions: tuple[str, ...] = ("uniform", "normal")
 
-    # Those of a family whose constructor has none of them.
+    # Defaults for subclasses whose constructors lack these parameters.
     shape: ImageShape | tuple[int, ...] | None = None
     order: int = 1
     fill: str | float = "zero"
@@ -68,58 +71,132 @@ class ImageFamily(InvarianceOracle):
     spread: float | None = None
     smoothing: float = 0.0
 
-    # Of a prepared copy only.
-    _kept: Cache | None = None
+    # Only prepared copies have a cache.
+    _cache: Cache | None = None
 
     @abstractmethod
     def geometry(self, family: Any, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Matrices A (m, 2, 2) and translations t (m, 2) of the maps with these values, (m,).
+        """Return matrices and translations of the geometric maps with given values.
 
-        What lies at (row, column) q of the input goes to ``c + A (q - c) + t`` in the output, c
-        being the center of the image.
+        A map moves the pixel q = (row, column) of the input to ``c + A (q - c) + t`` in the output,
+        where c is the center of the image.
+
+        Parameters
+        ----------
+        family : object
+            Element of `families`.
+        values : ndarray of shape (n_values,)
+            Values of the parameter.
+
+        Returns
+        -------
+        matrices : ndarray of shape (n_values, 2, 2)
+            Matrices A.
+        translations : ndarray of shape (n_values, 2)
+            Translations t, in pixels.
         """
 
     @abstractmethod
     def describe(self, family: Any, value: float) -> str:
-        """A short name of the member of a family with this value."""
+        """Return a short name of the transformation with a given value.
+
+        Parameters
+        ----------
+        family : object
+            Element of `families`.
+        value : float
+            Value of the parameter.
+
+        Returns
+        -------
+        str
+            Name, such as "rotation 10°".
+        """
 
     def families(self) -> tuple[Any, ...]:
-        """Axes or directions, each of which has a member for every value."""
+        """Return the axes or directions; each combines with every value.
+
+        Returns
+        -------
+        tuple
+            Axes, directions, or a single None.
+        """
         return (None,)
 
     def tangent_families(self) -> tuple[Any, ...]:
-        """The families that `tangents` differentiates."""
+        """Return the families that `tangents` differentiates.
+
+        Returns
+        -------
+        tuple
+            Axes or directions; `families` by default.
+        """
         return self.families()
 
     def turned(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-        """Radians by which the sources of pixels turn around the center between two values.
+        """Return the angles of rotation of the sources of pixels between two values.
 
-        Zero, the default, says that they move on straight lines, all by the same fraction at the
-        same value. A family for which neither holds overrides `mesh`.
+        The default 0 means that the sources move on straight lines, all by the same fraction at the
+        same value. Subclasses with other motions override `mesh`.
+
+        Parameters
+        ----------
+        low, high : ndarray of shape (n,)
+            Values of the parameter.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Angles around the center of the image, in radians.
         """
         return np.zeros(len(low))
 
     def path(self, family: Any, low: float, high: float) -> Path | None:
-        """The members of a family between two values as a path; with order 1 `support` is then exact.
+        """Return the path of the geometric maps between two values.
 
-        None, the default, where the warps move neither on a line nor on a circle.
+        With a path and order 1, `support` is exact for an interval.
+
+        Parameters
+        ----------
+        family : object
+            Element of `families`.
+        low, high : float
+            Ends of the interval of values.
+
+        Returns
+        -------
+        Path or None
+            Line or circle on which the sources of pixels move; None, the default, for other motions.
         """
         return None
 
     def check_values(self, name: str, values: Sequence[float]) -> None:
-        """Raise ValueError if a value of the parameter is out of its range."""
+        """Raise ValueError if a value of the parameter is out of range.
+
+        Parameters
+        ----------
+        name : str
+            Name of the parameter with the values, for the message.
+        values : sequence of float
+            Values of a finite set, or the ends of an interval.
+        """
 
     def values(self) -> tuple[float, ...]:
-        """The values of a finite set, as given."""
+        """Return the values of a finite set.
+
+        Returns
+        -------
+        tuple of float
+            Values without duplicates, in the given sequence.
+        """
         return listed(self.parameter, getattr(self, self.parameter))
 
     @property
     def finite(self) -> bool:  # type: ignore[override]
-        """Whether the values are listed, and no interval is given."""
+        """True if the set has listed values, False if it has an interval."""
         return self.interval is None
 
     def validate(self, n_features: int | None = None) -> None:
-        """Raise if a parameter is out of its range, or the shape does not fit the features."""
         self._check_range()
         name = type(self).__name__
         if self.order not in ORDERS or isinstance(self.order, bool):
@@ -136,15 +213,14 @@ class ImageFamily(InvarianceOracle):
         image_shape(self.shape, n_features)
 
     def _prepared(self) -> Self:
-        """See `InvarianceOracle._prepared`: the values are looked at once, and their maps kept."""
-        if self._kept is not None:
+        if self._cache is not None:
             return self
         prepared = copy.copy(self)
-        prepared._kept = Cache()
+        prepared._cache = Cache()
         return prepared
 
     def _once(self, name: Hashable, make: Callable[[], Any]) -> Any:
-        return make() if self._kept is None else self._kept.get(name, make)
+        return make() if self._cache is None else self._cache.get(name, make)
 
     def _shape(self, n_features: int) -> ImageShape:
         def make() -> ImageShape:
@@ -162,13 +238,14 @@ class ImageFamily(InvarianceOracle):
                 name, pair = self.parameter, values
                 raise ValueError(
                     f"{name} must be a number or a list of numbers, got the pair {pair!r}: write "
-                    f"{name}={list(pair)!r} for two values, or interval={pair!r} for all in between"
+                    f"{name}={list(pair)!r} for two values, or interval={pair!r} for all values between "
+                    "them"
                 )
             self.check_values(self.parameter, self.values())
             return
         if values is not None:
             raise ValueError(
-                f"{self.parameter} and interval exclude each other: give one and leave the other None"
+                f"{self.parameter} must be None if interval is given, got {values!r}: remove one of them"
             )
         self.check_values("interval", self._ends())
 
@@ -176,11 +253,11 @@ class ImageFamily(InvarianceOracle):
         rows = X.toarray() if sp.issparse(X) else np.asarray(X)
         if rows.ndim != 2:
             raise ValueError(
-                f"X must have shape (n, d), an image a row, got {rows.shape}; "
-                "X.reshape(len(X), -1) makes rows of images"
+                f"X must have shape (n_samples, n_features), one row per image, got {rows.shape}: pass "
+                "X.reshape(len(X), -1)"
             )
         if np.iscomplexobj(rows):
-            raise ValueError(f"X must hold real numbers, got {rows.dtype}")
+            raise ValueError(f"X must contain real numbers, got {rows.dtype}")
         shape = self._shape(rows.shape[1])
         return rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64), shape
 
@@ -192,28 +269,28 @@ class ImageFamily(InvarianceOracle):
         return member_table(values, len(self.families()), self.neutral, self._warps)
 
     def _ends(self) -> tuple[float, float]:
-        """The lowest and the highest value of a continuous set."""
+        """Return the smallest and the largest value of a continuous set."""
         return interval("interval", self.interval)
 
     def _warps(self, family: np.ndarray, value: np.ndarray) -> np.ndarray:
-        """The warps of many members, (m, 6)."""
+        """Return the coefficients of geometric maps, (m, 6)."""
         warps = np.empty((len(family), 6))
         for number, name in enumerate(self.families()):
-            mine = family == number
-            if np.any(mine):
-                warps[mine] = warps_of(*self._geometry(name, value[mine]))
+            selected = family == number
+            if np.any(selected):
+                warps[selected] = warps_of(*self._geometry(name, value[selected]))
         return warps
 
     def _geometry(self, family: Any, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """`geometry`, validated."""
-        source, found = plugins.method(self, "geometry"), self.geometry(family, values)
-        if not isinstance(found, tuple) or len(found) != 2:
-            raise TypeError(f"{source} must return matrices and translations, got {found!r}")
-        matrices = plugins.numbers(source, "matrices", found[0], (len(values), 2, 2))
-        return matrices, plugins.numbers(source, "translations", found[1], (len(values), 2))
+        """Return the result of `geometry`, validated."""
+        source, result = plugins.method(self, "geometry"), self.geometry(family, values)
+        if not isinstance(result, tuple) or len(result) != 2:
+            raise TypeError(f"{source} must return a pair (matrices, translations), got {result!r}")
+        matrices = plugins.numbers(source, "matrices", result[0], (len(values), 2, 2))
+        return matrices, plugins.numbers(source, "translations", result[1], (len(values), 2))
 
     def _maps(self, shape: ImageShape) -> ImageMaps:
-        """The maps of all members in the table."""
+        """Return the linear maps of all transformations in the table."""
 
         def make() -> ImageMaps:
             warps = self._table().warps
@@ -231,23 +308,30 @@ def member_table(
     neutral: float,
     warps_at: Callable[[np.ndarray, np.ndarray], np.ndarray],
 ) -> MemberTable:
-    """The members with these values in all families.
+    """Return the table of distinct transformations with these values in all families.
 
     Parameters
     ----------
-    values : (m,) array
+    values : ndarray of shape (m,)
+        Values of the parameter.
     n_families : int
+        Number of families.
     neutral : float
-        The value of no change.
+        Value of the identity.
     warps_at : callable
-        From families (k,) and values (k,) to warps (k, 6).
+        Function from families, (k,), and values, (k,), to coefficients of maps, (k, 6).
+
+    Returns
+    -------
+    MemberTable
+        The identity and all other transformations, sorted by value and family.
     """
     family = np.r_[-1, np.tile(np.arange(n_families), len(values))]
     value = np.r_[neutral, np.repeat(values, n_families)]
     warps = warps_at(np.maximum(family, 0), value)
-    # Equal values, and others that do the same: no change, or a whole turn.
+    # Different values may give equal maps, such as rotations by 0 and 360 degrees.
     rounded = np.round(warps, 12) + 0.0
     _, first, same = np.unique(rounded, axis=0, return_index=True, return_inverse=True)
-    kept = np.sort(first)
-    place = np.searchsorted(kept, first[same.ravel()])
-    return MemberTable(family[kept], value[kept], warps[kept], place)
+    distinct = np.sort(first)
+    place = np.searchsorted(distinct, first[same.ravel()])
+    return MemberTable(family[distinct], value[distinct], warps[distinct], place)

@@ -1,4 +1,4 @@
-"""Lists of geometric changes of images, and covers of continuous ones."""
+"""Lists of transformed images, and covers of continuous sets of them."""
 
 from __future__ import annotations
 
@@ -17,15 +17,18 @@ if TYPE_CHECKING:
 
 
 class MovedImages(Changes):
-    """Images under maps that are made once.
+    """Images transformed by fixed maps, which are computed once.
 
     Parameters
     ----------
-    X : (n, d) array or CSR matrix
+    X : array or CSR matrix of shape (n_samples, n_features)
+        Images.
     maps : ImageMaps
-    names : sequence of str, optional
-    weights : (s,) array, optional
-        Probabilities, up to a factor.
+        Maps from pixels to pixels.
+    names : sequence of str, default=None
+        Names of the maps.
+    weights : array of shape (n_members,), default=None
+        Probabilities of the maps, up to a factor.
     """
 
     def __init__(
@@ -60,18 +63,17 @@ class MovedImages(Changes):
         images, index = self._images(rows), np.asarray(index, dtype=np.intp)
         last = self.size - 1
         if index.shape != (len(images),) or np.any((index < 0) | (index > last)):
-            raise ValueError(f"index must be {len(images)} numbers from 0 to {last}, got {index!r}")
+            raise ValueError(f"index must contain {len(images)} numbers from 0 to {last}, got {index!r}")
         return self.maps.apply(images, index[:, None])[:, 0]
 
     def adjoint(self, V: np.ndarray) -> np.ndarray | None:
-        """See `Changes.adjoint`; None where the background is a number."""
+        # Maps with a numeric background are affine.
         return self.maps.pull_back(V) if self.maps.linear else None
 
     def _member_scores(self, rows: Rows, V: np.ndarray) -> np.ndarray:
         return self.maps.scores(self._images(rows), V)
 
     def linear(self) -> LinearChanges | None:
-        """See `Changes.linear`; None where the background is a number."""
         if not self.maps.linear:
             return None
         channels = sp.identity(self.maps.shape.channels, format="csr")
@@ -80,15 +82,18 @@ class MovedImages(Changes):
 
 
 class CoverOfImages(MovedImages):
-    """Listed members of a continuous set, between which others are looked for.
+    """Cover of a continuous set of transformed images, with a local search.
 
     Parameters
     ----------
     oracle : ImageOracle
-        With `interval`.
-    X : (n, d) array or CSR matrix
+        Oracle with an interval.
+    X : array or CSR matrix of shape (n_samples, n_features)
+        Images.
     maps : ImageMaps
+        Maps of the cover.
     names : sequence of str
+        Names of the maps.
     """
 
     scored = False
@@ -105,8 +110,9 @@ class CoverOfImages(MovedImages):
     ) -> np.ndarray:
         return self.oracle.refined(self._images(rows), self.points(rows, index), index, score)
 
+    # The set has other members than those of the fixed maps.
     def adjoint(self, V: np.ndarray) -> None:
-        """See `Changes.adjoint`; None, as other members are no fixed maps."""
+        return None
 
     def linear(self) -> None:
-        """See `Changes.linear`; None, as other members are no fixed maps."""
+        return None

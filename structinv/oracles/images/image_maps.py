@@ -1,9 +1,9 @@
-"""Geometric maps of images: where each pixel of the output comes from, and with which weights.
+"""Geometric maps of images: sources of output pixels and interpolation weights.
 
-A *warp* is six numbers (m00, m01, m10, m11, o0, o1) that send a pixel p = (row, column) of the output
-to its source ``c + M (p - c) + o`` in the input, c = ((height - 1) / 2, (width - 1) / 2) being the
-center. Interpolation is separable, so a pixel of the output is a weighted sum of 1, 4 or 16 pixels
-of the input, the same ones in each channel.
+A *warp* has six numbers (m00, m01, m10, m11, o0, o1). It maps a pixel p = (row, column) of the output
+to its *source* ``c + M (p - c) + o`` in the input. The center is
+c = ((height - 1) / 2, (width - 1) / 2). Interpolation is separable. A pixel of the output is a weighted
+sum of 1, 4 or 16 pixels of the input, with the same weights in each channel.
 """
 
 from __future__ import annotations
@@ -20,30 +20,34 @@ from ...utils.jit import njit
 from ...utils.matrices import contiguous_read_only, in_threads
 from ...utils.resources import check_memory
 
-# How pixels beyond the border are made; a number is the zero of an image less its background.
+# Values beyond the border. A numeric background is subtracted before, and added after, zero fill.
 FILLS = {"zero": 0, "nearest": 1, "reflect": 2, "wrap": 3}
 ORDERS = (0, 1, 3)
-# Beyond these a tuple is more likely a volume, or has its channels in front.
+# A tuple with more channels is probably a volume, or has channels first.
 CHANNELS_OF_A_TUPLE = 4
-# Pixels of the output whose weights are worked out at a time.
+# Number of output pixels whose weights are computed at a time.
 PIXELS_AT_ONCE = 2**13
 
 
 @dataclass(frozen=True)
 class ImageShape:
-    """The shape of the images that rows hold, in C order of (height, width, channels).
+    """Shape of images stored as rows, in C order of (height, width, channels).
 
     Parameters
     ----------
     height, width : int
-        In pixels.
+        Numbers of pixels (>= 1).
     channels : int, default=1
-        Values a pixel, such as 3 for color; a geometric change treats them alike.
+        Number of values per pixel (>= 1), such as 3 for color. Transformations apply to each channel.
 
     Raises
     ------
     TypeError, ValueError
-        If one of them is no integer of at least 1.
+        If an argument is not an integer or is below 1.
+
+    See Also
+    --------
+    Rotations : Image oracle with a parameter `shape`.
 
     Examples
     --------
@@ -65,19 +69,19 @@ class ImageShape:
 
     @property
     def pixels(self) -> int:
-        """Height times width."""
+        """Number of pixels, height times width."""
         return self.height * self.width
 
     @property
     def size(self) -> int:
-        """Values of an image: features of a row."""
+        """Number of features of an image, pixels times channels."""
         return self.pixels * self.channels
 
 
 def image_shape(shape: Any, n_features: int | None = None) -> ImageShape | None:
-    """The shape that a parameter `shape` stands for on rows of `n_features`, checked.
+    """Validate a parameter `shape` and return the shape of the images.
 
-    None stands for square images of one channel; the answer is None if nothing is known yet.
+    None stands for square images of one channel. Without `n_features` it is returned unchanged.
     """
     if shape is None:
         if n_features is None:
@@ -85,8 +89,8 @@ def image_shape(shape: Any, n_features: int | None = None) -> ImageShape | None:
         side = isqrt(n_features)
         if side * side != n_features:
             raise ValueError(
-                f"shape must be given, as (height, width) or (height, width, channels), for images of "
-                f"{n_features} features, which are not square"
+                f"shape must be (height, width) or (height, width, channels) if images are not square, "
+                f"got None for {n_features} features"
             )
         return ImageShape(side, side)
     if not isinstance(shape, ImageShape):
@@ -97,34 +101,37 @@ def image_shape(shape: Any, n_features: int | None = None) -> ImageShape | None:
             )
         if len(shape) not in (2, 3):
             raise ValueError(
-                f"shape must have two or three entries, height, width and channels, got {shape!r}: "
-                "volumes and stacks of images are no images"
+                f"shape must be (height, width) or (height, width, channels), got {shape!r}: volumes "
+                "and stacks of images are not supported"
             )
         given, shape = shape, ImageShape(*shape)
         if shape.channels > CHANNELS_OF_A_TUPLE:
             raise ValueError(
-                f"shape must end with the channels, at most {CHANNELS_OF_A_TUPLE}, got {given!r}: "
-                "volumes are no images, and channels come last in a row (pixel by pixel); if so many "
-                f"are meant, give ImageShape{tuple(given)}"
+                f"shape must end with at most {CHANNELS_OF_A_TUPLE} channels, got {given!r}: pass "
+                f"ImageShape{tuple(given)} for images with more channels; channels are last, volumes "
+                "are not supported"
             )
     if n_features is not None and shape.size != n_features:
         raise ValueError(
-            f"shape {shape} has {shape.size} values, but the rows have {n_features} features"
+            f"shape must fit the {n_features} features of X, got {shape} with {shape.size} values"
         )
     return shape
 
 
 @dataclass(frozen=True)
 class ImageMaps:
-    """Several maps of images of one shape, stacked; they act on pixels, the same in each channel.
+    """Stack of affine maps of images with one shape.
+
+    The maps act on the pixels, equally in each channel.
 
     Parameters
     ----------
     shape : ImageShape
+        Shape of the images.
     indptr, indices, data : arrays
-        Row p of map number s is ``data[indptr[s, p]:indptr[s, p + 1]]``, in CSR.
-    constant : (s, pixels) array
-        What a map adds to each pixel: zero but for a background that is a number.
+        Matrices in CSR format: row p of map s is ``data[indptr[s, p]:indptr[s, p + 1]]``.
+    constant : array of shape (n_maps, n_pixels)
+        Constant terms of the maps; zero unless the background is numeric.
     """
 
     shape: ImageShape
@@ -135,17 +142,17 @@ class ImageMaps:
 
     @property
     def linear(self) -> bool:
-        """Whether nothing is added."""
+        """True if all constant terms are zero."""
         return not np.any(self.constant)
 
     def matrix(self, number: int) -> sp.csr_matrix:
-        """One map as a matrix of pixels, without what it adds."""
+        """Return the matrix of a map on pixels, without its constant term."""
         first, last = self.indptr[number, 0], self.indptr[number, -1]
         parts = self.data[first:last], self.indices[first:last], self.indptr[number] - first
         return sp.csr_matrix(parts, shape=(self.shape.pixels, self.shape.pixels))
 
     def apply(self, X: np.ndarray, index: np.ndarray) -> np.ndarray:
-        """Map number ``index[i, k]`` of row i, (n, k, d), in the precision of `X`."""
+        """Apply map ``index[i, k]`` to row i; returns (n, k, d) with the dtype of `X`."""
         X, index = contiguous_read_only(X), contiguous_read_only(index)
         out = np.empty((*index.shape, self.shape.size), dtype=X.dtype)
         work = index.shape[1] * len(self.data) // len(self.constant)
@@ -160,7 +167,7 @@ class ImageMaps:
         return out
 
     def pull_back(self, V: np.ndarray) -> np.ndarray:
-        """T'v for all maps T and directions v, (s, p, d), in float64."""
+        """Return T'v for all maps T and directions v, (s, p, d), in float64."""
         V = np.ascontiguousarray(V, dtype=np.float64)
         pulled, across = np.empty((len(self.constant), *V.shape)), np.ascontiguousarray(V.T)
 
@@ -174,49 +181,50 @@ class ImageMaps:
         return pulled
 
     def constants(self, V: np.ndarray) -> np.ndarray:
-        """``<v, b>`` for what the maps add, b, (s, p)."""
+        """Return ``<v, b>`` for the constant terms b of all maps, (s, p)."""
         return np.repeat(self.constant, self.shape.channels, axis=1) @ np.asarray(V, np.float64).T
 
     def scores(self, X: np.ndarray, V: np.ndarray) -> np.ndarray:
-        """``<v, T x>`` for all rows, maps and directions, (n, s, p): one product, in X's precision."""
+        """Return ``<v, T x>`` for all rows, maps and directions, (n, s, p)."""
         maps = self.pull_back(V)
         flat = np.ascontiguousarray(maps.reshape(-1, self.shape.size).T.astype(X.dtype))
         scores = (X @ flat).reshape(len(X), *maps.shape[:2])
         return scores if self.linear else scores + self.constants(V).astype(X.dtype)
 
     def facing_scores(self, X: np.ndarray, V: np.ndarray, assign: np.ndarray) -> np.ndarray:
-        """``<V[assign[i]], T x_i>`` for all rows and maps, (n, s)."""
-        asked, place = np.unique(assign, return_inverse=True)
+        """Return ``<V[assign[i]], T x_i>`` for all rows and maps, (n, s)."""
+        directions, place = np.unique(assign, return_inverse=True)
         out = np.empty((len(X), len(self.constant)))
-        if len(asked) <= max(8, len(X) // 8):
-            for number, direction in enumerate(asked):
-                mine = np.flatnonzero(place == number) if len(asked) > 1 else slice(None)
-                out[mine] = self.scores(X[mine], V[direction : direction + 1])[:, :, 0]
+        if len(directions) <= max(8, len(X) // 8):
+            for number, direction in enumerate(directions):
+                rows = np.flatnonzero(place == number) if len(directions) > 1 else slice(None)
+                out[rows] = self.scores(X[rows], V[direction : direction + 1])[:, :, 0]
             return out
-        # A direction for each row: pulling each of them back costs more than the members do.
+        # With many directions, adjoints are slower than transformed images.
         X, V = np.ascontiguousarray(X), np.ascontiguousarray(V, dtype=np.float64)
 
-        def ask(part: slice) -> None:
+        def score(part: slice) -> None:
             _score_maps(
                 self.indptr, self.indices, self.data, self.constant, self.shape.channels,
                 X[part], V, assign[part], out[part],
             )  # fmt: skip
 
-        in_threads(ask, len(X), len(X) * len(self.data) * self.shape.channels)
+        in_threads(score, len(X), len(X) * len(self.data) * self.shape.channels)
         return out
 
 
 def image_maps(
     shape: ImageShape, warps: np.ndarray, order: int, fill: str | float, unitary: bool
 ) -> ImageMaps:
-    """The maps of these warps, (s, 6)."""
+    """Return the maps of warps, (s, 6)."""
     warps = np.ascontiguousarray(warps, dtype=np.float64)
     code, background = fill_code(fill)
     gains = warp_gains(warps, unitary)
     size, pixels = len(warps), shape.pixels
-    # Numbers and places.
+    # 12 bytes per entry: a float64 weight and an int32 index.
     needed = 1.0 * size * pixels * (16 if order == 3 else 4) * 12
-    check_memory(f"{size} changes of images of {pixels} pixels", needed, "list fewer values")
+    what = f"{size} transformations of images of {pixels} pixels"
+    check_memory(what, needed, "list fewer values")
     counts, sums = np.zeros((size, pixels), np.int64), np.zeros((size, pixels))
     indices, data = [np.zeros(0, np.int32)], [np.zeros(0)]
     step = max(1, PIXELS_AT_ONCE // pixels)
@@ -239,20 +247,20 @@ def image_maps(
 
 
 def fill_code(fill: str | float) -> tuple[int, float]:
-    """The way pixels beyond the border are made, and the background."""
+    """Return the code of the fill beyond the border, and the background."""
     return (FILLS[fill], 0.0) if isinstance(fill, str) else (FILLS["zero"], float(fill))
 
 
 def warps_of(matrices: np.ndarray, translations: np.ndarray) -> np.ndarray:
-    """Warps, (m, 6), of maps that take pixel q of the input to ``c + A (q - c) + t``."""
+    """Return the warps, (m, 6), of the maps from q to ``c + A (q - c) + t``."""
     inverse = np.linalg.inv(matrices)
     moved = -np.einsum("mij,mj->mi", inverse, translations)
-    # Adding zero makes negative zeros positive, so that equal maps have equal bytes.
+    # Adding zero changes -0.0 to 0.0, so that equal maps have equal bytes.
     return np.concatenate([inverse.reshape(-1, 4), moved], axis=1) + 0.0
 
 
 def warp_gains(warps: np.ndarray, unitary: bool) -> np.ndarray:
-    """Factors of the intensities, |J|^-1/2 for the Jacobian J of the map if it is to be unitary."""
+    """Return intensity factors: |J|^-1/2 with the Jacobian J if `unitary`, else 1."""
     if not unitary:
         return np.ones(warps.shape[:-1])
     gains = np.sqrt(np.abs(warps[..., 0] * warps[..., 3] - warps[..., 1] * warps[..., 2]))
@@ -260,7 +268,7 @@ def warp_gains(warps: np.ndarray, unitary: bool) -> np.ndarray:
 
 
 def sources_of(shape: ImageShape, warps: np.ndarray) -> np.ndarray:
-    """Where the pixels of the output come from, (m, pixels, 2)."""
+    """Return the sources (row, column) of the output pixels, (m, pixels, 2)."""
     center = np.array([(shape.height - 1) / 2, (shape.width - 1) / 2])
     grid = np.indices((shape.height, shape.width)).reshape(2, -1).T - center
     return grid @ warps[:, :4].reshape(-1, 2, 2).swapaxes(1, 2) + warps[:, None, 4:] + center
@@ -274,7 +282,7 @@ def warp_images(
     fill: str | float,
     unitary: bool,
 ) -> np.ndarray:
-    """Row i changed by ``warps[i, k]``, (n, k, d), with no matrix made."""
+    """Transform row i by ``warps[i, k]`` without matrices; returns (n, k, d)."""
     X = np.ascontiguousarray(X)
     code, background = fill_code(fill)
     gains = warp_gains(warps, unitary)
@@ -294,12 +302,12 @@ def warp_images(
 
 
 def places_beyond(first: int, last: int, length: int, fill: int) -> np.ndarray:
-    """The pixels of an axis that stand for its places from `first` to `last`; -1 for the background."""
+    """Return the pixels at the places `first` to `last` of an axis; -1: background."""
     return _pixels_of(np.arange(first, last + 1), length, fill)
 
 
 def _pixels_of(k: np.ndarray, length: int, fill: int) -> np.ndarray:
-    """The pixels that stand for places of an axis; -1 for the background."""
+    """Return the pixels at the places k of an axis; -1: background."""
     if fill == FILLS["zero"]:
         return np.where((k >= 0) & (k < length), k, -1)
     if fill == FILLS["nearest"]:
@@ -311,11 +319,12 @@ def _pixels_of(k: np.ndarray, length: int, fill: int) -> np.ndarray:
 
 
 def _axis_weights(t: np.ndarray, length: int, order: int, fill: int) -> tuple[np.ndarray, np.ndarray]:
-    """Pixels along an axis and their weights for sources at t, both (order + 1, ...).
+    """Return pixels along an axis and their weights for sources at t, both (order + 1, ...).
 
     Weights of the background are 0.
     """
-    # Turns by 90 degrees and shifts by whole pixels are exact, and ties fall alike.
+    # Coordinates near multiples of 1/2 are rounded. Rotations by 90 degrees and shifts by whole pixels
+    # are then exact, and ties between pixels are broken in the same way.
     halves = np.floor(2.0 * t + 0.5)
     t = np.where(np.abs(2.0 * t - halves) < 2e-9, 0.5 * halves, t)
     first = np.floor(t + 0.5) if order == 0 else np.floor(t)
@@ -345,9 +354,9 @@ def _axis_weights(t: np.ndarray, length: int, order: int, fill: int) -> tuple[np
 def _warp_weights(
     shape: ImageShape, warps: np.ndarray, gains: np.ndarray, order: int, fill: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Pixels of the input and their weights for each pixel of the output, both (w, m, pixels).
+    """Return input pixels and their weights for each output pixel, both (w, m, pixels).
 
-    Where the weight is 0 the pixel is any. A pixel may be there several times.
+    Pixels with weight 0 are arbitrary. A pixel may occur several times.
     """
     middle_row, middle_column = 0.5 * (shape.height - 1), 0.5 * (shape.width - 1)
     pixels = np.arange(shape.pixels)
@@ -358,16 +367,16 @@ def _warp_weights(
     rows, down = _axis_weights(source_row, shape.height, order, fill)
     columns, across = _axis_weights(source_column, shape.width, order, fill)
     down *= gains[:, None]
-    # Runs over pixels are long, those over weights short.
+    # Pixels are the last axis, since it is the longest.
     weights = (down[:, None] * across).reshape((order + 1) ** 2, *source_row.shape)
     places = (rows[:, None] * shape.width + columns).reshape(weights.shape)
     return places, weights
 
 
 def _merge(places: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The pixels for each one of the output in order, (m, pixels, w), the weights of equals added up.
+    """Return the sorted input pixels of each output pixel, (m, pixels, w), and their weights.
 
-    The last of equals has the weight.
+    If a pixel occurs several times, its last entry has the sum of the weights, the others have 0.
     """
     weights = np.moveaxis(weights, 0, -1).copy()
     places = np.where(weights != 0.0, np.moveaxis(places, 0, -1), -1)
@@ -376,16 +385,16 @@ def _merge(places: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndar
     order = np.argsort(places, axis=-1, kind="stable")
     places, weights = np.take_along_axis(places, order, -1), np.take_along_axis(weights, order, -1)
     for k in range(1, places.shape[-1]):
-        carried = np.where(places[..., k] == places[..., k - 1], weights[..., k - 1], 0.0)
-        weights[..., k] += carried
-        weights[..., k - 1] -= carried
+        repeated = np.where(places[..., k] == places[..., k - 1], weights[..., k - 1], 0.0)
+        weights[..., k] += repeated
+        weights[..., k - 1] -= repeated
     return places, weights
 
 
 @njit(cache=True, nogil=True)
 def _pull_back_maps(indptr, indices, data, channels, across, sums, pulled):
-    """T'v for all maps T and directions v, (s, p, d); `across` has the directions as columns."""
-    # All directions side by side, so that a weight is looked up once for them.
+    """Write T'v for all maps T and directions v to `pulled`; columns of `across` are directions."""
+    # Each weight is read once for all directions.
     n_directions = across.shape[1]
     for s in range(indptr.shape[0]):
         for p in range(indptr.shape[1] - 1):
@@ -430,7 +439,7 @@ def _score_maps(indptr, indices, data, constant, channels, X, V, assign, out):
 
 @njit(cache=True, nogil=True)
 def _add_up(X, places, weights, channels, background, out):
-    """Weighted sums of pixels for output k of row i, whose weights come row by row."""
+    """Write the weighted sums of pixels to ``out[i, k]``; its weights have index i * n_outputs + k."""
     for i in range(out.shape[0]):
         for k in range(out.shape[1]):
             m = i * out.shape[1] + k

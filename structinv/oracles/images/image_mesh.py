@@ -1,4 +1,4 @@
-"""How far the members of a continuous family of images can be from those of a grid of values."""
+"""Bound of the distance from a continuous set of transformed images to its cover."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ...utils.jit import njit
 from ...utils.matrices import in_threads
 from .image_maps import ImageShape, places_beyond, sources_of, warp_gains
 
-# More than sources are snapped by.
+# Tolerance in pixels, larger than the rounding of sources in `image_maps`.
 _SLACK = 4e-9
 
 
@@ -22,23 +22,36 @@ def mesh_of(
     unitary: bool,
     points: np.ndarray,
 ) -> np.ndarray:
-    r"""A bound on the distance of any member to the nearest one of a grid, for each row, (n,).
+    r"""Bound the distance from any transformed image to the nearest one of a cover.
 
-    Between two values of the grid a source that moves on a line is at most half of its way from
-    one of the ends; one that turns is at most half of the angle from it. Interpolated bilinearly,
-    an image changes by at most :math:`g_r |\Delta r| + g_c |\Delta c|` on the way, where g is the
-    largest difference of neighboring pixels, beyond the border too, in the cells that are touched;
-    and by no more than the difference of any two pixels there.
+    Between neighboring values of the cover, the nearer end is at most half of the way (or of the angle)
+    from each source. A bilinear image changes by at most :math:`g_r |\Delta r| + g_c |\Delta c|` on
+    that way. Here g is the largest difference of neighboring pixels in the cells on the way, beyond
+    the border also. It changes by at most the largest difference of any two pixels there.
 
     Parameters
     ----------
-    X : (n, d) array
-    ends : pair of (g, 6) arrays
-        Warps of neighboring values of the grid.
-    turned : (g,) array
-        Radians by which sources turn around the center in between; zero if they move on lines.
-    points : (n, s, d) array
-        The members of the grid, identity included.
+    X : array of shape (n, d)
+        Images.
+    shape : ImageShape
+        Shape of the images.
+    ends : pair of arrays of shape (g, 6)
+        Warps of neighboring values of the cover.
+    turned : array of shape (g,)
+        Angles of rotation of the sources between these values, in radians; 0 for motion on lines.
+    fill : int
+        Code of the fill beyond the border.
+    background : float
+        Intensity of the background.
+    unitary : bool
+        Whether intensities are multiplied by |J|^-1/2.
+    points : array of shape (n, s, d)
+        Transformed images of the cover, the unperturbed one included.
+
+    Returns
+    -------
+    array of shape (n,)
+        Bounds of the distances.
     """
     if not len(turned):
         return np.zeros(len(X))
@@ -47,7 +60,7 @@ def mesh_of(
     bounds = np.empty((len(X), len(turned)))
     sides = shape.height, shape.width
     if fill == 0:
-        # Nothing changes further out.
+        # Images are constant farther out.
         boxes = np.clip(boxes, -1, np.tile(sides, 2))
     lowest = boxes.min(axis=(0, 1))
     highest = boxes.max(axis=(0, 1))
@@ -63,7 +76,7 @@ def mesh_of(
         )  # fmt: skip
 
     in_threads(bound, len(X), 4 * len(X) * moves.size)
-    # The factor moves at most half of its way too, and multiplies an image without one.
+    # The intensity factor is at most half of its range from an end. It multiplies an image of factor 1.
     largest = np.max(np.linalg.norm(points - background, axis=2), axis=1) / np.min(gains)
     drift = np.abs(gains[0] - gains[1]) / 2 * largest[:, None]
     return np.max(np.max(gains, axis=0) * bounds + drift, axis=1)
@@ -72,15 +85,15 @@ def mesh_of(
 def _paths(
     shape: ImageShape, ends: tuple[np.ndarray, np.ndarray], turned: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Cells that each source touches, (g, pixels, 4), and how far it is from an end, (g, pixels, 2)."""
+    """Return the cells on the way of each source, (g, pixels, 4), and its movement, (g, pixels, 2)."""
     first, last = (sources_of(shape, warps) for warps in ends)
     center = np.array([(shape.height - 1) / 2, (shape.width - 1) / 2])
     radius = np.linalg.norm(first - center, axis=2)
-    # An arc leaves its chord by the sagitta.
+    # The distance from an arc to its chord is at most the sagitta.
     bulge = np.where(turned <= np.pi, 1.0 - np.cos(turned / 2), 2.0)[:, None] * radius
     low = np.minimum(first, last) - bulge[:, :, None]
     high = np.maximum(first, last) + bulge[:, :, None]
-    # On an arc a coordinate changes as fast as the other one is large.
+    # On an arc the speed of a coordinate is the size of the other one.
     reach = np.minimum(np.maximum(high - center, center - low), radius[:, :, None])
     arc = turned[:, None, None] / 2 * reach[:, :, ::-1]
     moves = np.where(turned[:, None, None] > 0, arc, np.abs(last - first) / 2) + _SLACK
@@ -90,7 +103,7 @@ def _paths(
 
 @njit(cache=True, nogil=True)
 def _bound_changes(X, boxes, moves, rows, columns, width, channels, background, frame, bounds):
-    """How far each image can be from the ends of each part of a path; `frame` has room for a channel."""
+    """Write bounds of the distances to the nearer ends; `frame` is a workspace for a channel."""
     for i in range(X.shape[0]):
         for g in range(moves.shape[0]):
             bounds[i, g] = 0.0
@@ -102,7 +115,7 @@ def _bound_changes(X, boxes, moves, rows, columns, width, channels, background, 
                         frame[r, c] = X[i, (rows[r] * width + columns[c]) * channels + channel]
             for g in range(moves.shape[0]):
                 for p in range(moves.shape[1]):
-                    # The largest differences of neighboring pixels, and of any two, in its cells.
+                    # Largest differences of neighboring pixels, and of any two, in the cells.
                     down, across, least, most = 0.0, 0.0, np.inf, -np.inf
                     first, begin, last, end = (
                         boxes[g, p, 0], boxes[g, p, 1], boxes[g, p, 2], boxes[g, p, 3]

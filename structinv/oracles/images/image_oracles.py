@@ -1,4 +1,4 @@
-"""Geometric changes of images: shifts, rotations, scalings, shears, mirror images."""
+"""Image transformations: rotations, shifts, scalings, shears and flips."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Values = float | Sequence[float] | None
 
 @dataclass(eq=False, repr=False)
 class _Interpolated(ImageOracle):
-    """The parameters of changes by any value; see `Rotations`."""
+    """Base class of transformations with a real parameter, which need interpolation."""
 
     _: KW_ONLY
     shape: Shape = None
@@ -36,63 +36,70 @@ class _Interpolated(ImageOracle):
 
 @dataclass(eq=False, repr=False)
 class Rotations(_Interpolated):
-    r"""Rotations of an image around its center by exactly the angles listed; a range is `interval`.
+    r"""Rotations of an image around its center by listed angles or by an interval.
 
     .. math:: (T_t x)(p) = x\bigl(c + A_t^{-1}(p - c)\bigr), \quad
        A_t = \begin{pmatrix} \cos t & -\sin t \\ \sin t & \cos t \end{pmatrix}
 
-    for pixels p = (row, column), the center c and t in degrees: a positive angle is
-    counter-clockwise as the image is displayed, with row 0 on top. The set is finite with `degrees`
-    (exact, fixed sparse linear maps; Teo et al. 2007) and continuous with `interval`:
-    ``degrees=[-10, 10]`` are two angles, ``interval=(-10, 10)`` those and all between them. The best
-    angle between for a linear function is found exactly with order 1, and with other orders refined
-    from the best of a grid (`upper` is infinite).
-    Turns of square images by 90 degrees are exact permutations.
+    with pixels p = (row, column), the center c and the angle t in degrees. Positive angles are
+    counterclockwise if row 0 is displayed on top. Multiples of 90 degrees are exact permutations of
+    the pixels of square images.
+
+    ``degrees=[-10, 10]`` allows two angles: the set is finite and the support function is exact (Teo et
+    al. 2007). ``interval=(-10, 10)`` allows all angles between them. The support function of an interval
+    is exact with ``order=1``. With other orders a local search refines the best angle of a cover, and
+    `Support.upper` is infinite.
 
     Parameters
     ----------
-    degrees : float or sequence of float, optional
-        The angles of a finite set, used as they are; no change is a member too, once. Give either
-        this or `interval`.
-    shape : ImageShape or tuple, optional
-        ``(height, width)`` or ``(height, width, channels)``, rows being in C order of it; None for
-        square images of one channel. More than 4 channels are given as an `ImageShape` only, since
-        such a tuple is mostly a volume, or has the channels in front.
-    interval : pair of float, optional
-        Lowest and highest angle of a continuous set; no change is a member even if outside.
-    order : {1, 0, 3}, default=1
-        Interpolation between pixels: 0 nearest, 1 bilinear, 3 cubic convolution (Keys 1981, a =
-        -1/2), which weighs 16 pixels. It is not the cubic spline of ``scipy.ndimage``, whose
-        filter makes every pixel depend on all others.
+    degrees : float or sequence of float, default=None
+        Angles of a finite set. The unperturbed image is always an element. Pass either `degrees` or
+        `interval`.
+    shape : ImageShape or tuple, default=None
+        ``(height, width)`` or ``(height, width, channels)``; rows of X are images in C order. None
+        stands for square images of one channel. More than 4 channels require an `ImageShape`, since
+        such tuples are often volumes or have channels first.
+    interval : pair of float, default=None
+        Smallest and largest angle of a continuous set. The unperturbed image is always an element.
+    order : {0, 1, 3}, default=1
+        Interpolation between pixels: 0 nearest, 1 bilinear, 3 cubic convolution of 16 pixels (Keys
+        1981, a = -1/2). Order 3 differs from the cubic spline of ``scipy.ndimage``, whose filter
+        makes every pixel depend on all others.
     fill : {"zero", "nearest", "reflect", "wrap"} or float, default="zero"
-        What lies beyond the border: zeros, the nearest pixel, the image mirrored with its outermost
-        pixels repeated, the image repeated. A number c is the background, such as 255 for black on
-        white: ``z = c + T (x - c)`` with T of zero fill, which is affine and has no `pullback`.
+        Values beyond the border: zero, the nearest pixel, the image mirrored with its outermost
+        pixels repeated, or the image repeated. A number c is the intensity of the background, such as
+        255 for black on white: ``z = c + T (x - c)`` with T of zero fill. This map is affine.
     unitary : bool, default=False
-        Whether intensities are multiplied by |J|^-1/2, J being the Jacobian determinant of the
-        geometric map, which makes it unitary on images without pixels. Matters for scalings only.
+        Whether intensities are multiplied by |J|^-1/2, with the Jacobian determinant J of the
+        geometric map. It matters only for scalings.
     resolution : int, default=9
-        Values on the grid of a continuous set, for each axis or direction; at least 2. Kernel
-        machines and other orders than 1 start from it.
+        Number of angles in the cover of an `interval` (>= 2). Kernel methods and orders 0 and 3 search
+        between these angles.
     distribution : {"uniform", "normal", "vonmises"}, default="uniform"
-        The density of the angle in `sample`, largest at no change and cut off at the ends of
-        `interval`; a finite set is drawn in proportion to it. "vonmises" has concentration
+        Distribution of the angle for random draws, with its maximum at 0 and truncated to `interval`.
+        Listed angles have probabilities in proportion to the density. "vonmises" has concentration
         1 / spread^2.
-    spread : float, optional
-        Standard deviation of the angle before it is cut off, in degrees; needed and above 0 for
-        every distribution but "uniform", which refuses it.
+    spread : float, default=None
+        Standard deviation of the angle before truncation, in degrees (> 0). It is required unless
+        `distribution` is "uniform", and must then be None.
     smoothing : float, default=0.0
-        Standard deviation in pixels of the Gaussian by which `tangents` smooths an image first.
+        Standard deviation in pixels of the Gaussian filter that precedes `tangents` (>= 0).
 
     Raises
     ------
     TypeError, ValueError
-        From `validate` and all views, if a parameter is out of its range, if both or none of
-        `degrees` and `interval` are given, or if `shape` does not fit the number of features.
+        By `validate` and all methods that use images, if a parameter is invalid, if not exactly one of
+        `degrees` and `interval` is given, or if `shape` does not fit the number of features.
+
+    See Also
+    --------
+    Shifts : Shifts along the axes or diagonals.
+    Scalings : Magnification and reduction.
+    ImageOracle : Base class of other transformations.
 
     Notes
     -----
-    Answers have the precision of the rows, float32 or float64; integers become float64.
+    Transformed images have the dtype of X if it is float32 or float64. Integers become float64.
 
     Examples
     --------
@@ -121,7 +128,6 @@ class Rotations(_Interpolated):
         return np.radians(high - low)
 
     def path(self, family: Any, low: float, high: float) -> Path:
-        """See `ImageOracle.path`: a circle."""
         warps = [[0.0] * 6, [1.0, 0.0, 0.0, 1.0, 0.0, 0.0], [0.0, 1.0, -1.0, 0.0, 0.0, 0.0]]
         first, last = np.radians([low, high])
         return Path(np.array(warps), first, last, turning=True, value_at=np.degrees)
@@ -132,33 +138,59 @@ class Rotations(_Interpolated):
 
 @dataclass(eq=False, repr=False)
 class Shifts(_Interpolated):
-    r"""Shifts of an image along its axes by exactly the lengths listed; a range is `interval`.
+    r"""Shifts of an image along its axes by listed lengths or by an interval.
 
     .. math:: (T_{u,t}\, x)(p) = x(p - t u)
 
-    with directions u = (rows down, columns to the right): (-1, 0), (1, 0), (0, -1), (0, 1), and with
-    8 directions (-1, -1), (-1, 1), (1, -1), (1, 1), so that a diagonal shift by 1 is one pixel along
-    both axes. Shifts by whole pixels move pixels exactly, and permute them with ``fill="wrap"``.
-    ``pixels=[1, 2]`` are two lengths, ``interval=(1, 2)`` those and all between them.
+    with the length t and the direction u = (rows down, columns to the right). There are 4 directions
+    (-1, 0), (1, 0), (0, -1), (0, 1), or 8 with (-1, -1), (-1, 1), (1, -1), (1, 1). A diagonal shift of
+    length 1 is one pixel along both axes.
+
+    ``pixels=[1, 2]`` allows two lengths, ``interval=(1, 2)`` all lengths between them. Shifts by whole
+    pixels do not interpolate. With ``fill="wrap"`` they are permutations of the pixels.
 
     Parameters
     ----------
-    pixels : float or sequence of float, optional
-        Lengths of the shifts of a finite set, at least 0 and not always whole. Give either this or
+    pixels : float or sequence of float, default=None
+        Lengths of the shifts of a finite set (>= 0), whole or fractional. Pass either `pixels` or
         `interval`.
-    directions : {4, 8}, default=4
-    interval : pair of float, optional
-        Shortest and longest shift of a continuous set, in each direction. ``(-a, a)`` is ``(0, a)``,
-        since directions come in opposite pairs.
+    shape : ImageShape or tuple, default=None
+        ``(height, width)`` or ``(height, width, channels)``; None for square images of one channel.
+    interval : pair of float, default=None
+        Smallest and largest length of a continuous set, in each direction. ``(-a, a)`` equals
+        ``(0, a)``, since directions come in opposite pairs.
+    order : {0, 1, 3}, default=1
+        Interpolation between pixels: 0 nearest, 1 bilinear, 3 cubic convolution.
+    fill : {"zero", "nearest", "reflect", "wrap"} or float, default="zero"
+        Values beyond the border, or the intensity of the background.
+    unitary : bool, default=False
+        Whether intensities are multiplied by |J|^-1/2, with the Jacobian determinant J; 1 for shifts.
+    resolution : int, default=9
+        Number of values per direction in the cover of an `interval` (>= 2).
     distribution : {"uniform", "normal"}, default="uniform"
-    spread : float, optional
-        Standard deviation of the length, in pixels.
-    shape, order, fill, unitary, resolution, smoothing
-        See `Rotations`, also for errors.
+        Distribution of the length for random draws, with its maximum at 0.
+    spread : float, default=None
+        Standard deviation of the length before truncation, in pixels (> 0). It is required for
+        "normal", and must be None for "uniform".
+    smoothing : float, default=0.0
+        Standard deviation in pixels of the Gaussian filter that precedes `tangents` (>= 0).
+    directions : {4, 8}, default=4
+        Number of directions: 4 along the axes, or 8 with the diagonals.
+
+    Raises
+    ------
+    TypeError, ValueError
+        By `validate` and all methods that use images, if a parameter is invalid, if not exactly one of
+        `pixels` and `interval` is given, or if `shape` does not fit the number of features.
+
+    See Also
+    --------
+    Rotations : Rotations, with a longer description of the common parameters.
+    teo2007_transforms : Shifts with rotations, scalings and shears.
 
     Notes
     -----
-    `tangents` has two directions, down and to the right, per pixel.
+    `tangents` returns two derivatives per image, for shifts down and to the right, per pixel.
 
     Examples
     --------
@@ -189,9 +221,9 @@ class Shifts(_Interpolated):
         if name == "interval":
             shortest, longest = max(0.0, -max(values)), max(map(abs, values))
             raise ValueError(
-                f"{name} must be the shortest and the longest shift, at least 0, or a symmetric pair "
-                f"(-a, a), got {given!r}; directions come in opposite pairs, so write "
-                f"({shortest:g}, {longest:g}) for shifts up to {longest:g} pixels both ways"
+                f"{name} must have two lengths of at least 0, or be a symmetric pair (-a, a), got "
+                f"{given!r}: directions come in opposite pairs, so pass ({shortest:g}, {longest:g}) for "
+                f"shifts up to {longest:g} pixels in all directions"
             )
         raise ValueError(f"{name} must be at least 0, got {given!r}")
 
@@ -210,7 +242,6 @@ class Shifts(_Interpolated):
         return np.tile(np.eye(2), (len(values), 1, 1)), np.outer(values, family)
 
     def path(self, family: Any, low: float, high: float) -> Path:
-        """See `ImageOracle.path`: a line."""
         return _line(*self.geometry(family, np.array([0.0, 1.0])), low, high)
 
     def describe(self, family: Any, value: float) -> str:
@@ -219,25 +250,48 @@ class Shifts(_Interpolated):
 
 @dataclass(eq=False, repr=False)
 class Scalings(_Interpolated):
-    r"""Images enlarged or reduced by exactly the factors listed; a range is `interval`.
+    r"""Scalings of an image around its center by listed factors or by an interval.
 
-    .. math:: (T_t x)(p) = x\bigl(c + (p - c) / t\bigr), \text{ with } 1/t \text{ before x if unitary}
+    .. math:: (T_t x)(p) = x\bigl(c + (p - c) / t\bigr)
 
-    around the center c. ``factors=[0.9, 1.1]`` are two changes, ``interval=(0.9, 1.1)`` those and all
-    between them.
+    with the center c and the factor t. If `unitary` is true, intensities are multiplied by 1 / t.
+    ``factors=[0.9, 1.1]`` allows two factors, ``interval=(0.9, 1.1)`` all factors between them.
 
     Parameters
     ----------
-    factors : float or sequence of float, optional
-        The factors of a finite set, above 0; more than 1 enlarges. Give either this or `interval`.
-    interval : pair of float, optional
-        Smallest and largest factor of a continuous set.
+    factors : float or sequence of float, default=None
+        Factors of a finite set (> 0); factors above 1 magnify. Pass either `factors` or `interval`.
+    shape : ImageShape or tuple, default=None
+        ``(height, width)`` or ``(height, width, channels)``; None for square images of one channel.
+    interval : pair of float, default=None
+        Smallest and largest factor of a continuous set (> 0).
+    order : {0, 1, 3}, default=1
+        Interpolation between pixels: 0 nearest, 1 bilinear, 3 cubic convolution.
+    fill : {"zero", "nearest", "reflect", "wrap"} or float, default="zero"
+        Values beyond the border, or the intensity of the background.
+    unitary : bool, default=False
+        Whether intensities are multiplied by 1 / t.
+    resolution : int, default=9
+        Number of factors in the cover of an `interval` (>= 2).
     distribution : {"uniform", "normal", "lognormal"}, default="uniform"
-        "lognormal" is a normal density over the logarithm of the factor, largest at 1.
-    spread : float, optional
-        Standard deviation of the factor, or of its logarithm.
-    shape, order, fill, unitary, resolution, smoothing
-        See `Rotations`, also for errors.
+        Distribution of the factor for random draws, with its maximum at 1. "lognormal" is a normal
+        density over the logarithm of the factor.
+    spread : float, default=None
+        Standard deviation of the factor, or of its logarithm if `distribution` is "lognormal", before
+        truncation (> 0). It must be None for "uniform", and is required otherwise.
+    smoothing : float, default=0.0
+        Standard deviation in pixels of the Gaussian filter that precedes `tangents` (>= 0).
+
+    Raises
+    ------
+    TypeError, ValueError
+        By `validate` and all methods that use images, if a parameter is invalid, if not exactly one of
+        `factors` and `interval` is given, or if `shape` does not fit the number of features.
+
+    See Also
+    --------
+    Rotations : Rotations, with a longer description of the common parameters.
+    Shears : Shears along one axis or both.
 
     Examples
     --------
@@ -262,7 +316,7 @@ class Scalings(_Interpolated):
         return values[:, None, None] * np.eye(2), np.zeros((len(values), 2))
 
     def path(self, family: Any, low: float, high: float) -> Path:
-        """See `ImageOracle.path`: a line, as the factor's inverse grows."""
+        # Sources of pixels move on straight lines as the inverse of the factor grows.
         warps = np.zeros((3, 6))
         warps[1, [0, 3]] = 1.0
         return Path(warps, 1.0 / high, 1.0 / low, gained=bool(self.unitary), value_at=np.reciprocal)
@@ -273,27 +327,52 @@ class Scalings(_Interpolated):
 
 @dataclass(eq=False, repr=False)
 class Shears(_Interpolated):
-    r"""Images sheared along their axes by exactly the factors listed; a range is `interval`.
+    r"""Shears of an image along its axes by listed factors or by an interval.
 
     .. math:: (T_t x)(r, s) = x(r - t (s - c_1), s) \text{ along axis 0}, \quad
        x(r, s - t (r - c_0)) \text{ along axis 1}
 
-    with the center c: along axis 0 columns move, along axis 1 rows, further from the center by more.
-    ``factors=[-0.2, 0.2]`` are two changes, ``interval=(-0.2, 0.2)`` those and all between them.
+    with the center c and the factor t. Axis 0 moves columns, axis 1 moves rows, in proportion to their
+    distance from the center. ``factors=[-0.2, 0.2]`` allows two factors, ``interval=(-0.2, 0.2)`` all
+    factors between them.
 
     Parameters
     ----------
-    factors : float or sequence of float, optional
-        Pixels moved for each pixel of distance from the center. Give either this or `interval`.
-    axes : int or sequence of int, default=(0, 1)
-        The axes along which pixels move: 0, 1 or both.
-    interval : pair of float, optional
-        Lowest and highest factor of a continuous set, along each axis.
+    factors : float or sequence of float, default=None
+        Factors of a finite set, in pixels of movement per pixel of distance from the center. Pass
+        either `factors` or `interval`.
+    shape : ImageShape or tuple, default=None
+        ``(height, width)`` or ``(height, width, channels)``; None for square images of one channel.
+    interval : pair of float, default=None
+        Smallest and largest factor of a continuous set, along each axis.
+    order : {0, 1, 3}, default=1
+        Interpolation between pixels: 0 nearest, 1 bilinear, 3 cubic convolution.
+    fill : {"zero", "nearest", "reflect", "wrap"} or float, default="zero"
+        Values beyond the border, or the intensity of the background.
+    unitary : bool, default=False
+        Whether intensities are multiplied by |J|^-1/2, with the Jacobian determinant J; 1 for shears.
+    resolution : int, default=9
+        Number of values per axis in the cover of an `interval` (>= 2).
     distribution : {"uniform", "normal"}, default="uniform"
-    spread : float, optional
-        Standard deviation of the factor.
-    shape, order, fill, unitary, resolution, smoothing
-        See `Rotations`, also for errors.
+        Distribution of the factor for random draws, with its maximum at 0.
+    spread : float, default=None
+        Standard deviation of the factor before truncation (> 0). It is required for "normal", and must
+        be None for "uniform".
+    smoothing : float, default=0.0
+        Standard deviation in pixels of the Gaussian filter that precedes `tangents` (>= 0).
+    axes : int or sequence of int, default=(0, 1)
+        Axes along which pixels move: 0, 1 or both.
+
+    Raises
+    ------
+    TypeError, ValueError
+        By `validate` and all methods that use images, if a parameter is invalid, if not exactly one of
+        `factors` and `interval` is given, or if `shape` does not fit the number of features.
+
+    See Also
+    --------
+    Rotations : Rotations, with a longer description of the common parameters.
+    Scalings : Magnification and reduction.
 
     Examples
     --------
@@ -328,7 +407,6 @@ class Shears(_Interpolated):
         return matrices, np.zeros((len(values), 2))
 
     def path(self, family: Any, low: float, high: float) -> Path:
-        """See `ImageOracle.path`: a line."""
         return _line(*self.geometry(family, np.array([0.0, 1.0])), low, high)
 
     def describe(self, family: Any, value: float) -> str:
@@ -336,18 +414,27 @@ class Shears(_Interpolated):
 
 
 class Flip(ImageOracle):
-    """The mirror image, for labels that a mirror leaves alone.
+    """Mirror image, for labels that it leaves unchanged.
+
+    A flip has no derivative, so `tangents` raises NotImplementedError.
 
     Parameters
     ----------
-    axis : {1, 0}, default=1
-        1 mirrors left and right, 0 top and bottom.
-    shape : ImageShape or tuple, optional
-        See `Rotations`, also for errors.
+    axis : {0, 1}, default=1
+        Mirrored axis: 1 exchanges left and right, 0 exchanges top and bottom.
+    shape : ImageShape or tuple, default=None
+        ``(height, width)`` or ``(height, width, channels)``; None for square images of one channel.
 
-    Notes
-    -----
-    There is no small flip, so there are no `tangents`.
+    Raises
+    ------
+    TypeError, ValueError
+        By `validate` and all methods that use images, if `axis` is not 0 or 1, or if `shape` does not
+        fit the number of features.
+
+    See Also
+    --------
+    Rotations : Rotations around the center.
+    Permutations : Permutations of the features.
 
     Examples
     --------
@@ -356,7 +443,7 @@ class Flip(ImageOracle):
     >>> Flip(shape=(1, 3)).orbit(np.array([[1.0, 2.0, 3.0]]))
     array([[[1., 2., 3.],
             [3., 2., 1.]]])
-    >>> only_these_digits = Flip().only_for([0, 8])
+    >>> only_for_symmetric_digits = Flip().only_for([0, 8])
     """
 
     parameter = "axis"
@@ -373,7 +460,6 @@ class Flip(ImageOracle):
         super().validate(n_features)
 
     def values(self) -> tuple[float, ...]:
-        """See `ImageOracle.values`: flipped."""
         return (1.0,)
 
     def geometry(self, family: Any, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -385,33 +471,39 @@ class Flip(ImageOracle):
         return "flip left-right" if self.axis == 1 else "flip top-bottom"
 
     def tangents(self, X: Any) -> np.ndarray:
-        """There are none."""
         raise self._absent("tangents")
 
 
 def _line(matrices: np.ndarray, translations: np.ndarray, low: float, high: float) -> Path:
-    """The path of warps that are affine in the value, given the maps at the values 0 and 1."""
+    """Return the path of warps that are affine in the value, from the maps at values 0 and 1."""
     start, end = warps_of(matrices, translations)
     return Path(np.stack([start, end - start, np.zeros(6)]), low, high)
 
 
 def teo2007_transforms(shape: Shape = None, **options: Any) -> Union:
-    """The 20 changes of digits of Teo, Globerson, Roweis and Smola (2007), as one oracle.
+    """Create an oracle with the 20 transformations of digits in Teo et al. 2007.
 
-    Shifts by 1 pixel in 4 and by 2 pixels in 8 directions, rotations by 10 degrees, scalings by 0.85
-    and 1.15, and shears by 0.15 along both axes, each both ways.
+    - Shifts by 1 pixel in 4 directions and by 2 pixels in 8 directions,
+    - rotations by -10 and 10 degrees,
+    - scalings by 0.85 and 1.15,
+    - shears by -0.15 and 0.15 along both axes.
 
     Parameters
     ----------
-    shape : ImageShape or tuple, optional
-        See `Rotations`.
-    **options
-        Parameters that all of them take, such as `fill`.
+    shape : ImageShape or tuple, default=None
+        ``(height, width)`` or ``(height, width, channels)``; None for square images of one channel.
+    **options : dict
+        Further parameters of all transformations, such as `order` and `fill`.
 
     Returns
     -------
     Union
-        With 21 members, no change among them.
+        Oracle with 21 perturbed images per image, the unperturbed image included.
+
+    See Also
+    --------
+    zhang2013_transforms : Another list of transformations of digits.
+    Shifts : Shifts alone.
 
     Examples
     --------
@@ -422,28 +514,35 @@ def teo2007_transforms(shape: Shape = None, **options: Any) -> Union:
     """
     options["shape"] = shape
     shifts = Shifts(pixels=1, directions=4, **options) | Shifts(pixels=2, directions=8, **options)
-    turns = Rotations(degrees=[-10, 10], **options)
+    rotations = Rotations(degrees=[-10, 10], **options)
     scalings = Scalings(factors=[0.85, 1.15], **options)
-    return shifts | turns | scalings | Shears(factors=[-0.15, 0.15], axes=(0, 1), **options)
+    return shifts | rotations | scalings | Shears(factors=[-0.15, 0.15], axes=(0, 1), **options)
 
 
 def zhang2013_transforms(shape: Shape = None, **options: Any) -> Union:
-    """The 12 changes of digits of Zhang, Lee and Teh (2013), as one oracle.
+    """Create an oracle with the 12 transformations of digits in Zhang et al. 2013.
 
-    Shifts by 2 pixels in 4 directions, rotations by 10 degrees, scalings by 0.9 and 1.1, and shears
-    by 0.1 along both axes, each both ways.
+    - Shifts by 2 pixels in 4 directions,
+    - rotations by -10 and 10 degrees,
+    - scalings by 0.9 and 1.1,
+    - shears by -0.1 and 0.1 along both axes.
 
     Parameters
     ----------
-    shape : ImageShape or tuple, optional
-        See `Rotations`.
-    **options
-        Parameters that all of them take, such as `fill`.
+    shape : ImageShape or tuple, default=None
+        ``(height, width)`` or ``(height, width, channels)``; None for square images of one channel.
+    **options : dict
+        Further parameters of all transformations, such as `order` and `fill`.
 
     Returns
     -------
     Union
-        With 13 members, no change among them.
+        Oracle with 13 perturbed images per image, the unperturbed image included.
+
+    See Also
+    --------
+    teo2007_transforms : Another list of transformations of digits.
+    Shifts : Shifts alone.
 
     Examples
     --------
@@ -454,6 +553,6 @@ def zhang2013_transforms(shape: Shape = None, **options: Any) -> Union:
     """
     options["shape"] = shape
     shifts = Shifts(pixels=2, directions=4, **options)
-    turns = Rotations(degrees=[-10, 10], **options)
+    rotations = Rotations(degrees=[-10, 10], **options)
     scalings = Scalings(factors=[0.9, 1.1], **options)
-    return shifts | turns | scalings | Shears(factors=[-0.1, 0.1], axes=(0, 1), **options)
+    return shifts | rotations | scalings | Shears(factors=[-0.1, 0.1], axes=(0, 1), **options)

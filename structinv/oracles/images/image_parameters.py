@@ -1,4 +1,4 @@
-"""The parameter of a family of image changes: its values, its interval, its distribution."""
+"""Parameters of image oracles: values, intervals, distributions, random draws."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from scipy import stats
 from ...utils.parameters import check_integer, check_number
 
 DISTRIBUTIONS = ("uniform", "normal", "vonmises", "lognormal")
-# Nodes of the table from which quantiles of a distribution are read.
+# Number of nodes of the table for the inversion of a distribution function.
 _NODES = 2001
 
 
 def listed(name: str, values: Any) -> tuple[float, ...]:
-    """The values of a finite set, in the order given: a number stands for one value."""
+    """Return the distinct values of a finite set, in their sequence."""
     parts = values.tolist() if isinstance(values, np.ndarray) else values
     parts = (parts,) if isinstance(parts, Real) else parts
     if isinstance(parts, str) or not isinstance(parts, Iterable):
@@ -25,7 +25,7 @@ def listed(name: str, values: Any) -> tuple[float, ...]:
     parts = tuple(parts)
     if not parts:
         raise ValueError(f"{name} must have at least one value, got {values!r}")
-    # Oracles look at their values whenever they are asked: all at once, where there is nothing wrong.
+    # Oracles validate their values in every call, so the usual case is vectorized.
     if not set(map(type, parts)) <= {float, np.float64} or not np.all(np.isfinite(parts)):
         for part in parts:
             check_number(name, part, minimum=-np.inf)
@@ -33,7 +33,7 @@ def listed(name: str, values: Any) -> tuple[float, ...]:
 
 
 def interval(name: str, between: Any) -> tuple[float, float]:
-    """The two ends of an interval of values."""
+    """Return both ends of an interval of values, validated."""
     if isinstance(between, str) or not isinstance(between, Iterable):
         raise TypeError(f"{name} must be a pair (low, high), got {between!r}")
     ends = tuple(between)
@@ -47,7 +47,7 @@ def interval(name: str, between: Any) -> tuple[float, float]:
 
 
 def check_draw(n_draws: Any, rng: Any) -> None:
-    """Raise unless `sample` can draw that many members with this generator."""
+    """Raise unless `n_draws` is an integer of at least 0 and `rng` a NumPy generator."""
     check_integer("n_draws", n_draws, least=0)
     if not isinstance(rng, np.random.Generator):
         raise TypeError(
@@ -56,14 +56,14 @@ def check_draw(n_draws: Any, rng: Any) -> None:
 
 
 def check_distribution(owner: str, known: tuple[str, ...], distribution: Any, spread: Any) -> None:
-    """Raise unless a family of changes knows the distribution and has the spread it needs."""
+    """Raise unless the distribution is allowed and `spread` fits it."""
     if distribution not in known:
         names = ", ".join(repr(name) for name in known)
         raise ValueError(f"distribution of {owner} must be one of {names}, got {distribution!r}")
     if spread is None:
         if distribution != "uniform":
             raise ValueError(
-                f"spread must be a number above 0 for the distribution {distribution!r}, got None"
+                f"spread must be a number above 0 if distribution is {distribution!r}, got None"
             )
         return
     check_number("spread", spread, minimum=-np.inf)
@@ -72,17 +72,18 @@ def check_distribution(owner: str, known: tuple[str, ...], distribution: Any, sp
     if distribution == "uniform":
         others = " or ".join(repr(name) for name in known if name != "uniform")
         raise ValueError(
-            f"spread has no say for the distribution 'uniform', got {spread!r}: leave it out, or take "
-            f"the distribution {others}"
+            f"spread must be None if distribution is 'uniform', got {spread!r}: remove spread, or set "
+            f"distribution to {others}"
         )
 
 
 def log_density(
     distribution: str, values: np.ndarray, neutral: float, spread: float | None
 ) -> np.ndarray:
-    """Logarithm of a density that is largest at the value of no change, up to a constant.
+    """Return the logarithm of a density with its maximum at `neutral`.
 
-    A lognormal density is one over the logarithm of the value, so that it too is largest there.
+    An additive constant is omitted. The lognormal density is a density of the
+    logarithm of the value.
     """
     if distribution == "uniform":
         return np.zeros(len(values))
@@ -104,22 +105,23 @@ def draw(
     size: tuple[int, ...],
     rng: np.random.Generator,
 ) -> np.ndarray:
-    """Random values of a distribution that is cut off at the ends of an interval."""
+    """Draw random values of a distribution truncated to an interval."""
     if low == high:
         return np.full(size, low)
     if distribution == "uniform":
         return rng.uniform(low, high, size)
     assert spread is not None
     if distribution == "normal":
-        values = _cut_normal(low, high, neutral, spread, size, rng)
+        values = _truncated_normal(low, high, neutral, spread, size, rng)
     elif distribution == "lognormal":
-        values = np.exp(_cut_normal(np.log(low), np.log(high), np.log(neutral), spread, size, rng))
+        ends = np.log(low), np.log(high)
+        values = np.exp(_truncated_normal(*ends, np.log(neutral), spread, size, rng))
     else:
-        values = _cut_tabulated(low, high, neutral, spread, size, rng)
+        values = _truncated_vonmises(low, high, neutral, spread, size, rng)
     return np.clip(values, low, high)
 
 
-def _cut_normal(
+def _truncated_normal(
     low: float,
     high: float,
     mean: float,
@@ -131,7 +133,7 @@ def _cut_normal(
     return stats.truncnorm.rvs(*ends, loc=mean, scale=spread, size=size, random_state=rng)
 
 
-def _cut_tabulated(
+def _truncated_vonmises(
     low: float,
     high: float,
     neutral: float,
@@ -139,13 +141,14 @@ def _cut_tabulated(
     size: tuple[int, ...],
     rng: np.random.Generator,
 ) -> np.ndarray:
-    """Angles in degrees, by inverting the integral of the density between close nodes.
+    """Draw angles in degrees by inversion of a tabulated distribution function.
 
-    SciPy inverts the integral of this density one number at a time, which is slow.
+    SciPy inverts this distribution function one number at a time, which is slow.
     """
-    # The density repeats after a turn, and each of its peaks may be narrow.
-    turns = 360.0 * np.arange(np.floor((low - neutral) / 360.0), np.ceil((high - neutral) / 360.0) + 1)
-    peaks = (neutral + turns[:, None] + spread * np.linspace(-8.0, 8.0, _NODES)).ravel()
+    # The density has a period of 360 degrees, and its peaks may be narrow.
+    first, last = np.floor((low - neutral) / 360.0), np.ceil((high - neutral) / 360.0)
+    periods = 360.0 * np.arange(first, last + 1)
+    peaks = (neutral + periods[:, None] + spread * np.linspace(-8.0, 8.0, _NODES)).ravel()
     nodes = np.unique(np.clip(np.r_[np.linspace(low, high, _NODES), peaks], low, high))
     logs = log_density("vonmises", nodes, neutral, spread)
     density = np.exp(logs - np.max(logs))

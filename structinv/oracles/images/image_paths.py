@@ -1,8 +1,8 @@
-"""The exact best member of a family of image changes that has one continuous parameter.
+"""Exact support function of image transformations with one continuous parameter.
 
-Along a path of warps a bilinear image is a polynomial of degree 2 in the position of each source,
-and another one after the source has crossed a line of the grid of pixels. The score of an image is
-a sum of such pieces, so a walk over all crossings, in order, meets every one of its maxima.
+A bilinear image is a polynomial of degree 2 in the position of each source, between crossings of the
+grid of pixels. The score of an image is a sum of such polynomials. A *walk* visits all
+crossings in sequence and therefore finds every maximum of the score.
 """
 
 from __future__ import annotations
@@ -17,22 +17,24 @@ from ...utils.jit import njit
 from ...utils.matrices import contiguous_read_only, in_threads, ranges
 from .image_maps import ImageShape, places_beyond, sources_of
 
-# Beyond these a walk takes too much memory; places are those of the frame for each pixel.
+# Limits of the memory of a walk: crossings, and places of the frame per pixel.
 MOST_CROSSINGS = 3_000_000
 MOST_PLACES = 64
-# In pixels from the corner of the image: what comes from further away has lost its digits.
+# Largest distance of sources from the corner of the image in pixels; rounding limits the precision of
+# sources farther away.
 FURTHEST_SOURCE = 1000.0
-# Pixels; the digits that a walk loses grow with the square of it.
+# Largest movement of a source on a leg in pixels; rounding errors grow with its square.
 LONGEST_LEG = 8.0
-# Of the largest score there could be: a peak is looked for no longer where it can add no more.
-_NOTHING = 2e-15
-# Units of rounding that a walk may hide, of the largest score there could be: some, and some a pixel.
-_HIDDEN, _HIDDEN_A_PIXEL = 64.0, 4.0
+# Precision of the maxima, relative to the largest possible score.
+_PRECISION = 2e-15
+# Bound of the rounding errors of a walk, in units of eps times the largest possible score: a constant
+# plus a multiple of the number of pixels per side.
+_ROUNDING, _ROUNDING_PER_PIXEL = 64.0, 4.0
 
 
 @dataclass(frozen=True)
 class Path:
-    r"""A family of changes as warps that move along a line or a circle.
+    r"""Warps of a transformation whose sources move on lines or circles.
 
     .. math:: w(s) = w_0 + g_1(s)\, w_1 + g_2(s)\, w_2, \quad low \le s \le high
 
@@ -41,13 +43,15 @@ class Path:
     Parameters
     ----------
     warps : (3, 6) array
-        w_0, w_1 and w_2, in the order of numbers that `image_maps` describes.
+        Warps w_0, w_1 and w_2 in the format of `image_maps`.
     low, high : float
+        Ends of the range of s.
     turning : bool, default=False
+        Whether sources move on circles; s is then an angle in radians.
     gained : bool, default=False
-        Whether intensities are multiplied by s, too.
+        Whether intensities are also multiplied by s.
     value_at : callable, default=np.asarray
-        From an array of s to values of the family's parameter.
+        Function from an array of s to values of the oracle's parameter.
     """
 
     warps: np.ndarray
@@ -58,7 +62,7 @@ class Path:
     value_at: Callable[[np.ndarray], np.ndarray] = np.asarray
 
     def at(self, s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Warps and gains at many s, (m, 6) and (m,)."""
+        """Return warps, (m, 6), and intensity factors, (m,), at s, (m,)."""
         warps = self.warps[0] + _basis(s, self.turning) @ self.warps[1:]
         return warps, s if self.gained else np.ones(len(s))
 
@@ -72,30 +76,38 @@ def furthest(
     fill: int,
     background: float,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """The largest ``<v, z - background>`` over the bilinear members z of a path, for each row.
+    """Maximize ``<v, z - background>`` over the images z of a path, for each row.
 
     Parameters
     ----------
-    X : (n, d) array
-    V : (p, d) array
-    assign : (n,) array of int
-        Row i faces ``V[assign[i]]``.
+    X : array of shape (n, d)
+        Images.
+    V : array of shape (p, d)
+        Directions.
+    assign : array of int of shape (n,)
+        Index of the direction of each row.
     shape : ImageShape
+        Shape of the images.
     path : Path
-    fill, background
-        See `image_maps.fill_code`.
+        Warps of the transformation.
+    fill : int
+        Code of the fill beyond the border.
+    background : float
+        Intensity of the background.
 
     Returns
     -------
-    values : (n,) array
-    positions : (n,) array
-        Where on the path.
-    hidden : (n,) array
-        By how much, for rounding, another member may be larger. None instead of all three if the path
-        is too long to be walked.
+    values : array of shape (n,)
+        Maxima.
+    positions : array of shape (n,)
+        Positions s of the maxima on the path.
+    hidden : array of shape (n,)
+        Bounds of the rounding errors of the maxima.
+
+    The result is None if the path has too many crossings.
     """
     warps = np.ascontiguousarray(path.warps, dtype=np.float64)
-    # After a whole turn everything comes again.
+    # Rotations have a period of 2 pi.
     high = min(path.high, path.low + 2.0 * np.pi) if path.turning else path.high
     walk = _walk_of(shape, warps.tobytes(), path.low, high, path.turning, fill)
     if walk is None:
@@ -115,7 +127,7 @@ def furthest(
         )  # fmt: skip
 
     in_threads(follow, len(X), 40 * len(X) * (len(walk.waves) + shape.size))
-    units = _HIDDEN + _HIDDEN_A_PIXEL * max(len(walk.rows), len(walk.columns))
+    units = _ROUNDING + _ROUNDING_PER_PIXEL * max(len(walk.rows), len(walk.columns))
     gain = max(abs(path.low), abs(path.high)) if path.gained else 1.0
     largest = np.max(np.abs(X), axis=1).astype(np.float64) + abs(background)
     hidden = np.finfo(np.float64).eps * units * gain * largest * np.sum(np.abs(V), axis=1)[assign]
@@ -124,21 +136,26 @@ def furthest(
 
 @dataclass(frozen=True)
 class _Walk:
-    """Where the sources of all pixels start, and the lines of the grid that they cross, in order.
+    """Initial sources of all pixels, and their crossings of the lines of the grid in sequence.
 
-    `rows` and `columns` are the pixels that stand for the places of a frame around the image, -1
-    for the background; a place in the frame is its row times its width plus its column.
+    `rows` and `columns` are the pixels at the places of a frame around the image, -1 for the background.
+    The index of a place in the frame is its row times the width of the frame plus its column.
 
-    The walk starts anew at each of its `edges`, between which no source moves far, so that rounding
-    errors do not add up. With t = s less the middle of leg b, coordinate a of the source of pixel p
-    is ``sources[b, p, a] @ (1, g1, g2)``, where g is (t, 0), or (cos t - 1, sin t) on a circle. It
-    starts in the cell ``first_cells[b, p, a]``, whose corner is ``first_places[b, p]``, -1 if
-    nothing is there.
+    The `edges` divide the path into legs. The walk restarts at each leg, so that rounding errors do not
+    accumulate. Let t be s minus the middle of leg b. Coordinate a of the source of pixel p is
+    ``sources[b, p, a] @ (1, g1, g2)``, where g is (t, 0), or (cos t - 1, sin t) on a circle. Its first
+    cell is ``first_cells[b, p, a]`` with the corner ``first_places[b, p]``; -1 if all values there are
+    zero.
 
-    Crossings ``begins[b]`` to ``begins[b + 1]`` belong to leg b. Each has five numbers: the pixel,
-    the axis of the coordinate that crosses a line, 1 for upwards or -1 for downwards, the cell of the
-    other coordinate, and the place where the line meets the lower edge of that cell. `waves` are t,
-    g1 and g2 there.
+    Crossings ``begins[b]`` to ``begins[b + 1]`` belong to leg b. Each has five numbers:
+
+    - the pixel,
+    - the axis of the coordinate that crosses a line,
+    - 1 for upward or -1 for downward,
+    - the cell of the other coordinate,
+    - the place where the line meets the lower edge of that cell.
+
+    `waves` contains t, g1 and g2 of each crossing.
     """
 
     rows: np.ndarray
@@ -156,31 +173,31 @@ class _Walk:
 def _walk_of(
     shape: ImageShape, key: bytes, low: float, high: float, turning: bool, fill: int
 ) -> _Walk | None:
-    """The walk along a path; kept, so that asking again is cheap. None if it is too long."""
+    """Return the walk along a path from a cache, or None if it has too many crossings."""
     parts = sources_of(shape, np.frombuffer(key).reshape(3, 6))
     parts[1:] -= np.array([(shape.height - 1) / 2, (shape.width - 1) / 2])
     sides = np.array([shape.height, shape.width])
     flat = parts.reshape(3, -1)
-    ends, heights = _slopes(flat, low, high, turning)
-    if not np.max(np.abs(heights)) <= FURTHEST_SOURCE:
+    ends, coordinates = _slopes(flat, low, high, turning)
+    if not np.max(np.abs(coordinates)) <= FURTHEST_SOURCE:
         return None
-    legs = _legs(heights, low, high)
-    corner, far = _frame(heights.reshape(shape.pixels, 2, -1), sides, fill == 0)
+    legs = _legs(coordinates, low, high)
+    corner, far = _frame(coordinates.reshape(shape.pixels, 2, -1), sides, fill == 0)
     width = int(far[1] - corner[1]) + 1
     too_wide = np.prod(far - corner + 1) > MOST_PLACES * (shape.pixels + MOST_PLACES)
     too_long = len(legs) * shape.pixels > MOST_CROSSINGS // 3
-    found = _crossings(flat, ends, heights, turning, sides if fill == 0 else None)
-    if too_wide or too_long or found is None:
+    times_and_crossings = _crossings(flat, ends, coordinates, turning, sides if fill == 0 else None)
+    if too_wide or too_long or times_and_crossings is None:
         return None
-    times, crossings = found
+    times, crossings = times_and_crossings
     leg = np.searchsorted(legs[1:-1], times, side="right")
     begins = np.searchsorted(leg, np.arange(len(legs)))
-    cells = _first_cells(heights).reshape(shape.pixels, 2)
+    cells = _first_cells(coordinates).reshape(shape.pixels, 2)
     first_cells = np.empty((len(legs) - 1, shape.pixels, 2), dtype=np.int32)
     first_places = np.empty(first_cells.shape[:2], dtype=np.int32)
     places = first_cells, first_places
     _set_places(begins, crossings, cells, sides, corner, width, fill == 0, *places)
-    kept = crossings[:, 4] >= 0
+    inside = crossings[:, 4] >= 0
     middles = (legs[1:] + legs[:-1]) / 2
     walk = _Walk(
         rows=places_beyond(corner[0], far[0], shape.height, fill),
@@ -189,9 +206,9 @@ def _walk_of(
         sources=np.ascontiguousarray(_local_sources(parts, middles, turning)),
         first_cells=first_cells,
         first_places=first_places,
-        begins=np.searchsorted(leg[kept], np.arange(len(legs))),
-        crossings=crossings[kept],
-        waves=_waves((times - middles[leg])[kept], turning),
+        begins=np.searchsorted(leg[inside], np.arange(len(legs))),
+        crossings=crossings[inside],
+        waves=_waves((times - middles[leg])[inside], turning),
     )
     for part in vars(walk).values():
         part.setflags(write=False)
@@ -199,18 +216,18 @@ def _walk_of(
 
 
 def _basis(s: np.ndarray, turning: bool) -> np.ndarray:
-    """g1 and g2 on the whole path, (m, 2)."""
+    """Return g1 and g2 on the whole path, (m, 2)."""
     return np.stack([np.cos(s), np.sin(s)] if turning else [s, np.zeros_like(s)], axis=1)
 
 
 def _waves(t: np.ndarray, turning: bool) -> np.ndarray:
-    """t, g1 and g2 on a leg, (m, 3), with no cancellation."""
+    """Return t, g1 and g2 on a leg, (m, 3), without cancellation."""
     first, second = (-2.0 * np.sin(t / 2) ** 2, np.sin(t)) if turning else (t, np.zeros_like(t))
     return np.stack([t, first, second], axis=1)
 
 
 def _local_sources(parts: np.ndarray, middles: np.ndarray, turning: bool) -> np.ndarray:
-    """Coefficients of the coordinates of all sources on each leg, (legs, pixels, 2, 3)."""
+    """Return coefficients of the coordinates of sources on each leg, (legs, pixels, 2, 3)."""
     first, second = _basis(middles, turning).T[:, :, None, None]
     middle = parts[0] + first * parts[1] + second * parts[2]
     if not turning:
@@ -219,70 +236,70 @@ def _local_sources(parts: np.ndarray, middles: np.ndarray, turning: bool) -> np.
     return np.stack([middle, middle - parts[0], first * parts[2] - second * parts[1]], axis=3)
 
 
-def _legs(heights: np.ndarray, low: float, high: float) -> np.ndarray:
-    """Ends of equal parts of the path, on each of which no source moves by more than a few pixels."""
-    way = np.max(np.sum(np.abs(np.diff(heights, axis=1)), axis=1))
+def _legs(coordinates: np.ndarray, low: float, high: float) -> np.ndarray:
+    """Return the ends of equal legs, on which no source moves by more than `LONGEST_LEG` pixels."""
+    way = np.max(np.sum(np.abs(np.diff(coordinates, axis=1)), axis=1))
     return np.linspace(low, high, int(np.ceil(way / LONGEST_LEG)) + 1 if way > 0 else 2)
 
 
-def _frame(heights: np.ndarray, sides: np.ndarray, bounded: bool) -> tuple[np.ndarray, np.ndarray]:
-    """First and last place of the frame along both axes."""
-    lowest = np.floor(heights.min(axis=(0, 2))).astype(np.int64) - 2
-    highest = np.ceil(heights.max(axis=(0, 2))).astype(np.int64) + 2
+def _frame(coordinates: np.ndarray, sides: np.ndarray, bounded: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Return the first and the last place of the frame along both axes."""
+    lowest = np.floor(coordinates.min(axis=(0, 2))).astype(np.int64) - 2
+    highest = np.ceil(coordinates.max(axis=(0, 2))).astype(np.int64) + 2
     if bounded:
-        # Further out there are zeros only.
+        # All values farther out are zero.
         return np.clip(lowest, -2, sides), np.clip(highest, 0, sides + 1)
     return lowest, highest
 
 
 def _slopes(parts: np.ndarray, low: float, high: float, turning: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Ends of the stretches on which each coordinate rises or falls, (q, m), and its values there."""
+    """Return the ends of monotone parts of each coordinate, (q, m), and its values there."""
     size = parts.shape[1]
     if not turning:
         edges = np.tile([low, high], (size, 1))
         return edges, parts[0, :, None] + parts[1, :, None] * edges
     phase, radius = np.arctan2(parts[2], parts[1])[:, None], np.hypot(parts[1], parts[2])[:, None]
-    turns = phase + np.pi * np.ceil((low - phase) / np.pi)
-    turns = turns + np.pi * np.arange(int((high - low) / np.pi) + 1)
-    edges = np.concatenate([np.full((size, 1), low), turns, np.full((size, 1), high)], axis=1)
+    extrema = phase + np.pi * np.ceil((low - phase) / np.pi)
+    extrema = extrema + np.pi * np.arange(int((high - low) / np.pi) + 1)
+    edges = np.concatenate([np.full((size, 1), low), extrema, np.full((size, 1), high)], axis=1)
     edges = np.clip(edges, low, high)
     return edges, parts[0, :, None] + radius * np.cos(edges - phase)
 
 
-def _first_cells(heights: np.ndarray) -> np.ndarray:
-    """The cell of each coordinate just after the start."""
-    moved = heights != heights[:, :1]
-    next_height = heights[np.arange(len(heights)), np.argmax(moved, axis=1)]
-    falls = next_height < heights[:, 0]
-    return np.where(falls, np.ceil(heights[:, 0]) - 1, np.floor(heights[:, 0])).astype(np.int64)
+def _first_cells(coordinates: np.ndarray) -> np.ndarray:
+    """Return the cell of each coordinate just after the start."""
+    moved = coordinates != coordinates[:, :1]
+    next_value = coordinates[np.arange(len(coordinates)), np.argmax(moved, axis=1)]
+    falls = next_value < coordinates[:, 0]
+    return np.where(falls, np.ceil(coordinates[:, 0]) - 1, np.floor(coordinates[:, 0])).astype(np.int64)
 
 
 def _crossings(
     parts: np.ndarray,
     edges: np.ndarray,
-    heights: np.ndarray,
+    coordinates: np.ndarray,
     turning: bool,
     sides: np.ndarray | None,
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """When a coordinate crosses a line, in order, and the crossings with the lines as their places.
+    """Return the sorted positions t of all crossings, and the crossings with lines as places.
 
-    With `sides` only those of lines at which the image of zeros beyond its border bends. None if
-    there are too many.
+    With `sides`, lines beyond the border are omitted, since the image is zero there. The result is None
+    if there are more than `MOST_CROSSINGS`.
     """
-    ends = heights[:, :-1], heights[:, 1:]
+    ends = coordinates[:, :-1], coordinates[:, 1:]
     first = np.floor(np.minimum(*ends)) + 1
     last = np.ceil(np.maximum(*ends)) - 1
     if sides is not None:
         first = np.maximum(first, -1)
-        last = np.minimum(last, np.tile(sides, len(heights) // 2)[:, None])
+        last = np.minimum(last, np.tile(sides, len(coordinates) // 2)[:, None])
     counts = np.maximum(last - first + 1, 0).astype(np.int64).ravel()
     if np.sum(counts) > MOST_CROSSINGS:
         return None
-    step, stretch = ranges(np.zeros_like(counts), counts)
-    coordinate = stretch // ends[0].shape[1]
-    rises = (ends[1] > ends[0]).ravel()[stretch]
-    line = np.where(rises, first.ravel()[stretch] + step, last.ravel()[stretch] - step)
-    begin, end = edges[:, :-1].ravel()[stretch], edges[:, 1:].ravel()[stretch]
+    step, part = ranges(np.zeros_like(counts), counts)
+    coordinate = part // ends[0].shape[1]
+    rises = (ends[1] > ends[0]).ravel()[part]
+    line = np.where(rises, first.ravel()[part] + step, last.ravel()[part] - step)
+    begin, end = edges[:, :-1].ravel()[part], edges[:, 1:].ravel()[part]
     offset, slope, other = parts[:, coordinate]
     if turning:
         phase = np.arctan2(other, slope)
@@ -301,9 +318,9 @@ def _crossings(
 
 @njit(cache=True, nogil=True)
 def _set_places(begins, crossings, now, sides, corner, width, bounded, first_cells, first_places):
-    """Put cells and places for lines, and the cells and places of all pixels on each leg.
+    """Replace lines by cells and places in `crossings`, and write first cells and places of each leg.
 
-    The place is -1 where there are zeros only. `now` has the cells at the start, and is changed.
+    The place is -1 if all values are zero. `now` has the initial cells and is overwritten.
     """
     n_legs, n_pixels = first_places.shape
     for leg in range(n_legs):
@@ -337,12 +354,12 @@ def _follow(
         near = 0.0
         for k in range(len(v)):
             near += abs(v[k])
-        near *= _NOTHING * size
+        near *= _PRECISION * size
         values[i], positions[i] = -np.inf, edges[0]
         for leg in range(n_legs):
             middle = 0.5 * (edges[leg] + edges[leg + 1])
             half = edges[leg + 1] - middle
-            # Six coefficients; the factor of the intensities is c[6] + c[7] t.
+            # c[:6] are the coefficients. The intensity factor is c[6] + c[7] t.
             c[6], c[7] = (middle, 1.0) if gained else (1.0, 0.0)
             _set_start(
                 v, channels, image, len(columns), sources[leg], first_cells[leg],
@@ -362,19 +379,19 @@ def _follow_leg(
     v, channels, n_columns, bends, sources, begin, end, crossings, waves,
     turning, half, best, near, c, stack,
 ):  # fmt: skip
-    """The best height on a leg, and where, if it is more than the best before."""
+    """Return the best score so far and its position relative to the middle of the leg."""
     before, place = -half, 0.0
-    height = _derivatives(c, before, turning)[0]
-    if height > best:
-        best, place = height, before
+    score = _derivatives(c, before, turning)[0]
+    if score > best:
+        best, place = score, before
     for k in range(begin, end):
         pixel, axis, here = crossings[k, 0], crossings[k, 1], crossings[k, 4]
         aside = here + (1 if axis == 0 else n_columns)
         bend, change = 0.0, 0.0
         for channel in range(channels):
-            worth = v[pixel * channels + channel]
-            bend += worth * bends[axis, channel, here]
-            change += worth * bends[axis, channel, aside]
+            weight = v[pixel * channels + channel]
+            bend += weight * bends[axis, channel, here]
+            change += weight * bends[axis, channel, aside]
         if bend == 0.0 and change == 0.0:
             continue
         change -= bend
@@ -382,20 +399,20 @@ def _follow_leg(
         if t > before:
             now = c[0] + first * (c[1] + c[3] * first + c[4] * second)
             now = (c[6] + c[7] * t) * (now + second * (c[2] + c[5] * second))
-            # A bound on the second derivative of the leg.
+            # Bound of the second derivative on the leg.
             if turning:
                 curve = abs(c[1] - 2.0 * c[3]) + abs(c[2] - c[4])
                 curve += 2.0 * (abs(c[3] - c[5]) + abs(c[4]))
             else:
                 curve = abs(c[7]) * (abs(c[1]) + 3.0 * abs(c[3]) * half)
                 curve = 2.0 * (abs(c[3] * c[6]) + curve)
-            room = 0.125 * (t - before) ** 2 * curve
-            if (now if now > height else height) + room > best + near:
+            slack = 0.125 * (t - before) ** 2 * curve
+            if (now if now > score else score) + slack > best + near:
                 best, place = _peak(c, before, t, turning, best, place, near, stack)
                 if now > best:
                     best, place = now, t
-            height, before = now, t
-        # The new piece differs by (coordinate - line) times the bend, linear along the line.
+            score, before = now, t
+        # The next polynomial differs by (coordinate - line) times the bend, which is linear.
         sign = crossings[k, 2]
         down, right = sign * sources[pixel, axis, 1], sign * sources[pixel, axis, 2]
         offset = -down * first - right * second
@@ -407,7 +424,7 @@ def _follow_leg(
 
 @njit(cache=True, nogil=True)
 def _set_frame(x, width, channels, background, rows, columns, image, bends):
-    """The image in its frame, less the background, and its second differences; the largest pixel."""
+    """Write the image minus background and its second differences; return the largest size."""
     size, n_columns = 0.0, len(columns)
     for r in range(len(rows)):
         for s in range(n_columns):
@@ -431,7 +448,7 @@ def _set_frame(x, width, channels, background, rows, columns, image, bends):
 
 @njit(cache=True, nogil=True)
 def _set_start(v, channels, image, n_columns, sources, cells, places, c):
-    """Coefficients of the first piece by (1, g1, g2, g1^2, g1 g2, g2^2)."""
+    """Write the coefficients of (1, g1, g2, g1^2, g1 g2, g2^2) at the start of a leg."""
     for k in range(6):
         c[k] = 0.0
     for pixel in range(len(places)):
@@ -440,11 +457,11 @@ def _set_start(v, channels, image, n_columns, sources, cells, places, c):
             continue
         here, below, beside, twist = 0.0, 0.0, 0.0, 0.0
         for channel in range(channels):
-            worth, part = v[pixel * channels + channel], image[channel]
-            here += worth * part[p]
-            below += worth * (part[p + n_columns] - part[p])
-            beside += worth * (part[p + 1] - part[p])
-            twist += worth * (part[p + n_columns + 1] - part[p + n_columns] - part[p + 1] + part[p])
+            weight, part = v[pixel * channels + channel], image[channel]
+            here += weight * part[p]
+            below += weight * (part[p + n_columns] - part[p])
+            beside += weight * (part[p + 1] - part[p])
+            twist += weight * (part[p + n_columns + 1] - part[p + n_columns] - part[p + 1] + part[p])
         row, column = sources[pixel, 0], sources[pixel, 1]
         u, w = row[0] - cells[pixel, 0], column[0] - cells[pixel, 1]
         c[0] += here + below * u
@@ -455,7 +472,7 @@ def _set_start(v, channels, image, n_columns, sources, cells, places, c):
 
 @njit(cache=True, nogil=True)
 def _add_product(c, a, a1, a2, b, b1, b2):
-    """Add (a + a1 g1 + a2 g2)(b + b1 g1 + b2 g2)."""
+    """Add the coefficients of (a + a1 g1 + a2 g2)(b + b1 g1 + b2 g2)."""
     c[0] += a * b
     c[1] += a * b1 + a1 * b
     c[2] += a * b2 + a2 * b
@@ -466,18 +483,18 @@ def _add_product(c, a, a1, a2, b, b1, b2):
 
 @njit(cache=True, nogil=True)
 def _derivatives(c, t, turning):
-    """The height at t, its first and second derivative, and a bound on the third anywhere."""
+    """Return the score at t, two derivatives, and a bound of the third derivative everywhere."""
     if turning:
         wave, y = -2.0 * np.sin(0.5 * t) ** 2, np.sin(t)
         x = 1.0 + wave
-        # The same by (1, cos, sin, cos^2, cos sin, sin^2).
+        # Coefficients of (1, cos, sin, cos^2, cos sin, sin^2).
         first, second, swing = c[1] - 2.0 * c[3], c[2] - c[4], c[3] - c[5]
         double, twice = x * x - y * y, 2.0 * x * y
         slope = second * x - first * y - swing * twice + c[4] * double
         bend = -first * x - second * y - 2.0 * (swing * double + c[4] * twice)
         third = np.hypot(first, second) + 4.0 * np.hypot(swing, c[4])
-        height = c[0] + wave * (c[1] + c[3] * wave + c[4] * y) + y * (c[2] + c[5] * y)
-        return (c[6] + c[7] * t) * height, slope, bend, third
+        score = c[0] + wave * (c[1] + c[3] * wave + c[4] * y) + y * (c[2] + c[5] * y)
+        return (c[6] + c[7] * t) * score, slope, bend, third
     gain, rate = c[6] + c[7] * t, c[7]
     slope, bend = c[1] + 2.0 * c[3] * t, 2.0 * c[3]
     plain = c[0] + t * (c[1] + c[3] * t)
@@ -491,9 +508,10 @@ def _derivatives(c, t, turning):
 
 @njit(cache=True, nogil=True)
 def _peak(c, low, high, turning, best, place, near, stack):
-    """The best height so far and its place, after a look at all of a piece, up to `near`.
+    """Return the best score so far and its position, after a search between two crossings.
 
-    Parts that Taylor's quadratic and its remainder keep below the best are left out, others halved.
+    The precision is `near`. Intervals whose quadratic Taylor bound is below the best are discarded,
+    others are halved.
     """
     stack[0, 0], stack[0, 1] = low, high
     filled = 1
@@ -501,11 +519,11 @@ def _peak(c, low, high, turning, best, place, near, stack):
         filled -= 1
         left, right = stack[filled, 0], stack[filled, 1]
         middle, half = 0.5 * (left + right), 0.5 * (right - left)
-        height, slope, bend, third = _derivatives(c, middle, turning)
+        score, slope, bend, third = _derivatives(c, middle, turning)
         step = half if slope > 0 else -half
         if bend < 0.0 and abs(slope) < -bend * half:
             step = -slope / bend
-        top = height + step * (slope + 0.5 * bend * step)
+        top = score + step * (slope + 0.5 * bend * step)
         rest = third * half**3 / 6.0
         if not top + rest > best + near:
             continue

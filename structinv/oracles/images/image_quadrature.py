@@ -1,4 +1,4 @@
-"""Nodes and weights whose means are those of a distribution over the parameter of image changes."""
+"""Quadrature rules for averages over the parameter of image transformations."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from .image_parameters import log_density
 
 RULES = ("gauss", "spaced")
 
-# Distributions that repeat after a whole turn.
+# Distributions with a period of 360 degrees.
 _PERIODIC = ("uniform", "vonmises")
-# Equal distances in units of the spread: the mass of a von Mises peak is then right to 3e-4, as its
-# frequencies fall like those of a normal density.
+# Largest distance of equidistant nodes in units of the spread. The error of the integral of a von Mises
+# peak is then below 3e-4, since its frequencies decay like those of a normal density.
 _WIDEST = 1.5
-# By how much the logarithm of the density may differ between the ends of a panel.
+# Largest difference of the logarithm of the density between the ends of a panel.
 _STEEPNESS = 4.0
-# Where a density is below its largest value by this, in logarithms, it is no number any more.
-_NOTHING = 745.0
-# Nodes of a panel beyond those that polynomials alone would need.
+# A density smaller than its maximum by this, in logarithms, underflows to 0.
+_UNDERFLOW = 745.0
+# Number of nodes of a panel in addition to those for polynomials.
 _SPARE = 32
 
 
 def check_rule(nodes: Any, rule: Any) -> None:
-    """Raise unless there is a rule of this name and with so many nodes."""
+    """Raise unless `nodes` is a positive integer and `rule` a known rule."""
     check_integer("nodes", nodes)
     if rule is not None and rule not in RULES:
         raise ValueError(f"rule must be None or one of {RULES}, got {rule!r}")
@@ -40,32 +40,34 @@ def nodes_and_weights(
     *,
     periodic: bool,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Values between two ends and their probabilities.
+    """Return the nodes of a quadrature rule on an interval, and their weights.
 
     Parameters
     ----------
     nodes : int
+        Number of nodes.
     rule : {None, "gauss", "spaced"}
-        None is "spaced" for a density that repeats on a whole period and whose peak is not lost between
-        two values, else "gauss".
+        None is "spaced" for a periodic density on a whole period, unless its peak is too narrow for
+        equidistant nodes. Otherwise None is "gauss".
     ends : pair of float
+        Ends of the interval.
     density : tuple
-        Distribution, value of no change and spread, as `log_density` takes them.
+        Arguments of `log_density`: distribution, value of the identity, spread.
     periodic : bool
-        Whether nothing distinguishes a change from the one that lies a whole interval further.
+        Whether both ends of the interval give the same transformation.
 
     Returns
     -------
-    values, weights : (m,) arrays
-        Ascending, with weights of sum 1; m is `nodes`, or fewer where the ends are so close that there
-        are no other numbers between them.
+    values, weights : arrays of shape (m,)
+        Increasing values and weights with sum 1. m is `nodes`, or smaller if the interval has fewer
+        floating-point numbers.
     """
     distribution, neutral, spread = density
     if rule is None:
         step = (ends[1] - ends[0]) / nodes
-        seen = distribution == "uniform" or step <= _WIDEST * (spread or 0.0)
-        rule = "spaced" if periodic and distribution in _PERIODIC and seen else "gauss"
-    # A lognormal density is one over the logarithm.
+        resolved = distribution == "uniform" or step <= _WIDEST * (spread or 0.0)
+        rule = "spaced" if periodic and distribution in _PERIODIC and resolved else "gauss"
+    # The lognormal density is a density of the logarithm.
     logarithmic = distribution == "lognormal"
     low, high = np.log(ends) if logarithmic else ends
     # Close ends may have the same logarithm.
@@ -77,28 +79,27 @@ def nodes_and_weights(
         return log_density(distribution, values, neutral, spread)
 
     if rule == "gauss":
-        breaks = _turning_points(distribution, low, high, np.log(neutral) if logarithmic else neutral)
-        # Counted from no change, or what is nearest to it: of close ends the places between them would
-        # be no different numbers.
+        breaks = _extrema(distribution, low, high, np.log(neutral) if logarithmic else neutral)
+        # Offsets from the identity, or from the nearest end: they resolve short intervals.
         origin = float(np.clip(np.log(neutral) if logarithmic else neutral, low, high))
         offsets, weights = _gauss(nodes, lambda offsets: logs(origin + offsets), breaks - origin)
         places = origin + offsets
     else:
         steps = np.arange(nodes) / nodes
         if periodic:
-            # No change is one of the values, if it lies between the ends at all.
+            # The identity is a node if it lies between the ends.
             places = low + np.mod(neutral - low + (high - low) * steps, high - low)
         else:
             places = low + (high - low) * (steps + 0.5 / nodes)
-        heights = logs(places)
-        weights = np.exp(heights - np.max(heights))
+        log_weights = logs(places)
+        weights = np.exp(log_weights - np.max(log_weights))
     values = np.clip(np.exp(places) if logarithmic else places, *ends)
     values, same = np.unique(values, return_inverse=True)
     return values, np.bincount(same, weights) / np.sum(weights)
 
 
-def _turning_points(distribution: str, low: float, high: float, neutral: float) -> np.ndarray:
-    """Both ends, and the places between them where the density may be largest or smallest."""
+def _extrema(distribution: str, low: float, high: float, neutral: float) -> np.ndarray:
+    """Return both ends, and the extrema of the density between them."""
     middle = np.array([neutral])
     if distribution == "vonmises":
         first, last = np.floor((low - neutral) / 180.0), np.ceil((high - neutral) / 180.0)
@@ -107,48 +108,47 @@ def _turning_points(distribution: str, low: float, high: float, neutral: float) 
 
 
 def _gauss(nodes: int, logs: Any, breaks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The Gauss rule of a density, by the discretized Stieltjes procedure (Gautschi 2004, sec. 2.2).
+    """Return the Gauss rule of a density by the discretized Stieltjes procedure.
 
-    The density becomes many weighted points, and the three-term recurrence of the polynomials that
-    are orthonormal on these is that of the density, up to rounding; its Jacobi matrix has the nodes
-    as eigenvalues (Golub and Welsch 1969).
+    The density is replaced by many weighted points (Gautschi 2004, sec. 2.2). Their orthonormal
+    polynomials have the three-term recurrence of the density, up to rounding. The nodes are the
+    eigenvalues of its Jacobi matrix (Golub and Welsch 1969).
     """
     points, weights = _panels(nodes, logs, breaks)
-    # The recurrence is that of points around 0, of size 1.
+    # Points are standardized: mean 0, standard deviation 1.
     center, size = np.sum(weights * points), 0.0
     size = np.sqrt(np.sum(weights * (points - center) ** 2))
     scaled = (points - center) / size
-    diagonal, beside = np.zeros(nodes), np.zeros(nodes)
+    diagonal, off_diagonal = np.zeros(nodes), np.zeros(nodes)
     before, now = np.zeros(len(points)), np.ones(len(points))
     for k in range(nodes):
         diagonal[k] = np.sum(weights * scaled * now**2)
-        following = (scaled - diagonal[k]) * now - (beside[k - 1] if k else 0.0) * before
-        beside[k] = np.sqrt(np.sum(weights * following**2))
-        before, now = now, following / beside[k]
-    found, vectors = eigh_tridiagonal(diagonal, beside[:-1])
-    return center + size * found, vectors[0] ** 2
+        following = (scaled - diagonal[k]) * now - (off_diagonal[k - 1] if k else 0.0) * before
+        off_diagonal[k] = np.sqrt(np.sum(weights * following**2))
+        before, now = now, following / off_diagonal[k]
+    eigenvalues, vectors = eigh_tridiagonal(diagonal, off_diagonal[:-1])
+    return center + size * eigenvalues, vectors[0] ** 2
 
 
 def _panels(nodes: int, logs: Any, breaks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Points of Gauss-Legendre rules on panels that follow the density, and weights with sum 1."""
+    """Return points of Gauss-Legendre rules on adaptive panels, and weights with sum 1."""
     low, high = breaks[:-1], breaks[1:]
     top = np.max(logs(breaks))
     done: list[tuple[np.ndarray, np.ndarray]] = []
-    # The density rises or falls all over a panel: its ends tell how steep it is.
+    # The density is monotone on each panel, so the values at its ends bound its steepness.
     while len(low):
         ends = np.stack([logs(low), logs(high)]) - top
         middle = 0.5 * (low + high)
         steep = np.abs(ends[1] - ends[0]) > _STEEPNESS
-        kept = (np.max(ends, axis=0) > -_NOTHING) & (middle > low) & (middle < high)
-        done.append((low[kept & ~steep], high[kept & ~steep]))
-        low, middle, high = (each[kept & steep] for each in (low, middle, high))
+        used = (np.max(ends, axis=0) > -_UNDERFLOW) & (middle > low) & (middle < high)
+        done.append((low[used & ~steep], high[used & ~steep]))
+        low, middle, high = (each[used & steep] for each in (low, middle, high))
         low, high = np.r_[low, middle], np.r_[middle, high]
     low, high = (np.concatenate(each) for each in zip(*done, strict=True))
-    places, shares = np.polynomial.legendre.leggauss(nodes + _SPARE)
+    places, factors = np.polynomial.legendre.leggauss(nodes + _SPARE)
     points = 0.5 * ((high + low)[:, None] + (high - low)[:, None] * places)
-    weights = (
-        0.5 * (high - low)[:, None] * shares * np.exp(logs(points.ravel()) - top).reshape(points.shape)
-    )
+    densities = np.exp(logs(points.ravel()) - top).reshape(points.shape)
+    weights = 0.5 * (high - low)[:, None] * factors * densities
     order = np.argsort(points.ravel())
     points, weights = points.ravel()[order], weights.ravel()[order]
     return points, weights / np.sum(weights)

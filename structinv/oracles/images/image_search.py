@@ -1,4 +1,4 @@
-"""The search for a value of a change between two ends, by halves."""
+"""Local search for the best parameter of an image transformation, by halving."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 Ends = tuple[np.ndarray, np.ndarray]
 
-# Halvings down to rounding.
+# Number of halvings until the interval has the size of rounding errors.
 _FIT_HALVINGS = 45
 
 
@@ -20,33 +20,36 @@ def halve(
     points: np.ndarray,
     reached: np.ndarray,
 ) -> Ends:
-    """Improve values, their points and what these have reached, in place; the half that remains.
+    """Improve values, points and scores in place, and return halved intervals.
 
     Parameters
     ----------
     change : callable
-        From values (n,) to points (n, d).
+        Function from values, (n,), to points, (n, d).
     score : callable
-        From points (n, d) to numbers (n,), which are to grow.
-    value : (n,) array
-    ends : pair of (n,) arrays
-        Below and above the values.
-    points : (n, d) array
-    reached : (n,) array
+        Function from points, (n, d), to scores, (n,), which are maximized.
+    value : array of shape (n,)
+        Best values so far; overwritten.
+    ends : pair of arrays of shape (n,)
+        Lower and upper ends of the intervals around the values.
+    points : array of shape (n, d)
+        Points of the best values; overwritten.
+    reached : array of shape (n,)
+        Scores of the points; overwritten.
 
     Returns
     -------
-    pair of (n,) arrays
-        The ends of the two quarters on both sides of the best values.
+    pair of arrays of shape (n,)
+        Ends of the intervals around the best values, half as long as before.
     """
     low, high = ends
     left, right = (low + value) / 2, (value + high) / 2
     center, side = value.copy(), np.zeros(len(value), dtype=int)
     for number, tried in ((-1, left), (1, right)):
         z = change(tried)
-        found = score(z)
-        better = found > reached
-        points[better], reached[better], value[better] = z[better], found[better], tried[better]
+        scores = score(z)
+        better = scores > reached
+        points[better], reached[better], value[better] = z[better], scores[better], tried[better]
         side[better] = number
     return np.choose(side + 1, [low, left, center]), np.choose(side + 1, [center, right, high])
 
@@ -60,21 +63,27 @@ def passes_by(
     *,
     smooth: bool,
 ) -> bool:
-    """Whether a family has a member at `z`, found from many steps along it.
+    """Return True if a local search finds a value whose transformed image equals `z`.
 
     Parameters
     ----------
-    z : (d,) array
+    z : array of shape (d,)
+        Image.
     near : float
-        How far entries may be apart.
-    steps : (m,) array
-        Values, in order.
-    points : (m, d) array
-        Their members.
+        Largest difference of equal entries.
+    steps : array of shape (m,)
+        Increasing values, the starting points of the search.
+    points : array of shape (m, d)
+        Transformed images at these values.
     change : callable
-        From values (k,) to members (k, d).
+        Function from values, (k,), to transformed images, (k, d).
     smooth : bool
-        Whether members of near values are near one another; nearest pixels jump.
+        Whether the image depends continuously on the value; False for the nearest pixel.
+
+    Returns
+    -------
+    bool
+        False may be wrong if the images at `steps` are far apart.
     """
 
     def closeness(points: np.ndarray) -> np.ndarray:
@@ -82,20 +91,20 @@ def passes_by(
 
     reached = closeness(points)
     stride = np.max(np.linalg.norm(np.diff(points, axis=0), axis=1), initial=0.0)
-    reach, room = 4.0 * stride, near * np.sqrt(len(z))
-    if -np.max(reached) > reach + room:
-        # Further away than anything between two steps can be.
+    reach, tolerance = 4.0 * stride, near * np.sqrt(len(z))
+    if -np.max(reached) > reach + tolerance:
+        # The distance is larger than between any neighboring steps.
         return False
     edges = np.r_[-np.inf, reached, -np.inf]
     peaks = np.flatnonzero((reached >= edges[:-2]) & (reached >= edges[2:]))
     peaks = peaks[np.argsort(-reached[peaks])][:8]
     ends = steps[np.maximum(peaks - 1, 0)], steps[np.minimum(peaks + 1, len(steps) - 1)]
-    value, found, best = steps[peaks], points[peaks], reached[peaks]
+    value, nearest, best = steps[peaks], points[peaks], reached[peaks]
     for _ in range(_FIT_HALVINGS):
-        ends = halve(change, closeness, value, ends, found, best)
-        if np.any(np.max(np.abs(found - z), axis=1) <= near):
+        ends = halve(change, closeness, value, ends, nearest, best)
+        if np.any(np.max(np.abs(nearest - z), axis=1) <= near):
             return True
         reach = reach / 2 if smooth else reach
-        if -np.max(best) > reach + room:
+        if -np.max(best) > reach + tolerance:
             break
     return False

@@ -1,4 +1,4 @@
-"""How images change at no change, by the parameter of a family."""
+"""Step size and smoothing for the tangents of image transformations."""
 
 from __future__ import annotations
 
@@ -10,25 +10,31 @@ from .image_maps import ImageShape, fill_code, sources_of
 _SMOOTHING_MODES = {"zero": "constant", "nearest": "nearest", "reflect": "reflect", "wrap": "wrap"}
 
 
-def step_of(shape: ImageShape, warps: np.ndarray, apart: float) -> float:
-    """A change of a value that moves no pixel by more than a millionth.
+def step_of(shape: ImageShape, warps: np.ndarray, distance: float) -> float:
+    """Return a difference of values that moves no pixel by more than 1e-6 pixels.
 
     Parameters
     ----------
     shape : ImageShape
-    warps : (2, 6) array
-        Of two values near no change.
-    apart : float
-        How far these are from one another.
+        Shape of the images.
+    warps : array of shape (2, 6)
+        Warps at two values near the identity.
+    distance : float
+        Distance of these values.
+
+    Returns
+    -------
+    float
+        Step of the parameter; at most 1e-4.
     """
     ends = sources_of(shape, warps)
-    speed = np.max(np.abs(ends[0] - ends[1])) / apart
+    speed = np.max(np.abs(ends[0] - ends[1])) / distance
     return 1e-6 / max(float(speed), 1e-2)
 
 
 def smoothed(rows: np.ndarray, shape: ImageShape, deviation: float, fill: str | float) -> np.ndarray:
-    """Images in float64, smoothed by a Gaussian of that standard deviation in pixels."""
-    # Differences over a small step need the digits of float64.
+    """Apply a Gaussian filter with a standard deviation in pixels, in float64."""
+    # Differences over a small step require the precision of float64.
     images = rows.astype(np.float64)
     if deviation == 0:
         return images

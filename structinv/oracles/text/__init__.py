@@ -1,1 +1,1 @@
-"""Edits of texts: tokens that are dropped, added or replaced before n-grams are counted."""
+"""Token edits of texts with n-gram features: deletion, insertion, replacement."""

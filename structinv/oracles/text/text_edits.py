@@ -1,4 +1,4 @@
-"""Tokens of a text that are deleted, inserted or replaced."""
+"""Oracles of token edits of texts: deletion, insertion, replacement."""
 
 from __future__ import annotations
 
@@ -34,27 +34,32 @@ from .text_paths import worst_deletions
 from .text_spots import new_features, worst_spots
 
 WORDS = ("drop", "add", "replace")
-# Changes of features that are listed at once.
+# Number of changed features in memory at a time.
 CHANGES_AT_ONCE = 4_000_000
 
 
 class TokenEdits(InvarianceOracle):
-    """At most `max_changes` tokens of a text are deleted, inserted or replaced.
+    """Deletion, insertion or replacement of at most `max_changes` tokens of a text.
 
-    What `InvariantTextClassifier` is trained for, and certifies: an oracle of texts, which rows of
-    counts do not tell. It goes where an oracle is asked for beside texts: into ``certify``,
-    `security_curve`, `certified_accuracy_scorer` and `select_changes`, also as ``only_for`` some labels.
+    `InvariantTextClassifier` is trained for such edits. The oracle requires texts instead of rows of
+    counts: pass it with texts to ``InvariantTextClassifier.certify``, `security_curve`,
+    `certified_accuracy_scorer` or `select_changes`. ``only_for`` restricts it to some labels.
 
     Parameters
     ----------
     edit : {"drop", "add", "replace"}, default="drop"
-        What happens to tokens: they are deleted, others are inserted anywhere, or they are replaced by
-        any one token each.
+        Kind of edit: "drop" deletes tokens, "add" inserts tokens anywhere, "replace" replaces each
+        edited token by any other one.
     max_changes : int, default=1
-        To how many tokens of a text, at least 0.
-    allowed : sequence of str, optional
-        Tokens that can come in, of those that are in features; all by default. Tokens that are in no
-        feature always can.
+        Maximum number of edits per text (>= 0).
+    allowed : sequence of str, default=None
+        Tokens of features that may be inserted; None allows all of them. Tokens without a feature may
+        always be inserted. It must be None if `edit` is "drop".
+
+    See Also
+    --------
+    FDrop : Removal of features of a sample.
+    structinv.InvariantTextClassifier : Text classifier that is robust to token edits.
 
     Examples
     --------
@@ -84,8 +89,8 @@ class TokenEdits(InvarianceOracle):
             )
         if self.allowed is not None and self.edit == "drop":
             raise ValueError(
-                f"allowed names tokens that can come in, and with edit='drop' none does: leave it out, "
-                f"got {self.allowed!r}"
+                f"allowed must be None if edit is 'drop', got {self.allowed!r}: remove allowed, or set "
+                f"edit to 'add' or 'replace'"
             )
 
     def counted(self) -> CountedChanges:
@@ -96,44 +101,72 @@ class TokenEdits(InvarianceOracle):
     def support(
         self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
     ) -> Support:
-        """Refused: rows do not tell the texts."""
+        """Raise TypeError, since X does not contain the texts.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Samples.
+        V : ndarray of shape (n_directions, n_features)
+            Directions.
+        assign : ndarray of int of shape (n_samples,)
+            Index of the direction of each sample.
+        cost : ndarray of shape (n_samples,), default=None
+            Ignored.
+
+        Returns
+        -------
+        Support
+            Never.
+        """
         return self.bind(X).support(slice(None), V, assign, cost)
 
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
-        """Refused: rows do not tell the texts."""
+        """Raise TypeError, since X does not contain the texts.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Samples.
+        y : array-like of shape (n_samples,), default=None
+            Labels.
+        """
         raise TypeError(
-            f"{self!r} changes tokens of texts, which rows of numbers do not tell: it goes with "
-            "InvariantTextClassifier"
+            f"{self!r} requires texts instead of rows of numbers: pass it to the methods of "
+            "InvariantTextClassifier, with texts"
         )
 
 
 class TextEdits(InvarianceOracle):
-    r"""What `TokenEdits` makes of the rows of given texts.
+    r"""Token edits of given texts, as perturbations of their rows of n-gram features.
 
-    Rows are counts of n-grams in given texts, each times a fixed weight, or 1 for each that is there.
-    S(x) holds the rows of all edited texts. Where the largest ``<v, z>`` over these is not known, S(x)
-    is a larger set that holds them all:
+    A feature is the count of an n-gram times a fixed weight, or the weight alone if `binary` is true.
+    S(x) contains the rows of all edited texts. If their largest ``<v, z>`` has no efficient
+    algorithm, S(x) is a relaxation that contains them:
 
-    - an n-gram of three tokens or more that a deletion creates is there, or is not, as is worse;
-    - tokens that come in make the best n-grams that so many can make, whatever they are next to;
-    - where features count once, a feature of c occurrences loses 1 / c with each that is broken.
+    - Deletions may create any n-gram of three tokens or more, or not, whichever is worse.
+    - Inserted tokens create the best n-grams of that many tokens, regardless of their neighbors.
+    - If `binary` is true, each deleted one of c occurrences removes 1 / c of the feature.
 
     Parameters
     ----------
     documents : Documents
-        The texts, in the order of the rows that are bound.
+        Texts, in the sequence of the rows.
     grams : Grams
-        The features.
-    weights : (n_features,) array
-        What an occurrence counts.
+        N-grams of the features.
+    weights : array of shape (n_features,)
+        Weights of the features.
     edit : {"drop", "add", "replace"}
+        Kind of edit.
     max_changes : int
-    binary : bool
-        Whether features count once.
-    allowed : array of int, optional
-        Numbers of the tokens that can come in; tokens that are in no feature always can.
+        Maximum number of edits per text.
+    binary : bool, default=False
+        Whether features ignore the number of occurrences.
+    allowed : array of int, default=None
+        Numbers of the tokens that may be inserted; tokens without a feature are always allowed.
     real : bool, default=False
-        Whether answers are rows of texts that there are, with a bound where a worse one may be.
+        Whether perturbed samples are rows of edited texts. They have an upper bound if S(x) is a
+        relaxation.
     """
 
     supports_sparse = True
@@ -160,12 +193,12 @@ class TextEdits(InvarianceOracle):
 
     @property
     def exact(self) -> bool:
-        """Whether the set holds nothing but rows of edited texts."""
+        """True if the set contains only rows of edited texts, False for a relaxation."""
         longest = 1 if self.binary or self.edit != "drop" else 2
         return self.grams.longest <= longest
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
-        """What changes; texts and features would be long."""
+        # Texts and features would be long.
         return f"TokenEdits(edit={self.edit!r}, max_changes={self.max_changes})"
 
     def counted(self) -> CountedChanges:
@@ -180,21 +213,21 @@ class TextEdits(InvarianceOracle):
     def support(
         self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
     ) -> Support:
-        """See `InvarianceOracle.support`; of all rows that there are texts for."""
+        # X must have a row for each text.
         return self.bind(X).support(slice(None), V, assign, cost).with_points()
 
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
         self._check_rows(X)
-        due = len(self.documents), self.grams.n_features
-        if X.shape != due:
+        expected = len(self.documents), self.grams.n_features
+        if X.shape != expected:
             raise ValueError(
-                f"X must have a row for each text and a column for each feature, {due}, got {X.shape}"
+                f"X must have one row per text and one column per feature, {expected}, got {X.shape}"
             )
         return BoundTexts(self, X, y)
 
 
 class BoundTexts(BoundOracle):
-    """Edits of given texts."""
+    """Token edits of the texts of one fit or certificate."""
 
     oracle: TextEdits
 
@@ -206,52 +239,51 @@ class BoundTexts(BoundOracle):
         if oracle.exact or not oracle.real:
 
             def maxima() -> tuple[np.ndarray, np.ndarray]:
-                found = edits()
-                sizes = row_sizes(X, np.abs(V), assign) + found.sizes
-                return row_dots(X, V, assign) + found.values, sizes
+                worst = edits()
+                sizes = row_sizes(X, np.abs(V), assign) + worst.sizes
+                return row_dots(X, V, assign) + worst.values, sizes
 
-            return DeferredSupport(X, lambda: self._weighed(X, edits().changes), maxima)
-        found = edits()
-        whole = np.arange(self.X.shape[0])[rows]
-        counts = oracle.grams.counts(oracle.documents.edited(whole, found.edits, oracle.edit))
+            return DeferredSupport(X, lambda: self._edited_rows(X, edits().changes), maxima)
+        worst = edits()
+        numbers = np.arange(self.X.shape[0])[rows]
+        counts = oracle.grams.counts(oracle.documents.edited(numbers, worst.edits, oracle.edit))
         points = counted(counts, oracle.weights, oracle.binary)
-        own = row_dots(X, V, assign)
-        better = row_dots(points, V, assign) >= own
+        unperturbed = row_dots(X, V, assign)
+        better = row_dots(points, V, assign) >= unperturbed
         points = sp.vstack([points, X], format="csr")[
-            np.where(better, np.arange(len(whole)), np.arange(len(whole)) + len(whole))
+            np.where(better, np.arange(len(numbers)), np.arange(len(numbers)) + len(numbers))
         ]
-        return Support(points, upper=own + found.values)
+        return Support(points, upper=unperturbed + worst.values)
 
     def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull | None:
-        """See `BoundOracle.hull`: where counted single words are deleted, or nothing changes."""
+        # In-hull steps support deletions of counted single words only.
         oracle = self.oracle
         if oracle.max_changes == 0:
             return Identity().bind(self.rows).hull(signs, weights, intercept)
         if oracle.edit != "drop" or oracle.binary or oracle.grams.longest > 1:
             return None
         edits = WordEdits(oracle.max_changes, 0.0, 1.0, np.empty(0), False)
-        return WordHull(self.rows, signs, weights, edits, intercept, self._tallies)
+        return WordHull(self.rows, signs, weights, edits, intercept, self._word_counts)
 
     def edits(self) -> RowEdits | None:
-        """See `BoundOracle.edits`: single words, the best one K times if that counts."""
+        # The worst insertion of counted single words repeats the best word K times.
         oracle = self.oracle
         if oracle.edit != "add" or oracle.grams.longest > 1 or oracle.max_changes == 0:
             return None
-        able = self._able
-        value = np.where(able, oracle.weights * (1 if oracle.binary else oracle.max_changes), 0.0)
-        most = min(oracle.max_changes, int(able.sum())) if oracle.binary else 1
+        allowed = self._insertable
+        value = np.where(allowed, oracle.weights * (1 if oracle.binary else oracle.max_changes), 0.0)
+        most = min(oracle.max_changes, int(allowed.sum())) if oracle.binary else 1
         every = np.ones(self.X.shape[0], dtype=bool)
-        found = RowEdits(most, 1.0, 1.0, value, not oracle.binary, self.rows, every)
-        return found if found.adds else None
+        edits = RowEdits(most, 1.0, 1.0, value, not oracle.binary, self.rows, every)
+        return edits if edits.adds else None
 
     def insertions(self) -> Insertions | None:
-        """See `BoundOracle.insertions`: of tokens that come in, also in the place of others."""
         oracle = self.oracle
         if oracle.edit == "drop" or oracle.max_changes == 0 or oracle.real:
             return None
         orders, most = oracle.grams.orders, np.full(self.X.shape[0], oracle.max_changes)
         values = tuple(
-            np.where(self._able & (orders == order + 1), oracle.weights, 0.0)
+            np.where(self._insertable & (orders == order + 1), oracle.weights, 0.0)
             for order in range(oracle.grams.longest)
         )
         if oracle.edit == "replace":
@@ -262,127 +294,148 @@ class BoundTexts(BoundOracle):
     def _worst_without(
         self, rows: Rows, V: np.ndarray, assign: np.ndarray
     ) -> tuple[sp.csr_matrix, np.ndarray, np.ndarray]:
-        """The worst edits without what they make, how many each text has, and what they win."""
-        found = self.worst_edits(rows, V, assign)
-        points = self._weighed(take(self.rows, rows), found.gone)
-        # Tokens come in between others whether these matter or not.
-        all_of_them = np.full(len(assign), self.oracle.max_changes)
-        counts = all_of_them if self.oracle.edit == "add" else found.edits.counts
-        return points, counts, found.values
+        """Return the worst rows without inserted words, their numbers of edits, and their gains."""
+        worst = self.worst_edits(rows, V, assign)
+        points = self._edited_rows(take(self.rows, rows), worst.removed)
+        # Each inserted token creates features, whether it breaks others or not.
+        all_edits = np.full(len(assign), self.oracle.max_changes)
+        counts = all_edits if self.oracle.edit == "add" else worst.edits.counts
+        return points, counts, worst.values
 
     def worst_edits(self, rows: Rows, V: np.ndarray, assign: np.ndarray) -> WorstEdits:
-        """The worst edits of the rows named, each along its direction."""
-        whole = np.arange(self.X.shape[0], dtype=np.int64)[rows]
+        """Return the worst edits of rows along their directions.
+
+        Parameters
+        ----------
+        rows : slice or array of int
+            Numbers of the rows.
+        V : array of shape (p, d)
+            Directions.
+        assign : array of int of shape (n,)
+            Index of the direction of each row.
+
+        Returns
+        -------
+        WorstEdits
+            Edits, gains and changes of features.
+        """
+        texts = np.arange(self.X.shape[0], dtype=np.int64)[rows]
         gains = np.ascontiguousarray(V, dtype=np.float64) * self.oracle.weights
-        most = self._most(whole)
-        what = f"editing {most} tokens of {len(whole)} texts"
-        check_memory(what, 24.0 * most * len(whole), "take fewer changes, or fewer texts")
-        # Changes of features are listed for some texts at a time.
-        size = max(1, CHANGES_AT_ONCE // (most * self._room))
-        ask = self._asker(gains, most)
+        most = self._most(texts)
+        what = f"{most} token edits of each of {len(texts)} texts"
+        check_memory(what, 24.0 * most * len(texts), "reduce max_changes, or pass fewer texts")
+        # Bounds the memory for changes of features.
+        size = max(1, CHANGES_AT_ONCE // (most * self._changes_per_edit))
+        maximize = self._maximizer(gains, most)
         parts = [
-            self._worst_of(ask, whole[first : first + size], assign[first : first + size], most)
-            for first in range(0, max(len(whole), 1), size)
+            self._worst_of(maximize, texts[first : first + size], assign[first : first + size], most)
+            for first in range(0, max(len(texts), 1), size)
         ]
         return parts[0] if len(parts) == 1 else WorstEdits.joined(parts)
 
     def _worst_of(
-        self, ask: Callable[..., None], whole: np.ndarray, assign: np.ndarray, most: int
+        self, maximize: Callable[..., None], texts: np.ndarray, assign: np.ndarray, most: int
     ) -> WorstEdits:
-        n, room = len(whole), most * self._room
+        n, capacity = len(texts), most * self._changes_per_edit
         counts, n_changes = np.zeros((2, n), dtype=np.int64)
-        spots, comes = np.zeros((n, most), dtype=np.int64), np.full((n, most), -1, dtype=np.int64)
+        spots, inserted = np.zeros((n, most), dtype=np.int64), np.full((n, most), -1, dtype=np.int64)
         values, sizes = np.zeros((2, n))
-        features, amounts = np.empty((n, room), dtype=np.int64), np.empty((n, room))
+        features, amounts = np.empty((n, capacity), dtype=np.int64), np.empty((n, capacity))
 
-        def part_of(part: slice) -> None:
-            got = counts[part], spots[part], comes[part], values[part], sizes[part], n_changes[part]
-            ask(whole[part], assign[part], *got, features[part], amounts[part])
+        def maximize_part(part: slice) -> None:
+            results = counts[part], spots[part], inserted[part], values[part], sizes[part]
+            changes = n_changes[part], features[part], amounts[part]
+            maximize(texts[part], assign[part], *results, *changes)
 
         if self.oracle.max_changes > 0:
-            in_threads(part_of, n, self._work(whole))
-        there = np.arange(room) < n_changes[:, None]
+            in_threads(maximize_part, n, self._work(texts))
+        used = np.arange(capacity) < n_changes[:, None]
 
-        def listed(mask: np.ndarray) -> sp.csr_matrix:
+        def matrix(mask: np.ndarray) -> sp.csr_matrix:
             owners, places = np.nonzero(mask)
             entries = amounts[owners, places], (owners, features[owners, places])
             return sp.csr_matrix(entries, shape=(n, self.X.shape[1]))
 
-        edits = PlacedEdits(counts, _rising(counts, spots), self._tokens_of(comes))
-        gone, made = listed(there & (amounts < 0)), listed(there & (amounts > 0))
-        return WorstEdits(edits, values, sizes, gone, made)
+        edits = PlacedEdits(counts, _increasing(counts, spots), self._tokens_of(inserted))
+        removed, created = matrix(used & (amounts < 0)), matrix(used & (amounts > 0))
+        return WorstEdits(edits, values, sizes, removed, created)
 
-    def _most(self, whole: np.ndarray) -> int:
-        """How many edits of these texts there can be; at least 1, for arrays."""
+    def _most(self, texts: np.ndarray) -> int:
+        """Return the largest number of edits of any of these texts; at least 1, for arrays."""
         most = int(self.oracle.max_changes)
-        if self.oracle.edit != "add" and len(whole):
+        if self.oracle.edit != "add" and len(texts):
             starts = self.oracle.documents.starts
-            most = min(most, int((starts[whole + 1] - starts[whole]).max()))
+            most = min(most, int((starts[texts + 1] - starts[texts]).max()))
         elif self.oracle.binary and self.oracle.grams.longest == 1:
-            most = min(most, int(self._able.sum()))
+            most = min(most, int(self._insertable.sum()))
         return max(most, 1)
 
-    def _asker(self, gains: np.ndarray, most: int) -> Callable[..., None]:
-        """Which compiled function answers, with all that does not depend on the rows."""
+    def _maximizer(self, gains: np.ndarray, most: int) -> Callable[..., None]:
+        """Return the compiled function for this kind of edit, with the arguments shared by all rows."""
         oracle, documents, single = self.oracle, self.oracle.documents, self.oracle.grams.longest == 1
         drops, adds = oracle.edit == "drop", oracle.edit == "add"
         rows = self.rows
         ranked, n_ranked = self._ranked(gains, most)
         if oracle.binary and single and not adds:
-            tallies, spares = self._tallies, self._spares
+            word_counts, n_unknown = self._word_counts, self._n_unknown
             first_ranked = ranked[:, 0].copy(), n_ranked[:, 0].copy()
 
-            def words(whole: Any, assign: Any, counts: Any, spots: Any, comes: Any, *more: Any) -> None:
+            def by_knapsack(
+                texts: Any, assign: Any, counts: Any, spots: Any, inserted: Any, *results: Any
+            ) -> None:
                 edited = np.full_like(spots, -1)
-                widest = (rows.indptr[whole + 1] - rows.indptr[whole]).max(initial=0)
+                widest = (rows.indptr[texts + 1] - rows.indptr[texts]).max(initial=0)
                 best = np.empty((widest + 1, most + 1))
-                taken = np.zeros(best.shape, dtype=np.int64)
-                there = np.full(gains.shape[1], -1, dtype=np.int64)
+                chosen = np.zeros(best.shape, dtype=np.int64)
+                marks = np.full(gains.shape[1], -1, dtype=np.int64)
                 worst_words(
-                    rows.indptr, rows.indices, tallies, spares, not drops, whole, gains, assign,
-                    *first_ranked, most, best, taken, there, counts, edited, comes, *more,
+                    rows.indptr, rows.indices, word_counts, n_unknown, not drops, texts, gains, assign,
+                    *first_ranked, most, best, chosen, marks, counts, edited, inserted, *results,
                 )  # fmt: skip
                 left = np.zeros(rows.shape[1] + 1, dtype=np.int64)
-                places_of(documents.starts, documents.tokens, oracle.grams.feature_of, left, whole,
+                places_of(documents.starts, documents.tokens, oracle.grams.feature_of, left, texts,
                           counts, edited, spots)  # fmt: skip
 
-            return words
+            return by_knapsack
         if drops and not single:
             created, exact = self._created, not oracle.binary
 
-            def paths(whole: Any, assign: Any, counts: Any, spots: Any, comes: Any, *more: Any) -> None:
-                n, longest = oracle.grams.longest, documents.longest(whole)
-                best, away = np.empty((longest + 1, most + 1, n - 1)), np.empty((longest, n + 1))
-                came = np.zeros(best.shape, dtype=np.int64)
+            def by_paths(
+                texts: Any, assign: Any, counts: Any, spots: Any, inserted: Any, *results: Any
+            ) -> None:
+                n, longest = oracle.grams.longest, documents.longest(texts)
+                best, removal = np.empty((longest + 1, most + 1, n - 1)), np.empty((longest, n + 1))
+                previous = np.zeros(best.shape, dtype=np.int64)
                 worst_deletions(
-                    documents.starts, self._ending, self._share, self._fixed, created.where,
-                    created.entries, exact, whole, gains, assign, most, away, best, came,
-                    np.empty((n - 1, most + 1, most + 1)), counts, spots, *more,
+                    documents.starts, self._ending, self._fractions, self._may_remain, created.where,
+                    created.entries, exact, texts, gains, assign, most, removal, best, previous,
+                    np.empty((n - 1, most + 1, most + 1)), counts, spots, *results,
                 )  # fmt: skip
 
-            return paths
+            return by_paths
 
-        def places(whole: Any, assign: Any, *more: Any) -> None:
-            n, longest, often = len(whole), oracle.grams.longest, not oracle.binary
-            news = np.empty((n, most, 0 if drops else longest * (longest + 1) // 2), dtype=np.int64)
-            wins, scores = np.zeros((n, most)), np.empty(documents.longest(whole))
+        def by_spots(texts: Any, assign: Any, *results: Any) -> None:
+            n, longest, repeats = len(texts), oracle.grams.longest, not oracle.binary
+            created = np.empty((n, most, 0 if drops else longest * (longest + 1) // 2), dtype=np.int64)
+            creation, scores = np.zeros((n, most)), np.empty(documents.longest(texts))
             if not drops:
-                there = np.full(gains.shape[1], -1, dtype=np.int64)
+                marks = np.full(gains.shape[1], -1, dtype=np.int64)
                 new_features(
-                    rows.indptr, rows.indices, whole, gains, assign, ranked, n_ranked, often, most,
-                    there, news, wins,
+                    rows.indptr, rows.indices, texts, gains, assign, ranked, n_ranked, repeats, most,
+                    marks, created, creation,
                 )  # fmt: skip
             worst_spots(
-                documents.starts, self._ending, self._share, adds, not (adds and single), often, whole,
-                gains, assign, most, news, wins, scores, np.empty(most, dtype=np.int64), *more,
+                documents.starts, self._ending, self._fractions, adds, not (adds and single), repeats,
+                texts, gains, assign, most, created, creation, scores, np.empty(most, dtype=np.int64),
+                *results,
             )  # fmt: skip
 
-        return places
+        return by_spots
 
     def _ranked(self, gains: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
-        """Along each direction the features of each order that can come in and win, best first."""
+        """Return insertable features with positive gains by direction and order, best first."""
         oracle, n = self.oracle, self.oracle.grams.longest
-        # Past those that the longest text has.
+        # A text with binary features skips those that it has.
         limit = n * most + self._longest_row if oracle.binary else 1
         limit = min(limit, gains.shape[1])
         ranked = np.full((len(gains), n, max(limit, 1)), -1, dtype=np.int64)
@@ -390,45 +443,46 @@ class BoundTexts(BoundOracle):
         if oracle.edit == "drop":
             return ranked, n_ranked
         for m in range(n):
-            able = np.flatnonzero(self._able & (oracle.grams.orders == m + 1))
-            for p, gain in enumerate(gains[:, able]):
+            allowed = np.flatnonzero(self._insertable & (oracle.grams.orders == m + 1))
+            for p, gain in enumerate(gains[:, allowed]):
                 best = np.flatnonzero(gain > 0)
                 if len(best) > limit:
                     best = best[np.argpartition(-gain[best], limit - 1)[:limit]]
-                best = able[best[np.argsort(-gain[best], kind="stable")]]
+                best = allowed[best[np.argsort(-gain[best], kind="stable")]]
                 ranked[p, m, : len(best)], n_ranked[p, m] = best, len(best)
         return ranked, n_ranked
 
-    def _weighed(self, X: sp.csr_matrix, changes: sp.csr_matrix) -> sp.csr_matrix:
+    def _edited_rows(self, X: sp.csr_matrix, changes: sp.csr_matrix) -> sp.csr_matrix:
+        """Add weighted changes of counts to rows."""
         changes = changes.copy()
         changes.data *= self.oracle.weights[changes.indices]
         return sp.csr_matrix(X + changes)
 
-    def _tokens_of(self, comes: np.ndarray) -> np.ndarray:
-        """Numbers of the tokens that are these features by themselves."""
+    def _tokens_of(self, features: np.ndarray) -> np.ndarray:
+        """Return the token of each single-token feature; -1 for other features and for -1."""
         of_feature = np.full(self.X.shape[1] + 1, -1, dtype=np.int64)
         known = np.flatnonzero(self.oracle.grams.feature_of >= 0)
         of_feature[self.oracle.grams.feature_of[known]] = known
-        return of_feature[comes]
+        return of_feature[features]
 
-    def _work(self, whole: np.ndarray) -> int:
+    def _work(self, texts: np.ndarray) -> int:
         starts = self.oracle.documents.starts
-        return int((starts[whole + 1] - starts[whole]).sum()) * (1 + self.oracle.max_changes)
+        return int((starts[texts + 1] - starts[texts]).sum()) * (1 + self.oracle.max_changes)
 
     @property
-    def _room(self) -> int:
-        """How many changes of features an edit can make."""
+    def _changes_per_edit(self) -> int:
+        """Largest number of features that an edit changes."""
         n = self.oracle.grams.longest
         return 2 * n * (n + 1)
 
     @cached_property
     def rows(self) -> sp.csr_matrix:
-        """The rows as compiled functions take them."""
+        """Rows in the format of the compiled functions."""
         return short_indices(sp.csr_matrix(self.X))
 
     @cached_property
-    def _able(self) -> np.ndarray:
-        """Which features tokens that come in can make."""
+    def _insertable(self) -> np.ndarray:
+        """Mask of the features that inserted tokens can create."""
         return self.oracle.grams.holding(self.oracle.allowed)
 
     @cached_property
@@ -441,80 +495,76 @@ class BoundTexts(BoundOracle):
 
     @cached_property
     def _owners(self) -> np.ndarray:
-        """The text of each token."""
+        """Number of the text of each token."""
         starts = self.oracle.documents.starts
         return np.repeat(np.arange(len(starts) - 1), np.diff(starts))
 
     def _paired(self, texts: np.ndarray, features: np.ndarray) -> np.ndarray:
-        """A number for each pair of a text and a feature, -1 being one of its own."""
+        """Return a distinct number for each pair of a text and a feature (or -1)."""
         return texts * (self.X.shape[1] + 1) + features + 1
 
     @cached_property
     def _occurrences(self) -> np.ndarray:
-        """How often the feature that ends at each token occurs in its text, by order."""
+        """Counts in the text of the features that end at each token, by order."""
         pairs = self._paired(self._owners[:, None], self._ending)
         _, inverse, counts = np.unique(pairs, return_inverse=True, return_counts=True)
         return counts[inverse].reshape(pairs.shape)
 
     @cached_property
-    def _share(self) -> np.ndarray:
-        """What of a feature goes with an occurrence."""
+    def _fractions(self) -> np.ndarray:
+        """Fraction of a feature that is lost with each of its occurrences."""
         if not self.oracle.binary:
             return np.ones(self._ending.shape)
         return 1.0 / self._occurrences
 
     @cached_property
-    def _fixed(self) -> np.ndarray:
-        """Whether a feature need not go with an occurrence: there are others, or can be."""
+    def _may_remain(self) -> np.ndarray:
+        """Mask of the occurrences without which the feature may remain in the text."""
         if not self.oracle.binary:
             return np.zeros(self._ending.shape, dtype=bool)
         pairs = self._paired(self._owners[:, None], self._ending)
-        return (self._occurrences > 1) | np.isin(pairs, self._made_again)
+        return (self._occurrences > 1) | np.isin(pairs, np.unique(self._created_pairs[1]))
 
     @cached_property
     def _created_pairs(self) -> tuple[CreatableFeatures, np.ndarray]:
-        made = self.oracle.grams.created(self.oracle.documents, int(self.oracle.max_changes))
-        owners = np.repeat(self._owners, np.diff(made.where))
-        return made, self._paired(owners, made.entries[:, 0])
-
-    @cached_property
-    def _made_again(self) -> np.ndarray:
-        """Pairs of a text and a feature in it that deletions can create."""
-        return np.unique(self._created_pairs[1])
+        """Features that deletions can create, and the pairs of a text and a feature."""
+        created = self.oracle.grams.created(self.oracle.documents, int(self.oracle.max_changes))
+        owners = np.repeat(self._owners, np.diff(created.where))
+        return created, self._paired(owners, created.entries[:, 0])
 
     @cached_property
     def _created(self) -> CreatableFeatures:
-        """What deletions create; where features count once, only those that the text lacks."""
-        made, pairs = self._created_pairs
+        """Features that deletions can create; binary features only if the text lacks them."""
+        created, pairs = self._created_pairs
         if not self.oracle.binary:
-            return made
+            return created
         rows = self.rows
         owners = np.repeat(np.arange(rows.shape[0], dtype=np.int64), np.diff(rows.indptr))
         new = ~np.isin(pairs, self._paired(owners, rows.indices))
-        where = np.concatenate([[0], np.cumsum(new)])[made.where]
-        return CreatableFeatures(where, made.entries[new])
+        where = np.concatenate([[0], np.cumsum(new)])[created.where]
+        return CreatableFeatures(where, created.entries[new])
 
     @cached_property
-    def _tallies(self) -> np.ndarray:
-        """How often each word of the rows occurs in its text."""
+    def _word_counts(self) -> np.ndarray:
+        """Number of occurrences of each nonzero feature in its text."""
         counts = self.oracle.grams.counts(self.oracle.documents)
         return counts.data.astype(np.int64)
 
     @cached_property
-    def _spares(self) -> np.ndarray:
-        """How many tokens of each text are no feature."""
-        found = self._ending[:, 0] < 0
-        return np.bincount(self._owners[found], minlength=self.X.shape[0]).astype(np.int64)
+    def _n_unknown(self) -> np.ndarray:
+        """Number of tokens of each text without a feature."""
+        unknown = self._ending[:, 0] < 0
+        return np.bincount(self._owners[unknown], minlength=self.X.shape[0]).astype(np.int64)
 
 
 def counted(counts: sp.csr_matrix, weights: np.ndarray, binary: bool) -> sp.csr_matrix:
-    """Rows of counted features: each count times its weight, or the weight alone."""
+    """Return features from counts: count times weight, or the weight if `binary`."""
     rows = counts.copy()
     rows.data = np.where(binary, 1.0, rows.data) * weights[rows.indices]
     return rows
 
 
-def _rising(counts: np.ndarray, spots: np.ndarray) -> np.ndarray:
-    """The places of each text in rising order."""
+def _increasing(counts: np.ndarray, spots: np.ndarray) -> np.ndarray:
+    """Sort the places of the edits of each text."""
     unused = np.arange(spots.shape[1]) >= counts[:, None]
     return np.sort(np.where(unused, np.iinfo(np.int64).max, spots), axis=1)

@@ -1,4 +1,4 @@
-"""Texts as numbered tokens, and the n-grams in them that are features."""
+"""Texts as numbered tokens, n-gram features, and their counts."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from ...utils.jit import njit
 from ...utils.matrices import stack
 
 _PLAIN: dict[str, Any] = {"cache": True, "nogil": True}
-# The number of a token that is in no feature.
+# Number of all tokens without a feature.
 UNKNOWN = -1
 
 
 @dataclass(frozen=True)
 class Documents:
-    """Texts as numbers of tokens.
+    """Texts as sequences of token numbers.
 
     Parameters
     ----------
-    starts : (n + 1,) array of int64
+    starts : array of int64 of shape (n_texts + 1,)
         Text i has the tokens ``tokens[starts[i] : starts[i + 1]]``.
-    tokens : (n_tokens,) array of int64
-        `UNKNOWN` where a token is in no feature.
+    tokens : array of int64 of shape (n_tokens,)
+        Numbers of the tokens; `UNKNOWN` for tokens that occur in no feature.
     """
 
     starts: np.ndarray
@@ -37,47 +37,47 @@ class Documents:
         return len(self.starts) - 1
 
     def longest(self, rows: np.ndarray) -> int:
-        """Tokens of the longest of some texts."""
+        """Return the number of tokens of the longest of some texts."""
         return int((self.starts[rows + 1] - self.starts[rows]).max(initial=0))
 
     def take(self, rows: np.ndarray) -> Documents:
-        """Some of the texts."""
+        """Return some of the texts."""
         lengths = np.diff(self.starts)[rows]
         starts = np.concatenate([[0], np.cumsum(lengths)])
         shifts = np.repeat(self.starts[:-1][rows] - starts[:-1], lengths)
         return Documents(starts, self.tokens[np.arange(starts[-1]) + shifts])
 
     def edited(self, rows: np.ndarray, edits: PlacedEdits, words: str) -> Documents:
-        """The texts named, each after its edits."""
-        taken = self.take(rows)
-        there = np.arange(edits.spots.shape[1]) < edits.counts[:, None]
-        places, news = (taken.starts[:-1, None] + edits.spots)[there], edits.tokens[there]
-        starts = taken.starts
+        """Return the edited texts; `words` is the kind of edit."""
+        texts = self.take(rows)
+        used = np.arange(edits.spots.shape[1]) < edits.counts[:, None]
+        places, inserted = (texts.starts[:-1, None] + edits.spots)[used], edits.tokens[used]
+        starts = texts.starts
         if words == "drop":
-            tokens = np.delete(taken.tokens, places)
+            tokens = np.delete(texts.tokens, places)
             starts = starts - np.concatenate([[0], np.cumsum(edits.counts)])
         elif words == "add":
-            tokens = np.insert(taken.tokens, places, news)
+            tokens = np.insert(texts.tokens, places, inserted)
             starts = starts + np.concatenate([[0], np.cumsum(edits.counts)])
         else:
-            tokens = taken.tokens
-            tokens[places] = news
+            tokens = texts.tokens
+            tokens[places] = inserted
         return Documents(starts, tokens)
 
 
 @dataclass(frozen=True)
 class PlacedEdits:
-    """What is done to some texts.
+    """Token edits of some texts, with their places.
 
     Parameters
     ----------
-    counts : (n,) array of int64
-        How many edits each has.
-    spots : (n, most) array of int64
-        Their places in the text, rising: the token that is deleted or replaced, or the one that a new
-        token is put before; the length of the text for its end.
-    tokens : (n, most) array of int64
-        The tokens that come in.
+    counts : array of int64 of shape (n,)
+        Number of edits of each text.
+    spots : array of int64 of shape (n, most)
+        Increasing places in the text: the deleted or replaced token, or the token after an inserted
+        one. The length of the text means its end.
+    tokens : array of int64 of shape (n, most)
+        Numbers of the inserted tokens.
     """
 
     counts: np.ndarray
@@ -86,51 +86,52 @@ class PlacedEdits:
 
     @classmethod
     def none(cls, n_texts: int) -> PlacedEdits:
-        """No edits of so many texts."""
+        """Return the empty edits of `n_texts` texts."""
         return cls(np.zeros(n_texts, dtype=np.int64), *np.zeros((2, n_texts, 0), dtype=np.int64))
 
     def replaced(self, mask: np.ndarray, others: PlacedEdits) -> PlacedEdits:
-        """Those of other edits where `mask` is true, these elsewhere."""
+        """Return the edits of `others` for the texts in `mask`, else these edits."""
         most = max(self.spots.shape[1], others.spots.shape[1])
 
-        def either(name: str) -> np.ndarray:
-            own, new = (
+        def merged(name: str) -> np.ndarray:
+            old, new = (
                 np.pad(getattr(each, name), ((0, 0), (0, most - each.spots.shape[1])))
                 for each in (self, others)
             )
-            return np.where(mask[:, None], new, own)
+            return np.where(mask[:, None], new, old)
 
         counts = np.where(mask, others.counts, self.counts)
-        return PlacedEdits(counts, either("spots"), either("tokens"))
+        return PlacedEdits(counts, merged("spots"), merged("tokens"))
 
 
 @dataclass
 class WorstEdits:
-    """The worst edits of some texts along given directions.
+    """Worst edits of some texts along given directions.
 
     Attributes
     ----------
     edits : PlacedEdits
-    values, sizes : (n,) arrays
-        What they win, and at least the sum of the sizes of its terms.
-    gone, made : (n, n_features) CSR matrices
-        How counts of features change: of those that go, at most 0, and of those that edits make.
+        Edits and their places.
+    values, sizes : arrays of shape (n,)
+        Gains ``<v, z - x>`` of the edits, and upper bounds of the sums of their absolute terms.
+    removed, created : CSR matrices of shape (n, n_features)
+        Changes of the counts of features: negative for removed ones, positive for created ones.
     """
 
     edits: PlacedEdits
     values: np.ndarray
     sizes: np.ndarray
-    gone: sp.csr_matrix
-    made: sp.csr_matrix
+    removed: sp.csr_matrix
+    created: sp.csr_matrix
 
     @property
     def changes(self) -> sp.csr_matrix:
-        """How counts of features change."""
-        return self.gone + self.made
+        """Changes of the counts of features."""
+        return self.removed + self.created
 
     @classmethod
     def joined(cls, parts: Sequence[WorstEdits]) -> WorstEdits:
-        """Those of all parts, in their order."""
+        """Concatenate the edits of all parts."""
         edits = PlacedEdits(
             *(
                 np.concatenate([getattr(part.edits, name) for part in parts])
@@ -140,31 +141,32 @@ class WorstEdits:
         values, sizes = (
             np.concatenate([getattr(part, name) for part in parts]) for name in ("values", "sizes")
         )
-        gone, made = (stack([getattr(part, name) for part in parts]) for name in ("gone", "made"))
-        return cls(edits, values, sizes, gone, made)
+        removed = stack([part.removed for part in parts])
+        created = stack([part.created for part in parts])
+        return cls(edits, values, sizes, removed, created)
 
 
 class Grams:
-    """The n-grams that are features, as a tree of tokens.
+    """N-gram features as a prefix tree of tokens.
 
     Parameters
     ----------
     grams : sequence of sequences of str
-        The tokens of each feature, in the order of the features.
+        Tokens of each feature.
 
     Attributes
     ----------
     numbers : dict of str to int
-        The number of each token that is in a feature.
+        Number of each token that occurs in a feature.
     longest : int
-        Tokens of the longest feature, n.
-    orders : (n_features,) array of int64
-        Tokens of each.
-    codes, nodes : (n_inner,) arrays of int64
-        Which node follows a node by a token: ``codes`` are ``node * n_tokens + token``, sorted. The
-        node of a single token is its number.
-    features : (n_nodes,) array of int64
-        The feature of each node, -1 for none.
+        Number of tokens of the longest feature, n.
+    orders : array of int64 of shape (n_features,)
+        Number of tokens of each feature.
+    codes, nodes : arrays of int64 of shape (n_inner,)
+        Edges of the tree: ``codes`` are sorted numbers ``node * n_tokens + token``, ``nodes`` are the
+        next nodes. The node of a single token is its number.
+    features : array of int64 of shape (n_nodes,)
+        Feature of each node, or -1.
     """
 
     def __init__(self, grams: Sequence[Sequence[str]]) -> None:
@@ -183,28 +185,28 @@ class Grams:
             self.features[nodes[gram]] = feature
         inner = [(nodes[gram[:-1]] * len(names) + gram[-1], node) for gram, node in nodes.items()
                  if len(gram) > 1]  # fmt: skip
-        found = np.array(sorted(inner), dtype=np.int64).reshape(len(inner), 2)
-        self.codes, self.nodes = found[:, 0].copy(), found[:, 1].copy()
+        edges = np.array(sorted(inner), dtype=np.int64).reshape(len(inner), 2)
+        self.codes, self.nodes = edges[:, 0].copy(), edges[:, 1].copy()
 
     @property
     def n_features(self) -> int:
-        """How many features there are."""
+        """Number of features."""
         return len(self.orders)
 
     def holding(self, tokens: np.ndarray | None) -> np.ndarray:
-        """Which features hold one of these tokens, (n_features,) of bool; all for None."""
+        """Return a mask of the features with any of these tokens; None selects all."""
         if tokens is None:
             return np.ones(self.n_features, dtype=bool)
-        wanted = set(tokens.tolist())
-        return np.array([not wanted.isdisjoint(gram) for gram in self._members], dtype=bool)
+        numbers = set(tokens.tolist())
+        return np.array([not numbers.isdisjoint(gram) for gram in self._members], dtype=bool)
 
     @cached_property
     def feature_of(self) -> np.ndarray:
-        """The feature that a token is by itself, -1 for none, (n_tokens,)."""
+        """Feature of each single token, or -1, (n_tokens,)."""
         return self.features[: len(self.names)]
 
     def encoded(self, texts: Sequence[Sequence[str]]) -> Documents:
-        """Lists of tokens as numbers."""
+        """Return texts, given as lists of tokens, as numbers."""
         number = self.numbers.get
         lengths = np.array([len(text) for text in texts], dtype=np.int64)
         tokens = np.fromiter(
@@ -213,24 +215,24 @@ class Grams:
         return Documents(np.concatenate([[0], np.cumsum(lengths)]), tokens)
 
     def ending(self, documents: Documents) -> np.ndarray:
-        """The feature of each order that ends at each token, -1 for none, (n_tokens, n)."""
+        """Return the feature of each order that ends at each token, or -1, (n_tokens, n)."""
         starts, tokens = documents.starts, documents.tokens
         found = np.full((len(tokens), self.longest), -1, dtype=np.int64)
-        # The first tokens of n-grams, their nodes, and where their texts end.
+        # First tokens of n-grams, their nodes, and the ends of their texts.
         first = np.flatnonzero(tokens >= 0)
         node, ends = tokens[first], np.repeat(starts[1:], np.diff(starts))[first]
         found[first, 0] = self.features[node]
         for order in range(1, self.longest):
-            more = first + order < ends
-            first, node, ends = first[more], node[more], ends[more]
+            inside = first + order < ends
+            first, node, ends = first[inside], node[inside], ends[inside]
             node = self._after(node, tokens[first + order])
-            there = node >= 0
-            first, node, ends = first[there], node[there], ends[there]
+            exists = node >= 0
+            first, node, ends = first[exists], node[exists], ends[exists]
             found[first + order, order] = self.features[node]
         return found
 
     def _after(self, nodes: np.ndarray, tokens: np.ndarray) -> np.ndarray:
-        """The nodes after nodes and tokens, -1 for none."""
+        """Return the child of each node for a token, or -1."""
         if len(self.codes) == 0:
             return np.full(len(nodes), -1, dtype=np.int64)
         codes = nodes * len(self.names) + tokens
@@ -238,25 +240,26 @@ class Grams:
         return np.where((tokens >= 0) & (self.codes[places] == codes), self.nodes[places], -1)
 
     def created(self, documents: Documents, most: int) -> CreatableFeatures:
-        """The features that at most so many deletions can make of tokens that become neighbors."""
+        """Return the features that at most `most` deletions can create."""
         where = np.zeros(len(documents.tokens) + 1, dtype=np.int64)
         nowhere = np.empty((0, 4), dtype=np.int64)
         tree = len(self.names), self.codes, self.nodes, self.features
         walk = np.empty((3, self.longest), dtype=np.int64)
-        given = documents.starts, documents.tokens, *tree, self.longest, most, walk
-        _find_created(*given, where, nowhere)
+        arguments = documents.starts, documents.tokens, *tree, self.longest, most, walk
+        # The first call counts, the second one lists.
+        _find_created(*arguments, where, nowhere)
         where = np.concatenate([[0], np.cumsum(where[:-1])])
         entries = np.empty((where[-1], 4), dtype=np.int64)
-        _find_created(*given, where.copy(), entries)
+        _find_created(*arguments, where.copy(), entries)
         return CreatableFeatures(where, entries)
 
     def counts(self, documents: Documents) -> sp.csr_matrix:
-        """How often each text has each feature."""
-        found = self.ending(documents)
+        """Return the counts of all features, (n_texts, n_features)."""
+        ending = self.ending(documents)
         owners = np.repeat(np.arange(len(documents)), np.diff(documents.starts))
-        rows, features = np.repeat(owners, self.longest), found.ravel()
-        there = features >= 0
-        rows, features = rows[there], features[there]
+        rows, features = np.repeat(owners, self.longest), ending.ravel()
+        known = features >= 0
+        rows, features = rows[known], features[known]
         shape = len(documents), self.n_features
         table = sp.coo_matrix((np.ones(len(rows)), (rows, features)), shape=shape).tocsr()
         table.sort_indices()
@@ -265,14 +268,14 @@ class Grams:
 
 @dataclass(frozen=True)
 class CreatableFeatures:
-    """Features that deletions can create.
+    """Features that deletions of tokens can create.
 
     Parameters
     ----------
-    where : (n_tokens + 1,) array of int64
-        Those that end at token t are ``entries[where[t] : where[t + 1]]``.
-    entries : (n, 4) array of int64
-        The feature, its order, how many tokens are deleted before its last token, and in all.
+    where : array of int64 of shape (n_tokens + 1,)
+        Features that end at token t are ``entries[where[t] : where[t + 1]]``.
+    entries : array of int64 of shape (n, 4)
+        Feature, order, number of deletions just before its last token, and total number of deletions.
     """
 
     where: np.ndarray
@@ -283,10 +286,10 @@ class CreatableFeatures:
 def _find_created(
     starts, tokens, n_tokens, codes, nodes, features, longest, most, walk, where, entries
 ):  # fmt: skip
-    """Count features by the token that they end at, or list them from `where` on.
+    """Count creatable features by their last token, or list them in `entries` from `where` on.
 
-    Walks through all ways to skip at most `most` tokens between the tokens of a node, last token first.
-    `walk` has room for the node, its last token and how many tokens were skipped, by depth.
+    A depth-first search enumerates all n-grams with at most `most` skipped tokens. `walk` is a workspace
+    for the node, its last token and the number of skipped tokens, by depth.
     """
     node_at, place, gaps = walk[0], walk[1], walk[2]
     for i in range(len(starts) - 1):
@@ -297,7 +300,7 @@ def _find_created(
             node_at[0], place[0], gaps[0] = tokens[first], first, 0
             place[1] = first
             while depth > 0:
-                # The next place of the token at this depth.
+                # Next candidate for the token at this depth.
                 place[depth] += 1
                 skipped = gaps[depth - 1] + place[depth] - place[depth - 1] - 1
                 if place[depth] >= starts[i + 1] or skipped > most:
@@ -306,7 +309,7 @@ def _find_created(
                 token = tokens[place[depth]]
                 if token < 0:
                     continue
-                # The node after that of the tokens before, if there is one.
+                # Child of the previous node for this token, by binary search.
                 code = node_at[depth - 1] * n_tokens + token
                 low, high = 0, len(codes)
                 while low < high:

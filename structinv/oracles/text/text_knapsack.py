@@ -1,4 +1,7 @@
-"""Edits of tokens where a word counts once: it goes with its last occurrence, a knapsack."""
+"""Worst edits of tokens for binary features of single words: a knapsack problem.
+
+A binary feature is removed with the last occurrence of its word.
+"""
 
 from __future__ import annotations
 
@@ -13,88 +16,92 @@ _PLAIN: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
 
 @njit(**_PLAIN)
 def worst_words(
-    indptr, indices, tallies, spares, must, rows, gains, assign, ranked, n_ranked, most, best, taken,
-    there, counts, edited, comes, values, sizes, n_changes, features, amounts,
+    indptr, indices, word_counts, n_unknown, replaces, rows, gains, assign, ranked, n_ranked, most, best,
+    chosen, marks, counts, edited, inserted, values, sizes, n_changes, features, amounts,
 ):  # fmt: skip
-    """The edits of at most `most` tokens that win most along a direction, text by text.
+    """Compute the worst edits of `most` tokens or fewer of each text.
 
     Parameters
     ----------
     indptr, indices, tallies : arrays
-        The words of each text that are features, and how often each occurs.
-    spares : (n_texts,) array of int64
-        How many other tokens each text has.
-    must : bool
-        Whether a token comes in for each that goes, so that the number of edits matters.
-    rows, gains, assign, most : see `worst_deletions`
-    ranked : (p, n_listed) array
-        Along each direction the words that can come in, best first.
-    n_ranked : (p,) array
-        How many of them win.
-    best, taken : (n_longest + 1, most + 1) arrays
-        Room for the tables of one text: the most that is won by edits of its first words.
-    there : (n_features,) array of int
-        Room for marks, -1 in the beginning.
-    counts, edited, comes, values, sizes, n_changes, features, amounts : arrays
-        Receive, for each text asked about, how many edits, the words whose occurrences they meet (-1
-        for a token that is no feature), the words that come in (-1 for an unknown one), what they win,
-        how large the terms of that are, and the changes of features.
+        Features of each text, and the number of occurrences of their words.
+    n_unknown : array of int64 of shape (n_texts,)
+        Number of tokens of each text without a feature.
+    replaces : bool
+        Whether each edit inserts a word for the removed one. The number of edits then matters.
+    rows, gains, assign, most : arrays and int
+        The same as in `worst_deletions`.
+    ranked : array of shape (p, n_listed)
+        Words that may be inserted, for each direction, best first.
+    n_ranked : array of shape (p,)
+        Number of these words with a positive gain.
+    best, chosen : arrays of shape (n_longest + 1, most + 1)
+        Workspaces: the largest gains of edits of the first words of a text, and the last choices.
+    marks : array of int of shape (n_features,)
+        Workspace, initially -1.
+    counts, edited, inserted, values, sizes, n_changes, features, amounts : arrays
+        Outputs for each text: number of edits, edited words (-1: a token without a feature), inserted
+        words (-1: an unknown word), gain, bound of its absolute terms, and changes of features.
     """
     for r in range(len(rows)):
-        i, p, own = rows[r], assign[r], gains[assign[r]]
+        i, p, gain_of = rows[r], assign[r], gains[assign[r]]
         start, width = indptr[i], indptr[i + 1] - indptr[i]
-        for e in range(start, start + width if must else start):
-            there[indices[e]] = r
-        # best[w, j]: the most that is won by j edits of the first w words. A word of c occurrences wins
-        # what it costs if all of them are edited, and nothing if fewer are. Where edits need not be
-        # made, words that win nothing are passed over.
+        for e in range(start, start + width if replaces else start):
+            marks[indices[e]] = r
+        # best[w, j] is the largest gain of j edits of the first w words. The feature of a word with c
+        # occurrences is removed by c edits, and unchanged by fewer. Deletions skip words without a
+        # positive gain.
         for j in range(most + 1):
-            best[0, j] = 0.0 if j <= spares[i] or not must else -np.inf
+            best[0, j] = 0.0 if j <= n_unknown[i] or not replaces else -np.inf
         for w in range(width):
-            tally, gain = tallies[start + w], -own[indices[start + w]]
+            n_occurrences, gain = word_counts[start + w], -gain_of[indices[start + w]]
             for j in range(most + 1):
-                value, chosen = best[w, j], 0
-                if must:
-                    for part in range(1, (tally if tally <= j else j + 1)):
+                value, choice = best[w, j], 0
+                if replaces:
+                    for part in range(1, (n_occurrences if n_occurrences <= j else j + 1)):
                         if best[w, j - part] > value:
-                            value, chosen = best[w, j - part], part
-                if (must or gain > 0) and tally <= j and best[w, j - tally] + gain > value:
-                    value, chosen = best[w, j - tally] + gain, tally
-                best[w + 1, j], taken[w + 1, j] = value, chosen
-        # The number of edits, of which each brings in the next word that the text lacks.
-        at, won, highest, count, left = 0, 0.0, best[width, 0], 0, 0
+                            value, choice = best[w, j - part], part
+                if (
+                    (replaces or gain > 0)
+                    and n_occurrences <= j
+                    and best[w, j - n_occurrences] + gain > value
+                ):
+                    value, choice = best[w, j - n_occurrences] + gain, n_occurrences
+                best[w + 1, j], chosen[w + 1, j] = value, choice
+        # Best number of edits. Each replacement inserts the next best word that the text lacks.
+        at, gain_inserted, highest, count, left = 0, 0.0, best[width, 0], 0, 0
         for j in range(1, most + 1):
-            comes[r, j - 1] = -1
-            if must:
-                while at < n_ranked[p] and there[ranked[p, at]] == r:
+            inserted[r, j - 1] = -1
+            if replaces:
+                while at < n_ranked[p] and marks[ranked[p, at]] == r:
                     at += 1
                 if at < n_ranked[p]:
-                    comes[r, j - 1] = ranked[p, at]
-                    won += own[ranked[p, at]]
+                    inserted[r, j - 1] = ranked[p, at]
+                    gain_inserted += gain_of[ranked[p, at]]
                     at += 1
-            if best[width, j] + won > highest:
-                highest, left = best[width, j] + won, j
+            if best[width, j] + gain_inserted > highest:
+                highest, left = best[width, j] + gain_inserted, j
         values[r] = highest
         n, size = 0, 0.0
         for e in range(most):
-            word = comes[r, e]
+            word = inserted[r, e]
             if e >= left:
-                comes[r, e] = -1
+                inserted[r, e] = -1
             elif word >= 0:
                 features[r, n], amounts[r, n] = word, 1.0
-                size += abs(own[word])
+                size += abs(gain_of[word])
                 n += 1
         for w in range(width, 0, -1):
-            part, word = taken[w, left], indices[start + w - 1]
+            part, word = chosen[w, left], indices[start + w - 1]
             for _ in range(part):
                 edited[r, count] = word
                 count += 1
-            if part == tallies[start + w - 1]:
+            if part == word_counts[start + w - 1]:
                 features[r, n], amounts[r, n] = word, -1.0
-                size += abs(own[word])
+                size += abs(gain_of[word])
                 n += 1
             left -= part
-        if must:
+        if replaces:
             for _ in range(left):
                 edited[r, count] = -1
                 count += 1
@@ -103,17 +110,17 @@ def worst_words(
 
 @njit(**_PLAIN)
 def places_of(starts, tokens, feature_of, left, rows, counts, edited, spots):
-    """Where in each text the tokens to edit are, rising: the first occurrences of each word.
+    """Write the places of the edited tokens: the first occurrences of each word.
 
-    `left` is room for a count of each feature, and of tokens that are none, 0 in the beginning.
+    `left` is a workspace of zeros with an entry for each feature and one for all other tokens.
     """
     for r in range(len(rows)):
         for e in range(counts[r]):
             left[edited[r, e]] += 1
-        found = 0
+        n_placed = 0
         for p in range(starts[rows[r]], starts[rows[r] + 1]):
             word = feature_of[tokens[p]] if tokens[p] >= 0 else -1
             if left[word] > 0:
                 left[word] -= 1
-                spots[r, found] = p - starts[rows[r]]
-                found += 1
+                spots[r, n_placed] = p - starts[rows[r]]
+                n_placed += 1

@@ -1,4 +1,4 @@
-"""The deletions of tokens that gain most where neighbors count: a program over what is kept."""
+"""Worst deletions of tokens for n-gram features, by dynamic programming."""
 
 from __future__ import annotations
 
@@ -12,19 +12,22 @@ _PLAIN: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
 
 
 @njit(**_PLAIN)
-def _walk(start, length, where, entries, gains, exact, most, away, credit, best, came):
-    r"""Fill the table of one text: best[j + 1, k, r] is the most that is won by texts whose last token
-    kept is j, k deleted before it and r in a row kept up to it.
+def _fill_table(start, length, where, entries, gains, exact, most, removal, credit, best, previous):
+    """Fill the dynamic programming table of one text.
 
-    The value of a step from token i to token j is that of all n-grams that end at deleted tokens
-    between, of those that end at j and reach back over a gap, and of those that the gap creates.
+    best[j + 1, k, r] is the largest gain if token j remains, k tokens before it are deleted, and the
+    last r + 1 remaining tokens up to j are adjacent. A step from token i to token j adds
+
+    - the gains of the n-grams that end at deleted tokens between,
+    - the gains of the n-grams that end at j and contain a deleted token,
+    - the gains of the n-grams that the gap creates.
     """
-    longest, run = away.shape[1] - 1, best.shape[2]
+    longest, run = removal.shape[1] - 1, best.shape[2]
     best[: length + 1] = -np.inf
-    # Before the first token nothing is missing.
+    # No n-gram reaches back beyond the first token.
     best[0, 0, run - 1] = 0.0
     for j in range(length):
-        # What features that deletions create at j win, by order, last gap and deletions so far.
+        # Gains of created features that end at j, by order, last gap and number of deletions.
         credit[:] = 0.0
         for c in range(where[start + j], where[start + j + 1]):
             order, gap, gain = entries[c, 1], entries[c, 2], gains[entries[c, 0]]
@@ -35,39 +38,39 @@ def _walk(start, length, where, entries, gains, exact, most, away, credit, best,
         between = 0.0
         for gap in range((most if most < j else j) + 1):
             if gap > 0:
-                between += away[j - gap, longest]
+                between += removal[j - gap, longest]
             i = j - gap - 1
             for k in range(gap, most + 1):
                 for r in range(run):
                     value = best[i + 1, k - gap, r]
                     if value == -np.inf:
                         continue
-                    kept = r + 2 if gap == 0 else 1
+                    n_adjacent = r + 2 if gap == 0 else 1
                     value += between
-                    # At the end of a run of n - 1 tokens no n-gram reaches back further.
+                    # After n - 1 adjacent tokens no n-gram reaches back to the gap.
                     if gap > 0 or r < run - 1:
-                        for order in range(kept + 1, longest + 1):
-                            value += away[j, order - 1] + credit[order - 2, gap, k]
-                    now = (kept if kept < run else run) - 1
+                        for order in range(n_adjacent + 1, longest + 1):
+                            value += removal[j, order - 1] + credit[order - 2, gap, k]
+                    now = (n_adjacent if n_adjacent < run else run) - 1
                     if value > best[j + 1, k, now]:
                         best[j + 1, k, now] = value
-                        came[j + 1, k, now] = gap * run + r
+                        previous[j + 1, k, now] = gap * run + r
 
 
 @njit(**_PLAIN)
-def _deleted(length, best, came, most, away, spots):
-    """The deletions of the best text: how many, and what they win."""
+def _backtrack(length, best, previous, most, removal, spots):
+    """Write the places of the best deletions; return their number and their gain."""
     run = best.shape[2]
     value, at_j, at_k, at_r, tail = -np.inf, 0, 0, 0, 0.0
     for gap in range((most if most < length else length) + 1):
         if gap > 0:
-            tail += away[length - gap, away.shape[1] - 1]
+            tail += removal[length - gap, removal.shape[1] - 1]
         j = length - gap
         for k in range(most - gap + 1):
             for r in range(run):
                 if best[j, k, r] + tail > value:
                     value, at_j, at_k, at_r = best[j, k, r] + tail, j, k, r
-    # From the last to the first: what is deleted at the end, and before each token kept.
+    # Backtracking from the last token: deletions at the end, then before each remaining token.
     count, j, k, r, gap = 0, length + 1, at_k, at_r, length - at_j
     while j > 0:
         for p in range(j - 2, j - 2 - gap, -1):
@@ -75,7 +78,7 @@ def _deleted(length, best, came, most, away, spots):
             count += 1
         j -= gap + 1
         if j > 0:
-            gap, before = came[j, k, r] // run, came[j, k, r] % run
+            gap, before = previous[j, k, r] // run, previous[j, k, r] % run
             k, r = k - gap, before
     for e in range(count // 2):
         spots[e], spots[count - 1 - e] = spots[count - 1 - e], spots[e]
@@ -83,10 +86,11 @@ def _deleted(length, best, came, most, away, spots):
 
 
 @njit(**_PLAIN)
-def _tell(
-    start, length, spots, count, ending, share, fixed, where, entries, gains, exact, features, amounts
-):
-    """Write how features change by these deletions, as the table has it; how many entries, and sizes."""
+def _write_changes(
+    start, length, spots, count, ending, fractions, may_remain, where, entries, gains, exact, features,
+    amounts,
+):  # fmt: skip
+    """Write the changes of features by these deletions; return their number and a bound of sizes."""
     longest, n, last, size, e = ending.shape[1], 0, -1, 0.0, 0
     gap, deleted, run = 0, 0, longest
     for p in range(length):
@@ -112,63 +116,66 @@ def _tell(
             gap, last = 0, p
         for order in range(first, longest + 1):
             feature = ending[at, order - 1]
-            if feature >= 0 and not (gains[feature] > 0 and fixed[at, order - 1]):
-                features[n], amounts[n] = feature, -share[at, order - 1]
-                size += abs(gains[feature]) * share[at, order - 1]
+            if feature >= 0 and not (gains[feature] > 0 and may_remain[at, order - 1]):
+                features[n], amounts[n] = feature, -fractions[at, order - 1]
+                size += abs(gains[feature]) * fractions[at, order - 1]
                 n += 1
     return n, size
 
 
 @njit(**_PLAIN)
 def worst_deletions(
-    starts, ending, share, fixed, where, entries, exact, rows, gains, assign, most, away, best, came,
-    credit, counts, spots, values, sizes, n_changes, features, amounts,
+    starts, ending, fractions, may_remain, where, entries, exact, rows, gains, assign, most, removal,
+    best, previous, credit, counts, spots, values, sizes, n_changes, features, amounts,
 ):  # fmt: skip
-    """The deletions of at most `most` tokens that win most along a direction, text by text.
+    """Compute the worst deletions of `most` tokens or fewer of each text.
 
     Parameters
     ----------
-    starts : (n_texts + 1,) array
-    ending : (n_tokens, n) array
-        The feature of each order that ends at each token, n at least 2.
-    share, fixed : (n_tokens, n) arrays
-        What of a feature goes with this occurrence, and whether it stays if it is good.
+    starts : array of shape (n_texts + 1,)
+        Start of each text in the sequence of all tokens.
+    ending : array of shape (n_tokens, n)
+        Feature of each order that ends at each token, or -1; n >= 2.
+    fractions, may_remain : arrays of shape (n_tokens, n)
+        Fraction of the feature that is lost with this occurrence, and whether the feature may remain.
     where, entries : arrays
-        See `CreatableFeatures`.
+        Features that deletions can create, in the format of `CreatableFeatures`.
     exact : bool
-        Whether a bigram that is created counts if it is bad, too.
-    rows : (n,) array
-        The texts asked about.
-    gains : (p, n_features) array
-        What a unit of each feature wins along each direction.
-    assign : (n,) array
+        Whether created bigrams always count. Otherwise they count only with a positive gain.
+    rows : array of shape (n,)
+        Numbers of the texts.
+    gains : array of shape (p, n_features)
+        Gain per unit of each feature along each direction.
+    assign : array of shape (n,)
+        Index of the direction of each text.
     most : int
-    away : (n_longest, n + 1) array
-        Room for what each token of the longest text has to lose.
-    best, came : (n_longest + 1, most + 1, n - 1) arrays
-    credit : (n - 1, most + 1, most + 1) array
-        Room for the tables of one text.
+        Maximum number of deletions per text.
+    removal : array of shape (n_longest, n + 1)
+        Workspace: gain of the removal of the features that end at each token, by order and in total.
+    best, previous : arrays of shape (n_longest + 1, most + 1, n - 1)
+        Workspaces: gains of the dynamic program, and the last steps.
+    credit : array of shape (n - 1, most + 1, most + 1)
+        Workspace: gains of created features.
     counts, spots, values, sizes, n_changes, features, amounts : arrays
-        Receive, for each text asked about, the number of deletions, their places, what they win, how
-        large the terms of that are, and the changes of features.
+        Outputs for each text: number of deletions, their places, gain, bound of its absolute terms,
+        and changes of features.
     """
     longest = ending.shape[1]
     for r in range(len(rows)):
-        start, own = starts[rows[r]], gains[assign[r]]
+        start, gain_of = starts[rows[r]], gains[assign[r]]
         length = starts[rows[r] + 1] - start
         for p in range(length):
             total = 0.0
             for m in range(longest):
-                # What it wins that an occurrence of a feature goes.
-                feature, loss = ending[start + p, m], 0.0
-                if feature >= 0 and not (own[feature] > 0 and fixed[start + p, m]):
-                    loss = -own[feature] * share[start + p, m]
-                away[p, m] = loss
-                total += loss
-            away[p, longest] = total
-        _walk(start, length, where, entries, own, exact, most, away, credit, best, came)
-        counts[r], values[r] = _deleted(length, best, came, most, away, spots[r])
-        n_changes[r], sizes[r] = _tell(
-            start, length, spots[r], counts[r], ending, share, fixed, where, entries, own, exact,
-            features[r], amounts[r],
+                feature, gain = ending[start + p, m], 0.0
+                if feature >= 0 and not (gain_of[feature] > 0 and may_remain[start + p, m]):
+                    gain = -gain_of[feature] * fractions[start + p, m]
+                removal[p, m] = gain
+                total += gain
+            removal[p, longest] = total
+        _fill_table(start, length, where, entries, gain_of, exact, most, removal, credit, best, previous)
+        counts[r], values[r] = _backtrack(length, best, previous, most, removal, spots[r])
+        n_changes[r], sizes[r] = _write_changes(
+            start, length, spots[r], counts[r], ending, fractions, may_remain, where, entries, gain_of,
+            exact, features[r], amounts[r],
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Edits of tokens whose gains add up: places in the text, and the features that new tokens make."""
+"""Worst token edits if gains add up: places, and features of inserted tokens."""
 
 from __future__ import annotations
 
@@ -11,131 +11,131 @@ _PLAIN: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
 
 @njit(**_PLAIN)
 def new_features(
-    indptr, indices, rows, gains, assign, ranked, n_ranked, often, most, there, news, wins
+    indptr, indices, rows, gains, assign, ranked, n_ranked, repeats, most, marks, created, creation
 ):  # fmt: skip
-    """The features that edit after edit makes, those of each order best first; and what they win.
+    """Compute the features that successive edits create, best first, and their gains.
 
-    m features of order m an edit: the best one each time, or where a feature counts once (`often` is
-    false) the next one that the text lacks.
+    Each edit creates m features of order m. If `repeats` is true, each is the best one. Otherwise it is
+    the next best feature that the text lacks.
 
     Parameters
     ----------
     indptr, indices : arrays
-        The features of each text.
+        Features of each text.
     rows, gains, assign : arrays
-        See `worst_deletions`.
-    ranked : (p, n, n_listed) array
-        Along each direction the features of each order that can come in, best first.
-    n_ranked : (p, n) array
-        How many of them win.
-    often : bool
-        Whether a feature counts as often as it is there.
+        The same as in `worst_deletions`.
+    ranked : array of shape (p, n, n_listed)
+        Features that may be created, for each direction and order, best first.
+    n_ranked : array of shape (p, n)
+        Number of these features with a positive gain.
+    repeats : bool
+        Whether a feature counts every occurrence.
     most : int
-    there : (n_features,) array of int
-        Room for marks, -1 in the beginning.
-    news : (n, most, n_made) array of int
-        Receives the features that each edit makes, -1 for none.
-    wins : (n, most) array
-        Receives what they win.
+        Maximum number of edits per text.
+    marks : array of int of shape (n_features,)
+        Workspace, initially -1.
+    created : array of int of shape (n, most, n_created)
+        Output: features that each edit creates, or -1.
+    creation : array of shape (n, most)
+        Output: gains of these features.
     """
     for r in range(len(rows)):
-        own, p = gains[assign[r]], assign[r]
+        gain_of, p = gains[assign[r]], assign[r]
         for e in range(indptr[rows[r]], indptr[rows[r] + 1]):
-            there[indices[e]] = r
+            marks[indices[e]] = r
         for e in range(most):
-            wins[r, e] = 0.0
-            for column in range(news.shape[2]):
-                news[r, e, column] = -1
+            creation[r, e] = 0.0
+            for column in range(created.shape[2]):
+                created[r, e, column] = -1
         for m in range(ranked.shape[1]):
             at, column = 0, m * (m + 1) // 2
             for e in range(most):
                 for c in range(m + 1):
-                    while not often and at < n_ranked[p, m] and there[ranked[p, m, at]] == r:
+                    while not repeats and at < n_ranked[p, m] and marks[ranked[p, m, at]] == r:
                         at += 1
                     if at >= n_ranked[p, m]:
                         break
                     feature = ranked[p, m, at]
-                    news[r, e, column + c] = feature
-                    wins[r, e] += own[feature]
-                    at += not often
+                    created[r, e, column + c] = feature
+                    creation[r, e] += gain_of[feature]
+                    at += not repeats
 
 
 @njit(**_PLAIN)
 def worst_spots(
-    starts, ending, share, between, places, certain, rows, gains, assign, most, news, wins, scores,
-    listed, counts, spots, comes, values, sizes, n_changes, features, amounts,
+    starts, ending, fractions, between, places, certain, rows, gains, assign, most, created, creation,
+    scores, listed, counts, spots, inserted, values, sizes, n_changes, features, amounts,
 ):  # fmt: skip
-    """The edits of at most `most` places that win most along a direction, text by text.
+    """Compute the worst edits at `most` places or fewer of each text.
 
     Parameters
     ----------
-    starts, ending, share : arrays
-        See `worst_deletions`.
+    starts, ending, fractions : arrays
+        The same as in `worst_deletions`.
     between : bool
-        Whether tokens come in between tokens, and not in their place.
+        Whether tokens are inserted between others. Otherwise edits delete or replace tokens.
     places : bool
-        Whether places are chosen: single words that come in break nothing.
+        Whether places matter; they do not if inserted single words break no n-gram.
     certain : bool
-        Whether a token that goes takes the feature that it is itself, be that good or bad.
-    rows, gains, assign : arrays
-        See `worst_deletions`.
-    most : int
-    news, wins : arrays
-        See `new_features`; `news` has no columns where no tokens come in.
-    scores : (n_tokens,) array
-        Room for a score of each token of the longest text.
-    listed : (most,) array of int
-        Room for places.
-    counts, spots, comes, values, sizes, n_changes, features, amounts : arrays
-        See `worst_deletions`; `comes` has the single words that come in, as features, -1 for an unknown
-        one. Places are in falling order of what they win; without chosen places all are the end of the
-        text.
+        Whether an edited token always removes its own feature, also with a negative gain.
+    rows, gains, assign, most : arrays and int
+        The same as in `worst_deletions`.
+    created, creation : arrays
+        Outputs of `new_features`; `created` has no columns for deletions.
+    scores : array of shape (n_tokens,)
+        Workspace: score of each token of the longest text.
+    listed : array of int of shape (most,)
+        Workspace: places.
+    counts, spots, inserted, values, sizes, n_changes, features, amounts : arrays
+        Outputs for each text: number of edits, their places by decreasing gain, inserted words as
+        features (-1: an unknown word), gain, bound of its absolute terms, and changes of features. If
+        places do not matter, they are the end of the text.
     """
-    longest, makes, inner = ending.shape[1], news.shape[2] > 0, 1 if between else 0
+    longest, creates, inner = ending.shape[1], created.shape[2] > 0, 1 if between else 0
     for r in range(len(rows)):
-        start, stop, own = starts[rows[r]], starts[rows[r] + 1], gains[assign[r]]
-        length, found = stop - start, 0
-        # What an edit wins at each place by the n-grams that it breaks: at one of their tokens, or in a
-        # gap between them. Gap p lies before token p; there is none before the first.
+        start, stop, gain_of = starts[rows[r]], starts[rows[r] + 1], gains[assign[r]]
+        length, n_listed = stop - start, 0
+        # Gains of an edit at each place from broken n-grams. Gap p is before token p. An insertion
+        # before the first token breaks no n-gram.
         for p in range(length if places else 0):
             scores[p] = 0.0
         for at in range(start, stop if places else start):
             for m in range(longest):
                 feature = ending[at, m]
                 if feature >= 0:
-                    gain = -own[feature] * share[at, m]
+                    gain = -gain_of[feature] * fractions[at, m]
                     if gain > 0 or (certain and m == 0):
                         for back in range(m + 1 - inner):
                             scores[at - start - back] += gain
-        # The places of the largest scores, in falling order.
+        # Places of the largest scores, in decreasing sequence.
         for p in range(length if places else 0):
-            if found == most and scores[p] <= scores[listed[found - 1]]:
+            if n_listed == most and scores[p] <= scores[listed[n_listed - 1]]:
                 continue
-            place = found if found < most else most - 1
+            place = n_listed if n_listed < most else most - 1
             while place > 0 and scores[listed[place - 1]] < scores[p]:
                 listed[place] = listed[place - 1]
                 place -= 1
             listed[place] = p
-            found += found < most
+            n_listed += n_listed < most
         value, size, n, count = 0.0, 0.0, 0, 0
         for e in range(most):
-            gain = scores[listed[e]] if e < found else 0.0
+            gain = scores[listed[e]] if e < n_listed else 0.0
             if between:
                 gain = gain if gain > 0.0 else 0.0
-            elif e >= found:
+            elif e >= n_listed:
                 break
-            if gain + wins[r, e] <= 0:
+            if gain + creation[r, e] <= 0:
                 break
-            breaks = e < found and (not between or gain > 0)
+            breaks = e < n_listed and (not between or gain > 0)
             spots[r, count] = listed[e] if breaks else length
-            comes[r, count] = news[r, e, 0] if makes else -1
+            inserted[r, count] = created[r, e, 0] if creates else -1
             count += 1
-            value += gain + wins[r, e]
-            for column in range(news.shape[2]):
-                feature = news[r, e, column]
+            value += gain + creation[r, e]
+            for column in range(created.shape[2]):
+                feature = created[r, e, column]
                 if feature >= 0:
                     features[r, n], amounts[r, n] = feature, 1.0
-                    size += abs(own[feature])
+                    size += abs(gain_of[feature])
                     n += 1
             for m in range(longest if breaks else 0):
                 for back in range(m + 1 - inner):
@@ -143,8 +143,8 @@ def worst_spots(
                     if at >= stop or ending[at, m] < 0:
                         continue
                     feature = ending[at, m]
-                    if own[feature] < 0 or (certain and m == 0):
-                        features[r, n], amounts[r, n] = feature, -share[at, m]
-                        size += abs(own[feature]) * share[at, m]
+                    if gain_of[feature] < 0 or (certain and m == 0):
+                        features[r, n], amounts[r, n] = feature, -fractions[at, m]
+                        size += abs(gain_of[feature]) * fractions[at, m]
                         n += 1
         counts[r], values[r], sizes[r], n_changes[r] = count, value, size, n

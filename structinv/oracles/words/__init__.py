@@ -1,1 +1,1 @@
-"""Edits of words: rows of counts or of weights, whose features are dropped, scaled or added."""
+"""Oracles of edits of features, such as words: removal, rescaling, addition."""

@@ -1,4 +1,4 @@
-"""Edits of words of given rows, with in-hull steps and questions about all labels at once."""
+"""Bound oracle of word edits, with in-hull steps and a fast multiclass argmax."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
 
 
 class BoundEdits(BoundOracle):
-    """Edits of words of given rows."""
+    """Word edits of the rows of one fit."""
 
     oracle: EditOracle
 
     @cached_property
     def words(self) -> sp.csr_matrix:
-        """All rows; dense ones become sparse once, and not in each call."""
+        """All rows as a CSR matrix, converted once."""
         return canonical_words(self.X)
 
     @cached_property
     def word_edits(self) -> WordEdits:
-        """What may be done to them."""
+        """Allowed edits of the rows."""
         return self.oracle.edits(self.X.shape[1])
 
     def support(
@@ -59,14 +59,14 @@ class BoundEdits(BoundOracle):
         )
 
     def worst(self, rows: Rows, question: Query) -> Violations:
-        """See `BoundOracle.worst`: all labels in one pass where each has a function."""
+        # If each label has its own function, one pass over the rows serves all labels.
         if self.word_edits.adds or not question.of_all_labels or question.rounding:
             return worst_by_support(self, rows, question)
         part, competitors = take(self.words, rows), question.competitors
         if competitors.alone and not question.points:
-            largest = self._largest(part, question)
-            if largest is not None:
-                return largest
+            violations = self._without_points(part, question)
+            if violations is not None:
+                return violations
         table = np.ascontiguousarray(question.weights.T, dtype=np.float64)
         gains = self._label_maxima(part, table, competitors.codes)
         gains += question.constants - question.constants[competitors.codes, None]
@@ -77,8 +77,11 @@ class BoundEdits(BoundOracle):
 
         return Violations(gains, competitors.costs, gains + competitors.costs, points_of)
 
-    def _largest(self, rows: sp.csr_matrix, question: Query) -> Violations | None:
-        """An answer in which all labels have the sum of the worst one; None if costs differ by row."""
+    def _without_points(self, rows: sp.csr_matrix, question: Query) -> Violations | None:
+        """Return violations where all labels have the value of the worst one, from the loss.
+
+        The result is None if costs depend on the row.
+        """
         competitors = question.competitors
         codes, n_labels = competitors.codes, competitors.n_labels
         cost = np.zeros((n_labels, n_labels))
@@ -93,29 +96,29 @@ class BoundEdits(BoundOracle):
         return Violations(gains, competitors.costs, gains + competitors.costs)
 
     def _label_maxima(self, rows: sp.csr_matrix, table: np.ndarray, codes: np.ndarray) -> np.ndarray:
-        """What each label exceeds the true one by at its worst edits, (n, n_labels)."""
-        n_labels, room = table.shape[1], longest_row(rows.indptr)
-        found, factors = np.empty((len(codes), n_labels)), self._factors
+        """Return the largest score differences of all labels to the true one, (n, n_labels)."""
+        n_labels, longest = table.shape[1], longest_row(rows.indptr)
+        maxima, factors = np.empty((len(codes), n_labels)), self._factors
 
-        def ask(some: slice) -> None:
-            indptr = rows.indptr[some.start : some.stop + 1]
+        def maximize(part: slice) -> None:
+            indptr = rows.indptr[part.start : part.stop + 1]
             label_maxima(
-                indptr, rows.indices, rows.data, table, codes[some], *factors, found[some],
-                np.empty((n_labels, room)), np.zeros(n_labels),
+                indptr, rows.indices, rows.data, table, codes[part], *factors, maxima[part],
+                np.empty((n_labels, longest)), np.zeros(n_labels),
             )  # fmt: skip
 
-        in_threads(ask, len(codes), rows.nnz * n_labels)
-        return found
+        in_threads(maximize, len(codes), rows.nnz * n_labels)
+        return maxima
 
     def _edited_for(
         self, rows: sp.csr_matrix, table: np.ndarray, codes: np.ndarray, labels: np.ndarray
     ) -> Matrix:
-        """Rows after their worst edits for one label each."""
-        # The place in the table of each word's weight for the true label, and from there to the other.
+        """Return rows after their worst edits for one label each."""
+        # Places of the words' weights for the true labels in the table, and offsets to other labels.
         places, sizes = rows.indices * np.int64(table.shape[1]), np.diff(rows.indptr)
         places += np.repeat(codes, sizes)
-        weights, own = np.ravel(table), np.repeat(labels - codes, sizes)
-        products = (weights.take(places + own) - weights.take(places)) * rows.data
+        weights, offsets = np.ravel(table), np.repeat(labels - codes, sizes)
+        products = (weights.take(places + offsets) - weights.take(places)) * rows.data
         return self._as_given(with_data(rows, self.word_edits.worst_of_products(rows, products)))
 
     def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull | None:
@@ -136,7 +139,7 @@ class BoundEdits(BoundOracle):
 
     @property
     def _factors(self) -> tuple[int, float, float]:
-        """How many words of a row may be multiplied, and the lowest and the highest factor."""
+        """Largest number of rescaled words of a row, and the smallest and the largest factor."""
         edits = self.word_edits
         return min(edits.max_changes, self.X.shape[1]), edits.low, edits.high
 
@@ -148,5 +151,5 @@ class BoundEdits(BoundOracle):
         return RowEdits(**vars(edits), rows=rows, changed=np.ones(rows.shape[0], dtype=bool))
 
     def _as_given(self, points: sp.csr_matrix) -> Matrix:
-        """Points that are dense if the rows are."""
+        """Return points as a dense array if the rows are dense."""
         return points if sp.issparse(self.X) else points.toarray()

@@ -1,12 +1,12 @@
-r"""The worst edits of sparse rows, compiled: words are multiplied by factors, dropped, or added.
+r"""Worst edits of sparse rows, compiled: rescaling, removal and addition of words.
 
-An edit of word j of a row :math:`x` gains, along a direction :math:`v`, with factors in
-:math:`[l, u]` for words that are there and values :math:`a_j` that may be added,
+Let :math:`v` be a direction, :math:`[l, u]` the range of the factors, and :math:`a_j` the largest
+increase of word j. The gain of an edit of word j of a row :math:`x` is
 
-.. math:: g_j = \max\bigl(0, (l - 1) v_j x_j, (u - 1) v_j x_j, a_j v_j\bigr),
+.. math:: g_j = \max\bigl(0, (l - 1) v_j x_j, (u - 1) v_j x_j, a_j v_j\bigr).
 
-the last for words that are absent, or for all. At most K edits gain what the K largest do. Words that
-may be added are ranked once for each direction; a row takes the best K that it does not have.
+The last term applies to absent words, or to all words. The best K edits have the K largest gains.
+Words that may be added are ranked once per direction; a row takes the best K that it lacks.
 """
 
 from __future__ import annotations
@@ -19,40 +19,42 @@ from ...utils.jit import njit
 from .word_selection import gains, largest, ordered, products
 
 _PLAIN: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
-# Rows of the workspace of `worst_edits`.
+# Number of rows of the workspace of `worst_edits`.
 WORK_ROWS = 3
 
 
 def ranked(V: np.ndarray, value: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """For each direction the words whose addition gains, the largest gains first.
+    """Return the words whose addition has a positive gain, best first, by direction.
 
     Parameters
     ----------
-    V : (p, d) array
-    value : (d,) array
-        What is added to each word, 0 for those that must not be.
+    V : array of shape (p, d)
+        Directions.
+    value : array of shape (d,)
+        Largest increase of each word; 0 for words that may not be added.
     most : int
-        No more words are asked for.
+        Number of words required per direction.
 
     Returns
     -------
-    start : (p + 1,) array of int
+    start : array of int of shape (p + 1,)
         Direction p has the words ``order[start[p]:start[p + 1]]``.
     order : array of int
-    listed : (p, d) array of bool
-        Whether a direction has a word.
+        Words of all directions.
+    listed : array of bool of shape (p, d)
+        Mask of the words of each direction.
     """
-    found, most, listed = [], max(most, 1), np.zeros(V.shape, dtype=bool)
-    for v, mine in zip(V, listed, strict=True):
+    words, most, listed = [], max(most, 1), np.zeros(V.shape, dtype=bool)
+    for v, mask in zip(V, listed, strict=True):
         gain = value * v
         places = np.flatnonzero(gain > 0)
         if len(places) > 2 * most:
             cut = len(places) - most
             places = np.sort(places[np.argpartition(gain[places], cut)[cut:]])
-        found.append(places[np.argsort(-gain[places], kind="stable")])
-        mine[places] = True
-    start = np.cumsum([0, *map(len, found)])
-    return start, np.concatenate([*found, np.empty(0, dtype=np.intp)]), listed
+        words.append(places[np.argsort(-gain[places], kind="stable")])
+        mask[places] = True
+    start = np.cumsum([0, *map(len, words)])
+    return start, np.concatenate([*words, np.empty(0, dtype=np.intp)]), listed
 
 
 @njit(**_PLAIN)
@@ -60,51 +62,52 @@ def worst_edits(
     indptr, indices, data, V, assign, K, low, high, value, present, ranks, order, listed, rho, cost,
     near, values, sizes, grades, out, added, n_added, work, places, has,
 ):  # fmt: skip
-    r"""Support function of the edits of every row, whose number may lower a reward.
+    r"""Maximize scores over the word edits of every row, with costs and grades if any.
 
     .. math:: \max_{k \le K}\; \langle v, x_i \rangle + \sum_{m \le k} g_{(m)} + r_i \rho_k .
 
-    Among equal gains the first words of the row are edited, before words that are added.
+    Ties are broken in favor of the first words of the row, before added words.
 
     Parameters
     ----------
     indptr, indices, data : arrays
         Rows in CSR format, each word once.
-    V : (p, d) array
+    V : array of shape (p, d)
         Directions, C-contiguous.
-    assign : (n,) array of int
-        Direction of each row.
+    assign : array of int of shape (n,)
+        Index of the direction of each row.
     K : int
+        Maximum number of edits per row.
     low, high : float
-        Range of the factors for words that are there.
-    value : (d,) array
-        What may be added to each word, 0 for nothing; empty if nothing is added to any.
+        Range of the factors of words in the row.
+    value : array of shape (d,)
+        Largest increase of each word, 0 if not allowed; empty if no word may be added.
     present : bool
-        Whether it may be added to words that are there.
+        Whether words in the row may also be increased.
     ranks, order, listed : arrays
-        As `ranked` gives them, for K and the longest row together.
-    rho : (K + 1,) array
-        Grade of each number of edits, 1 at none; empty if they do not count.
-    cost : (n,) array
-        Rewards, if there are grades.
-    near : (n,) array
-        Where the K-th gain of each row may be; 0 for no guess.
-    values, sizes : (n,) arrays
-        Receive the maxima, rewards included, and bounds of ``<|v|, |z|>``.
-    grades : (n,) array
-        Receives the grades reached, if there are any.
-    out : (nnz,) array
-        A copy of ``data``; receives the words of the rows after their edits.
-    added : (n, K) array of int
-        Receives the words that are added to each row.
-    n_added : (n,) array of int
-        Receives how many there are. If it is empty, only values are wanted and nothing is written to
-        ``out`` and ``added``.
-    work : (WORK_ROWS, longest row + K + 1) array
-    places : (2, longest row + K + 1) array of int
-        Workspaces.
-    has : (d,) array of bool
-        A workspace of zeros, if words are added.
+        Outputs of `ranked` for K plus the length of the longest row.
+    rho : array of shape (K + 1,)
+        Grade for each number of edits, 1 for none; empty for oracles without grades.
+    cost : array of shape (n,)
+        Costs r, which the grades multiply.
+    near : array of shape (n,)
+        Guesses of the K-th gain of each row; 0 for no guess.
+    values, sizes : arrays of shape (n,)
+        Outputs: maxima, costs included, and bounds of ``<|v|, |z|>``.
+    grades : array of shape (n,)
+        Output: grades of the maximizers, if there are grades.
+    out : array of shape (nnz,)
+        A copy of ``data``. Output: words of the rows after their edits.
+    added : array of int of shape (n, K)
+        Output: words added to each row.
+    n_added : array of int of shape (n,)
+        Output: number of added words. If it is empty, ``out`` and ``added`` are not written.
+    work : array of shape (WORK_ROWS, longest row + K + 1)
+        Workspace.
+    places : array of int of shape (2, longest row + K + 1)
+        Workspace.
+    has : array of bool of shape (d,)
+        Workspace of zeros, if words are added.
     """
     b, gain, best, guess = work[0], work[1], work[2], 0.0
     absent, chosen = places[0], places[1]
@@ -114,7 +117,7 @@ def worst_edits(
         total, width = products(indices[start:stop], data[start:stop], 1.0, v, b)
         gains(b, length, low - 1.0, 1.0 - high, gain)
         if value.size:
-            # Words of the row that are ranked are marked, without a branch that nobody could predict.
+            # Mark the ranked words of the row, without unpredictable branches.
             noted = 0
             for t in range(length):
                 j = indices[start + t]
@@ -132,30 +135,31 @@ def worst_edits(
                 r += 1
             for t in range(noted):
                 has[absent[t]] = False
-        left, won = K, 0.0
+        left, total_gain = K, 0.0
         if rho.size:
             for t in range(count):
                 best[t] = gain[t]
             found, left, cut, top = ordered(best, count, K), 0, np.inf, 0.0
             reached = cost[i] * rho[0]
             for k in range(found):
-                won += best[k]
-                if won + cost[i] * rho[k + 1] > reached:
-                    reached, left, cut, top = won + cost[i] * rho[k + 1], k + 1, best[k], won
+                total_gain += best[k]
+                graded = total_gain + cost[i] * rho[k + 1]
+                if graded > reached:
+                    reached, left, cut, top = graded, k + 1, best[k], total_gain
             grades[i] = rho[left]
             values[i] = total + reached
         else:
-            # Where words of the row do not change, only those that are added gain.
+            # If words of the row may not change, only added words have gains.
             first = length if low == high and not present else 0
             top, cut = largest(gain[first:], count - first, K, near[i] if near[i] > 0 else guess)
-            # Rows of one kind of text have similar gains.
+            # Next guess: similar texts have similar gains.
             guess = 0.5 * (guess + cut)
             values[i] = total + top
         sizes[i] = max(high, 1.0) * width + (top if value.size else 0.0)
         if n_added.size == 0:
             continue
         n_added[i] = 0
-        # Those above the cut, without a branch, then as many that equal it as are left.
+        # Gains above the cut, without a branch, then gains equal to the cut.
         size = 0
         for t in range(count):
             chosen[size] = t
@@ -179,31 +183,33 @@ def worst_edits(
 
 @njit(**_PLAIN)
 def label_maxima(indptr, indices, data, table, codes, K, low, high, found, work, guess):
-    r"""What each label wins against the true one at the worst factors of every row.
+    r"""Maximize the score differences of all labels to the true one over word factors.
 
     .. math:: \max_{z \in S(x_i)} \langle w_k - w_c, z \rangle
-       = \langle w_k - w_c, x_i \rangle + \sum_{t \le K} g_{(t)}, \quad
-       g_j = \max\bigl(0, (l - 1) b_j, (u - 1) b_j\bigr), \quad b_j = (w_k - w_c)_j x_{ij}
+       = \langle w_k - w_c, x_i \rangle + \sum_{t \le K} g_{(t)} ,
 
-    No direction of all features is made.
+    .. math:: g_j = \max\bigl(0, (l - 1) b_j, (u - 1) b_j\bigr), \quad b_j = (w_k - w_c)_j x_{ij}
+
+    The differences of weights are not stored as directions.
 
     Parameters
     ----------
     indptr, indices, data : arrays
         Rows in CSR format.
-    table : (d, n_labels) array
-        The weights of each feature.
-    codes : (n,) array of int
-        The true labels c.
+    table : array of shape (d, n_labels)
+        Weights of each feature.
+    codes : array of int of shape (n,)
+        True labels c.
     K : int
+        Maximum number of edits per row.
     low, high : float
         Range of the factors.
-    found : (n, n_labels) array
-        Receives the maxima; 0 for the true label.
-    work : (n_labels, longest row) array
+    found : array of shape (n, n_labels)
+        Output: maxima; 0 for the true label.
+    work : array of shape (n_labels, longest row)
         Workspace.
-    guess : (n_labels,) array
-        Workspace: zeros, or where the K-th gain of each label may be.
+    guess : array of shape (n_labels,)
+        Workspace: zeros, or guesses of the K-th gain of each label.
     """
     n_labels = table.shape[1]
     for i in range(codes.size):
@@ -212,9 +218,9 @@ def label_maxima(indptr, indices, data, table, codes, K, low, high, found, work,
             found[i, k] = 0.0
         for e in range(length):
             row, x = table[indices[start + e]], data[start + e]
-            own = row[c]
+            true_weight = row[c]
             for k in range(n_labels):
-                b = (row[k] - own) * x
+                b = (row[k] - true_weight) * x
                 found[i, k] += b
                 less, more = (low - 1.0) * b, (high - 1.0) * b
                 work[k, e] = less if less > more else more

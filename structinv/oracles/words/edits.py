@@ -1,4 +1,4 @@
-"""Oracles of words: at most so many words of a row are dropped, rescaled or added."""
+"""Oracles of feature edits: removal, rescaling and addition of words."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from .word_edits import WordEdits
 
 
 class EditOracle(FeatureParameters, InvarianceOracle):
-    """At most `max_changes` words of x are edited: multiplied by factors, or raised by values.
+    """Base class of oracles that edit at most `max_changes` features of a sample.
 
-    With ``b = v * x`` the gain of word j is ``max((low - 1) b_j, (high - 1) b_j)`` where it is in the
-    row, and ``a_j v_j`` where a value a_j may be added. The best edits take the largest positive gains,
-    whatever their kinds: linear in the words of the row. All between no edit and a whole one are
-    members, too.
+    Let ``b = v * x``. Feature j of x gains ``max((low - 1) b_j, (high - 1) b_j)``. A feature that may
+    be added gains ``a_j v_j`` with its value a_j. The support function adds the `max_changes` largest
+    positive gains to ``<v, x>`` (Teo et al. 2007, alg. 3, without its sort). The run time is linear in
+    the number of nonzero features. Partial edits are also elements of S(x).
     """
 
     supports_sparse = True
@@ -36,15 +36,26 @@ class EditOracle(FeatureParameters, InvarianceOracle):
 
     @property
     def factors(self) -> tuple[float, float]:
-        """The smallest and the largest factor of words that are there."""
+        """Smallest and largest factor of nonzero features."""
         return 1.0, 1.0
 
     def _values(self, n_features: int) -> np.ndarray:
-        """What may be added to each feature, 0 where nothing may; empty if nothing is added."""
+        """Return the largest increase of each feature (0: not allowed); empty if none is allowed."""
         return np.empty(0)
 
     def edits(self, n_features: int) -> WordEdits:
-        """What may be done to rows of so many features."""
+        """Return the allowed edits in the form of the compiled functions.
+
+        Parameters
+        ----------
+        n_features : int
+            Number of features of the samples.
+
+        Returns
+        -------
+        WordEdits
+            Number of edits, range of factors, and largest increase of each feature.
+        """
         values = self._values(n_features)
         return WordEdits(int(self.max_changes), *self.factors, values, bool(self.present))
 
@@ -62,7 +73,6 @@ class EditOracle(FeatureParameters, InvarianceOracle):
     def support(
         self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
     ) -> Support:
-        """See `InvarianceOracle.support`; exact (Teo et al. 2007, alg. 3, without its sort)."""
         return self._bound(X, V, assign, cost).support(ALL_ROWS, V, assign).with_points()
 
     def graded_support(
@@ -73,7 +83,6 @@ class EditOracle(FeatureParameters, InvarianceOracle):
         cost: np.ndarray,
         rho: float | Sequence[float],
     ) -> Support:
-        """See `InvarianceOracle.graded_support`; `rho` is indexed by the number of edits."""
         return self._bound(X, V, assign, cost).support(ALL_ROWS, V, assign, cost, rho)
 
     def _bound(
@@ -84,23 +93,43 @@ class EditOracle(FeatureParameters, InvarianceOracle):
         return BoundEdits(self, X)
 
     def sample(self, X: Matrix, n_draws: int, rng: np.random.Generator) -> np.ndarray:
-        """Members with a uniform number of edits, at words drawn uniformly from those that can be."""
+        """Draw random elements of each S(x).
+
+        The number of edits is uniform on {0, ..., `max_changes`}. The edited features are drawn
+        uniformly from those with an allowed edit.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Samples.
+        n_draws : int
+            Number of draws per sample.
+        rng : numpy.random.Generator
+            Source of random numbers.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_draws, n_features)
+            Perturbed samples.
+        """
         self._check_rows(X)
         edits = self.edits(X.shape[1])
         members = np.repeat(floating(dense_rows(X))[:, None, :], n_draws, axis=1)
-        there, value = members != 0, edits.value
-        multiplied = there & (edits.low < edits.high)
-        can = multiplied if not value.size else multiplied | ((value > 0) & (~there | edits.present))
-        number = rng.integers(self.max_changes + 1, size=members.shape[:2])
-        order = np.where(can, rng.random(members.shape), np.inf).argsort(axis=2).argsort(axis=2)
-        edited = can & (order < number[:, :, None])
-        changed = members * self._drawn_factors(members.shape, rng)
+        nonzero, value = members != 0, edits.value
+        scalable = nonzero & (edits.low < edits.high)
+        allowed = scalable
         if value.size:
-            shares = value * rng.random(members.shape)
-            changed = np.where(multiplied, changed, members + shares)
+            allowed = scalable | ((value > 0) & (~nonzero | edits.present))
+        n_edits = rng.integers(self.max_changes + 1, size=members.shape[:2])
+        ranks = np.where(allowed, rng.random(members.shape), np.inf).argsort(axis=2).argsort(axis=2)
+        edited = allowed & (ranks < n_edits[:, :, None])
+        changed = members * self._random_factors(members.shape, rng)
+        if value.size:
+            increases = value * rng.random(members.shape)
+            changed = np.where(scalable, changed, members + increases)
         return np.where(edited, changed, members).astype(members.dtype, copy=False)
 
-    def _drawn_factors(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+    def _random_factors(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
         return rng.uniform(*self.factors, size=shape)
 
     def contains(self, x: np.ndarray, z: np.ndarray) -> bool:
@@ -115,25 +144,31 @@ class EditOracle(FeatureParameters, InvarianceOracle):
 
 
 class FScale(EditOracle):
-    """FSCALE: at most `max_changes` words are scaled by factors between `low` and `high`.
+    """Rescaling of at most `max_changes` features of a sample.
 
-    ``S(x) = {x * a : low <= a <= high, at most max_changes entries of a differ from 1}``
-    (Teo et al. 2007, sec. 3).
+    ``S(x) = {x * a : low <= a <= high, at most max_changes entries of a differ from 1}``.
+    A factor of 0 removes a feature. The paper's name is FSCALE (Teo et al. 2007, sec. 3).
 
     Parameters
     ----------
     max_changes : int
-        At least 0. There is no default: ten changes are nothing to a long mail, and all of a short
-        one.
+        Maximum number of rescaled features per sample (>= 0). There is no default, since it depends
+        on the lengths of the texts: ten edits are few in a long mail and many in a short one.
     low : float, default=0.5
         Smallest factor, in [0, 1].
     high : float, default=2.0
-        Largest factor, at least 1.
+        Largest factor (>= 1).
     distribution : {"uniform", "lognormal"}, default="uniform"
-        Of the factors in `sample`. "lognormal" is a normal density over their logarithm, largest at 1
-        and cut off at `low` and `high`; it needs `low` above 0.
-    spread : float, optional
-        Standard deviation of the logarithm, before it is cut off; needed and above 0 for "lognormal".
+        Distribution of the factors in `sample`. "lognormal" is a normal density over their
+        logarithm with its maximum at 1, truncated to [low, high]. It requires low > 0.
+    spread : float, default=None
+        Standard deviation of the logarithm before truncation (> 0). It is required for "lognormal",
+        and must be None for "uniform".
+
+    See Also
+    --------
+    FDrop : Removal of features, the factors [0, 1].
+    FEdit : Removals, rescalings and additions with one limit of their number.
 
     Examples
     --------
@@ -172,22 +207,29 @@ class FScale(EditOracle):
                 raise ValueError(f"{name} must be {allowed}, got {value!r}")
         check_distribution("FScale", ("uniform", "lognormal"), self.distribution, self.spread)
         if self.distribution == "lognormal" and self.low == 0:
-            raise ValueError(f"low must be above 0 for the distribution 'lognormal', got {self.low!r}")
+            raise ValueError(f"low must be above 0 if distribution is 'lognormal', got {self.low!r}")
 
-    def _drawn_factors(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+    def _random_factors(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
         return draw(self.distribution, *self.factors, 1.0, self.spread, shape, rng)
 
 
 class FDrop(EditOracle):
-    """FDROP: at most `max_changes` words are dropped (Globerson and Roweis 2006).
+    """Removal of at most `max_changes` features of a sample, such as words of a text.
 
-    ``S(x) = {x * a : 0 <= a <= 1, at most max_changes entries of a differ from 1}``
+    ``S(x) = {x * a : 0 <= a <= 1, at most max_changes entries of a differ from 1}``.
+    The paper's name is FDROP (Globerson and Roweis 2006).
 
     Parameters
     ----------
     max_changes : int
-        At least 0. There is no default: ten changes are nothing to a long mail, and all of a short
-        one.
+        Maximum number of removed features per sample (>= 0). There is no default, since it depends
+        on the lengths of the texts: ten edits are few in a long mail and many in a short one.
+
+    See Also
+    --------
+    FScale : Rescaling of features by factors in any interval.
+    FAdd : Addition of features.
+    TokenEdits : Edits of the tokens of a text, for features such as n-grams.
 
     Examples
     --------
@@ -204,26 +246,32 @@ class FDrop(EditOracle):
 
 
 class FAdd(EditOracle):
-    r"""At most `max_changes` words are added: good words in spam, permissions that malware asks for.
+    r"""Addition of at most `max_changes` features, such as innocent words to spam.
 
     .. math:: S(x) = \Bigl\{x + \sum_{j \in A} t_j a_j e_j : 0 \le t_j \le 1, \; |A| \le K, \;
-       A \subseteq allowed, \; x_j = 0 \text{ for } j \in A\Bigr\}
+       A \subseteq allowed, \; x_j = 0 \;\; (j \in A)\Bigr\}
 
-    with a the `value`. The other half of an adversary's moves, after `FDrop` (Globerson and Roweis
-    2006); with `present` a word is counted once more, as in Teo et al. (2007, sec. 5.2).
+    where K is `max_changes` and a is `value`. With ``present=True`` the condition :math:`x_j = 0` is
+    dropped, as in Teo et al. (2007, sec. 5.2). Examples are innocent words in spam, and permissions of
+    benign apps in malware.
 
     Parameters
     ----------
     max_changes : int
-        At least 0, and at most the number of features that may be added.
-    value : float or (d,) array, default=1.0
-        What a feature is raised by, above 0: the number that a word of a text adds where it is new, as
-        the weight of the word in rows that are weighted by fixed numbers.
-    allowed : array-like of bool of shape (d,), of int or of str, optional
-        Features that may be added: a mask, numbers, or names of columns if X is a data frame. All by
-        default.
+        Maximum number of added features per sample, from 0 to the number of allowed features.
+    value : float or array-like of shape (n_features,), default=1.0
+        Largest increase of a feature (> 0), such as 1 for counts, or the weight of the word if
+        columns have fixed weights.
+    allowed : array-like of bool, int or str, default=None
+        Features that may be added: a mask of shape (n_features,), column numbers, or column names if
+        X is a data frame. None allows all features.
     present : bool, default=False
-        Whether features that are in the row may be raised, too.
+        Whether nonzero features may also be increased.
+
+    See Also
+    --------
+    FDrop : Removal of features.
+    FEdit : Removals, rescalings and additions with one limit of their number.
 
     Examples
     --------
@@ -250,29 +298,36 @@ class FAdd(EditOracle):
         _check_value("value", self.value, self.allowed, n_features)
         check_boolean("present", self.present)
         if n_features is not None:
-            able = len(chosen_features(self.allowed, n_features))
-            check_integer("max_changes", self.max_changes, 0, able, "features that may be added")
+            n_allowed = len(chosen_features(self.allowed, n_features))
+            check_integer("max_changes", self.max_changes, 0, n_allowed, "features that may be added")
 
     def _values(self, n_features: int) -> np.ndarray:
-        return _spread(self.value, self.allowed, n_features)
+        return _values_of_allowed(self.value, self.allowed, n_features)
 
 
 class FEdit(EditOracle):
-    """At most `max_changes` edits in all, of several kinds: words dropped, rescaled, added.
+    """Removal, rescaling and addition of at most `max_changes` features in total.
 
     Parameters
     ----------
     max_changes : int
-        At least 0, and at most the number of features.
+        Maximum number of edited features per sample, from 0 to `n_features`.
     drop : bool, default=True
-        Whether words of the row may be dropped, wholly or in part.
-    add : float or (d,) array, optional
-        What an absent feature may be raised by, above 0; without it nothing is added.
-    scale : (float, float), optional
-        Lowest and highest factor of words of the row, the first in [0, 1], the second at least 1.
-    allowed : array-like of bool of shape (d,), of int or of str, optional
-        Features that may be added: a mask, numbers, or names of columns if X is a data frame. All by
-        default.
+        Whether nonzero features may be removed, entirely or in part.
+    add : float or array-like of shape (n_features,), default=None
+        Largest increase of a zero feature (> 0). None allows no additions.
+    scale : pair of float, default=None
+        Smallest factor, in [0, 1], and largest factor (>= 1) of nonzero features. None allows no
+        rescaling.
+    allowed : array-like of bool, int or str, default=None
+        Features that may be added: a mask of shape (n_features,), column numbers, or column names if
+        X is a data frame. None allows all features.
+
+    See Also
+    --------
+    FDrop : Removal of features.
+    FScale : Rescaling of features.
+    FAdd : Addition of features.
 
     Examples
     --------
@@ -307,11 +362,13 @@ class FEdit(EditOracle):
             _check_value("add", self.add, self.allowed, n_features)
         elif self.allowed is not None:
             raise ValueError(
-                f"allowed names features that may be added, and add is None: give add what they are "
-                f"raised by, or leave allowed out; got {self.allowed!r}"
+                f"allowed must be None without add, got {self.allowed!r}: set add to the increase of a "
+                f"feature, or remove allowed"
             )
         elif not self.drop and self.scale is None:
-            raise ValueError("FEdit must allow an edit: drop=True, add=a value, or scale=(low, high)")
+            raise ValueError(
+                "FEdit must allow an edit: set drop=True, add to a number, or scale to (low, high)"
+            )
         if n_features is not None:
             check_integer("max_changes", self.max_changes, 0, n_features, "features")
 
@@ -323,42 +380,44 @@ class FEdit(EditOracle):
     def _values(self, n_features: int) -> np.ndarray:
         if self.add is None:
             return super()._values(n_features)
-        return _spread(self.add, self.allowed, n_features)
+        return _values_of_allowed(self.add, self.allowed, n_features)
 
 
-def _spread(value: Any, allowed: Any, n_features: int) -> np.ndarray:
-    """What may be added to each feature, 0 where nothing may."""
+def _values_of_allowed(value: Any, allowed: Any, n_features: int) -> np.ndarray:
+    """Return the largest increase of each feature, 0 for features that are not allowed."""
     values, chosen = np.zeros(n_features), chosen_features(allowed, n_features)
     values[chosen] = np.broadcast_to(np.asarray(value, dtype=np.float64), n_features)[chosen]
     return values
 
 
 def _check_value(name: str, value: Any, allowed: Any, n_features: int | None) -> None:
-    """Raise TypeError or ValueError unless every feature that may be added has a number above 0."""
-    wanted = f"{name} must be a number above 0, or one for each feature"
+    """Raise TypeError or ValueError unless every allowed feature has a finite number above 0."""
+    requirement = f"{name} must be a number above 0, or one for each feature"
     if isinstance(value, (bool, np.bool_)) or (np.ndim(value) == 0 and not isinstance(value, Real)):
-        raise TypeError(f"{wanted}, got {value!r}")
-    given = np.asarray(value)
-    if given.ndim > 1 or given.dtype.kind not in "iuf":
-        raise TypeError(f"{wanted}, got an array of {given.dtype} of shape {given.shape}")
-    if given.ndim == 1 and n_features is not None and len(given) != n_features:
-        raise ValueError(f"{wanted}, {n_features} of them, got {len(given)}")
-    if given.ndim == 0:
-        if not (given > 0 and np.isfinite(given)):
-            raise ValueError(f"{wanted}, got {value!r}")
+        raise TypeError(f"{requirement}, got {value!r}")
+    values = np.asarray(value)
+    if values.ndim > 1 or values.dtype.kind not in "iuf":
+        raise TypeError(f"{requirement}, got an array of {values.dtype} of shape {values.shape}")
+    if values.ndim == 1 and n_features is not None and len(values) != n_features:
+        raise ValueError(f"{requirement} ({n_features} features), got {len(values)} numbers")
+    if values.ndim == 0:
+        if not (values > 0 and np.isfinite(values)):
+            raise ValueError(f"{requirement}, got {value!r}")
         return
-    asked = np.arange(len(given)) if n_features is None and allowed is not None else None
-    chosen = chosen_features(allowed, len(given)) if asked is None else asked[:0]
-    bad = chosen[~((given[chosen] > 0) & np.isfinite(given[chosen]))]
+    if n_features is None and allowed is not None:
+        # The numbers of the allowed features depend on the columns of X.
+        return
+    chosen = chosen_features(allowed, len(values))
+    bad = chosen[~((values[chosen] > 0) & np.isfinite(values[chosen]))]
     if len(bad):
         raise ValueError(
-            f"{wanted}, got {given[bad[0]]!r} for feature {bad[0]}: leave features that cannot be "
-            f"added out of allowed"
+            f"{requirement}, got {values[bad[0]]!r} for feature {bad[0]}: remove features that cannot "
+            f"be added from allowed"
         )
 
 
 def _check_scale(scale: Any) -> None:
-    """Raise TypeError or ValueError unless it is None, or a factor up to 1 and one of at least 1."""
+    """Raise TypeError or ValueError unless `scale` is a valid pair of factors or None."""
     if scale is None:
         return
     if not isinstance(scale, (tuple, list)) or len(scale) != 2:
@@ -368,5 +427,5 @@ def _check_scale(scale: Any) -> None:
     low, high = scale
     if not 0 <= low <= 1 <= high < np.inf:
         raise ValueError(
-            f"scale must be a factor in [0, 1] and a finite one of at least 1, got {scale!r}"
+            f"scale must be (low, high) with low in [0, 1] and a finite high >= 1, got {scale!r}"
         )

@@ -1,4 +1,4 @@
-"""Edits of rows that bring words in, where what else they change is known edit by edit."""
+"""Edits that insert words into rows and may change other features as well."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ import scipy.sparse as sp
 
 from ...utils.matrices import Rows
 
-# Of rows named, each along one of given directions: the rows without the words that come in, how many
-# edits they have, and what the worst edits win, these words included.
+# Function of rows, directions and their assignment. It returns the worst rows without inserted words,
+# their numbers of edits, and their gains including inserted words.
 Own = Callable[[Rows, np.ndarray, np.ndarray], tuple[sp.csr_matrix, np.ndarray, np.ndarray]]
 
 
 @dataclass(frozen=True)
 class Insertions:
-    """Edits of given rows, each of which lets words come in, whatever else it does.
+    """Edits of rows that insert words; each edit may also change other features.
 
-    A row of k edits may have any words of order m added, k m in all.
+    k edits of a row insert any k m words of order m.
 
     Parameters
     ----------
-    rows : (n, d) CSR matrix
-        Non-negative and canonical.
-    changed : (n,) array of bool
-        Those that may be changed.
-    values : tuple of (d,) arrays
-        For each order what may be added of each of its words, 0 where nothing may.
+    rows : CSR matrix of shape (n, d)
+        Nonnegative rows in canonical format.
+    changed : array of bool of shape (n,)
+        Mask of the rows that may be edited.
+    values : tuple of arrays of shape (d,)
+        Largest increase of each word by an insertion, for each order; 0 if not allowed.
     often : bool
-        Whether one word may come in with each edit; else a row adds each word once, if it lacks it.
-    most : (n,) array of int
-        How many edits each row can have.
+        Whether a word may be inserted by several edits. Otherwise only absent words are inserted, once.
+    most : array of int of shape (n,)
+        Maximum number of edits of each row.
     own : callable
-        The worst edits, without the words that come in.
+        Function that returns the worst edits without the inserted words.
     """
 
     rows: sp.csr_matrix
@@ -47,16 +47,16 @@ class Insertions:
 
     @property
     def present(self) -> bool:
-        """Whether words may be added to rows that have them."""
+        """True if words may be inserted into rows that contain them."""
         return self.often
 
     @property
     def max_changes(self) -> int:
-        """The most edits of a row."""
+        """Largest number of edits of any row."""
         return int(self.most.max(initial=0))
 
     @cached_property
     def value(self) -> np.ndarray:
-        """What may be added of each word of any order, (d,)."""
+        """Largest increase of each word, (d,)."""
         total: np.ndarray = np.sum(self.values, axis=0)
         return total

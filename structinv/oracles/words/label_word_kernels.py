@@ -1,8 +1,9 @@
-r"""Averaged planes of a joint multiclass loss whose rows may have words rescaled or dropped.
+r"""In-hull steps of the multiclass loss for rescaled or removed words, compiled.
 
-See `label_kernels` for the levels of labels and the pools they are in. Here each pair of a row and a
-label also has deviations of few words, which lie in two more pools: word, counted from the row's
-first, and size. Those of row i are ``parts[i, 0]`` to ``parts[i, 0] + parts[i, 1] - 1``, pair by pair.
+`label_kernels` describes the dual variables of pairs of a row and a label, and their pools. Here each
+pair also has deviations of few words. Two more pools contain them: the word, counted from the first one
+of the row, and the deviation. Row i has the entries ``parts[i, 0]`` to
+``parts[i, 0] + parts[i, 1] - 1``, pair by pair.
 """
 
 from __future__ import annotations
@@ -17,32 +18,33 @@ from .word_blocks import step_block
 from .word_selection import changing, gains, largest
 
 _PLAIN: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
-# Reordering of sums is allowed, infinities keep their meaning.
+# Sums may be reordered; infinities are respected.
 _FAST: dict[str, Any] = {**_PLAIN, "fastmath": {"reassoc", "contract", "nsz", "arcp", "nnan"}}
 # Words whose gain is below this fraction of the multiplier are left unchanged in a visit.
 _KEEP = 0.7
-# Of a row so many labels are looked at in any case, by how many there are, and may join in a visit.
-_SHARE_LOOKED_AT, _LOOKED_AT, NEWCOMERS = 0.15, 16, 17
-# Bounds that leave so many labels to be looked at are computed again, with a better guess.
+# Number of labels of a row that are always evaluated: a fraction of all labels and its limit. Number of
+# labels that may become active in a visit.
+_EVALUATED_FRACTION, _EVALUATED, NEWCOMERS = 0.15, 16, 17
+# After so many evaluated labels, the bounds are computed again with a better guess.
 _TOO_MANY = 32
 _NOTHING = 1e-12
 
 
 def workspace(most: int, longest: int, n_labels: int, drop: float, grow: float) -> tuple:
-    """Room for a row of at most so many labels and words in `sweep_words`."""
-    room = np.empty((11, longest))
-    # Of every word: it is there, and can move so far.
-    room[7], room[8], room[9] = 1.0, drop, grow
+    """Return workspaces for rows with at most `most` labels and `longest` words."""
+    vectors = np.empty((11, longest))
+    # Bases and ranges of all words.
+    vectors[7], vectors[8], vectors[9] = 1.0, drop, grow
     tables, lists = np.empty((4, most, longest)), np.empty((10, most))
     places = np.empty(most, dtype=np.int64), np.empty(longest, dtype=np.int64)
-    return tables, lists, room, np.empty(n_labels), *places
+    return tables, lists, vectors, np.empty(n_labels), *places
 
 
 @njit(**_FAST)
 def _bound_all(indices, data, start, stop, W, truth, cost, intercept, K, drop, grow, guess, bound):
-    """Bounds from above of what each label reaches, near the exact values if the guess is good.
+    """Compute upper bounds of margin violations of all labels, tight if the guess is good.
 
-    The K largest gains add up to at most K times any guess of the K-th, and what gains have above it.
+    For any guess g, the K largest gains add up to at most K g plus the excess of all gains over g.
     """
     if stop - start <= K or K == 0:
         guess = 0.0
@@ -53,15 +55,15 @@ def _bound_all(indices, data, start, stop, W, truth, cost, intercept, K, drop, g
             bound[k] += W[last, k] - W[last, truth]
     for j in range(start, stop):
         a, x = indices[j], data[j]
-        own = W[a, truth]
+        true_weight = W[a, truth]
         for k in range(n_labels):
-            b = (own - W[a, k]) * x
+            b = (true_weight - W[a, k]) * x
             bound[k] += max(max(drop * b, -grow * b) - guess, 0.0) - b
 
 
 @njit(**_PLAIN)
-def _highest(bound):
-    """The label of the highest bound."""
+def _largest_bound(bound):
+    """Return the label with the largest bound."""
     best = 0
     for k in range(1, bound.size):
         if bound[k] > bound[best]:
@@ -71,7 +73,7 @@ def _highest(bound):
 
 @njit(**_FAST)
 def _products(indices, data, start, stop, W, truth, k, b):
-    """What each word adds to the margin against a label; their sum."""
+    """Write the contribution of each word to the margin against a label; return the sum."""
     total = 0.0
     for j in range(start, stop):
         a = np.uint64(indices[j])
@@ -83,32 +85,32 @@ def _products(indices, data, start, stop, W, truth, k, b):
 
 @njit(**_PLAIN)
 def _step(b, total, delta, level, limit, rate, cost, square, size2, length, K, drop, grow, top,
-          threshold, room, place):  # fmt: skip
-    """Raise the dual in one pair, within a limit of its level; whether it moved, and the new level.
+          threshold, vectors, place):  # fmt: skip
+    """Increase the dual objective in one pair; return whether it moved, and its dual variable.
 
-    All is as for two classes when levels are counted in shares of the limit: ``rate`` is the row's
-    weight times two, since two rows of weights move, and ``total`` the whole margin. What the K
-    largest gains are may be known from a moment before: the step is searched for exactly.
+    The dual variable is at most `limit`. In units of the limit the block is that of two classes.
+    ``rate`` is twice the weight of the row, since the weights of two labels move. ``total`` is the
+    margin. The line search is exact, so the K largest gains may be slightly out of date.
     """
-    h, q, kappa, own, dev = room[1], room[2], room[3], room[4], room[6]
-    share = 1.0 / limit
-    rate, tau = rate * limit, min(level * share, 1.0)
+    h, q, kappa, products, dev = vectors[1], vectors[2], vectors[3], vectors[4], vectors[6]
+    scale = 1.0 / limit
+    rate, tau = rate * limit, min(level * scale, 1.0)
     b0, q0, inner = total, rate * square, tau * total
     count = changing(b, delta, length, drop, grow, _KEEP * threshold, place)
     for t in range(count):
         j = place[t]
-        own[t], dev[t] = b[j], delta[j] * share
+        products[t], dev[t] = b[j], delta[j] * scale
         q[t] = rate * size2[j]
-        inner += own[t] * dev[t]
-        b0 -= own[t]
+        inner += products[t] * dev[t]
+        b0 -= products[t]
         q0 -= q[t]
     lack = cost - (total - top)
     gap = max(lack, 0.0) - cost * tau + inner
     if gap <= 0:
         return False, level
     gamma, new = step_block(
-        tau, cost, lack, gap, rate * square, own, q, room[7], dev, count, b0, q0, threshold, K,
-        room[8], room[9], room[7], h, kappa,
+        tau, cost, lack, gap, rate * square, products, q, vectors[7], dev, count, b0, q0, threshold, K,
+        vectors[8], vectors[9], vectors[7], h, kappa,
     )  # fmt: skip
     if gamma == 0.0:
         return False, level
@@ -119,8 +121,8 @@ def _step(b, total, delta, level, limit, rate, cost, square, size2, length, K, d
 
 
 @njit(**_FAST)
-def _follow(b, total, size, pair, rate, size2, moved, length, intercept, step):
-    """Margins against all labels of a row after the point of one has moved."""
+def _update_margins(b, total, size, pair, rate, size2, moved, length, intercept, step):
+    """Update the margins against all labels of a row after a step of one pair."""
     shift = 0.0
     for j in range(length):
         moved[j] *= rate * size2[j]
@@ -135,8 +137,8 @@ def _follow(b, total, size, pair, rate, size2, moved, length, intercept, step):
 
 
 @njit(**_PLAIN)
-def _corner(b, length, K, drop, grow, threshold, point):
-    """Factors of the words in the worst change against a label, whose K-th gain is known."""
+def _worst_factors(b, length, K, drop, grow, threshold, point):
+    """Write the factors of the words in the worst edits against a label, from the K-th gain."""
     left = K
     for j in range(length):
         point[j] = 1.0
@@ -150,10 +152,11 @@ def _corner(b, length, K, drop, grow, threshold, point):
 
 
 @njit(**_PLAIN)
-def _wanted(level, free, size, curve, worst, mean, fresh, kept):
-    """Levels of the worst changes and of the averages, were all points alike: as without changes.
+def _targets(level, free, size, curve, worst, mean, worst_target, mean_target):
+    """Compute target dual variables of the worst edits and of the averages, by label.
 
-    They are a projection on a simplex, by Michelot's method; what is left lies on the null plane.
+    They are optimal if all points are equal: a projection on a simplex, by Michelot's method. The
+    remainder is the dual variable of the null plane.
     """
     cut = -np.inf
     while True:
@@ -169,64 +172,64 @@ def _wanted(level, free, size, curve, worst, mean, fresh, kept):
             break
         cut = total / active
     for t in range(size):
-        fresh[t] = max(worst[t] - cut, 0.0) / curve
-        kept[t] = max(level[t] * curve + mean[t] - cut, 0.0) / curve if level[t] > 0 else 0.0
+        worst_target[t] = max(worst[t] - cut, 0.0) / curve
+        mean_target[t] = max(level[t] * curve + mean[t] - cut, 0.0) / curve if level[t] > 0 else 0.0
 
 
 @njit(**_FAST)
-def _curvature(points, together, size, size2, length):
-    """Squared length of what the weights move by when the points of labels do, and their sum."""
+def _curvature(points, point_sum, size, size2, length):
+    """Write the sum of the points of all labels; return the squared length of the step of W."""
     curve = 0.0
-    together[:length] = 0.0
+    point_sum[:length] = 0.0
     for t in range(size):
         for j in range(length):
-            together[j] += points[t, j]
+            point_sum[j] += points[t, j]
             curve += size2[j] * points[t, j] * points[t, j]
     for j in range(length):
-        curve += size2[j] * together[j] * together[j]
+        curve += size2[j] * point_sum[j] * point_sum[j]
     return curve
 
 
 @njit(**_FAST)
-def _follow_all(b, total, size, rate, size2, points, together, length, intercept, steps, step):
-    """Margins against all labels of a row after all points have moved, and so the sum of them."""
+def _update_all_margins(b, total, size, rate, size2, points, point_sum, length, intercept, steps, step):
+    """Update the margins against all labels of a row after a step of all pairs."""
     for t in range(size):
         shift = rate * (steps[t] + step) if intercept else 0.0
         for j in range(length):
-            moved = rate * size2[j] * (points[t, j] + together[j])
+            moved = rate * size2[j] * (points[t, j] + point_sum[j])
             b[t, j] += moved
             shift += moved
         total[t] += shift
 
 
 @njit(**_PLAIN)
-def _share_out(b, total, delta, level, free, size, rate, square, size2, length, K, drop, grow, worst,
-               mean, cuts, intercept, points, fresh, kept, together):  # fmt: skip
-    """Move level between the averages of all labels and their worst changes, with an exact search."""
-    _wanted(level, free, size, rate * (square + intercept), worst, mean, fresh, kept)
+def _step_all(b, total, delta, level, free, size, rate, square, size2, length, K, drop, grow, worst,
+              mean, cuts, intercept, points, fresh, mean_target, point_sum):  # fmt: skip
+    """Move dual variables from averages to worst edits, all labels at once, with a line search."""
+    _targets(level, free, size, rate * (square + intercept), worst, mean, fresh, mean_target)
     slope, curve, moved = 0.0, 0.0, 0.0
     for t in range(size):
-        less = kept[t] - level[t]
-        slope += fresh[t] * worst[t] + (less * mean[t] if level[t] > 0 else 0.0)
+        change = mean_target[t] - level[t]
+        slope += fresh[t] * worst[t] + (change * mean[t] if level[t] > 0 else 0.0)
         points[t, :length] = 0.0
         if fresh[t] > 0:
-            _corner(b[t], length, K, drop, grow, cuts[t], points[t])
+            _worst_factors(b[t], length, K, drop, grow, cuts[t], points[t])
             for j in range(length):
                 points[t, j] *= fresh[t]
         if level[t] > 0:
-            share = less / level[t]
+            ratio = change / level[t]
             for j in range(length):
-                points[t, j] += less + share * delta[t, j]
-        fresh[t] += less
+                points[t, j] += change + ratio * delta[t, j]
+        fresh[t] += change
         moved += fresh[t]
         curve += fresh[t] * fresh[t] * intercept
     curve += moved * moved * intercept
-    curve = rate * (curve + _curvature(points, together, size, size2, length))
+    curve = rate * (curve + _curvature(points, point_sum, size, size2, length))
     if not slope > 0:
         return
     gamma = 1.0 if slope >= curve else slope / curve
     for j in range(length):
-        together[j] *= gamma
+        point_sum[j] *= gamma
     moved *= gamma
     for t in range(size):
         if gamma == 1.0 and level[t] + fresh[t] <= 0:
@@ -238,16 +241,16 @@ def _share_out(b, total, delta, level, free, size, rate, square, size2, length, 
         for j in range(length):
             points[t, j] *= gamma
             delta[t, j] += points[t, j] - fresh[t]
-            # Unchanged words must stay so for good, or deviations would no longer be few.
+            # Rounding errors of unchanged words are removed, so that deviations remain sparse.
             if abs(delta[t, j]) <= 1e-15 * level[t]:
                 delta[t, j] = 0.0
-    _follow_all(b, total, size, rate, size2, points, together, length, intercept, fresh, moved)
+    _update_all_margins(b, total, size, rate, size2, points, point_sum, length, intercept, fresh, moved)
 
 
 @njit(**_PLAIN)
-def _look(b, total, delta, level, cost, size, length, K, drop, grow, mu, gain, worst, mean, tops,
-          cuts):  # fmt: skip
-    """What each label reaches at worst, and on average; the sum of the levels and of the averages."""
+def _evaluate(b, total, delta, level, cost, size, length, K, drop, grow, mu, gain, worst, mean, tops,
+              cuts):  # fmt: skip
+    """Compute worst and averaged violations of active labels; return free dual and mean."""
     free, average = 1.0, 0.0
     for t in range(size):
         guess = mu if cuts[t] < 0 else cuts[t]
@@ -267,16 +270,16 @@ def _look(b, total, delta, level, cost, size, length, K, drop, grow, mu, gain, w
 
 @njit(**_PLAIN)
 def _improve(b, total, delta, level, cost, size, length, rate, square, size2, K, drop, grow,
-             intercept, room, place, worst, mean, tops, cuts, points, fresh, kept):  # fmt: skip
-    """A step of all levels where none is left for the worst label, then one of each label's point."""
-    before, free, most, least = room[5], 1.0, 0, 0
+             intercept, vectors, place, worst, mean, tops, cuts, points, fresh, kept):  # fmt: skip
+    """Step all dual variables if their sum is 1, then step the pair of each label."""
+    before, free, most, least = vectors[5], 1.0, 0, 0
     for t in range(size):
         free -= level[t]
         most = t if worst[t] > worst[most] else most
         least = t if mean[t] < mean[least] else least
     if free <= _NOTHING and most != least and worst[most] > mean[least]:
-        _share_out(b, total, delta, level, max(free, 0.0), size, rate, square, size2, length, K, drop,
-                   grow, worst, mean, cuts, intercept, points, fresh, kept, room[0])  # fmt: skip
+        _step_all(b, total, delta, level, max(free, 0.0), size, rate, square, size2, length, K, drop,
+                  grow, worst, mean, cuts, intercept, points, fresh, kept, vectors[0])  # fmt: skip
     for t in range(size):
         limit = 1.0
         for s in range(size):
@@ -287,7 +290,7 @@ def _improve(b, total, delta, level, cost, size, length, rate, square, size2, K,
             before[j] = delta[t, j]
         moved, new = _step(
             b[t], total[t], delta[t], level[t], max(limit, level[t]), 2.0 * rate, cost[t],
-            square + intercept, size2, length, K, drop, grow, tops[t], cuts[t], room, place,
+            square + intercept, size2, length, K, drop, grow, tops[t], cuts[t], vectors, place,
         )  # fmt: skip
         if not moved:
             continue
@@ -297,12 +300,12 @@ def _improve(b, total, delta, level, cost, size, length, rate, square, size2, K,
         level[t] = new
         if new <= 0:
             delta[t, :length] = 0.0
-        _follow(b, total, size, t, rate, size2, before, length, intercept, step)
+        _update_margins(b, total, size, t, rate, size2, before, length, intercept, step)
 
 
 @njit(**_PLAIN)
 def _load(slots, labels, levels, sizes, parts, words, deviations, i, length, work, level, delta):
-    """The labels of a row with their levels and deviations; their number."""
+    """Read the labels of a row with dual variables and deviations; return their number."""
     first, at = slots[i, 0], parts[i, 0]
     for t in range(slots[i, 1]):
         work[t], level[t] = labels[first + t], levels[first + t]
@@ -316,14 +319,14 @@ def _load(slots, labels, levels, sizes, parts, words, deviations, i, length, wor
 @njit(**_PLAIN)
 def _store(slots, labels, levels, sizes, parts, words, deviations, used, i, length, work, level,
            delta, size, forget):  # fmt: skip
-    """Write the labels of a row back, but for the first so many of those that have no level."""
-    kept, entries = 0, 0
+    """Write a row's labels back, without the inactive ones of the first `forget` labels."""
+    n_stored, entries = 0, 0
     for t in range(size):
         if level[t] > 0 or t >= forget:
-            kept += 1
+            n_stored += 1
             for j in range(length):
                 entries += delta[t, j] != 0
-    at, e = place_in(slots, used, 0, i, kept), place_in(parts, used, 1, i, entries)
+    at, e = place_in(slots, used, 0, i, n_stored), place_in(parts, used, 1, i, entries)
     for t in range(size):
         if level[t] > 0 or t >= forget:
             labels[at], levels[at], sizes[at] = work[t], level[t], 0
@@ -336,9 +339,9 @@ def _store(slots, labels, levels, sizes, parts, words, deviations, used, i, leng
 
 
 @njit(**_PLAIN)
-def _write(indices, data, start, stop, W, truth, work, size, level, delta, old_level, old_delta, rate,
-           intercept):  # fmt: skip
-    """Move the weights by what has changed of a row's points, as it is stored."""
+def _update_weights(indices, data, start, stop, W, truth, work, size, level, delta, old_level,
+                    old_delta, rate, intercept):  # fmt: skip
+    """Update W by the change of the stored points of a row."""
     last = W.shape[0] - 1
     for t in range(size):
         step, k = level[t] - old_level[t], work[t]
@@ -354,21 +357,21 @@ def _write(indices, data, start, stop, W, truth, work, size, level, delta, old_l
 
 
 @njit(**_PLAIN)
-def _ask(
-    indices, data, start, stop, W, truth, cost, intercept, K, drop, grow, bound, always, average,
+def _worst_label(
+    indices, data, start, stop, W, truth, cost, intercept, K, drop, grow, bound, n_always, average,
     best, threshold, work, size, b, delta, level, total, costs, worst, mean, tops, cuts, gain,
 ):  # fmt: skip
-    """Look at labels in the order of their bounds until none can beat the worst; some of them join.
+    """Evaluate labels by decreasing bound until none can exceed the worst one; add active labels.
 
-    How many labels the row has then, what the worst reaches, and its K-th gain.
+    Returns the number of active labels, the largest violation, and its K-th gain.
     """
-    length, last, looked, most = stop - start, W.shape[0] - 1, 0, size + always + 1
+    length, last, n_evaluated, most = stop - start, W.shape[0] - 1, 0, size + n_always + 1
     while True:
-        k = _highest(bound)
-        # Written so that numbers that are none end it, too.
-        if not bound[k] > best and (looked >= always or not bound[k] > average):
+        k = _largest_bound(bound)
+        # NaN also ends the loop.
+        if not bound[k] > best and (n_evaluated >= n_always or not bound[k] > average):
             return size, best, threshold
-        bound[k], looked = -np.inf, looked + 1
+        bound[k], n_evaluated = -np.inf, n_evaluated + 1
         margin = _products(indices, data, start, stop, W, truth, k, b[size])
         if intercept:
             margin += W[last, truth] - W[last, k]
@@ -382,7 +385,7 @@ def _ask(
             worst[size], mean[size], tops[size], cuts[size] = value, np.inf, top, cut
             delta[size, :length] = 0.0
             size += 1
-        if looked == _TOO_MANY:
+        if n_evaluated == _TOO_MANY:
             _bound_all(
                 indices, data, start, stop, W, truth, cost, intercept, K, drop, grow, threshold, bound
             )
@@ -395,30 +398,31 @@ def _ask(
 def sweep_words(
     indptr, indices, data, codes, weights, square, cost, intercept, K, drop, grow, mu,
     slots, labels, levels, sizes, parts, words, deviations, used, W, order, gaps, least, full,
-    tables, lists, room, bound, work, place,
+    tables, lists, vectors, bound, work, place,
 ):  # fmt: skip
-    """Improve the pairs of each row in ``order``; how many rows were done before a pool was full.
+    """Step the pairs of the rows in ``order`` until a pool is full.
 
-    Rows with a gap of at most ``least`` take no step. With ``full`` all labels compete and gaps are
-    exact: labels are asked in the order of their bounds until none can beat the worst. Without it,
-    those that the row keeps. The last arguments are a workspace; see `workspace`.
+    Returns the number of processed rows. Rows with a gap of at most ``least`` are skipped. With ``full``
+    all labels compete and gaps are exact: labels are evaluated by decreasing bound until none can exceed
+    the worst one. Otherwise only the active labels of the row compete. The last arguments are the
+    workspaces of `workspace`.
     """
     n_labels, last, recent = W.shape[1], W.shape[0] - 1, 0.0
-    b, delta, old, points = tables[0], tables[1], tables[2], tables[3]
+    b, delta, old_deviations, points = tables[0], tables[1], tables[2], tables[3]
     level, before, total, costs, worst, mean = lists[0], lists[1], lists[2], lists[3], lists[4], lists[5]
-    tops, cuts, fresh, kept, size2 = lists[6], lists[7], lists[8], lists[9], room[10]
-    always = int(_SHARE_LOOKED_AT * n_labels)
-    always = max(1, min(always, _LOOKED_AT))
+    tops, cuts, fresh, kept, size2 = lists[6], lists[7], lists[8], lists[9], vectors[10]
+    n_always = int(_EVALUATED_FRACTION * n_labels)
+    n_always = max(1, min(n_always, _EVALUATED))
     for number in range(order.size):
         i = order[number]
         start, stop, c, truth = indptr[i], indptr[i + 1], weights[i], codes[i]
-        length, enough = stop - start, 2 * (slots[i, 1] + NEWCOMERS + 1)
-        if used[0] + enough > labels.size or used[1] + enough * length > words.size:
+        length, needed = stop - start, 2 * (slots[i, 1] + NEWCOMERS + 1)
+        if used[0] + needed > labels.size or used[1] + needed * length > words.size:
             return number
         gaps[i] = 0.0
         if c == 0:
             continue
-        # Rows of one kind have similar gains: those of the last one are better than nothing.
+        # Initial guess: rows of a similar kind have similar gains.
         guess = mu[i] if mu[i] > 0 else recent
         if full:
             _bound_all(
@@ -428,15 +432,15 @@ def sweep_words(
         size = _load(
             slots, labels, levels, sizes, parts, words, deviations, i, length, work, level, delta
         )
-        held = size
+        n_loaded = size
         for t in range(size):
             k = work[t]
             bound[k], costs[t], cuts[t] = -np.inf, cost[truth, k], -1.0
             total[t] = _products(indices, data, start, stop, W, truth, k, b[t])
             if intercept:
                 total[t] += W[last, truth] - W[last, k]
-        _, average = _look(
-            b, total, delta, level, costs, size, length, K, drop, grow, guess, room[0], worst, mean,
+        _, average = _evaluate(
+            b, total, delta, level, costs, size, length, K, drop, grow, guess, vectors[0], worst, mean,
             tops, cuts,
         )  # fmt: skip
         best, threshold = 0.0, guess
@@ -444,10 +448,10 @@ def sweep_words(
             if worst[t] > best:
                 best, threshold = worst[t], cuts[t]
         if full:
-            size, best, threshold = _ask(
+            size, best, threshold = _worst_label(
                 indices, data, start, stop, W, truth, cost[truth], intercept, K, drop, grow, bound,
-                always, average, best, threshold, work, size, b, delta, level, total, costs,
-                worst, mean, tops, cuts, room[0],
+                n_always, average, best, threshold, work, size, b, delta, level, total, costs,
+                worst, mean, tops, cuts, vectors[0],
             )  # fmt: skip
             mu[i] = recent = threshold
         gaps[i] = max(c * (best - average), 0.0)
@@ -458,34 +462,37 @@ def sweep_words(
         for t in range(size):
             before[t] = level[t]
             for j in range(length):
-                old[t, j] = delta[t, j]
+                old_deviations[t, j] = delta[t, j]
         _improve(b, total, delta, level, costs, size, length, c, square[i], size2, K, drop, grow,
-                 intercept, room, place, worst, mean, tops, cuts, points, fresh, kept)  # fmt: skip
-        _write(indices, data, start, stop, W, truth, work, size, level, delta, before, old, c, intercept)
+                 intercept, vectors, place, worst, mean, tops, cuts, points, fresh, kept)  # fmt: skip
+        _update_weights(
+            indices, data, start, stop, W, truth, work, size, level, delta, before, old_deviations, c,
+            intercept,
+        )  # fmt: skip
         _store(slots, labels, levels, sizes, parts, words, deviations, used, i, length, work, level,
-               delta, size, held if full else 0)  # fmt: skip
+               delta, size, n_loaded if full else 0)  # fmt: skip
     return order.size
 
 
 @njit(**_PLAIN)
 def losses_words(indptr, indices, data, codes, cost, intercept, K, drop, grow, mu, W, losses,
-                 tables, lists, room, bound, work, place):  # fmt: skip
-    """Exact losses of rows at ``W``; ``mu`` says where the K-th gain of a row was last.
+                 tables, lists, vectors, bound, work, place):  # fmt: skip
+    """Compute the exact losses of rows at ``W``.
 
-    The last arguments are a workspace for one label; see `workspace`.
+    ``mu`` contains guesses of their K-th gains. The last arguments are the workspaces of `workspace` for
+    one label.
     """
     b, delta, recent = tables[0], tables[1], 0.0
     for i in range(losses.size):
         start, stop, truth = indptr[i], indptr[i + 1], codes[i]
-        # As in `sweep_words`.
         guess = mu[i] if mu[i] > 0 else recent
         _bound_all(
             indices, data, start, stop, W, truth, cost[truth], intercept, K, drop, grow, guess, bound
         )
         bound[truth] = -np.inf
-        # No label reaches the average that one needs to join.
-        _, losses[i], recent = _ask(
+        # With an infinite average no label becomes active.
+        _, losses[i], recent = _worst_label(
             indices, data, start, stop, W, truth, cost[truth], intercept, K, drop, grow, bound, 0,
             np.inf, 0.0, guess, work, 0, b, delta, lists[0], lists[2], lists[3], lists[4], lists[5],
-            lists[6], lists[7], room[0],
+            lists[6], lists[7], vectors[0],
         )  # fmt: skip

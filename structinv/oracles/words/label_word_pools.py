@@ -1,6 +1,6 @@
-"""Deviations of words, as pairs of a row and a label keep them: their weights, points and restoration.
+"""Pools of deviations of words in dual states: weights, points, restoration.
 
-See `label_word_kernels` for the pools that they are in.
+`label_word_kernels` describes the pools.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _PLAIN: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
 @njit(**_PLAIN)
 def combine_words(indptr, indices, data, codes, weights, intercept, slots, labels, levels, sizes, parts,
                   words, deviations, W):  # fmt: skip
-    """Add what the levels and deviations of all rows stand for to ``W``."""
+    """Add the weighted sum of the averaged planes of all rows to ``W``."""
     last = W.shape[0] - 1
     for i in range(codes.size):
         start, at, truth = indptr[i], parts[i, 0], codes[i]
@@ -38,7 +38,7 @@ def combine_words(indptr, indices, data, codes, weights, intercept, slots, label
 
 @njit(**_PLAIN)
 def points_words(indptr, data, rows, places, slots, levels, sizes, parts, words, deviations, out):
-    """The mean point of each pair named, of level 1, one behind the other in ``out``."""
+    """Write averaged points of pairs to ``out``, rescaled to a dual variable of 1."""
     at = 0
     for p in range(rows.size):
         i, place, e = rows[p], places[p], parts[rows[p], 0]
@@ -54,10 +54,10 @@ def points_words(indptr, data, rows, places, slots, levels, sizes, parts, words,
 @njit(**_PLAIN)
 def restore_words(indptr, indices, data, K, drop, grow, start, labels_in, levels_in, n_indptr, n_indices,
                   n_data, slots, labels, levels, sizes, parts, words, deviations, w):  # fmt: skip
-    """Take over levels and points sorted by row and label; what does not fit is shrunk until it does.
+    """Restore feasible dual variables and points, given by row and label.
 
-    Deviations are within their bounds and the budget afterward, levels add up to at most 1. The
-    workspace ``w`` holds zeros. Returns how much of both pools is used.
+    Deviations are shrunk to their bounds and to K edits, and dual variables to a sum of at most 1. The
+    workspace ``w`` contains zeros. Returns the used sizes of both pools.
     """
     at, e = 0, 0
     for i in range(slots.shape[0]):
@@ -74,7 +74,7 @@ def restore_words(indptr, indices, data, K, drop, grow, start, labels_in, levels
                     continue
                 change = w[indices[j]] / data[j] - level
                 change = min(max(change, -drop * level), grow * level)
-                # What rounding leaves of a word that is as it was is no change.
+                # Smaller deviations are rounding errors.
                 if abs(change) > 1e-15 * level:
                     cost += -change / drop if change < 0 else change / grow
                     words[e], deviations[e] = j - indptr[i], change

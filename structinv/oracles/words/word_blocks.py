@@ -1,10 +1,14 @@
-r"""The block of a row whose words can be edited: a level, and shares of a budget.
+r"""Dual block of a row with editable words: dual variable and amount per word.
 
-Word j of the averaged point is :math:`u_j (\beta_j \tau - s_j \kappa_j)`: it has the level
-:math:`\tau` times a base :math:`\beta_j`, 1 for a word of the row and 0 for one that is absent, and a
-share :math:`\kappa_j \le c_j \tau` of what may be changed, with :math:`c_j` its `cap[j]`. The side
-:math:`s_j` is `drop[j]` where the word counts for the row and ``-grow[j]`` elsewhere. Given the level
-and one multiplier of the budget the words are independent.
+Word j of the averaged point is :math:`u_j (\beta_j \tau - s_j \kappa_j)`, where
+
+- :math:`\tau` is the dual variable of the row ("level" in code),
+- the base :math:`\beta_j` is 1 for a word of the row and 0 for an absent word,
+- the amount of the edit satisfies :math:`0 \le \kappa_j \le c_j \tau`, where :math:`c_j` is ``cap[j]``,
+- :math:`s_j` is ``drop[j]`` if the word increases the margin, else ``-grow[j]``.
+
+The amounts add up to at most :math:`K \tau`. Given :math:`\tau` and the multiplier of this constraint
+the words are independent.
 """
 
 from __future__ import annotations
@@ -16,25 +20,25 @@ import numpy as np
 from ...utils.jit import njit
 
 _PLAIN: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
-# Reordering of sums is allowed, infinities keep their meaning.
+# Sums may be reordered; infinities are respected.
 _FAST: dict[str, Any] = {**_PLAIN, "fastmath": {"reassoc", "contract", "nsz", "arcp", "nnan"}}
 _NEWTON_STEPS = 5
 _BISECTIONS = 40
-# Of what a step may gain this share may be lost by a loose solution.
+# Largest loss of an approximate solution, as a fraction of the possible gain of a step.
 _LOSS = 0.05
 _NOTHING = 1e-12
-# What an exact solution may lose.
+# Largest loss of an exact solution.
 _EXACT = 1e-15
 
 
 @njit(**_FAST)
 def _respond(tau, mu, h, q, base, count, drop, grow, cap, kappa):
-    """Best budget shares of the listed words at level tau and multiplier mu.
+    """Write the best amounts of the listed words, given tau and the multiplier mu.
 
-    Returns the spent budget, a bound of what it gains, the terms of the
-    worst-case margin, and the derivatives for a Newton step on (tau, mu).
+    Returns the sum of the amounts, a bound of their gain, the terms of the worst-case margin, and the
+    derivatives for a Newton step in (tau, mu).
     """
-    spent, won, margin, dm_tau, dm_mu, ds_mu = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    spent, gain_bound, margin, dm_tau, dm_mu, ds_mu = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for t in range(count):
         b = h[t] + q[t] * base[t] * tau
         side = drop[t] if b > 0 else -grow[t]
@@ -42,35 +46,35 @@ def _respond(tau, mu, h, q, base, count, drop, grow, cap, kappa):
         excess = side * b - mu
         full = excess >= p * cap[t] * tau
         idle = excess <= 0
-        share = 0.0 if idle else (cap[t] * tau if full else excess / p)
-        won += side * b * share
-        b -= q[t] * side * share
+        amount = 0.0 if idle else (cap[t] * tau if full else excess / p)
+        gain_bound += side * b * amount
+        b -= q[t] * side * amount
         margin += base[t] * b - cap[t] * max(side * b - mu, 0.0)
         keep = base[t] if idle else (base[t] - cap[t] * side if full else 0.0)
         dm_tau += keep * keep * q[t]
         dm_mu += 0.0 if idle else (cap[t] if full else base[t] / side)
         ds_mu += 0.0 if (idle or full) else 1.0 / p
-        spent += share
-        kappa[t] = share
-    return spent, won, margin, dm_tau, dm_mu, ds_mu
+        spent += amount
+        kappa[t] = amount
+    return spent, gain_bound, margin, dm_tau, dm_mu, ds_mu
 
 
 @njit(**_PLAIN)
 def _solve(tau, mu, cost, h, q, base, count, h0, q0, K, drop, grow, cap, kappa, slack):
-    r"""Maximize a block over its level and the listed words; the level.
+    r"""Maximize a block over tau and the amounts of the listed words; return tau.
 
-    Semismooth Newton on the piecewise linear optimality conditions
-    :math:`\sum_j \kappa_j = K\tau` (or :math:`\mu = 0`) and worst margin equal
-    to the cost (or :math:`\tau` at a bound), stopped when at most ``slack`` is lost.
-    Where it fails the level stays, and the multiplier alone is bisected.
+    The method is semismooth Newton for the piecewise linear optimality conditions
+    :math:`\sum_j \kappa_j = K\tau` (or :math:`\mu = 0`) and worst-case margin = cost (or :math:`\tau`
+    at a bound). It stops if the loss is at most ``slack``. If it fails, tau remains unchanged and the
+    multiplier is found by bisection.
     """
     start, fixed, lo, hi = tau, False, 0.0, 0.0
     for step in range(_NEWTON_STEPS + _BISECTIONS):
-        spent, won, margin, dm_tau, dm_mu, slope = _respond(
+        spent, gain_bound, margin, dm_tau, dm_mu, slope = _respond(
             tau, mu, h, q, base, count, drop, grow, cap, kappa
         )
         excess = spent - K * tau
-        loss = won * excess / spent if excess > 0 else -mu * excess
+        loss = gain_bound * excess / spent if excess > 0 else -mu * excess
         settled = loss <= slack
         if fixed:
             if settled:
@@ -113,42 +117,43 @@ def _solve(tau, mu, cost, h, q, base, count, h0, q0, K, drop, grow, cap, kappa, 
 def step_block(
     level, cost, lack, gap, size, b, q, base, dev, count, b0, q0, threshold, K, drop, grow, cap, h, kappa
 ):
-    r"""An exact step of a row toward its best level and deviations; its length, and that level.
+    """Compute an exact step of a block toward its best dual variable and deviations.
 
     Parameters
     ----------
     level : float
-        Of the row, tau.
+        Dual variable tau.
     cost : float
-        The margin asked for.
+        Required margin.
     lack, gap : float
-        By how much the worst margin falls short of the cost; loss minus averaged plane, above 0.
+        Cost minus worst-case margin; loss minus averaged plane (> 0).
     size : float
-        Curvature of the row as it is, for the scale of what a step gains.
-    b, q, base, dev : (n,) arrays
-        Of listed words the products with the weights, curvatures, bases, and deviations now.
+        Curvature of the unperturbed row, the scale of the gain of a step.
+    b, q, base, dev : arrays of shape (n,)
+        Listed words: products with the weights, curvatures, bases, and present deviations.
     count : int
-        How many are listed.
+        Number of listed words.
     b0, q0 : float
         Sums of the products and curvatures of all other words.
     threshold : float
-        The K-th largest gain.
+        K-th largest gain.
     K : int
-    drop, grow : (n,) arrays
-        The moves of listed words for a unit of the budget.
-    cap : (n,) array
-        How many units each can take.
-    h : (n,) array
-        Overwritten.
-    kappa : (n,) array
-        Receives the deviations that are best.
+        Maximum number of edits.
+    drop, grow : arrays of shape (n,)
+        Changes of the listed words per unit of the amount.
+    cap : array of shape (n,)
+        Largest amounts for tau = 1.
+    h : array of shape (n,)
+        Workspace.
+    kappa : array of shape (n,)
+        Output: best deviations.
 
     Returns
     -------
     gamma : float
-        Length of the step, in [0, 1]; 0 if it gains nothing.
+        Length of the step in [0, 1]; 0 if the step has no gain.
     new : float
-        The level at the end of a step of length 1; not a number if squares of the row overflow.
+        Value of tau after a step of length 1; NaN if squares of the row overflow.
     """
     if not np.isfinite(size):
         return 1.0, np.nan
@@ -157,7 +162,7 @@ def step_block(
     for t in range(count):
         h[t] = b[t] - q[t] * (base[t] * level + dev[t])
     if level <= _NOTHING:
-        # Where the level of a row that has none goes to, if all words that can move do.
+        # Estimate of tau for an inactive row, if all words with large gains are edited.
         for t in range(count):
             side = drop[t] if b[t] > 0 else -grow[t]
             phi = base[t] - cap[t] * side if side * b[t] >= threshold else base[t]
@@ -165,15 +170,15 @@ def step_block(
         first = lack / curve if lack < curve else 1.0
         if first <= _NOTHING:
             return 0.0, level
-    share = gap / (4.0 * size)
-    slack = _LOSS * gap * (share if share < 1.0 else 1.0)
+    fraction = gap / (4.0 * size)
+    slack = _LOSS * gap * (fraction if fraction < 1.0 else 1.0)
     allowed = least = slack if slack > _EXACT else _EXACT
-    # A step that gains less than a loose solution may lose is computed exactly.
+    # The step is computed again, exactly, if its gain is below the loss of an approximate solution.
     while True:
         new = _solve(
             first, threshold, cost, h, q, base, count, h0, q0, K, drop, grow, cap, kappa, allowed
         )
-        # Shares become deviations within the budget, rescaled by the best factor.
+        # Amounts become feasible deviations, rescaled by the best factor.
         spent = 0.0
         for t in range(count):
             spent += kappa[t]

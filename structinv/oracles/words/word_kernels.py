@@ -1,14 +1,13 @@
-r"""Averaged planes of a robust linear SVM whose words can be rescaled or dropped.
+r"""In-hull steps of the hinge loss for rescaled or removed words, compiled.
 
-A row :math:`x` of a sparse matrix may be changed in at most :math:`K` of its
-stored entries (words), each multiplied by a factor in :math:`[l, u]`,
-:math:`0 \le l \le 1 \le u`.  The robust hinge loss of a row of sign :math:`y` is
+At most :math:`K` entries (words) of a sparse row :math:`x` may change. Each is multiplied by a factor in
+:math:`[l, u]`, where :math:`0 \le l \le 1 \le u`. The worst-case hinge loss of a row with sign
+:math:`y` is
 
 .. math:: \ell(w) = \max\bigl(0, 1 - \min_{z \in S(x)} y \langle w, z\rangle\bigr).
 
-The convex hull of the planes of this maximum, null plane included, is described
-without listing its vertices by a level :math:`\tau \in [0, 1]` and, per word, a
-deviation :math:`\delta_j` from it:
+An averaged plane is an element of the convex hull of the planes of this maximum and the null plane. It
+has a dual variable :math:`\tau \in [0, 1]` ("level" in code) and a deviation :math:`\delta_j` per word:
 
 .. math:: a = y\, x \circ (\tau + \delta), \quad
    \delta_j = -(1-l)\kappa_j \text{ or } (u-1)\kappa_j, \quad
@@ -24,23 +23,23 @@ from .word_blocks import step_block
 from .word_selection import changing, gains, largest, products
 
 _PLAIN: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
-# Reordering of sums is allowed, infinities keep their meaning.
+# Sums may be reordered; infinities are respected.
 _FAST: dict[str, Any] = {**_PLAIN, "fastmath": {"reassoc", "contract", "nsz", "arcp", "nnan"}}
-# Words whose gain is below this fraction of the row's last multiplier are left
-# unchanged in a visit; a smaller block is still a valid ascent direction.
+# Words with a gain below this fraction of the row's last multiplier remain unchanged in a visit. The
+# smaller block is still an ascent direction.
 _KEEP = 0.7
-# Rows of the workspace of `sweep_words`.
+# Number of rows of the workspace of `sweep_words`.
 WORK_ROWS = 11
 
 
 @njit(**_FAST)
 def move_words(indices, data, delta, start, stop, place, count, step_tau, target, gamma, rate, f):
-    """Take a share of the way to the target deviations; updates delta and f."""
+    """Move a fraction gamma of the way to the target deviations; update delta and f."""
     if step_tau != 0:
         scale = rate * step_tau
         for j in range(start, stop):
             f[indices[j]] += scale * data[j]
-    # The change as stored, so that f stays the combination of the stored state.
+    # Changes are computed from stored values, so that f remains consistent with them.
     for t in range(count):
         j = place[t]
         old = delta[j]
@@ -51,15 +50,15 @@ def move_words(indices, data, delta, start, stop, place, count, step_tau, target
 @njit(**_PLAIN)
 def sweep_words(indptr, indices, data, tallies, delta, signs, weights, square, tau, mu, K, drop, grow,
                 intercept, f, order, gaps, work, place):  # fmt: skip
-    """Improve the block of each row in ``order``; ``delta``, ``tau``, ``mu``, ``f`` and ``gaps`` change.
+    """Step the block of each row in ``order``.
 
-    Given the level and one multiplier of the budget the words of a row are independent: both are
-    found by Newton's method over the words that are, or may become, changed; the others enter as
-    two sums.
+    ``delta``, ``tau``, ``mu``, ``f`` and ``gaps`` are updated. Given tau and a multiplier the words of a
+    row are independent. Newton's method finds both, over the words that are or may become edited. Two
+    sums represent all other words.
 
-    A word of ``tallies[t]`` occurrences takes as many units of the budget; without tallies, which are
-    empty then, it takes one. ``work`` is a workspace of `WORK_ROWS` rows, ``place`` one of integers;
-    both have room for the units of the longest row and one more.
+    A word with ``tallies[t]`` occurrences requires as many edits; one edit if tallies are empty. The
+    workspaces ``work``, with `WORK_ROWS` rows, and ``place``, of integers, have one entry more than the
+    longest row has edits.
     """
     size, gain, b, q, dev, h, kappa = (
         work[0], work[1], work[2], work[3], work[4], work[5], work[6]
@@ -73,12 +72,12 @@ def sweep_words(indptr, indices, data, tallies, delta, signs, weights, square, t
         if c == 0:
             continue
         start, stop, level = indptr[i], indptr[i + 1], tau[i]
-        length, count, above, own = stop - start, 0, 0, delta[start:stop]
+        length, count, above, deviations = stop - start, 0, 0, delta[start:stop]
         total, _ = products(indices[start:stop], data[start:stop], signs[i], f, size)
-        # The K-th gain moves little between visits: most words are below it and not looked at again.
+        # The K-th gain changes little between visits, so most words below it are skipped.
         cut = _KEEP * mu[i]
         if tallies.size:
-            # Each unit of a word counts by itself.
+            # Each occurrence of a word has its own gain.
             for t in range(length):
                 h[t] = max(drop * size[t], -grow * size[t]) / tallies[start + t]
             while True:
@@ -91,7 +90,7 @@ def sweep_words(indptr, indices, data, tallies, delta, signs, weights, square, t
                 above, cut = 0, 0.0
         else:
             if cut > 0:
-                count = changing(size, own, length, drop, grow, cut, place)
+                count = changing(size, deviations, length, drop, grow, cut, place)
                 for t in range(count):
                     value = size[place[t]]
                     gain[above] = max(drop * value, -grow * value)
@@ -108,7 +107,7 @@ def sweep_words(indptr, indices, data, tallies, delta, signs, weights, square, t
                 drops[count], grows[count], cap[count] = drop / n, grow / n, n
                 count += (h[t] > cut) | (delta[start + t] != 0)
         elif above == length:
-            count = changing(size, own, length, drop, grow, _KEEP * threshold, place)
+            count = changing(size, deviations, length, drop, grow, _KEEP * threshold, place)
         b0, q0 = total, c * square[i]
         if intercept:
             b0 += signs[i] * f[last]
@@ -145,9 +144,10 @@ def sweep_words(indptr, indices, data, tallies, delta, signs, weights, square, t
 @njit(**_PLAIN)
 def deviate(indptr, indices, data, n_indptr, n_indices, n_data, signs, tau, K, drop, grow, costs, w,
             delta):  # fmt: skip
-    """Deviations of normals that may have lost their zeros; the workspace ``w`` holds zeros.
+    """Write the deviations of normals, shrunk to feasible ones.
 
-    The largest deviation of word j takes ``costs[j]`` of the budget.
+    The workspace ``w`` contains zeros. Normals may lack explicit zeros. The largest deviation of word j
+    requires ``costs[j]`` edits.
     """
     for i in range(tau.size):
         for j in range(n_indptr[i], n_indptr[i + 1]):
@@ -157,8 +157,8 @@ def deviate(indptr, indices, data, n_indptr, n_indices, n_data, signs, tau, K, d
             factor = signs[i] * w[indices[j]] / data[j] if data[j] != 0 else tau[i]
             change = min(max(factor - tau[i], -drop * tau[i]), grow * tau[i])
             delta[j] = change
-            share = -change / drop if change < 0 else (change / grow if change > 0 else 0.0)
-            cost += costs[j] * share
+            fraction = -change / drop if change < 0 else (change / grow if change > 0 else 0.0)
+            cost += costs[j] * fraction
         for j in range(indptr[i], indptr[i + 1]):
             if cost > K * tau[i]:
                 delta[j] *= K * tau[i] / cost

@@ -1,4 +1,4 @@
-"""Products of a sparse row with a vector, gains of its words, and the k largest, compiled."""
+"""Products of sparse rows with vectors, gains of words, k largest; compiled."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 from ...utils.jit import njit
 
 _PLAIN: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
-# Reordering of sums is allowed, infinities keep their meaning.
+# Sums may be reordered; infinities are respected.
 _FAST: dict[str, Any] = {**_PLAIN, "fastmath": {"reassoc", "contract", "nsz", "arcp", "nnan"}}
-# The first cuts are guesses; later ones are numbers of the array.
+# Number of interpolated cuts; later cuts are elements of the array.
 _GUESSES = 12
-# Numbers that are taken one after the other where so few are missing.
+# If at most so many elements are missing, they are selected one by one.
 _FEW = 2
 
 
@@ -21,8 +21,7 @@ _FEW = 2
 def gather(indices, data, v, b):
     """Write ``v[indices[t]] * data[t]`` to ``b[t]``.
 
-    Indices are read as unsigned, or each would be compared with zero; and one by one, which is faster
-    than vector loads of scattered numbers.
+    Unsigned indices avoid a comparison with zero. Scalar loads are faster here than vector loads.
     """
     for t in range(indices.size):
         b[t] = v[np.uint64(indices[t])] * data[t]
@@ -30,7 +29,7 @@ def gather(indices, data, v, b):
 
 @njit(**_FAST)
 def products(indices, data, sign, v, b):
-    """Signed products of a row with ``v``; their sum, and that of their absolute values."""
+    """Write signed products of a row with ``v``; return their sum and absolute sum."""
     total, size = 0.0, 0.0
     gather(indices, data, v, b)
     for t in range(indices.size):
@@ -43,14 +42,14 @@ def products(indices, data, sign, v, b):
 
 @njit(**_FAST)
 def gains(b, length, drop, grow, gain):
-    """Gains ``max(drop * b, -grow * b)`` of the best edits of products b."""
+    """Write the gains ``max(drop * b, -grow * b)`` of the best edits of products b."""
     for t in range(length):
         gain[t] = max(drop * b[t], -grow * b[t])
 
 
 @njit(**_FAST)
 def changing(b, delta, length, drop, grow, cut, place):
-    """Places of words that deviate, or whose gain is above a cut; how many there are."""
+    """Write the places of words with deviations or large gains; return their number."""
     count = 0
     for t in range(length):
         place[count] = t
@@ -60,7 +59,7 @@ def changing(b, delta, length, drop, grow, cut, place):
 
 @njit(**_FAST)
 def _weigh(gain, count, cut):
-    """How many numbers lie above a cut, how many equal it, and the sum of those above."""
+    """Return the number of elements above a cut, the number equal to it, and the sum above it."""
     above, level, total = 0.0, 0.0, 0.0
     for t in range(count):
         value = gain[t]
@@ -72,25 +71,28 @@ def _weigh(gain, count, cut):
 
 @njit(**_PLAIN)
 def largest(gain, count, k, guess):
-    """Sum of the k largest positive numbers of ``gain[:count]``, and a cut at the k-th.
+    """Return the sum of the k largest positive elements of an array, and a cut.
 
-    The cut lies at or below the k-th largest number, and at or above the next one: at most k numbers
-    are above it, and as many as are missing equal it. It is 0 where fewer than k numbers are positive,
-    and infinite for k = 0. The sum does not depend on the guess, to the last digit, so that the maximum
-    of a row does not depend on the rows before it.
+    The cut separates the k-th largest element from the next one: at most k elements are above it, and
+    the missing ones equal it. It is 0 if fewer than k elements are positive, and infinite for k = 0. The
+    sum is independent of the guess, bit by bit. The maximum of a row is therefore independent of other
+    rows.
 
     Parameters
     ----------
-    gain : (n,) array, n >= count
-        Unchanged.
+    gain : array of shape (n,)
+        Elements, unchanged.
     count : int
+        The first `count` elements are used.
     k : int
+        Number of elements in the sum.
     guess : float
-        Where the cut may be; the nearer, the fewer passes. 0 for none.
+        Guess of the cut, 0 for none. A good guess saves passes over the array.
 
     Returns
     -------
     total, cut : float
+        Sum and cut.
 
     Examples
     --------
@@ -99,7 +101,7 @@ def largest(gain, count, k, guess):
     """
     if k <= 0:
         return 0.0, np.inf
-    # So many numbers are above `low` and `high`, -1 where that is not known yet.
+    # Numbers of elements above `low` and `high`; -1 if unknown.
     low, above_low, high, above_high = 0.0, -1.0, np.inf, -1.0
     cut = guess if 0 < guess < np.inf and count > k else 0.0
     total = 0.0
@@ -107,7 +109,7 @@ def largest(gain, count, k, guess):
         above, level, total = _weigh(gain, count, cut)
         if above <= k and (above + level >= k or cut <= 0):
             if above < k and cut > 0 and above + level == k:
-                # Added up in one order, whether the cut is the k-th number or below it.
+                # The summation order is the same for a cut at or below the k-th element.
                 _, _, total = _weigh(gain, count, np.nextafter(cut, 0.0))
             elif above < k:
                 total += (k - above) * cut
@@ -124,7 +126,7 @@ def largest(gain, count, k, guess):
         else:
             cut = low + (high - low) * (above_low - k) / (above_low - above_high)
         if few or (above_low >= 0 and not low < cut < high):
-            # The next number of the array, so that the search ends; infinity too, but only once.
+            # The next element of the array, so that the search ends; infinity at most once.
             cut = 0.0
             for t in range(count):
                 if cut < gain[t] and (gain[t] < high or above_high < 0):
@@ -134,9 +136,9 @@ def largest(gain, count, k, guess):
 
 @njit(**_PLAIN)
 def ordered(gain, count, k):
-    """Bring the k largest positive numbers to the front, the largest first; how many there are.
+    """Sort the k largest positive elements to the front; return their number.
 
-    The other numbers may be lost.
+    They decrease. Other elements may be overwritten.
     """
     _, cut = largest(gain, count, k, 0.0)
     size, level = 0, 0
@@ -150,7 +152,7 @@ def ordered(gain, count, k):
             level -= tied
             gain[size] = value
             size += 1
-    # Shell's sort: short lists are sorted by insertion, long ones in strides first.
+    # Shell's sort: insertion sort with decreasing strides.
     stride = 1
     while 3 * stride < size:
         stride = 3 * stride + 1
