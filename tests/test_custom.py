@@ -112,7 +112,7 @@ def lazy(x, w, y=None):
 @pytest.mark.parametrize("broken", [forgetful, lazy])
 def test_a_broken_argmax_is_found(broken):
     X, y = matchings(3)
-    with pytest.raises(CheckError, match="argmax: for example"):
+    with pytest.raises(CheckError, match="argmax: the score"):
         check_custom(Custom(joint_feature, cost, broken), X, y, all_matchings)
 
 

@@ -343,7 +343,7 @@ def test_structures_of_ones_own(client):
     X, y = chains()
     y = [np.repeat(each[:1], len(each)) for each in y]
     check_bounds(model_on(client, Agreeing()).fit(pairs([8], X, y)), X, y)
-    message = "Learning must have `summary` and `prepared_by`"
+    message = "Learning must implement `summary` and `prepared_by`"
     raises(model_on(client, Learning()), message, pairs([8], X, y), error=TypeError)
 
 

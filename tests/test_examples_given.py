@@ -16,7 +16,7 @@ X = [RNG.normal(size=(length, 3)) for length in (3, 2, 4)]
 Y = [["a" if value > 0 else "b" for value in rows[:, 0]] for rows in X]
 TABLE = RNG.normal(size=(12, 4))
 SETS = (TABLE[:, :3] > 0).astype(int)
-MATRIX = r"X must be a matrix \(n, n_features\) for Multilabel, a row for each example, got "
+MATRIX = r"X must be a matrix \(n, n_features\) for Multilabel, one row per example, got "
 
 
 def refuses(error, message, structure, X, y, **more):
@@ -70,17 +70,17 @@ def test_a_bad_position_weight_is_named_by_its_place(case):
 
 GRAPH = (X[0], [(0, 1), (1, 2)])
 SHAPES = {
-    "sequences for sets": (Multilabel(), X, Y, TypeError, MATRIX + "a list.*Sequence and Graph"),
+    "sequences for sets": (Multilabel(), X, Y, TypeError, MATRIX + "a list.*Sequence or Graph"),
     "equal sequences for sets": (Multilabel(), [X[0], X[0]], SETS[:2], TypeError, MATRIX + "a list"),
     "tokens for sets": (Multilabel(), [[["w"]]], SETS[:1], TypeError, MATRIX + "a list"),
     "words for sets": (Multilabel(), [["w", "v"]], SETS[:1], TypeError, MATRIX + "a list"),
-    "one row for sets": (Multilabel(), TABLE[0], SETS, ValueError, r"shape \(4,\).*given as \[x\]"),
+    "one row for sets": (Multilabel(), TABLE[0], SETS, ValueError, r"shape \(4,\).*as \[x\]"),
     "stack for sets": (Multilabel(), TABLE[None], SETS, ValueError, r"shape \(1, 12, 4\)"),
-    "rows": (Sequence(), TABLE, SETS[:, 0], TypeError, r"one matrix.*given as \[x\].*LinearSVC"),
+    "rows": (Sequence(), TABLE, SETS[:, 0], TypeError, r"one matrix.*as \[x\].*LinearSVC"),
     "frame": (Sequence(), pd.DataFrame(TABLE), SETS[:, 0], TypeError, r"one matrix of shape \(12, 4\)"),
     "number": (Sequence(), np.array(3.0), Y, TypeError, r"X must be a list.*an array of shape \(\)"),
     "number for labels": (Sequence(), X[:1], [np.array(3)], TypeError, r"y\[0\] must be a list"),
-    "graphs for sequences": (Sequence(), [GRAPH], [Y[0]], ValueError, r"Graph\(\) takes \(rows"),
+    "graphs for sequences": (Sequence(), [GRAPH], [Y[0]], ValueError, r"Graph\(\) accepts \(rows"),
     "rows for graphs": (Graph(), X, Y, TypeError, r"X\[0\].*edges an \(m, 2\) array.*Sequence\(\)"),
 }
 
@@ -247,7 +247,7 @@ def test_rows_that_users_give_stay_as_they_are():
 @pytest.mark.parametrize(
     ("allowed", "message"),
     [
-        ([(["a"], "b")], r"set of \(from, to\) pairs of labels, got \(\['a'\], 'b'\) among them"),
+        ([(["a"], "b")], r"set of \(from, to\) pairs of labels, got the item \(\['a'\], 'b'\)"),
         (({("a", "b")} for _ in range(1)), "set of .* pairs of labels, got <generator"),
     ],
 )

@@ -483,14 +483,14 @@ def test_a_kernel_graph_with_a_linear_kernel_is_a_linear_one(inference):
     ("change", "kind", "message"),
     [
         (lambda g: g[0], TypeError, r"X\[1\] must be \(rows, edges\)"),
-        (lambda g: g[:2], ValueError, r"X\[1\] must have edge features if X\[0\] has them"),
+        (lambda g: g[:2], ValueError, r"X\[1\] must have edge features if and only if X\[0\] has them"),
         (lambda g: (g[0][:0], *g[1:]), ValueError, r"X\[1\] must have at least one node"),
         (lambda g: (g[0][:, :2], *g[1:]), ValueError, r"X\[1\] must have 3 features"),
         (lambda g: (g[0], g[1] + 1, g[2]), ValueError, r"X\[1\] must have edges between its nodes, 0"),
         (lambda g: (g[0], g[1] * 1.0, g[2]), ValueError, r"X\[1\] must have edges .* of integers"),
         (lambda g: (g[0], g[1] * 0, g[2]), ValueError, r"X\[1\] must have edges between two nodes, got"),
         (lambda g: (g[0], g[1], g[2][1:]), ValueError, r"X\[1\] must have edge features .*, one row"),
-        (lambda g: (g[0], g[1], g[2][:, :1]), ValueError, r"X\[1\] must have 2 features an edge, as"),
+        (lambda g: (g[0], g[1], g[2][:, :1]), ValueError, r"X\[1\] must have 2 features per edge, as"),
         (lambda g: (g[0], g[1], g[2] * np.nan), ValueError, r"X\[1\] must have finite edge features"),
     ],
 )  # fmt: skip
@@ -536,7 +536,7 @@ class Unbalanced(Graph):
 
 
 def test_shares_that_break_the_contract_are_found():
-    with pytest.raises(CheckError, match=r"Overstated\.decode: its shares score"):
+    with pytest.raises(CheckError, match=r"Overstated\.decode: the score of its shares"):
         check_structure(Overstated("relaxed"), n_labels=2, longest=6, trials=60)
     with pytest.raises(ValueError, match=r"Unbalanced\.decode must return shares of at least 0"):
         check_structure(Unbalanced("relaxed"))

@@ -324,7 +324,7 @@ def test_a_prepared_tree_is_kept_and_a_clone_forgets_it():
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(learned)).edges_, learned.edges_)
     named = learned.named(np.arange(8.0), 2)
     assert named["pairs"].shape == (2, 2, 2)
-    with pytest.raises(ValueError, match="once it is prepared"):
+    with pytest.raises(ValueError, match="call prepared"):
         Multilabel("tree").n_pairwise(2)
 
 
@@ -332,10 +332,10 @@ def test_a_prepared_tree_is_kept_and_a_clone_forgets_it():
     ("y", "error", "message"),
     [
         (np.zeros(3), ValueError, r"y must have shape \(n, L\).*got \(3,\)"),
-        (np.zeros((3, 0)), ValueError, "L at least 1"),
+        (np.zeros((3, 0)), ValueError, "one row and one column"),
         (np.array([[0, 2]]), ValueError, "row 0, column 1"),
         (np.array([["a", "b"]]), TypeError, "got dtype"),
-        ([[0, 1], [0]], ValueError, "one column a label"),
+        ([[0, 1], [0]], ValueError, "one column per label"),
         (sp.csr_matrix(np.eye(2)), TypeError, "toarray"),
         (np.zeros((0, 2)), ValueError, "at least one row"),
     ],
@@ -350,7 +350,7 @@ def test_what_does_not_fit_is_refused_by_name():
     codes, layout = positions(y)
     with pytest.raises(ValueError, match="pairwise must be None or 'tree'"):
         OneChange(X, codes, Identity(), Multilabel("all"), layout=layout)
-    with pytest.raises(ValueError, match="same labels for all rows"):
+    with pytest.raises(ValueError, match="same number of labels in all rows"):
         Multilabel("tree").bind(codes, layout=Layout.of_lengths([5, *[1] * (len(codes) - 5)]))
     with pytest.raises(ValueError, match="as many positions for every row"):
         OneChange(X, codes, Identity(), Multilabel(), layout=Layout.of_lengths([4, 2, *[3] * (N - 2)]))

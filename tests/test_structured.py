@@ -191,8 +191,8 @@ BAD = [
     ({"X": [X[0], []], "y": [y[0], []]}, ValueError, r"X\[1\] must have at least one row"),
     ({"X": [ROW, np.zeros((2, 4))], "y": [[0, 1]] * 2}, ValueError, r"X\[1\] must have 5 features"),
     ({"X": [ROW, ROW * np.nan], "y": [[0, 1]] * 2}, ValueError, r"X\[1\] must hold finite numbers"),
-    ({"X": [ROW, sp.csr_matrix(ROW)], "y": [[0, 1]] * 2}, TypeError, "sparse matrices only"),
-    ({"X": [sp.csr_matrix(ROW), ROW], "y": [[0, 1]] * 2}, TypeError, "sparse matrices only"),
+    ({"X": [ROW, sp.csr_matrix(ROW)], "y": [[0, 1]] * 2}, TypeError, "only sparse matrices"),
+    ({"X": [sp.csr_matrix(ROW), ROW], "y": [[0, 1]] * 2}, TypeError, "only sparse matrices"),
     ({"X": [np.zeros(5), ROW], "y": [[0, 1]] * 2}, ValueError, r"X\[0\] must have two dimensions"),
     ({"X": [[[object()], [2.0]], ROW], "y": [[0, 1]] * 2}, TypeError, r"X\[0\] must hold"),
     ({"X": "words", "y": [[0, 1]]}, TypeError, "X must be a list"),
@@ -275,14 +275,14 @@ def test_numbers_and_truths_are_labels_of_their_kind():
 def test_a_single_example_is_told_how_to_be_given():
     model, X, y = fitted()
     for single in (X[0], X[0][0]):
-        with pytest.raises((TypeError, ValueError), match=r"a single example is given as \[x\]"):
+        with pytest.raises((TypeError, ValueError), match=r"pass a single example as \[x\]"):
             model.predict(single)
 
 
 def test_a_single_sentence_of_dicts_is_told_how_to_be_given():
     sentence = [{"w": "a"}, {"w": "b"}]
     model = InvariantStructuredSVC(Sequence()).fit([sentence], [[0, 1]])
-    with pytest.raises(TypeError, match=r"got a dict; a single example is given as \[x\]"):
+    with pytest.raises(TypeError, match=r"got a dict; pass a single example as \[x\]"):
         model.predict(sentence)
 
 

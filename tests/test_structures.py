@@ -186,9 +186,9 @@ def test_iob2_lets_no_chunk_begin_inside():
     [
         ("bio", TypeError, "allowed must be None"),
         (3, TypeError, "allowed must be None"),
-        ([(0, 1, 2)], TypeError, r"got \(0, 1, 2\) among them"),
+        ([(0, 1, 2)], TypeError, r"got the item \(0, 1, 2\)"),
         ([(0, 1)], ValueError, "sequences of any length"),
-        ("iob2", ValueError, "needs labels"),
+        ("iob2", ValueError, "requires labels"),
     ],
 )
 def test_masks_that_do_not_fit_are_refused(allowed, error, message):
@@ -289,9 +289,9 @@ def test_states_say_why_not():
     [
         (
             {"layout": Layout.of_lengths([2, 2])},
-            "layout.starts must rise from 0 to the number of rows, 3",
+            "layout.starts must increase from 0 to the number of rows, 3",
         ),
-        ({"layout": Layout(np.array([0, 3, 3]))}, "layout.starts must rise from 0"),
+        ({"layout": Layout(np.array([0, 3, 3]))}, "layout.starts must increase from 0"),
         ({"layout": Layout(np.array([0.0, 3.0]))}, "layout.starts must hold integers"),
         ({"rescaling": "slack"}, "rescaling must be one of"),
         ({"cost": np.ones((2, 2))}, "cost must have a zero diagonal"),
@@ -388,9 +388,9 @@ def test_rows_of_other_sparse_kinds_are_refused_by_name(kind):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"scores": np.zeros((5, LABELS))}, "starts must rise from 0 to the number of rows, 5"),
-        ({"layout": Layout(np.array([0, 500]))}, "starts must rise"),
-        ({"layout": Layout(np.array(LENGTHS))}, "starts must rise"),
+        ({"scores": np.zeros((5, LABELS))}, "starts must increase from 0 to the number of rows, 5"),
+        ({"layout": Layout(np.array([0, 500]))}, "starts must increase"),
+        ({"layout": Layout(np.array(LENGTHS))}, "starts must increase"),
     ],
 )
 def test_predictions_of_what_does_not_fit_are_refused(change, message):
@@ -411,7 +411,7 @@ def test_predictions_of_what_does_not_fit_are_refused(change, message):
     [
         (np.array([1.0, np.nan, 2.0]), ValueError, "got NaN"),
         (np.zeros((3, 2)), ValueError, "y must have shape"),
-        (np.array([1, None, 2], dtype=object), TypeError, "labels of one kind"),
+        (np.array([1, None, 2], dtype=object), TypeError, "labels of one sortable type"),
     ],
 )
 def test_what_is_no_label_is_refused(y, kind, message):
@@ -526,7 +526,7 @@ def test_a_structure_that_learns_says_how_parts_tell_it():
         def prepared(self, classes, codes, layout):
             return self
 
-    with pytest.raises(TypeError, match="Learning must have `summary` and `prepared_by`"):
+    with pytest.raises(TypeError, match="Learning must implement `summary` and `prepared_by`"):
         Learning().prepared_by(np.arange(2), [None])
 
 
@@ -534,10 +534,10 @@ def test_a_layout_that_knows_more_says_how_it_is_joined():
     class Nested(Layout):
         pass
 
-    with pytest.raises(TypeError, match="Nested must have a method join"):
+    with pytest.raises(TypeError, match="Nested must override join"):
         Nested.join([Nested(np.array([0, 1]))])
 
 
 def test_graphs_in_partitions_have_edges_of_one_width():
-    with pytest.raises(ValueError, match=r"as many features in all graphs, got \[1, 2\]"):
+    with pytest.raises(ValueError, match=r"same number of features in all graphs, got \[1, 2\]"):
         Graph().prepared_by(np.arange(2), [2, None, 1])

@@ -1,4 +1,4 @@
-"""What is predicted: classes, numbers, sequences and graphs of labels, structures of your own."""
+"""Output structures: classes, numbers, sequences, graphs, label sets, your own."""
 
 from .base import Structure
 from .classes import Binary, Multiclass, RowStructure

@@ -1,4 +1,4 @@
-"""What is predicted: which labelings there are, and which of them scores highest."""
+"""Base class of output structures: labelings, their scores and the best one."""
 
 from __future__ import annotations
 
@@ -21,49 +21,56 @@ from .example_blocks import Reader, as_blocks, flat_labels
 from .layout import Layout
 from .wrong_rows import most_wrong
 
-# Methods that `Structure.budgets` is about.
-_ANSWERS = {"decode", "separate", "runner_up", "most_wrong", "best_by_wrong", "score"}
+# A subclass that overrides one of these must declare `budgets` again.
+_BUDGET_METHODS = {"decode", "separate", "runner_up", "most_wrong", "best_by_wrong", "score"}
 
 
 class Structure(BaseEstimator, ABC):
-    """A kind of labeling: what scores it, and which one scores highest.
+    """Output structure: the possible labelings of an example, and their scores.
 
-    A labeling y gives a label to each row of an example. Its score is
+    A labeling y assigns a label to each row of an example. Its score is
 
         sum over rows t of potentials[t, y_t] + <pairwise, features(y)>
 
-    where potentials are scores of labels for rows, and `pairwise` are parameters that no input
-    multiplies, such as transitions. An author writes `decode`; where there are such parameters also
-    `n_pairwise` and `features`. Training, prediction and certificates ask the same `decode`: the most
-    violated labeling is the one that scores highest where the potentials are what each label wins at
-    the worst change of the row, its cost included.
+    Here ``potentials[t, k]`` is the score of label k at row t. The pairwise weights ``pairwise``, such
+    as transition weights, multiply no feature of a sample. A subclass implements `decode`. With pairwise
+    weights it also implements `n_pairwise` and `features`.
 
-    Parameters only: labels and lengths come with the data, by `bind`. A gap is as true as what `decode`
-    answers: `check_structure` is the test of a structure of one's own.
+    Training, prediction and certificates call the same `decode`. The loss-augmented argmax is the best
+    labeling for special potentials: the worst-case score difference of each label plus its cost.
+
+    A structure has parameters only. `bind` adds labels and lengths. The duality gap is valid only if
+    `decode` is correct: test a custom structure with `check_structure`.
 
     Attributes
     ----------
     rowwise : bool
-        Whether every row is an example of its own, whose label is the one of highest potential.
+        True if each row is an example and the prediction is the label of highest potential.
     rescalings : tuple of str
-        The rescalings of the loss of which `separate` finds the maximum.
+        Rescalings of the loss that `separate` maximizes: "margin", "slack".
     labeled : bool
-        Whether the truth of a row is one of its labels. Else it is a number, which oracles do not see,
-        and what labels cost depends on it, may be negative and knows no grades.
+        True if the targets are labels. If False, targets are numbers. Costs then depend on the target
+        and can be negative; oracles do not depend on targets; discounts are not supported.
     budgets : bool
-        Whether potentials may have a third axis, (n_rows, n_labels, n_levels): each row uses a level,
-        and the levels of an example's rows add up to ``n_levels - 1`` at most. `decode`, `separate`,
-        `runner_up` and `best_by_wrong` then find the best of both, and tell the levels. A subclass
-        that overrides one of these must declare it again.
+        True if potentials may have a third axis, ``(n_rows, n_labels, n_levels)``. Each row then uses
+        one level. The levels of an example add up to at most ``n_levels - 1``. `decode`, `separate`,
+        `runner_up` and `best_by_wrong` maximize over labelings and levels together. The first three
+        return the levels. A subclass that overrides one of these methods must set the attribute again.
     term : str
-        Which term of the registry of terms trains it.
+        Name of the loss term in the registry of terms.
     one_row : bool
-        Whether the positions of an example, as many in each, look at one row of features, each by a
-        function of its own.
+        True if all positions of an example share one row of features. Each position then has a separate
+        function, and all examples have the same number of positions.
+
+    See Also
+    --------
+    Custom : Structure defined by joint features, a cost and an argmax.
+    check_structure : Test a custom structure.
+    Sequence : Chain of labels with transition weights.
 
     Examples
     --------
-    Rows in pairs that have one label between them:
+    All rows of a pair have the same label:
 
     >>> import numpy as np
     >>> class Agreeing(Structure):
@@ -88,7 +95,7 @@ class Structure(BaseEstimator, ABC):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        plugins.reset_declarations(cls, Structure, _ANSWERS, {"budgets"})
+        plugins.reset_declarations(cls, Structure, _BUDGET_METHODS, {"budgets"})
         plugins.reset_declarations(cls, Structure, {"prepared"}, {"summary", "prepared_by"})
 
     def bind(
@@ -101,28 +108,33 @@ class Structure(BaseEstimator, ABC):
         rescaling: str = "margin",
         position_weight: ArrayLike | None = None,
     ) -> BoundStructure:
-        """This structure with true labels.
+        """Bind this structure to true labels.
 
         Parameters
         ----------
-        y : (n_rows,) array
-            The true label of each row.
-        classes : (n_labels,) array, optional
-            All labels there are, sorted, where `y` need not show all of them.
+        y : ndarray of shape (n_rows,)
+            True label of each row.
+        classes : ndarray of shape (n_labels,), optional
+            All labels, sorted; by default the labels in `y`.
         layout : Layout, optional
-            Which rows belong to which example; by default each row is one.
-        cost : (n_labels, n_labels) array-like, optional
-            ``cost[i, j]`` is the cost of label j at a row whose true label is i, in the order of the
-            sorted labels: non-negative, zero diagonal. By default every wrong label costs 1.
+            Assignment of rows to examples; by default each row is an example.
+        cost : array-like of shape (n_labels, n_labels), optional
+            Misclassification costs, nonnegative with a zero diagonal. ``cost[i, j]`` is the cost of
+            label j if the true label is i, in sorted order. By default every wrong label costs 1.
         rescaling : {"margin", "slack"}, default="margin"
-            Whether a labeling's cost is the margin asked for, or also multiplies the loss.
-        position_weight : (n_rows,) array-like, optional
-            Non-negative factors of what labels cost at each row.
+            Role of the cost: with "slack" it also multiplies the score difference.
+        position_weight : array-like of shape (n_rows,), optional
+            Nonnegative factor of the costs of each row; by default 1.
+
+        Returns
+        -------
+        BoundStructure
+            The structure with the labels, the layout and the costs.
 
         Raises
         ------
         ValueError
-            For labels, layouts, costs or weights that do not fit.
+            If labels, layout, costs or weights are not valid.
         """
         return BoundStructure(
             self,
@@ -135,215 +147,436 @@ class Structure(BaseEstimator, ABC):
         )
 
     def length(self, example: Any) -> int:
-        """How many rows an example has, as the user gives it."""
+        """Return the number of rows of a user-given example.
+
+        Parameters
+        ----------
+        example : object
+            One item of X.
+
+        Returns
+        -------
+        int
+            Number of rows.
+        """
         return int(example.shape[0]) if sp.issparse(example) else len(example)
 
     def read(self, X: Any, reader: Reader) -> tuple[Matrix, Layout]:
-        """The rows of examples as a user gives them, and which belong to which example.
+        """Convert user-given examples to rows and a layout.
 
-        By default X is a list with a block of rows for each example.
+        By default X is a list with one block of rows per example.
 
         Parameters
         ----------
         X : list
+            Blocks of rows, one per example.
         reader : Reader
-            Makes checked rows of blocks.
+            Converter of blocks to validated rows.
+
+        Returns
+        -------
+        rows : ndarray or CSR matrix of shape (n_rows, n_features)
+            Rows of all examples.
+        layout : Layout
+            Assignment of rows to examples.
 
         Raises
         ------
         TypeError, ValueError
-            If X does not fit; the message names the example.
+            If X is not valid. The message names the example.
         """
         blocks = as_blocks(X)
         for i, block in enumerate(blocks):
             if not hasattr(block, "__len__") or getattr(block, "shape", None) == ():
                 raise TypeError(
-                    f"X[{i}] must hold the rows of an example, got {type(block).__name__}; a single "
-                    "example is given as [x]"
+                    f"X[{i}] must contain the rows of an example, got {type(block).__name__}: pass a "
+                    "single example as [x]"
                 )
             if self.length(block) == 0:
-                raise ValueError(f"X[{i}] must have at least one row, got none")
-        rows, sizes = reader.examples(blocks)
-        return rows, Layout.of_lengths(sizes)
+                raise ValueError(f"X[{i}] must have at least one row, got 0")
+        rows, lengths = reader.examples(blocks)
+        return rows, Layout.of_lengths(lengths)
 
     def read_labels(self, y: Any, layout: Layout) -> np.ndarray:
-        """The label of each row, (n_rows,), of labelings as a user gives them; see `flat_labels`."""
+        """Convert user-given labelings to one label per row.
+
+        Parameters
+        ----------
+        y : list of array-like
+            One sequence of labels per example.
+        layout : Layout
+            Assignment of rows to examples.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Label of each row.
+        """
         return flat_labels(y, layout.lengths)
 
     def positions(self, layout: Layout, n_positions: int) -> Layout:
-        """Which positions with a label each example has; by default each row is one.
+        """Return the assignment of labeled positions to examples.
+
+        By default each row is a position.
 
         Parameters
         ----------
         layout : Layout
-            Of the rows, as `read` gives it.
+            Assignment of rows to examples, as returned by `read`.
         n_positions : int
-            Of all examples together.
+            Total number of positions in all examples.
+
+        Returns
+        -------
+        Layout
+            Assignment of positions to examples.
         """
         return layout
 
     def written_rows(self, rows: Matrix, layout: Layout) -> Any:
-        """Rows, or arrays with something for each, as a user gives examples; a list, by default."""
+        """Split rows, or arrays with one item per row, into examples.
+
+        Parameters
+        ----------
+        rows : ndarray or CSR matrix of shape (n_rows, n_features)
+            Rows of all examples.
+        layout : Layout
+            Assignment of rows to examples.
+
+        Returns
+        -------
+        list
+            Rows of each example. Subclasses may return another container.
+        """
         return [rows[a:b] for a, b in zip(layout.starts[:-1], layout.starts[1:], strict=True)]
 
     def written_examples(self, rows: Matrix, layout: Layout) -> Any:
-        """Examples with these rows, in the form that `read` takes; rows alone, by default."""
+        """Split rows into examples in the form that `read` accepts.
+
+        Parameters
+        ----------
+        rows : ndarray or CSR matrix of shape (n_rows, n_features)
+            Rows of all examples.
+        layout : Layout
+            Assignment of rows to examples.
+
+        Returns
+        -------
+        list
+            Examples; by default the rows of each.
+        """
         return self.written_rows(rows, layout)
 
     def written(self, labels: np.ndarray, layout: Layout) -> Any:
-        """Labels of all rows as a user gives labelings; a list of arrays, by default."""
+        """Split labels into user-facing labelings.
+
+        Parameters
+        ----------
+        labels : ndarray of shape (n_rows,)
+            Label of each row.
+        layout : Layout
+            Assignment of rows to examples.
+
+        Returns
+        -------
+        list of ndarray
+            Labels of each example. Subclasses may return another container.
+        """
         return np.split(labels, layout.starts[1:-1])
 
     def check_classes(self, classes: np.ndarray) -> None:
-        """Raise ValueError unless the structure can be of these labels; at least two, by default."""
+        """Raise an error unless the structure supports these classes.
+
+        By default it requires at least two classes.
+
+        Parameters
+        ----------
+        classes : ndarray of shape (n_labels,)
+            Sorted labels.
+
+        Raises
+        ------
+        ValueError
+            If the classes are not supported.
+        """
         if len(classes) < 2:
-            raise ValueError(f"{type(self).__name__} needs at least two classes in y, got {classes}")
+            raise ValueError(f"{type(self).__name__} requires at least two classes in y, got {classes}")
 
     def functions(self, n_labels: int) -> LabelFunctions:
-        """Which function scores which label; by default each label has its own."""
+        """Return the function that scores each label.
+
+        By default each label has a separate function.
+
+        Parameters
+        ----------
+        n_labels : int
+            Number of labels.
+
+        Returns
+        -------
+        LabelFunctions
+            Function and sign of each label.
+        """
         return LabelFunctions.one_each(n_labels)
 
     def prepared(
         self, classes: np.ndarray | None, codes: np.ndarray, layout: Layout | None
     ) -> Structure:
-        """The structure as it is for these labels; itself, by default.
+        """Return a copy with attributes learned from the labels.
 
-        Whoever learns from labels or classes (which may follow which, a tree between them) returns a
-        copy that knows it, in attributes that end in ``_``; asked again, such a copy returns itself, so
-        that what was learned in training is kept for other rows.
+        Override this method to learn from labels or classes, for example allowed transitions or a tree.
+        Store the learned values in attributes with a trailing underscore. A prepared copy must return
+        itself, so that prediction uses the values of training. By default the structure itself is
+        returned.
 
         Parameters
         ----------
-        classes : (n_labels,) array, or None where the truth of rows is a number
-        codes : (n_rows,) array of int
-            True labels, as places in `classes`.
+        classes : ndarray of shape (n_labels,) or None
+            Sorted labels; None if targets are numbers.
+        codes : ndarray of int of shape (n_rows,)
+            Index of each true label in `classes`.
         layout : Layout or None
-            None where each row is an example.
+            Assignment of rows to examples; None if each row is an example.
+
+        Returns
+        -------
+        Structure
+            The prepared structure.
 
         Raises
         ------
         ValueError
-            If the structure cannot be of these labels.
+            If the structure does not support these labels.
         """
         return self
 
     def summary(self, labels: np.ndarray, layout: Layout) -> Any:
-        """What `prepared_by` has to know of some examples; nothing, by default.
+        """Summarize labeled examples for `prepared_by`.
 
         Parameters
         ----------
-        labels : (n_rows,) array
-            True labels, as `read_labels` gives them.
+        labels : ndarray of shape (n_rows,)
+            True labels, as returned by `read_labels`.
         layout : Layout
+            Assignment of rows to examples.
+
+        Returns
+        -------
+        object
+            Summary of the examples; None by default.
         """
         return None
 
     def prepared_by(self, classes: np.ndarray, summaries: Sequence[Any]) -> Structure:
-        """The structure as `prepared` makes it, of examples in partitions; itself, by default.
+        """Return a copy with attributes learned from summaries of partitions.
+
+        The result equals that of `prepared` for the examples of all partitions together. By default the
+        structure itself is returned.
 
         Parameters
         ----------
-        classes : (n_labels,) array
+        classes : ndarray of shape (n_labels,)
+            Sorted labels.
         summaries : list
-            What `summary` says of the examples of each partition.
+            Return values of `summary`, one per partition.
+
+        Returns
+        -------
+        Structure
+            The prepared structure.
 
         Raises
         ------
         TypeError
-            If a structure of one's own has a `prepared`, and not this method.
+            If a subclass overrides `prepared` but not this method.
         ValueError
-            If the structure cannot be of these labels.
+            If the structure does not support these labels.
         """
         if type(self).prepared is not Structure.prepared:
             raise TypeError(
-                f"{type(self).__name__} must have `summary` and `prepared_by` for examples in "
-                "partitions, as its `prepared` may learn from all of them"
+                f"{type(self).__name__} must implement `summary` and `prepared_by` to support examples "
+                "in partitions, because its `prepared` may learn from all examples"
             )
         return self
 
     def relaxes(self, n_labels: int, layout: Layout) -> bool:
-        """Whether `decode` maximizes over more than labelings for these examples; no, by default.
+        """Return True if `decode` maximizes over fractional labelings.
 
-        The loss is then the relaxed one, and `Decoding` may have shares.
+        The loss is then the relaxed loss, and `Decoding.shares` may be set. False by default.
+
+        Parameters
+        ----------
+        n_labels : int
+            Number of labels.
+        layout : Layout
+            Assignment of rows to examples.
+
+        Returns
+        -------
+        bool
+            True if inference is relaxed for one of the examples.
         """
         return False
 
     def drawn(self, lengths: Sequence[int], rng: np.random.Generator) -> Layout:
-        """A layout of examples of so many rows, to be checked on."""
-        return Layout.of_lengths(lengths)
-
-    def n_pairwise(self, n_labels: int) -> int:
-        """How many parameters there are that no input multiplies; none, by default."""
-        return 0
-
-    def named(self, pairwise: np.ndarray, n_labels: int) -> dict[str, np.ndarray]:
-        """The pairwise weights as tables with names; all of them as "pairwise", by default.
+        """Draw a random layout for `check_structure`.
 
         Parameters
         ----------
-        pairwise : (n_pairwise,) array
+        lengths : list of int
+            Number of rows of each example.
+        rng : numpy.random.Generator
+            Source of random numbers.
+
+        Returns
+        -------
+        Layout
+            Layout of examples with these lengths.
+        """
+        return Layout.of_lengths(lengths)
+
+    def n_pairwise(self, n_labels: int) -> int:
+        """Return the number of pairwise weights.
+
+        Parameters
+        ----------
         n_labels : int
+            Number of labels.
+
+        Returns
+        -------
+        int
+            Number of pairwise weights; 0 by default.
+        """
+        return 0
+
+    def named(self, pairwise: np.ndarray, n_labels: int) -> dict[str, np.ndarray]:
+        """Split the pairwise weights into named arrays.
+
+        Parameters
+        ----------
+        pairwise : ndarray of shape (n_pairwise,)
+            Pairwise weights.
+        n_labels : int
+            Number of labels.
+
+        Returns
+        -------
+        dict of str to ndarray
+            Arrays by name; by default all weights as "pairwise".
         """
         return {"pairwise": pairwise} if len(pairwise) else {}
 
     @abstractmethod
     def decode(self, potentials: np.ndarray, pairwise: np.ndarray, layout: Layout) -> Decoding:
-        """The labeling of each example that scores highest.
+        """Return the highest-scoring labeling of each example.
 
         Parameters
         ----------
-        potentials : (n_rows, n_labels) array
-            Minus infinity for labels that are not allowed, never infinity. With an axis of levels where
-            the structure `budgets`.
-        pairwise : (n_pairwise,) array
+        potentials : ndarray of shape (n_rows, n_labels)
+            Score of each label at each row; minus infinity for labels that are not allowed, never
+            infinity. It may have a third axis of levels if `budgets` is True.
+        pairwise : ndarray of shape (n_pairwise,)
+            Pairwise weights.
         layout : Layout
-            Which rows belong to which example.
+            Assignment of rows to examples.
 
         Returns
         -------
         Decoding
+            The best labelings.
         """
 
     def features(self, labels: np.ndarray, layout: Layout, n_labels: int) -> Matrix:
-        """What multiplies the pairwise weights in each example's score, (n_blocks, n_pairwise).
+        """Return the features of each example's labeling.
+
+        The pairwise weights multiply these features.
 
         Parameters
         ----------
-        labels : (n_rows,) array of int
+        labels : ndarray of int of shape (n_rows,)
+            Label of each row.
         layout : Layout
+            Assignment of rows to examples.
         n_labels : int
+            Number of labels.
+
+        Returns
+        -------
+        ndarray or CSR matrix of shape (n_blocks, n_pairwise)
+            Features of the labelings.
         """
         return np.zeros((len(layout), 0))
 
     def pairwise_score(
         self, labels: np.ndarray, pairwise: np.ndarray, layout: Layout, n_labels: int
     ) -> np.ndarray:
-        """The pairwise part of each example's score, (n_blocks,): ``features @ pairwise``."""
-        found: np.ndarray = self.features(labels, layout, n_labels) @ pairwise
-        return found
+        """Return the pairwise part of each example's score.
+
+        Parameters
+        ----------
+        labels : ndarray of int of shape (n_rows,)
+            Label of each row.
+        pairwise : ndarray of shape (n_pairwise,)
+            Pairwise weights.
+        layout : Layout
+            Assignment of rows to examples.
+        n_labels : int
+            Number of labels.
+
+        Returns
+        -------
+        ndarray of shape (n_blocks,)
+            ``features(labels, layout, n_labels) @ pairwise``.
+        """
+        scores: np.ndarray = self.features(labels, layout, n_labels) @ pairwise
+        return scores
 
     def allows(self, labels: np.ndarray, layout: Layout, n_labels: int) -> np.ndarray:
-        """Which labelings of examples there are, (n_blocks,) of bool; all, by default.
+        """Return True for each example whose labeling is possible.
 
-        `check_structure` compares the answers of `decode` with these.
+        `check_structure` compares the results of `decode` with this method. By default all labelings are
+        possible.
+
+        Parameters
+        ----------
+        labels : ndarray of int of shape (n_rows,)
+            Label of each row.
+        layout : Layout
+            Assignment of rows to examples.
+        n_labels : int
+            Number of labels.
+
+        Returns
+        -------
+        ndarray of bool of shape (n_blocks,)
+            True if the labeling is possible.
         """
         return np.ones(len(layout), dtype=bool)
 
     def separate(
         self, competitors: Competitors, found: Any, pairwise: np.ndarray, layout: Layout
     ) -> Separation:
-        """The labeling of each block that violates its margin most; by `decode`.
+        """Return the loss-augmented argmax of each block.
+
+        The default calls `decode`.
 
         Parameters
         ----------
         competitors : Competitors
-            The true labels and costs of the rows.
+            True labels and costs of the rows.
         found : Worst
-            ``gains``, ``costs`` and ``upper``, (n_rows, n_labels) each: what a label wins against the
-            true one at the worst change of its row that was found, what it costs there, and a bound on
-            their sum.
-        pairwise : (n_pairwise,) array
+            Worst-case score differences ``gains`` to the true label, the costs ``costs`` there, and an
+            upper bound ``upper`` of their sum. Each is an array of shape (n_rows, n_labels).
+        pairwise : ndarray of shape (n_pairwise,)
+            Pairwise weights.
         layout : Layout
+            Assignment of rows to examples.
+
+        Returns
+        -------
+        Separation
+            Labelings with the largest loss, and an upper bound of the loss.
         """
         return separate(self, competitors, found, pairwise, layout)
 
@@ -355,7 +588,26 @@ class Structure(BaseEstimator, ABC):
         layout: Layout,
         levels: np.ndarray | None = None,
     ) -> np.ndarray:
-        """The score of a labeling of each block, (n_blocks,); of level 0 by default."""
+        """Return the score of a labeling of each block.
+
+        Parameters
+        ----------
+        potentials : ndarray of shape (n_rows, n_labels) or (n_rows, n_labels, n_levels)
+            Score of each label at each row.
+        labels : ndarray of int of shape (n_rows,)
+            Label of each row.
+        pairwise : ndarray of shape (n_pairwise,)
+            Pairwise weights.
+        layout : Layout
+            Assignment of rows to examples.
+        levels : ndarray of int of shape (n_rows,), optional
+            Level of each row; 0 by default.
+
+        Returns
+        -------
+        ndarray of shape (n_blocks,)
+            Scores.
+        """
         if potentials.ndim == 3:
             each = potentials[np.arange(len(labels)), labels, 0 if levels is None else levels]
         else:
@@ -368,23 +620,27 @@ class Structure(BaseEstimator, ABC):
     def runner_up(
         self, potentials: np.ndarray, codes: np.ndarray, pairwise: np.ndarray, layout: Layout
     ) -> Decoding:
-        """Of each block the labeling that scores highest among those other than the one given.
+        """Return the best labeling that differs from the given one.
 
-        Some row differs; by default each row in turn is made to, which takes as many calls of `decode`
-        as the longest block has rows.
+        The default forces each row in turn to differ. It calls `decode` as often as the longest block
+        has rows.
 
         Parameters
         ----------
-        potentials : (n_rows, n_labels) array
-        codes : (n_rows,) array of int
-            The labeling given.
-        pairwise : (n_pairwise,) array
+        potentials : ndarray of shape (n_rows, n_labels)
+            Score of each label at each row.
+        codes : ndarray of int of shape (n_rows,)
+            The given labeling.
+        pairwise : ndarray of shape (n_pairwise,)
+            Pairwise weights.
         layout : Layout
+            Assignment of rows to examples.
 
         Returns
         -------
         Decoding
-            The labeling given, with `upper` minus infinity, where there is no other.
+            The best other labeling. If there is no other labeling, the given one with `upper` minus
+            infinity.
         """
         return runner_up(self, potentials, codes, pairwise, layout)
 
@@ -396,39 +652,55 @@ class Structure(BaseEstimator, ABC):
         pairwise: np.ndarray,
         layout: Layout,
     ) -> np.ndarray:
-        """How many rows at most differ from the codes in a labeling that scores enough, (n_blocks,).
+        """Bound the number of wrong rows in a labeling with a sufficient score.
 
-        By `best_by_wrong` where it knows, in examples that are not too long. Else by `decode` alone, a
-        bound: the least over factors of ``max over y of (rows that differ + factor (score - floor))``,
-        rounded down.
+        If `best_by_wrong` is implemented, and examples are not too long, the bound comes from its
+        scores. Otherwise it is the minimum over factors of ``max over y of (wrong rows + factor (score -
+        floor))``, rounded down. The second bound requires only `decode`.
 
         Parameters
         ----------
-        potentials : (n_rows, n_labels) array
-        codes : (n_rows,) array of int
-        floors : (n_blocks,) array
-            What a labeling scores at least to count.
-        pairwise : (n_pairwise,) array
+        potentials : ndarray of shape (n_rows, n_labels)
+            Score of each label at each row.
+        codes : ndarray of int of shape (n_rows,)
+            True labels.
+        floors : ndarray of shape (n_blocks,)
+            Lowest sufficient score of each block.
+        pairwise : ndarray of shape (n_pairwise,)
+            Pairwise weights.
         layout : Layout
+            Assignment of rows to examples.
+
+        Returns
+        -------
+        ndarray of int of shape (n_blocks,)
+            Upper bound of the number of wrong rows.
         """
         return most_wrong(self, potentials, codes, floors, pairwise, layout)
 
     def best_by_wrong(
         self, potentials: np.ndarray, codes: np.ndarray, pairwise: np.ndarray, layout: Layout
     ) -> np.ndarray | None:
-        """The highest score of a labeling that differs from the codes in so many rows, or a bound.
+        """Return the highest score by the number of wrong rows.
 
-        Optional: it makes `most_wrong` sharp.
+        This method is optional. It makes `most_wrong` tight.
 
         Parameters
         ----------
-        potentials, codes, pairwise, layout
-            As in `runner_up`.
+        potentials : ndarray of shape (n_rows, n_labels)
+            Score of each label at each row.
+        codes : ndarray of int of shape (n_rows,)
+            True labels.
+        pairwise : ndarray of shape (n_pairwise,)
+            Pairwise weights.
+        layout : Layout
+            Assignment of rows to examples.
 
         Returns
         -------
-        (n_blocks, longest + 1) array, or None
-            By the number of rows; minus infinity where there is no such labeling, and infinity in all
-            columns of an example for which it is not known. None, the default, where it never is.
+        ndarray of shape (n_blocks, longest + 1) or None
+            Highest score, or an upper bound of it, for each number of wrong rows. It is minus infinity
+            if no labeling has this number. It is infinity in all columns of an example without a known
+            bound. None, the default, means that no bound is known.
         """
         return None

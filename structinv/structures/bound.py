@@ -1,4 +1,4 @@
-"""A structure with the true labels of given rows."""
+"""Output structure with the true labels of the samples of one fit."""
 
 from __future__ import annotations
 
@@ -20,29 +20,33 @@ if TYPE_CHECKING:
 
 
 class BoundStructure:
-    """A structure with the true labels of given rows, as objectives and certificates ask it.
+    """Output structure with true labels, used by objectives and certificates.
 
     Parameters
     ----------
     structure : Structure
+        Output structure.
     y, classes, layout, cost, rescaling, position_weight
-        See `Structure.bind`.
+        Labels, layout and costs, as in `Structure.bind`.
 
     Attributes
     ----------
-    classes : (n_labels,) array, or None
-        None where the truth of rows is a number.
-    codes : (n_rows,) array of int
-        Index of each row's true label in `classes`.
-    layout : Layout, or None
-        Which rows belong to which block; None where each row is one.
+    classes : ndarray of shape (n_labels,) or None
+        Sorted labels; None if targets are numbers.
+    codes : ndarray of int of shape (n_rows,)
+        Index of each true label in `classes`.
+    layout : Layout or None
+        Assignment of rows to blocks; None if each row is a block.
     slack : bool
+        True for slack rescaling, False for margin rescaling.
     functions : LabelFunctions
+        Function and sign of each label.
     n_outputs : int
-        How many functions ``f(., k)`` are learned.
+        Number of functions ``f(., k)`` to learn.
     n_labels : int
-        How many labels there are.
+        Number of labels.
     n_pairwise : int
+        Number of pairwise weights.
     """
 
     def __init__(
@@ -77,11 +81,11 @@ class BoundStructure:
         self.n_outputs, self.n_labels = self.functions.n_outputs, len(self.functions)
         self.n_pairwise = checked_structure.n_pairwise(structure, n_labels)
         if layout is None and (self.n_pairwise or not structure.rowwise):
-            # Examples of one row each, whose labels have features all the same.
+            # Examples of one row: their labelings have features, too.
             self.layout = Layout.of_rows(len(self.codes))
 
     def _take_truth(self, y: np.ndarray, classes: np.ndarray | None, cost: ArrayLike | None) -> int:
-        """Keep what is true of each row and what errors cost, checked; how many labels there are."""
+        """Store the validated targets and costs, and return the number of labels."""
         self.classes, self.codes = encode_labels(y, classes)
         self.structure.check_classes(self.classes)
         self.cost = check_cost(cost, len(self.classes))
@@ -89,24 +93,24 @@ class BoundStructure:
 
     @property
     def n_blocks(self) -> int:
-        """How many examples there are."""
+        """Number of examples."""
         return len(self.codes) if self.layout is None else len(self.layout)
 
     def rows(self, blocks: Rows) -> tuple[Rows, Layout | None]:
-        """The rows of the blocks named, and their layout if examples have several rows."""
+        """Return the rows of blocks, and their layout if examples have several rows."""
         if self.layout is None:
             return blocks, None
         return self.layout.rows(blocks), self.layout.take(blocks)
 
     def portions(self, blocks: Rows, most_rows: int) -> list[Rows]:
-        """The blocks in runs of at most so many rows, or of one block."""
+        """Split the blocks into runs of at most `most_rows` rows, or of one block."""
         n_blocks = count(blocks, self.n_blocks)
         each = np.ones(n_blocks, dtype=np.int64)
-        sizes = each if self.layout is None else self.layout.lengths[blocks]
-        if sizes.sum() <= most_rows:
+        lengths = each if self.layout is None else self.layout.lengths[blocks]
+        if lengths.sum() <= most_rows:
             return [blocks]
         edges = [0]
-        ends = np.cumsum(sizes)
+        ends = np.cumsum(lengths)
         while edges[-1] < n_blocks:
             before = ends[edges[-1] - 1] if edges[-1] else 0
             edges.append(max(edges[-1] + 1, int(np.searchsorted(ends, before + most_rows, "right"))))
@@ -118,33 +122,33 @@ class BoundStructure:
 
     @property
     def unit(self) -> float:
-        """How large scores are that losses ask for: 1 for labels, as large as targets are for these."""
+        """Typical magnitude of the scores: 1 for labels."""
         return 1.0
 
     def costs(self, rows: Rows) -> np.ndarray:
-        """The cost of each label for each row, (n, n_labels)."""
+        """Return the cost of each label for each row, (n, n_labels)."""
         costs = self.cost[self.codes[rows]]
         return costs if self.position_weight is None else costs * self.position_weight[rows, None]
 
     def allowed(self) -> np.ndarray:
-        """Whether the structure has the true labeling of each block, (n_blocks,) of bool."""
+        """Return True for each block whose true labeling is possible, (n_blocks,)."""
         layout = laid_out(self.layout, len(self.codes))
         return checked_structure.allowed(self.structure, self.codes, layout, self.n_labels)
 
     def competitors(self, rows: Rows = ALL_ROWS) -> Competitors:
-        """All labels against the true ones of some rows."""
+        """Return the true labels and costs of some rows."""
         alone = self.layout is None and self.structure.rowwise
         return Competitors(self.functions, self.codes[rows], self.costs(rows), self.slack, alone)
 
     def separate(
         self, competitors: Competitors, found: Any, pairwise: np.ndarray, layout: Layout | None
     ) -> Separation:
-        """The most violated labeling of each block; see `Structure.separate`."""
+        """Return the loss-augmented argmax of each block."""
         known = laid_out(layout, len(competitors))
         return checked_structure.separated(self.structure, competitors, found, pairwise, known)
 
     def as_shares(self, chosen: Separation, layout: Layout) -> Separation:
-        """What was chosen as shares of labels, of which whole labelings have one each."""
+        """Return the labelings in fractional form; whole labels have the fraction 1."""
         if chosen.shares is not None:
             return chosen
         shares = np.eye(self.n_labels)[chosen.labels]
@@ -152,16 +156,16 @@ class BoundStructure:
 
     @property
     def relaxed(self) -> bool:
-        """Whether the loss is that of a relaxed maximum; see `Structure.relaxes`."""
+        """True if the loss is the relaxed loss."""
         known = laid_out(self.layout, len(self.codes))
         return bool(self.structure.relaxes(self.n_labels, known))
 
     def moved(self, labels: np.ndarray, codes: np.ndarray, layout: Layout) -> Matrix:
-        """Features of labelings less those of the true ones, (n_blocks, n_pairwise)."""
+        """Return features of labelings minus the true ones, (n_blocks, n_pairwise)."""
         return self._features(labels, layout) - self._features(codes, layout)
 
     def moved_by(self, chosen: Separation, codes: np.ndarray, layout: Layout) -> Matrix:
-        """`moved` of what was chosen, labels or shares of them."""
+        """Return `moved` for chosen labelings, whole or fractional."""
         if chosen.shares is None:
             return self.moved(chosen.labels, codes, layout)
         return chosen.features - self._features(codes, layout)
@@ -169,7 +173,7 @@ class BoundStructure:
     def extra_gain(
         self, chosen: Separation, codes: np.ndarray, pairwise: np.ndarray, layout: Layout
     ) -> np.ndarray:
-        """How much more `pairwise` adds to what was chosen than to the true labelings, (n_blocks,)."""
+        """Return the pairwise score of chosen labelings minus the true ones, (n_blocks,)."""
         own = self._pairwise_score(codes, pairwise, layout)
         if chosen.shares is None:
             return self._pairwise_score(chosen.labels, pairwise, layout) - own
@@ -184,9 +188,9 @@ class BoundStructure:
     def predict(
         self, scores: np.ndarray, pairwise: np.ndarray | None = None, layout: Layout | None = None
     ) -> np.ndarray:
-        """Index of the label that each row has in the best labeling, from ``f(x, k)``.
+        """Return the index of each row's label in the best labeling.
 
-        By default rows belong together as those that the structure is bound to; see `predicted`.
+        The scores are ``f(x, k)``. By default the layout is that of the bound rows; see `predicted`.
         """
         known = self.layout if layout is None and len(scores) == len(self.codes) else layout
         return predicted(self.structure, self.n_labels, scores, pairwise, known)
@@ -194,7 +198,7 @@ class BoundStructure:
     def runner_up(
         self, potentials: np.ndarray, codes: np.ndarray, pairwise: np.ndarray, layout: Layout | None
     ) -> Decoding:
-        """The best labeling other than the one given, and a bound; see `Structure.runner_up`."""
+        """Return the best labeling other than `codes`, and an upper bound of its score."""
         known = laid_out(layout, len(codes))
         return checked_structure.runner_up(self.structure, potentials, codes, pairwise, known)
 
@@ -206,7 +210,7 @@ class BoundStructure:
         pairwise: np.ndarray,
         layout: Layout,
     ) -> np.ndarray:
-        """How many rows of each block differ at most; see `Structure.most_wrong`."""
+        """Bound the number of wrong rows in a sufficient labeling of each block."""
         return checked_structure.most_wrong(self.structure, potentials, codes, floors, pairwise, layout)
 
 
@@ -217,23 +221,25 @@ def predicted(
     pairwise: np.ndarray | None = None,
     layout: Layout | None = None,
 ) -> np.ndarray:
-    """Index of the label that each row has in the labeling of highest score.
+    """Return the index of each row's label in the highest-scoring labeling.
 
     Parameters
     ----------
     structure : Structure
+        Output structure.
     n_labels : int
-    scores : (n_rows, n_outputs) array
-        The values of the functions at the rows, finite.
-    pairwise : (n_pairwise,) array, optional
-        None where there are none.
+        Number of labels.
+    scores : ndarray of shape (n_rows, n_outputs)
+        Finite values of the functions at the rows.
+    pairwise : ndarray of shape (n_pairwise,), optional
+        Pairwise weights; by default none.
     layout : Layout, optional
-        By default each row is an example.
+        Assignment of rows to examples; by default each row is an example.
 
     Raises
     ------
     ValueError
-        If the layout is not one of these rows.
+        If the layout does not match the number of rows.
     """
     if layout is not None:
         check_layout(layout, len(scores))
@@ -244,7 +250,7 @@ def predicted(
 
 
 def check_layout(layout: Layout, n_rows: int) -> None:
-    """Raise TypeError or ValueError unless the layout is one of so many rows."""
+    """Raise TypeError or ValueError unless the layout has `n_rows` rows."""
     if not isinstance(layout, Layout):
         raise TypeError(f"layout must be a Layout, got {layout!r}")
     edges: Any = np.asarray(layout.starts)
@@ -252,12 +258,12 @@ def check_layout(layout: Layout, n_rows: int) -> None:
         raise ValueError(f"layout.starts must hold integers, got {layout.starts!r}")
     if edges[0] != 0 or edges[-1] != n_rows or np.any(np.diff(edges) <= 0):
         raise ValueError(
-            f"layout.starts must rise from 0 to the number of rows, {n_rows}, got {layout.starts!r}"
+            f"layout.starts must increase from 0 to the number of rows, {n_rows}, got {layout.starts!r}"
         )
 
 
 def check_position_weight(position_weight: ArrayLike | None, n_rows: int) -> np.ndarray | None:
-    """Finite, non-negative weights of rows, or a ValueError; None for none."""
+    """Return finite, nonnegative weights of rows, or raise ValueError."""
     if position_weight is None:
         return None
     weights = np.asarray(position_weight, dtype=np.float64)

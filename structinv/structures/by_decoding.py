@@ -1,4 +1,4 @@
-"""Answers of a structure that are found by its `decode` alone."""
+"""Default methods of structures that use only `Structure.decode`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def separate(
     structure: Structure, competitors: Competitors, found: Any, pairwise: np.ndarray, layout: Layout
 ) -> Separation:
-    """The labeling of each block that violates its margin most."""
+    """Return the loss-augmented argmax of each block."""
     reached = found.gains + found.costs
     decoding = decoded(structure, reached, pairwise, layout)
     value, truth = _against_truth(structure, reached, decoding, competitors.codes, pairwise, layout)
@@ -46,7 +46,7 @@ def separate(
 def runner_up(
     structure: Structure, potentials: np.ndarray, codes: np.ndarray, pairwise: np.ndarray, layout: Layout
 ) -> Decoding:
-    """The best other labeling: each row in turn is made to differ."""
+    """Return the best other labeling: each row in turn is forced to differ."""
     sizes, owners = layout.lengths, layout.owners
     best, highest = codes.copy(), np.full(len(sizes), -np.inf)
     bound, levels = highest.copy(), np.zeros(len(codes), dtype=np.int64)
@@ -70,7 +70,7 @@ def runner_up(
 def _unless_true(
     structure: Structure, decoding: Decoding, wins: np.ndarray, competitors: Competitors, layout: Layout
 ) -> Decoding:
-    """The decoding of the examples where it wins, the true labels of the others."""
+    """Return the decoding where it has a positive loss, and the true labels elsewhere."""
     rows = wins[layout.owners]
     labels = np.where(rows, decoding.labels, competitors.codes)
     if decoding.shares is None:
@@ -90,7 +90,7 @@ def _against_truth(
     pairwise: np.ndarray,
     layout: Layout,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """How much more a labeling of each block scores than the true one, and what that scores."""
+    """Return the score minus that of the true labeling, and the latter, for each block."""
     own = structure.score(potentials, codes, pairwise, layout)
     if found.shares is None:
         return structure.score(potentials, found.labels, pairwise, layout, found.levels) - own, own
@@ -99,5 +99,5 @@ def _against_truth(
 
 
 def _scaled(factors: np.ndarray, rows: Matrix) -> Matrix:
-    """Rows times a factor each."""
+    """Multiply each row by a factor."""
     return sp.csr_matrix(sp.diags(factors.astype(np.float64)) @ sp.csr_matrix(rows))

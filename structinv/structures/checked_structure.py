@@ -1,6 +1,6 @@
-"""Answers of structures, validated where the class is a third party's.
+"""Calls of structures with validation of the results of third-party classes.
 
-Each function asks a structure one question. Answers of this package's classes are passed on as they are.
+Each function calls one method. Results of classes of this package are returned unchanged.
 """
 
 from __future__ import annotations
@@ -24,32 +24,33 @@ if TYPE_CHECKING:
 def decoded(
     structure: Structure, potentials: np.ndarray, pairwise: np.ndarray, layout: Layout
 ) -> Decoding:
-    """``structure.decode(potentials, pairwise, layout)``.
+    """Call ``structure.decode(potentials, pairwise, layout)``.
 
-    Infinite potentials are bounds that are not known. Structures are asked about finite ones in their
-    place, and the bounds of such examples are infinite.
+    Infinite potentials stand for unknown bounds. The structure receives finite potentials instead, and
+    `upper` is infinite for such examples.
 
     Raises
     ------
     TypeError, ValueError
-        If a third-party answer is no `Decoding`, an array has another shape, or a label does not exist.
+        If a third-party result is not a `Decoding`, an array has a wrong shape, or a label does not
+        exist.
     """
-    asked, unbounded = without_infinities(potentials, layout)
-    found = structure.decode(asked, pairwise, layout)
+    finite, unbounded = without_infinities(potentials, layout)
+    found = structure.decode(finite, pairwise, layout)
     if plugins.is_third_party(structure):
         found = _decoding(structure, "decode", found, potentials.shape, layout, len(pairwise))
     if unbounded is None:
         return found
     upper = found.upper
     if upper is None:
-        upper = structure.score(asked, found.labels, pairwise, layout, found.levels)
+        upper = structure.score(finite, found.labels, pairwise, layout, found.levels)
     return replace(found, upper=np.where(unbounded, np.inf, upper))
 
 
 def separated(
     structure: Structure, competitors: Competitors, found: Any, pairwise: np.ndarray, layout: Layout
 ) -> Separation:
-    """``structure.separate(competitors, found, pairwise, layout)``."""
+    """Call ``structure.separate(competitors, found, pairwise, layout)``."""
     answer = structure.separate(competitors, found, pairwise, layout)
     if not plugins.is_third_party(structure):
         return answer
@@ -72,16 +73,16 @@ def separated(
 def runner_up(
     structure: Structure, potentials: np.ndarray, codes: np.ndarray, pairwise: np.ndarray, layout: Layout
 ) -> Decoding:
-    """``structure.runner_up(...)``, always with a bound; see `decoded`."""
-    asked, unbounded = without_infinities(potentials, layout)
-    found = structure.runner_up(asked, codes, pairwise, layout)
+    """Call ``structure.runner_up(...)`` and always return a bound, as in `decoded`."""
+    finite, unbounded = without_infinities(potentials, layout)
+    found = structure.runner_up(finite, codes, pairwise, layout)
     if plugins.is_third_party(structure):
         found = _decoding(structure, "runner_up", found, potentials.shape, layout, len(pairwise))
     upper = found.upper
     if upper is None:
-        upper = structure.score(asked, found.labels, pairwise, layout, found.levels)
+        upper = structure.score(finite, found.labels, pairwise, layout, found.levels)
     if unbounded is not None:
-        # Where there is another labeling at all.
+        # Minus infinity means that no other labeling exists.
         upper = np.where(unbounded & (upper > -np.inf), np.inf, upper)
     return Decoding(found.labels, upper, found.levels)
 
@@ -89,7 +90,7 @@ def runner_up(
 def best_by_wrong(
     structure: Structure, potentials: np.ndarray, codes: np.ndarray, pairwise: np.ndarray, layout: Layout
 ) -> np.ndarray | None:
-    """``structure.best_by_wrong(potentials, codes, pairwise, layout)``."""
+    """Call ``structure.best_by_wrong(potentials, codes, pairwise, layout)``."""
     found = structure.best_by_wrong(potentials, codes, pairwise, layout)
     if found is None or not plugins.is_third_party(structure):
         return found
@@ -106,7 +107,7 @@ def most_wrong(
     pairwise: np.ndarray,
     layout: Layout,
 ) -> np.ndarray:
-    """``structure.most_wrong(potentials, codes, floors, pairwise, layout)``."""
+    """Call ``structure.most_wrong(potentials, codes, floors, pairwise, layout)``."""
     found = structure.most_wrong(potentials, codes, floors, pairwise, layout)
     if not plugins.is_third_party(structure):
         return found
@@ -115,7 +116,7 @@ def most_wrong(
 
 
 def allowed(structure: Structure, labels: np.ndarray, layout: Layout, n_labels: int) -> np.ndarray:
-    """``structure.allows(labels, layout, n_labels)``, (n_blocks,) of bool."""
+    """Call ``structure.allows(labels, layout, n_labels)``."""
     found: Any = structure.allows(labels, layout, n_labels)
     if not plugins.is_third_party(structure):
         return found
@@ -124,7 +125,7 @@ def allowed(structure: Structure, labels: np.ndarray, layout: Layout, n_labels: 
 
 
 def n_pairwise(structure: Structure, n_labels: int) -> int:
-    """``structure.n_pairwise(n_labels)``."""
+    """Call ``structure.n_pairwise(n_labels)``."""
     found: Any = structure.n_pairwise(n_labels)
     if not plugins.is_third_party(structure):
         return found
@@ -132,7 +133,7 @@ def n_pairwise(structure: Structure, n_labels: int) -> int:
 
 
 def functions(structure: Structure, n_labels: int) -> LabelFunctions:
-    """``structure.functions(n_labels)``."""
+    """Call ``structure.functions(n_labels)``."""
     found = structure.functions(n_labels)
     if not plugins.is_third_party(structure):
         return found
@@ -146,7 +147,7 @@ def functions(structure: Structure, n_labels: int) -> LabelFunctions:
 def features(
     structure: Structure, labels: np.ndarray, layout: Layout, n_labels: int, size: int
 ) -> Matrix:
-    """``structure.features(labels, layout, n_labels)``, (n_blocks, size)."""
+    """Call ``structure.features(labels, layout, n_labels)`` for `size` features."""
     found = structure.features(labels, layout, n_labels)
     if not plugins.is_third_party(structure):
         return found
@@ -156,7 +157,7 @@ def features(
 def pairwise_score(
     structure: Structure, labels: np.ndarray, pairwise: np.ndarray, layout: Layout, n_labels: int
 ) -> np.ndarray:
-    """``structure.pairwise_score(labels, pairwise, layout, n_labels)``."""
+    """Call ``structure.pairwise_score(labels, pairwise, layout, n_labels)``."""
     found = structure.pairwise_score(labels, pairwise, layout, n_labels)
     if not plugins.is_third_party(structure):
         return found
@@ -166,7 +167,11 @@ def pairwise_score(
 
 
 def without_infinities(potentials: np.ndarray, layout: Layout) -> tuple[np.ndarray, np.ndarray | None]:
-    """Potentials below infinity, and which examples had others, (n_blocks,) of bool; None if none."""
+    """Replace infinite potentials by 0, and mark the examples that had any.
+
+    The second return value has shape (n_blocks,) and dtype bool. It is omitted (None) if all potentials
+    are below infinity.
+    """
     if np.max(potentials, initial=-np.inf) != np.inf:
         return potentials, None
     known = potentials < np.inf
@@ -194,7 +199,7 @@ def _decoding(
 
 
 def _levels(source: str, levels: Any, shape: tuple[int, ...], layout: Layout) -> np.ndarray | None:
-    """The level of each row, None where there are none."""
+    """Return the validated level of each row, or None without an axis of levels."""
     if len(shape) == 2:
         return None
     found = plugins.integers(source, "levels", levels, shape[:1], shape[2])
@@ -210,7 +215,7 @@ def _levels(source: str, levels: Any, shape: tuple[int, ...], layout: Layout) ->
 def _shares(
     source: str, found: Any, shape: tuple[int, ...], of_features: tuple[int, int]
 ) -> tuple[Any, Any]:
-    """Shares and features of an answer; two times None where it has no shares."""
+    """Return the validated fractions and features, or (None, None)."""
     if found.shares is None:
         return None, None
     shares = plugins.numbers(source, "shares", found.shares, shape)

@@ -1,4 +1,4 @@
-"""Structures of single rows: two classes with one function, or any number with a function each."""
+"""Classification of single rows, with one function or one function per class."""
 
 from __future__ import annotations
 
@@ -15,13 +15,28 @@ _ZERO_AND_F = LabelFunctions(np.zeros(2, dtype=np.int64), np.array([0.0, 1.0]))
 
 
 class RowStructure(Structure):
-    """A structure whose examples are single rows: the label of highest potential wins."""
+    """Base class of structures whose examples are single rows.
+
+    The prediction is the label of highest potential, the first of equal ones.
+
+    See Also
+    --------
+    Binary : Two classes with one function.
+    Multiclass : One function per class.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv.structures import Layout, Multiclass
+    >>> potentials = np.array([[1.0, 0.0], [0.0, 1.0]])
+    >>> Multiclass().decode(potentials, np.zeros(0), Layout.of_rows(2)).labels
+    array([0, 1])
+    """
 
     rowwise = True
     rescalings: tuple[str, ...] = ("margin", "slack")
 
     def decode(self, potentials: np.ndarray, pairwise: np.ndarray, layout: Layout) -> Decoding:
-        """See `Structure.decode`; of equals the first."""
         return Decoding(np.argmax(potentials, axis=1))
 
     def separate(
@@ -29,10 +44,10 @@ class RowStructure(Structure):
     ) -> Separation:
         reached = found.gains + found.costs
         labels = np.argmax(reached, axis=1)
-        # The true label wins nothing against itself, so that nothing is below zero.
-        wins = np.max(reached, axis=1) > 0
+        # The true label has the loss 0.
+        violated = np.max(reached, axis=1) > 0
         upper = np.max(found.upper, axis=1)
-        return Separation(np.where(wins, labels, competitors.codes), np.maximum(0.0, upper))
+        return Separation(np.where(violated, labels, competitors.codes), np.maximum(0.0, upper))
 
     def runner_up(
         self, potentials: np.ndarray, codes: np.ndarray, pairwise: np.ndarray, layout: Layout
@@ -45,18 +60,21 @@ class RowStructure(Structure):
     def best_by_wrong(
         self, potentials: np.ndarray, codes: np.ndarray, pairwise: np.ndarray, layout: Layout
     ) -> np.ndarray:
-        """See `Structure.best_by_wrong`; exact."""
         own = np.take_along_axis(potentials, codes[:, None], axis=1)[:, 0]
         highest: Any = self.runner_up(potentials, codes, pairwise, layout).upper
         return np.column_stack([own, highest])
 
 
 class Binary(RowStructure):
-    """Two classes, one function; the larger label is the positive one.
+    """Two classes with one function; the larger label is the positive one.
 
-    The loss is ``max(0, D - G y f(z))`` at the worst member z of S(x), which by default equals
-    scikit-learn's ``LinearSVC(loss="hinge")`` where nothing may change. The function is the positive
-    label's score; the other one's is zero.
+    The loss is ``max(0, D - G y f(z))`` at the worst z in S(x). With the default cost and no
+    perturbations it equals scikit-learn's ``LinearSVC(loss="hinge")``. The function is the score of the
+    positive label; the score of the other label is zero.
+
+    See Also
+    --------
+    Multiclass : One function per class.
 
     Examples
     --------
@@ -66,17 +84,23 @@ class Binary(RowStructure):
     """
 
     def check_classes(self, classes: np.ndarray) -> None:
-        """See `Structure.check_classes`: exactly two."""
         if len(classes) != 2:
-            raise ValueError(f"Binary needs two classes in y, got {len(classes)}: {classes[:5]}")
+            raise ValueError(f"Binary requires two classes in y, got {len(classes)}: {classes[:5]}")
 
     def functions(self, n_labels: int) -> LabelFunctions:
-        """See `Structure.functions`: zero, and f."""
         return _ZERO_AND_F
 
 
 class Multiclass(RowStructure):
-    """Joint multiclass: ``max over y' of G(y,y') [f(z,y') - f(z,y)] + D(y,y')`` (Teo 2007, eq. 2).
+    """Several classes with one function each.
+
+    The loss is ``max over y' of G(y, y') [f(z, y') - f(z, y)] + D(y, y')`` at the worst z in S(x) (Teo
+    2007, eq. 2).
+
+    See Also
+    --------
+    Binary : Two classes with one function.
+    Multilabel : Several labels per row.
 
     Examples
     --------

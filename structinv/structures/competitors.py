@@ -1,4 +1,4 @@
-"""Every label as a competitor of the true one: what worst cases are asked for."""
+"""True labels, costs and functions of all labels, for the loss-augmented argmax."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from ..utils.matrices import Rows
 
 @dataclass(frozen=True)
 class LabelFunctions:
-    """Which function scores a label: ``signs[k] f(., outputs[k])``; none where the sign is 0.
+    """Function of each label: its score is ``signs[k] f(., outputs[k])``.
 
     Parameters
     ----------
-    outputs : (n_labels,) array of int
-    signs : (n_labels,) array
+    outputs : ndarray of int of shape (n_labels,)
+        Index of the function.
+    signs : ndarray of shape (n_labels,)
+        Factor of the function; 0 for a label with the score 0.
     """
 
     outputs: np.ndarray
@@ -24,12 +26,12 @@ class LabelFunctions:
 
     @classmethod
     def one_each(cls, n_labels: int) -> LabelFunctions:
-        """A function for every label."""
+        """Return one function per label."""
         return cls(np.arange(n_labels), np.ones(n_labels))
 
     @property
     def n_outputs(self) -> int:
-        """How many functions there are."""
+        """Number of functions."""
         return int(self.outputs.max()) + 1
 
     def __len__(self) -> int:
@@ -37,11 +39,11 @@ class LabelFunctions:
 
     @property
     def are_one_each(self) -> bool:
-        """Whether every label has a function, in their order."""
+        """True if label k has function k with the sign 1."""
         return bool(np.array_equal(self.outputs, np.arange(len(self))) and np.all(self.signs == 1.0))
 
     def scores(self, values: np.ndarray) -> np.ndarray:
-        """Each label's score from what the functions are, of ``(..., n_outputs)`` numbers."""
+        """Return the labels' scores for values of the functions, along the last axis."""
         if values.shape[-1] == len(self) and np.all(self.signs == 1.0):
             return values
         scores = np.zeros((*values.shape[:-1], len(self)), dtype=values.dtype)
@@ -51,11 +53,14 @@ class LabelFunctions:
         return scores
 
     def sizes(self, sizes: np.ndarray) -> np.ndarray:
-        """Bounds of the sizes of the labels' scores from those of the functions, along the last axis."""
+        """Return bounds of the labels' absolute scores from those of the functions.
+
+        Both are along the last axis.
+        """
         return sizes[..., self.outputs] * np.abs(self.signs)
 
     def tables(self, table: np.ndarray, labels: np.ndarray) -> np.ndarray:
-        """Weights of some labels from the functions', (n_outputs, d) to (m, d)."""
+        """Return weights (m, d) of some labels from the functions' (n_outputs, d)."""
         signs = self.signs[labels]
         found = table[self.outputs[labels]]
         return found if np.all(signs == 1.0) else found * signs[:, None]
@@ -63,19 +68,20 @@ class LabelFunctions:
 
 @dataclass(frozen=True)
 class Competitors:
-    """All labels against the true ones of some rows: ``G (f_k(z) - f_c(z)) + D rho(x, z)``.
+    """Labels of rows and the true ones, in ``G (f_k(z) - f_c(z)) + D rho(x, z)``.
 
     Parameters
     ----------
     functions : LabelFunctions
-    codes : (n,) array of int
-        The true labels c.
-    costs : (n, n_labels) array
-        The cost D of each label k; 0 for the true one.
+        Function and sign of each label.
+    codes : ndarray of int of shape (n,)
+        True labels c.
+    costs : ndarray of shape (n, n_labels)
+        Cost D of each label k; 0 for the true one.
     slack : bool
-        Whether G = D; else G = 1.
+        True for G = D, False for G = 1.
     alone : bool, default=False
-        Whether each row is an example of its own, of whose labels the largest sum counts alone.
+        True if each row is an example whose loss needs only the largest sum over labels.
     """
 
     functions: LabelFunctions
@@ -89,35 +95,35 @@ class Competitors:
 
     @property
     def n_labels(self) -> int:
-        """How many labels there are."""
+        """Number of labels."""
         return len(self.functions)
 
     @property
     def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, bool]:
-        """Codes, outputs, signs, costs and slack, as compiled functions take them."""
+        """Codes, outputs, signs, costs and slack, as arguments of compiled functions."""
         return self.codes, self.functions.outputs, self.functions.signs, self.costs, self.slack
 
     def take(self, rows: Rows) -> Competitors:
-        """Of some of the rows."""
+        """Return the competitors of some of the rows."""
         return replace(self, codes=self.codes[rows], costs=self.costs[rows])
 
     def cost_of(self, labels: np.ndarray) -> np.ndarray:
-        """The cost of a label for each row, (n,)."""
+        """Return the cost of one label per row, (n,)."""
         return np.take_along_axis(self.costs, labels[:, None], axis=1)[:, 0]
 
     def factors(self, labels: np.ndarray) -> np.ndarray:
-        """The factor G of a label for each row; 0 for the true one."""
+        """Return the factor G of one label per row; 0 for the true one."""
         return self.cost_of(labels) if self.slack else (labels != self.codes).astype(np.float64)
 
     def pairs(self, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The pairs of a true label and another one that rows face with a label for each.
+        """Return the distinct pairs of a true label and the given label of a row.
 
         Returns
         -------
-        own, other : (p,) arrays of int
-            The true label and the other one of each pair.
-        assign : (n,) array of int
-            Which pair each row faces.
+        own, other : ndarray of int of shape (n_pairs,)
+            True label and given label of each pair.
+        assign : ndarray of int of shape (n,)
+            Pair of each row.
         """
         n_labels = self.n_labels
         shifts = (labels - self.codes) % n_labels
@@ -132,31 +138,33 @@ class Competitors:
         return own, other, assign
 
     def facing(self, table: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """What rows face with a label for each: weights of the labels and of the true ones, by pair.
+        """Return the weights of the given and the true label of each pair.
 
         Parameters
         ----------
-        table : (n_outputs, d) array
+        table : ndarray of shape (n_outputs, d)
             Weights of the functions.
-        labels : (n,) array of int
+        labels : ndarray of int of shape (n,)
+            One label per row.
 
         Returns
         -------
-        theirs, own : (p, d) arrays
-            Of each of the `pairs`.
-        assign : (n,) array of int
+        theirs, own : ndarray of shape (n_pairs, d)
+            Weights of the given and of the true label, for each of the `pairs`.
+        assign : ndarray of int of shape (n,)
+            Pair of each row.
         """
         own, other, assign = self.pairs(labels)
         return self.functions.tables(table, other), self.functions.tables(table, own), assign
 
     def lead(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
-        """``G (f_k - f_c)`` of a label for each row, from the functions' values (n, n_outputs)."""
+        """Return ``G (f_k - f_c)`` of one label per row, from values (n, n_outputs)."""
         every, outputs, signs = np.arange(len(self)), self.functions.outputs, self.functions.signs
         theirs, own = (scores[every, outputs[each]] * signs[each] for each in (labels, self.codes))
         return self.factors(labels) * (theirs - own)
 
     def normals(self, labels: np.ndarray) -> np.ndarray:
-        """What a row's point is multiplied with in its plane's normal, (n, n_outputs)."""
+        """Return the factors of each row in the normal of its plane, (n, n_outputs)."""
         factors = self.factors(labels)
         outputs, signs = self.functions.outputs, self.functions.signs
         if self.functions.n_outputs == 1:
@@ -168,7 +176,7 @@ class Competitors:
         return coefficients
 
     def labels_of(self, coefficients: np.ndarray) -> np.ndarray:
-        """For which label of its row `normals` would give these coefficients, -1 for none, (n,)."""
+        """Return the label whose `normals` are these coefficients, -1 for none, (n,)."""
         found = np.full(len(self), -1)
         sizes = np.abs(coefficients).sum(axis=1)
         every, outputs, signs = np.arange(len(self)), self.functions.outputs, self.functions.signs

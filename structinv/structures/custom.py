@@ -1,4 +1,4 @@
-"""Structures that functions of the user's describe: joint features, costs, and the best labeling."""
+"""Custom output structures: joint features, a cost and an argmax as functions."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from ..utils import plugins
 from ..utils.exceptions import CheckError
 from ..utils.matrices import Matrix, read_only
 
-# How far an argmax may stay behind another labeling, as a share of the scores, and be called exact.
+# Largest relative difference between the score of an argmax and the best score.
 SAME = 1e-9
-# With which arguments each function is called.
+# Arguments of the calls of each function.
 CALLS = {
     "joint_feature": (("x", "y"),),
     "cost": (("y", "y2"),),
@@ -25,29 +25,34 @@ CALLS = {
 
 
 class Custom(BaseEstimator):
-    """What nothing else here can say: matchings, rankings, parse trees, with an argmax of your own.
+    """Custom structure such as a matching, a ranking or a parse tree.
 
-    The score of a labeling y of an input x is ``<w, joint_feature(x, y)>``, and the loss of an example
-    is ``max over y' of <w, joint_feature(x, y') - joint_feature(x, y)> + cost(y, y')``. Inputs and
-    labelings are any objects. (The contract is that of dlib's structural SVM, King 2009.)
+    The score of a labeling y of an input x is ``<w, joint_feature(x, y)>``. The loss of an example is
+    ``max over y' of <w, joint_feature(x, y') - joint_feature(x, y)> + cost(y, y')``. Inputs and
+    labelings are any Python objects. The contract is that of dlib's structural SVM (King 2009).
 
-    A gap is as true as `argmax`: where that finds a labeling that is not the best one, its plane is
-    valid and the dual value a bound, but the primal value is that of the labelings found.
-    `check_custom` compares it with candidates on small examples.
+    The duality gap is valid only if `argmax` is exact. If it returns a labeling that is not the best
+    one, its plane is valid and the dual value is a bound. The primal value is then only that of the
+    returned labelings. `check_custom` compares `argmax` with all candidates on small examples.
 
     Parameters
     ----------
     joint_feature : callable
-        ``joint_feature(x, y)`` is an array (D,) or a CSR row (1, D).
+        ``joint_feature(x, y)`` returns an array of shape (D,) or a CSR row of shape (1, D).
     cost : callable
-        ``cost(y, y2)`` is a number of at least 0: what it costs to say y2 where y is true; 0 for y.
+        ``cost(y, y2)`` returns the cost of predicting y2 if y is true (>= 0); 0 if they are equal.
     argmax : callable
-        ``argmax(x, w)`` is the labeling of highest score for the weights w, an array (D,) that must
-        not be changed; ``argmax(x, w, y)`` that of highest score plus ``cost(y, .)``.
+        ``argmax(x, w)`` returns the labeling of highest score for the weights w, an array of shape (D,)
+        that is read-only. ``argmax(x, w, y)`` returns the labeling of highest score plus ``cost(y, .)``.
+
+    See Also
+    --------
+    check_custom : Test the three functions on small examples.
+    Structure : Base class for structures of labeled rows, which also support oracles.
 
     Examples
     --------
-    Which of two objects comes first:
+    Predict the first of two items:
 
     >>> import numpy as np
     >>> def joint_feature(x, y):
@@ -73,7 +78,13 @@ class Custom(BaseEstimator):
         self.argmax = argmax
 
     def validate(self) -> None:
-        """Raise TypeError unless all three are functions that take the arguments they are given."""
+        """Raise an error unless all functions accept the arguments of their calls.
+
+        Raises
+        ------
+        TypeError
+            If one of them is not callable, or does not accept these arguments.
+        """
         for name, calls in CALLS.items():
             function = getattr(self, name)
             if not callable(function):
@@ -82,18 +93,26 @@ class Custom(BaseEstimator):
                 _check_call(name, function, arguments, calls)
 
     def features_of(self, x: Any, y: Any, n_features: int | None = None) -> Matrix:
-        """``joint_feature(x, y)`` as a row (1, D), validated.
+        """Return ``joint_feature(x, y)`` as a validated row.
 
         Parameters
         ----------
-        x, y : object
+        x : object
+            Input.
+        y : object
+            Labeling.
         n_features : int, optional
-            The D that is due.
+            Required number of features D; any by default.
+
+        Returns
+        -------
+        ndarray or CSR matrix of shape (1, D)
+            Joint features.
 
         Raises
         ------
         TypeError, ValueError
-            If it is no row of finite numbers, or of another width.
+            If the result is not a row of D finite numbers.
         """
         found = self.joint_feature(x, y)
         width: Any = "D" if n_features is None else n_features
@@ -116,22 +135,48 @@ class Custom(BaseEstimator):
         return row
 
     def cost_of(self, y: Any, other: Any) -> float:
-        """``cost(y, other)``, validated.
+        """Return ``cost(y, other)``, validated.
+
+        Parameters
+        ----------
+        y : object
+            True labeling.
+        other : object
+            Predicted labeling.
+
+        Returns
+        -------
+        float
+            Cost (>= 0).
 
         Raises
         ------
         TypeError, ValueError
-            If it is no finite number of at least 0.
+            If the result is not a finite number of at least 0.
         """
         return plugins.number("cost", "a cost", self.cost(y, other), least=0.0)
 
     def best(self, x: Any, w: np.ndarray, y: Any = None) -> Any:
-        """``argmax(x, w)``, or ``argmax(x, w, y)``; the weights cannot be changed.
+        """Return ``argmax(x, w)``, or ``argmax(x, w, y)``, with read-only weights.
+
+        Parameters
+        ----------
+        x : object
+            Input.
+        w : ndarray of shape (D,)
+            Weights.
+        y : object, optional
+            True labeling, for the loss-augmented argmax.
+
+        Returns
+        -------
+        object
+            Labeling.
 
         Raises
         ------
         TypeError
-            If the answer is None, as of a function without a ``return``.
+            If the result is None, for example from a function without ``return``.
         """
         weights = read_only(w)
         found = self.argmax(x, weights) if y is None else self.argmax(x, weights, y)
@@ -143,7 +188,7 @@ class Custom(BaseEstimator):
 def _check_call(
     name: str, function: Callable, arguments: tuple[str, ...], calls: tuple[tuple[str, ...], ...]
 ) -> None:
-    """Raise TypeError if a function does not take so many arguments; some do not tell."""
+    """Raise TypeError if the signature, if available, does not accept the arguments."""
     try:
         signature = inspect.signature(function)
     except ValueError:
@@ -167,25 +212,43 @@ def check_custom(
     trials: int = 10,
     random_state: int | np.random.Generator = 0,
 ) -> None:
-    """Compare `argmax` with all labelings that you list, for random weights.
+    """Compare `argmax` with all candidate labelings for random weights.
 
     Parameters
     ----------
     custom : Custom
-    X, y : sequences
-        Small examples.
+        Structure to test.
+    X, y : sequence
+        Small examples and their true labelings.
     candidates : callable
         ``candidates(x)`` lists all labelings of x.
     trials : int, default=10
-        How many weights are tried for each example, with the cost and without.
-    random_state : int or Generator, default=0
+        Number of random weights per example (>= 1). Each is tested with and without the cost.
+    random_state : int or numpy.random.Generator, default=0
+        Seed or source of the weights.
 
     Raises
     ------
     CheckError
-        If another labeling does better, or the true one costs something.
+        If a candidate has a higher score than `argmax`, or the true labeling has a nonzero cost.
     TypeError, ValueError
-        If an answer is of another kind; the message names the function.
+        If a result has a wrong type. The message names the function.
+
+    See Also
+    --------
+    Custom : The structure.
+    check_structure : Test a subclass of `Structure`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv.structures import Custom, check_custom
+    >>> custom = Custom(
+    ...     joint_feature=lambda x, y: x[y],
+    ...     cost=lambda y, y2: float(y != y2),
+    ...     argmax=lambda x, w, y=None: int(np.argmax(x @ w + (0 if y is None else np.arange(2) != y))),
+    ... )
+    >>> check_custom(custom, [np.eye(2)], [0], candidates=lambda x: (0, 1))
     """
     if not isinstance(custom, Custom):
         raise TypeError(f"custom must be a Custom, got {custom!r}")
@@ -196,7 +259,7 @@ def check_custom(
         if not every:
             raise ValueError(f"candidates must list labelings, got none for example {i}")
         if custom.cost_of(truth, truth) != 0:
-            raise CheckError(f"cost: the true labeling of example {i} costs something")
+            raise CheckError(f"cost: the cost of the true labeling of example {i} must be 0")
         for _ in range(trials):
             w = rng.standard_normal(custom.features_of(x, truth).shape[1])
             for known in (None, truth):
@@ -204,14 +267,14 @@ def check_custom(
 
 
 def _check_argmax(custom: Custom, i: int, x: Any, w: np.ndarray, known: Any, every: list[Any]) -> None:
-    def height(labeling: Any) -> float:
+    def score_of(labeling: Any) -> float:
         score = float((custom.features_of(x, labeling, len(w)) @ w)[0])
         return score if known is None else score + custom.cost_of(known, labeling)
 
-    reached, best = height(custom.best(x, w, known)), max(map(height, every))
-    if abs(reached - best) > SAME * (1.0 + abs(best)):
-        what = "score" if known is None else "score and cost"
+    score, best = score_of(custom.best(x, w, known)), max(map(score_of, every))
+    if abs(score - best) > SAME * (1.0 + abs(best)):
+        maximized = "score" if known is None else "score plus cost"
         raise CheckError(
-            f"argmax: for example {i} it reaches a {what} of {reached:.6g}, and the best of the "
-            f"{len(every)} candidates {best:.6g}, for weights {w!r}"
+            f"argmax: the {maximized} of its labeling of example {i} is {score:.6g}, but the best of "
+            f"{len(every)} candidates has {best:.6g}, for weights {w!r}"
         )

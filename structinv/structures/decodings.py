@@ -1,4 +1,4 @@
-"""Answers of structures: labelings that score highest, or that violate margins most."""
+"""Results of inference: best labelings and the loss-augmented argmax."""
 
 from __future__ import annotations
 
@@ -10,20 +10,32 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Decoding:
-    """The labeling of each example that scores highest.
+    """Highest-scoring labeling of each example, returned by `Structure.decode`.
 
     Parameters
     ----------
-    labels : (n_rows,) array of int
-        A label for each row.
-    upper : (n_blocks,) array, optional
-        A bound on the highest score of each example; None where `labels` reach it.
-    levels : (n_rows,) array of int, optional
-        Which level of its potentials each row uses, where they have a third axis of levels.
-    shares : (n_rows, n_labels) array, optional
-        Of relaxed inference: how much of each label a row has, of more than `labels` reach.
-    features : (n_blocks, n_pairwise) array or CSR matrix, optional
-        What multiplies the pairwise weights where labels have these shares.
+    labels : ndarray of int of shape (n_rows,)
+        Label of each row.
+    upper : ndarray of shape (n_blocks,), optional
+        Upper bound of the highest score of each example; None if `labels` attain it.
+    levels : ndarray of int of shape (n_rows,), optional
+        Level of each row, if the potentials have a third axis of levels.
+    shares : ndarray of shape (n_rows, n_labels), optional
+        Fraction of each label at each row, from relaxed inference. The score of the fractional labeling
+        is at least that of `labels`.
+    features : ndarray or CSR matrix of shape (n_blocks, n_pairwise), optional
+        Features of the fractional labeling, which multiply the pairwise weights.
+
+    See Also
+    --------
+    Structure : Base class whose `Structure.decode` returns this record.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv.structures import Decoding
+    >>> Decoding(np.array([0, 1])).labels
+    array([0, 1])
     """
 
     labels: np.ndarray
@@ -35,20 +47,22 @@ class Decoding:
 
 @dataclass(frozen=True)
 class Separation:
-    """The labeling of each block that violates its margin most.
+    """Loss-augmented argmax of each block, returned by `Structure.separate`.
 
     Parameters
     ----------
-    labels : (n_rows,) array of int
-        A label for each row; all of them true where nothing violates a margin.
-    upper : (n_blocks,) array
-        Bound on the block's loss, the maximum over all labelings and changes.
-    scale : (n_blocks,) array, optional
-        Factor of what labels win (slack rescaling of whole labelings); 1 by default.
-    levels : (n_rows,) array of int, optional
-        Which level each row uses, where `found` has a third axis of levels.
-    shares, features : optional
-        Of relaxed inference, as in `Decoding`; they take the place of `labels`.
+    labels : ndarray of int of shape (n_rows,)
+        Label of each row. All labels of a block are true ones if no labeling has a positive loss.
+    upper : ndarray of shape (n_blocks,)
+        Upper bound of the block's loss, a maximum over all labelings and perturbations.
+    scale : ndarray of shape (n_blocks,), optional
+        Factor of the score difference, for slack rescaling of whole labelings; 1 by default.
+    levels : ndarray of int of shape (n_rows,), optional
+        Level of each row, if the worst-case scores have a third axis of levels.
+    shares : ndarray of shape (n_rows, n_labels), optional
+        Fraction of each label at each row, as in `Decoding`; replaces `labels`.
+    features : ndarray or CSR matrix of shape (n_blocks, n_pairwise), optional
+        Features of the fractional labeling, as in `Decoding`.
     """
 
     labels: np.ndarray

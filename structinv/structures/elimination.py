@@ -1,7 +1,7 @@
-"""Best labelings of graphs of small treewidth, by elimination of one node after the other.
+"""Exact inference for graphs of small treewidth, by variable elimination.
 
-Bertele and Brioschi (1972). A node that is eliminated leaves a table over the labels of its neighbors,
-its *scope*, which are neighbors of each other from then on.
+Each step eliminates one node and creates a table over the labels of its neighbors, the *scope* of the
+node (Bertele and Brioschi 1972). The nodes of a scope are connected with each other from then on.
 """
 
 from __future__ import annotations
@@ -12,24 +12,25 @@ import numpy as np
 
 from ..utils.jit import njit
 
-# Numbers in the largest table over a node and its scope, and in all tables of a graph.
+# Largest number of values in a table over a node and its scope, and in all tables of a graph.
 LARGEST_TABLE = 1_000_000
 ALL_TABLES = 20_000_000
 
 
 @dataclass(frozen=True)
 class Elimination:
-    """In which order the nodes of graphs are eliminated, and what is left of each then.
+    """Elimination order of the nodes of graphs, and the scope of each node.
 
     Parameters
     ----------
-    exact : (n_graphs,) array of bool
-        Which graphs have tables that are small enough; the others have no order.
-    order : (n_nodes,) array of int
-        Nodes of each graph, from 0, as they are eliminated.
-    scopes : (n_scopes,) array of int
-        Scopes of the nodes in this order, one after the other; in each the nodes as they are eliminated.
-    scope_starts : (n_nodes + 1,) array of int
+    exact : ndarray of bool of shape (n_graphs,)
+        True for graphs with small tables; the others have no order.
+    order : ndarray of int of shape (n_nodes,)
+        Nodes of each graph, numbered from 0, in elimination order.
+    scopes : ndarray of int of shape (n_scopes,)
+        Scopes of the nodes in this order, one after the other. Each scope is in elimination order.
+    scope_starts : ndarray of int of shape (n_nodes + 1,)
+        First entry of each scope.
     """
 
     exact: np.ndarray
@@ -38,7 +39,7 @@ class Elimination:
     scope_starts: np.ndarray
 
     def take(self, blocks: np.ndarray, starts: np.ndarray) -> Elimination:
-        """Of some of the graphs, where `starts` says which nodes each of all had."""
+        """Return the elimination of some graphs; `starts` are those of all nodes."""
         nodes = _joined(starts[blocks], starts[blocks + 1])
         first, last = self.scope_starts[nodes], self.scope_starts[nodes + 1]
         return Elimination(
@@ -50,24 +51,27 @@ class Elimination:
 
 
 def _joined(first: np.ndarray, last: np.ndarray) -> np.ndarray:
-    """The numbers from each first to each last, without it."""
-    sizes = last - first
-    starts = np.r_[0, np.cumsum(sizes)]
-    return np.repeat(first - starts[:-1], sizes) + np.arange(starts[-1])
+    """Return the integers from each first to each last, exclusive."""
+    lengths = last - first
+    starts = np.r_[0, np.cumsum(lengths)]
+    return np.repeat(first - starts[:-1], lengths) + np.arange(starts[-1])
 
 
 def eliminated(
     starts: np.ndarray, edges: np.ndarray, edge_starts: np.ndarray, n_labels: int
 ) -> Elimination:
-    """Orders of elimination that fill in few edges, and which graphs have tables small enough.
+    """Compute orders with little fill-in, and mark the graphs with small tables.
 
     Parameters
     ----------
-    starts : (n_graphs + 1,) array of int
-    edges : (n_edges, 2) array of int
-        Nodes of each graph are numbered from 0.
-    edge_starts : (n_graphs + 1,) array of int
+    starts : ndarray of int of shape (n_graphs + 1,)
+        First node of each graph.
+    edges : ndarray of int of shape (n_edges, 2)
+        Ends of each edge. The nodes of each graph are numbered from 0.
+    edge_starts : ndarray of int of shape (n_graphs + 1,)
+        First edge of each graph.
     n_labels : int
+        Number of labels.
     """
     exact, orders, scopes = np.zeros(len(starts) - 1, dtype=bool), [], []
     for b in range(len(starts) - 1):
@@ -87,73 +91,75 @@ def eliminated(
 def _least_fill(
     n_nodes: int, edges: np.ndarray, n_labels: int
 ) -> tuple[list[int], list[list[int]]] | None:
-    """Nodes, each with fewest edges lacking around it, and scopes; None if a table is too large."""
-    around: list[set[int]] = [set() for _ in range(n_nodes)]
+    """Return the minimum fill-in order and its scopes; None if a table is too large."""
+    neighbors: list[set[int]] = [set() for _ in range(n_nodes)]
     for u, v in edges.tolist():
-        around[u].add(v)
-        around[v].add(u)
-    # Lacking edges as they were when the neighborhood last changed; stale ones are too large at most.
-    lacking = {u: _lacking(around, u) for u in range(n_nodes)}
+        neighbors[u].add(v)
+        neighbors[v].add(u)
+    # Fill-in at the last change of the neighborhood; an outdated value can only be too large.
+    fill_in = {u: _fill_in(neighbors, u) for u in range(n_nodes)}
     order: list[int] = []
     scopes: list[list[int]] = []
     entries = 0.0
     buckets: dict[int, set[int]] = {}
-    for u, number in lacking.items():
+    for u, number in fill_in.items():
         buckets.setdefault(number, set()).add(u)
     for _ in range(n_nodes):
         least = min(number for number, nodes in buckets.items() if nodes)
         u = min(buckets[least])
         buckets[least].discard(u)
-        scope = around[u]
+        scope = neighbors[u]
         entries += float(n_labels) ** len(scope)
         if float(n_labels) ** (len(scope) + 1) > LARGEST_TABLE or entries > ALL_TABLES:
             return None
         order.append(u)
         scopes.append(list(scope))
         for v in scope:
-            around[v] |= scope
-            around[v] -= {u, v}
+            neighbors[v] |= scope
+            neighbors[v] -= {u, v}
         for v in scope:
-            now = _lacking(around, v)
-            buckets[lacking[v]].discard(v)
-            buckets.setdefault(now, set()).add(v)
-            lacking[v] = now
+            new = _fill_in(neighbors, v)
+            buckets[fill_in[v]].discard(v)
+            buckets.setdefault(new, set()).add(v)
+            fill_in[v] = new
     when = {u: place for place, u in enumerate(order)}
     return order, [sorted(scope, key=when.__getitem__) for scope in scopes]
 
 
-def _lacking(around: list[set[int]], u: int) -> int:
-    """Pairs of neighbors that are no neighbors of each other; only few where these are many."""
-    own = around[u]
+def _fill_in(neighbors: list[set[int]], u: int) -> int:
+    """Count the pairs of neighbors of u without an edge; a bound for many neighbors."""
+    own = neighbors[u]
     if len(own) > 64:
-        # Too large a table in any case.
+        # The table is too large in any case.
         return len(own) ** 2
-    return sum(len(own) - 1 - len(own & around[v]) for v in own) // 2
+    return sum(len(own) - 1 - len(own & neighbors[v]) for v in own) // 2
 
 
 @njit(cache=True, nogil=True)
 def _edge_tables(edges, features, tables, when):
-    """Scores of each edge, by the label of the end that is eliminated last, and of the other."""
+    """Return edge scores by the label of the end eliminated last, then of the other."""
     n_labels = tables.shape[1]
-    found = np.zeros((len(edges), n_labels, n_labels))
+    scores = np.zeros((len(edges), n_labels, n_labels))
     for e in range(len(edges)):
-        turned = when[edges[e, 0]] < when[edges[e, 1]]
+        is_transposed = when[edges[e, 0]] < when[edges[e, 1]]
         for j in range(len(tables)):
             if features[e, j] == 0:
                 continue
             for k in range(n_labels):
                 for own in range(n_labels):
-                    value = tables[j, own, k] if turned else tables[j, k, own]
-                    found[e, k, own] += features[e, j] * value
-    return found
+                    value = tables[j, own, k] if is_transposed else tables[j, k, own]
+                    scores[e, k, own] += features[e, j] * value
+    return scores
 
 
 @njit(cache=True, nogil=True)
 def _plan(order, scopes, begin, edges):
-    """Who sends to whom: when nodes are eliminated, edges and senders of each, and their places.
+    """Return the messages of an elimination: receivers, edges, and their positions.
 
-    `places[i, p]` is where in the scope of its receiver the p-th node of sender i's scope is; -1 is the
-    receiver itself. `other[e]` is where in the scope of its first end the other end of edge e is.
+    `when` has the step at which each node is eliminated. `receiver` has the receiver of each step's
+    message. `owner` has the step of the end of each edge that is eliminated first. `places[i, p]` is the
+    position of the p-th scope node of sender i in the scope of its receiver; -1 is the receiver itself.
+    `other[e]` is the position of the last end of edge e in the scope of its first one.
     """
     n_nodes = len(order)
     when = np.empty(n_nodes, np.int64)
@@ -183,23 +189,23 @@ def _plan(order, scopes, begin, edges):
 
 @njit(cache=True, nogil=True)
 def _groups(owner, n_nodes):
-    """What each node owns, one node after the other: numbers, and where those of each begin."""
+    """Return the items of each node, one node after the other, and where each begins."""
     begin = np.zeros(n_nodes + 1, np.int64)
     for each in owner:
         if each >= 0:
             begin[each + 1] += 1
     begin = np.cumsum(begin)
-    place, members = begin[:-1].copy(), np.empty(begin[n_nodes], np.int64)
+    place, items = begin[:-1].copy(), np.empty(begin[n_nodes], np.int64)
     for i in range(len(owner)):
         if owner[i] >= 0:
-            members[place[owner[i]]] = i
+            items[place[owner[i]]] = i
             place[owner[i]] += 1
-    return members, begin
+    return items, begin
 
 
 @njit(cache=True, nogil=True)
 def _at(c, places, begin, labels, own, n_labels):
-    """The place in sender c's table where its receiver has label `own`; labels are of the scope."""
+    """Return the index in sender c's table for these labels of its scope."""
     place = 0
     for p in range(begin[c] - begin[0], begin[c + 1] - begin[0]):
         place = place * n_labels + (own if places[p] < 0 else labels[places[p]])
@@ -207,12 +213,12 @@ def _at(c, places, begin, labels, own, n_labels):
 
 
 @njit(cache=True, nogil=True)
-def _sums(own, labels, mine, edge_tables, other, senders, sent, offsets, places, begin, found):
-    """The best of all below a node, for each of its labels, where its scope has these labels."""
+def _sums(own, labels, edges, edge_tables, other, senders, sent, offsets, places, begin, found):
+    """Compute the best score below a node by its label, given its scope's labels."""
     n_labels = len(own)
     for k in range(n_labels):
         found[k] = own[k]
-    for e in mine:
+    for e in edges:
         for k in range(n_labels):
             found[k] += edge_tables[e, labels[other[e]], k]
     for c in senders:
@@ -224,19 +230,22 @@ def _sums(own, labels, mine, edge_tables, other, senders, sent, offsets, places,
 
 @njit(cache=True, nogil=True)
 def _differing(found, truth, labels, senders, sent, differ, offsets, places, begin):
-    """The best where the node differs from the truth or something below does; and what, if below."""
-    loss, which = np.inf, -1
+    """Compute the best score with a difference at or below a node.
+
+    Returns the sender below which the labels differ if the node has its true label, or -1.
+    """
+    loss, sender = np.inf, -1
     for c in senders:
         place = offsets[c] + _at(c, places, begin, labels, truth, len(found))
         if differ[place] > -np.inf and sent[place] - differ[place] < loss:
-            loss, which = sent[place] - differ[place], c
-    found[truth] = -np.inf if which < 0 else found[truth] - loss
-    return which
+            loss, sender = sent[place] - differ[place], c
+    found[truth] = -np.inf if sender < 0 else found[truth] - loss
+    return sender
 
 
 @njit(cache=True, nogil=True)
 def _largest(found):
-    """The label with the largest number, of equals the first."""
+    """Return the first label with the largest value."""
     best = 0
     for k in range(1, len(found)):
         if found[k] > found[best]:
@@ -249,22 +258,22 @@ def best(
     potentials, tables, starts, edges, edge_starts, features, order, scopes, scope_starts,
     chosen, codes, other_than, labels, values,
 ):  # fmt: skip
-    """The best labeling of every graph that is chosen, or the best other than the codes."""
+    """Compute the best labeling of chosen graphs, or the best other than the codes."""
     n_labels = potentials.shape[1]
     found = np.empty(n_labels)
     for b in range(len(starts) - 1):
         if not chosen[b]:
             continue
         first, last = starts[b], starts[b + 1]
-        mine, n_nodes, begin = (
+        of_graph, n_nodes, begin = (
             slice(edge_starts[b], edge_starts[b + 1]),
             last - first,
             scope_starts[first:],
         )
         own, truth, own_labels = potentials[first:last], codes[first:last], labels[first:last]
         nodes = order[first:last]
-        when, receiver, places, owner, other = _plan(nodes, scopes, begin, edges[mine])
-        edge_tables = _edge_tables(edges[mine], features[mine], tables, when)
+        when, receiver, places, owner, other = _plan(nodes, scopes, begin, edges[of_graph])
+        edge_tables = _edge_tables(edges[of_graph], features[of_graph], tables, when)
         edges_of, edges_at = _groups(owner, n_nodes)
         senders, senders_at = _groups(receiver, n_nodes)
         offsets = np.zeros(n_nodes + 1, np.int64)
@@ -273,7 +282,7 @@ def best(
         sent = np.empty(offsets[n_nodes])
         differ = np.empty(offsets[n_nodes] if other_than else 0)
         wanted, value, loss = -1, 0.0, np.inf
-        # From the first node that is eliminated to the last; then labels the other way.
+        # The first half eliminates nodes in order; the second half assigns labels in reverse order.
         for step in range(2 * n_nodes):
             down = step >= n_nodes
             i = 2 * n_nodes - 1 - step if down else step
@@ -293,22 +302,22 @@ def best(
                     own[nodes[i]], at, edges_here, edge_tables, other, below, sent, offsets, places,
                     begin, found,
                 )  # fmt: skip
-                which = -1
+                sender = -1
                 if not down:
                     sent[place] = found[_largest(found)]
                 if i == wanted if down else other_than:
-                    which = _differing(
+                    sender = _differing(
                         found, truth[nodes[i]], at, below, sent, differ, offsets, places, begin
                     )
                 highest = _largest(found)
                 if down:
                     own_labels[nodes[i]] = highest
                     if i == wanted:
-                        wanted = which if highest == truth[nodes[i]] else -1
+                        wanted = sender if highest == truth[nodes[i]] else -1
                     continue
                 if other_than:
                     differ[place] = found[highest]
-                # The next labels of the scope, the last of which changes fastest.
+                # Next labels of the scope; the last one changes fastest.
                 for p in range(len(at) - 1, -1, -1):
                     at[p] += 1
                     if at[p] < n_labels:

@@ -1,4 +1,4 @@
-"""Examples of several rows as users give them: lists of blocks of rows, and of labels."""
+"""Validation of examples of several rows: blocks of rows, and labels."""
 
 from __future__ import annotations
 
@@ -12,111 +12,113 @@ import scipy.sparse as sp
 
 from ..utils.matrices import Matrix, refuse_masked, stack
 
-# What is no list of anything, though it can be gone through.
+# Iterable types that are not lists of items.
 NO_LIST = (str, bytes, dict, set, frozenset)
-# What to do instead of masking or leaving out, by what is masked.
+# Alternatives to masked arrays, by argument.
 MASKS = {
     "y": "fill in any of the labels, and give such positions a position_weight of 0",
-    "position_weight": "write 0 for positions that count nothing",
-    "sample_weight": "write 0 for examples that count nothing",
+    "position_weight": "write 0 for positions to ignore",
+    "sample_weight": "write 0 for examples to ignore",
 }
 
 
-def as_list(name: str, given: Any, what: str) -> list[Any]:
-    """The items of a list, tuple or array, one an example.
+def as_list(name: str, given: Any, item: str) -> list[Any]:
+    """Return the items of a list, tuple or array, one per example.
 
     Raises
     ------
     TypeError, ValueError
-        If it is none, or holds nothing.
+        If the argument is of another type, or empty.
     """
     if sp.issparse(given) or not _is_list(given):
-        raise TypeError(f"{name} must be a list with {what} for each example, got {kind_of(given)}")
+        raise TypeError(f"{name} must be a list with {item} for each example, got {kind_of(given)}")
     check_no_mask(name, given)
     items = list(given)
     if not items:
-        raise ValueError(f"{name} must hold at least one example, got none")
+        raise ValueError(f"{name} must hold at least one example, got 0")
     return items
 
 
 def _is_list(given: Any) -> bool:
-    """Whether something has items in an order; an array without dimensions has none."""
+    """Return True for ordered items; an array without dimensions has none."""
     listed = hasattr(given, "__len__") and getattr(given, "shape", None) != ()
     return listed and not isinstance(given, NO_LIST)
 
 
 def check_no_mask(name: str, given: Any) -> None:
-    """`refuse_masked`, with what to do instead."""
+    """Raise TypeError or ValueError for a masked array, with an alternative."""
     kind = name.partition("[")[0]
-    refuse_masked(name, given, MASKS.get(kind, "fill in what it hides, or leave it out"))
+    refuse_masked(name, given, MASKS.get(kind, "fill in the masked values, or remove them"))
 
 
 def as_blocks(X: Any) -> list[Any]:
-    """The blocks of rows of a list of examples; TypeError for one matrix, whose rows are none."""
+    """Return the blocks of rows of a list of examples; TypeError for one matrix."""
     if getattr(X, "ndim", 1) == 2:
         raise TypeError(
-            f"X must be a list with rows for each example, got one matrix of shape {X.shape}: a single "
-            "example is given as [x], its labels as [y]; rows that are labeled each by itself are for "
-            "InvariantLinearSVC and InvariantSVC"
+            f"X must be a list with rows for each example, got one matrix of shape {X.shape}: pass a "
+            "single example as [x], and its labels as [y]; for separately labeled rows, use "
+            "InvariantLinearSVC or InvariantSVC"
         )
     return as_list("X", X, "rows")
 
 
 def stacked(blocks: Sequence[Any], n_features: int | None = None) -> tuple[Matrix, np.ndarray]:
-    """Blocks of rows, one below the other, and how many rows each has.
+    """Stack blocks of rows, and return the number of rows of each.
 
     Parameters
     ----------
-    blocks : list of (n_i, d) arrays or sparse matrices
-        All of them sparse, or none.
+    blocks : list of ndarray or sparse matrix of shape (n_i, d)
+        Blocks: all sparse or all dense.
     n_features : int, optional
-        How many features they must have; as many as the first has, by default.
+        Required number of features; by default that of the first block.
 
     Returns
     -------
-    rows : (n, d) array or CSR matrix
-        In float32 if all blocks are, in float64 otherwise.
-    sizes : (n_blocks,) array of int
+    rows : ndarray or CSR matrix of shape (n, d)
+        Rows in float32 if all blocks are float32, otherwise in float64.
+    lengths : ndarray of int of shape (n_blocks,)
+        Number of rows of each block.
 
     Raises
     ------
     TypeError, ValueError
-        If a block is no matrix of finite numbers, or has other features; the message says which.
+        If a block is not a matrix of finite numbers, or has another number of features. The message
+        names the block.
 
     Examples
     --------
-    >>> rows, sizes = stacked([np.ones((2, 3)), np.zeros((1, 3))])
-    >>> rows.shape, sizes
+    >>> rows, lengths = stacked([np.ones((2, 3)), np.zeros((1, 3))])
+    >>> rows.shape, lengths
     ((3, 3), array([2, 1]))
     """
-    wanted, made = n_features, []
+    required, made = n_features, []
     sparse = sp.issparse(blocks[0])
     for i, block in enumerate(blocks):
         if sp.issparse(block) != sparse:
             raise TypeError(
-                "X must hold sparse matrices only, or arrays only: "
-                f"X[0] is {kind_of(blocks[0])}, X[{i}] {kind_of(block)}"
+                "X must hold only sparse matrices or only arrays, "
+                f"got {kind_of(blocks[0])} in X[0] and {kind_of(block)} in X[{i}]"
             )
         found: Any = block if sparse else _array(i, block)
         if found.dtype.kind not in "biuf":
             raise TypeError(f"X[{i}] must hold numbers, got dtype {found.dtype}")
         if found.ndim != 2:
             raise ValueError(
-                f"X[{i}] must have two dimensions, a row for each position and a column for each "
-                f"feature, got shape {found.shape}; a single example is given as [x]"
+                f"X[{i}] must have two dimensions, one row per position and one column per feature, "
+                f"got shape {found.shape}; pass a single example as [x]"
             )
-        wanted = found.shape[1] if wanted is None else wanted
-        if found.shape[1] != wanted:
-            known = "as in fit" if n_features is not None else "as X[0] has"
-            raise ValueError(f"X[{i}] must have {wanted} features, {known}, got {found.shape[1]}")
+        required = found.shape[1] if required is None else required
+        if found.shape[1] != required:
+            source = "as in fit" if n_features is not None else "as X[0] has"
+            raise ValueError(f"X[{i}] must have {required} features, {source}, got {found.shape[1]}")
         made.append(found)
-    if wanted == 0:
+    if required == 0:
         raise ValueError("X must have at least one feature, got 0")
-    sizes = np.array([block.shape[0] for block in made], dtype=np.int64)
-    single = all(block.dtype == np.float32 for block in made)
-    rows = _joined(made, np.dtype(np.float32 if single else np.float64))
-    _check_finite(rows, sizes)
-    return rows, sizes
+    lengths = np.array([block.shape[0] for block in made], dtype=np.int64)
+    is_single = all(block.dtype == np.float32 for block in made)
+    rows = _joined(made, np.dtype(np.float32 if is_single else np.float64))
+    _check_finite(rows, lengths)
+    return rows, lengths
 
 
 def _array(i: int, block: Any) -> np.ndarray:
@@ -124,15 +126,15 @@ def _array(i: int, block: Any) -> np.ndarray:
     try:
         found = np.asarray(block)
     except ValueError:
-        hint = "; Graph() takes (rows, edges)" if isinstance(block, tuple) else ""
+        hint = "; Graph() accepts (rows, edges)" if isinstance(block, tuple) else ""
         raise ValueError(f"X[{i}] must have rows of one length, got {kind_of(block)}{hint}") from None
     if found.dtype.kind == "O":
         try:
             found = found.astype(np.float64)
         except (TypeError, ValueError):
-            hint = "; a single example is given as [x]" if isinstance(block, Mapping) else ""
+            hint = "; pass a single example as [x]" if isinstance(block, Mapping) else ""
             raise TypeError(
-                f"X[{i}] must hold rows of numbers, all of them dicts, or all lists of strings, "
+                f"X[{i}] must hold only rows of numbers, only dicts, or only lists of strings, "
                 f"got {kind_of(block)}{hint}"
             ) from None
     return found
@@ -143,13 +145,13 @@ def _joined(blocks: list[Any], dtype: np.dtype) -> Matrix:
         return np.concatenate(blocks).astype(dtype, copy=False)
     rows = sp.csr_matrix(stack([sp.csr_matrix(block) for block in blocks]), dtype=dtype)
     if not rows.has_canonical_format:
-        # A single block may share its arrays with what the user gave.
+        # A single block may share its arrays with the argument of the user.
         rows = rows.copy()
         rows.sum_duplicates()
     return rows
 
 
-def _check_finite(rows: Matrix, sizes: np.ndarray) -> None:
+def _check_finite(rows: Matrix, lengths: np.ndarray) -> None:
     data: Any = rows.data if sp.issparse(rows) else rows
     with np.errstate(invalid="ignore", over="ignore"):
         total = data.sum(dtype=np.float64)
@@ -161,29 +163,29 @@ def _check_finite(rows: Matrix, sizes: np.ndarray) -> None:
     else:
         bad = np.flatnonzero(~np.isfinite(data).all(axis=1))
     if len(bad):
-        i = int(np.searchsorted(np.cumsum(sizes), bad[0], side="right"))
+        i = int(np.searchsorted(np.cumsum(lengths), bad[0], side="right"))
         raise ValueError(f"X[{i}] must hold finite numbers, got NaN or infinity")
 
 
-def flat_labels(y: Any, sizes: np.ndarray) -> np.ndarray:
-    """The labels of all examples, one behind the other.
+def flat_labels(y: Any, lengths: np.ndarray) -> np.ndarray:
+    """Return the labels of all examples, one example after the other.
 
     Parameters
     ----------
-    y : list of lists or arrays
-        A label for each position of each example, of any hashable kind except None.
-    sizes : (n_blocks,) array of int
-        How many positions each example has.
+    y : list of array-like
+        One label per position of each example: any hashable values except None.
+    lengths : ndarray of int of shape (n_blocks,)
+        Number of positions of each example.
 
     Returns
     -------
-    (n,) array
-        Of objects unless all labels are of one simple kind.
+    ndarray of shape (n,)
+        Labels. The dtype is object unless all labels are of one simple type.
 
     Raises
     ------
     TypeError, ValueError
-        If labels are not hashable, or there is not one a position; the message says where.
+        If labels are not hashable, or their number is wrong. The message names the example.
 
     Examples
     --------
@@ -191,17 +193,17 @@ def flat_labels(y: Any, sizes: np.ndarray) -> np.ndarray:
     array(['a', 'b', 'a'], dtype='<U1')
     """
     items = _of_examples("y", y, "labels")
-    if len(items) != len(sizes):
-        raise ValueError(f"y must have labels for each of {len(sizes)} examples, got {len(items)}")
-    for i, (labels, size) in enumerate(zip(items, sizes, strict=True)):
+    if len(items) != len(lengths):
+        raise ValueError(f"y must have labels for each of {len(lengths)} examples, got {len(items)}")
+    for i, (labels, length) in enumerate(zip(items, lengths, strict=True)):
         if not _is_list(labels):
             raise TypeError(f"y[{i}] must be a list of labels, got {kind_of(labels)}")
         check_no_mask(f"y[{i}]", labels)
-        # Data frames have columns where labels should be.
+        # Iteration over a data frame gives columns.
         if getattr(labels, "ndim", 1) != 1:
             raise ValueError(f"y[{i}] must have one dimension, got shape {tuple(labels.shape)}")
-        if len(labels) != size:
-            raise ValueError(f"y[{i}] must have a label for each of {size} rows, got {len(labels)}")
+        if len(labels) != length:
+            raise ValueError(f"y[{i}] must have a label for each of {length} rows, got {len(labels)}")
     return _one_array(items)
 
 
@@ -214,13 +216,13 @@ def _one_array(items: list[Any]) -> np.ndarray:
     labels = list(chain.from_iterable(each.tolist() if _is_array(each) else each for each in items))
     types = set(map(type, labels))
     if all(issubclass(kind, str) for kind in types):
-        # NumPy's strings have no zeros at their ends.
+        # NumPy strings lose trailing null characters.
         if not any(label.endswith("\0") for label in set(labels)):
             return np.array(labels)
     elif types <= {bool}:
         return np.array(labels)
     elif all(issubclass(kind, (int, np.integer)) and kind is not bool for kind in types):
-        # Beyond 64 bits, or with and without a sign, NumPy would make floats of them.
+        # NumPy converts integers beyond 64 bits, or signed and unsigned ones together, to floats.
         found = np.array(labels)
         if found.dtype.kind in "iu":
             return found
@@ -240,7 +242,7 @@ def _one_array(items: list[Any]) -> np.ndarray:
 
 
 def _equals_itself(label: Any) -> bool:
-    """Whether a label is one: NaN is not equal to itself, and pandas' NA does not say."""
+    """Return False for missing values, such as NaN and pandas' NA."""
     try:
         return bool(label == label)
     except (TypeError, ValueError):
@@ -251,15 +253,16 @@ def _is_array(each: Any) -> bool:
     return isinstance(each, np.ndarray)
 
 
-def _of_examples(name: str, given: Any, what: str) -> list[Any]:
-    """`as_list`, and TypeError for a data frame, which would be gone through by its columns."""
+def _of_examples(name: str, given: Any, item: str) -> list[Any]:
+    """Call `as_list`, but raise TypeError for a data frame."""
+    # Iteration over a data frame gives columns.
     if hasattr(given, "columns"):
-        raise TypeError(f"{name} must be a list with {what} for each example, got {kind_of(given)}")
-    return as_list(name, given, what)
+        raise TypeError(f"{name} must be a list with {item} for each example, got {kind_of(given)}")
+    return as_list(name, given, item)
 
 
 def sorted_classes(labels: np.ndarray) -> np.ndarray:
-    """Each label once: sorted where they can be, else in the order of their appearance.
+    """Return the distinct labels: sorted, or in order of appearance.
 
     Examples
     --------
@@ -276,23 +279,28 @@ def sorted_classes(labels: np.ndarray) -> np.ndarray:
     return classes
 
 
-def flat_numbers(name: str, given: Any, sizes: np.ndarray) -> np.ndarray:
-    """Numbers for all positions, given by example as labels are; they may all be 0.
+def flat_numbers(name: str, given: Any, lengths: np.ndarray) -> np.ndarray:
+    """Return nonnegative numbers of all positions, given per example like labels.
+
+    All of them may be 0.
 
     Raises
     ------
     TypeError, ValueError
-        If there is not a finite number of at least 0 a position; the message says where.
+        If an example does not have one finite number of at least 0 per position. The message names the
+        example.
     """
     items = _of_examples(name, given, "numbers")
-    if len(items) != len(sizes):
-        raise ValueError(f"{name} must have numbers for each of {len(sizes)} examples, got {len(items)}")
+    if len(items) != len(lengths):
+        raise ValueError(
+            f"{name} must have numbers for each of {len(lengths)} examples, got {len(items)}"
+        )
     made = []
-    for i, (each, size) in enumerate(zip(items, sizes, strict=True)):
+    for i, (each, length) in enumerate(zip(items, lengths, strict=True)):
         numbers = _numbers(f"{name}[{i}]", each)
-        if numbers.shape != (size,):
+        if numbers.shape != (length,):
             raise ValueError(
-                f"{name}[{i}] must have a number for each of {size} positions, shape ({size},), "
+                f"{name}[{i}] must have a number for each of {length} positions, shape ({length},), "
                 f"got shape {numbers.shape}"
             )
         made.append(_not_negative(f"{name}[{i}]", numbers))
@@ -300,13 +308,13 @@ def flat_numbers(name: str, given: Any, sizes: np.ndarray) -> np.ndarray:
 
 
 def example_weights(given: Any, n_examples: int) -> np.ndarray:
-    """The `sample_weight` of examples, of which one is above 0; see `part_of_weights`.
+    """Return the `sample_weight` of examples; at least one must be positive.
 
     Raises
     ------
     TypeError, ValueError
-        If there is not a finite number of at least 0 an example, or none is above 0; the message says
-        where.
+        If an example does not have a finite weight of at least 0, or all weights are 0. The message
+        names the example.
 
     Examples
     --------
@@ -317,24 +325,24 @@ def example_weights(given: Any, n_examples: int) -> np.ndarray:
         ...
     ValueError: sample_weight[1] must be a finite number of at least 0, got -2.0
     """
-    found = part_of_weights(given, n_examples)
-    check_some("sample_weight", found, "an example")
-    return found
+    weights = part_of_weights(given, n_examples)
+    check_some("sample_weight", weights, "an example")
+    return weights
 
 
-def check_some(name: str, numbers: np.ndarray, what: str) -> None:
-    """Raise ValueError unless some weight is above 0."""
+def check_some(name: str, numbers: np.ndarray, item: str) -> None:
+    """Raise ValueError unless at least one weight is positive."""
     if not np.any(numbers > 0):
-        raise ValueError(f"{name} must leave {what} with a weight above 0")
+        raise ValueError(f"{name} must leave {item} with a weight above 0")
 
 
 def part_of_weights(given: Any, n_examples: int) -> np.ndarray:
-    """The `sample_weight` of some examples; 1 for each without any, and a number is that of all.
+    """Return the `sample_weight` of some examples: 1 by default; a number is for all.
 
     Raises
     ------
     TypeError, ValueError
-        If there is not a finite number of at least 0 an example; the message says where.
+        If an example does not have a finite weight of at least 0. The message names the example.
     """
     found = np.ones(()) if given is None else _numbers("sample_weight", given)
     if found.shape not in ((), (n_examples,)):
@@ -354,7 +362,7 @@ def _numbers(name: str, given: Any) -> np.ndarray:
 
 
 def _not_negative(name: str, numbers: np.ndarray) -> np.ndarray:
-    """The numbers, or ValueError for the first that is no finite number of at least 0."""
+    """Return the numbers; raise ValueError for the first one not finite or negative."""
     bad = np.flatnonzero(~(np.isfinite(numbers) & (numbers >= 0)))
     if len(bad):
         place = f"[{bad[0]}]" if numbers.ndim else ""
@@ -364,14 +372,14 @@ def _not_negative(name: str, numbers: np.ndarray) -> np.ndarray:
 
 
 class Reader:
-    """Makes rows of what users give for examples, by the rules of whoever asks.
+    """Conversion of user-given examples to rows, as defined by the estimator.
 
     Parameters
     ----------
     examples : callable
-        From a list of blocks to rows and sizes, as `stacked`.
+        Converter of a list of blocks to rows and lengths, such as `stacked`.
     matrix : callable
-        From an (n, d) matrix to checked rows.
+        Converter of an (n, d) matrix to validated rows.
     """
 
     def __init__(
@@ -384,7 +392,7 @@ class Reader:
 
 
 def kind_of(value: Any) -> str:
-    """What something is, for messages."""
+    """Describe the type of a value, for messages."""
     if isinstance(value, np.ndarray):
         return f"an array of shape {value.shape}"
     return f"a {type(value).__name__}"

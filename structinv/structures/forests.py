@@ -1,8 +1,8 @@
-"""Best labelings of graphs without cycles, by dynamic programs from the leaves to a root.
+"""Exact inference for graphs without cycles, by dynamic programming.
 
 The score of a labeling y of a graph is ``sum_u potentials[u, y_u] + sum_e sum_j features[e, j]
-tables[j, y_v, y_w]`` with e = (v, w). All functions here take many graphs at once: `starts` and
-`edge_starts` say which nodes and edges each has, and `edges` number its nodes from 0.
+tables[j, y_v, y_w]`` with e = (v, w). All functions process many graphs at once. `starts` and
+`edge_starts` have the first node and edge of each graph. `edges` number the nodes of a graph from 0.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ..utils.jit import njit
 
 
 def acyclic(starts: np.ndarray, edges: np.ndarray, edge_starts: np.ndarray, found: np.ndarray) -> None:
-    """Put in place whether each graph has no cycles, two edges between the same nodes being one."""
+    """Compute whether each graph has no cycles; parallel edges form a cycle."""
     _acyclic(starts, edges, edge_starts, np.empty(_most(starts), dtype=np.int64), found)
 
 
@@ -27,7 +27,7 @@ def best(
     chosen: np.ndarray,
     labels: np.ndarray,
 ) -> None:
-    """Put in place the best labeling of every graph that is chosen."""
+    """Compute the best labeling of every chosen graph."""
     values = np.empty(len(chosen))
     graphs = starts, edges, edge_starts, features
     _decode(potentials, tables, graphs, chosen, labels, False, labels, values)
@@ -45,9 +45,9 @@ def second(
     labels: np.ndarray,
     values: np.ndarray,
 ) -> None:
-    """Put in place the best labeling of every graph chosen that differs from the codes, and its score.
+    """Compute the best labeling other than the codes, and its score.
 
-    Labels stay as they are where there is none.
+    Labels stay unchanged if there is no other labeling.
     """
     graphs = starts, edges, edge_starts, features
     _decode(potentials, tables, graphs, chosen, codes, True, labels, values)
@@ -63,10 +63,10 @@ def _decode(
     labels: np.ndarray,
     values: np.ndarray,
 ) -> None:
-    """`_best` with its workspaces."""
+    """Call `_best` with its workspaces."""
     starts, _, edge_starts, _ = graphs
-    room = *_workspaces(starts, edge_starts, potentials.shape[1]), np.empty(_most(starts))
-    _best(potentials, tables, *graphs, chosen, codes, other_than, *room, labels, values)
+    spaces = *_workspaces(starts, edge_starts, potentials.shape[1]), np.empty(_most(starts))
+    _best(potentials, tables, *graphs, chosen, codes, other_than, *spaces, labels, values)
 
 
 def best_by_wrong(
@@ -80,14 +80,14 @@ def best_by_wrong(
     codes: np.ndarray,
     heights: np.ndarray,
 ) -> None:
-    """The best score of every graph chosen with so many nodes that differ from the codes.
+    """Compute the best scores of every chosen graph by the number of wrong nodes.
 
-    Column d of `heights` becomes that with d nodes.
+    Column d of `heights` receives the score with d wrong nodes.
     """
     graphs = starts, edges, edge_starts, features
-    room = _workspaces(starts, edge_starts, potentials.shape[1])
+    spaces = _workspaces(starts, edge_starts, potentials.shape[1])
     finished = np.empty((2 * _most(starts), potentials.shape[1]))
-    _best_by_wrong(potentials, tables, *graphs, chosen, codes, *room, finished, heights)
+    _best_by_wrong(potentials, tables, *graphs, chosen, codes, *spaces, finished, heights)
 
 
 def _most(starts: np.ndarray) -> int:
@@ -95,7 +95,7 @@ def _most(starts: np.ndarray) -> int:
 
 
 def _workspaces(starts: np.ndarray, edge_starts: np.ndarray, n_labels: int) -> tuple[np.ndarray, ...]:
-    """Room for the largest graph: numbers of nodes, ends of edges, scores of nodes, of an edge."""
+    """Allocate arrays for the largest graph: node numbers, edge ends, and scores."""
     most = _most(starts)
     return (
         np.empty((6, most + 1), dtype=np.int64),
@@ -127,10 +127,10 @@ def _acyclic(starts, edges, edge_starts, parent, found):
 
 @njit(cache=True, nogil=True)
 def _preorder(n_nodes, edges, first, last, nodes, ends):
-    """Nodes, each behind its parent, and the parent and the edge to it, -1 at the first node.
+    """Compute a preorder of the nodes, and each node's parent and edge to it.
 
-    They are rows 0 to 2 of `nodes`. Components hang below the first node by edges that are none, whose
-    number is -1 too.
+    They are rows 0 to 2 of `nodes`. The parent and edge of the first node are -1. Other components
+    become children of the first node, with edge -1.
     """
     order, parent, edge, begin, place = nodes[0], nodes[1], nodes[2], nodes[3], nodes[4]
     for u in range(n_nodes + 1):
@@ -140,7 +140,7 @@ def _preorder(n_nodes, edges, first, last, nodes, ends):
         begin[edges[e, 1] + 1] += 1
     for u in range(n_nodes):
         begin[u + 1] += begin[u]
-        # A parent of -2 says that the node has not been found yet.
+        # A parent of -2 marks an unvisited node.
         place[u], parent[u], edge[u] = begin[u], -2, -1
     for e in range(first, last):
         for side in range(2):
@@ -168,27 +168,30 @@ def _preorder(n_nodes, edges, first, last, nodes, ends):
 
 @njit(cache=True, nogil=True)
 def _fill(e, u, first, last, edges, features, tables, table):
-    """Scores of the edge from u to its parent, by the labels of the parent from `first` on and of u."""
+    """Compute scores of the edge from u to its parent, by the labels of both.
+
+    Only labels `first` to `last` - 1 of the parent are computed.
+    """
     n_labels = tables.shape[1]
     for above in range(first, last):
         for own in range(n_labels):
             table[above, own] = 0.0
     if e < 0:
         return
-    turned = edges[e, 0] == u
+    is_transposed = edges[e, 0] == u
     for j in range(len(tables)):
         factor = features[e, j]
         if factor == 0:
             continue
         for above in range(first, last):
             for own in range(n_labels):
-                value = tables[j, own, above] if turned else tables[j, above, own]
+                value = tables[j, own, above] if is_transposed else tables[j, above, own]
                 table[above, own] += factor * value
 
 
 @njit(cache=True, nogil=True)
 def _largest(values, u, table, above):
-    """The label at which a node's values and a row of the table have the largest sum, or the first."""
+    """Return the first label with the largest sum of node value and table row."""
     best, highest = 0, values[u, 0] + table[above, 0]
     for k in range(1, values.shape[1]):
         value = values[u, k] + table[above, k]
@@ -200,18 +203,18 @@ def _largest(values, u, table, above):
 @njit(cache=True, nogil=True)
 def _best(
     potentials, tables, starts, edges, edge_starts, features, chosen, codes, other_than,
-    nodes, ends, room, table, loss, labels, values,
+    nodes, ends, spaces, table, loss, labels, values,
 ):  # fmt: skip
-    """The best labeling of every graph that is chosen, or the best other than the codes."""
+    """Compute the best labeling of chosen graphs, or the best other than the codes."""
     n_labels = potentials.shape[1]
     order, parent, edge, child = nodes[0], nodes[1], nodes[2], nodes[5]
-    heights, messages, differing = room[0], room[1], room[2]
+    heights, messages, differing = spaces[0], spaces[1], spaces[2]
     for b in range(len(starts) - 1):
         if not chosen[b]:
             continue
         first, n_nodes = starts[b], starts[b + 1] - starts[b]
         _preorder(n_nodes, edges, edge_starts[b], edge_starts[b + 1], nodes, ends)
-        # Of each node and label the best score of all below it; and what each node tells its parent.
+        # `heights`: best score of each node's subtree by its label. `messages`: to the parent.
         for u in range(n_nodes):
             for k in range(n_labels):
                 heights[u, k] = potentials[first + u, k]
@@ -225,8 +228,8 @@ def _best(
                     highest = value if value > highest else highest
                 messages[u, j] = highest
                 heights[above, j] += highest
-        # How much less the best is where a node has its code and a node below it differs, and which
-        # of its children is the one below which that is.
+        # `loss`: decrease of the best score if a node has its code and a node below differs.
+        # `child`: the child whose subtree differs.
         for u in range(n_nodes):
             loss[u], child[u] = np.inf, -1
         for i in range(n_nodes - 1 if other_than else -1, -1, -1):
@@ -240,10 +243,10 @@ def _best(
             code = codes[first + above]
             _fill(edge[u], u, code, code + 1, edges, features, tables, table)
             k = _largest(differing, u, table, code)
-            told = differing[u, k] + table[code, k]
-            if told > -np.inf and messages[u, code] - told < loss[above]:
-                loss[above], child[above] = messages[u, code] - told, u
-        # From the root on down; at `wanted` nothing above it differs.
+            message = differing[u, k] + table[code, k]
+            if message > -np.inf and messages[u, code] - message < loss[above]:
+                loss[above], child[above] = messages[u, code] - message, u
+        # Assign labels from the root down; no ancestor of `wanted` differs.
         wanted = -1
         for i in range(n_nodes):
             u, above = order[i], parent[order[i]]
@@ -264,14 +267,14 @@ def _best(
 
 @njit(cache=True, nogil=True)
 def _best_by_wrong(
-    potentials, tables, starts, edges, edge_starts, features, chosen, codes, nodes, ends, room, table,
+    potentials, tables, starts, edges, edge_starts, features, chosen, codes, nodes, ends, spaces, table,
     finished, heights,
 ):  # fmt: skip
     n_labels = potentials.shape[1]
     order, parent, edge, n_children = nodes[0], nodes[1], nodes[2], nodes[5]
     tops, sizes = nodes[3], nodes[4]
-    current, told, both = room[0], room[1], room[2]
-    # Tables of finished subtrees lie one after the other, the last on top.
+    current, message, both = spaces[0], spaces[1], spaces[2]
+    # `finished` is a stack of the tables of finished subtrees.
     for b in range(len(starts) - 1):
         if not chosen[b]:
             continue
@@ -291,23 +294,23 @@ def _best_by_wrong(
                 n_finished -= 1
                 v, n_below = tops[n_finished], sizes[n_finished]
                 height -= n_below
-                # The best of each number of differences below, by the label of the parent.
+                # Best score by the number of wrong nodes below and the label of the parent.
                 _fill(edge[v], v, 0, n_labels, edges, features, tables, table)
                 for d in range(n_below):
                     for j in range(n_labels):
-                        told[d, j] = -np.inf
+                        message[d, j] = -np.inf
                         for k in range(n_labels):
                             value = finished[height + d, k] + table[j, k]
-                            if value > told[d, j]:
-                                told[d, j] = value
-                # The best sums, by the sum of the numbers of differences.
+                            if value > message[d, j]:
+                                message[d, j] = value
+                # Best sum by the joint number of wrong nodes.
                 for c in range(size + n_below - 1):
                     for k in range(n_labels):
                         both[c, k] = -np.inf
                 for c in range(size):
                     for d in range(n_below):
                         for k in range(n_labels):
-                            value = current[c, k] + told[d, k]
+                            value = current[c, k] + message[d, k]
                             if value > both[c + d, k]:
                                 both[c + d, k] = value
                 size += n_below - 1

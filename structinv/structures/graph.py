@@ -1,4 +1,4 @@
-"""Graphs of labels: nodes have labels, and what the two ends of an edge have together is learned."""
+"""Graphs of labels, such as grids and trees, with weights for edges."""
 
 from __future__ import annotations
 
@@ -25,41 +25,46 @@ INFERENCES = ("auto", "exact", "relaxed")
 
 
 class Graph(Structure):
-    """A label for every node of a graph; edges score the labels of their two ends together.
+    """Graph with a label at every node and weights for the labels of each edge.
 
     The score of a labeling y of a graph with nodes x_1 to x_n, and edges (u, v) with features phi, is
 
         sum over nodes u of f(x_u, y_u) + sum over edges (u, v) of sum_j phi_j P_j[y_u, y_v]
 
-    Edges without features have a constant one. Edges have a direction: the label of the first end is the
-    row of P_j, that of the second the column; where the two ends play the same part, give each edge in
-    both directions, or one and let the order of the nodes say which. The pairwise weights are the tables
-    P_j, flat, one behind the other.
+    An edge without features has the constant feature 1. Edges are directed: the label of the first end
+    is the row of P_j, that of the second end is the column. For symmetric edges, add each edge in both
+    directions, or order the ends by node number. The pairwise weights are the tables P_j, flat, in
+    order.
 
-    The best labeling is exact for graphs without cycles and for graphs of small treewidth (no table has
-    more than 1e6 numbers, ``n_labels ** (treewidth + 1)``, and all of a graph no more than 2e7). For
-    others the maximum over the local polytope takes its place, of shares of labels that agree along
-    edges; it is no less. The loss of training is then the *relaxed* one, another convex problem, no less
-    than the loss of labelings: its bounds close, and hold for the loss of labelings from above.
-    Certificates hold for the labeling that scores highest, and may miss some; predictions are the best
-    labeling that was found, which need not be that one.
+    Inference is exact for graphs without cycles and for graphs of small treewidth. The limits are 1e6
+    values in a table of size ``n_labels ** (treewidth + 1)`` and 2e7 values in all tables of a graph.
+    `runner_up` is exact for the same graphs, `best_by_wrong` only for graphs without cycles.
+
+    For other graphs, inference is relaxed: it maximizes over the local polytope of fractional labelings.
+    The loss of training is then the relaxed loss, which is convex and bounds the loss from above.
+    Certificates remain valid but may be loose. Predictions are the best labeling found, which may not be
+    the best one.
 
     Parameters
     ----------
     inference : {"auto", "exact", "relaxed"}, default="auto"
-        "exact" refuses graphs that are too large for it; "auto" is exact where it can be, graph by
-        graph; "relaxed" is exact for graphs without cycles only.
+        Kind of inference. "auto" is exact for each graph within the limits. "exact" raises an error for
+        graphs beyond them. "relaxed" is exact only for graphs without cycles.
     tol : float, default=1e-6
-        Gap of relaxed inference at which it ends, relative to how far the maximum lies above the mean
-        score of all labelings.
+        Gap at which relaxed inference stops (0 < tol < 1), relative to the maximum minus the mean score
+        of all labelings.
     max_steps : int, default=100000
-        Most steps of the simplex method for a graph in relaxed inference; what is left of the gap then
-        goes into the bounds of the loss.
+        Maximum number of simplex steps per graph in relaxed inference. The remaining gap is added to the
+        bound of the loss.
 
     Attributes
     ----------
     n_edge_features_ : int
-        How many features each edge has; only of a structure that has been `prepared`, 1 before.
+        Number of features per edge. Only set by `prepared`; before, it is 1.
+
+    See Also
+    --------
+    Sequence : Chain of labels, with exact inference.
 
     Examples
     --------
@@ -82,40 +87,31 @@ class Graph(Structure):
     def prepared(
         self, classes: np.ndarray | None, codes: np.ndarray, layout: Layout | None
     ) -> Structure:
-        """See `Structure.prepared`: knows how many features edges have.
-
-        Raises
-        ------
-        ValueError, TypeError
-            For parameters out of range, edges with another number of features than in training, and
-            graphs that are too large for exact inference.
-        """
         self._check()
-        known = laid_out(layout, len(codes))
-        own: Graph = self
+        full_layout = laid_out(layout, len(codes))
+        prepared: Graph = self
         if self.n_edge_features_ is None:
-            own = self._of_width(GraphLayout.of(known, 1).edge_features.shape[1])
-        graphs = own._graphs(known)
+            prepared = self._of_width(GraphLayout.of(full_layout, 1).edge_features.shape[1])
+        graphs = prepared._graphs(full_layout)
         if self.inference == "exact" and classes is not None:
-            own._kinds(graphs, len(classes))
-        return own
+            # Raises an error for graphs that are too large.
+            prepared._kinds(graphs, len(classes))
+        return prepared
 
     def _of_width(self, n_edge_features: int) -> Graph:
-        own = clone(self)
-        own.n_edge_features_ = n_edge_features
-        return own
+        prepared = clone(self)
+        prepared.n_edge_features_ = n_edge_features
+        return prepared
 
     def summary(self, labels: np.ndarray, layout: Layout) -> int | None:
-        """See `Structure.summary`: how many features edges have, None without edges."""
         graphs = GraphLayout.of(layout, 1)
         return graphs.edge_features.shape[1] if len(graphs.edges) else None
 
     def prepared_by(self, classes: np.ndarray, summaries: Sequence[Any]) -> Structure:
-        """See `Structure.prepared_by`: knows how many features edges have."""
         self._check()
         widths = sorted({each for each in summaries if each is not None})
         if len(widths) > 1:
-            raise ValueError(f"edges must have as many features in all graphs, got {widths}")
+            raise ValueError(f"edges must have the same number of features in all graphs, got {widths}")
         if self.n_edge_features_ is not None:
             return self
         return self._of_width(widths[0] if widths else 1)
@@ -130,21 +126,22 @@ class Graph(Structure):
         check_integer("max_steps", self.max_steps)
 
     def _graphs(self, layout: Layout) -> GraphLayout:
-        """The layout with its edges, validated."""
-        wanted = 1 if self.n_edge_features_ is None else self.n_edge_features_
-        graphs = GraphLayout.of(layout, wanted)
+        """Return the validated layout with edges."""
+        n_features = 1 if self.n_edge_features_ is None else self.n_edge_features_
+        graphs = GraphLayout.of(layout, n_features)
         if len(graphs.edges) == 0:
-            # No edges have features of any width.
-            return replace(graphs, edge_features=np.zeros((0, wanted)))
+            # Without edges, the number of edge features is undefined.
+            return replace(graphs, edge_features=np.zeros((0, n_features)))
         given = graphs.edge_features.shape[1]
-        if given != wanted:
+        if given != n_features:
             raise ValueError(
-                f"edges must have {wanted} features, as in training, got {given} (1 if none are given)"
+                f"edges must have {n_features} features, as in training, got {given} (edges without "
+                "features have 1)"
             )
         return graphs
 
     def _tables(self, pairwise: np.ndarray, n_labels: int) -> np.ndarray:
-        """The tables P, (n_edge_features, n_labels, n_labels)."""
+        """Return the tables P, (n_edge_features, n_labels, n_labels)."""
         return np.ascontiguousarray(pairwise, dtype=np.float64).reshape(-1, n_labels, n_labels)
 
     def _numbers(self, potentials: np.ndarray, pairwise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -156,7 +153,20 @@ class Graph(Structure):
         return (1 if self.n_edge_features_ is None else self.n_edge_features_) * n_labels**2
 
     def named(self, pairwise: np.ndarray, n_labels: int) -> dict[str, np.ndarray]:
-        """See `Structure.named`: "pairwise", (n_edge_features, n_labels, n_labels)."""
+        """Reshape the pairwise weights to the tables P, named "pairwise".
+
+        Parameters
+        ----------
+        pairwise : ndarray of shape (n_pairwise,)
+            Pairwise weights.
+        n_labels : int
+            Number of labels.
+
+        Returns
+        -------
+        dict of str to ndarray
+            "pairwise" with shape (n_edge_features, n_labels, n_labels).
+        """
         return {"pairwise": self._tables(pairwise, n_labels)}
 
     def relaxes(self, n_labels: int, layout: Layout) -> bool:
@@ -184,7 +194,6 @@ class Graph(Structure):
         return trees, narrow, rest, order
 
     def decode(self, potentials: np.ndarray, pairwise: np.ndarray, layout: Layout) -> Decoding:
-        """See `Structure.decode`; with shares where the relaxed maximum is no labeling."""
         graphs = self._graphs(layout)
         scores, tables = self._numbers(potentials, pairwise)
         trees, narrow, rest, order = self._kinds(graphs, potentials.shape[1])
@@ -207,28 +216,27 @@ class Graph(Structure):
         rest: np.ndarray,
         labels: np.ndarray,
     ) -> Decoding:
-        """The other graphs too, whose labels and shares are put in."""
-        found = local_polytope.maximum(scores, tables, graphs, rest, self.tol, self.max_steps)
-        own = rest[graphs.owners]
-        labels[own] = found.labels[own]
-        bounds = np.where(rest, found.bounds, self.score(scores, labels, tables.ravel(), graphs))
-        if np.all(found.whole):
+        """Decode the other graphs by relaxed inference, and update labels and fractions."""
+        relaxation = local_polytope.maximum(scores, tables, graphs, rest, self.tol, self.max_steps)
+        is_relaxed = rest[graphs.owners]
+        labels[is_relaxed] = relaxation.labels[is_relaxed]
+        bounds = np.where(rest, relaxation.bounds, self.score(scores, labels, tables.ravel(), graphs))
+        if np.all(relaxation.whole):
             return Decoding(labels, bounds)
-        own = found.whole[graphs.owners]
-        nodes = np.where(own[:, None], np.eye(scores.shape[1])[labels], found.nodes)
-        mixed = np.flatnonzero(~found.whole)
+        is_whole = relaxation.whole[graphs.owners]
+        nodes = np.where(is_whole[:, None], np.eye(scores.shape[1])[labels], relaxation.nodes)
+        mixed = np.flatnonzero(~relaxation.whole)
         every = np.arange(len(mixed))
         place = sp.csr_matrix((np.ones(len(mixed)), (mixed, every)), (len(graphs), len(mixed)))
-        features = sp.diags(found.whole.astype(np.float64)) @ self.features(
+        features = sp.diags(relaxation.whole.astype(np.float64)) @ self.features(
             labels, graphs, scores.shape[1]
         )
-        features = features + place @ sp.csr_matrix([found.features[int(b)].ravel() for b in mixed])
+        features = features + place @ sp.csr_matrix([relaxation.features[int(b)].ravel() for b in mixed])
         return Decoding(labels, bounds, shares=nodes, features=sp.csr_matrix(features))
 
     def runner_up(
         self, potentials: np.ndarray, codes: np.ndarray, pairwise: np.ndarray, layout: Layout
     ) -> Decoding:
-        """See `Structure.runner_up`: one program a graph; where inference is relaxed, one a node."""
         graphs = self._graphs(layout)
         scores, tables = self._numbers(potentials, pairwise)
         trees, narrow, rest, order = self._kinds(graphs, potentials.shape[1])
@@ -250,18 +258,16 @@ class Graph(Structure):
     def best_by_wrong(
         self, potentials: np.ndarray, codes: np.ndarray, pairwise: np.ndarray, layout: Layout
     ) -> np.ndarray:
-        """See `Structure.best_by_wrong`: exact for graphs without cycles, not known for others."""
         graphs = self._graphs(layout)
         scores, tables = self._numbers(potentials, pairwise)
         codes = np.ascontiguousarray(codes, dtype=np.int64)
         trees = graphs.acyclic()
-        heights = np.full((len(graphs), int(graphs.lengths.max(initial=0)) + 1), -np.inf)
-        heights[~trees] = np.inf
-        forests.best_by_wrong(scores, tables, *graphs.arrays, trees, codes, heights)
-        return heights
+        highest = np.full((len(graphs), int(graphs.lengths.max(initial=0)) + 1), -np.inf)
+        highest[~trees] = np.inf
+        forests.best_by_wrong(scores, tables, *graphs.arrays, trees, codes, highest)
+        return highest
 
     def features(self, labels: np.ndarray, layout: Layout, n_labels: int) -> sp.csr_matrix:
-        """See `Structure.features`: edge features, summed by the labels of the ends."""
         graphs = self._graphs(layout)
         owners = Layout(graphs.edge_starts).owners
         ends = labels[graphs.edges + graphs.starts[owners][:, None]]
@@ -271,49 +277,66 @@ class Graph(Structure):
         return sp.csr_matrix((graphs.edge_features[edge, which], (owners[edge], columns)), shape)
 
     def drawn(self, lengths: Sequence[int], rng: np.random.Generator) -> Layout:
-        """See `Structure.drawn`: graphs with about as many edges as nodes."""
         edges = []
         for size in lengths:
             pairs = [(u, v) for u in range(size) for v in range(size) if u != v]
-            kept = rng.random(len(pairs)) < 1.2 / max(1, size - 1)
-            edges.append([pair for pair, keep in zip(pairs, kept, strict=True) if keep])
+            # On average 1.2 edges per node.
+            chosen = rng.random(len(pairs)) < 1.2 / max(1, size - 1)
+            edges.append([pair for pair, keep in zip(pairs, chosen, strict=True) if keep])
         return GraphLayout.of_graphs(
             lengths, edges, [rng.standard_normal((len(each), 2)) for each in edges]
         )
 
     def length(self, example: Any) -> int:
-        """See `Structure.length`; what is no graph is refused when it is read."""
+        # `read` raises an error for examples that are not graphs.
         return super().length(example[0]) if _is_graph(example) and hasattr(example[0], "__len__") else 1
 
     def written_examples(self, rows: Matrix, layout: Layout) -> Any:
-        """See `Structure.written_examples`: with edges, and features unless these are a constant 1."""
         graphs = self._graphs(layout)
         by_edges, features = Layout(graphs.edge_starts), graphs.edge_features
         parts = [self.written_rows(rows, layout), self.written_rows(graphs.edges, by_edges)]
+        # A constant feature 1 can be omitted.
         if features.shape[1] != 1 or np.any(features != 1.0):
             parts.append(self.written_rows(features, by_edges))
         return list(zip(*parts, strict=True))
 
     def read(self, X: Any, reader: Reader) -> tuple[Matrix, Layout]:
-        """See `Structure.read`: a graph is (rows of nodes, edges) or (rows, edges, edge features).
+        """Convert graphs to rows of nodes and a layout with edges.
 
-        Rows are as those of other examples; edges (m, 2) of int, which number the nodes from 0, and
-        their features (m, e), all of one width.
+        Parameters
+        ----------
+        X : list of tuple
+            One graph per item: (rows of nodes, edges) or (rows, edges, edge features). Edges have shape
+            (m, 2) and number the nodes from 0. Edge features have shape (m, n_edge_features).
+        reader : Reader
+            Converter of blocks to validated rows.
+
+        Returns
+        -------
+        rows : ndarray or CSR matrix of shape (n_rows, n_features)
+            Rows of all nodes.
+        layout : GraphLayout
+            Assignment of nodes and edges to graphs.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If X is not valid. The message names the graph.
         """
         graphs = as_list("X", X, "(rows, edges) or (rows, edges, edge features)")
         for i, graph in enumerate(graphs):
             if not _is_graph(graph):
                 raise TypeError(
                     f"X[{i}] must be (rows, edges) or (rows, edges, edge features), edges an (m, 2) "
-                    f"array of pairs of rows, got {kind_of(graph)}; Sequence() takes rows alone"
+                    f"array of pairs of rows, got {kind_of(graph)}; Sequence() accepts rows alone"
                 )
             if len(graph) != len(graphs[0]):
-                raise ValueError(f"X[{i}] must have edge features if X[0] has them, and else not")
+                raise ValueError(f"X[{i}] must have edge features if and only if X[0] has them")
             if self.length(graph) == 0:
-                raise ValueError(f"X[{i}] must have at least one node, got none")
-        rows, sizes = reader.examples([graph[0] for graph in graphs])
+                raise ValueError(f"X[{i}] must have at least one node, got 0")
+        rows, lengths = reader.examples([graph[0] for graph in graphs])
         features = [graph[2] for graph in graphs] if len(graphs[0]) == 3 else None
-        return rows, GraphLayout.of_graphs(sizes.tolist(), [graph[1] for graph in graphs], features)
+        return rows, GraphLayout.of_graphs(lengths.tolist(), [graph[1] for graph in graphs], features)
 
 
 def _is_graph(example: Any) -> bool:

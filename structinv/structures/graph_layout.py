@@ -1,4 +1,4 @@
-"""Which nodes and edges belong to which graph."""
+"""Assignment of nodes and edges to graphs."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ from .layout import Layout
 
 @dataclass(frozen=True)
 class GraphLayout(Layout):
-    """Which nodes and edges belong to which graph.
+    """Assignment of nodes and edges to graphs.
 
     Parameters
     ----------
-    starts : (n_graphs + 1,) array of int
+    starts : ndarray of int of shape (n_graphs + 1,)
         Graph b has the nodes ``starts[b]`` to ``starts[b + 1] - 1``.
-    edges : (n_edges, 2) array of int
-        The two ends of each edge; each graph numbers its nodes from 0.
-    edge_starts : (n_graphs + 1,) array of int
+    edges : ndarray of int of shape (n_edges, 2)
+        Both ends of each edge. The nodes of each graph are numbered from 0.
+    edge_starts : ndarray of int of shape (n_graphs + 1,)
         Graph b has the edges ``edge_starts[b]`` to ``edge_starts[b + 1] - 1``.
-    edge_features : (n_edges, n_edge_features) array
+    edge_features : ndarray of shape (n_edges, n_edge_features)
+        Features of each edge.
 
     Examples
     --------
@@ -42,8 +43,7 @@ class GraphLayout(Layout):
     edges: np.ndarray
     edge_starts: np.ndarray
     edge_features: np.ndarray
-    # Orders of elimination by the number of labels, which are found when they are asked for; a part asks
-    # the whole that it was taken from, so that they are found once.
+    # Cache of elimination orders by number of labels. A part uses the cache of the whole layout.
     _known: dict[int, Elimination] = field(default_factory=dict, compare=False, repr=False)
     _whole: tuple[GraphLayout, np.ndarray] | None = field(default=None, compare=False, repr=False)
 
@@ -51,12 +51,14 @@ class GraphLayout(Layout):
     def of_graphs(
         cls, sizes: Sequence[int], edges: Sequence[Any], edge_features: Sequence[Any] | None = None
     ) -> GraphLayout:
-        """Graphs of so many nodes and with these edges; without features every edge has a constant 1.
+        """Return the layout of graphs with these numbers of nodes and edges.
+
+        Edges without features have the constant feature 1.
 
         Raises
         ------
         ValueError
-            If edges or features do not fit; the message names the graph.
+            If edges or features are not valid. The message names the graph.
         """
         starts = Layout.of_lengths(sizes).starts
         ends = [
@@ -75,22 +77,22 @@ class GraphLayout(Layout):
 
     @classmethod
     def of(cls, layout: Layout, n_features: int) -> GraphLayout:
-        """A layout that may know no edges: then there are none."""
+        """Return the layout; a plain `Layout` becomes one without edges."""
         if isinstance(layout, cls):
             return layout
-        none = np.zeros((0, 2), dtype=np.int64), np.zeros(len(layout) + 1, dtype=np.int64)
-        return cls(layout.starts, *none, np.zeros((0, n_features)))
+        no_edges = np.zeros((0, 2), dtype=np.int64), np.zeros(len(layout) + 1, dtype=np.int64)
+        return cls(layout.starts, *no_edges, np.zeros((0, n_features)))
 
     @classmethod
     def join(cls, layouts: Sequence[Any]) -> GraphLayout:
         by_edges = Layout.join([Layout(each.edge_starts) for each in layouts])
-        # Without edges nobody knows how many features an edge has.
-        having = [each for each in layouts if len(each.edges)] or layouts[:1]
+        # Without edges, the number of edge features is undefined.
+        with_edges = [each for each in layouts if len(each.edges)] or layouts[:1]
         return cls(
             Layout.join(layouts).starts,
-            np.vstack([each.edges for each in having]),
+            np.vstack([each.edges for each in with_edges]),
             by_edges.starts,
-            np.vstack([each.edge_features for each in having]),
+            np.vstack([each.edge_features for each in with_edges]),
         )
 
     def take(self, blocks: Rows) -> Self:
@@ -107,17 +109,17 @@ class GraphLayout(Layout):
 
     @property
     def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Starts, edges, starts of edges and features, as compiled functions take them."""
+        """Starts, edges, edge starts and features, as arguments of compiled functions."""
         return self.starts, self.edges, self.edge_starts, self.edge_features
 
     def acyclic(self) -> np.ndarray:
-        """Which graphs have no cycles, (n_graphs,) of bool."""
+        """Return True for each graph without cycles, (n_graphs,)."""
         found = np.zeros(len(self), dtype=bool)
         forests.acyclic(self.starts, self.edges, self.edge_starts, found)
         return found
 
     def elimination(self, n_labels: int) -> Elimination:
-        """In which order nodes are eliminated, and for which graphs that is little work."""
+        """Return the cached elimination order of the nodes."""
         if self._whole is not None:
             whole, blocks = self._whole
             return whole.elimination(n_labels).take(blocks, whole.starts)
@@ -128,7 +130,7 @@ class GraphLayout(Layout):
 
 
 def _edges(given: Any, n_nodes: int, i: int) -> np.ndarray:
-    """Edges of graph i, validated."""
+    """Return the validated edges of graph i."""
     try:
         edges = np.asarray(given)
     except ValueError:
@@ -153,7 +155,7 @@ def _edges(given: Any, n_nodes: int, i: int) -> np.ndarray:
 
 
 def _edge_features(given: Sequence[Any], edges: list[np.ndarray]) -> list[np.ndarray]:
-    """Features of the edges of all graphs, validated; a graph without edges may have any."""
+    """Return the validated features of all edges; edgeless graphs may have any."""
     found: list[np.ndarray] = []
     for i, (each, own) in enumerate(zip(given, edges, strict=True)):
         try:
@@ -177,6 +179,6 @@ def _edge_features(given: Sequence[Any], edges: list[np.ndarray]) -> list[np.nda
     }
     if len(widths) > 1:
         (one, i), (other, j) = sorted(widths.items(), key=lambda item: item[1])[:2]
-        raise ValueError(f"X[{j}] must have {one} features an edge, as X[{i}] has, got {other}")
+        raise ValueError(f"X[{j}] must have {one} features per edge, as X[{i}] has, got {other}")
     width = next(iter(widths), 1)
     return [each if len(own) else np.zeros((0, width)) for each, own in zip(found, edges, strict=True)]

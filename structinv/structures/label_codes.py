@@ -1,4 +1,4 @@
-"""True labels and what errors cost, validated."""
+"""Encoding of labels as indices, and validation of misclassification costs."""
 
 from __future__ import annotations
 
@@ -7,20 +7,21 @@ from numpy.typing import ArrayLike
 
 
 def encode_labels(y: np.ndarray, classes: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Labels and each row's index among them; a label that is not among them is an error.
+    """Return the classes and the index of each row's label among them.
 
-    They are sorted, unless they are given as objects, which need not have an order.
+    Classes are sorted. Classes that are given as objects keep their order. Raises ValueError for a label
+    outside the given classes.
     """
     y = np.asarray(y)
     if y.ndim != 1:
-        raise ValueError(f"y must have shape (n,), a label a row, got {y.shape}")
+        raise ValueError(f"y must have shape (n,), one label per row, got {y.shape}")
     if classes is None:
         if y.dtype.kind == "f" and np.any(np.isnan(y)):
             raise ValueError("y must hold labels, got NaN")
         try:
             return np.unique(y, return_inverse=True)
         except TypeError as error:
-            raise TypeError(f"y must hold labels of one kind, which have an order: {error}") from None
+            raise TypeError(f"y must hold labels of one sortable type: {error}") from None
     classes = np.asarray(classes)
     if classes.dtype == object:
         return classes, _places_of(y, classes)
@@ -35,7 +36,7 @@ def encode_labels(y: np.ndarray, classes: np.ndarray | None = None) -> tuple[np.
 
 
 def _places_of(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """The place of each label among classes of any kind, which need not have an order."""
+    """Return the index of each label among hashable classes, which need no order."""
     places = {label: place for place, label in enumerate(classes)}
     if len(places) < len(classes):
         raise ValueError(f"classes must be without duplicates, got {classes}")
@@ -47,7 +48,7 @@ def _places_of(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
 
 
 def check_cost(cost: ArrayLike | None, n_classes: int) -> np.ndarray:
-    """A cost matrix of the right shape with zero diagonal, or a ValueError that says what is wrong."""
+    """Return a cost matrix with a zero diagonal, or raise ValueError."""
     if cost is None:
         return 1.0 - np.eye(n_classes)
     try:
@@ -56,17 +57,17 @@ def check_cost(cost: ArrayLike | None, n_classes: int) -> np.ndarray:
         raise ValueError(f"cost must be a matrix of numbers, got {cost!r}") from None
     if table.shape != (n_classes, n_classes):
         raise ValueError(
-            f"cost must have shape ({n_classes}, {n_classes}), one row and column a class, "
+            f"cost must have shape ({n_classes}, {n_classes}), one row and one column per class, "
             f"got {table.shape}"
         )
     if not np.all(np.isfinite(table)) or np.any(table < 0):
         raise ValueError("cost must hold finite non-negative numbers")
     if np.any(np.diag(table) != 0):
-        raise ValueError("cost must have a zero diagonal: a right prediction costs nothing")
+        raise ValueError("cost must have a zero diagonal: a correct prediction has no cost")
     return table
 
 
 def check_rescaling(rescaling: str) -> None:
-    """Raise ValueError unless the name of a rescaling is known."""
+    """Raise ValueError unless the name of a rescaling is valid."""
     if rescaling not in ("margin", "slack"):
         raise ValueError(f"rescaling must be 'margin' or 'slack', got {rescaling!r}")

@@ -1,4 +1,4 @@
-"""Which rows belong to which example."""
+"""Assignment of rows to examples."""
 
 from __future__ import annotations
 
@@ -14,12 +14,16 @@ from ..utils.matrices import Rows
 
 @dataclass(frozen=True)
 class Layout:
-    """Which rows belong to which example; structures derive from it what else they know of examples.
+    """Assignment of rows to examples; structures derive classes with more fields.
 
     Parameters
     ----------
-    starts : (n_blocks + 1,) array of int
+    starts : ndarray of int of shape (n_blocks + 1,)
         Example b has the rows ``starts[b]`` to ``starts[b + 1] - 1``.
+
+    See Also
+    --------
+    Structure : Output structure, which reads a layout from user-given examples.
 
     Examples
     --------
@@ -34,78 +38,147 @@ class Layout:
 
     @classmethod
     def of_lengths(cls, lengths: ArrayLike) -> Layout:
-        """Examples of so many rows each, one behind the other.
+        """Return the layout of consecutive examples with these lengths.
+
+        Parameters
+        ----------
+        lengths : array-like of int of shape (n_blocks,)
+            Number of rows of each example (>= 1).
+
+        Returns
+        -------
+        Layout
+            The layout.
 
         Raises
         ------
         ValueError
-            Unless all lengths are integers of at least 1.
+            If a length is not an integer of at least 1.
         """
-        sizes = np.asarray(lengths)
-        if sizes.ndim != 1 or sizes.dtype.kind not in "iu" or len(sizes) == 0 or np.any(sizes < 1):
-            raise ValueError(f"lengths must be integers of at least 1, one an example, got {lengths!r}")
-        return Layout(np.r_[0, np.cumsum(sizes)])
+        counts = np.asarray(lengths)
+        if counts.ndim != 1 or counts.dtype.kind not in "iu" or len(counts) == 0 or np.any(counts < 1):
+            raise ValueError(f"lengths must be integers of at least 1, one per example, got {lengths!r}")
+        return Layout(np.r_[0, np.cumsum(counts)])
 
     @classmethod
     def of_rows(cls, n_rows: int) -> Layout:
-        """Every row an example of its own."""
+        """Return the layout in which every row is an example.
+
+        Parameters
+        ----------
+        n_rows : int
+            Number of rows.
+
+        Returns
+        -------
+        Layout
+            The layout.
+        """
         return Layout(np.arange(n_rows + 1))
 
     @classmethod
     def join(cls, layouts: Sequence[Layout]) -> Layout:
-        """The layout of the examples of several, one behind the other; they are of one class.
+        """Return the layout of the examples of several layouts, one after the other.
+
+        Parameters
+        ----------
+        layouts : list of Layout
+            Layouts of the class on which the method is called.
+
+        Returns
+        -------
+        Layout
+            The joint layout.
 
         Raises
         ------
         TypeError
-            If a class that knows more of examples has no method of its own.
+            If a subclass does not override this method.
         """
         if cls is not Layout:
-            raise TypeError(f"{cls.__name__} must have a method join for examples in partitions")
+            raise TypeError(f"{cls.__name__} must override join to support examples in partitions")
         return Layout(np.r_[0, np.cumsum(np.concatenate([each.lengths for each in layouts]))])
 
     def __len__(self) -> int:
-        """How many examples there are."""
+        """Return the number of examples."""
         return len(self.starts) - 1
 
     @property
     def n_rows(self) -> int:
-        """How many rows all examples have together."""
+        """Total number of rows."""
         return int(self.starts[-1])
 
     @property
     def lengths(self) -> np.ndarray:
-        """How many rows each example has."""
+        """Number of rows of each example."""
         return np.diff(self.starts)
 
     @property
     def owners(self) -> np.ndarray:
-        """The example of each row."""
+        """Example of each row."""
         return np.repeat(np.arange(len(self)), self.lengths)
 
     def rows(self, blocks: Rows) -> np.ndarray:
-        """The rows of the examples named, one example behind the other."""
+        """Return the rows of some examples, one example after the other.
+
+        Parameters
+        ----------
+        blocks : slice or ndarray of shape (n,)
+            Examples, as an index of NumPy.
+
+        Returns
+        -------
+        ndarray of int
+            Rows of these examples.
+        """
         blocks = np.arange(len(self))[blocks]
-        sizes = self.lengths[blocks]
-        ends = np.cumsum(sizes)
-        first = np.repeat(self.starts[blocks] - (ends - sizes), sizes)
+        lengths = self.lengths[blocks]
+        ends = np.cumsum(lengths)
+        first = np.repeat(self.starts[blocks] - (ends - lengths), lengths)
         return first + np.arange(len(first))
 
     def take(self, blocks: Rows) -> Self:
-        """The layout of the examples named, as if there were no others."""
-        sizes = self.lengths[blocks]
-        own: Any = type(self)(np.r_[0, np.cumsum(sizes)])
-        return own
+        """Return the layout of some examples alone.
+
+        Parameters
+        ----------
+        blocks : slice or ndarray of shape (n,)
+            Examples, as an index of NumPy.
+
+        Returns
+        -------
+        Layout
+            The layout, with rows numbered from 0.
+        """
+        taken: Any = type(self)(np.r_[0, np.cumsum(self.lengths[blocks])])
+        return taken
 
     def told(self) -> list[Any]:
-        """All that tells it from other layouts."""
+        """Return the compared fields, which identify the layout.
+
+        Returns
+        -------
+        list
+            Values of the fields.
+        """
         return [getattr(self, field.name) for field in fields(self) if field.compare]
 
     def sums(self, each: np.ndarray) -> np.ndarray:
-        """Sums over the rows of each example, along the first axis."""
+        """Sum over the rows of each example.
+
+        Parameters
+        ----------
+        each : ndarray of shape (n_rows, ...)
+            One item per row.
+
+        Returns
+        -------
+        ndarray of shape (n_blocks, ...)
+            Sums along the first axis.
+        """
         return np.add.reduceat(each, self.starts[:-1], axis=0)
 
 
 def laid_out(layout: Layout | None, n_rows: int) -> Layout:
-    """The layout; where there is none every row is an example of its own."""
+    """Return the layout; None means that every row is an example."""
     return Layout.of_rows(n_rows) if layout is None else layout

@@ -1,10 +1,10 @@
-"""The maximum over the local polytope: messages first, then linear programs over the labels that matter.
+"""Maximum over the local polytope: message passing, then linear programs.
 
-A split of the potentials among edges says what every pair of labels loses against the best one of its
-edge. The program has the shares of a few labels of each node, such as lose little, and makes the loss of
-their pairs least. What its dual variables add to the splits closes the gap for these labels, and others
-get splits that keep them below, for which dual variables had better move a little only (du Merle et al.
-1999). Where that does not close the gap, a second program has all labels. Small graphs share a program.
+A split of the potentials among edges gives each pair of labels a loss to the best pair of its edge. The
+first program has the fractions of a few labels of each node, those with small losses. It minimizes the
+loss of their pairs. Its dual variables are added to the splits and close the gap for these labels. Other
+labels get splits that keep them below. For this, the changes of dual variables are limited (du Merle et
+al. 1999). If the gap stays open, a second program has all labels. Small graphs share a program.
 """
 
 from __future__ import annotations
@@ -19,32 +19,32 @@ from . import relaxed
 from .graph_layout import GraphLayout
 from .layout import Layout
 
-# Labels are in the first program that lose less than so many gaps of their graph, but no more than so
-# many of each node; dual variables may move by so much of what these lose. The second has all labels.
+# Labels of the first program: largest loss in gaps of the graph, average number per node, and largest
+# change of dual variables relative to the loss limit.
 START_GAPS, START_LABELS, START_MOVES = 30.0, 4.0, 0.25
-# Graphs share a program of about so many pairs of labels.
+# Approximate number of label pairs in a shared program.
 PAIRS_AT_ONCE = 3000
-# Smaller shares are none; values that differ by less, relatively, are the same.
+# Smaller fractions are set to 0; the relative tolerance for equal values.
 LEAST_SHARE, ROUNDING = 1e-9, 1e-13
 
 
 @dataclass(frozen=True)
 class Relaxation:
-    """What is known of the maximum of each graph that was asked for.
+    """Maximum of each chosen graph over the local polytope, with bounds.
 
     Parameters
     ----------
-    labels : (n_nodes,) array of int
-        The labeling that scores highest of those that were met.
-    values, bounds, aims : (n_graphs,) arrays
-        What is reached, by the labeling or by shares; a bound of the maximum; and the gap that is small
-        enough.
-    whole : (n_graphs,) array of bool
-        Whether it is the labeling that reaches it.
-    nodes : (n_nodes, n_labels) array
-        Shares of labels, where not `whole`.
-    features : dict of int to (n_edge_features, n_labels, n_labels) arrays
-        What multiplies the tables of such a graph.
+    labels : ndarray of int of shape (n_nodes,)
+        Best labeling found.
+    values, bounds, aims : ndarray of shape (n_graphs,)
+        Score attained by the labeling or by fractions, upper bound of the maximum, and largest
+        acceptable gap.
+    whole : ndarray of bool of shape (n_graphs,)
+        True if the labeling attains the value.
+    nodes : ndarray of shape (n_nodes, n_labels)
+        Fractions of labels, for graphs that are not `whole`.
+    features : dict of int to ndarray of shape (n_edge_features, n_labels, n_labels)
+        Factors of the tables of each such graph.
     """
 
     labels: np.ndarray
@@ -56,7 +56,7 @@ class Relaxation:
     features: dict[int, np.ndarray]
 
     def open(self) -> np.ndarray:
-        """Which graphs have a gap that is too large, (n_graphs,) of bool."""
+        """Return True for each graph whose gap is too large, (n_graphs,)."""
         return np.isfinite(self.bounds) & (self.values < self.bounds - self.aims)
 
 
@@ -68,19 +68,22 @@ def maximum(
     tolerance: float,
     max_steps: int,
 ) -> Relaxation:
-    """The maximum over the local polytope of the graphs that are chosen.
+    """Maximize over the local polytope of the chosen graphs.
 
     Parameters
     ----------
-    potentials : (n_nodes, n_labels) array
-        Minus infinity for labels that are not allowed.
-    tables : (n_edge_features, n_labels, n_labels) array
+    potentials : ndarray of shape (n_nodes, n_labels)
+        Scores of labels; minus infinity for labels that are not allowed.
+    tables : ndarray of shape (n_edge_features, n_labels, n_labels)
+        Pairwise weights.
     graphs : GraphLayout
-    chosen : (n_graphs,) array of bool
+        Nodes and edges of the graphs.
+    chosen : ndarray of bool of shape (n_graphs,)
+        Graphs to process.
     tolerance : float
-        Of the gap, relative to how far the maximum lies above the mean score of all labelings.
+        Gap at which to stop, relative to the maximum minus the mean score of all labelings.
     max_steps : int
-        Most steps of the simplex method for a program, times the graphs in it.
+        Maximum number of simplex steps of a program, per graph in it.
     """
     values, bounds, aims = np.zeros((3, len(graphs)))
     labels, whole = np.zeros(len(potentials), dtype=np.int64), np.ones(len(graphs), dtype=bool)
@@ -104,14 +107,14 @@ def maximum(
 
 
 class _Part:
-    """Some of the graphs as if they were one, with what pairs of labels lose against the best ones.
+    """Some of the graphs as one graph, with the losses of label pairs.
 
     Parameters
     ----------
     potentials, tables, graphs, splits, labels
-        Of all graphs; see `maximum` and `relaxed.messages`.
-    blocks : (n,) array of int
-        Which graphs.
+        Data of all graphs; see `maximum` and `relaxed.messages`.
+    blocks : ndarray of int of shape (n,)
+        Graphs in this part.
     """
 
     def __init__(
@@ -139,7 +142,7 @@ class _Part:
         self.lost = relaxed.losses(
             self.own, self.table, self.edges, self.degrees, self.splits, self.tops, self.least
         )
-        # Shares of the labeling, until there are better ones.
+        # Start with the fractions of the labeling.
         self.labels, each = labels[self.rows], np.eye(self.own.shape[1])
         first, second = each[self.labels[self.edges]].transpose(1, 0, 2)
         self.nodes, self.joint = each[self.labels], first[:, :, None] * second[:, None, :]
@@ -148,14 +151,14 @@ class _Part:
         relaxed.heights(self.own, self.table, self.edges, self.degrees, self.splits, self.tops)
 
     def _sums(self, of_nodes: np.ndarray, of_edges: np.ndarray) -> np.ndarray:
-        """Sums over the nodes and edges of each graph."""
+        """Return the sums over the nodes and edges of each graph."""
         n_blocks = len(self.blocks)
         return np.bincount(self.owners, of_nodes, n_blocks) + np.bincount(
             self.edge_owners, of_edges, n_blocks
         )
 
     def choose(self, found: Relaxation, every: bool) -> None:
-        """Which labels are in the programs, and how far dual variables may move."""
+        """Choose the active labels of the programs and the limits of the dual variables."""
         n_labels, allowed = self.own.shape[1], self.own > -np.inf
         limits = START_GAPS * (found.bounds - found.values)[self.blocks]
         if every or self.table.size <= PAIRS_AT_ONCE:
@@ -169,7 +172,7 @@ class _Part:
         self.moves = np.where(self.complete, np.inf, np.maximum(START_MOVES * limits, 1e-9))
 
     def solve(self, max_steps: int) -> np.ndarray:
-        """Shares, and splits for active labels, by linear programs; for which graphs there are any."""
+        """Solve linear programs for fractions and splits; return True for solved graphs."""
         counts = self.active.sum(axis=1)[self.edges]
         pairs = np.bincount(self.edge_owners, counts[:, 0] * counts[:, 1], len(self.blocks))
         portions = (np.cumsum(pairs) // PAIRS_AT_ONCE).astype(np.int64)
@@ -180,20 +183,20 @@ class _Part:
         return solved
 
     def _solve(self, chosen: np.ndarray, max_steps: int) -> bool:
-        """The program of some of the graphs; whether it has an answer."""
+        """Solve the program of some of the graphs; return True if it has a solution."""
         rows, edges = self.by_nodes.rows(chosen), self.by_edges.rows(chosen)
         places = np.zeros(len(self.own), dtype=np.int64)
         places[rows] = np.arange(len(rows))
         ends = places[self.edges[edges]]
-        alone = np.where(self.degrees[rows] == 0, 1.0, 0.0)[:, None]
+        isolated = np.where(self.degrees[rows] == 0, 1.0, 0.0)[:, None]
         active = self.active[rows]
-        worth = alone * np.where(active, self.least[rows], 0.0)
+        node_loss = isolated * np.where(active, self.least[rows], 0.0)
         moves = self.moves[self.edge_owners[edges]]
-        answer = _program(active, ends, worth, self.lost[edges], moves, max_steps)
-        if answer is None:
+        solution = _program(active, ends, node_loss, self.lost[edges], moves, max_steps)
+        if solution is None:
             return False
-        self.nodes[rows], self.joint[edges], duals = answer
-        # Splits of a node add up to nothing over its edges.
+        self.nodes[rows], self.joint[edges], duals = solution
+        # The splits of a node add up to 0 over its edges.
         total = np.zeros(self.nodes[rows].shape)
         for side in range(2):
             np.add.at(total, ends[:, side], duals[:, side])
@@ -202,7 +205,7 @@ class _Part:
         return True
 
     def raise_values(self, found: Relaxation) -> None:
-        """Take shares, or the labeling that they round to, where these reach more."""
+        """Store the fractions, or their rounded labeling, if the score is higher."""
         relaxed.fit(self.joint, self.nodes, self.edges)
         own = np.where(self.nodes > 0, self.own, 0.0) * self.nodes
         shared = self._sums(own.sum(axis=1), np.einsum("ekl,ekl->e", self.joint, self.table))
@@ -233,7 +236,7 @@ class _Part:
         found.features.update((int(self.blocks[i]), features[i]) for i in np.flatnonzero(mixed))
 
     def lower_bounds(self, found: Relaxation) -> np.ndarray:
-        """Split the potentials of the other labels too; which graphs' bounds that lowers."""
+        """Split the potentials of inactive labels; return True for lower bounds."""
         few = np.where(self.active, self.own, -np.inf)
         relaxed.heights(few, self.table, self.edges, self.degrees, self.splits, self.tops)
         relaxed.split_others(
@@ -251,36 +254,41 @@ class _Part:
 def _program(
     active: np.ndarray,
     edges: np.ndarray,
-    worth: np.ndarray,
+    node_loss: np.ndarray,
     lost: np.ndarray,
     moves: np.ndarray,
     max_steps: int,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """Shares of nodes and of pairs that lose least, and the dual variables of pairs' sums.
+    """Return the fractions with the smallest loss, and the dual variables.
 
     Parameters
     ----------
-    active : (n_nodes, n_labels) array of bool
-        Labels that may have shares.
-    edges : (n_edges, 2) array of int
-    worth : (n_nodes, n_labels) array
-        What labels lose by themselves.
-    lost : (n_edges, n_labels, n_labels) array
-        What pairs lose.
-    moves : (n_edges,) array
-        How far dual variables may be from 0, which is what shares pay for sums that do not fit.
+    active : ndarray of bool of shape (n_nodes, n_labels)
+        Labels with fractions.
+    edges : ndarray of int of shape (n_edges, 2)
+        Ends of each edge.
+    node_loss : ndarray of shape (n_nodes, n_labels)
+        Losses of labels of isolated nodes.
+    lost : ndarray of shape (n_edges, n_labels, n_labels)
+        Losses of pairs.
+    moves : ndarray of shape (n_edges,)
+        Bounds of the absolute dual variables: the prices of violated sums.
     max_steps : int
+        Maximum number of simplex steps.
 
     Returns
     -------
-    nodes : (n_nodes, n_labels) array
-    joint : (n_edges, n_labels, n_labels) array
-    duals : (n_edges, 2, n_labels) array
-        0 for labels that are not active. None in the place of all three if there is no answer.
+    nodes : ndarray of shape (n_nodes, n_labels)
+        Fractions of labels.
+    joint : ndarray of shape (n_edges, n_labels, n_labels)
+        Fractions of pairs.
+    duals : ndarray of shape (n_edges, 2, n_labels)
+        Dual variables; 0 for inactive labels. The result is None instead of all three arrays if the
+        program has no solution.
     """
     ends = active[edges]
     edge, first, second = np.nonzero(ends[:, 0, :, None] & ends[:, 1, None, :])
-    # A column for each active label and each pair; a row for each node, and for each label of an end.
+    # One column per active label and per pair; one row per node and per label of an end.
     columns, n_nodes = np.cumsum(active).reshape(active.shape) - 1, len(active)
     rows = n_nodes + np.cumsum(ends).reshape(ends.shape) - 1
     n_own, n_rows = int(active.sum()), n_nodes + int(ends.sum())
@@ -297,7 +305,7 @@ def _program(
     where = np.concatenate([where, paid, paid])
     which = np.concatenate([which, np.arange(n_own + len(edge), n_columns)])
     answer = linprog(
-        np.concatenate([worth[active], lost[edge, first, second], price, price]),
+        np.concatenate([node_loss[active], lost[edge, first, second], price, price]),
         A_eq=sp.csc_matrix((np.concatenate([signs, both]), (where, which)), (n_rows, n_columns)),
         b_eq=np.concatenate([np.ones(n_nodes), np.zeros(n_rows - n_nodes)]),
         method="highs-ds",

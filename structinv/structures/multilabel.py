@@ -1,4 +1,4 @@
-"""Sets of labels: every row has or lacks each of several labels, which may hang together in a tree."""
+"""Label sets: each row has or lacks several labels, with optional pair weights."""
 
 from __future__ import annotations
 
@@ -20,32 +20,37 @@ from .layout import Layout
 
 
 class Multilabel(Structure):
-    """Each of L labels, one or more, is present in a row or absent; they may hang together in a tree.
+    """Set of labels for each row, with optional weights for pairs in a tree.
 
     The score of a set of labels y in {0, 1}^L at a row x is
 
         sum over t of y_t f(x, t) + sum over edges (s, t) of A_st[y_s, y_t]
 
-    A label that is absent scores 0, so that without a tree, without changes and with the Hamming cost
-    the objective is the sum of those of L separate ``LinearSVC(loss="hinge", fit_intercept=False)``.
-    The tree is that of Chow and Liu (1968): the spanning tree of all labels with the largest sum of
-    mutual information in the training labels. A table has all four entries: no pair of labels is
-    penalized in another way than the others, and labels have constants of their own without a constant
-    feature. Entries of a table sum to zero at the optimum, since every set has one of the four.
+    An absent label has the score 0. Without a tree and perturbations, and with the Hamming cost, the
+    objective is the sum of L separate ``LinearSVC(loss="hinge", fit_intercept=False)``.
 
-    An example is one row with L positions, one a label, each of two labels, 0 for absent and 1 for
-    present. The row changes once for all of them.
+    The tree is the spanning tree with the largest sum of mutual information in the training labels (Chow
+    and Liu 1968). Each edge has a table of four weights, one for each pair of label values. All four are
+    penalized equally. They sum to zero at the optimum, because every set has one of the four. The tables
+    also give each label a constant, without a constant feature.
+
+    An example is one row with L positions, one per label. Each position has two labels: 0 for absent and
+    1 for present. A perturbation of the row is common to all positions. Inference is exact.
 
     Parameters
     ----------
     pairwise : None or "tree", default=None
-        Which pairs of labels have a table.
+        Pairs of labels with a table of weights.
 
     Attributes
     ----------
-    edges_ : (L - 1, 2) array of int
-        The pairs (s, t) of the tree, s nearer to label 0 than t, in the order of the tables. Only of a
-        tree, and only of a structure that has been `prepared`.
+    edges_ : ndarray of int of shape (L - 1, 2)
+        Edges (s, t) of the tree in the order of the tables; s is nearer to label 0. Only set if
+        `pairwise` is "tree", by `prepared`.
+
+    See Also
+    --------
+    Multiclass : One of several labels per row.
 
     References
     ----------
@@ -75,54 +80,98 @@ class Multilabel(Structure):
         self.pairwise = pairwise
 
     def read(self, X: Any, reader: Reader) -> tuple[Matrix, Layout]:
-        """See `Structure.read`; X is a matrix, with a row for each example."""
+        """Convert a matrix with one row per example to rows and a layout.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, n_features)
+            One row per example.
+        reader : Reader
+            Converter of a matrix to validated rows.
+
+        Returns
+        -------
+        rows : ndarray or CSR matrix of shape (n, n_features)
+            Validated rows.
+        layout : Layout
+            Layout in which each row is an example.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If X is not a matrix.
+        """
         _check_matrix(X)
         rows = reader.matrix(X)
         return rows, Layout.of_rows(rows.shape[0])
 
     def read_labels(self, y: Any, layout: Layout) -> np.ndarray:
-        """See `Structure.read_labels`; y is a table of 0 and 1, (n, L)."""
-        labels, own = positions(y)
-        if len(own) != len(layout):
-            raise ValueError(f"y must have labels for each of {len(layout)} rows, got {len(own)}")
+        """Convert an indicator matrix to one label per position.
+
+        Parameters
+        ----------
+        y : array-like of shape (n, L)
+            0 for absent and 1 for present labels.
+        layout : Layout
+            Layout in which each row is an example.
+
+        Returns
+        -------
+        ndarray of int of shape (n * L,)
+            Label of each position.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If `y` is not a matrix of 0 and 1 with n rows.
+        """
+        labels, by_position = positions(y)
+        if len(by_position) != len(layout):
+            raise ValueError(
+                f"y must have labels for each of {len(layout)} rows, got {len(by_position)}"
+            )
         return labels
 
     def positions(self, layout: Layout, n_positions: int) -> Layout:
-        """See `Structure.positions`; as many for every row."""
         return Layout.of_lengths([n_positions // len(layout)] * len(layout))
 
     def written_rows(self, rows: Matrix, layout: Layout) -> Matrix:
-        """See `Structure.written_rows`; a matrix."""
         return rows
 
     def written(self, labels: np.ndarray, layout: Layout) -> np.ndarray:
-        """See `Structure.written`; a table of 0 and 1, (n, L)."""
+        """Reshape labels to an indicator matrix.
+
+        Parameters
+        ----------
+        labels : ndarray of shape (n * L,)
+            Label of each position.
+        layout : Layout
+            Assignment of positions to rows.
+
+        Returns
+        -------
+        ndarray of shape (n, L)
+            0 for absent and 1 for present labels.
+        """
         return labels.reshape(len(layout), -1)
 
     def check_classes(self, classes: np.ndarray) -> None:
-        """Raise ValueError unless there are two classes, absent and present."""
         if len(classes) != 2:
-            raise ValueError(f"Multilabel needs the classes 0 (absent) and 1 (present), got {classes}")
+            raise ValueError(
+                f"Multilabel requires the classes 0 (absent) and 1 (present), got {classes}"
+            )
 
     def functions(self, n_labels: int) -> LabelFunctions:
-        """See `Structure.functions`: of a position's own function; an absent label scores 0."""
         return LabelFunctions(np.zeros(2, dtype=np.int64), np.array([0.0, 1.0]))
 
     def prepared(
         self, classes: np.ndarray | None, codes: np.ndarray, layout: Layout | None
     ) -> Structure:
-        """See `Structure.prepared`: learns the tree.
-
-        Raises
-        ------
-        ValueError
-            If `pairwise` is something else, or examples have not all as many positions.
-        """
         self._check()
         if self.pairwise is None or self.edges_ is not None:
             return self
         if layout is None or len(layout) == 0 or np.ptp(layout.lengths) > 0:
-            raise ValueError("Multilabel('tree') needs the same labels for all rows")
+            raise ValueError("Multilabel('tree') requires the same number of labels in all rows")
         return self._with_tree(pair_counts(codes.reshape(len(layout), -1)), len(layout))
 
     def _check(self) -> None:
@@ -130,18 +179,16 @@ class Multilabel(Structure):
             raise ValueError(f"pairwise must be None or 'tree', got {self.pairwise!r}")
 
     def _with_tree(self, counts: np.ndarray, n_rows: int) -> Multilabel:
-        own = clone(self)
-        own.edges_ = tree_of_counts(counts, n_rows)
-        return own
+        prepared = clone(self)
+        prepared.edges_ = tree_of_counts(counts, n_rows)
+        return prepared
 
     def summary(self, labels: np.ndarray, layout: Layout) -> tuple[np.ndarray, int] | None:
-        """See `Structure.summary`: how often both labels of a pair are present, and the rows."""
         if self.pairwise is None:
             return None
         return pair_counts(labels.reshape(len(layout), -1)), len(layout)
 
     def prepared_by(self, classes: np.ndarray, summaries: Sequence[Any]) -> Structure:
-        """See `Structure.prepared_by`: learns the tree."""
         self._check()
         if self.pairwise is None or self.edges_ is not None:
             return self
@@ -151,19 +198,30 @@ class Multilabel(Structure):
         if self.pairwise is None:
             return np.zeros((0, 2), dtype=np.int64)
         if self.edges_ is None:
-            raise ValueError("Multilabel('tree') knows its tree only once it is prepared with labels")
+            raise ValueError("Multilabel('tree') has no tree: call prepared with the training labels")
         return self.edges_
 
     def n_pairwise(self, n_labels: int) -> int:
-        """See `Structure.n_pairwise`: four for each edge."""
         return 4 * len(self._edges())
 
     def named(self, pairwise: np.ndarray, n_labels: int) -> dict[str, np.ndarray]:
-        """See `Structure.named`: "pairs", (L - 1, 2, 2), by edge and by the labels of its two ends."""
+        """Reshape the pairwise weights to one table per edge, named "pairs".
+
+        Parameters
+        ----------
+        pairwise : ndarray of shape (n_pairwise,)
+            Pairwise weights.
+        n_labels : int
+            Ignored.
+
+        Returns
+        -------
+        dict of str to ndarray
+            "pairs" with shape (L - 1, 2, 2), by edge and label of each end; empty without a tree.
+        """
         return {} if self.pairwise is None else {"pairs": pairwise.reshape(-1, 2, 2)}
 
     def features(self, labels: np.ndarray, layout: Layout, n_labels: int) -> sp.csr_matrix:
-        """See `Structure.features`: which entry of each edge's table a set has."""
         edges = self._edges()
         shape = (len(layout), 4 * len(edges))
         if not len(edges):
@@ -174,27 +232,24 @@ class Multilabel(Structure):
         return sp.csr_matrix((np.ones(columns.size), columns.ravel(), starts), shape)
 
     def decode(self, potentials: np.ndarray, pairwise: np.ndarray, layout: Layout) -> Decoding:
-        """See `Structure.decode`; exact."""
         if self.pairwise is None:
             return Decoding(np.argmax(potentials, axis=1))
         codes = np.zeros(len(potentials), dtype=np.int64)
-        return Decoding(self._program(potentials, pairwise, layout, codes, 0, 0)[0])
+        return Decoding(self._dynamic_program(potentials, pairwise, layout, codes, 0, 0)[0])
 
     def runner_up(
         self, potentials: np.ndarray, codes: np.ndarray, pairwise: np.ndarray, layout: Layout
     ) -> Decoding:
-        """See `Structure.runner_up`; exact."""
-        labels, heights = self._program(potentials, pairwise, layout, codes, 1, 1)
+        labels, heights = self._dynamic_program(potentials, pairwise, layout, codes, 1, 1)
         return Decoding(labels, heights[:, 1])
 
     def best_by_wrong(
         self, potentials: np.ndarray, codes: np.ndarray, pairwise: np.ndarray, layout: Layout
     ) -> np.ndarray:
-        """See `Structure.best_by_wrong`; exact."""
         most = int(layout.lengths.max(initial=0))
-        return self._program(potentials, pairwise, layout, codes, most, 0)[1]
+        return self._dynamic_program(potentials, pairwise, layout, codes, most, 0)[1]
 
-    def _program(
+    def _dynamic_program(
         self,
         potentials: np.ndarray,
         pairwise: np.ndarray,
@@ -203,9 +258,9 @@ class Multilabel(Structure):
         most: int,
         least: int,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The best labeling with at least so many wrong positions, and the best scores by their number.
+        """Return the best labeling with at least `least` wrong positions, and scores.
 
-        Numbers from `most` on count as one.
+        The scores are the best ones by the number of wrong positions, up to `most` or more.
         """
         edges = self._edges()
         labels = codes.astype(np.int64)
@@ -213,17 +268,17 @@ class Multilabel(Structure):
         tables = np.asarray(pairwise, dtype=np.float64).reshape(len(edges), 2, 2)
         own = np.ascontiguousarray(potentials, dtype=np.float64)
         longest, n_labels = int(layout.lengths.max(initial=0)), own.shape[1]
-        room = np.empty((longest, n_labels, most + 1)), np.empty((3, most + 1))
+        space = np.empty((longest, n_labels, most + 1)), np.empty((3, most + 1))
         notes = np.zeros((3, longest, n_labels, most + 1), dtype=np.int64)
         places = np.zeros((2, longest), dtype=np.int64)
         _best_by_wrong(
-            own, edges, tables, layout.starts, codes, least, *room, *notes, *places, labels, heights
+            own, edges, tables, layout.starts, codes, least, *space, *notes, *places, labels, heights
         )
         return labels, heights
 
 
 def _check_matrix(X: Any) -> None:
-    """Raise TypeError or ValueError, saying what to give, unless X has two dimensions."""
+    """Raise TypeError or ValueError with advice unless X has two dimensions."""
     try:
         n_dimensions = np.ndim(X)
         table = n_dimensions == 2 and (hasattr(X, "shape") or np.asarray(X).dtype.kind not in "USO")
@@ -232,29 +287,31 @@ def _check_matrix(X: Any) -> None:
     if table:
         return
     message = (
-        f"X must be a matrix (n, n_features) for Multilabel, a row for each example, got {kind_of(X)}: "
-        "a single row is given as [x]; examples of several rows, with a label each, are for Sequence "
-        "and Graph"
+        f"X must be a matrix (n, n_features) for Multilabel, one row per example, got {kind_of(X)}: "
+        "pass a single row as [x]; use Sequence or Graph for examples of several labeled rows"
     )
     raise ValueError(message) if isinstance(X, np.ndarray) else TypeError(message)
 
 
 def positions(y: Any) -> tuple[np.ndarray, Layout]:
-    """The labels of positions, one row after the other, and their layout, from a table of 0 and 1.
+    """Return the labels of positions, and their layout, from an indicator matrix.
 
     Parameters
     ----------
-    y : (n, L) array-like of 0 and 1
+    y : array-like of shape (n, L)
+        0 for absent and 1 for present labels.
 
     Returns
     -------
-    labels : (n * L,) array of int
+    labels : ndarray of int of shape (n * L,)
+        Label of each position, one row after the other.
     layout : Layout
+        Assignment of positions to rows.
 
     Raises
     ------
     TypeError, ValueError
-        If it is no such table; the message says why not.
+        If `y` is not a matrix of 0 and 1.
     """
     if sp.issparse(y):
         raise TypeError(f"y must be an array of 0 and 1, got {type(y).__name__}: call toarray()")
@@ -262,10 +319,10 @@ def positions(y: Any) -> tuple[np.ndarray, Layout]:
     try:
         table = np.asarray(y)
     except ValueError as error:
-        raise ValueError(f"y must have shape (n, L), one column a label: {error}") from None
+        raise ValueError(f"y must have shape (n, L), one column per label: {error}") from None
     if table.ndim != 2 or table.shape[1] == 0 or len(table) == 0:
         raise ValueError(
-            "y must have shape (n, L), one column a label, with at least one row and L at least 1, got "
+            "y must have shape (n, L), one column per label, with at least one row and one column, got "
             f"{table.shape}"
         )
     if table.dtype.kind not in "biuf":
@@ -281,11 +338,13 @@ def positions(y: Any) -> tuple[np.ndarray, Layout]:
 
 
 def pair_counts(labels: np.ndarray) -> np.ndarray:
-    """In how many rows both columns of a pair are 1, (L, L); a column with itself counts its own.
+    """Count the rows in which both columns of a pair are 1, (L, L).
+
+    The diagonal counts the ones of each column.
 
     Parameters
     ----------
-    labels : (n, L) array of int
+    labels : ndarray of int of shape (n, L)
         0 and 1.
     """
     present = labels.astype(np.float64)
@@ -293,51 +352,52 @@ def pair_counts(labels: np.ndarray) -> np.ndarray:
 
 
 def mutual_information(counts: np.ndarray, n_rows: int) -> np.ndarray:
-    """Mutual information of each pair of columns of 0 and 1, in nats, (L, L).
+    """Return the mutual information of each pair of binary columns, in nats, (L, L).
 
     Parameters
     ----------
-    counts : (L, L) array
-        See `pair_counts`.
+    counts : ndarray of shape (L, L)
+        Return value of `pair_counts`.
     n_rows : int
+        Number of rows.
     """
-    own = np.diag(counts)
-    # By whether the first is present, then by whether the second is.
+    ones = np.diag(counts)
+    # Counts by the value of the first column, then of the second.
     tables = [
-        [n_rows - own[:, None] - own + counts, own - counts],
-        [own[:, None] - counts, counts],
+        [n_rows - ones[:, None] - ones + counts, ones - counts],
+        [ones[:, None] - counts, counts],
     ]
-    shares = [(n_rows - own) / n_rows, own / n_rows]
-    shared = np.zeros(counts.shape)
-    for one, row in zip(shares, tables, strict=True):
-        for other, table in zip(shares, row, strict=True):
+    frequencies = [(n_rows - ones) / n_rows, ones / n_rows]
+    information = np.zeros(counts.shape)
+    for first, row in zip(frequencies, tables, strict=True):
+        for second, table in zip(frequencies, row, strict=True):
             joint, ratio = table / n_rows, np.ones(counts.shape)
-            np.divide(joint, np.outer(one, other), out=ratio, where=joint > 0)
-            shared += joint * np.log(ratio)
-    return shared
+            np.divide(joint, np.outer(first, second), out=ratio, where=joint > 0)
+            information += joint * np.log(ratio)
+    return information
 
 
 def tree_of(labels: np.ndarray) -> np.ndarray:
-    """The spanning tree of largest mutual information (Chow and Liu, 1968), (L - 1, 2).
+    """Return the spanning tree of largest mutual information (Chow and Liu 1968).
 
     Parameters
     ----------
-    labels : (n, L) array of int
+    labels : ndarray of int of shape (n, L)
         0 and 1.
 
     Returns
     -------
-    (L - 1, 2) array of int
-        Pairs, the end nearer to column 0 first, those near to it before those far off.
+    ndarray of int of shape (L - 1, 2)
+        Edges in breadth-first order from column 0. The end nearer to column 0 is first.
     """
     return tree_of_counts(pair_counts(labels), len(labels))
 
 
 def tree_of_counts(counts: np.ndarray, n_rows: int) -> np.ndarray:
-    """`tree_of` by the counts of pairs in so many rows."""
-    shared = mutual_information(counts, n_rows)
-    # Positive lengths: a length of 0 would be no edge.
-    lengths = 1.0 + shared.max() - shared
+    """Return `tree_of` from the counts of pairs in `n_rows` rows."""
+    information = mutual_information(counts, n_rows)
+    # Positive lengths: SciPy takes a length of 0 for a missing edge.
+    lengths = 1.0 + information.max() - information
     np.fill_diagonal(lengths, 0.0)
     tree = minimum_spanning_tree(lengths)
     order, before = breadth_first_order(tree, 0, directed=False)
@@ -349,15 +409,16 @@ def _best_by_wrong(
     potentials, edges, tables, starts, codes, least, best, sums, chosen, share, rest, child, count,
     labels, heights,
 ):  # fmt: skip
-    """For every example the best scores by the number of positions that differ from the codes.
+    """Compute the best scores of every example by the number of wrong positions.
 
-    Edges lead from a parent to a child, those of the child come later; positions without a parent
-    stand side by side. The labeling is the best of those with at least `least` wrong positions.
+    Edges lead from a parent to a child, and those of the child come later. Positions without a parent
+    are separate trees. The labeling is the best one with at least `least` wrong positions.
 
-    `best`, (longest, n_labels, most + 1), are scores by a position, its label and the number of wrong
-    ones from it on down. Of a position that is joined to its parent `chosen` says its label by that of
-    the parent, `share` and `rest` how many wrong ones it and the parent's part so far had, by what they
-    have together. `sums` has three rows, `child` and `count`, (longest,), are zeros.
+    `best`, of shape (longest, n_labels, most + 1), has scores by position, label, and number of wrong
+    positions in the subtree. `chosen`, `share` and `rest` have the back-pointers of a position with a
+    parent. `chosen` is its label, given the label of the parent. `share` and `rest` are the numbers of
+    wrong positions in its subtree and in the parent's earlier part, given their sum. `sums` has three
+    rows. `child` and `count`, of shape (longest,), are zeros.
     """
     n_labels, most = potentials.shape[1], heights.shape[1] - 1
     message, joined, total = sums[0], sums[1], sums[2]
@@ -415,7 +476,10 @@ def _best_by_wrong(
 
 @njit(cache=True, nogil=True)
 def _join(above, message, joined, share, rest):
-    """Add messages to the best sums, by the number of wrong positions of both; and how many each had."""
+    """Add messages to the best sums by the joint number of wrong positions.
+
+    `share` and `rest` receive the number of each part.
+    """
     most = len(joined) - 1
     for c in range(most + 1):
         joined[c], share[c], rest[c] = -np.inf, 0, 0

@@ -1,4 +1,4 @@
-"""Numbers to be predicted: a loss where a prediction leaves the tube around its target."""
+"""Regression: a loss for predictions outside the tube around the target."""
 
 from __future__ import annotations
 
@@ -18,17 +18,23 @@ TRUE, ABOVE, BELOW = range(3)
 
 
 class Regression(RowStructure):
-    """One function whose values are the predictions; the loss is what exceeds `epsilon` (Vapnik 1995).
+    """One function whose values are the predictions; epsilon-insensitive loss.
 
-    The loss is ``max(0, |y - f(z)| - epsilon)`` at the worst member z of S(x): without changes that of
-    scikit-learn's ``LinearSVR``. A row has three labels: that all is well, whose score is zero; that f
-    is too high, which wins f and costs ``-y - epsilon``; and that it is too low, which wins -f and costs
-    ``y - epsilon``. So costs depend on the target and may be negative.
+    The loss is ``max(0, |y - f(z)| - epsilon)`` at the worst z in S(x) (Vapnik 1995). Without
+    perturbations it equals that of scikit-learn's ``LinearSVR``.
+
+    Each row has three labels. The first has the score 0 and the cost 0. The second means that f is too
+    large: its score is f and its cost ``-y - epsilon``. The third means that f is too small: its score
+    is -f and its cost ``y - epsilon``. Costs depend on the target and can be negative.
 
     Parameters
     ----------
     epsilon : float, default=0.1
-        Half of the tube's width, at least 0: how far predictions may be off for nothing.
+        Half the width of the tube (>= 0). Errors up to this value have no loss.
+
+    See Also
+    --------
+    Binary : Two classes with one function.
 
     Examples
     --------
@@ -55,36 +61,69 @@ class Regression(RowStructure):
         rescaling: str = "margin",
         position_weight: ArrayLike | None = None,
     ) -> BoundRegression:
-        """See `Structure.bind`; `y` holds numbers, all that speaks of labels must be None.
+        """Bind this structure to true numbers.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n_rows,)
+            Finite target of each row.
+        classes : None
+            Not supported.
+        layout : None
+            Not supported.
+        cost : None
+            Not supported.
+        rescaling : {"margin"}, default="margin"
+            Only "margin" is supported.
+        position_weight : None
+            Not supported.
+
+        Returns
+        -------
+        BoundRegression
+            The structure with the targets.
 
         Raises
         ------
         ValueError
-            For targets that are no finite numbers, and for arguments that speak of labels.
+            If targets are not finite numbers, or an unsupported argument is given.
         """
         if position_weight is not None:
-            raise ValueError("position_weight must be None for Regression, whose truth is no label")
+            raise ValueError("position_weight must be None for Regression, which has no labels")
         return BoundRegression(self, y, classes, layout=layout, cost=cost, rescaling=rescaling)
 
     def functions(self, n_labels: int) -> LabelFunctions:
-        """See `Structure.functions`: zero, f and -f, whatever `n_labels` is."""
+        """Return the functions of the three labels: zero, f and -f.
+
+        Parameters
+        ----------
+        n_labels : int
+            Ignored.
+
+        Returns
+        -------
+        LabelFunctions
+            Function and sign of each label.
+        """
         return LabelFunctions(np.zeros(3, dtype=np.int64), np.array([0.0, 1.0, -1.0]))
 
 
 class BoundRegression(BoundStructure):
-    """A regression with true numbers of given rows.
+    """Regression with the targets of given rows.
 
     Parameters
     ----------
     structure : Regression
-    y : (n_rows,) array-like
+        Output structure.
+    y : array-like of shape (n_rows,)
         Targets.
     classes, layout, cost, rescaling, position_weight
-        See `Regression.bind`.
+        Arguments of `Regression.bind`.
 
     Attributes
     ----------
-    targets : (n_rows,) array of float64
+    targets : ndarray of float64 of shape (n_rows,)
+        Targets.
     """
 
     structure: Regression
@@ -94,7 +133,7 @@ class BoundRegression(BoundStructure):
         given: dict[str, Any] = {"classes": classes, "cost": cost}
         for name, value in given.items():
             if value is not None:
-                raise ValueError(f"{name} must be None for Regression, whose truth is no label")
+                raise ValueError(f"{name} must be None for Regression, which has no labels")
         check_number("epsilon", self.structure.epsilon)
         numbers = np.asarray(y)
         if numbers.dtype.kind not in "biuf" or not np.all(np.isfinite(numbers)):
@@ -108,7 +147,6 @@ class BoundRegression(BoundStructure):
         return min(1.0, float(np.mean(np.abs(self.targets))))
 
     def costs(self, rows: Rows) -> np.ndarray:
-        """See `BoundStructure.costs`; from the rows' targets."""
         targets = self.targets[rows]
         costs = np.zeros((len(targets), 3))
         costs[:, ABOVE], costs[:, BELOW] = -targets, targets

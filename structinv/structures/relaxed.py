@@ -1,12 +1,12 @@
-"""Relaxed labelings of graphs, compiled: messages along edges, their bound, and what a program needs.
+"""Relaxed inference for graphs, compiled: message passing and the dual bound.
 
-Each node has shares of its labels, which add up to 1, and each edge shares of the pairs of labels of its
-ends, whose sums are those of the ends. The score is linear in the shares; labelings are the points
-where all of them are 0 or 1. The bound splits the potentials of a node among its edges, and adds up what
-each edge reaches by itself: it is the dual of the same program.
+Each node has fractions of its labels, which add up to 1. Each edge has fractions of the label pairs of
+its ends, with the node fractions as sums. The score is linear in the fractions; labelings are the
+integral points. The bound splits the potentials of a node among its edges, and adds the maximum of each
+edge. It is the dual of the same linear program.
 
-Tree-reweighted messages (Kolmogorov 2006) come near to the bound quickly, and may stop short of it;
-`local_polytope` goes on from there.
+Tree-reweighted messages (Kolmogorov 2006) approach the bound quickly, but may stop above it.
+`local_polytope` continues from there.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ import scipy.sparse as sp
 
 from ..utils.jit import njit
 
-# Most sweeps of messages, and of splits of labels that a program does not have.
+# Maximum number of message sweeps, and of sweeps that repair splits of inactive labels.
 SWEEPS, REPAIRS = 60, 4
 
 
 def edge_tables(features: np.ndarray, tables: np.ndarray) -> np.ndarray:
-    """Scores of each edge, by the labels of its first and its second end."""
+    """Return scores of each edge, by the labels of its first and second end."""
     return np.tensordot(features, tables, 1)
 
 
 def incident(n_nodes: int, edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Edges of each node as 2 e + side, one node after the other, and where those of each begin."""
+    """Return the edges of each node as 2 e + side, in node order, and their starts."""
     ends = np.argsort(edges.ravel(), kind="stable")
     return ends, np.r_[0, np.cumsum(np.bincount(edges.ravel(), minlength=n_nodes))]
 
@@ -46,37 +46,38 @@ def messages(
     bounds: np.ndarray,
     aims: np.ndarray,
 ) -> None:
-    """Messages in every graph that is chosen.
+    """Pass messages in every chosen graph, and compute a labeling and a bound.
 
     Parameters
     ----------
-    chosen : (n_graphs,) array of bool
+    chosen : ndarray of bool of shape (n_graphs,)
+        Graphs to process.
     tolerance : float
-        Of the gap between value and bound, relative to how far the bound is above the mean score.
-    labels : (n_nodes,) array of int
-        Put in here: the labeling that scores highest of those that were met.
-    splits : (n_edges, 2, n_labels) array of zeros
-        Put in here: what is added to the equal part of the potentials of each end that an edge has.
-    values, bounds, aims : (n_graphs,) arrays
-        Put in here: the score of the labeling, the bound, and the gap that is small enough.
+        Gap between value and bound at which to stop, relative to the bound minus the mean score.
+    labels : ndarray of int of shape (n_nodes,)
+        Output: the best labeling found.
+    splits : ndarray of shape (n_edges, 2, n_labels)
+        Zeros. Output: addition to an edge's equal part of the potentials of each end.
+    values, bounds, aims : ndarray of shape (n_graphs,)
+        Output: the score of the labeling, the bound, and the largest acceptable gap.
     """
-    n_labels, sizes = potentials.shape[1], np.diff(edge_starts)
-    edges = edges + np.repeat(starts[:-1], sizes)[:, None]
+    n_labels, n_edges = potentials.shape[1], np.diff(edge_starts)
+    edges = edges + np.repeat(starts[:-1], n_edges)[:, None]
     ends, begin = incident(len(potentials), edges)
-    table = np.empty((int(sizes.max(initial=0)), n_labels, n_labels))
-    told, rows = np.zeros((2, *splits.shape)), np.empty((4, n_labels))
+    table = np.empty((int(n_edges.max(initial=0)), n_labels, n_labels))
+    sent, rows = np.zeros((2, *splits.shape)), np.empty((4, n_labels))
     _messages(
         potentials, tables, starts, edges, edge_starts, features, ends, begin, chosen, tolerance,
-        table, told[0], told[1], rows, labels.copy(), labels, splits, values, bounds, aims,
+        table, sent[0], sent[1], rows, labels.copy(), labels, splits, values, bounds, aims,
     )  # fmt: skip
 
 
 @njit(cache=True, nogil=True)
 def _messages(
     potentials, tables, starts, edges, edge_starts, features, ends, begin, chosen, tolerance,
-    table, told, trial_splits, rows, trial, labels, splits, values, bounds, aims,
+    table, sent, trial_splits, rows, trial, labels, splits, values, bounds, aims,
 ):  # fmt: skip
-    """See `messages`; edges number the nodes of all graphs, and `told` are zeros."""
+    """Run `messages`; edges number the nodes of all graphs, and `sent` has zeros."""
     n_labels = potentials.shape[1]
     for b in range(len(starts) - 1):
         if not chosen[b]:
@@ -118,7 +119,7 @@ def _messages(
                     last,
                     e_first,
                     forward,
-                    told,
+                    sent,
                     rows,
                     trial,
                 )
@@ -133,7 +134,7 @@ def _messages(
                     labels[u] = trial[u]
             if sweep % 3 == 2:
                 reached = _bound(
-                    potentials, table, edges, ends, begin, first, last, e_first, e_last, told, rows,
+                    potentials, table, edges, ends, begin, first, last, e_first, e_last, sent, rows,
                     trial_splits,
                 )  # fmt: skip
                 if reached < bound:
@@ -142,7 +143,7 @@ def _messages(
                         for side in range(2):
                             for k in range(n_labels):
                                 splits[e, side, k] = trial_splits[e, side, k]
-                # Rounding of sums of numbers as large as these is no gap.
+                # The second term allows for rounding errors.
                 aim = tolerance * (bound - mean) + 1e-13 * abs(bound)
                 if bound - value <= aim or before - bound <= 1e-3 * (bound - value):
                     break
@@ -151,10 +152,10 @@ def _messages(
 
 
 @njit(cache=True, nogil=True)
-def _pass(potentials, table, edges, ends, begin, first, last, e_first, forward, told, rows, labels):
-    """One pass of tree-reweighted messages; forward passes also choose a labeling as they go.
+def _pass(potentials, table, edges, ends, begin, first, last, e_first, forward, sent, rows, labels):
+    """Run a pass of tree-reweighted messages; forward passes also choose labels.
 
-    What an end tells the other one is the most that its labels reach there, less the highest.
+    The message of one end is the highest score by the label of the other end, minus the maximum.
     """
     n_labels = potentials.shape[1]
     heights, worth, news = rows[0], rows[1], rows[2]
@@ -168,9 +169,9 @@ def _pass(potentials, table, edges, ends, begin, first, last, e_first, forward, 
             v = edges[e, 1 - side]
             ahead += v > u
             for k in range(n_labels):
-                heights[k] += told[e, side, k]
+                heights[k] += sent[e, side, k]
                 if v > u:
-                    worth[k] += told[e, side, k]
+                    worth[k] += sent[e, side, k]
                 elif forward and side == 0:
                     worth[k] += table[e - e_first, k, labels[v]]
                 elif forward:
@@ -188,7 +189,7 @@ def _pass(potentials, table, edges, ends, begin, first, last, e_first, forward, 
                 continue
             highest = -np.inf
             for k in range(n_labels):
-                worth[k], news[k] = share * heights[k] - told[e, side, k], -np.inf
+                worth[k], news[k] = share * heights[k] - sent[e, side, k], -np.inf
             for k in range(n_labels):
                 for other in range(n_labels):
                     own, its = (k, other) if side == 0 else (other, k)
@@ -198,16 +199,17 @@ def _pass(potentials, table, edges, ends, begin, first, last, e_first, forward, 
             for k in range(n_labels):
                 highest = news[k] if news[k] > highest else highest
             for k in range(n_labels):
-                told[e, 1 - side, k] = news[k] - highest
+                sent[e, 1 - side, k] = news[k] - highest
 
 
 @njit(cache=True, nogil=True)
 def _bound(
-    potentials, table, edges, ends, begin, first, last, e_first, e_last, told, rows, splits,
+    potentials, table, edges, ends, begin, first, last, e_first, e_last, sent, rows, splits,
 ):  # fmt: skip
-    """Splits of potentials, beyond equal parts, from messages; what edges reach by themselves then.
+    """Compute splits from messages, and return the sum of the edges' maxima.
 
-    Nodes without edges reach what they reach alone.
+    The sum is an upper bound. Splits are additions to equal parts. Nodes without edges contribute their
+    highest potential.
     """
     n_labels, total = potentials.shape[1], 0.0
     mean, second = rows[0], rows[1]
@@ -220,11 +222,11 @@ def _bound(
             total += highest
         for i in range(begin[u], begin[u + 1]):
             for k in range(n_labels):
-                mean[k] += told[ends[i] // 2, ends[i] % 2, k]
+                mean[k] += sent[ends[i] // 2, ends[i] % 2, k]
         for i in range(begin[u], begin[u + 1]):
             for k in range(n_labels):
                 splits[ends[i] // 2, ends[i] % 2, k] = (
-                    mean[k] / degree - told[ends[i] // 2, ends[i] % 2, k]
+                    mean[k] / degree - sent[ends[i] // 2, ends[i] % 2, k]
                 )
     for e in range(e_first, e_last):
         u, v, highest = edges[e, 0], edges[e, 1], -np.inf
@@ -247,7 +249,7 @@ def heights(
     splits: np.ndarray,
     found: np.ndarray,
 ) -> None:
-    """What each edge reaches by itself, with its part of the potentials of both ends."""
+    """Compute the maximum of each edge, with its part of the potentials of both ends."""
     first, second = _parts(own, edges, degrees, splits)
     np.max(first[:, :, None] + table + second[:, None, :], axis=(1, 2), out=found)
 
@@ -255,7 +257,7 @@ def heights(
 def _parts(
     own: np.ndarray, edges: np.ndarray, degrees: np.ndarray, splits: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The parts of the potentials of their two ends that edges have, (n_edges, n_labels) each."""
+    """Return each edge's part of the potentials of both ends."""
     first, second = (own[each] / degrees[each][:, None] for each in edges.T)
     return first + splits[:, 0], second + splits[:, 1]
 
@@ -269,19 +271,20 @@ def losses(
     tops: np.ndarray,
     found: np.ndarray,
 ) -> np.ndarray:
-    """What each pair of labels of an edge reaches less than the best one, and each label at least.
+    """Return each label pair's loss to the best pair of its edge, and update `found`.
 
     Parameters
     ----------
-    tops : (n_edges,) array
-        The `heights` of edges.
-    found : (n_nodes, n_labels) array
-        Put in here: the sum over a label's edges of the least that it loses there; infinity for labels
-        that are not allowed.
+    tops : ndarray of shape (n_edges,)
+        Maximum of each edge, from `heights`.
+    found : ndarray of shape (n_nodes, n_labels)
+        Output: the sum over a label's edges of the smallest loss; infinity for labels that are not
+        allowed.
 
     Returns
     -------
-    (n_edges, n_labels, n_labels) array
+    ndarray of shape (n_edges, n_labels, n_labels)
+        Losses.
     """
     first, second = _parts(own, edges, degrees, splits)
     lost = tops[:, None, None] - first[:, :, None] - table - second[:, None, :]
@@ -302,17 +305,20 @@ def split_others(
     active: np.ndarray,
     splits: np.ndarray,
 ) -> None:
-    """Change splits of labels that are not active until no edge reaches more than its top, if possible.
+    """Change the splits of inactive labels until no edge exceeds its maximum.
+
+    The number of sweeps is limited, so some edges may stay above.
 
     Parameters
     ----------
-    ends, begin : arrays of int
-        See `incident`.
-    tops : (n_edges,) array
-        What each edge reaches with active labels.
-    active : (n_nodes, n_labels) array of bool
-        Labels whose splits stay.
-    splits : (n_edges, 2, n_labels) array
+    ends, begin : ndarray of int
+        Return values of `incident`.
+    tops : ndarray of shape (n_edges,)
+        Maximum of each edge over active labels.
+    active : ndarray of bool of shape (n_nodes, n_labels)
+        Labels whose splits stay unchanged.
+    splits : ndarray of shape (n_edges, 2, n_labels)
+        Splits, changed in place.
     """
     above = np.empty(int(np.diff(begin).max(initial=0)))
     _split_others(own, table, edges, ends, begin, tops, active, above, splits)
@@ -351,22 +357,22 @@ def _split_others(own, table, edges, ends, begin, tops, active, above, splits):
 
 
 def fit(joint: np.ndarray, nodes: np.ndarray, edges: np.ndarray) -> None:
-    """Make the shares of pairs add up to those that the ends have (Altschuler et al. 2017, alg. 2)."""
+    """Adjust pair fractions to the node fractions (Altschuler et al. 2017, alg. 2)."""
     first, second = nodes[edges].transpose(1, 0, 2)
-    for axis, wanted in ((2, first), (1, second)):
+    for axis, target in ((2, first), (1, second)):
         sums = joint.sum(axis=axis)
         joint *= np.expand_dims(
-            np.divide(wanted, sums, out=np.ones(sums.shape), where=sums > wanted), axis
+            np.divide(target, sums, out=np.ones(sums.shape), where=sums > target), axis
         )
-    lacks = np.maximum(0.0, first - joint.sum(axis=2))
-    misses = np.maximum(0.0, second - joint.sum(axis=1))
-    totals = misses.sum(axis=1, keepdims=True)
-    misses = np.divide(misses, totals, out=np.zeros(misses.shape), where=totals > 0)
-    joint += lacks[:, :, None] * misses[:, None, :]
+    first_deficit = np.maximum(0.0, first - joint.sum(axis=2))
+    second_deficit = np.maximum(0.0, second - joint.sum(axis=1))
+    totals = second_deficit.sum(axis=1, keepdims=True)
+    ratios = np.divide(second_deficit, totals, out=np.zeros(second_deficit.shape), where=totals > 0)
+    joint += first_deficit[:, :, None] * ratios[:, None, :]
 
 
 def totals(joint: np.ndarray, features: np.ndarray, owners: np.ndarray, found: np.ndarray) -> None:
-    """Sums over the edges of each graph of features times the shares of pairs, put in place."""
+    """Add each graph's sum of edge features times pair fractions to `found`."""
     flat, every = joint.reshape(len(joint), -1), np.arange(len(joint))
     for j in range(features.shape[1]):
         place = sp.csr_matrix((features[:, j], (owners, every)), (len(found), len(joint)))

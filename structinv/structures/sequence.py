@@ -1,4 +1,4 @@
-"""Sequences of labels: which label follows which is learned, and the best labeling is exact."""
+"""Sequences of labels with transition weights; the best labeling is exact."""
 
 from __future__ import annotations
 
@@ -17,26 +17,31 @@ from .viterbi import best_labels
 
 
 class Sequence(Structure):
-    """A label for every position; neighbors, the first and the last position have weights of their own.
+    """Chain of labels with weights for transitions, first and last labels.
 
     The score of a labeling y of an example with rows x_1 to x_T is
 
         sum over t of f(x_t, y_t) + sum over t > 1 of A[y_(t-1), y_t] + a[y_1] + e[y_T]
 
-    The pairwise weights are A, flat, then a, then e. The best labeling is Viterbi's (1967).
+    The pairwise weights are A (flat), then a, then e. `decode`, `runner_up` and `best_by_wrong` are
+    exact dynamic programs; `decode` is the Viterbi algorithm (1967).
 
     Parameters
     ----------
     allowed : set of (from, to) pairs of labels, or "iob2", optional
-        Which label may follow which; any, by default. "iob2" speaks of labels "O", "B-x" and "I-x": I-x
-        follows B-x or I-x only, and is not the first. Pairs of labels that the training labels lack
-        say nothing.
+        Allowed transitions; all by default. "iob2" requires labels "O", "B-x" and "I-x". It allows I-x
+        only after B-x or I-x, and not as the first label. Pairs with labels outside the training data
+        are ignored.
 
     Attributes
     ----------
-    follows_ : (n_labels + 1, n_labels) array of bool
-        Which label (column) may follow which (row); the last row says which may be the first. Only where
-        not all are allowed, and only of a structure that has been `prepared`.
+    follows_ : ndarray of bool of shape (n_labels + 1, n_labels)
+        Allowed transitions from each label (row) to each label (column). The last row has the allowed
+        first labels. Only set if `allowed` is given, by `prepared`.
+
+    See Also
+    --------
+    Graph : Graph of labels, for trees, grids and other neighborhoods.
 
     Examples
     --------
@@ -59,24 +64,16 @@ class Sequence(Structure):
     def prepared(
         self, classes: np.ndarray | None, codes: np.ndarray, layout: Layout | None
     ) -> Structure:
-        """See `Structure.prepared`: a table of which label may follow which.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If `allowed` is of another kind, or leaves no labeling for sequences of some length.
-        """
         return self if classes is None else self.prepared_by(classes, ())
 
     def prepared_by(self, classes: np.ndarray, summaries: Collection[Any]) -> Structure:
-        """See `Structure.prepared_by`: examples tell nothing."""
         if self.allowed is None or self.follows_ is not None:
             return self
         pairs = _pairs_of_labels(self.allowed)
-        own = clone(self)
-        own.follows_ = _iob2(classes) if pairs is None else _listed(classes, pairs)
-        _check_goes_on(own.follows_, self.allowed)
-        return own
+        prepared = clone(self)
+        prepared.follows_ = _iob2(classes) if pairs is None else _listed(classes, pairs)
+        _check_any_length(prepared.follows_, self.allowed)
+        return prepared
 
     def allows(self, labels: np.ndarray, layout: Layout, n_labels: int) -> np.ndarray:
         if self.follows_ is None:
@@ -89,12 +86,27 @@ class Sequence(Structure):
         return n_labels * (n_labels + 2)
 
     def named(self, pairwise: np.ndarray, n_labels: int) -> dict[str, np.ndarray]:
-        """See `Structure.named`: "transitions", "start" and "end"."""
+        """Split the pairwise weights into "transitions", "start" and "end".
+
+        Parameters
+        ----------
+        pairwise : ndarray of shape (n_pairwise,)
+            Pairwise weights.
+        n_labels : int
+            Number of labels.
+
+        Returns
+        -------
+        dict of str to ndarray
+            The arrays A, a and e by name.
+        """
         transitions, start, end = self.tables(pairwise, n_labels)
         return {"transitions": transitions, "start": start, "end": end}
 
-    def _barred(self, pairwise: np.ndarray, n_labels: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The tables, minus infinity where the mask forbids."""
+    def _masked_tables(
+        self, pairwise: np.ndarray, n_labels: int
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the tables, with minus infinity for transitions that are not allowed."""
         pairs, first, last = self.tables(np.asarray(pairwise, dtype=np.float64), n_labels)
         if self.follows_ is None:
             return pairs, first, last
@@ -106,17 +118,33 @@ class Sequence(Structure):
 
     @staticmethod
     def tables(pairwise: np.ndarray, n_labels: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """A, from label to label, (n_labels, n_labels); a and e, (n_labels,) each; views."""
+        """Return A, a and e as views of the pairwise weights.
+
+        Parameters
+        ----------
+        pairwise : ndarray of shape (n_pairwise,)
+            Pairwise weights.
+        n_labels : int
+            Number of labels.
+
+        Returns
+        -------
+        transitions : ndarray of shape (n_labels, n_labels)
+            Weight A of each label (column) after each label (row).
+        start : ndarray of shape (n_labels,)
+            Weight a of each first label.
+        end : ndarray of shape (n_labels,)
+            Weight e of each last label.
+        """
         pairs, edge = n_labels**2, n_labels * (n_labels + 1)
         return pairwise[:pairs].reshape(n_labels, n_labels), pairwise[pairs:edge], pairwise[edge:]
 
     def decode(self, potentials: np.ndarray, pairwise: np.ndarray, layout: Layout) -> Decoding:
-        """See `Structure.decode`; exact, of equals the one whose last labels come first."""
         if potentials.ndim == 3:
             codes = np.zeros(len(potentials), dtype=np.int64)
             return self._counted(potentials, codes, 0, pairwise, layout)[0]
         own = np.ascontiguousarray(potentials, dtype=np.float64)
-        links = np.vstack(self._barred(pairwise, own.shape[1]))
+        links = np.vstack(self._masked_tables(pairwise, own.shape[1]))
         heights = np.empty((int(layout.lengths.max(initial=1)), own.shape[1]))
         labels = np.zeros(len(own), dtype=np.int64)
         best_labels(own, links, layout.starts, heights, labels)
@@ -125,13 +153,11 @@ class Sequence(Structure):
     def runner_up(
         self, potentials: np.ndarray, codes: np.ndarray, pairwise: np.ndarray, layout: Layout
     ) -> Decoding:
-        """See `Structure.runner_up`: one program over labels, and over whether any differed so far."""
         return self._counted(potentials, codes, 1, pairwise, layout)[0]
 
     def best_by_wrong(
         self, potentials: np.ndarray, codes: np.ndarray, pairwise: np.ndarray, layout: Layout
     ) -> np.ndarray:
-        """See `Structure.best_by_wrong`: one program over labels and how many differed so far."""
         longest = int(layout.lengths.max())
         return self._counted(potentials, codes, longest, pairwise, layout, trace=False)[1]
 
@@ -144,26 +170,26 @@ class Sequence(Structure):
         layout: Layout,
         trace: bool = True,
     ) -> tuple[Decoding, np.ndarray]:
-        """The best labeling of each example with at least `most` labels other than the codes.
+        """Return the best labeling of each example with at least `most` wrong labels.
 
-        Also the best scores with so many others, (n_blocks, most + 1); the last with `most` or more.
+        Also return the best scores by the number of wrong labels, (n_blocks, most + 1). The last column
+        is for `most` or more.
         """
-        tables = self._barred(pairwise, potentials.shape[1])
+        tables = self._masked_tables(pairwise, potentials.shape[1])
         table = np.ascontiguousarray(potentials, dtype=np.float64)
         table = table if table.ndim == 3 else table[:, :, None]
         labels, levels = codes.astype(np.int64), np.zeros(len(codes), dtype=np.int64)
         heights = np.full((len(layout), most + 1), -np.inf)
         shape = (table.shape[2] * (most + 1), table.shape[1])
         longest = int(layout.lengths.max(initial=1)) if trace else 1
-        room, notes = np.empty((2, *shape)), np.zeros((2, longest, *shape), dtype=np.int64)
-        _count(table, *tables, layout.starts, codes, trace, labels, levels, heights, room, notes)
-        known = None if potentials.ndim == 2 else levels
-        return Decoding(labels, heights[:, -1].copy(), known), heights
+        space, notes = np.empty((2, *shape)), np.zeros((2, longest, *shape), dtype=np.int64)
+        _count(table, *tables, layout.starts, codes, trace, labels, levels, heights, space, notes)
+        chosen_levels = None if potentials.ndim == 2 else levels
+        return Decoding(labels, heights[:, -1].copy(), chosen_levels), heights
 
     def pairwise_score(
         self, labels: np.ndarray, pairwise: np.ndarray, layout: Layout, n_labels: int
     ) -> np.ndarray:
-        """See `Structure.pairwise_score`: looked up, as no features need be counted."""
         transitions, start, end = self.tables(pairwise, n_labels)
         each = transitions[np.r_[0, labels[:-1]], labels]
         first, last = layout.starts[:-1], layout.starts[1:] - 1
@@ -171,7 +197,6 @@ class Sequence(Structure):
         return layout.sums(each) + end[labels[last]]
 
     def features(self, labels: np.ndarray, layout: Layout, n_labels: int) -> sp.csr_matrix:
-        """See `Structure.features`: how often each pair of labels follows one another, and the ends."""
         starts = layout.starts
         # The first label, then each pair, then the last label: one more than the example has rows.
         ends = starts + np.arange(len(starts))
@@ -186,16 +211,16 @@ class Sequence(Structure):
 
 
 def _pairs_of_labels(allowed: Any) -> list[tuple[Any, Any]] | None:
-    """The pairs listed; None for "iob2"."""
+    """Return the listed pairs, or None for "iob2"."""
     if isinstance(allowed, str) and allowed == "iob2":
         return None
-    what = 'allowed must be None, "iob2" or a set of (from, to) pairs of labels'
+    rule = 'allowed must be None, "iob2" or a set of (from, to) pairs of labels'
     if isinstance(allowed, (str, bytes)) or not isinstance(allowed, Collection):
-        raise TypeError(f"{what}, got {allowed!r}")
+        raise TypeError(f"{rule}, got {allowed!r}")
     pairs = list(allowed)
     for pair in pairs:
         if not isinstance(pair, tuple) or len(pair) != 2 or not _hashable(pair):
-            raise TypeError(f"{what}, got {pair!r} among them")
+            raise TypeError(f"{rule}, got the item {pair!r}")
     return pairs
 
 
@@ -221,7 +246,7 @@ def _iob2(classes: np.ndarray) -> np.ndarray:
     names = classes.tolist()
     for name in names:
         if not isinstance(name, str) or not (name == "O" or name[:2] in ("B-", "I-")):
-            raise ValueError(f'allowed="iob2" needs labels "O", "B-..." and "I-...", got {name!r}')
+            raise ValueError(f'allowed="iob2" requires labels "O", "B-..." and "I-...", got {name!r}')
     follows = np.ones((len(names) + 1, len(names)), dtype=bool)
     for after, name in enumerate(names):
         if name.startswith("I-"):
@@ -230,33 +255,33 @@ def _iob2(classes: np.ndarray) -> np.ndarray:
     return follows
 
 
-def _check_goes_on(follows: np.ndarray, allowed: Any) -> None:
-    """Raise ValueError unless there are labelings of sequences of every length."""
+def _check_any_length(follows: np.ndarray, allowed: Any) -> None:
+    """Raise ValueError unless sequences of every length have an allowed labeling."""
     reached = follows[-1]
     for _ in range(len(reached) + 1):
         if not np.any(reached):
             raise ValueError(
-                f"allowed must leave labelings for sequences of any length, got {allowed!r}"
+                f"allowed must permit a labeling for sequences of any length, got {allowed!r}"
             )
         reached = reached @ follows[:-1]
 
 
 @njit(cache=True, nogil=True)
-def _count(potentials, pairs, first, last, starts, codes, trace, labels, levels, heights, room, notes):
-    """The best labelings of every example, by how many labels differ from the codes.
+def _count(potentials, pairs, first, last, starts, codes, trace, labels, levels, heights, space, notes):
+    """Compute the best labelings of every example by the number of wrong labels.
 
-    Levels of the potentials add up to the last one at most. Column c of `heights` becomes the best score
-    with c labels that differ, the last column that with so many or more; where `trace`, `labels` and
-    `levels` become those that reach the last column.
+    The levels of the potentials add up to at most the last one. Column c of `heights` receives the best
+    score with c wrong labels; the last column is for this number or more. If `trace`, `labels` and
+    `levels` receive the labeling of the last column.
 
-    `room`, (2, n_levels * counts, n_labels), are scores of all levels used and numbers of labels that
-    differ, and labels: with the last position counted, and before it is. `notes`, (2, longest,
-    n_levels * counts, n_labels), say how they are reached: by which label before, where this position is
-    not yet counted; and by which level of its own, twice, and one more if it differs and is counted. The
+    `space`, of shape (2, n_levels * counts, n_labels), has scores by level used, number of wrong labels
+    and label. Its first part counts the last position, its second part does not. `notes`, of shape (2,
+    longest, n_levels * counts, n_labels), has the back-pointers. The first part is the previous label.
+    The second part is twice the position's level, plus 1 if the label is wrong and counted. The
     innermost loops run over labels.
     """
     n_labels, n_levels, counts = potentials.shape[1], potentials.shape[2], heights.shape[1]
-    height, arriving, back, own_level = room[0], room[1], notes[0], notes[1]
+    height, arriving, back, own_level = space[0], space[1], notes[0], notes[1]
     for b in range(len(starts) - 1):
         begin, end = starts[b], starts[b + 1]
         for t in range(begin, end):

@@ -1,4 +1,4 @@
-"""Tests of a structure of one's own, as scikit-learn's ``check_estimator`` is for estimators."""
+"""Tests of custom output structures, like scikit-learn's ``check_estimator``."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from .competitors import Competitors
 from .decodings import Decoding, Separation
 from .layout import Layout
 
-# Relative difference that rounding explains.
+# Relative tolerance for rounding errors.
 _TOLERANCE = 1e-9
-# All labelings of an example are compared, up to so many.
+# Largest number of labelings of an example: all are compared.
 MOST_LABELINGS = 1000
-# Levels of the graded potentials that are tried.
+# Number of levels of the tested potentials.
 N_LEVELS = 3
 
 
@@ -33,43 +33,56 @@ def check_structure(
     trials: int = 30,
     random_state: int | np.random.Generator = 0,
 ) -> None:
-    """Compare what a structure answers with all labelings that it `allows`, on small random examples.
+    """Compare the results of a structure with all possible labelings.
 
-    Random potentials, potentials with ties, labels that are barred, one row, and one example beside
-    several are asked about. `decode` and `separate` must find a labeling that no other one beats, or
-    say in `upper` by how much it can be; `runner_up` one that differs, and that no other one beats;
-    `most_wrong` no fewer rows than differ in one that scores enough. A structure that `budgets` is asked
-    about potentials with an axis of levels, too.
+    The examples are small and random. The potentials include ties and forbidden labels; some inputs have
+    a single row, others several examples.
+
+    - `decode` and `separate` must return a best labeling, or bound its deficit by `upper`.
+    - `runner_up` must return a different labeling, the best one.
+    - `most_wrong` must not be below the number of wrong rows of any sufficient labeling.
+
+    If `budgets` is True, the tests also use potentials with an axis of levels. `allows` defines the
+    possible labelings.
 
     Parameters
     ----------
     structure : Structure
+        Structure to test.
     n_labels : int, default=3
-        Labels of the examples; structures of two classes take 2.
+        Number of labels (>= 2); 2 if the structure supports only two classes.
     longest : int, default=4
-        Most rows of an example; rows are examples of their own where the structure is `rowwise`.
+        Largest number of rows of an example (>= 1). If the structure is `rowwise`, each row is an
+        example.
     trials : int, default=30
-    random_state : int or Generator, default=0
+        Number of random inputs (>= 1).
+    random_state : int or numpy.random.Generator, default=0
+        Seed or source of the inputs.
 
     Raises
     ------
     CheckError
-        If the contract is broken.
+        If a result is wrong.
     TypeError, ValueError
-        If an answer is of another kind; the message names the method.
+        If a result has a wrong type or shape. The message names the method.
+
+    See Also
+    --------
+    check_custom : Test a structure of three functions.
+    Structure : Base class of structures.
 
     Examples
     --------
     >>> from structinv.structures import Sequence, Structure, check_structure
     >>> check_structure(Sequence())
     >>> class Careless(Sequence):
-    ...     "Forgets that labels follow one another."
+    ...     "Ignores transition weights."
     ...     def decode(self, potentials, pairwise, layout):
     ...         return Decoding(np.argmax(potentials, axis=1))
     >>> check_structure(Careless())  # doctest: +IGNORE_EXCEPTION_DETAIL
     Traceback (most recent call last):
         ...
-    CheckError: Careless.decode: a labeling that it does not find scores ...
+    CheckError: Careless.decode: another labeling has the score ...
     """
     if not isinstance(structure, Structure):
         raise TypeError(f"structure must be an instance of a Structure, got {structure!r}")
@@ -84,11 +97,11 @@ def check_structure(
     n_labels = _labels_it_takes(structure, n_labels)
     if not structure.rowwise and n_labels**longest > MOST_LABELINGS:
         raise ValueError(
-            f"n_labels ** longest must be at most {MOST_LABELINGS}, since all labelings are compared, "
+            f"n_labels ** longest must be at most {MOST_LABELINGS}, because all labelings are compared, "
             f"got {n_labels} ** {longest}"
         )
     if len(structure.functions(n_labels)) != n_labels:
-        raise CheckError(f"{_name(structure)}.functions: not one function for each label")
+        raise CheckError(f"{_name(structure)}.functions: must return one function per label")
     for number in range(trials):
         lengths = [1] if number == 0 else rng.integers(1, longest + 1, size=rng.integers(1, 4)).tolist()
         if structure.rowwise:
@@ -109,7 +122,7 @@ def check_structure(
 
 @dataclass
 class _Case:
-    """Examples to ask about."""
+    """Random examples for the tests."""
 
     structure: Structure
     bound: BoundStructure
@@ -120,19 +133,19 @@ class _Case:
     rests: dict[int, np.ndarray] = field(default_factory=dict)
 
     def labelings(self, block: int) -> np.ndarray:
-        """All labelings of an example, one a row."""
+        """Return all labelings of an example, one per row."""
         length = self.layout.lengths[block]
         return np.array(list(product(range(self.bound.n_labels), repeat=length)))
 
     def scores(self, block: int, potentials: np.ndarray) -> np.ndarray:
-        """The score of each of its labelings, at the best levels, from the definition."""
+        """Return the score of each labeling at the best levels, from the definition."""
         own, labels = self.own(block, potentials), self.labelings(block)
         each = np.arange(len(own))
         total = np.max([_at(own, each, labels, used).sum(axis=1) for used in _levels(own)], axis=0)
         return total + self.rest(block)
 
     def rest(self, block: int) -> np.ndarray:
-        """What the pairwise weights give each of its labelings; minus infinity for one there is not."""
+        """Return the pairwise score of each labeling; minus infinity if not possible."""
         if block not in self.rests:
             labels, one = self.labelings(block), self.layout.take(np.array([block]))
             total = np.zeros(len(labels))
@@ -144,14 +157,14 @@ class _Case:
         return self.rests[block]
 
     def reached(self, block: int, potentials: np.ndarray, found: Decoding | Separation) -> float:
-        """The score of the labeling found, at its levels."""
+        """Return the score of the returned labeling, at its levels."""
         own, labels = self.own(block, potentials), self.own(block, found.labels)
         levels = None if found.levels is None else self.own(block, found.levels)
         rest = self.rest(block)[self.place(block, found.labels)]
         return float(rest + _at(own, np.arange(len(own)), labels, levels).sum())
 
     def with_levels(self, rng: np.random.Generator) -> _Case:
-        """Examples with potentials that rise with levels, 0 to 2."""
+        """Return a copy with potentials that increase with three levels."""
         rise = np.cumsum(rng.random((*self.potentials.shape, N_LEVELS)), axis=2) - 0.5
         return replace(
             self,
@@ -160,17 +173,20 @@ class _Case:
         )
 
     def own(self, block: int, each: np.ndarray) -> np.ndarray:
-        """Of an array with an entry a row the part of an example."""
+        """Return the part of an array with one entry per row that belongs to an example."""
         return each[self.layout.starts[block] : self.layout.starts[block + 1]]
 
     def place(self, block: int, labels: np.ndarray) -> int:
-        """Which of an example's labelings it is given by labels of all rows."""
+        """Return the index of an example's labeling, given labels of all rows."""
         own = self.own(block, labels)
         return int(np.flatnonzero(np.all(self.labelings(block) == own, axis=1))[0])
 
 
 def _levels(own: np.ndarray) -> list[Any]:
-    """All levels of an example's rows that add up to the last one at most; None where there are none."""
+    """Return all levels of an example that add up to at most the last one.
+
+    The list contains only None if the potentials have no axis of levels.
+    """
     if own.ndim == 2:
         return [None]
     every = product(range(own.shape[2]), repeat=len(own))
@@ -178,7 +194,7 @@ def _levels(own: np.ndarray) -> list[Any]:
 
 
 def _at(own: np.ndarray, each: np.ndarray, labels: np.ndarray, levels: Any) -> np.ndarray:
-    """Potentials of labels at the levels given."""
+    """Return the potentials of labels at these levels."""
     return own[each, labels] if own.ndim == 2 else own[each, labels, levels]
 
 
@@ -206,7 +222,7 @@ def _drawn(
     if structure.labeled:
         structure = structure.prepared(np.arange(n_labels), rng.integers(n_labels, size=n_rows), grouped)
         pairwise = np.zeros(structure.n_pairwise(n_labels))
-        # A labeling that there is.
+        # A possible labeling.
         y = decoded(structure, rng.standard_normal((n_rows, n_labels)), pairwise, layout).labels
         cost = rng.random((n_labels, n_labels)) * (1.0 - np.eye(n_labels))
         bound = structure.bind(y, np.arange(n_labels), layout=grouped, cost=cost)
@@ -226,7 +242,7 @@ def _drawn(
 
 
 def _check_features(case: _Case) -> None:
-    """Features of an example do not depend on the others, and scores are what features say."""
+    """Check that examples have separate features, and that scores match features."""
     n_labels = case.bound.n_labels
     together = case.structure.features(case.bound.codes, case.layout, n_labels) @ case.pairwise
     for block in range(len(case.layout)):
@@ -234,21 +250,22 @@ def _check_features(case: _Case) -> None:
         alone = case.structure.features(own, one, n_labels) @ case.pairwise
         if np.max(np.abs(alone - together[block]), initial=0.0) > _TOLERANCE:
             raise CheckError(
-                f"{_name(case.structure)}.features: example {block} has other features beside others"
+                f"{_name(case.structure)}.features: the features of example {block} must not depend on "
+                "other examples"
             )
     scores = case.structure.pairwise_score(case.bound.codes, case.pairwise, case.layout, n_labels)
     off = np.flatnonzero(np.abs(scores - together) > _TOLERANCE)
     if len(off):
         raise CheckError(
-            f"{_name(case.structure)}.pairwise_score: example {off[0]} has {scores[off[0]]:.12g}, its "
-            f"features times the parameters are {together[off[0]]:.12g}"
+            f"{_name(case.structure)}.pairwise_score: the score of example {off[0]} is "
+            f"{scores[off[0]]:.12g}, but its features times the weights are {together[off[0]]:.12g}"
         )
 
 
 def _check_best(
     case: _Case, method: str, potentials: np.ndarray, found: Decoding, allowed: Any = None
 ) -> None:
-    """Compare a labeling of each example, and its bound, with all that are allowed."""
+    """Compare the labeling of each example, and its bound, with all allowed ones."""
     for block in range(len(case.layout)):
         scores = case.scores(block, potentials)
         if allowed is not None:
@@ -257,36 +274,36 @@ def _check_best(
         if best == -np.inf:
             continue
         bound = reached if found.upper is None else found.upper[block]
-        room = _TOLERANCE * (1.0 + abs(best))
-        if not bound >= best - room:
+        margin = _TOLERANCE * (1.0 + abs(best))
+        if not bound >= best - margin:
             raise CheckError(
-                f"{_name(case.structure)}.{method}: a labeling that it does not find scores "
-                f"{best:.6g}, and its own {reached:.6g}, with a bound of {bound:.6g}, for\n{potentials}"
+                f"{_name(case.structure)}.{method}: another labeling has the score {best:.6g}, the "
+                f"returned one has {reached:.6g}, with a bound of {bound:.6g}, for\n{potentials}"
             )
-        if not bound >= reached - room:
+        if not bound >= reached - margin:
             raise CheckError(
-                f"{_name(case.structure)}.{method}: its bound {bound:.6g} is below what its own "
-                f"labeling scores, {reached:.6g}"
+                f"{_name(case.structure)}.{method}: the bound {bound:.6g} must not be below the score "
+                f"of the returned labeling, {reached:.6g}"
             )
 
 
-def _of_shares(case: _Case, potentials: np.ndarray, found: Any) -> np.ndarray:
-    """The score of shares of labels, of each example."""
+def _share_scores(case: _Case, potentials: np.ndarray, found: Any) -> np.ndarray:
+    """Return the score of each example's fractional labeling."""
     each = np.where(found.shares > 0, potentials, 0.0) * found.shares
     return case.layout.sums(each.sum(axis=1)) + found.features @ case.pairwise
 
 
 def _check_shares(case: _Case, method: str, potentials: np.ndarray, found: Any) -> None:
-    """Shares reach no less than the labels beside them, and no more than the bound."""
-    reached = _of_shares(case, potentials, found)
+    """Check that fractional labelings score between the labels and the bound."""
+    reached = _share_scores(case, potentials, found)
     scores = case.structure.score(potentials, found.labels, case.pairwise, case.layout)
-    room = _TOLERANCE * (1.0 + np.abs(reached))
-    wrong = np.flatnonzero((reached < scores - room) | (reached > found.upper + room))
+    margin = _TOLERANCE * (1.0 + np.abs(reached))
+    wrong = np.flatnonzero((reached < scores - margin) | (reached > found.upper + margin))
     if len(wrong):
         b = wrong[0]
         raise CheckError(
-            f"{_name(case.structure)}.{method}: its shares score {reached[b]:.6g}, which is not between "
-            f"{scores[b]:.6g}, what its labeling does, and its bound {found.upper[b]:.6g}"
+            f"{_name(case.structure)}.{method}: the score of its shares must be between that of its "
+            f"labels, {scores[b]:.6g}, and its bound {found.upper[b]:.6g}, got {reached[b]:.6g}"
         )
 
 
@@ -295,14 +312,14 @@ def _check_decode(case: _Case) -> None:
         before = potentials.copy()
         found = decoded(case.structure, potentials, case.pairwise, case.layout)
         if not np.array_equal(before, potentials):
-            raise CheckError(f"{_name(case.structure)}.decode: changes the potentials")
+            raise CheckError(f"{_name(case.structure)}.decode: must not change the potentials")
         _check_best(case, "decode", potentials, found)
         if found.shares is not None:
             _check_shares(case, "decode", potentials, found)
 
 
 def _check_separate(case: _Case) -> None:
-    """The most violated labeling, with bounds that are tight and with such that are not."""
+    """Check the loss-augmented argmax, with bounds that are tight or loose."""
     competitors: Competitors = case.bound.competitors()
     every = np.arange(len(competitors))
     gains = case.potentials - case.potentials[every, competitors.codes][:, None]
@@ -323,16 +340,16 @@ def _check_separate(case: _Case) -> None:
             finite = np.isfinite(reached)
             value = case.reached(block, gains + costs, answer) - reached[truth]
             if answer.shares is not None:
-                value = _of_shares(case, gains + costs, answer)[block] - reached[truth]
-            room = _TOLERANCE * (1.0 + np.abs(reached[finite]).max())
-            if answer.upper[block] < max(0.0, (above - above[truth]).max()) - room:
+                value = _share_scores(case, gains + costs, answer)[block] - reached[truth]
+            margin = _TOLERANCE * (1.0 + np.abs(reached[finite]).max())
+            if answer.upper[block] < max(0.0, (above - above[truth]).max()) - margin:
                 raise CheckError(
-                    f"{_name(case.structure)}.separate: upper {answer.upper[block]:.6g} is below a "
-                    f"labeling that wins {(above - above[truth]).max():.6g}"
+                    f"{_name(case.structure)}.separate: upper must not be below the largest loss, "
+                    f"{(above - above[truth]).max():.6g}, got {answer.upper[block]:.6g}"
                 )
-            if value < -room:
+            if value < -margin:
                 raise CheckError(
-                    f"{_name(case.structure)}.separate: its labeling does worse than the true one"
+                    f"{_name(case.structure)}.separate: the loss of its labeling must not be negative"
                 )
 
 
@@ -347,13 +364,13 @@ def _check_runner_up(case: _Case) -> None:
     for block in range(len(case.layout)):
         if not other(block)[case.place(block, found.labels)]:
             raise CheckError(
-                f"{_name(case.structure)}.runner_up: gives the labeling that it was to differ from"
+                f"{_name(case.structure)}.runner_up: the labeling must differ from the given one"
             )
     _check_best(case, "runner_up", case.potentials, found, other)
 
 
 def _check_most_wrong(case: _Case) -> None:
-    """At floors that all labelings reach, some of them, and the best one only."""
+    """Check floors that all labelings attain, some of them, and only the best one."""
     codes, layout = case.bound.codes, case.layout
     every = [case.scores(block, case.potentials) for block in range(len(layout))]
     finite = [scores[np.isfinite(scores)] for scores in every]
@@ -365,6 +382,6 @@ def _check_most_wrong(case: _Case) -> None:
             most = np.max(differ[scores >= floors[block] + _TOLERANCE])
             if found[block] < most:
                 raise CheckError(
-                    f"{_name(case.structure)}.most_wrong: {found[block]} rows, where {most} differ in a "
-                    "labeling that scores enough"
+                    f"{_name(case.structure)}.most_wrong: must return at least {most}, the number of "
+                    f"wrong rows of a sufficient labeling, got {found[block]}"
                 )

@@ -1,4 +1,4 @@
-"""The best labeling of a sequence, compiled."""
+"""Viterbi algorithm for the best labeling of a sequence, compiled."""
 
 from __future__ import annotations
 
@@ -9,20 +9,21 @@ from ..utils.jit import njit
 
 @njit(cache=True, nogil=True)
 def viterbi(potentials, begin, size, links, heights):
-    """The last label of the best labeling of an example, and its score (Viterbi 1967).
+    """Return the last label of the best labeling, and its score (Viterbi 1967).
 
-    Nothing is noted on the way: `before` finds the labels from the scores. Four labels at once, as what
-    is best so far need not be read and written so often.
+    No back-pointers are stored: `before` computes labels from the scores. The loop takes four labels at
+    once, which saves reads and writes of the highest scores.
 
     Parameters
     ----------
-    potentials : (n, n_labels) array
-        The example has the rows from `begin` on.
+    potentials : ndarray of shape (n, n_labels)
+        Scores of all examples. The example has the rows from `begin` on.
     begin, size : int
-    links : (n_labels + 2, n_labels) array
-        Scores of each label (column) behind each label (row), then as the first, then as the last one.
-    heights : (size, n_labels) array
-        Receives the best score of all labelings up to each position that end with each label.
+        First row and number of rows.
+    links : ndarray of shape (n_labels + 2, n_labels)
+        Score of each label (column) after each label (row), then as the first and as the last label.
+    heights : ndarray of shape (size, n_labels)
+        Output: best score of all labelings up to each position that end with each label.
     """
     n_labels = potentials.shape[1]
     rest = n_labels % 4
@@ -59,7 +60,10 @@ def viterbi(potentials, begin, size, links, heights):
 
 @njit(cache=True, nogil=True)
 def before(t, label, links, heights):
-    """The label before position t of the best labeling that has `label` there; of equals the first."""
+    """Return the label before position t of the best labeling with `label` there.
+
+    The first label is returned if several are equally good.
+    """
     best, highest = 0, -np.inf
     for j in range(links.shape[1]):
         value = heights[t - 1, j] + links[j, label]
@@ -70,7 +74,10 @@ def before(t, label, links, heights):
 
 @njit(cache=True, nogil=True)
 def best_labels(potentials, links, starts, heights, labels):
-    """The best labeling of every example; `heights` has room for the longest one."""
+    """Compute the best labeling of every example into `labels`.
+
+    `heights` has as many rows as the longest example.
+    """
     for b in range(len(starts) - 1):
         begin, size = starts[b], starts[b + 1] - starts[b]
         label, _ = viterbi(potentials, begin, size, links, heights)
