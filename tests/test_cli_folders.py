@@ -210,7 +210,7 @@ class TestRefusals:
 
     def test_folders_that_hold_no_rows(self, folder, tmp_path):
         line = fail("fit", tmp_path, *DROP, "-o", tmp_path / "m")
-        assert f"{tmp_path} is no folder of rows: it has no manifest.json" in line
+        assert f"{tmp_path} must be a folder of rows, but has no manifest.json" in line
         (tmp_path / "manifest.json").write_text(json.dumps({"name": "an app"}))
         assert 'must have "format": "structinv rows"' in fail(
             "evaluate", folder / "train.model", tmp_path

@@ -444,12 +444,12 @@ class TestRefusals:
         (tmp_path / "rows").mkdir()
         (tmp_path / "rows" / "train").write_bytes(b"1 1:1\n")
         message = fail("convert", tmp_path / "rows" / "train", tmp_path / "rows", "--overwrite")
-        assert "rows exists and is no folder of rows, so it is not replaced" in message
+        assert "rows exists and cannot be replaced: it is not a folder of rows" in message
 
     def test_missing_files_and_folders(self, tmp_path):
         assert "nowhere" in fail("convert", tmp_path / "nowhere", tmp_path / "rows")
         (tmp_path / "train").write_bytes(b"1 1:1\n")
-        assert "there is no folder" in fail("convert", tmp_path / "train", tmp_path / "no" / "rows")
+        assert "does not exist" in fail("convert", tmp_path / "train", tmp_path / "no" / "rows")
 
     def test_an_error_leaves_the_older_folder(self, tmp_path):
         (tmp_path / "train").write_bytes(b"1 1:1\n")

@@ -148,7 +148,7 @@ class TestRoundTrip:
     def test_features_are_not_shifted_out_of_range(self, tmp_path):
         with RowWriter(tmp_path / "rows", n_features=4) as into:
             into.append(np.eye(3))
-            with pytest.raises(ValueError, match="the largest has the number 2, and .* 0 to 3"):
+            with pytest.raises(ValueError, match="must lie in 0 to 3 .* got 4 after a shift by 2"):
                 into.shift_features(2)
             into.shift_features(1)
         assert RowFolder(tmp_path / "rows").block(0, 3).indices.tolist() == [1, 2, 3]
@@ -265,18 +265,22 @@ class TestLabels:
     @pytest.mark.parametrize(
         ("first", "second", "message"),
         [
-            (["a"], [1], "must be of one kind, and row 1 has 1 after strings"),
-            ([1], [1.5], "must be of one kind, and row 1 has 1.5 after integers"),
-            ([True], [1], "must be of one kind, and row 1 has 1 after booleans"),
-            ([1], np.array([True]), "must be of one kind, and row 1 has np.True_ after integers"),
-            ([1.0], [np.nan], "must be finite, and row 1 has nan"),
-            ([1], [2**70], f"must be integers of 64 bits, and row 1 has {2**70}"),
-            ([1], np.array([2**63], dtype=np.uint64), "integers of 64 bits, and row 1 has 9223372036"),
-            (["a"], [None], "strings, integers, booleans or floats, and row 1 has None"),
-            ([1], np.array([1j]), "strings, integers, booleans or floats, and row 1 has"),
-            ([1], [1, 2], r"shape \(1,\), a label for each row, got \(2,\)"),
-            ([1], None, "all rows have labels or none: the first 1 rows have labels"),
-            (None, [1], "all rows have labels or none: the first 1 rows have none"),
+            (["a"], [1], "must be of one kind, got 1 in row 1 after strings"),
+            ([1], [1.5], "must be of one kind, got 1.5 in row 1 after integers"),
+            ([True], [1], "must be of one kind, got 1 in row 1 after booleans"),
+            ([1], np.array([True]), "must be of one kind, got np.True_ in row 1 after integers"),
+            ([1.0], [np.nan], "must be finite, got nan in row 1"),
+            ([1], [2**70], f"must be 64-bit integers, got {2**70} in row 1"),
+            (
+                [1],
+                np.array([2**63], dtype=np.uint64),
+                "64-bit integers, got 9223372036854775808 in row 1",
+            ),
+            (["a"], [None], "strings, integers, booleans or floats, got None in row 1"),
+            ([1], np.array([1j]), "strings, integers, booleans or floats, got .* in row 1"),
+            ([1], [1, 2], r"shape \(1,\), one label per row, got \(2,\)"),
+            ([1], None, "all rows or no rows have labels: the first 1 have labels"),
+            (None, [1], "all rows or no rows have labels: the first 1 have none"),
         ],
     )
     def test_labels_of_another_kind_are_refused(self, tmp_path, first, second, message):
@@ -299,13 +303,13 @@ class TestRefusedRows:
         [
             (
                 np.array([[1.0, 2.0], [3.0, np.nan]]),
-                r"row 6 \(row 1 of this block\) has nan as feature 1",
+                r"got nan for feature 1 in row 6 \(row 1 of this block\)",
             ),
-            (np.array([[1.0, np.inf]]), r"row 5 \(row 0 of this block\) has inf as feature 1"),
-            (np.array([[1.0, 1e300]]), r"feature 1, and values must be finite in float32"),
+            (np.array([[1.0, np.inf]]), r"got inf for feature 1 in row 5 \(row 0 of this block\)"),
+            (np.array([[1.0, 1e300]]), "values must be finite in float32, got .* for feature 1"),
             (
                 np.ones((1, 9)),
-                "row 5 .* has feature 5, and features must lie in 0 to 4 for n_features=5",
+                "features must lie in 0 to 4 for n_features=5, got 5 in row 5",
             ),
             (np.ones((1, 9), dtype=np.float16), "got float16"),
             (np.ones(4), "2D array"),
@@ -323,16 +327,16 @@ class TestRefusedRows:
     def test_indices_out_of_range(self, tmp_path, index):
         X = sp.csr_matrix(np.eye(3))
         X.indices[1] = index
-        with pytest.raises(ValueError, match=f"row 1 has feature {index}, and .* lie in 0 to 2$"):
+        with pytest.raises(ValueError, match=f"features must lie in 0 to 2, got {index} in row 1$"):
             write(tmp_path / "rows", X)
 
     def test_wider_blocks_without_large_indices_fit(self, tmp_path):
         assert write(tmp_path / "rows", sp.csr_matrix((2, 9)), n_features=5).shape == (2, 5)
 
     def test_nothing_is_written_without_rows_or_features(self, tmp_path):
-        with pytest.raises(ValueError, match="rows is not written: no rows were appended"):
+        with pytest.raises(ValueError, match="rows was not written: no rows were appended"):
             write(tmp_path / "rows", np.ones((0, 3)))
-        with pytest.raises(ValueError, match="rows is not written: no row has a feature"):
+        with pytest.raises(ValueError, match="rows was not written: no row has a feature"):
             write(tmp_path / "rows", sp.csr_matrix((3, 0)))
         assert list(tmp_path.iterdir()) == []
 
@@ -352,7 +356,7 @@ class TestRefusedRows:
 class TestWhereItIsWritten:
     def test_an_existing_folder_is_refused(self, tmp_path):
         write(tmp_path / "rows", np.eye(3))
-        with pytest.raises(FileExistsError, match="rows exists; overwrite=True replaces"):
+        with pytest.raises(FileExistsError, match="rows exists: pass overwrite=True to replace"):
             RowWriter(tmp_path / "rows")
 
     def test_what_is_no_folder_of_rows_is_never_replaced(self, tmp_path):
@@ -360,7 +364,7 @@ class TestWhereItIsWritten:
         write(tmp_path / "rows", np.eye(3))
         (tmp_path / "rows" / "diary.txt").write_text("mine")
         for name in ("file", "rows"):
-            with pytest.raises(FileExistsError, match=f"{name} exists and is no folder of rows"):
+            with pytest.raises(FileExistsError, match=f"{name} exists and cannot be replaced"):
                 RowWriter(tmp_path / name, overwrite=True)
 
     def test_a_folder_that_appears_meanwhile_stays(self, tmp_path):
@@ -373,7 +377,7 @@ class TestWhereItIsWritten:
         assert [path.name for path in tmp_path.iterdir()] == ["rows"]
 
     def test_the_parent_must_exist(self, tmp_path):
-        with pytest.raises(FileNotFoundError, match="there is no folder .*absent"):
+        with pytest.raises(FileNotFoundError, match="the folder .*absent does not exist"):
             RowWriter(tmp_path / "absent" / "rows")
 
     def test_a_link_keeps_its_place(self, tmp_path):
@@ -557,7 +561,7 @@ class TestDamage:
         entry = np.load(folder / "indptr.npy")[start] if name[:4] in ("indi", "data") else start
         os.truncate(folder / name, 128 + int(entry + 1) * np.load(folder / name).itemsize - 1)
         rows = "row 49" if start == 49 else f"rows {start} to 49"
-        message = f"{rows} of .*{name} cannot be read: the file is truncated, it has {entry} of"
+        message = f"{rows} of .*{name} cannot be read: the file is truncated and has {entry} of"
         with pytest.raises(OSError, match=message):
             RowFolder(folder)
 
@@ -584,7 +588,7 @@ class TestDamage:
         damage(folder / name, 128 + int(place) * np.load(folder / name).itemsize)
         rows = RowFolder(folder)
         start = max(row for row in first_rows(folder) if row <= 20)
-        with pytest.raises(OSError, match=f"rows {start} to .*{name} cannot be used: their checksum is"):
+        with pytest.raises(OSError, match=f"rows {start} to .*{name} cannot be used: the checksum is"):
             rows.block(*pair)
 
     def test_other_chunks_can_be_read(self, folder):
@@ -595,7 +599,7 @@ class TestDamage:
     def test_a_flipped_bit_of_a_label(self, folder):
         damage(folder / "labels.npy", 128 + 8 * 49)
         rows = RowFolder(folder)
-        with pytest.raises(OSError, match="49 of .*labels.npy cannot be used: their checksum is wrong"):
+        with pytest.raises(OSError, match="49 of .*labels.npy cannot be used: the checksum is wrong"):
             _ = rows.labels
 
     @pytest.mark.parametrize("name", ["indices.npy", "data.npy", "indptr.npy"])
@@ -612,13 +616,13 @@ class TestDamage:
     def test_a_file_that_grew_or_is_another(self, folder):
         with open(folder / "data.npy", "ab") as stream:
             stream.write(b"1")
-        with pytest.raises(OSError, match="data.npy has .* bytes, and its manifest says"):
+        with pytest.raises(OSError, match="data.npy must have .* bytes according to its manifest"):
             RowFolder(folder)
 
     def test_a_header_of_another_type(self, folder):
         damage(folder / "data.npy", 22)
         with pytest.raises(
-            OSError, match="data.npy does not start as a .npy file of .* values of float64"
+            OSError, match="data.npy must have the header of a .npy file of .* values of float64"
         ):
             RowFolder(folder)
 
@@ -636,10 +640,10 @@ class TestDamage:
 class TestManifest:
     def test_no_folder(self, tmp_path):
         with pytest.raises(
-            FileNotFoundError, match="absent is no folder of rows: there is no such folder"
+            FileNotFoundError, match="absent must be a folder of rows, but does not exist"
         ):
             RowFolder(tmp_path / "absent")
-        with pytest.raises(ValueError, match="is no folder of rows: it has no manifest.json"):
+        with pytest.raises(ValueError, match="must be a folder of rows, but has no manifest.json"):
             RowFolder(tmp_path)
 
     @pytest.mark.parametrize(
@@ -648,7 +652,7 @@ class TestManifest:
             ("{", "manifest.json is not JSON: "),
             ("[]", 'manifest.json must have "format": "structinv rows"'),
             ('{"format": "parquet"}', 'manifest.json must have "format": "structinv rows"'),
-            ('{"format": "structinv rows", "version": 2}', "has version 2, and this version .* reads 1"),
+            ('{"format": "structinv rows", "version": 2}', "must have version 1 .* got 2"),
             ('{"format": "structinv rows", "version": 1}', "manifest.json is damaged: its checksum"),
         ],
     )
@@ -714,7 +718,7 @@ class TestHandles:
     def test_a_pickle_of_a_folder_that_was_replaced(self, folder):
         content = pickle.dumps(RowFolder(folder))
         write(folder, np.eye(3), overwrite=True)
-        with pytest.raises(OSError, match="was written anew since the pickle was made"):
+        with pytest.raises(OSError, match="was overwritten after the pickle was made"):
             pickle.loads(content)
 
     def test_threads_read_at_once(self, folder):

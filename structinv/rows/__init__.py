@@ -1,4 +1,4 @@
-"""Rows that need not fit into memory: folders of rows on disk, arrays that slice, read in blocks."""
+"""Out-of-core rows: folders on disk and sliceable arrays, read in blocks."""
 
 from .base import RowSource
 from .folder import RowFolder

@@ -1,4 +1,4 @@
-"""Checks of rows and labels that are appended to others; errors name the row."""
+"""Validation of appended rows and labels. Errors name the row."""
 
 from __future__ import annotations
 
@@ -10,27 +10,30 @@ from sklearn.utils import check_array
 
 from ..utils.matrices import refuse_half_or_masked
 
-_SAID = {"b": "booleans", "i": "integers", "f": "floats", "U": "strings"}
+_KIND_NAMES = {"b": "booleans", "i": "integers", "f": "floats", "U": "strings"}
 _KINDS = {"b": "b", "i": "i", "u": "i", "f": "f", "U": "U", "T": "U"}
 
 
 def checked_rows(X: Any, dtype: np.dtype, n_features: int | None, before: int) -> sp.csr_matrix:
-    """Rows as CSR with sorted and unique indices and without stored zeros; `X` is left as it is.
+    """Return a validated copy of the rows as a canonical CSR matrix.
+
+    Indices are sorted and unique, and stored zeros are dropped.
 
     Parameters
     ----------
-    X : (n, d) array-like or sparse matrix
+    X : array-like or sparse matrix of shape (n, d)
+        Rows to append.
     dtype : dtype
-        Of the result.
+        Type of the stored values.
     n_features : int or None
-        The indices of features must be less.
+        Upper limit of the feature indices (exclusive).
     before : int
-        Number of rows that come before, for messages.
+        Number of earlier rows, for messages.
 
     Raises
     ------
     ValueError
-        For values that are not finite, in `dtype` too, and for indices out of range.
+        If values are not finite in `dtype`, or indices are out of range.
     """
     refuse_half_or_masked("X", X)
     X = check_array(
@@ -49,11 +52,12 @@ def checked_rows(X: Any, dtype: np.dtype, n_features: int | None, before: int) -
     if wrong.any():
         entry = int(np.argmax(wrong))
         raise ValueError(
-            f"{_place(rows, entry, before)} has feature {rows.indices[entry]}, and features must lie in "
-            f"0 to {limit - 1}{'' if n_features is None else f' for n_features={n_features}'}"
+            f"features must lie in 0 to {limit - 1}"
+            f"{'' if n_features is None else f' for n_features={n_features}'}, "
+            f"got {rows.indices[entry]} in {_place(rows, entry, before)}"
         )
     with np.errstate(over="ignore"):
-        # Copies, as they are changed in place.
+        # Copies, because they are changed in place.
         parts = rows.data.astype(dtype), rows.indices.copy(), rows.indptr.copy()
         rows = sp.csr_matrix(parts, rows.shape)
         rows.sum_duplicates()
@@ -61,47 +65,48 @@ def checked_rows(X: Any, dtype: np.dtype, n_features: int | None, before: int) -
     if wrong.any():
         entry = int(np.argmax(wrong))
         raise ValueError(
-            f"{_place(rows, entry, before)} has {rows.data[entry]} as feature "
-            f"{rows.indices[entry]}, and values must be finite in {dtype}"
+            f"values must be finite in {dtype}, got {rows.data[entry]} for feature "
+            f"{rows.indices[entry]} in {_place(rows, entry, before)}"
         )
     rows.eliminate_zeros()
     return rows
 
 
 def checked_labels(y: Any, n_rows: int, kind: str | None, before: int) -> np.ndarray:
-    """Labels of one kind: bool, int64, float64, or strings as objects.
+    """Return labels of one kind: bool, int64, float64, or strings as objects.
 
     Parameters
     ----------
-    y : (n,) array-like
+    y : array-like of shape (n,)
+        Labels.
     n_rows : int
-        How many there must be.
+        Required number of labels.
     kind : {"b", "i", "f", "U"} or None
-        The kind of earlier labels.
+        Kind of earlier labels.
     before : int
-        Number of rows that come before, for messages.
+        Number of earlier rows, for messages.
 
     Raises
     ------
     ValueError
-        For another number, another kind, mixed kinds, and for floats that are not finite.
+        If the number or kind of the labels is wrong, kinds are mixed, or floats are not finite.
     """
     found = np.asarray(y) if not isinstance(y, (list, tuple)) else np.array(y, dtype=object)
     if found.shape != (n_rows,):
-        raise ValueError(f"y must have shape ({n_rows},), a label for each row, got {found.shape}")
+        raise ValueError(f"y must have shape ({n_rows},), one label per row, got {found.shape}")
     listed = found.dtype == object
     kinds = [_kind(each) for each in found] if listed else [_KINDS.get(found.dtype.kind, "?")][:n_rows]
     for row, each in enumerate(kinds):
-        if each not in _SAID:
+        if each not in _KIND_NAMES:
             raise ValueError(
-                "labels must be strings, integers, booleans or floats, and row "
-                f"{before + row} has {found[row]!r}"
+                "labels must be strings, integers, booleans or floats, got "
+                f"{found[row]!r} in row {before + row}"
             )
         kind = kind or each
         if each != kind:
             raise ValueError(
-                f"labels must be of one kind, and row {before + row} has {found[row]!r} after "
-                f"{_SAID[kind]}"
+                f"labels must be of one kind, got {found[row]!r} in row {before + row} after "
+                f"{_KIND_NAMES[kind]}"
             )
     if kind is None:
         return found
@@ -120,7 +125,7 @@ def _integers(found: np.ndarray, before: int) -> np.ndarray:
     limits = np.iinfo(np.int64)
     if len(found) and not limits.min <= found.min() <= found.max() <= limits.max:
         row = int(np.argmax((found < limits.min) | (found > limits.max)))
-        raise ValueError(f"labels must be integers of 64 bits, and row {before + row} has {found[row]}")
+        raise ValueError(f"labels must be 64-bit integers, got {found[row]} in row {before + row}")
     return found.astype(np.int64)
 
 
@@ -128,7 +133,7 @@ def _floats(found: np.ndarray, before: int) -> np.ndarray:
     values = found.astype(np.float64)
     if not np.isfinite(values).all():
         row = int(np.argmin(np.isfinite(values)))
-        raise ValueError(f"labels must be finite, and row {before + row} has {values[row]}")
+        raise ValueError(f"labels must be finite, got {values[row]} in row {before + row}")
     return values
 
 
@@ -136,7 +141,7 @@ _CONVERTED = {"b": _booleans, "i": _integers, "f": _floats, "U": _strings}
 
 
 def _kind(label: Any) -> str:
-    """The kind of one label; "?" for what is no label."""
+    """Return the kind of a label, or "?" for other values."""
     if isinstance(label, (bool, np.bool_)):
         return "b"
     if isinstance(label, (int, np.integer)):

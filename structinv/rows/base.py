@@ -1,4 +1,4 @@
-"""Rows that are read a block at a time."""
+"""Base class of row sources, which read rows in blocks."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ import numpy as np
 
 from ..utils.matrices import Matrix, stack
 
-# A block has about so many strips.
+# Approximate number of strips per block.
 STRIPS_OF_A_BLOCK = 16
 
 
 class RowSource(ABC):
-    """Rows that need not fit into memory together.
+    """Rows that may exceed memory, read in blocks.
 
-    Terms, certificates and predictions ask for nothing but the members listed here.
+    Estimators, certificates and predictions use only the members listed here. A subclass implements
+    `block` and `edges`, and sets the attributes.
 
     Attributes
     ----------
@@ -26,7 +27,21 @@ class RowSource(ABC):
     dtype : dtype
         float32 or float64.
     sparse : bool
-        Whether blocks are CSR matrices.
+        True if blocks are CSR matrices.
+
+    See Also
+    --------
+    RowFolder : Sparse rows in a folder on disk.
+    SlicedRows : Rows of a sliceable array, for example of h5py.
+    SomeRows : Selected rows of another source.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv.rows import SlicedRows
+    >>> rows = SlicedRows(np.arange(6.0).reshape(3, 2))
+    >>> rows.edges(4).tolist(), rows.block(0, 1).tolist()
+    ([0, 1, 3], [[0.0, 1.0]])
     """
 
     shape: tuple[int, int]
@@ -35,76 +50,107 @@ class RowSource(ABC):
 
     @property
     def labels(self) -> np.ndarray | None:
-        """The label of each row, (n,); None if the source has none."""
+        """Label of each row, (n,); None if the source has no labels."""
         return None
 
     def __array__(self, *_: Any, **__: Any) -> np.ndarray:
-        """Refuse to load all rows, for functions that make an array of what they are given."""
+        """Raise TypeError, to prevent functions from loading all rows."""
         raise TypeError(
-            f"{self!r} is read in blocks, and is no array: InvariantLinearSVC, InvariantLinearSVR and "
-            "structinv.select_changes take it, and its method block reads some rows for other functions"
+            f"{self!r} cannot be converted to an array, because its rows may exceed memory: pass it to "
+            "InvariantLinearSVC, InvariantLinearSVR or structinv.select_changes, or read some rows with "
+            "its method block"
         )
 
     @abstractmethod
     def block(self, start: int, stop: int) -> Matrix:
-        """Rows ``start`` to ``stop - 1``.
+        """Read the rows from `start` to `stop`, exclusive.
 
-        The caller may read the block from another thread than the one that asked for it. It must not
-        change the block.
+        The caller may use the block in another thread. It must not change the block.
 
         Parameters
         ----------
         start, stop : int
-            ``0 <= start < stop <= shape[0]``.
+            Rows, with ``0 <= start < stop <= shape[0]``.
 
         Returns
         -------
-        (stop - start, n_features) C-contiguous array, or CSR matrix
-            All values are finite. CSR rows have sorted and unique indices.
+        ndarray or CSR matrix of shape (stop - start, n_features)
+            Finite values. Arrays are C-contiguous; CSR rows have sorted and unique indices.
 
         Raises
         ------
         ValueError
-            If the rows cannot be used. The message names the first row that is wrong.
+            If a row is not valid. The message names the first such row.
         OSError
             If the rows cannot be read.
         """
 
     @abstractmethod
     def edges(self, most_values: int) -> np.ndarray:
-        """Where to cut the rows into blocks of at most about `most_values` stored values.
+        """Return the first row of each block, and the number of rows.
+
+        Parameters
+        ----------
+        most_values : int
+            Approximate maximum number of stored values per block.
 
         Returns
         -------
-        (n_blocks + 1,) array of int64
-            Increasing, from 0 to the number of rows. No block is empty.
+        ndarray of int64 of shape (n_blocks + 1,)
+            Increasing row numbers from 0 to the number of rows. No block is empty.
         """
 
     def blocks(self, cuts: Sequence[slice]) -> Matrix:
-        """The rows of several blocks as one block.
+        """Read several ranges of rows as one block.
 
         Parameters
         ----------
         cuts : sequence of slice
-            With a start and a stop, as of `block`.
+            Ranges with a start and a stop, as in `block`.
+
+        Returns
+        -------
+        ndarray or CSR matrix of shape (n_rows, n_features)
+            Rows of all ranges.
         """
         return stack([self.block(cut.start, cut.stop) for cut in cuts])
 
     def cuts(self, most_values: int) -> list[slice]:
-        """The rows of each block between two `edges`."""
+        """Return the row range of each block, from `edges`.
+
+        Parameters
+        ----------
+        most_values : int
+            Approximate maximum number of stored values per block.
+
+        Returns
+        -------
+        list of slice
+            Row ranges.
+        """
         return self._between(self.edges(most_values))
 
     def strips(self, most_values: int) -> list[slice]:
-        """Parts of blocks of `most_values`, about sixteen to a block, if there is more than one block.
+        """Divide blocks into about sixteen strips each, if there are several blocks.
 
-        A block can be made of strips from all over the rows. To read a strip costs little more than its
-        share of the block.
+        A block of random rows can combine strips from all over the source. The time to read a strip is
+        about proportional to its number of values.
+
+        Parameters
+        ----------
+        most_values : int
+            Approximate maximum number of stored values per block.
+
+        Returns
+        -------
+        list of slice
+            Row range of each strip; a single range if all rows fit into one block.
         """
         edges = self.edges(most_values)
         return self._between(edges if len(edges) == 2 else self._strip_edges(most_values))
 
     def _strip_edges(self, most_values: int) -> np.ndarray:
-        """See `strips`; there is more than one block."""
+        """Return the first row of each strip, for several blocks."""
         return self.edges(max(1, most_values // STRIPS_OF_A_BLOCK))
 
     @staticmethod

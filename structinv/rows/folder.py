@@ -1,4 +1,4 @@
-"""Rows of a folder on disk, read a block at a time."""
+"""Sparse rows in a folder on disk, read in blocks."""
 
 from __future__ import annotations
 
@@ -19,25 +19,27 @@ from .stored_array import HEADER_BYTES, StoredArray
 
 
 class RowFolder(RowSource):
-    """Sparse rows in a folder that `RowWriter` or ``structinv convert`` wrote.
+    """Sparse rows in a folder written by `RowWriter` or ``structinv convert``.
 
-    The folder has the arrays of a CSR matrix, ``indptr.npy``, ``indices.npy`` and ``data.npy``. It may
-    have ``labels.npy``. ``numpy.load(..., mmap_mode="r")`` opens each. ``manifest.json`` has shape,
-    types, classes and checksums. Rows come in chunks of about 131,000 entries. Each chunk of a file
+    The folder has the arrays of a CSR matrix: ``indptr.npy``, ``indices.npy`` and ``data.npy``. It may
+    have ``labels.npy``. ``numpy.load(..., mmap_mode="r")`` opens each of them. ``manifest.json`` has
+    shape, types, classes and checksums. Rows form chunks of about 131,000 entries. Each chunk of a file
     has a checksum.
 
-    Blocks are read into new arrays. A chunk is compared with its checksums when its rows are read for
-    the first time. Several threads may read at once. A pickle holds the path, and opens the folder
-    again.
+    Blocks are read into new arrays. The checksums of a chunk are verified when its rows are first read.
+    Several threads may read at once. A pickle stores the path and opens the folder again.
 
     Parameters
     ----------
     path : str or path-like
+        Folder of rows.
 
     Attributes
     ----------
     path : Path
+        Folder of rows.
     shape : tuple of two ints
+        Number of rows and number of features.
     dtype : dtype
         float32 or float64.
     sparse : bool
@@ -47,20 +49,20 @@ class RowFolder(RowSource):
     n_bytes : int
         Size of the arrays on disk.
     classes : list of str or None
-        The labels that there are, in the order of their codes; None if labels are numbers or absent.
+        All labels, in the order of their codes; None if labels are numbers or absent.
     notes : dict
-        How the rows were made, as the writer noted it.
+        Origin of the rows, as stored by the writer.
 
     Raises
     ------
     FileNotFoundError
         If the folder or one of its files is absent.
     NotADirectoryError
-        If the path names a file.
+        If the path is that of a file.
     ValueError
-        If the folder has no manifest, or one that cannot be used.
+        If the folder has no valid manifest.
     OSError
-        If a file does not have the size or type that the manifest says.
+        If the size or type of a file does not match the manifest.
 
     See Also
     --------
@@ -83,7 +85,7 @@ class RowFolder(RowSource):
 
     def __init__(self, path: str | PathLike[str]) -> None:
         self.path = Path(path)
-        # Pickles are opened elsewhere, too.
+        # A pickle may be opened in another working directory.
         self._place = os.path.abspath(path)
         manifest, content = read_manifest(self.path)
         self._manifest, self._checksum = manifest, zlib.crc32(content)
@@ -112,11 +114,11 @@ class RowFolder(RowSource):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(state["path"])  # type: ignore[misc]
         if self._checksum != state["checksum"]:
-            raise OSError(f"{self.path} was written anew since the pickle was made")
+            raise OSError(f"{self.path} was overwritten after the pickle was made")
 
     @property
     def labels(self) -> np.ndarray | None:
-        """The label of each row, (n,), read from the disk at each call; None if there are none."""
+        """Label of each row, (n,), read from disk at each access; None without labels."""
         if LABELS not in self._files:
             return None
         n_rows = self.shape[0]
@@ -144,7 +146,7 @@ class RowFolder(RowSource):
             ends += place - first
         rows = sp.csr_matrix((sum(len(ends) - 1 for _, ends in found), self.shape[1]), dtype=self.dtype)
         rows.data, rows.indices = arrays[DATA], arrays[INDICES]
-        # Both arrays of integers have one type.
+        # SciPy requires one dtype for both index arrays.
         if len(rows.data) > np.iinfo(np.int32).max:
             rows.indices = rows.indices.astype(np.int64, copy=False)
         indptr = np.concatenate([[0], *(ends[1:] for _, ends in found)])
@@ -153,7 +155,7 @@ class RowFolder(RowSource):
         return rows
 
     def _ends(self, start: int, stop: int) -> tuple[list[int], np.ndarray]:
-        """The chunks to verify in a block, and where each of its rows starts and ends."""
+        """Return the chunks to verify, and the start and end of each row's entries."""
         if not 0 <= start < stop <= self.shape[0]:
             raise ValueError(
                 f"start and stop must be 0 <= start < stop <= {self.shape[0]}, got {start} and {stop}"
@@ -164,16 +166,19 @@ class RowFolder(RowSource):
         return whole, ends
 
     def edges(self, most_values: int) -> np.ndarray:
-        """Where to cut the rows into blocks, at chunks as far as these are small enough.
+        """Return the first row of each block, and the number of rows.
+
+        Blocks consist of whole chunks, unless a chunk exceeds the limit.
 
         Parameters
         ----------
         most_values : int
-            A block has at most so many entries and rows together, unless a single row has more.
+            Maximum number of entries plus rows per block (>= 1). A single row may exceed it.
 
         Returns
         -------
-        (n_blocks + 1,) array of int64
+        ndarray of int64 of shape (n_blocks + 1,)
+            Increasing row numbers from 0 to the number of rows.
         """
         check_integer("most_values", most_values)
         first_rows = self._manifest.first_rows
@@ -190,7 +195,7 @@ class RowFolder(RowSource):
         return np.array(found, dtype=np.int64)
 
     def _split(self, chunk: int, most_values: int) -> list[int]:
-        """Ends of parts of a chunk that is larger than a block may be."""
+        """Return the ends of the parts of a chunk that exceeds the size of a block."""
         first, last = self._rows_of(chunk)
         ends = self._files[INDPTR].read(first, last + 1, _named(first, last))
         self._check(INDPTR, chunk, ends)
@@ -202,7 +207,7 @@ class RowFolder(RowSource):
         return found
 
     def _opened(self, name: str) -> StoredArray:
-        """A file of the folder; OSError with the rows that it is too short for."""
+        """Open a file of the folder; OSError names the missing rows of a truncated file."""
         stored = StoredArray(self.path / name, self._manifest.dtypes[name], self._manifest.counts[name])
         if stored.missing:
             starts = (
@@ -212,7 +217,7 @@ class RowFolder(RowSource):
             first, _ = self._rows_of(min(chunk, len(starts) - 2))
             raise OSError(
                 f"{_named(first, self.shape[0])} of {stored.path} cannot be read: the file is "
-                f"truncated, it has {stored.count - stored.missing} of {stored.count} values"
+                f"truncated and has {stored.count - stored.missing} of {stored.count} values"
             )
         return stored
 
@@ -221,7 +226,7 @@ class RowFolder(RowSource):
         return int(first), int(last)
 
     def _chunks_to_verify(self, start: int, stop: int) -> list[int]:
-        """Chunks that lie in a block and were not verified yet; those at its ends are read here."""
+        """Return the unverified chunks inside a block; those at its ends are read here."""
         first = int(np.searchsorted(self._manifest.first_rows, start, side="right")) - 1
         last = int(np.searchsorted(self._manifest.first_rows, stop, side="left"))
         found = []
@@ -242,10 +247,10 @@ class RowFolder(RowSource):
             self._check(name, chunk, values[starts[chunk] : starts[chunk + 1] + more])
 
     def _check(self, name: str, chunk: int, values: np.ndarray) -> None:
-        """Raise OSError unless the values of a chunk are those that were written."""
+        """Raise OSError unless the checksum of a chunk is correct."""
         if zlib.crc32(values.data) != self._manifest.checksums[name][chunk]:
             raise OSError(
-                f"{_named(*self._rows_of(chunk))} of {self._files[name].path} cannot be used: their "
+                f"{_named(*self._rows_of(chunk))} of {self._files[name].path} cannot be used: the "
                 "checksum is wrong, so the file is damaged"
             )
 

@@ -1,4 +1,4 @@
-"""An array that grows at its end in a .npy file, with a checksum of each chunk."""
+"""Appendable array in a .npy file, with a checksum per chunk."""
 
 from __future__ import annotations
 
@@ -15,52 +15,56 @@ from .stored_array import HEADER_BYTES, header
 
 
 class GrowingArray:
-    """A .npy file that values are appended to.
+    """Appendable array in a .npy file.
 
     Parameters
     ----------
     path : Path
-        A new file.
+        New file.
     dtype : dtype
+        Type of the values.
 
     Attributes
     ----------
     count : int
         Number of values so far.
     checksums : list of int
-        CRC-32 of each chunk that is closed.
+        CRC-32 of each closed chunk.
     """
 
     def __init__(self, path: Path, dtype: np.dtype) -> None:
         self.path, self.dtype = path, dtype
         self.count, self.checksums = 0, list[int]()
         self._checksum, self._starts = 0, [0]
-        # It stays open: the caller ends with `finish` or `close`.
+        # The file stays open until the caller calls `finish` or `close`.
         self._stream = open(path, "xb", buffering=1 << 20)  # noqa: SIM115
         self._stream.write(header(dtype, 0))
 
     def add(self, values: np.ndarray) -> None:
-        """Append values to the chunk that is open."""
+        """Append values to the open chunk."""
         content = np.ascontiguousarray(values, dtype=self.dtype)
         self._stream.write(content.data)
         self._checksum = zlib.crc32(content.data, self._checksum)
         self.count += len(content)
 
     def end_chunk(self, first: np.ndarray | None = None) -> None:
-        """Close the chunk. The checksum of the next one starts with `first`, which is not written."""
+        """Close the chunk, and begin the next checksum with `first`.
+
+        `first` is not written.
+        """
         self.checksums.append(self._checksum)
         self._starts.append(self.count)
         self._checksum = 0 if first is None else zlib.crc32(first.data)
 
     def replaced(self, change: Callable[[np.ndarray], np.ndarray], dtype: np.dtype) -> GrowingArray:
-        """The array with other values, in a new file that takes the place of this one.
+        """Return the array with other values, in a new file that replaces this one.
 
         Parameters
         ----------
         change : callable
-            Gives the new values of some in a row.
+            Function from consecutive values to their new values.
         dtype : dtype
-            Of the new values.
+            Type of the new values.
         """
         self._stream.flush()
         other = GrowingArray(self.path.with_suffix(".new"), dtype)
@@ -80,7 +84,7 @@ class GrowingArray:
         return other
 
     def finish(self) -> None:
-        """Write the number of values, and see that all reaches the disk."""
+        """Write the number of values to the header, and flush the file to disk."""
         self._stream.seek(0)
         self._stream.write(header(self.dtype, self.count))
         self._stream.flush()
@@ -88,7 +92,7 @@ class GrowingArray:
         self._stream.close()
 
     def close(self) -> None:
-        """Give the file up."""
-        # What is buffered may not fit onto the disk.
+        """Close the file without finishing it."""
+        # The disk may be too full for the buffered values.
         with suppress(OSError):
             self._stream.close()

@@ -1,4 +1,4 @@
-"""Folders that are there as a whole or not at all: written under a hidden name beside their own."""
+"""Atomic creation of folders: written under a hidden name, then renamed."""
 
 from __future__ import annotations
 
@@ -16,19 +16,20 @@ except ImportError:  # Windows
 
 
 class HiddenFolder:
-    """A new folder beside `target` that takes its name when it is finished.
+    """New folder next to `target` that gets its name when it is complete.
 
-    What an earlier process left when it was killed is deleted first. A process that still writes holds a
-    lock, and its folder stays.
+    The constructor deletes folders left by killed processes. A folder of a running process is locked,
+    and stays.
 
     Parameters
     ----------
     target : Path
+        Final path of the folder.
 
     Attributes
     ----------
     path : Path
-        Where to write.
+        Path to write to.
     """
 
     def __init__(self, target: Path) -> None:
@@ -44,8 +45,8 @@ class HiddenFolder:
             raise
 
     def publish(self) -> None:
-        """Give the folder its name; a folder that has it is deleted once that is done."""
-        # A folder takes the name of another only where that one is empty.
+        """Rename the folder to `target`, then delete the folder that it replaces."""
+        # Renaming to the name of another folder fails unless that one is empty.
         replaces = self.target.exists() and any(self.target.iterdir())
         if not (replaces and _exchanged(self.path, self.target)):
             try:
@@ -61,7 +62,7 @@ class HiddenFolder:
         self._unlock()
 
     def discard(self) -> None:
-        """Delete it."""
+        """Delete the folder."""
         shutil.rmtree(self.path, ignore_errors=True)
         self._unlock()
 
@@ -72,7 +73,10 @@ class HiddenFolder:
 
 
 def _exchanged(first: Path, second: Path) -> bool:
-    """Give two folders each other's name in one step, where the system can do that: Linux."""
+    """Exchange the names of two folders in one step, and return True on success.
+
+    Only Linux supports this.
+    """
     try:
         renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
     except (AttributeError, OSError, TypeError):
@@ -82,7 +86,7 @@ def _exchanged(first: Path, second: Path) -> bool:
 
 
 def _locked(folder: Path) -> int | None:
-    """A handle that holds the lock of a folder; None where nothing can be locked."""
+    """Return a handle that locks a folder; None if it cannot be locked."""
     if fcntl is None:
         return None
     try:
@@ -98,7 +102,7 @@ def _locked(folder: Path) -> int | None:
 
 
 def _clear(target: Path) -> None:
-    """Delete what killed processes left; the older folder comes back if one was about to replace it."""
+    """Delete folders of killed processes; restore the older folder of a replacement."""
     name = f".{glob.escape(target.name)}.????????"
     for aside in target.parent.glob(f"{name}.replaced"):
         if target.exists():

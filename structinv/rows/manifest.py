@@ -1,4 +1,4 @@
-"""What the manifest of a folder of rows says: sizes, types, classes, and checksums of chunks."""
+"""Manifest of a folder of rows: sizes, types, classes and checksums."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ FORMAT, VERSION = "structinv rows", 1
 MANIFEST = "manifest.json"
 INDPTR, INDICES, DATA, LABELS = "indptr.npy", "indices.npy", "data.npy", "labels.npy"
 
-# What stands before the checksum of the manifest itself.
+# Text before the checksum of the manifest itself.
 _CHECKSUM = b',\n"crc32": '
 
-# A chunk has so many entries and rows together, unless a single row has more.
+# Maximum number of entries plus rows per chunk; a single row may exceed it.
 CHUNK_VALUES = 2**17
 
 _TYPES = {
@@ -30,22 +30,22 @@ _TYPES = {
 
 @dataclass(frozen=True)
 class Manifest:
-    """The content of ``manifest.json``.
+    """Content of ``manifest.json``.
 
     Attributes
     ----------
     n_rows, n_features, n_entries : int
-    dtypes : dict
-        The type of the numbers of each file.
-    first_rows, first_entries : (n_chunks + 1,) arrays of int64
-        Where each chunk starts, then the number of rows and the number of entries.
-    checksums : dict
-        CRC-32 of each chunk of each file. A chunk's part of ``indptr.npy`` includes the end of its last
-        row.
+        Numbers of rows, features and stored values.
+    dtypes : dict of str to dtype
+        Type of the values of each file.
+    first_rows, first_entries : ndarray of int64 of shape (n_chunks + 1,)
+        First row and entry of each chunk, then the number of rows and entries.
+    checksums : dict of str to list of int
+        CRC-32 of each chunk of each file. A chunk of ``indptr.npy`` includes the end of its last row.
     classes : list of str or None
-        What the codes of ``labels.npy`` stand for; None if labels are numbers.
+        Labels by their code in ``labels.npy``; None if labels are numbers.
     notes : dict
-        How the rows were made.
+        Origin of the rows.
     """
 
     n_rows: int
@@ -65,7 +65,7 @@ class Manifest:
         return {name: counts.get(name, self.n_rows) for name in self.dtypes}
 
     def content(self) -> bytes:
-        """As JSON, whose last field is the checksum of all before it."""
+        """Return the manifest as JSON; the last field is the checksum of all before it."""
         content = {
             "format": FORMAT,
             "version": VERSION,
@@ -81,33 +81,33 @@ class Manifest:
                 "crc32": self.checksums,
             },
         }
-        # A line a field: it can be looked at.
+        # One line per field, for people.
         fields = (f"{json.dumps(name)}: {json.dumps(value)}" for name, value in content.items())
         start = ("{\n" + ",\n".join(fields)).encode("ascii")
         return start + _CHECKSUM + b"%d\n}\n" % zlib.crc32(start)
 
 
 def read_manifest(folder: Path) -> tuple[Manifest, bytes]:
-    """The manifest of a folder of rows, and the bytes of its file.
+    """Return the manifest of a folder of rows, and the bytes of its file.
 
     Raises
     ------
     FileNotFoundError, NotADirectoryError
-        If there is no such folder.
+        If the folder does not exist.
     ValueError
-        If it has no manifest, or one that cannot be used.
+        If it has no valid manifest.
     """
     path = folder / MANIFEST
     if folder.is_file():
         raise NotADirectoryError(
-            f"{folder} is a file, and not a folder of rows: structinv convert makes one of a file"
+            f"{folder} must be a folder of rows, got a file: convert it with structinv convert"
         )
     if not folder.is_dir():
-        raise FileNotFoundError(f"{folder} is no folder of rows: there is no such folder")
+        raise FileNotFoundError(f"{folder} must be a folder of rows, but does not exist")
     if not path.is_file():
         raise ValueError(
-            f"{folder} is no folder of rows: it has no {MANIFEST}, as folders of structinv convert and "
-            "RowWriter have"
+            f"{folder} must be a folder of rows, but has no {MANIFEST}: write it with structinv convert "
+            "or RowWriter"
         )
     content = path.read_bytes()
     try:
@@ -118,7 +118,8 @@ def read_manifest(folder: Path) -> tuple[Manifest, bytes]:
         raise ValueError(f'{path} must have "format": "{FORMAT}"')
     if found.get("version") != VERSION:
         raise ValueError(
-            f"{path} has version {found.get('version')!r}, and this version of structinv reads {VERSION}"
+            f"{path} must have version {VERSION} for this version of structinv, got "
+            f"{found.get('version')!r}"
         )
     if found.get("crc32") != zlib.crc32(content.rpartition(_CHECKSUM)[0]):
         raise ValueError(f"{path} is damaged: its checksum is wrong")
@@ -147,16 +148,16 @@ def _parsed(found: dict[str, Any]) -> Manifest:
 
 def _check(manifest: Manifest) -> None:
     if not {INDPTR, INDICES, DATA} <= set(manifest.dtypes):
-        raise ValueError(f"it names the files {sorted(manifest.dtypes)} only")
+        raise ValueError(f"a file is missing, got {sorted(manifest.dtypes)}")
     for name, dtype in manifest.dtypes.items():
         if dtype.name not in _TYPES[name]:
             raise ValueError(f"{name} cannot have {dtype}")
         if len(manifest.checksums[name]) != len(manifest.first_rows) - 1:
-            raise ValueError(f"{name} must have as many checksums as there are chunks")
+            raise ValueError(f"{name} must have one checksum per chunk")
     increasing = np.all(np.diff(manifest.first_rows) > 0) and np.all(
         np.diff(manifest.first_entries) >= 0
     )
     if not increasing or manifest.first_rows[0] != 0 or manifest.first_entries[0] != 0:
-        raise ValueError("chunks must start at increasing rows and entries, from 0 on")
+        raise ValueError("chunks must start at increasing rows and entries, from 0")
     if manifest.n_rows < 1 or manifest.n_features < 1:
-        raise ValueError("it must have rows and features")
+        raise ValueError("the numbers of rows and features must be at least 1")

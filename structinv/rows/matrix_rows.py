@@ -1,4 +1,4 @@
-"""Rows of a matrix in memory, a block at a time."""
+"""Row source for a matrix in memory."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from .base import RowSource
 
 
 class MatrixRows(RowSource):
-    """Rows of an array or of a CSR matrix. Blocks are views.
+    """Rows of an array or a CSR matrix. Blocks are views.
 
     Parameters
     ----------
-    X : (n, d) array or CSR matrix
-        Of finite numbers; CSR rows have sorted and unique indices.
+    X : ndarray or CSR matrix of shape (n, d)
+        Finite values; CSR rows have sorted and unique indices.
 
     Examples
     --------
@@ -43,13 +43,16 @@ class MatrixRows(RowSource):
 
 
 def cut_evenly(n_rows: int, most_rows: int) -> np.ndarray:
-    """Edges of blocks of about equal size, each of at most `most_rows` rows, or of one."""
+    """Return edges of equal blocks of at most `most_rows` rows, at least one."""
     n_blocks = max(1, -(-n_rows // max(1, most_rows)))
     return np.linspace(0, n_rows, n_blocks + 1).astype(np.int64)
 
 
 def cut_by_entries(indptr: np.ndarray, most_entries: int) -> np.ndarray:
-    """Edges of blocks of about equal numbers of entries, each of at most about `most_entries`."""
+    """Return edges of blocks with similar numbers of entries, up to `most_entries`.
+
+    The limit is approximate.
+    """
     n_rows, n_entries = len(indptr) - 1, int(indptr[-1])
     n_blocks = max(1, -(-n_entries // max(1, most_entries)))
     inner = np.searchsorted(indptr, np.linspace(0, n_entries, n_blocks + 1)[1:-1])

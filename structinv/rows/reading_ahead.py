@@ -1,4 +1,4 @@
-"""Blocks of rows in any order, the next one read while the last one is used."""
+"""Prefetching of blocks: a thread reads the next one while the last one is used."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from .base import RowSource
 
 
 def read_ahead(source: RowSource, blocks: Sequence[Sequence[slice]]) -> Iterator[Matrix]:
-    """The rows of each block. One block is read ahead by a thread.
+    """Yield the rows of each block. A thread reads one block ahead.
 
     Parameters
     ----------
     source : RowSource
+        Source of the rows.
     blocks : sequence of sequence of slice
-        The parts of each block, which have a start and a stop.
+        Row ranges of each block, with a start and a stop.
     """
     if len(blocks) == 0:
         return

@@ -1,4 +1,4 @@
-"""Rows of anything that slices by rows: HDF5 and zarr arrays, dask arrays, memory-mapped arrays."""
+"""Rows of sliceable arrays: HDF5, zarr, dask and memory-mapped arrays."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from .matrix_rows import cut_evenly
 
 
 def chunk_edges(chunks: Any, n_rows: int) -> np.ndarray | None:
-    """Where chunks of rows begin and end; None if the object tells of none.
+    """Return the edges of chunks of rows; None without chunks.
 
     Examples
     --------
-    >>> chunk_edges((4, 10), 10).tolist()  # as h5py and zarr
+    >>> chunk_edges((4, 10), 10).tolist()  # h5py and zarr
     [0, 4, 8, 10]
-    >>> chunk_edges(((4, 6), (10,)), 10).tolist()  # as dask
+    >>> chunk_edges(((4, 6), (10,)), 10).tolist()  # dask
     [0, 4, 10]
     """
     if not isinstance(chunks, tuple) or len(chunks) == 0:
@@ -30,7 +30,7 @@ def chunk_edges(chunks: Any, n_rows: int) -> np.ndarray | None:
 
 
 def cut_by_chunks(edges: np.ndarray, most_rows: int) -> np.ndarray:
-    """Edges of blocks of at most `most_rows` rows, at those of chunks unless chunks are larger.
+    """Return edges of blocks of at most `most_rows` rows, preferably between chunks.
 
     Examples
     --------
@@ -47,24 +47,28 @@ def cut_by_chunks(edges: np.ndarray, most_rows: int) -> np.ndarray:
 
 
 class SlicedRows(RowSource):
-    """Rows of an object that slices by rows, ``array[start:stop]``.
+    """Rows of an object that supports ``array[start:stop]``.
 
-    Datasets of h5py, arrays of zarr and dask, and ``numpy.memmap`` are such objects. Each block is
-    sliced, made an array of floats, and checked for numbers that are not finite. A slice that has a
-    method ``compute``, as those of dask have, is computed.
+    Examples are datasets of h5py, arrays of zarr and dask, and ``numpy.memmap``. Each block is sliced,
+    converted to floats, and checked for NaN and infinity. If a slice has a method ``compute``, like
+    those of dask, it is called.
 
     Parameters
     ----------
     array : object
-        With a `shape` of two numbers and a `dtype`. A slice of rows is anything that ``numpy.asarray``
-        takes, or a SciPy sparse matrix.
+        Array with two positive numbers in `shape` and a `dtype` of real numbers. A slice must be a SciPy
+        sparse matrix or convertible by ``numpy.asarray``.
     density : float, default=1.0
-        The share of values that a slice has in store, for sparse slices.
+        Fraction of stored values, used only for sparse slices.
 
     Raises
     ------
     TypeError
-        If the object has no shape of two numbers, or no dtype of real numbers.
+        If `shape` or `dtype` is absent or not supported.
+
+    See Also
+    --------
+    RowFolder : Sparse rows in a folder on disk.
 
     Examples
     --------
@@ -76,7 +80,7 @@ class SlicedRows(RowSource):
     def __init__(self, array: Any, density: float = 1.0) -> None:
         shape, kind = getattr(array, "shape", None), getattr(array, "dtype", None)
         if not isinstance(shape, tuple) or len(shape) != 2 or min(shape) < 1:
-            raise TypeError(f"array must have a shape of two numbers above 0, got {shape}")
+            raise TypeError(f"array must have a shape of two positive numbers, got {shape}")
         if kind is None or np.dtype(kind).kind not in "biuf":
             raise TypeError(f"array must have a dtype of real numbers, got {kind}")
         refuse_half_or_masked("array", array)
@@ -100,7 +104,7 @@ class SlicedRows(RowSource):
                 rows = rows.copy()
                 rows.sum_duplicates()
         else:
-            # A copy: the block must not change with the array, nor with the file that it maps.
+            # A copy, because the array or a memory-mapped file may change.
             rows = np.array(rows, dtype=self.dtype, order="C")
         if rows.shape != (stop - start, self.shape[1]):
             raise ValueError(
@@ -111,14 +115,14 @@ class SlicedRows(RowSource):
         return rows
 
     def edges(self, most_values: int) -> np.ndarray:
-        """See `RowSource.edges`; between chunks, if these are small enough."""
+        # Blocks consist of whole chunks, unless a chunk exceeds the limit.
         most_rows = max(1, most_values // self._values_of_a_row)
         if self._chunks is None:
             return cut_evenly(self.shape[0], most_rows)
         return cut_by_chunks(self._chunks, most_rows)
 
     def _strip_edges(self, most_values: int) -> np.ndarray:
-        """See `RowSource.strips`; whole chunks, since a part of a chunk costs as much to read."""
+        """Return edges of strips of whole chunks, because reading a part takes as long."""
         least = most_values // STRIPS_OF_A_BLOCK
         if self._chunks is not None:
             least = max(least, int(np.diff(self._chunks).max()) * self._values_of_a_row)

@@ -1,4 +1,4 @@
-"""Some rows of another source."""
+"""Selected rows of another row source."""
 
 from __future__ import annotations
 
@@ -11,24 +11,30 @@ from .base import RowSource
 
 
 class SomeRows(RowSource):
-    """Rows of another source that are chosen by their numbers, such as those of a training part.
+    """Rows of another source, selected by number, such as a training set.
 
-    Blocks of the other source are read as a whole, and the rows are taken from them. So a pass over some
-    rows takes about the time of a pass over all rows, unless they lie next to each other.
+    Whole blocks of the other source are read. A pass over some rows therefore takes about as long as a
+    pass over all rows, unless the rows are adjacent.
 
     Parameters
     ----------
     rows : RowSource
-    numbers : (n,) array-like of int, or (n_rows,) array-like of bool
-        Row numbers from 0 on, or a mask of all rows. Numbers must not fall, and may be repeated: a row
-        comes as often as its number.
+        Source of the rows.
+    numbers : array-like of int of shape (n,), or array-like of bool of shape (n_rows,)
+        Row numbers from 0, or a mask of all rows. Numbers must be in nondecreasing order. A repeated
+        number repeats its row.
 
     Raises
     ------
     TypeError
-        If `rows` is no RowSource, or numbers are no integers.
+        If `rows` is not a RowSource, or numbers are not integers.
     ValueError
-        If there are no numbers, or if they are out of range or not in order.
+        If numbers are empty, out of range or not in order.
+
+    See Also
+    --------
+    SlicedRows : Rows of a sliceable array.
+    RowFolder : Sparse rows in a folder on disk.
 
     Examples
     --------
@@ -54,9 +60,9 @@ class SomeRows(RowSource):
         if numbers.dtype.kind not in "iu":
             raise TypeError(f"numbers must be integers or booleans, got {numbers.dtype}")
         if numbers[0] < 0 or numbers[-1] >= n_rows or np.any(numbers[1:] < numbers[:-1]):
-            raise ValueError(f"numbers must lie in 0 to {n_rows - 1} and must not fall")
+            raise ValueError(f"numbers must lie in 0 to {n_rows - 1}, in nondecreasing order")
         self.rows = rows
-        # Half the memory, where that is enough.
+        # int32 takes half the memory.
         self.numbers = numbers.astype(np.int32 if n_rows <= np.iinfo(np.int32).max else np.int64)
         self.shape = (len(numbers), rows.shape[1])
         self.dtype, self.sparse = rows.dtype, rows.sparse
@@ -66,17 +72,17 @@ class SomeRows(RowSource):
 
     @property
     def labels(self) -> np.ndarray | None:
-        """The labels of these rows, (n,); None if the other source has none."""
+        """Labels of these rows, (n,); None if the other source has no labels."""
         labels = self.rows.labels
         return None if labels is None else labels[self.numbers]
 
     def block(self, start: int, stop: int) -> Matrix:
-        own = self.numbers[start:stop].astype(np.int64)
-        first, last = int(own[0]), int(own[-1]) + 1
+        numbers = self.numbers[start:stop].astype(np.int64)
+        first, last = int(numbers[0]), int(numbers[-1]) + 1
         block = self.rows.block(first, last)
-        whole = last - first == len(own) and len(np.unique(own)) == len(own)
-        return block if whole else block[own - first]
+        is_whole = last - first == len(numbers) and len(np.unique(numbers)) == len(numbers)
+        return block if is_whole else block[numbers - first]
 
     def edges(self, most_values: int) -> np.ndarray:
-        """Where the other source is cut, so that none of its blocks is read twice."""
+        # Cuts of the other source: each of its blocks is read only once.
         return np.unique(np.searchsorted(self.numbers, self.rows.edges(most_values))).astype(np.int64)

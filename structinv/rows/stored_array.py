@@ -1,4 +1,4 @@
-"""One array of a folder of rows: a file that NumPy can load, read by its places."""
+"""Reader of one .npy file in a folder of rows."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from threading import Lock
 
 import numpy as np
 
-# All headers have one length, so that the final number of values can be written over the first one.
+# All headers have the same length: the final one overwrites the first one.
 HEADER_BYTES = 128
 _MAGIC = b"\x93NUMPY\x01\x00"
 
 
 def header(dtype: np.dtype, count: int) -> bytes:
-    """The start of a .npy file of `count` values.
+    """Return the header of a .npy file with `count` values.
 
     Examples
     --------
@@ -28,25 +28,28 @@ def header(dtype: np.dtype, count: int) -> bytes:
 
 
 class StoredArray:
-    """A file of `count` values that stays open.
+    """Open .npy file with `count` values.
 
-    Several threads may read at once. A file that is cut short or written to gives an OSError.
+    Several threads may read at once. A file that is truncated or changed raises OSError.
 
     Parameters
     ----------
     path : Path
+        File.
     dtype : dtype
+        Type of the values.
     count : int
+        Number of values.
 
     Attributes
     ----------
     missing : int
-        How many of the values the file is too short for.
+        Number of values missing from a truncated file.
 
     Raises
     ------
     OSError
-        If the file cannot be opened, is longer than `count` values, or starts in another way.
+        If the file cannot be opened, is longer than `count` values, or has another header.
     """
 
     def __init__(self, path: Path, dtype: np.dtype, count: int) -> None:
@@ -57,27 +60,30 @@ class StoredArray:
         self._opened = self._state()
         there, needed = self._opened[0], HEADER_BYTES + count * dtype.itemsize
         if there > needed:
-            raise OSError(f"{path} has {there} bytes, and its manifest says {needed}")
+            raise OSError(f"{path} must have {needed} bytes according to its manifest, got {there}")
         self.missing = min(count, -(-(needed - there) // dtype.itemsize))
         start = np.zeros(HEADER_BYTES, dtype=np.uint8)
         self._fill(start, 0)
         if not self.missing and start.tobytes() != header(dtype, count):
-            raise OSError(f"{path} does not start as a .npy file of {count} values of {dtype}")
+            raise OSError(f"{path} must have the header of a .npy file of {count} values of {dtype}")
 
     def read(self, first: int, last: int, rows: str) -> np.ndarray:
-        """Values ``first`` to ``last - 1`` in a new array; errors say that `rows` cannot be read."""
+        """Read the values from `first` to `last`, exclusive, into a new array.
+
+        Error messages name `rows`.
+        """
         values = np.empty(last - first, dtype=self.dtype)
         self.read_into(values, first, rows)
         return values
 
     def read_into(self, values: np.ndarray, first: int, rows: str) -> None:
-        """Fill an array with the values from ``first`` on; see `read`."""
+        """Fill an array with the values from `first` on; error messages name `rows`."""
         n_read = self._fill(values.view(np.uint8), HEADER_BYTES + first * self.dtype.itemsize)
         state = self._state()
         if state != self._opened:
-            what = "truncated" if state[0] < self._opened[0] else "changed"
+            change = "truncated" if state[0] < self._opened[0] else "changed"
             raise OSError(
-                f"{rows} of {self.path} cannot be read: the file was {what} after it was opened"
+                f"{rows} of {self.path} cannot be read: the file was {change} after it was opened"
             )
         if n_read < values.nbytes:
             raise OSError(f"{rows} of {self.path} cannot be read: the file is truncated")
@@ -87,9 +93,12 @@ class StoredArray:
         return found.st_size, found.st_mtime_ns
 
     def _fill(self, into: np.ndarray, place: int) -> int:
-        """Read bytes from a place of the file on until `into` is full or the file ends."""
+        """Read bytes from a position until `into` is full or the file ends.
+
+        Returns the number of bytes.
+        """
         view, done = into.data, 0
-        # One call reads 2 GB at most.
+        # One call reads at most 2 GB.
         while done < len(view):
             got = self._read_once(view[done:], place + done)
             if got == 0:

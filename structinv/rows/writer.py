@@ -1,4 +1,4 @@
-"""Writing a folder of rows, a block at a time."""
+"""Writer of a folder of rows, in blocks."""
 
 from __future__ import annotations
 
@@ -23,25 +23,24 @@ _LABEL_TYPES = {"b": np.bool_, "i": np.int64, "f": np.float64, "U": np.int32}
 
 
 class RowWriter:
-    """Writes rows to a folder for `RowFolder`, in memory that does not grow with the rows.
+    """Writer of rows to a folder for `RowFolder`, in constant memory.
 
-    It is a context manager. Everything goes into a hidden folder beside `path`. That folder takes the
-    name `path` at the end, in one step. After an error, Ctrl-C included, it is deleted, and an older
-    folder stays as it was. What a killed process leaves behind is deleted by the next writer of the same
-    `path`.
+    It is a context manager. It writes to a hidden folder next to `path`, which is renamed to `path` at
+    the end, in one step. After an error or Ctrl-C the hidden folder is deleted, and an older folder
+    stays unchanged. The next writer to the same `path` deletes the files of a killed process.
 
     Parameters
     ----------
     path : str or path-like
-        The folder to write. Its parent must exist.
+        Folder to write. Its parent must exist.
     n_features : int or None, default=None
         Number of features. By default that of the widest block.
     dtype : dtype, default=`numpy.float64`
-        The type in which values are stored: float32 or float64.
+        Type of the stored values: float32 or float64.
     overwrite : bool, default=False
-        Whether an older folder of rows is replaced. Other folders and files never are.
+        If True, an older folder of rows is replaced. Other folders and files are never replaced.
     notes : dict or None, default=None
-        How the rows were made, for the manifest: anything that JSON can hold.
+        Origin of the rows, stored in the manifest. It must be serializable as JSON.
 
     Attributes
     ----------
@@ -52,16 +51,20 @@ class RowWriter:
     n_features : int
         Number of features so far.
     notes : dict
-        It may be added to until the end.
+        Origin of the rows. Entries can be added until the end.
 
     Raises
     ------
     FileExistsError
-        If `path` exists and may not be replaced.
+        If `path` exists and cannot be replaced.
     FileNotFoundError
-        If there is no parent folder.
+        If the parent folder does not exist.
     TypeError
-        If JSON cannot hold `notes`.
+        If `notes` is not serializable as JSON.
+
+    See Also
+    --------
+    RowFolder : Reads the folder.
 
     Examples
     --------
@@ -95,20 +98,20 @@ class RowWriter:
         self.notes = dict(notes or {})
         json.dumps(self.notes)
         self._given = n_features
-        # A link keeps its place, and the folder that it stands for is replaced.
+        # A symbolic link stays, and its target is replaced.
         self._target, self._overwrite = Path(os.path.realpath(self.path)), overwrite
         _check_target(self.path, self._target, overwrite)
         self._files: dict[str, GrowingArray] = {}
         self._folder: HiddenFolder | None = None
         self._first_rows, self._first_entries = [0], [0]
-        self._largest = -1  # number of a feature
+        self._largest = -1  # index of a feature
         self._label_kind: str | None = None
         self._codes: dict[str, int] = {}
         self._broken = False
 
     def __enter__(self) -> Self:
         if self._folder is not None:
-            raise RuntimeError("a RowWriter writes one folder: make another for another")
+            raise RuntimeError("a RowWriter writes one folder: create another RowWriter")
         self._folder = HiddenFolder(self._target)
         try:
             self._files = {INDPTR: self._new(INDPTR, np.int64), INDICES: self._new(INDICES, _SHORT)}
@@ -131,24 +134,25 @@ class RowWriter:
                 self._discard()
 
     def append(self, X: Any, y: Any = None) -> None:
-        """Add rows at the end.
+        """Append rows to the folder.
 
-        All rows are checked before the first is written. Stored zeros are dropped, duplicates summed.
+        All rows are validated before the first is written. Stored zeros are dropped, and duplicates are
+        summed.
 
         Parameters
         ----------
-        X : (n, d) array-like or sparse matrix
-            Finite numbers.
-        y : (n,) array-like or None, default=None
-            Labels: strings, integers, booleans or floats, and of one kind for all rows. Either all rows
-            have labels or none.
+        X : array-like or sparse matrix of shape (n, d)
+            Finite values.
+        y : array-like of shape (n,) or None, default=None
+            Labels: strings, integers, booleans or floats, of one kind for all rows. Either all rows or
+            no rows have labels.
 
         Raises
         ------
         ValueError
-            If rows or labels cannot be stored; the message names the row.
+            If rows or labels are not valid. The message names the row.
         OSError
-            If the disk is full or cannot be written. The writer cannot be used any more.
+            If the disk is full or not writable. The writer cannot be used afterwards.
         """
         self._check_usable()
         rows = checked_rows(X, self.dtype, self._given, self.n_rows)
@@ -164,26 +168,27 @@ class RowWriter:
         self._broken = False
 
     def shift_features(self, by: int) -> None:
-        """Give all features so far numbers that are higher by `by`; what comes later keeps its numbers.
+        """Add `by` to the feature indices of all rows so far.
 
-        It is for rows whose first feature turns out late to have the number 0 and not 1.
+        Use it if a zero-based index appears after rows that were read as one-based. Later rows are not
+        affected.
 
         Parameters
         ----------
         by : int
-            At least 1.
+            Increment (>= 1).
 
         Raises
         ------
         ValueError
-            If a feature would have a number that `n_features` does not allow.
+            If an index would exceed `n_features`.
         """
         self._check_usable()
         check_integer("by", by)
         if self._given is not None and self._largest + by >= self._given:
             raise ValueError(
-                f"features cannot be shifted by {by}: the largest has the number {self._largest}, and "
-                f"features must lie in 0 to {self._given - 1} for n_features={self._given}"
+                f"features must lie in 0 to {self._given - 1} for n_features={self._given}, got "
+                f"{self._largest + by} after a shift by {by}"
             )
         self._broken = True
         self._shift(by)
@@ -191,16 +196,16 @@ class RowWriter:
 
     def _check_usable(self) -> None:
         if self._folder is None or not self._files:
-            raise RuntimeError("a RowWriter is used in a with statement, and not after it")
+            raise RuntimeError("a RowWriter must be used inside a with statement")
         if self._broken:
-            raise RuntimeError(f"nothing more can be written to {self.path}, as an earlier write failed")
+            raise RuntimeError(f"{self.path} cannot be written to, because an earlier write failed")
 
     def _read_labels(self, y: Any, n_rows: int) -> np.ndarray | None:
         if n_rows == 0:
             return None
         if self.n_rows and (y is None) != (LABELS not in self._files):
-            has = "have none" if y is not None else "have labels"
-            raise ValueError(f"either all rows have labels or none: the first {self.n_rows} rows {has}")
+            state = "have none" if y is not None else "have labels"
+            raise ValueError(f"either all rows or no rows have labels: the first {self.n_rows} {state}")
         if y is None:
             return None
         return checked_labels(y, n_rows, self._label_kind, self.n_rows)
@@ -210,7 +215,7 @@ class RowWriter:
             labels = self._stored_labels(labels)
         n_new = rows.shape[0]
         ends = rows.indptr.astype(np.int64) + self.n_entries
-        # Entries and rows up to each row, in the whole folder.
+        # Number of entries plus rows up to each row of the folder.
         values = ends + np.arange(self.n_rows, self.n_rows + n_new + 1)
         start = 0
         while start < n_new:
@@ -242,7 +247,10 @@ class RowWriter:
             each.end_chunk(np.array([self.n_entries], dtype=np.int64) if name == INDPTR else None)
 
     def _stored_labels(self, labels: np.ndarray) -> np.ndarray:
-        """Labels as the file holds them, which is made for the first: strings as codes."""
+        """Return labels in the stored type; strings become codes.
+
+        The first call creates the file.
+        """
         if self._label_kind is None:
             self._label_kind = {"b": "b", "i": "i", "f": "f", "O": "U"}[labels.dtype.kind]
             self._files[LABELS] = self._new(LABELS, _LABEL_TYPES[self._label_kind])
@@ -253,7 +261,7 @@ class RowWriter:
         )
 
     def _shift(self, by: int) -> None:
-        """Add a number to all indices so far, and give them 64 bits if the largest one needs them."""
+        """Add a number to all indices so far, as 64-bit integers if necessary."""
         old, self._largest = self._files[INDICES], self._largest + by
         dtype = old.dtype if self._largest <= np.iinfo(np.int32).max else np.dtype(np.int64)
         if by or dtype != old.dtype:
@@ -269,9 +277,9 @@ class RowWriter:
         self._check_usable()
         assert self._folder is not None
         if not self.n_rows:
-            raise ValueError(f"{self.path} is not written: no rows were appended")
+            raise ValueError(f"{self.path} was not written: no rows were appended")
         if not self.n_features:
-            raise ValueError(f"{self.path} is not written: no row has a feature")
+            raise ValueError(f"{self.path} was not written: no row has a feature")
         self._end_chunk()
         for each in self._files.values():
             each.finish()
@@ -287,7 +295,7 @@ class RowWriter:
             notes=self.notes,
         )
         write_atomically(self._folder.path / MANIFEST, manifest.content())
-        # Others may have made one meanwhile.
+        # Another process may have created it in the meantime.
         _check_target(self.path, self._target, self._overwrite)
         self._folder.publish()
         self._files = {}
@@ -301,13 +309,13 @@ class RowWriter:
 
 
 def _check_target(path: Path, target: Path, overwrite: bool) -> None:
-    """Raise unless a folder of rows may be made here, or an older one replaced."""
+    """Raise an error unless a folder can be created here, or an older one replaced."""
     if not target.parent.is_dir():
-        raise FileNotFoundError(f"{path} cannot be written: there is no folder {target.parent}")
+        raise FileNotFoundError(f"{path} cannot be written: the folder {target.parent} does not exist")
     if not target.exists():
         return
     if not overwrite:
-        raise FileExistsError(f"{path} exists; overwrite=True replaces an older folder of rows")
-    own = {MANIFEST, INDPTR, INDICES, DATA, LABELS}
-    if not target.is_dir() or {each.name for each in target.iterdir()} - own:
-        raise FileExistsError(f"{path} exists and is no folder of rows, so it is not replaced")
+        raise FileExistsError(f"{path} exists: pass overwrite=True to replace a folder of rows")
+    written = {MANIFEST, INDPTR, INDICES, DATA, LABELS}
+    if not target.is_dir() or {each.name for each in target.iterdir()} - written:
+        raise FileExistsError(f"{path} exists and cannot be replaced: it is not a folder of rows")
