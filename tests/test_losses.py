@@ -305,7 +305,7 @@ def test_joined_is_smooth_and_bounded_as_its_losses():
         (Affine(Hinge(), 1.0, np.nan), ValueError, "targets must be finite numbers, got nan"),
         (Affine(Hinge(), [[1]]), ValueError, "in one dimension"),
         (Affine(Hinge(), [1, -1], [1.0, 2.0, 3.0]), ValueError, r"targets must have the shape of signs"),
-        (ConcatenatedLoss([], []), ValueError, "losses must name at least one loss"),
+        (ConcatenatedLoss([], []), ValueError, "losses must have at least one loss"),
         (ConcatenatedLoss([Hinge(), 3], [1, 1]), TypeError, r"losses\[1\] must be a ScalarLoss, got 3"),
         (ConcatenatedLoss([Hinge()], [-1]), ValueError, "sizes must be integers of at least 0, got -1"),
         (

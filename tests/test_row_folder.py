@@ -274,7 +274,7 @@ class TestLabels:
             (
                 [1],
                 np.array([2**63], dtype=np.uint64),
-                "64-bit integers, got 9223372036854775808 in row 1",
+                "64-bit integers, got 9223372036854775808",
             ),
             (["a"], [None], "strings, integers, booleans or floats, got None in row 1"),
             ([1], np.array([1j]), "strings, integers, booleans or floats, got .* in row 1"),

@@ -1,4 +1,4 @@
-"""Scalar convex losses of one real argument: value, derivative, conjugate, proximal step, floor."""
+"""Convex loss functions of one real argument, with conjugates and proximal steps."""
 
 from .base import ScalarLoss
 from .cvxpy_loss import CvxpyLoss

@@ -1,4 +1,4 @@
-"""What every scalar loss is, and the smooth envelope of one that has kinks."""
+"""Base class of scalar convex losses, and the Moreau envelope."""
 
 from __future__ import annotations
 
@@ -13,21 +13,27 @@ from .pieces import Pieces
 
 
 class ScalarLoss(BaseEstimator, ABC):
-    """A convex function r of a real number, applied elementwise.
+    """Convex function r of a real number, applied elementwise.
 
-    Constructors store their parameters, so that losses clone, pickle and can be searched over;
-    `validate` checks them.
+    Constructors only store parameters, so losses support cloning, pickling and grid search. `validate`
+    checks the parameters.
 
     Attributes
     ----------
     floor : float
-        A lower bound of r, which a subclass has to declare.
+        Lower bound of r. A subclass must set it.
     smooth : bool
-        Whether r' is Lipschitz continuous. A smooth loss has a `curvature`.
+        True if r' is Lipschitz continuous. A smooth loss has a `curvature`.
+
+    See Also
+    --------
+    CvxpyLoss : Loss defined by a cvxpy expression.
+    Hinge : Loss of a margin.
+    Squared : Loss of an error.
 
     Examples
     --------
-    A loss needs a floor and four functions.
+    A custom loss has a lower bound and four methods.
 
     >>> class Quadratic(ScalarLoss):
     ...     floor = 0.0
@@ -45,68 +51,200 @@ class ScalarLoss(BaseEstimator, ABC):
 
     floor: float = -np.inf
     smooth: bool = False
-    # Whether there is a derivative, which planes are made of.
+    # True if `derivative` is implemented; planes require it.
     has_slopes: bool = True
 
     def validate(self) -> None:
-        """Raise ValueError or TypeError if a parameter is out of its range."""
+        """Raise ValueError or TypeError if a parameter is not valid."""
 
     @abstractmethod
     def value(self, u: np.ndarray) -> np.ndarray:
-        """``r(u)``."""
+        """Return ``r(u)``.
+
+        Parameters
+        ----------
+        u : ndarray
+            Arguments.
+
+        Returns
+        -------
+        ndarray
+            Values.
+        """
 
     @abstractmethod
     def derivative(self, u: np.ndarray) -> np.ndarray:
-        """``r'(u)``, or a subgradient."""
+        """Return ``r'(u)``, or a subgradient.
+
+        Parameters
+        ----------
+        u : ndarray
+            Arguments.
+
+        Returns
+        -------
+        ndarray
+            Derivatives.
+        """
 
     @abstractmethod
     def conjugate(self, p: np.ndarray) -> np.ndarray:
-        """``r*(p) = max_u p u - r(u)``, infinity outside its domain."""
+        """Return ``r*(p) = max_u p u - r(u)``.
+
+        Parameters
+        ----------
+        p : ndarray
+            Slopes.
+
+        Returns
+        -------
+        ndarray
+            Values; infinity outside the domain.
+        """
 
     @abstractmethod
     def prox(self, u: np.ndarray, step: float) -> np.ndarray:
-        """The minimizer of ``step * r(t) + 1/2 (t - u)^2`` over t."""
+        """Return the minimizer of ``step * r(t) + 1/2 (t - u)^2`` over t.
+
+        Parameters
+        ----------
+        u : ndarray
+            Arguments.
+        step : float
+            Step size (> 0).
+
+        Returns
+        -------
+        ndarray
+            Minimizers.
+        """
 
     def domain(self) -> tuple[np.ndarray, np.ndarray]:
-        """The ends of the conjugate's domain: r' at minus and plus infinity."""
+        """Return the limits of the conjugate's domain.
+
+        Returns
+        -------
+        low : ndarray
+            Limit of r' at minus infinity.
+        high : ndarray
+            Limit of r' at infinity.
+        """
         return self.derivative(np.array(-np.inf)), self.derivative(np.array(np.inf))
 
     def conjugate_prox(self, p: np.ndarray, step: float) -> np.ndarray:
-        """The minimizer of ``step * r*(t) + 1/2 (t - p)^2``, by Moreau's identity."""
-        # Rounding of a large p alone could leave the domain.
+        """Return the minimizer of ``step * r*(t) + 1/2 (t - p)^2`` over t.
+
+        The default uses Moreau's identity.
+
+        Parameters
+        ----------
+        p : ndarray
+            Slopes.
+        step : float
+            Step size (> 0).
+
+        Returns
+        -------
+        ndarray
+            Minimizers.
+        """
+        # The rounding error of a large p could exceed the domain.
         return np.clip(p - step * self.prox(p / step, 1.0 / step), *self.domain())
 
     def curvature(self, u: np.ndarray) -> np.ndarray:
-        """``r''(u)``, where r' has a kink that of one of its sides; for smooth losses."""
+        """Return ``r''(u)`` of a smooth loss.
+
+        At a kink of r', it is the value on one side.
+
+        Parameters
+        ----------
+        u : ndarray
+            Arguments.
+
+        Returns
+        -------
+        ndarray
+            Second derivatives.
+
+        Raises
+        ------
+        NotImplementedError
+            If the loss is not smooth.
+        """
         raise NotImplementedError(f"{type(self).__name__} has no curvature; `smoothed` may have one")
 
     def pieces(self) -> Pieces | None:
-        """The derivative as a table, or None if it is not piecewise linear."""
+        """Return the derivative as a table of linear pieces.
+
+        Returns
+        -------
+        Pieces or None
+            The pieces; None if the derivative is not piecewise linear.
+        """
         return None
 
     def smoothed(self, width: float) -> ScalarLoss:
-        """The loss itself if it is smooth, else its `MoreauEnvelope`."""
+        """Return the loss itself if it is smooth, otherwise its Moreau envelope.
+
+        Parameters
+        ----------
+        width : float
+            Width of the envelope (> 0).
+
+        Returns
+        -------
+        ScalarLoss
+            Smooth loss.
+        """
         return self if self.smooth else MoreauEnvelope(self, width)
 
     def expression(self, u: Any) -> Any:
-        """The loss as a cvxpy expression, elementwise; NotImplementedError if there is none."""
-        raise NotImplementedError(f"{type(self).__name__} is not written in cvxpy")
+        """Return the loss as an elementwise cvxpy expression.
+
+        Parameters
+        ----------
+        u : cvxpy.Expression
+            Arguments.
+
+        Returns
+        -------
+        cvxpy.Expression
+            Values.
+
+        Raises
+        ------
+        NotImplementedError
+            If the loss has no cvxpy expression.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no cvxpy expression")
 
     def take(self, indices: Any) -> ScalarLoss:
-        """The loss of some of the elements, where it is not the same for all."""
+        """Return the loss of some elements.
+
+        Parameters
+        ----------
+        indices : slice or ndarray
+            Elements, as an index of NumPy.
+
+        Returns
+        -------
+        ScalarLoss
+            The loss itself if it is the same for all elements.
+        """
         return self
 
 
 class MoreauEnvelope(ScalarLoss):
-    """A loss with its kinks rounded off: ``r_w(u) = min_t r(t) + (u - t)^2 / (2 width)``.
+    """Smooth approximation ``r_w(u) = min_t r(t) + (u - t)^2 / (2 width)`` of a loss.
 
-    It is convex and smooth, and ``r - width L^2 / 2 <= r_w <= r`` where L bounds ``|r'|``.
+    It is convex, and ``r - width L^2 / 2 <= r_w <= r`` if L bounds ``|r'|``.
 
     Parameters
     ----------
     loss : ScalarLoss
+        Loss to smooth.
     width : float
-        How far it smooths; r_w' has Lipschitz constant ``1 / width``.
+        Amount of smoothing (> 0). The Lipschitz constant of r_w' is ``1 / width``.
 
     Examples
     --------
@@ -126,7 +264,7 @@ class MoreauEnvelope(ScalarLoss):
 
     @property
     def floor(self) -> float:  # type: ignore[override]
-        """That of the loss."""
+        """Lower bound of the loss."""
         return self.loss.floor
 
     def validate(self) -> None:
@@ -138,8 +276,7 @@ class MoreauEnvelope(ScalarLoss):
         return self.loss.value(near) + (u - near) ** 2 / (2.0 * self.width)
 
     def derivative(self, u):
-        """See `ScalarLoss.derivative`; always in the domain of the conjugate."""
-        # The quotient of a small width has rounding beyond the tolerance of the domain.
+        # With a small width, rounding errors exceed the tolerance of the domain.
         return np.clip((u - self.loss.prox(u, self.width)) / self.width, *self.loss.domain())
 
     def domain(self):
@@ -153,18 +290,17 @@ class MoreauEnvelope(ScalarLoss):
         return u + step / both * (self.loss.prox(u, both) - u)
 
     def conjugate_prox(self, p, step):
-        stretch = 1.0 + step * self.width
-        return self.loss.conjugate_prox(p / stretch, step / stretch)
+        factor = 1.0 + step * self.width
+        return self.loss.conjugate_prox(p / factor, step / factor)
 
     def curvature(self, u):
-        """See `ScalarLoss.curvature`; of a loss that has pieces or is smooth."""
         pieces = self.pieces()
         if pieces is not None:
             return pieces.curvature(u)
         if not self.loss.smooth:
             raise NotImplementedError(f"the envelope of {type(self.loss).__name__} has no curvature")
-        bend = self.loss.curvature(self.loss.prox(u, self.width))
-        return bend / (1.0 + self.width * bend)
+        curvature = self.loss.curvature(self.loss.prox(u, self.width))
+        return curvature / (1.0 + self.width * curvature)
 
     def pieces(self):
         pieces = self.loss.pieces()
@@ -175,7 +311,7 @@ class MoreauEnvelope(ScalarLoss):
 
 
 def check_loss(name: str, loss: Any) -> None:
-    """Raise TypeError unless it is a scalar loss, or what its own parameters deserve."""
+    """Raise TypeError unless `loss` is a ScalarLoss, and validate its parameters."""
     if not isinstance(loss, ScalarLoss):
         raise TypeError(f"{name} must be a ScalarLoss, got {loss!r}")
     loss.validate()

@@ -1,4 +1,4 @@
-"""Losses that differ between elements: turned and shifted, or of several kinds."""
+"""Losses that differ between elements: signs, shifts, and concatenation."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ from .pieces import Pieces
 
 
 class Affine(ScalarLoss):
-    """``r(signs * u - targets)``: labels of margin losses, targets of the others.
+    """Loss ``r(signs * u - targets)``, for labels of margin losses and for targets.
 
     Parameters
     ----------
     loss : ScalarLoss
-    signs : array or number
-        -1 or +1 for every element.
-    targets : array or number, default=0.0
+        Loss r.
+    signs : array-like of shape (n,) or float
+        -1 or +1 for each element.
+    targets : array-like of shape (n,) or float, default=0.0
+        Shift of each element.
 
     Examples
     --------
@@ -36,17 +38,17 @@ class Affine(ScalarLoss):
         self.targets = targets
 
     def __repr__(self) -> str:
-        """Without the numbers: there is one of each for every label."""
+        """Return a text without the arrays, which may be long."""
         return f"Affine({self.loss!r}, ...)"
 
     @property
     def floor(self) -> float:  # type: ignore[override]
-        """That of the loss."""
+        """Lower bound of the loss."""
         return self.loss.floor
 
     @property
     def smooth(self) -> bool:  # type: ignore[override]
-        """Whether the loss is."""
+        """True if the loss is smooth."""
         return self.loss.smooth
 
     def validate(self) -> None:
@@ -55,8 +57,8 @@ class Affine(ScalarLoss):
             given = np.asarray(getattr(self, name))
             if given.dtype.kind not in "iuf":
                 raise TypeError(f"{name} must be {allowed}, got {getattr(self, name)!r}")
-            right = np.isin(given, [-1, 1]) if name == "signs" else np.isfinite(given)
-            if given.ndim > 1 or not right.all():
+            is_valid = np.isin(given, [-1, 1]) if name == "signs" else np.isfinite(given)
+            if given.ndim > 1 or not is_valid.all():
                 allowed += " in one dimension" if given.ndim > 1 else ""
                 raise ValueError(f"{name} must be {allowed}, got {getattr(self, name)!r}")
         shapes = np.shape(self.signs), np.shape(self.targets)
@@ -77,8 +79,8 @@ class Affine(ScalarLoss):
 
     def conjugate(self, p):
         # With v = s u - t and u = s (v + t), p u - r(v) is (s p) v - r(v) + (s p) t.
-        turned = np.asarray(self.signs) * p
-        return self.loss.conjugate(turned) + turned * np.asarray(self.targets)
+        signed = np.asarray(self.signs) * p
+        return self.loss.conjugate(signed) + signed * np.asarray(self.targets)
 
     def prox(self, u, step):
         return np.asarray(self.signs) * (self.loss.prox(self._inner(u), step) + np.asarray(self.targets))
@@ -92,7 +94,7 @@ class Affine(ScalarLoss):
 
     @property
     def has_slopes(self) -> bool:  # type: ignore[override]
-        """Whether the loss has a derivative."""
+        """True if the loss has a derivative."""
         return self.loss.has_slopes
 
     def expression(self, u):
@@ -119,13 +121,14 @@ class Affine(ScalarLoss):
 
 
 class ConcatenatedLoss(ScalarLoss):
-    """Several losses, each of its own elements of a concatenated array.
+    """Losses of consecutive parts of an array.
 
     Parameters
     ----------
     losses : list of ScalarLoss
+        Loss of each part.
     sizes : list of int
-        The first ``sizes[0]`` elements are those of the first loss, and so on.
+        Number of elements of each part (>= 0).
 
     Examples
     --------
@@ -140,22 +143,22 @@ class ConcatenatedLoss(ScalarLoss):
 
     @property
     def floor(self) -> float:  # type: ignore[override]
-        """The least of the losses' floors."""
+        """Smallest lower bound of the losses."""
         return min(loss.floor for loss in self.losses)
 
     @property
     def has_slopes(self) -> bool:  # type: ignore[override]
-        """Whether all losses have a derivative."""
+        """True if all losses have a derivative."""
         return all(loss.has_slopes for loss in self.losses)
 
     @property
     def smooth(self) -> bool:  # type: ignore[override]
-        """Whether all losses are."""
+        """True if all losses are smooth."""
         return all(loss.smooth for loss in self.losses)
 
     def validate(self) -> None:
         if not len(self.losses):
-            raise ValueError("losses must name at least one loss, got none")
+            raise ValueError("losses must have at least one loss, got 0")
         for place, loss in enumerate(self.losses):
             check_loss(f"losses[{place}]", loss)
         for size in self.sizes:
@@ -206,26 +209,26 @@ class ConcatenatedLoss(ScalarLoss):
         return ConcatenatedLoss([loss.smoothed(width) for loss in self.losses], self.sizes)
 
     def take(self, indices):
-        """See `ScalarLoss.take`; one loss for each run of elements that are neighbors in kind."""
+        # One loss per run of consecutive elements of the same part.
         chosen = np.atleast_1d(np.arange(sum(self.sizes))[indices])
         if not len(chosen):
             return ConcatenatedLoss([self.losses[0].take(chosen)], [0])
         ends = np.cumsum(self.sizes)
-        kinds = np.searchsorted(ends, chosen, side="right")
-        local = chosen - (ends - self.sizes)[kinds]
-        cuts = np.flatnonzero(np.diff(kinds)) + 1
+        parts = np.searchsorted(ends, chosen, side="right")
+        local = chosen - (ends - self.sizes)[parts]
+        cuts = np.flatnonzero(np.diff(parts)) + 1
         runs = np.split(local, cuts)
         losses = [
-            self.losses[kind].take(run) for kind, run in zip(kinds[np.r_[0, cuts]], runs, strict=True)
+            self.losses[part].take(run) for part, run in zip(parts[np.r_[0, cuts]], runs, strict=True)
         ]
         return ConcatenatedLoss(losses, [len(run) for run in runs])
 
     def _each(self, method: str, u: ArrayLike, *steps: ArrayLike) -> np.ndarray:
-        """One method of every loss at its own elements, numbers standing for all of them."""
+        """Call one method of every loss on its elements; scalars are broadcast."""
         if len(self.losses) == 1:
             return getattr(self.losses[0], method)(u, *steps)
         split = [self._split(argument) for argument in (u, *steps)]
-        parts = [getattr(loss, method)(*own) for loss, *own in zip(self.losses, *split, strict=True)]
+        parts = [getattr(loss, method)(*part) for loss, *part in zip(self.losses, *split, strict=True)]
         return np.concatenate(parts, axis=-1)
 
     def _split(self, argument: ArrayLike) -> list[np.ndarray]:

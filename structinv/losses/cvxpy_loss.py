@@ -1,4 +1,4 @@
-"""Losses that a user writes in the language of cvxpy."""
+"""Custom losses defined by cvxpy expressions."""
 
 from __future__ import annotations
 
@@ -11,17 +11,21 @@ from .base import ScalarLoss
 
 
 class CvxpyLoss(ScalarLoss):
-    """A convex loss given as a cvxpy expression, for `Representer(method="cvxpy")`.
+    """Convex loss defined by a cvxpy expression, for `Representer(method="cvxpy")`.
 
-    Values are those of the expression; conjugates and proximal steps are programs that cvxpy solves,
-    exact to its tolerance.
+    Values are those of the expression. cvxpy solves for conjugates and proximal steps, which are exact
+    up to its tolerance. The loss has no derivative, and its `domain` is unbounded.
 
     Parameters
     ----------
     function : callable
-        From a cvxpy expression of shape (n,) to a convex one of that shape, elementwise.
+        Function from a cvxpy expression of shape (n,) to a convex elementwise expression of that shape.
     floor : float, default=0.0
-        A lower bound of the loss.
+        Lower bound of the loss.
+
+    See Also
+    --------
+    ScalarLoss : Base class for losses with explicit formulas, for all solvers.
 
     Examples
     --------
@@ -44,14 +48,30 @@ class CvxpyLoss(ScalarLoss):
             raise TypeError(f"function must be callable as function(expression), got {self.function!r}")
 
     def expression(self, u: Any) -> Any:
-        """See `ScalarLoss.expression`; ValueError if it is not convex, or not elementwise."""
-        found = self.function(u)
-        if not found.is_convex() or found.shape != u.shape:
+        """Return the expression of the function.
+
+        Parameters
+        ----------
+        u : cvxpy.Expression
+            Arguments.
+
+        Returns
+        -------
+        cvxpy.Expression
+            Values.
+
+        Raises
+        ------
+        ValueError
+            If the expression is not convex, or has another shape than `u`.
+        """
+        values = self.function(u)
+        if not values.is_convex() or values.shape != u.shape:
             raise ValueError(
-                f"function must give a convex expression of shape {u.shape}, got {found.curvature} "
-                f"of shape {found.shape}"
+                f"function must return a convex expression of shape {u.shape}, got {values.curvature} "
+                f"of shape {values.shape}"
             )
-        return found
+        return values
 
     def value(self, u):
         import cvxpy as cp
@@ -60,11 +80,21 @@ class CvxpyLoss(ScalarLoss):
         return np.reshape(self.function(cp.Constant(u.ravel())).value, u.shape)
 
     def derivative(self, u):
-        """See `ScalarLoss.derivative`; not known."""
-        raise NotImplementedError("a CvxpyLoss has no derivative; Representer(method='cvxpy') takes it")
+        """Raise NotImplementedError.
+
+        Parameters
+        ----------
+        u : ndarray
+            Ignored.
+
+        Raises
+        ------
+        NotImplementedError
+            Always.
+        """
+        raise NotImplementedError("CvxpyLoss has no derivative: use it in Representer(method='cvxpy')")
 
     def domain(self):
-        """See `ScalarLoss.domain`; not known."""
         return np.array(-np.inf), np.array(np.inf)
 
     def conjugate(self, p):
@@ -72,10 +102,10 @@ class CvxpyLoss(ScalarLoss):
 
         p = np.asarray(p, dtype=float)
         t: Any = cp.Variable(p.size)
-        own = cp.multiply(p.ravel(), t) - self.function(t)
-        program = cp.Problem(cp.Maximize(cp.sum(own)))
+        terms = cp.multiply(p.ravel(), t) - self.function(t)
+        program = cp.Problem(cp.Maximize(cp.sum(terms)))
         program.solve(solver="CLARABEL")
-        values = np.full(p.size, np.inf) if own.value is None else own.value
+        values = np.full(p.size, np.inf) if terms.value is None else terms.value
         return np.reshape(values, p.shape)
 
     def prox(self, u, step):
@@ -84,6 +114,6 @@ class CvxpyLoss(ScalarLoss):
         u = np.asarray(u, dtype=float)
         t: Any = cp.Variable(u.size)
         steps = np.broadcast_to(step, u.shape).ravel()
-        own = cp.multiply(steps, self.function(t)) + 0.5 * cp.square(t - u.ravel())
-        cp.Problem(cp.Minimize(cp.sum(own))).solve(solver="CLARABEL")
+        terms = cp.multiply(steps, self.function(t)) + 0.5 * cp.square(t - u.ravel())
+        cp.Problem(cp.Minimize(cp.sum(terms))).solve(solver="CLARABEL")
         return np.reshape(t.value, u.shape)

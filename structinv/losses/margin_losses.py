@@ -1,4 +1,4 @@
-"""Losses of a margin ``t = y f``, falling where the label is met."""
+"""Losses of a margin ``t = y f``: logistic, hinge and squared hinge."""
 
 from __future__ import annotations
 
@@ -8,12 +8,16 @@ from scipy.special import expit, wrightomega, xlog1py, xlogy
 from .base import ScalarLoss
 from .pieces import Pieces
 
-# Rounding that a conjugate forgives at the ends of its domain.
+# Tolerance of conjugates at the limits of their domain.
 TOLERANCE = 1e-12
 
 
 class Logistic(ScalarLoss):
-    """``r(u) = log(1 + exp(-u))``.
+    """Logistic loss ``r(u) = log(1 + exp(-u))``.
+
+    See Also
+    --------
+    Hinge : Piecewise linear loss.
 
     Examples
     --------
@@ -40,25 +44,29 @@ class Logistic(ScalarLoss):
         return cp.logistic(-u)
 
     def prox(self, u, step):
-        # The step from u to t is that from -(u + step) to -t, so that t may be taken to be positive.
-        turned = u + 0.5 * step < 0
-        start = np.where(turned, -(u + step), u)
-        # There expit(-t) >= exp(-t) / 2, whose step is known and falls short by log(2) at most; and
-        # t - start - step * expit(-t) is concave, so that Newton's method climbs without a safeguard.
-        # A fixed number of iterations treats an element the same, whatever is beside it.
+        # By symmetry, the step from u to t equals that from -(u + step) to -t: take t >= 0.
+        is_mirrored = u + 0.5 * step < 0
+        start = np.where(is_mirrored, -(u + step), u)
+        # For t >= 0, expit(-t) >= exp(-t) / 2. The step of this bound has a closed form, which is too
+        # short by at most log(2). The function t - start - step * expit(-t) is concave, so Newton's
+        # method needs no safeguard. The fixed number of iterations makes elements independent.
         half = np.log(np.maximum(0.5 * step, np.finfo(float).tiny))
         t = np.maximum(0.0, start + wrightomega(half - start))
         for _ in range(6):
-            pull = expit(-t)
-            t = t - (t - start - step * pull) / (1.0 + step * pull * (1.0 - pull))
-        return np.where(turned, -t, t)
+            slope = expit(-t)
+            t = t - (t - start - step * slope) / (1.0 + step * slope * (1.0 - slope))
+        return np.where(is_mirrored, -t, t)
 
     def curvature(self, u):
         return expit(u) * expit(-u)
 
 
 class Hinge(ScalarLoss):
-    """``r(u) = max(0, 1 - u)``.
+    """Hinge loss ``r(u) = max(0, 1 - u)``.
+
+    See Also
+    --------
+    SquaredHinge : Smooth variant.
 
     Examples
     --------
@@ -91,7 +99,11 @@ class Hinge(ScalarLoss):
 
 
 class SquaredHinge(ScalarLoss):
-    """``r(u) = max(0, 1 - u)^2``, without a half.
+    """Squared hinge loss ``r(u) = max(0, 1 - u)^2``, without a factor 1/2.
+
+    See Also
+    --------
+    Hinge : Variant without the square.
 
     Examples
     --------
@@ -103,8 +115,8 @@ class SquaredHinge(ScalarLoss):
     smooth = True
 
     def value(self, u):
-        short = np.maximum(0.0, 1.0 - u)
-        return short * short
+        violation = np.maximum(0.0, 1.0 - u)
+        return violation * violation
 
     def derivative(self, u):
         return 2.0 * np.minimum(0.0, u - 1.0)

@@ -1,4 +1,4 @@
-"""Derivatives that are piecewise linear: as tables, and as sums of what each jump and slope adds."""
+"""Piecewise linear derivatives of losses: tables of pieces, and sums of segments."""
 
 from __future__ import annotations
 
@@ -12,18 +12,20 @@ from numpy.typing import ArrayLike
 
 @dataclass(frozen=True)
 class Pieces:
-    """Derivatives of n losses, linear between their breaks.
+    """Derivatives of n losses, linear between breaks.
 
     Between ``breaks[:, k - 1]`` and ``breaks[:, k]`` each is ``intercepts[:, k] + slopes[:, k] * u``.
 
     Parameters
     ----------
-    breaks : (n, m) array
-        Never decreasing along a row; a piece between equal breaks has no length. Rows with fewer
-        breaks than others end in infinities, and the pieces behind those never matter. n is 1 if
-        the loss is the same for every element.
-    intercepts : (n, m + 1) array
-    slopes : (n, m + 1) array
+    breaks : ndarray of shape (n, m)
+        Limits of the pieces, nondecreasing along a row. A piece between equal breaks has no length. Rows
+        with fewer breaks end in infinities; the pieces after them are ignored. n is 1 if the loss is
+        the same for every element.
+    intercepts : ndarray of shape (n, m + 1)
+        Intercept of each piece.
+    slopes : ndarray of shape (n, m + 1)
+        Slope of each piece.
 
     Examples
     --------
@@ -40,18 +42,18 @@ class Pieces:
 
     @classmethod
     def row(cls, breaks: ArrayLike, intercepts: ArrayLike, slopes: ArrayLike) -> Pieces:
-        """The pieces of a loss that is the same for every element, from three lists."""
+        """Return the pieces of a loss that is the same for every element."""
         lists = (breaks, intercepts, slopes)
         return cls(*(np.asarray(numbers, dtype=float)[None, :] for numbers in lists))
 
     @classmethod
     def join(cls, parts: Sequence[tuple[Pieces, int]]) -> Pieces:
-        """Families one after the other, each repeated to its size if it has a single row.
+        """Concatenate pieces; a single row is repeated for all of its elements.
 
         Parameters
         ----------
         parts : list of (Pieces, int)
-            Families and the number of their elements.
+            Pieces and the number of their elements.
 
         Examples
         --------
@@ -69,43 +71,46 @@ class Pieces:
         )
 
     def take(self, indices: Any) -> Pieces:
-        """The rows of some of the elements; all of it if there is one row for all."""
+        """Return the rows of some elements; a single row stands for all elements."""
         if len(self.breaks) == 1:
             return self
         rows = np.arange(len(self.breaks))[indices]
         return Pieces(self.breaks[rows], self.intercepts[rows], self.slopes[rows])
 
     def derivative(self, u: ArrayLike) -> np.ndarray:
-        """The derivatives at `u`, (..., n); from below at a jump."""
+        """Return the derivatives at `u`, (..., n); at a jump, the left derivatives."""
         return self._look_up(self.intercepts, u) + self._look_up(self.slopes, u) * u
 
     def curvature(self, u: ArrayLike) -> np.ndarray:
-        """The derivatives' slopes at `u`, (..., n)."""
+        """Return the slopes of the derivatives at `u`, (..., n)."""
         return self._look_up(self.slopes, u)
 
     def kinks(self) -> np.ndarray:
-        """Which derivatives jump somewhere, (n,); rounding makes no jump."""
-        _, before, behind = self._at_breaks()
-        return np.any(self._jumps(before, behind), axis=1)
+        """Return True for each derivative with a jump above rounding errors, (n,)."""
+        _, before, after = self._at_breaks()
+        return np.any(self._jumps(before, after), axis=1)
 
     def _at_breaks(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The breaks, 0 for infinite ones, and the derivatives before and behind each, (n, m)."""
+        """Return the breaks, and the derivatives before and after each, (n, m).
+
+        Infinite breaks are replaced by 0.
+        """
         at = np.where(np.isfinite(self.breaks), self.breaks, 0.0)
         before = self.intercepts[:, :-1] + self.slopes[:, :-1] * at
         return at, before, self.intercepts[:, 1:] + self.slopes[:, 1:] * at
 
-    def _jumps(self, before: np.ndarray, behind: np.ndarray) -> np.ndarray:
-        """At which breaks derivatives jump by more than rounding, (n, m)."""
-        rounding = 1e-12 * (np.abs(before) + np.abs(behind))
-        return np.isfinite(self.breaks) & (behind - before > rounding)
+    def _jumps(self, before: np.ndarray, after: np.ndarray) -> np.ndarray:
+        """Return True for each break with a jump above rounding errors, (n, m)."""
+        rounding = 1e-12 * (np.abs(before) + np.abs(after))
+        return np.isfinite(self.breaks) & (after - before > rounding)
 
     def segments(self, weights: np.ndarray) -> Segments:
-        """The segments of the derivatives times weights, of those whose weight is above 0.
+        """Return the segments of the weighted derivatives with positive weights.
 
         Parameters
         ----------
-        weights : (size,) array
-            Of as many losses as there are rows, or of any number if one row stands for all.
+        weights : ndarray of shape (size,)
+            One weight per row, or any number of weights if there is a single row.
 
         Examples
         --------
@@ -113,47 +118,50 @@ class Pieces:
         array([0.5 , 0.25])
         """
         spread = self._spread(len(weights))._pad(max(1, self.breaks.shape[1]))
-        at, before, behind = spread._at_breaks()
+        at, before, after = spread._at_breaks()
         last = np.isfinite(spread.breaks).sum(axis=1, keepdims=True)
-        # The first piece, the jump at its end, the next piece, and so on.
+        # Columns: the first piece, the jump at its end, the next piece, and so on.
         shape = len(weights), 2 * at.shape[1] + 1
-        kept = np.zeros(shape, dtype=bool)
+        is_segment = np.zeros(shape, dtype=bool)
         start, bend, low, high = (np.zeros(shape) for _ in range(4))
-        kept[:, 1::2], high[:, 1::2] = spread._jumps(before, behind), behind - before
+        is_segment[:, 1::2], high[:, 1::2] = spread._jumps(before, after), after - before
         start[:, 1::2] = start[:, 2::2] = at
         start[:, 0] = at[:, 0]
         low[:, 0] = -np.inf
         number = np.arange(at.shape[1] + 1)
-        bent = (spread.slopes > 0) & (number <= last)
-        bend[:, ::2] = 1.0 / np.where(bent, spread.slopes, 1.0)
-        high[:, 2:-1:2] = before[:, 1:] - behind[:, :-1]
+        is_sloped = (spread.slopes > 0) & (number <= last)
+        bend[:, ::2] = 1.0 / np.where(is_sloped, spread.slopes, 1.0)
+        high[:, 2:-1:2] = before[:, 1:] - after[:, :-1]
         high[:, ::2] = np.where(number == last, np.inf, high[:, ::2])
-        kept[:, ::2] = bent & ((high[:, ::2] > 0) | (number == 0))
-        kept &= weights[:, None] > 0
-        owners, places = np.nonzero(kept)
-        own, at_own = weights[owners], (owners, places)
+        is_segment[:, ::2] = is_sloped & ((high[:, ::2] > 0) | (number == 0))
+        is_segment &= weights[:, None] > 0
+        owners, places = np.nonzero(is_segment)
+        weight, where = weights[owners], (owners, places)
         return Segments(
             owners,
-            start[at_own],
-            bend[at_own] / own,
-            low[at_own] * own,
-            high[at_own] * own,
+            start[where],
+            bend[where] / weight,
+            low[where] * weight,
+            high[where] * weight,
             weights * before[:, 0],
         )
 
     def bounds_its_minima(self) -> np.ndarray:
-        """Which losses rise on either side, (n,): those of a margin do on one."""
+        """Return True for each loss that increases in both directions, (n,).
+
+        Losses of a margin increase in one direction only.
+        """
         last = np.count_nonzero(np.isfinite(self.breaks), axis=1)
         rows = np.arange(len(last))
         falls = (self.slopes[:, 0] > 0) | (self.intercepts[:, 0] < 0)
         return falls & ((self.slopes[rows, last] > 0) | (self.intercepts[rows, last] > 0))
 
     def affine(self, signs: ArrayLike, targets: ArrayLike) -> Pieces:
-        """The pieces of ``r(signs * u - targets)``, each sign -1 or +1."""
+        """Return the pieces of ``r(signs * u - targets)``; each sign is -1 or +1."""
         signs, targets = np.broadcast_arrays(np.atleast_1d(signs), targets)
         old = self._spread(max(len(self.breaks), len(signs)))
         signs, targets = signs[:, None], targets[:, None]
-        # A turned row runs backward as far as its finite breaks go; the rest stays behind them.
+        # A negative sign reverses the finite breaks of a row; infinite ones stay at the end.
         finite = np.isfinite(old.breaks).sum(axis=1, keepdims=True)
         piece = np.arange(old.slopes.shape[1])
         order = np.where((signs < 0) & (piece <= finite), finite - piece, piece)
@@ -167,24 +175,24 @@ class Pieces:
         )
 
     def envelope(self, width: float) -> Pieces:
-        """The pieces of the Moreau envelope: every jump becomes a slope of ``1 / width``."""
-        at, before, behind = self._at_breaks()
-        ends = np.stack([self.breaks + width * before, self.breaks + width * behind], axis=2)
+        """Return the pieces of the Moreau envelope: jumps become slopes of ``1 / width``."""
+        at, before, after = self._at_breaks()
+        ends = np.stack([self.breaks + width * before, self.breaks + width * after], axis=2)
         intercepts = np.empty((len(at), 2 * at.shape[1] + 1))
         slopes = np.empty_like(intercepts)
         intercepts[:, ::2] = self.intercepts / (1.0 + width * self.slopes)
         slopes[:, ::2] = self.slopes / (1.0 + width * self.slopes)
         intercepts[:, 1::2] = -at / width
         slopes[:, 1::2] = 1.0 / width
-        # Where nothing jumps the two ends are equal but for rounding.
+        # Without a jump, both ends are equal up to rounding errors.
         breaks = np.maximum.accumulate(ends.reshape(len(at), -1), axis=1)
         return Pieces(breaks, intercepts, slopes)
 
     def _look_up(self, table: np.ndarray, u: ArrayLike) -> np.ndarray:
-        alike = len(self.breaks) == 1
-        breaks = self.breaks[0] if alike else self.breaks
+        is_shared = len(self.breaks) == 1
+        breaks = self.breaks[0] if is_shared else self.breaks
         piece = (np.asarray(u)[..., None] > breaks).sum(axis=-1)
-        return table[0 if alike else np.arange(len(table)), piece]
+        return table[0 if is_shared else np.arange(len(table)), piece]
 
     def _spread(self, size: int) -> Pieces:
         rows = len(self.breaks)
@@ -204,19 +212,21 @@ class Pieces:
 
 @dataclass(frozen=True)
 class Segments:
-    """Derivatives of n losses as ``base_i + sum of t_k over the k of i``, ``low_k <= t_k <= high_k``.
+    """Derivatives of n losses as sums of segments with limits.
 
-    At u a segment is where ``u = start_k + bend_k t_k``, kept between its ends: a jump has no bend, a
-    slope the inverse of it. The conjugate at the sum is, but for a constant, the least of
-    ``sum_k start_k t_k + bend_k t_k^2 / 2``.
+    The derivative of loss i is ``base_i`` plus the sum of t_k over its segments k, with ``low_k <= t_k
+    <= high_k``. At u, a segment solves ``u = start_k + bend_k t_k``, clipped to its limits. A jump has
+    the bend 0; a slope has its inverse as bend. The conjugate at the sum is the minimum of ``sum_k
+    start_k t_k + bend_k t_k^2 / 2``, up to a constant.
 
     Parameters
     ----------
-    owners : (k,) array of int
-        The loss that each segment belongs to, never decreasing.
-    start, bend, low, high : (k,) arrays
-        Ends may be infinite where there is a bend.
-    base : (n,) array
+    owners : ndarray of int of shape (k,)
+        Loss of each segment, nondecreasing.
+    start, bend, low, high : ndarray of shape (k,)
+        Parameters of each segment. Limits may be infinite if the bend is not 0.
+    base : ndarray of shape (n,)
+        Constant of each loss.
 
     Examples
     --------
@@ -235,5 +245,5 @@ class Segments:
     base: np.ndarray
 
     def total(self, values: np.ndarray) -> np.ndarray:
-        """The sum of what the segments of each loss have, (n,)."""
+        """Return the sum over the segments of each loss, (n,)."""
         return np.bincount(self.owners, values, len(self.base))

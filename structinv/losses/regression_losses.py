@@ -1,4 +1,4 @@
-"""Losses of a deviation from a target, symmetric about zero."""
+"""Losses of an error, symmetric about zero: squared, absolute, Huber and others."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ from .pieces import Pieces
 
 
 class Squared(ScalarLoss):
-    """``r(u) = u^2``, without a half.
+    """Squared loss ``r(u) = u^2``, without a factor 1/2.
+
+    See Also
+    --------
+    Huber : Variant that is linear for large errors.
 
     Examples
     --------
@@ -46,12 +50,16 @@ class Squared(ScalarLoss):
 
 
 class EpsilonInsensitive(ScalarLoss):
-    """``r(u) = max(0, |u| - epsilon)``.
+    """Epsilon-insensitive loss ``r(u) = max(0, |u| - epsilon)``.
 
     Parameters
     ----------
     epsilon : float, default=0.1
-        Half the width of the interval that costs nothing.
+        Half the width of the interval without loss (>= 0).
+
+    See Also
+    --------
+    Absolute : Special case with ``epsilon=0``.
 
     Examples
     --------
@@ -92,7 +100,11 @@ class EpsilonInsensitive(ScalarLoss):
 
 
 class Absolute(EpsilonInsensitive):
-    """``r(u) = |u|``.
+    """Absolute loss ``r(u) = |u|``.
+
+    See Also
+    --------
+    EpsilonInsensitive : Variant without loss for small errors.
 
     Examples
     --------
@@ -105,12 +117,16 @@ class Absolute(EpsilonInsensitive):
 
 
 class Huber(ScalarLoss):
-    """``r(u) = u^2`` up to `width`, continued by its tangent: ``2 width |u| - width^2``.
+    """Huber loss: ``u^2`` up to `width`, then ``2 width |u| - width^2``.
 
     Parameters
     ----------
     width : float, default=1.0
-        Where the parabola ends.
+        Largest absolute error of the quadratic part (> 0).
+
+    See Also
+    --------
+    Squared : Quadratic for all errors.
 
     Examples
     --------
