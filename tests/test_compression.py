@@ -23,7 +23,7 @@ from structinv.kernels import Gaussian, Linear, Matern, Polynomial, psd_correcte
 from structinv.oracles import Identity, Shifts
 from structinv.solvers import Status
 from structinv.spaces import KernelSpace
-from structinv.spaces.moved_points import _Scores, moved_points
+from structinv.spaces.moved_points import _ScoreError, moved_points
 from structinv.spaces.reduced_sets import TargetExpansion, best_coefficients, chosen_atoms
 from structinv.structures import Multiclass, Sequence
 from structinv.terms import Objective, WorstCase
@@ -225,7 +225,7 @@ def test_gradients_of_moving_points_are_those_of_differences(kernel):
     rng = np.random.default_rng(0)
     f = TargetExpansion.of(kernel, rng.standard_normal((20, 2)), rng.standard_normal((20, 3)))
     points, way = rng.standard_normal((4, 2)), rng.standard_normal((4, 2))
-    task = _Scores(f)
+    task = _ScoreError(f)
 
     def exact(places):
         """The sum in double precision."""

@@ -292,7 +292,7 @@ class TestLabels:
         assert RowFolder(tmp_path / "rows").shape == (2, 1)
 
     def test_kinds_mixed_in_one_list(self, tmp_path):
-        with pytest.raises(ValueError, match="row 1 has 'b' after integers"):
+        with pytest.raises(ValueError, match="got 'b' in row 1 after integers"):
             write(tmp_path / "rows", np.eye(2), [1, "b"])
         assert list(tmp_path.iterdir()) == []
 

@@ -1,4 +1,4 @@
-"""Where the function lives: explicit features, or a reproducing kernel Hilbert space."""
+"""Function spaces: explicit features, and reproducing kernel Hilbert spaces."""
 
 from .base import Space
 from .explicit_space import ExplicitSpace

@@ -1,4 +1,4 @@
-"""Atoms of kernel expansions, and the kernel between them and the points where values are wanted."""
+"""Atoms of kernel expansions, with a cache of kernel values."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from .kernel_tiles import expand, in_kernel_tiles, wide_product
 if TYPE_CHECKING:
     from ..oracles.changes import Changes
 
-# Keys of points: the number of a pool, and a place in it.
+# The key of a point is the number of its pool and its index there. Pool 0 has points of no list.
 PLACE_BITS = 40
 LOOSE = 0
-# A pool's members are all known from the start if so many columns of the kernel fit into the cache.
+# All points of a pool are known from the start if this number of kernel columns fits into the cache.
 COLUMNS_WORTH_A_CACHE = 2000
 VALUES_AT_ONCE = 16_000_000
 ROWS_COMPARED = 1024
@@ -35,13 +35,15 @@ class AtomRows:
     Parameters
     ----------
     atoms : AtomStore
-    keys : (n,) array of int
-        Points, as the store numbers them.
-    coefficients : (n, n_outputs) array
-    start : (m + 1,) array of int
-        Row j owns the terms ``start[j]`` to ``start[j + 1] - 1``.
-    pairwise : (m, n_pairwise) array or CSR matrix, optional
-        The part that no input multiplies; none by default.
+        Store of the points.
+    keys : ndarray of int of shape (n,)
+        Keys of the points in the store.
+    coefficients : ndarray of shape (n, n_outputs)
+        Coefficients of each term.
+    start : ndarray of int of shape (m + 1,)
+        Row j has the terms ``start[j]`` to ``start[j + 1] - 1``.
+    pairwise : ndarray or CSR matrix of shape (m, n_pairwise), optional
+        Pairwise part of each row; by default none.
     """
 
     def __init__(
@@ -60,13 +62,13 @@ class AtomRows:
 
     @classmethod
     def join(cls, parts: list[AtomRows]) -> AtomRows:
-        """All rows of all parts, in order."""
-        sizes = np.concatenate([np.diff(part.start) for part in parts])
+        """Concatenate the rows of all parts."""
+        lengths = np.concatenate([np.diff(part.start) for part in parts])
         return cls(
             parts[0].atoms,
             np.concatenate([part.keys for part in parts]),
             np.concatenate([part.coefficients for part in parts]),
-            np.r_[0, np.cumsum(sizes)],
+            np.r_[0, np.cumsum(lengths)],
             _joined([part.pairwise for part in parts]),
         )
 
@@ -74,7 +76,7 @@ class AtomRows:
         return len(self.start) - 1
 
     def __reduce__(self) -> tuple:
-        """Pickled with the numbers of atoms, which are what a store keeps, and points that are none."""
+        """Pickle the atom numbers, and the points that are not atoms."""
         slots = self.atoms.find(self.keys)
         others, places = np.unique(self.keys[slots < 0], return_inverse=True)
         slots[slots < 0] = len(self.atoms) + places
@@ -83,14 +85,14 @@ class AtomRows:
 
     def __getitem__(self, rows: Any) -> AtomRows:
         chosen = np.arange(len(self))[rows]
-        sizes = np.diff(self.start)[chosen]
-        start = np.r_[0, np.cumsum(sizes)]
-        terms = np.repeat(self.start[chosen] - start[:-1], sizes) + np.arange(start[-1])
+        lengths = np.diff(self.start)[chosen]
+        start = np.r_[0, np.cumsum(lengths)]
+        terms = np.repeat(self.start[chosen] - start[:-1], lengths) + np.arange(start[-1])
         pairwise = None if self.pairwise is None else self.pairwise[chosen]
         return AtomRows(self.atoms, self.keys[terms], self.coefficients[terms], start, pairwise)
 
     def without_zeros(self) -> AtomRows:
-        """The same rows; terms whose coefficients are all zero are left out, and leave no atom."""
+        """Return the same rows without terms whose coefficients are all zero."""
         used = np.any(self.coefficients != 0, axis=1)
         if np.all(used):
             return self
@@ -98,7 +100,7 @@ class AtomRows:
         return AtomRows(self.atoms, self.keys[used], self.coefficients[used], start, self.pairwise)
 
     def by_row(self, values: np.ndarray) -> np.ndarray:
-        """Sums over the terms of each row, along the first axis."""
+        """Sum over the terms of each row, along the first axis."""
         if len(values) == len(self) and np.all(np.diff(self.start) == 1):
             return values
         ones = np.ones(len(self.keys), dtype=values.dtype)
@@ -108,25 +110,29 @@ class AtomRows:
 
 @dataclass
 class MemberPool:
-    """The points that bound oracles can answer with: members of their covers, numbered row by row.
+    """Points from the covers of a bound oracle, numbered row by row.
 
-    `mesh` is that of the cover if all members are known points, from number `first` on, else None.
-    A member that is the row itself once more, as where an oracle leaves a row alone, is no further
-    point: `numbers`, (n, s), says which point of the pool a member is, and `origins` which member of
-    all rows' members a point is first. `slots` says which atom a point is, -1 for none. All `sources`
-    have these members: they differ in weights, say, or are of a later fit on the same rows.
+    If all points are known, `mesh` is that of the cover, and their numbers start at `first`. A variant
+    that equals the sample is not a separate point: `numbers` maps variants to points, and `origins` maps
+    points to their first variant. `slots` maps points to atoms. All `sources` list the same points; they
+    may differ in weights, or belong to later fits on the same samples.
 
     Parameters
     ----------
     sources : list of Changes
+        Lists of these points.
     number : int
-        Number of the pool among pools.
+        Number of the pool.
     first : int
-        First number of a known point.
-    mesh : (n,) array or None
-    numbers : (n, s) array of int
-    origins : (n_points,) array of int
-    slots : (n_points,) array of int
+        Index of the first point among the known points.
+    mesh : ndarray of shape (n,) or None
+        Mesh of the cover of each row; None unless all points are known.
+    numbers : ndarray of int of shape (n, s)
+        Point of each variant of each row.
+    origins : ndarray of int of shape (n_points,)
+        First variant of each point, counted over all rows.
+    slots : ndarray of int of shape (n_points,)
+        Atom of each point, or -1.
     """
 
     sources: list[Changes]
@@ -139,39 +145,41 @@ class MemberPool:
 
     @property
     def source(self) -> Changes:
-        """The list that makes the members."""
+        """List that computes the points."""
         return self.sources[0]
 
     @property
     def size(self) -> int:
-        """How many members a row has."""
+        """Number of variants per row."""
         return self.numbers.shape[1]
 
     def keys(self, rows: np.ndarray, members: np.ndarray) -> np.ndarray:
-        """The keys of members of rows."""
+        """Return the keys of variants of rows."""
         return (self.number << PLACE_BITS) + self.numbers[rows, members]
 
     def members(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The rows and members that some of its points are."""
+        """Return the row and the variant of each point."""
         rows, members = np.divmod(self.origins[points], self.size)
         return rows, members
 
 
 class AtomStore:
-    """Points that functions are expanded over, and a table of the kernel that grows when it is needed.
+    """Points of kernel expansions, and a cache of kernel values between them.
 
-    An atom is a point that has appeared in the normal of a plane. The table has a row for each atom
-    and a column for each *known* point: all members of all orbits if that is worth it, else the atoms
-    themselves. What does not fit into the cache is computed again when it is asked for.
+    An atom is a point that is part of the normal of a plane. The cached table has one row per atom and
+    one column per *known* point. Known points are all points of all lists if they fit, otherwise the
+    atoms. Values outside the cache are computed again on use.
 
-    Pickled, a store is its atoms: no table, no oracle, and no point that is no atom.
+    A pickle contains only the atoms: no table, no oracle, and no other points.
 
     Parameters
     ----------
     kernel : Kernel
+        Kernel of the space.
     n_features : int
+        Number of features of a point.
     cache_bytes : float
-        Most bytes of the table.
+        Maximum size of the table.
     """
 
     def __init__(self, kernel: Kernel, n_features: int, cache_bytes: float) -> None:
@@ -187,11 +195,11 @@ class AtomStore:
         self.n_known = 0
         self.n_cached_rows = 0
         self.n_cached_columns = 0
-        # With room to spare, so that a few more do not copy all.
+        # These arrays have spare capacity, so that appending rarely copies them.
         self._known = np.zeros((0, n_features))
         self._norms = np.zeros(0)
         self._table = np.zeros((0, 0))
-        # The longest numbers in which the kernel has answered.
+        # Highest precision of the kernel's values so far.
         self._answers = np.dtype(np.float32)
 
     def __len__(self) -> int:
@@ -205,15 +213,18 @@ class AtomStore:
     def of_points(
         cls, kernel: Kernel, points: np.ndarray, origins: np.ndarray, cache_bytes: float = 0.0
     ) -> AtomStore:
-        """A store whose atoms are these points, in order, and have no table yet.
+        """Return a store with these points as atoms, in order, and without a table.
 
         Parameters
         ----------
         kernel : Kernel
-        points : (m, n_features) array
-        origins : (m, 2) array of int
-            The row and the member that each point comes from.
+            Kernel of the space.
+        points : ndarray of shape (m, n_features)
+            Atoms.
+        origins : ndarray of int of shape (m, 2)
+            Row and variant of each point.
         cache_bytes : float, default=0.0
+            Maximum size of the table.
         """
         store = cls(kernel, points.shape[1], 0.0)
         store.slots(store.add_points(points, origins))
@@ -223,28 +234,28 @@ class AtomStore:
 
     @property
     def known(self) -> np.ndarray:
-        """The known points; a view."""
+        """Known points, as a view."""
         return self._known[: self.n_known]
 
     @property
     def dtype(self) -> np.dtype:
-        """The precision of the table: that of the points, or a longer one that the kernel answers in."""
+        """Precision of the table: the highest of the points and the kernel's values."""
         return np.result_type(self._known, self._answers)
 
     @property
     def table(self) -> np.ndarray:
-        """The part of the table that is kept; a view."""
+        """Filled part of the table, as a view."""
         return self._table[: self.n_cached_rows, : self.n_cached_columns]
 
     def points(self, atoms: np.ndarray) -> np.ndarray:
-        """The points of some atoms; a view if they are all known points in order."""
+        """Return the points of some atoms; a view if they are all known points in order."""
         places = self.places[atoms]
         if len(places) == self.n_known and np.array_equal(places, np.arange(self.n_known)):
             return self.known
         return self.known[places]
 
     def pool(self, source: Changes) -> MemberPool:
-        """The pool of a list; its points become known if they are few enough."""
+        """Return the pool of a list; its points become known if they are few enough."""
         for pool in self.pools:
             if any(source is each for each in pool.sources):
                 return pool
@@ -267,12 +278,12 @@ class AtomStore:
         numbers = np.where(new, numbers, numbers[:, :1])
         origins = np.flatnonzero(new)
         slots = np.full(len(origins), -1, dtype=np.int64)
-        found = MemberPool([source], len(self.pools) + 1, first, mesh, numbers, origins, slots)
-        self.pools.append(found)
-        return found
+        created = MemberPool([source], len(self.pools) + 1, first, mesh, numbers, origins, slots)
+        self.pools.append(created)
+        return created
 
     def _lists_the_same(self, source: Changes, size: int, pool: MemberPool) -> bool:
-        """Whether a list has the members of a pool that is all known: of another weight, say."""
+        """Return True if a list has the points of a pool with known points."""
         n_rows = source.X.shape[0]
         if pool.mesh is None or pool.numbers.shape != (n_rows, size):
             return False
@@ -285,7 +296,7 @@ class AtomStore:
         return True
 
     def _all_members(self, source: Changes, n_points: int) -> np.ndarray | None:
-        """All members of all rows, if there is no table yet and there is room to know them all."""
+        """Return all points of a list if the table is empty and they fit, otherwise None."""
         total = self.n_known + n_points
         column = total * floating(source.X[:0]).dtype.itemsize
         if self.n_cached_rows or min(total, COLUMNS_WORTH_A_CACHE) * column > self.cache_bytes:
@@ -296,7 +307,7 @@ class AtomStore:
         """Append to the known points."""
         points, size = floating(points), self.n_known + len(points)
         if self.n_known == 0:
-            # Nothing to append to, and often nothing to come.
+            # Without spare capacity, because often no points follow.
             self._known, self._norms, self.n_known = points, half_norms(points), size
             return
         dtype = np.result_type(self._known, points)
@@ -310,13 +321,16 @@ class AtomStore:
         self.n_known = size
 
     def trim(self) -> None:
-        """Give back room to spare, where all atoms are loose points that became known in order."""
+        """Free the spare capacity, and share memory between loose and known points."""
         self._known, self._norms = self.known.copy(), self._norms[: self.n_known].copy()
         if np.array_equal(self.loose, self._known):
             self.loose = self._known
 
     def add_points(self, points: np.ndarray, origins: np.ndarray) -> np.ndarray:
-        """Keys of points that are members of no cover; `origins` are their rows and members."""
+        """Add points outside all lists, and return their keys.
+
+        `origins` has the row and variant of each point.
+        """
         first = len(self.loose)
         self.loose = np.concatenate([self.loose.astype(points.dtype), points])
         self.loose_origins = np.concatenate([self.loose_origins, origins])
@@ -324,7 +338,7 @@ class AtomStore:
         return (LOOSE << PLACE_BITS) + np.arange(first, len(self.loose))
 
     def slots(self, keys: np.ndarray) -> np.ndarray:
-        """The atoms that the points are, made where there are none yet."""
+        """Return the atoms of these points; new atoms are created."""
         slots = self.find(keys)
         missing = np.unique(keys[slots < 0])
         if len(missing):
@@ -333,74 +347,74 @@ class AtomStore:
         return slots
 
     def find(self, keys: np.ndarray) -> np.ndarray:
-        """The atoms that the points are, -1 for those that are none."""
+        """Return the atoms of these points, -1 for points that are not atoms."""
         numbers, places = split_keys(keys)
         slots = np.full(len(keys), -1, dtype=np.int64)
         for number, table in enumerate([self.loose_slots, *(pool.slots for pool in self.pools)]):
-            mine = numbers == number
-            slots[mine] = table[places[mine]]
+            in_pool = numbers == number
+            slots[in_pool] = table[places[in_pool]]
         return slots
 
     def points_of(self, keys: np.ndarray) -> np.ndarray:
-        """The points that keys stand for, (n, n_features); members are made anew."""
+        """Return the points of these keys, (n, n_features); listed points are recomputed."""
         numbers, places = split_keys(keys)
         loose = np.flatnonzero(numbers == LOOSE)
         owners, parts = [loose], [self.loose[places[loose]]]
         for pool in self.pools:
-            mine = np.flatnonzero(numbers == pool.number)
-            if len(mine):
-                owners.append(mine)
-                parts.append(pool.source.points(*pool.members(places[mine])))
+            in_pool = np.flatnonzero(numbers == pool.number)
+            if len(in_pool):
+                owners.append(in_pool)
+                parts.append(pool.source.points(*pool.members(places[in_pool])))
         if len(loose) == 0 and len(parts) > 1:
-            # Of another precision, perhaps.
+            # The empty array of loose points may have another precision.
             owners, parts = owners[1:], parts[1:]
         return np.concatenate(parts)[np.argsort(np.concatenate(owners))]
 
     def origins_of(self, keys: np.ndarray) -> np.ndarray:
-        """The row and the member that the points come from, (n, 2)."""
+        """Return the row and variant of these keys, (n, 2)."""
         numbers, places = split_keys(keys)
         origins = np.empty((len(keys), 2), dtype=np.int64)
         loose = numbers == LOOSE
         origins[loose] = self.loose_origins[places[loose]]
         for pool in self.pools:
-            mine = numbers == pool.number
-            origins[mine] = np.column_stack(pool.members(places[mine]))
+            in_pool = numbers == pool.number
+            origins[in_pool] = np.column_stack(pool.members(places[in_pool]))
         return origins
 
     def _add(self, keys: np.ndarray) -> None:
-        """Make atoms of points that are none yet."""
-        numbers, locals_ = split_keys(keys)
+        """Create atoms from points that are not atoms."""
+        numbers, places_in_pool = split_keys(keys)
         first = len(self)
         places, origins = np.empty(len(keys), dtype=np.int64), self.origins_of(keys)
-        mine = np.flatnonzero(numbers == LOOSE)
-        if len(mine):
-            here = locals_[mine]
-            self.loose_slots[here] = first + mine
-            places[mine] = self.n_known + np.arange(len(mine))
-            self._know(self.loose[here])
+        in_pool = np.flatnonzero(numbers == LOOSE)
+        if len(in_pool):
+            points = places_in_pool[in_pool]
+            self.loose_slots[points] = first + in_pool
+            places[in_pool] = self.n_known + np.arange(len(in_pool))
+            self._know(self.loose[points])
         for pool in self.pools:
-            mine = np.flatnonzero(numbers == pool.number)
-            if len(mine) == 0:
+            in_pool = np.flatnonzero(numbers == pool.number)
+            if len(in_pool) == 0:
                 continue
-            here = locals_[mine]
-            pool.slots[here] = first + mine
+            points = places_in_pool[in_pool]
+            pool.slots[points] = first + in_pool
             if pool.mesh is not None:
-                places[mine] = pool.first + here
+                places[in_pool] = pool.first + points
             else:
-                places[mine] = self.n_known + np.arange(len(mine))
-                self._know(pool.source.points(*origins[mine].T))
+                places[in_pool] = self.n_known + np.arange(len(in_pool))
+                self._know(pool.source.points(*origins[in_pool].T))
         self.places = np.concatenate([self.places, places])
         self.keys = np.concatenate([self.keys, keys])
         self.origins = np.concatenate([self.origins, origins])
         self._extend_table()
 
     def _extend_table(self) -> None:
-        """Rows for atoms that have none, and columns for points not known before, if they fit."""
+        """Add rows for new atoms and columns for new known points, if they fit."""
         rows, columns = len(self), self.n_known
         old_rows, old_columns = self.n_cached_rows, self.n_cached_columns
         itemsize = self.dtype.itemsize
         if columns == old_columns > 0:
-            # Where columns are all there will be, as many rows as fit.
+            # The number of columns is final: add as many rows as fit.
             rows = min(rows, int(self.cache_bytes // (columns * itemsize)))
         if rows <= old_rows or rows * columns * itemsize > self.cache_bytes:
             return
@@ -408,14 +422,14 @@ class AtomStore:
             limit = self.cache_bytes / itemsize
             self._table = _with_room(self.table, rows, columns, limit, self.dtype)
         if self._fill_rows(np.arange(old_rows, rows), self._table[old_rows:rows, :columns]):
-            # Once more, in longer numbers, of which fewer rows may fit.
+            # Repeat in higher precision, in which fewer rows may fit.
             most = self.cache_bytes // (max(1, old_columns) * self.dtype.itemsize)
             self.n_cached_rows = min(old_rows, int(most))
             self._table = self.table.astype(self.dtype)
             self._extend_table()
             return
         if columns > old_columns:
-            # The points that are new are atoms that are new, so the block is there, turned round.
+            # New known points are new atoms, so the block is the transpose of an existing one.
             owners = np.full(columns, -1, dtype=np.int64)
             owners[self.places[old_rows:rows]] = np.arange(old_rows, rows)
             block = self._table[owners[old_columns:]][:, self.places[:old_rows]]
@@ -423,34 +437,35 @@ class AtomStore:
         self.n_cached_rows, self.n_cached_columns = rows, columns
 
     def block(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-        """The kernel between two lists of atoms."""
+        """Return the kernel matrix between two lists of atoms."""
         return self.between(left, self.places[right])
 
     def square(self, atoms: np.ndarray) -> np.ndarray:
-        """The kernel among some atoms."""
+        """Return the kernel matrix of some atoms."""
         places = self.places[atoms]
         if not self._has(atoms, places):
             return self.between(atoms, places)
-        found = np.empty((len(atoms), len(atoms)), dtype=self._table.dtype)
-        _gather_square(found, self._table, atoms, places, ROWS_GATHERED)
-        return found
+        values = np.empty((len(atoms), len(atoms)), dtype=self._table.dtype)
+        _gather_square(values, self._table, atoms, places, ROWS_GATHERED)
+        return values
 
     def _has(self, atoms: np.ndarray, places: np.ndarray) -> bool:
-        """Whether the table holds the kernel between some atoms and some known points."""
+        """Return True if the table has the kernel between these atoms and known points."""
         return bool(np.all(atoms < self.n_cached_rows) and np.all(places < self.n_cached_columns))
 
     def between(self, atoms: np.ndarray, places: np.ndarray) -> np.ndarray:
-        """The kernel between some atoms and some known points, by their places among these."""
+        """Return the kernel matrix between atoms and known points, given by their places."""
         if self._has(atoms, places):
-            found = np.empty((len(atoms), len(places)), dtype=self._table.dtype)
-            _gather(found, self._table, atoms, places)
-            return found
+            values = np.empty((len(atoms), len(places)), dtype=self._table.dtype)
+            _gather(values, self._table, atoms, places)
+            return values
         return kernel_matrix(self.kernel, self.known[self.places[atoms]], self.known[places])
 
     def apply(self, coefficients: np.ndarray, first: int = 0) -> np.ndarray:
-        """``sum_j coefficients_j k(atom_j, z)`` at the known points from number `first` on, (u, k).
+        """Return ``sum_j coefficients_j k(atom_j, z)`` at known points, (u, n_outputs).
 
-        In the precision of the points; the values of each output lie together in memory.
+        The points are those from number `first` on. The precision is that of the points. The values of
+        each output are adjacent in memory.
         """
         used = np.flatnonzero(np.any(coefficients != 0, axis=1))
         values = np.zeros((coefficients.shape[1], self.n_known - first), dtype=self._known.dtype)
@@ -471,31 +486,35 @@ class AtomStore:
 
     @property
     def n_whole_rows(self) -> int:
-        """Of how many atoms, the first ones, the table has all known points."""
+        """Number of leading atoms with a complete row in the table."""
         return self.n_cached_rows if self.n_cached_columns == self.n_known else 0
 
     @property
     def rows_at_once(self) -> int:
-        """How many rows of the table may be computed for one use: an eighth of the cache, or a block."""
+        """Maximum number of table rows to compute at once.
+
+        They take an eighth of the cache, or `VALUES_AT_ONCE` values if that is more.
+        """
         share = self.cache_bytes / (8 * self.dtype.itemsize)
         return max(1, int(max(VALUES_AT_ONCE, share) // max(1, self.n_known)))
 
     def rows_of_table(self, atoms: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Where to read the kernel between some atoms and all known points.
+        """Return the rows of the kernel matrix between atoms and all known points.
 
         Returns
         -------
-        where : (m,) array of int
-            The row of each atom in `table`, or that in `extra` plus the length of `table`.
-        table : (r, u) array
-        extra : (e, u) array
-            Rows that the cache does not hold, computed for this call.
+        where : ndarray of int of shape (m,)
+            Row of each atom in `table`, or its row in `extra` plus the length of `table`.
+        table : ndarray of shape (r, n_known)
+            Cached rows.
+        extra : ndarray of shape (e, n_known)
+            Rows outside the cache, computed for this call.
         """
         n_rows = self.n_whole_rows
         where = np.arange(len(self))
         missing = np.unique(atoms[atoms >= n_rows])
         where[missing] = n_rows + np.arange(len(missing))
-        # A table without a row may not have the points' precision yet.
+        # An empty table may have another precision than the points.
         empty = np.zeros((0, self.n_known), dtype=self.dtype)
         table = self._table[:n_rows, : self.n_known] if n_rows else empty
         extra = np.empty((len(missing), self.n_known), dtype=table.dtype)
@@ -504,9 +523,9 @@ class AtomStore:
         return where, table, extra
 
     def _fill_rows(self, atoms: np.ndarray, table: np.ndarray) -> bool:
-        """Write the kernel between some atoms and all known points into a table.
+        """Write the kernel matrix between atoms and all known points to a table.
 
-        Returns whether the table cuts digits off; `dtype` is then one that does not.
+        Return True if the precision of the table is too low; `dtype` is then sufficient.
         """
         norms, kinds = (self._norms[self.places[atoms]], self._norms[: self.n_known]), {self._answers}
 
@@ -529,7 +548,7 @@ def _gather(found, table, rows, columns):
 
 @njit(cache=True, nogil=True)
 def _gather_square(found, table, rows, columns, rows_at_once):
-    # What is far apart in memory is waited for: several rows at a time, and one half only.
+    # Random memory access is slow: read several rows at a time, and only one triangle.
     for start in range(0, len(rows), rows_at_once):
         end = start + rows_at_once if start + rows_at_once < len(rows) else len(rows)
         for b in range(start, len(columns)):
@@ -547,19 +566,19 @@ def _rows_of(
     start: np.ndarray,
     pairwise: Matrix | None,
 ) -> AtomRows:
-    """Rows over a store's atoms, and over points that become known to it; see `AtomRows.__reduce__`."""
+    """Return rows over atoms and new points of a store; see `AtomRows.__reduce__`."""
     keys = np.concatenate([store.keys, store.add_points(points, origins)])
     return AtomRows(store, keys[slots], coefficients, start, pairwise)
 
 
 def _joined(parts: list[Matrix | None]) -> Matrix | None:
-    """Parts that no input multiplies, one below the other."""
-    found = [part for part in parts if part is not None]
-    return stack_rows(found) if found else None
+    """Concatenate the pairwise parts."""
+    given = [part for part in parts if part is not None]
+    return stack_rows(given) if given else None
 
 
 def _first_of_their_kind(points: np.ndarray) -> np.ndarray:
-    """Which members, (n, s), are not the first member of their row once more."""
+    """Mark the variants, (n, s), that are not copies of the first one of their row."""
     new = np.ones(points.shape[:2], dtype=bool)
     for first in range(0, len(points), ROWS_COMPARED):
         part = points[first : first + ROWS_COMPARED]
@@ -568,17 +587,17 @@ def _first_of_their_kind(points: np.ndarray) -> np.ndarray:
 
 
 def split_keys(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The numbers of the pools that keys belong to, and their places there."""
+    """Return the pool number and the place in the pool of each key."""
     return keys >> PLACE_BITS, keys & ((1 << PLACE_BITS) - 1)
 
 
 def _with_room(table: np.ndarray, rows: int, columns: int, limit: float, dtype: np.dtype) -> np.ndarray:
-    """A copy of a table with room for more rows, and for more columns if they grow, within a limit."""
+    """Return a copy of a table with spare capacity, within a limit."""
     n_columns, most_rows = columns, 1.5 * rows
     if columns > table.shape[1] and len(table):
         n_columns = max(columns, int(min(1.5 * columns, np.sqrt(limit))))
     elif columns > rows:
-        # The columns are all there will be; memory that nobody has written to costs nothing.
+        # The number of columns is final. Unwritten memory is free.
         most_rows = columns
     n_rows = max(rows, int(min(most_rows, limit / max(n_columns, 1))))
     larger = np.empty((n_rows, n_columns), dtype=dtype)

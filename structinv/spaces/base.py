@@ -1,4 +1,4 @@
-"""Where the function lives: inner products, and how inputs become normals of planes."""
+"""Base class of function spaces: inner products and normals of planes."""
 
 from __future__ import annotations
 
@@ -17,64 +17,100 @@ if TYPE_CHECKING:
     from ..oracles.base import BoundOracle
     from ..oracles.query import Violations
 
-# Numbers about rows and labels that are in memory at once.
+# Number of values per row and label that are in memory at once.
 NUMBERS_AT_ONCE = 4_000_000
 
-# Whatever a space makes of points: rows of a matrix, or a class of its own that can be indexed.
+# Normals of a space: rows of a matrix, or a custom class that supports indexing.
 Normals: TypeAlias = Any
-# An array, or anything with copy, +=, -= and multiplication by numbers.
+# An array, or an object with copy, +=, -= and multiplication by numbers.
 Element: TypeAlias = Any
 
 
 class Space(ABC):
-    """A Hilbert space of functions f(x, k); solvers use only these operations.
+    """Hilbert space of functions f(x, k). Solvers use only these operations.
 
-    Elements are arrays, or anything that can be copied, added to (``+=``, ``-=``) and multiplied by
-    numbers. Normals of planes are whatever `normals` of the space returns; solvers join them with
-    `stack`, pick rows of them with brackets and hand them back.
+    Elements are arrays, or objects that support ``copy``, ``+=``, ``-=`` and multiplication by numbers.
+    Normals of planes are the return values of `normals`. Solvers combine them with `stack`, select rows
+    by indexing, and pass them to the other methods.
 
     Attributes
     ----------
     n_features : int
-        Length of an input.
+        Number of features of a sample.
     n_outputs : int
         Number of functions f(., k).
     n_pairwise : int
-        Number of parameters that no input multiplies.
+        Number of pairwise weights, which multiply no feature of a sample.
     capabilities : frozenset of str
-        "linear in x": functions are weights of features and a constant; "kernel members": functions are
+        "linear in x": functions are weights of features and a constant. "kernel members": functions are
         expansions over atoms of a store.
+
+    See Also
+    --------
+    ExplicitSpace : Linear functions of explicit features.
+    KernelSpace : Kernel expansions.
+    RepresenterSpace : Kernel expansions with representers of functionals.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv.spaces import ExplicitSpace
+    >>> space = ExplicitSpace(2)
+    >>> space.dot(np.array([1.0, 2.0]), np.array([3.0, 4.0]))
+    11.0
     """
 
     n_features: int
     n_outputs: int
     n_pairwise: int = 0
-    # A class that defines any method anew has none of its parent's, unless it says so: its functions may
-    # be others.
+    # A subclass that overrides any method must declare its capabilities again.
     capabilities: frozenset[str] = frozenset()
-    # Parameters that the norm does not see, for each output: the dual has an equation for each.
+    # Number of unpenalized parameters per output; each adds an equation to the dual.
     n_free: int = 0
-    # Of how many blocks solvers keep the inner products of all planes together, and how many planes of
-    # a block before they average the lightest.
+    # Number of blocks whose planes share a stored Gram matrix, and number of planes of a block above
+    # which solvers average those with the smallest dual variables.
     blocks_in_a_set: int = 128
     planes_of_a_block: int = 10
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         kinds = (FunctionType, property, classmethod, staticmethod)
-        own = {name for name, value in vars(cls).items() if isinstance(value, kinds)}
-        if "capabilities" not in vars(cls) and own - {"__init__"}:
+        overridden = {name for name, value in vars(cls).items() if isinstance(value, kinds)}
+        if "capabilities" not in vars(cls) and overridden - {"__init__"}:
             cls.capabilities = frozenset()
 
     def rows_at_once(self, bound: BoundOracle) -> int:
-        """Of how many rows of a bound oracle `worst` holds the members at a time.
+        """Return the number of rows whose variants `worst` holds in memory.
 
-        All, by default. Solvers may look at the clock between two portions.
+        Solvers may check the time limit between two portions. The default is all rows.
+
+        Parameters
+        ----------
+        bound : BoundOracle
+            Oracle with the samples.
+
+        Returns
+        -------
+        int
+            Number of rows.
         """
         return max(1, bound.X.shape[0])
 
     def certified_at_once(self, bound: BoundOracle, n_labels: int) -> int:
-        """For how many rows of a bound oracle `worst` is asked together with the rounding."""
+        """Return the number of rows per call of `worst` with rounding errors.
+
+        Parameters
+        ----------
+        bound : BoundOracle
+            Oracle with the samples.
+        n_labels : int
+            Number of labels.
+
+        Returns
+        -------
+        int
+            Number of rows.
+        """
         return max(1, NUMBERS_AT_ONCE // n_labels)
 
     @abstractmethod
@@ -87,53 +123,97 @@ class Space(ABC):
         points: bool = True,
         rounding: bool = False,
     ) -> Violations:
-        """By how much each label exceeds the true one at the worst changes of some rows.
+        """Return the worst-case score difference of each label to the true one.
 
         Parameters
         ----------
         f : element
-            It must not change before `Violations.points` is asked.
+            Function. It must not change before `Violations.points` is called.
         bound : BoundOracle
-        rows : slice or (n,) array of int
-            The rows asked about.
+            Oracle with the samples.
+        rows : slice or ndarray of int of shape (n,)
+            Rows of the samples.
         competitors : Competitors
-            Of these rows.
+            True labels and costs of these rows.
         points : bool, default=True
-            Whether `Violations.points` is asked next. Cheaper answers may do if not.
+            If False, `Violations.points` is not called, and a faster method may be used.
         rounding : bool, default=False
-            Whether `Violations.rounding` is wanted.
+            If True, `Violations.rounding` is computed.
+
+        Returns
+        -------
+        Violations
+            Differences, costs and upper bounds.
         """
 
     @abstractmethod
     def values(self, f: Element, X: Matrix) -> np.ndarray:
-        """The functions at points, (n, n_outputs).
+        """Return the values of the functions at points.
 
         Parameters
         ----------
         f : element
-        X : (n, n_features) array or CSR matrix
+            Function.
+        X : ndarray or CSR matrix of shape (n, n_features)
+            Points.
+
+        Returns
+        -------
+        ndarray of shape (n, n_outputs)
+            Values.
         """
 
     def member_values(self, f: Element, bound: BoundOracle, rows: Rows) -> np.ndarray | None:
-        """The functions at all members of S(x), (n, s, n_outputs).
-
-        None, the default, where S(x) is no list.
+        """Return the values of the functions at all elements of S(x).
 
         Parameters
         ----------
         f : element
+            Function.
         bound : BoundOracle
-        rows : slice or (n,) array of int
-            The rows asked about.
+            Oracle with the samples.
+        rows : slice or ndarray of int of shape (n,)
+            Rows of the samples.
+
+        Returns
+        -------
+        ndarray of shape (n, n_variants, n_outputs) or None
+            Values; None, the default, if S(x) is not a list.
         """
         return None
 
     def members(self, bound: BoundOracle, rows: Rows, index: np.ndarray) -> Any:
-        """Members of a list by their numbers, in the form that `normals` takes."""
+        """Return listed elements of S(x) in the form that `normals` accepts.
+
+        Parameters
+        ----------
+        bound : BoundOracle
+            Oracle with the samples.
+        rows : slice or ndarray of int of shape (n,)
+            Rows of the samples.
+        index : ndarray of int of shape (n,)
+            Variant of each row.
+
+        Returns
+        -------
+        object
+            Points, in the form of this space.
+        """
         return listed(bound).points(rows, index)
 
     def points(self, found: Any) -> Matrix:
-        """The points, (n, n_features), that `WorstPoints.points` of this space stands for."""
+        """Convert `WorstPoints.points` of this space to coordinates.
+
+        Parameters
+        ----------
+        found : object
+            Points in the form of this space.
+
+        Returns
+        -------
+        ndarray or CSR matrix of shape (n, n_features)
+            Coordinates.
+        """
         return found
 
     @abstractmethod
@@ -144,78 +224,242 @@ class Space(ABC):
         groups: np.ndarray | None = None,
         pairwise: Matrix | None = None,
     ) -> Normals:
-        """Normals ``sum_r sum_k coefficients[r, k] e_k (x) points[r]``, summed over rows of a group.
+        """Return normals ``sum_r sum_k coefficients[r, k] e_k (x) points[r]`` of groups.
 
         Parameters
         ----------
-        points : (n, n_features) array or CSR matrix
-            Or the form in which `worst` of the space gives points.
-        coefficients : (n, n_outputs) array
-        groups : (g + 1,) array of int, optional
-            Group j owns the rows ``groups[j]`` to ``groups[j + 1] - 1``; by default each row is
-            one.
-        pairwise : (g, n_pairwise) array or CSR matrix, optional
+        points : ndarray or CSR matrix of shape (n, n_features)
+            Points, or their form in this space, as in `worst`.
+        coefficients : ndarray of shape (n, n_outputs)
+            Coefficients of each point.
+        groups : ndarray of int of shape (g + 1,), optional
+            Group j has the rows ``groups[j]`` to ``groups[j + 1] - 1``. By default each row is a group.
+        pairwise : ndarray or CSR matrix of shape (g, n_pairwise), optional
+            Pairwise part of each normal; by default zero.
+
+        Returns
+        -------
+        object
+            Normals, in the form of this space.
         """
 
     @abstractmethod
     def owns(self, normals: Normals) -> bool:
-        """Whether these can be normals of this space."""
+        """Return True if the argument has the form of normals of this space.
+
+        Parameters
+        ----------
+        normals : object
+            Normals.
+
+        Returns
+        -------
+        bool
+            True for normals of this space.
+        """
 
     def related(self, f: Element) -> bool:
-        """Whether an element of another space has the form of one of this, over points of its own."""
+        """Return True for an element of another space that has the form of this one.
+
+        The points of its expansion may differ. False by default.
+
+        Parameters
+        ----------
+        f : element
+            Element of another space.
+
+        Returns
+        -------
+        bool
+            True if the element can be translated.
+        """
         return False
 
     def pairwise(self, f: Element) -> np.ndarray:
-        """The parameters that no input multiplies, (n_pairwise,)."""
+        """Return the pairwise weights.
+
+        Parameters
+        ----------
+        f : element
+            Function.
+
+        Returns
+        -------
+        ndarray of shape (n_pairwise,)
+            Pairwise weights.
+        """
         return np.zeros(0)
 
     @abstractmethod
     def zeros(self) -> Element:
-        """The zero element."""
+        """Return the zero element.
+
+        Returns
+        -------
+        element
+            Zero.
+        """
 
     @abstractmethod
     def dot(self, f: Element, g: Element) -> float:
-        """Inner product of two elements."""
+        """Return the inner product of two elements.
+
+        Parameters
+        ----------
+        f, g : element
+            Functions.
+
+        Returns
+        -------
+        float
+            Inner product.
+        """
 
     @abstractmethod
     def scores(self, f: Element, normals: Normals) -> np.ndarray:
-        """Inner product of `f` with each normal, (m,)."""
+        """Return the inner product of an element with each normal.
+
+        Parameters
+        ----------
+        f : element
+            Function.
+        normals : object
+            Normals.
+
+        Returns
+        -------
+        ndarray of shape (m,)
+            Inner products.
+        """
 
     @abstractmethod
     def combine(self, normals: Normals, coefficients: np.ndarray) -> Element:
-        """The element ``sum_j coefficients_j normal_j``."""
+        """Return the element ``sum_j coefficients_j normal_j``.
+
+        Parameters
+        ----------
+        normals : object
+            Normals.
+        coefficients : ndarray of shape (m,)
+            Coefficients.
+
+        Returns
+        -------
+        element
+            Linear combination.
+        """
 
     @abstractmethod
     def mix(self, normals: Normals, coefficients: np.ndarray) -> Normals:
-        """``sum_j coefficients_j normal_j`` as one normal, in the form that `normals` has."""
+        """Return ``sum_j coefficients_j normal_j`` as one normal.
+
+        Parameters
+        ----------
+        normals : object
+            Normals.
+        coefficients : ndarray of shape (m,)
+            Coefficients.
+
+        Returns
+        -------
+        object
+            One normal, in the form of this space.
+        """
 
     @abstractmethod
     def gram(self, left: Normals, right: Normals) -> np.ndarray:
-        """Inner products of two sets of normals, (m, k)."""
+        """Return the inner products of two sets of normals.
+
+        Parameters
+        ----------
+        left, right : object
+            Normals.
+
+        Returns
+        -------
+        ndarray of shape (m, k)
+            Gram matrix.
+        """
 
     @abstractmethod
     def stack(self, parts: Sequence[Normals]) -> Normals:
-        """Normals of all parts, one below the other."""
+        """Concatenate normals.
+
+        Parameters
+        ----------
+        parts : sequence of normals
+            Parts.
+
+        Returns
+        -------
+        object
+            Normals of all parts, in order.
+        """
 
     def fresh(self, f: Element) -> Element:
-        """The same element with nothing cached, for a certificate."""
+        """Return the same element without cached values, for a certificate.
+
+        Parameters
+        ----------
+        f : element
+            Function.
+
+        Returns
+        -------
+        element
+            Function without a cache.
+        """
         return f
 
     @abstractmethod
     def element(self, f: Element) -> Normals:
-        """The element `f` as a normal, (1, D)."""
+        """Return an element as one normal.
+
+        Parameters
+        ----------
+        f : element
+            Function.
+
+        Returns
+        -------
+        object
+            One normal.
+        """
 
     def times(self, normals: Normals, factors: np.ndarray) -> Normals:
-        """Each normal times a factor of its own."""
+        """Multiply each normal by a factor.
+
+        Parameters
+        ----------
+        normals : object
+            Normals.
+        factors : ndarray of shape (m,)
+            Factors.
+
+        Returns
+        -------
+        object
+            Scaled normals.
+        """
         parts = [
             self.element(self.combine(normals[[row]], factors[[row]])) for row in range(len(factors))
         ]
         return self.stack(parts)
 
     def apart(self, normals: Normals) -> tuple[Normals, np.ndarray] | None:
-        """Normals of a single output as those of points, ``+-z``, and factors of at least 0.
+        """Split normals of a single output into signed points and nonnegative factors.
 
-        What `times` made of them, and `normals`; None where the two cannot be told apart, as by default.
-        Of a factor 0 the point is any.
+        This reverses `normals` and `times`. The point of a zero factor is arbitrary.
+
+        Parameters
+        ----------
+        normals : object
+            Normals.
+
+        Returns
+        -------
+        tuple or None
+            Normals of the points ``+-z``, and factors of shape (m,). None, the default, if they cannot
+            be separated.
         """
         return None

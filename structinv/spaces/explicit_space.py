@@ -1,4 +1,4 @@
-"""Explicit features: functions that are linear in the input."""
+"""Space of linear functions of explicit features."""
 
 from __future__ import annotations
 
@@ -19,19 +19,27 @@ if TYPE_CHECKING:
 
 
 class ExplicitSpace(Space):
-    """Functions ``f(x, k) = <w_k, x> + b_k`` on explicit features, with the Euclidean norm.
+    """Linear functions ``f(x, k) = <w_k, x> + b_k`` with the Euclidean norm.
 
-    An element is the flat array of the (n_features [+ 1], n_outputs) weights, the constants last if
-    `intercept`, followed by `n_pairwise` weights that no input multiplies (such as transitions between
-    labels). All weights of a feature lie together: a sparse row looks up few places.
+    An element is a flat array: the (n_features [+ 1], n_outputs) weights, then `n_pairwise` pairwise
+    weights, such as transitions. The constants are the last row of the weights if `intercept` is True.
+    All weights of a feature are adjacent in memory, which suits sparse rows.
 
     Parameters
     ----------
     n_features : int
+        Number of features of a sample.
     n_outputs : int, default=1
+        Number of functions.
     intercept : bool, default=False
-        Whether every input has a constant feature 1, penalized like the others and seen by no oracle.
+        If True, each sample has a constant feature 1. It is penalized like the others, and oracles do
+        not change it.
     n_pairwise : int, default=0
+        Number of pairwise weights.
+
+    See Also
+    --------
+    KernelSpace : Kernel expansions.
 
     Examples
     --------
@@ -62,24 +70,56 @@ class ExplicitSpace(Space):
         return np.zeros(self.size)
 
     def weights(self, f: np.ndarray) -> np.ndarray:
-        """The weight of each feature, (n_outputs, n_features); a view."""
+        """Return the weight of each feature, as a view.
+
+        Parameters
+        ----------
+        f : ndarray of shape (size,)
+            Element.
+
+        Returns
+        -------
+        ndarray of shape (n_outputs, n_features)
+            Weights.
+        """
         return self.table(f)[: self.n_features].T
 
     def constants(self, f: np.ndarray) -> np.ndarray:
-        """The constant of each output, (n_outputs,); zeros without an intercept."""
+        """Return the constant of each output; zeros without an intercept.
+
+        Parameters
+        ----------
+        f : ndarray of shape (size,)
+            Element.
+
+        Returns
+        -------
+        ndarray of shape (n_outputs,)
+            Constants.
+        """
         return self.table(f)[-1] if self.intercept else np.zeros(self.n_outputs)
 
     def table(self, f: np.ndarray) -> np.ndarray:
-        """Weights and constants by feature, (n_features [+ 1], n_outputs); a view."""
+        """Return weights and constants by feature, as a view.
+
+        Parameters
+        ----------
+        f : ndarray of shape (size,)
+            Element.
+
+        Returns
+        -------
+        ndarray of shape (n_features [+ 1], n_outputs)
+            Weights; the last row has the constants if `intercept` is True.
+        """
         return self._table_of(f[None])[0]
 
     def _table_of(self, rows: np.ndarray) -> np.ndarray:
-        """Those of several elements, (m, n_features [+ 1], n_outputs); a view."""
+        """Return `table` of several elements as a view."""
         width = self.size - self.n_pairwise
         return rows[:, :width].reshape(len(rows), self.stride, self.n_outputs)
 
     def pairwise(self, f: np.ndarray) -> np.ndarray:
-        """The parameters that no input multiplies, (n_pairwise,); a view."""
         return f[self.size - self.n_pairwise :]
 
     def dot(self, f: np.ndarray, g: np.ndarray) -> float:
@@ -94,7 +134,17 @@ class ExplicitSpace(Space):
         return normals.T @ coefficients
 
     def add(self, f: np.ndarray, points: Matrix, coefficients: np.ndarray) -> None:
-        """Add ``sum_i sum_k coefficients[i, k] e_k (x) points[i]`` to `f`, without making normals."""
+        """Add ``sum_i sum_k coefficients[i, k] e_k (x) points[i]`` to an element.
+
+        Parameters
+        ----------
+        f : ndarray of shape (size,)
+            Element, changed in place.
+        points : ndarray or CSR matrix of shape (n, n_features)
+            Points.
+        coefficients : ndarray of shape (n, n_outputs)
+            Coefficients of each point.
+        """
         table = self.table(f)
         add_combinations(points, coefficients, table[: self.n_features])
         if self.intercept:
@@ -107,20 +157,24 @@ class ExplicitSpace(Space):
         return sp.csr_matrix(row) @ normals if sp.issparse(normals) else row @ normals
 
     def gram(self, left: Normals, right: Normals) -> np.ndarray:
-        left, right = self._alike([left, right])
+        left, right = self._in_one_form([left, right])
         if isinstance(left, TensorRows):
             return left.gram(right)
         products = left @ right.T
         return dense(products)
 
     def stack(self, parts: Sequence[Normals]) -> Normals:
-        alike = self._alike(parts)
-        if len(alike) > 1 and isinstance(alike[0], TensorRows):
-            return TensorRows.join(alike)
-        return stack(alike)
+        converted = self._in_one_form(parts)
+        if len(converted) > 1 and isinstance(converted[0], TensorRows):
+            return TensorRows.join(converted)
+        return stack(converted)
 
-    def _alike(self, parts: Sequence[Normals]) -> list[Any]:
-        """Tensor rows as soon as one part is; plain ones if others are sparse and of many outputs."""
+    def _in_one_form(self, parts: Sequence[Normals]) -> list[Any]:
+        """Return all parts as tensor rows, or all as plain rows.
+
+        They are plain if all parts are, or if a part is sparse and has several outputs or pairwise
+        weights.
+        """
         tensors = [isinstance(part, TensorRows) for part in parts]
         if all(tensors) or not any(tensors):
             return list(parts)
@@ -130,7 +184,7 @@ class ExplicitSpace(Space):
         return [self._tensor(part) for part in parts]
 
     def _plain(self, rows: TensorRows) -> Matrix:
-        """Tensor rows as plain ones."""
+        """Convert tensor rows to plain ones."""
         return self._fold(rows.points, dense(rows.coefficients), rows.start, rows.pairwise)
 
     def _tensor(self, normals: Normals) -> TensorRows:
@@ -142,19 +196,19 @@ class ExplicitSpace(Space):
         return f[None, :].copy()
 
     def times(self, normals: Normals, factors: np.ndarray) -> Normals:
-        """See `Space.times`; the points are shared."""
+        # The result shares the points.
         rows = self._tensor(normals)
         each = np.repeat(factors, np.diff(rows.start))[:, None]
         pairwise = scale_rows(rows.pairwise, factors)
         return TensorRows(rows.points, rows.coefficients * each, rows.start, pairwise)
 
     def apart(self, normals: Normals) -> tuple[Normals, np.ndarray] | None:
-        """See `Space.apart`; plain rows have factors in them that only a constant tells."""
         if isinstance(normals, TensorRows):
             if self.n_outputs > 1 or self.n_pairwise or len(normals.coefficients) > len(normals):
                 return None
             signed = normals.coefficients[:, 0]
             return scale_rows(normals.points, np.where(signed < 0, -1.0, 1.0)), np.abs(signed)
+        # Factors of plain rows can be read only from the constant feature.
         if not self.intercept or self.size > self.stride:
             return None
         last = normals[:, [-1]]
@@ -162,8 +216,8 @@ class ExplicitSpace(Space):
         return scale_rows(normals, 1.0 / np.where(factors > 0, factors, 1.0)), factors
 
     def owns(self, normals: Normals) -> bool:
-        rows = isinstance(normals, (np.ndarray, TensorRows)) or sp.issparse(normals)
-        return rows and normals.shape[1] == self.size
+        has_rows = isinstance(normals, (np.ndarray, TensorRows)) or sp.issparse(normals)
+        return has_rows and normals.shape[1] == self.size
 
     def worst(
         self,
@@ -174,9 +228,8 @@ class ExplicitSpace(Space):
         points: bool = True,
         rounding: bool = False,
     ) -> Violations:
-        """See `Space.worst`: weights and constants are all that the oracle needs."""
-        question = Query(self.weights(f), self.constants(f), competitors, points, rounding)
-        return bound.worst(rows, question)
+        query = Query(self.weights(f), self.constants(f), competitors, points, rounding)
+        return bound.worst(rows, query)
 
     def values(self, f: np.ndarray, X: Matrix) -> np.ndarray:
         return products(X, self.weights(f).T) + self.constants(f)
@@ -195,7 +248,7 @@ class ExplicitSpace(Space):
         groups: np.ndarray | None = None,
         pairwise: Matrix | None = None,
     ) -> Normals:
-        """See `Space.normals`: plain rows for a single output, tensor rows otherwise."""
+        # Plain rows for a single output, tensor rows otherwise.
         if groups is not None:
             return self._folded(points, coefficients, groups, pairwise)
         if self.n_outputs == 1 and not self.n_pairwise:
@@ -209,16 +262,16 @@ class ExplicitSpace(Space):
     def _folded(
         self, points: Matrix, coefficients: np.ndarray, groups: np.ndarray, pairwise: Any
     ) -> Matrix:
-        """Normals of several rows each, summed."""
+        """Return normals that are sums over the rows of each group."""
         whole = self.with_constants(points, np.ones(points.shape[0], dtype=points.dtype))
         return self._fold(whole, coefficients, groups, pairwise)
 
     def _fold(
         self, whole: Matrix, coefficients: np.ndarray, groups: np.ndarray, pairwise: Any
     ) -> Matrix:
-        """Sums over the rows of each group: one row of as many weights as an element has.
+        """Sum over the rows of each group, to one row of the size of an element.
 
-        Dense where the points are and outputs are few, so that no more is written than the points have.
+        The result is dense if the points are dense and it has about as many values as they have.
         """
         n_blocks, n_rows = len(groups) - 1, whole.shape[0]
         owners = np.repeat(np.arange(n_blocks), np.diff(groups))
@@ -234,7 +287,7 @@ class ExplicitSpace(Space):
             self._table_of(folded)[blocks, :, outputs] = sums
             folded[:, self.size - self.n_pairwise :] = tail.toarray()
             return folded
-        # The entries of sum s become columns of its output, in the row of its block.
+        # Move the entries of sum s to the columns of its output, in the row of its block.
         sums = sp.csr_matrix(sums)
         columns = sums.indices.astype(np.int64) * self.n_outputs + np.repeat(
             outputs, np.diff(sums.indptr)
@@ -244,7 +297,20 @@ class ExplicitSpace(Space):
         return sp.csr_matrix(sp.hstack([sp.csr_matrix(entries, (n_blocks, width)), tail]))
 
     def with_constants(self, rows: Matrix, constants: np.ndarray) -> Matrix:
-        """Rows with a constant put behind, if the space has an intercept."""
+        """Append a constant to each row if the space has an intercept.
+
+        Parameters
+        ----------
+        rows : ndarray or CSR matrix of shape (n, n_features)
+            Rows.
+        constants : ndarray of shape (n,)
+            Constant of each row.
+
+        Returns
+        -------
+        ndarray or CSR matrix of shape (n, n_features [+ 1])
+            Extended rows.
+        """
         if not self.intercept:
             return rows
         if sp.issparse(rows):

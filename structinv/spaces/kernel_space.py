@@ -1,4 +1,4 @@
-"""A reproducing kernel Hilbert space: functions are coefficients over a growing set of atoms."""
+"""Reproducing kernel Hilbert space: kernel expansions over atoms."""
 
 from __future__ import annotations
 
@@ -23,26 +23,27 @@ from .rounding import kernel_rounding
 if TYPE_CHECKING:
     from ..oracles.base import BoundOracle
 
-# Planes that a block is expected to have; their inner products share the cache.
+# Expected number of planes of a block; their inner products share the cache.
 PLANES_EXPECTED_OF_A_BLOCK = 12
 
 
 class Expansion:
-    """``f(., k) = sum_j coefficients[j, k] k(atom_j, .)``, and what it is at the known points.
+    """Kernel expansion ``f(., k) = sum_j coefficients[j, k] k(atom_j, .)``.
 
-    Values are computed when they are first asked for; from then on sums and multiples carry them
-    along, since they are linear in f.
+    The values at the known points are computed on first use and cached. Sums and multiples update them,
+    because they are linear in f.
 
     Parameters
     ----------
     atoms : AtomStore
-    coefficients : (m, n_outputs) array
-        Of the first m atoms; the others have none.
-    pairwise : (n_pairwise,) array, optional
-        Parameters that no input multiplies.
+        Points of the expansion.
+    coefficients : ndarray of shape (m, n_outputs)
+        Coefficients of the first m atoms; those of the others are zero.
+    pairwise : ndarray of shape (n_pairwise,), optional
+        Pairwise weights; by default none.
     """
 
-    # NumPy's numbers leave multiplication to this class.
+    # NumPy scalars then use the multiplication of this class.
     __array_ufunc__ = None
 
     def __init__(
@@ -54,7 +55,7 @@ class Expansion:
         self._values: np.ndarray | None = None
 
     def values(self) -> np.ndarray:
-        """``f(z, k)`` at all known points, (u, n_outputs)."""
+        """Return ``f(z, k)`` at all known points, (n_known, n_outputs)."""
         if self._values is None:
             self._values = self.atoms.apply(self.coefficients)
         elif len(self._values) < self.atoms.n_known:
@@ -63,33 +64,36 @@ class Expansion:
         return self._values
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without values at points."""
+        """Omit the cached values."""
         return vars(self) | {"_values": None}
 
     def support(self) -> np.ndarray:
-        """The atoms with a coefficient that is not zero."""
+        """Return the atoms with a nonzero coefficient."""
         return np.flatnonzero(np.any(self.coefficients != 0, axis=1))
 
     def heights(self) -> tuple[np.ndarray, int]:
-        """``sum_j |coefficients_jk| |k(atom_j, .)|`` for each output, and how many terms that has."""
+        """Return ``sum_j |coefficients_jk| |k(atom_j, .)|`` per output, and its length.
+
+        The length is the number of terms.
+        """
         used = self.support()
         norms = np.sqrt(kernel_diagonal(self.atoms.kernel, self.atoms.points(used)).astype(np.float64))
         return norms @ np.abs(self.coefficients[used]), len(used)
 
     def function(self) -> Callable[[np.ndarray], np.ndarray]:
-        """From points (n, n_features) to ``f(z, k)``, (n, n_outputs); prepared once for many calls."""
+        """Return a function from points (n, n_features) to ``f(z, k)``, (n, n_outputs)."""
         used = self.support()
         centers, coefficients = self.atoms.points(used), self.coefficients[used]
         return lambda points: expand(self.atoms.kernel, points, centers, coefficients)
 
     def make_room(self, n_atoms: int) -> None:
-        """Have coefficients for at least so many atoms; zero for those that are new."""
-        short = n_atoms - len(self.coefficients)
-        if short > 0:
-            self.coefficients = np.pad(self.coefficients, ((0, short), (0, 0)))
+        """Extend the coefficients to at least `n_atoms` atoms, with zeros."""
+        n_missing = n_atoms - len(self.coefficients)
+        if n_missing > 0:
+            self.coefficients = np.pad(self.coefficients, ((0, n_missing), (0, 0)))
 
     def copy(self) -> Expansion:
-        """An independent copy."""
+        """Return an independent copy."""
         other = Expansion(self.atoms, self.coefficients.copy(), self.pairwise.copy())
         other._values = None if self._values is None else self._values.copy(order="K")
         return other
@@ -135,26 +139,32 @@ class Expansion:
 
 
 class KernelSpace(Space):
-    """Functions ``f(x, k) = sum_j beta_jk k(z_j, x)``, with the norm of the kernel's space.
+    """Kernel expansions ``f(x, k) = sum_j beta_jk k(z_j, x)`` with the kernel's norm.
 
-    Parameters that no input multiplies (transitions between labels, for instance) stand beside it, in a
-    direct sum: squares add up.
+    The pairwise weights, such as transitions, form a direct sum with it: squared norms add up.
 
-    Where S(x) is a list, a worst-case term asks for it once and the worst member is found by
-    enumeration; the kernel is computed for members that have been part of a plane only. Where S(x) is
-    a continuum with a cover, the best member of the cover is refined, and the upper bound adds
-    ``|f| L mesh``, L being the kernel's Lipschitz constant.
+    If S(x) is a list, the worst case is found by enumeration. The kernel is computed only for points
+    that are part of a plane. If S(x) is infinite and has a cover, the best element of the cover is
+    refined. The upper bound then adds ``|f| L mesh``, where L is the kernel's Lipschitz constant.
 
     Parameters
     ----------
     kernel : Kernel
+        Kernel of the space.
     n_features : int
+        Number of features of a sample.
     n_outputs : int, default=1
+        Number of functions.
     cache_mb : float, default=1000.0
-        Most memory, in units of 10^6 bytes, for values of the kernel; what does not fit is computed
-        again when it is needed. The inner products of planes that solvers keep take up to half as
-        much again.
+        Maximum memory for kernel values, in MB (10^6 bytes). Other values are computed again on use. The
+        inner products of stored planes take up to half of this amount in addition.
     n_pairwise : int, default=0
+        Number of pairwise weights.
+
+    See Also
+    --------
+    ExplicitSpace : Linear functions of explicit features.
+    RepresenterSpace : Kernel expansions with representers of functionals.
 
     Examples
     --------
@@ -190,7 +200,7 @@ class KernelSpace(Space):
         self.n_pairwise = n_pairwise
         self.cache_mb = cache_mb
         self.atoms = AtomStore(kernel, n_features, 1e6 * cache_mb)
-        # Half of the cache once more, for the inner products of the planes of a set.
+        # Inner products of the planes of a set take up to half of the cache size in addition.
         most_planes = np.sqrt(0.5e6 * cache_mb / 8)
         self.blocks_in_a_set = max(16, int(most_planes / PLANES_EXPECTED_OF_A_BLOCK))
 
@@ -198,14 +208,24 @@ class KernelSpace(Space):
         return Expansion(self.atoms, np.zeros((0, self.n_outputs)), np.zeros(self.n_pairwise))
 
     def pairwise(self, f: Expansion) -> np.ndarray:
-        """See `Space.pairwise`; a view."""
         return f.pairwise
 
     def dot(self, f: Expansion, g: Expansion) -> float:
         return float(np.sum(self.output_gram(f, g).diagonal()) + f.pairwise @ g.pairwise)
 
     def output_gram(self, f: Expansion, g: Expansion) -> np.ndarray:
-        """Inner products of the functions of each output, (n_outputs, n_outputs)."""
+        """Return the inner products between the functions of all outputs.
+
+        Parameters
+        ----------
+        f, g : Expansion
+            Functions.
+
+        Returns
+        -------
+        ndarray of shape (n_outputs, n_outputs)
+            Gram matrix.
+        """
         places = self.atoms.places[: len(f.coefficients)]
         if len(places) == 0 or len(g.coefficients) == 0:
             return np.zeros((self.n_outputs, self.n_outputs))
@@ -215,11 +235,11 @@ class KernelSpace(Space):
     def scores(self, f: Expansion, normals: AtomRows) -> np.ndarray:
         slots = self.atoms.slots(normals.keys)
         places = self.atoms.places[slots]
-        found = normals.by_row(np.einsum("rk,rk->r", f.values()[places], normals.coefficients))
-        return found if normals.pairwise is None else found + normals.pairwise @ f.pairwise
+        scores = normals.by_row(np.einsum("rk,rk->r", f.values()[places], normals.coefficients))
+        return scores if normals.pairwise is None else scores + normals.pairwise @ f.pairwise
 
     def combine(self, normals: AtomRows, coefficients: np.ndarray) -> Expansion:
-        # A normal that counts nothing leaves no atom.
+        # A normal with a zero coefficient adds no atom.
         used = np.flatnonzero(coefficients)
         if len(used) < len(coefficients):
             normals, coefficients = normals[used], coefficients[used]
@@ -242,10 +262,10 @@ class KernelSpace(Space):
         return products + dense(left.pairwise @ right.pairwise.T)
 
     def _gram_over_atoms(self, left: AtomRows, right: AtomRows) -> np.ndarray:
-        """Inner products of the parts over atoms."""
+        """Return the inner products of the kernel expansions."""
         first, second = self.atoms.slots(left.keys), self.atoms.slots(right.keys)
         if len(second) > 2 * len(right) ** 2:
-            # A few sums of many atoms, as of a bundle: their terms share most atoms.
+            # A few long sums, for example the averaged planes of BMRM, share most of their atoms.
             return self._gram_with_sums(left, first, right, second)
         products = self.atoms.block(first, second)
         products *= (left.coefficients @ right.coefficients.T).astype(products.dtype)
@@ -254,16 +274,16 @@ class KernelSpace(Space):
     def _gram_with_sums(
         self, left: AtomRows, first: np.ndarray, right: AtomRows, second: np.ndarray
     ) -> np.ndarray:
-        """Inner products with long sums, each of which becomes a function first; in blocks."""
-        own, place = np.unique(first, return_inverse=True)
+        """Return inner products with long sums, each converted to a function; in blocks."""
+        atoms, place = np.unique(first, return_inverse=True)
         centers, term = np.unique(second, return_inverse=True)
         functions = np.zeros((len(centers), len(right), self.n_outputs))
         owners = np.repeat(np.arange(len(right)), np.diff(right.start))
         np.add.at(functions, (term, owners), right.coefficients)
         flat, values = functions.reshape(len(centers), -1), []
         step = max(1, SUMMED_AT_ONCE // max(1, len(centers)))
-        for start in range(0, len(own), step):
-            values.append(self.atoms.block(own[start : start + step], centers) @ flat)
+        for start in range(0, len(atoms), step):
+            values.append(self.atoms.block(atoms[start : start + step], centers) @ flat)
         table = np.concatenate([np.zeros((0, flat.shape[1])), *values])
         table = table.reshape(-1, len(right), self.n_outputs)
         return left.by_row(np.einsum("trk,tk->tr", table[place], left.coefficients))
@@ -285,9 +305,9 @@ class KernelSpace(Space):
         )
 
     def apart(self, normals: AtomRows) -> tuple[AtomRows, np.ndarray] | None:
-        """See `Space.apart`: a factor is the sum of a row's coefficients."""
         if self.n_outputs > 1 or self.n_pairwise:
             return None
+        # A factor is the sum of a row's coefficients.
         factors = np.abs(normals.by_row(normals.coefficients)[:, 0])
         return self.times(normals, 1.0 / np.where(factors > 0, factors, 1.0)), factors
 
@@ -295,32 +315,62 @@ class KernelSpace(Space):
         return isinstance(normals, AtomRows) and normals.atoms is self.atoms
 
     def related(self, f: Any) -> bool:
-        """See `Space.related`; of the kernel nothing is asked."""
+        # The kernel may differ.
         return type(f) is Expansion and self._same_widths(f)
 
     def _same_widths(self, f: Expansion) -> bool:
-        found = f.atoms.known.shape[1], f.coefficients.shape[1], len(f.pairwise)
-        return found == (self.n_features, self.n_outputs, self.n_pairwise)
+        widths = f.atoms.known.shape[1], f.coefficients.shape[1], len(f.pairwise)
+        return widths == (self.n_features, self.n_outputs, self.n_pairwise)
 
     def translated(self, f: Expansion, keys: np.ndarray) -> Expansion:
-        """A function of a related space in this one.
+        """Convert a function of a related space to this space.
 
         Parameters
         ----------
-        f : element
-        keys : (m,) array of int
-            The keys here of the atoms that f has a coefficient of, in order.
+        f : Expansion
+            Function of a related space.
+        keys : ndarray of int of shape (m,)
+            Keys in this space of the atoms with nonzero coefficients in `f`, in order.
+
+        Returns
+        -------
+        Expansion
+            Function of this space.
         """
         ends = np.array([0, len(keys)])
-        own = AtomRows(self.atoms, keys, f.coefficients[f.support()], ends, f.pairwise[None])
-        return self.combine(own, np.ones(1))
+        rows = AtomRows(self.atoms, keys, f.coefficients[f.support()], ends, f.pairwise[None])
+        return self.combine(rows, np.ones(1))
 
     def over_atoms(self, normals: Any) -> AtomRows:
-        """The part of normals, here or in a related space, that lies on atoms."""
+        """Return the part of normals that is an expansion over atoms.
+
+        Parameters
+        ----------
+        normals : AtomRows or RepresenterRows
+            Normals of this or a related space.
+
+        Returns
+        -------
+        AtomRows
+            Expansions over atoms.
+        """
         return normals
 
     def translated_rows(self, normals: Any, keys: np.ndarray) -> Any:
-        """Normals of a related space in this one, by the keys here of the terms `over_atoms`."""
+        """Convert normals of a related space to this space.
+
+        Parameters
+        ----------
+        normals : AtomRows or RepresenterRows
+            Normals of a related space.
+        keys : ndarray of int of shape (n,)
+            Keys in this space of the terms of `over_atoms`.
+
+        Returns
+        -------
+        AtomRows or RepresenterRows
+            Normals of this space.
+        """
         return AtomRows(self.atoms, keys, normals.coefficients, normals.start, normals.pairwise)
 
     def normals(
@@ -330,7 +380,7 @@ class KernelSpace(Space):
         groups: np.ndarray | None = None,
         pairwise: Any = None,
     ) -> AtomRows:
-        """See `Space.normals`; `points` are keys, and a row without a coefficient leaves no atom."""
+        # Points are keys. Rows without a coefficient add no atom.
         start = np.arange(len(points) + 1) if groups is None else groups
         return AtomRows(self.atoms, points, coefficients, start, pairwise).without_zeros()
 
@@ -343,7 +393,7 @@ class KernelSpace(Space):
         points: bool = True,
         rounding: bool = False,
     ) -> Violations:
-        """See `Space.worst`: by enumeration of a list, or of a cover that is then refined."""
+        # Enumerate a list, or a cover whose best element is then refined.
         source, numbers = listed(bound).listed_in()
         pool = self.atoms.pool(source)
         values, mesh = self._members(f, pool, bound, rows, numbers)
@@ -355,38 +405,37 @@ class KernelSpace(Space):
             upper = upper + self._slack(f, competitors, mesh)
             moved = _refine(f, bound, rows, competitors, gains, costs, members)
             upper = np.maximum(upper, gains + costs)
-        chosen = np.arange(bound.X.shape[0])[rows]
+        row_numbers = np.arange(bound.X.shape[0])[rows]
 
         def points_of(places: np.ndarray, labels: np.ndarray) -> WorstPoints:
             member = members[places, labels]
-            keys = pool.keys(chosen[places], member)
+            keys = pool.keys(row_numbers[places], member)
             if moved is not None:
-                off = np.flatnonzero(moved.labels[places] == labels)
-                origins = np.column_stack([chosen[places], member])[off]
-                keys[off] = self.atoms.add_points(moved.points[places[off]], origins)
+                refined = np.flatnonzero(moved.labels[places] == labels)
+                origins = np.column_stack([row_numbers[places], member])[refined]
+                keys[refined] = self.atoms.add_points(moved.points[places[refined]], origins)
             return WorstPoints(keys, gains[places, labels], costs[places, labels])
 
-        allowed = None
+        errors = None
         if rounding:
-            allowed = kernel_rounding(self.kernel, f, listed(bound).members(rows), competitors)
-        return Violations(gains, costs, upper, points_of, allowed)
+            errors = kernel_rounding(self.kernel, f, listed(bound).members(rows), competitors)
+        return Violations(gains, costs, upper, points_of, errors)
 
     def values(self, f: Expansion, X: np.ndarray) -> np.ndarray:
         return f.function()(X)
 
     def members(self, bound: BoundOracle, rows: Rows, index: np.ndarray) -> np.ndarray:
-        """See `Space.members`; they are keys."""
+        # Points are keys.
         numbers = np.arange(bound.X.shape[0])[rows]
         return self.atoms.pool(listed(bound).listed_in()[0]).keys(numbers, index)
 
     def member_values(self, f: Expansion, bound: BoundOracle, rows: Rows) -> np.ndarray | None:
-        """See `Space.member_values`; None where the members known leave out others."""
         source, numbers = listed(bound).listed_in()
         values, mesh = self._members(f, self.atoms.pool(source), bound, rows, numbers)
+        # A cover with a positive mesh omits elements of S(x).
         return None if np.any(mesh > 0) else values
 
     def rows_at_once(self, bound: BoundOracle) -> int:
-        """See `Space.rows_at_once`; all where the members are known points."""
         pool = self.atoms.pool(listed(bound).listed_in()[0])
         if pool.mesh is not None:
             return super().rows_at_once(bound)
@@ -403,14 +452,14 @@ class KernelSpace(Space):
         rows: Rows,
         numbers: np.ndarray | None,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """What f is at the members of each row's cover, (n, s, n_outputs), and the covers' meshes.
+        """Return f over the cover of each row, (n, s, n_outputs), and the meshes.
 
-        Those of the pool, or only the members with the numbers given.
+        If `numbers` is given, only variants with these numbers are returned.
         """
         if pool.mesh is not None:
             values = f.values()[pool.first : pool.first + len(pool.slots)]
-            known = pool.numbers[rows]
-            return values[known if numbers is None else known[:, numbers]], pool.mesh[rows]
+            places = pool.numbers[rows]
+            return values[places if numbers is None else places[:, numbers]], pool.mesh[rows]
         shape = (-1, pool.size if numbers is None else len(numbers), self.n_outputs)
         n_rows = count(rows, bound.X.shape[0])
         values, mesh = np.empty((n_rows, *shape[1:])), np.empty(n_rows)
@@ -418,40 +467,46 @@ class KernelSpace(Space):
         step = self.rows_at_once(bound)
         for first in range(0, n_rows, step):
             part = np.arange(first, min(first + step, n_rows))
-            some = pick(rows, part, n_rows)
-            points = changes.members(some).reshape(-1, self.n_features)
-            values[part], mesh[part] = function(points).reshape(shape), changes.mesh(some)
+            portion = pick(rows, part, n_rows)
+            points = changes.members(portion).reshape(-1, self.n_features)
+            values[part], mesh[part] = function(points).reshape(shape), changes.mesh(portion)
         return values, mesh
 
     def _slack(self, f: Expansion, competitors: Competitors, mesh: np.ndarray) -> np.ndarray:
-        """How much more a label can win between the members of a cover than at them, (n, n_labels)."""
+        """Bound the increase of each label's score off the cover, (n, n_labels)."""
         gram = competitors.functions.scores(competitors.functions.scores(self.output_gram(f, f)).T)
-        heights = np.diagonal(gram)
-        squares = heights[:, None] + heights[None, :] - gram - gram.T
+        squared_norms = np.diagonal(gram)
+        squares = squared_norms[:, None] + squared_norms[None, :] - gram - gram.T
         norms = np.sqrt(np.maximum(squares, 0.0))[competitors.codes]
         if competitors.slack:
             norms = norms * competitors.costs
         slack = np.zeros(norms.shape)
-        # Either factor may be infinite, and counts nothing where another one is zero.
-        matters = (norms > 0) & (mesh > 0)[:, None]
-        np.multiply(norms, self.kernel.lipschitz(self.n_features), out=slack, where=matters)
-        np.multiply(slack, mesh[:, None], out=slack, where=matters)
+        # Factors may be infinite. Zero times infinity is 0 here.
+        is_positive = (norms > 0) & (mesh > 0)[:, None]
+        np.multiply(norms, self.kernel.lipschitz(self.n_features), out=slack, where=is_positive)
+        np.multiply(slack, mesh[:, None], out=slack, where=is_positive)
         return slack
 
     def points(self, found: np.ndarray) -> np.ndarray:
-        """See `Space.points`; of keys, whose members are made anew."""
         return self.atoms.points_of(found)
 
     def packed(self, f: Expansion, normals: Any) -> dict[str, np.ndarray]:
-        """A function and normals as arrays.
+        """Return a function and normals as arrays.
+
+        Parameters
+        ----------
+        f : Expansion
+            Function.
+        normals : AtomRows or RepresenterRows
+            Normals.
 
         Returns
         -------
-        dict of str to array
-            For each atom ``pools``, 0 for a point that is no member, and ``origins``, its row and
-            member; ``points``, those that are no members; ``terms``, the atoms of the function and of
-            the normals one after the other, ``coefficients`` and ``start`` as in `AtomRows`, and
-            ``pairwise``, (3, n): row, column and size of what is not zero.
+        dict of str to ndarray
+            ``pools`` has 0 for each atom outside all lists, ``origins`` its row and variant. ``points``
+            has the atoms outside all lists. ``terms`` has the atoms of the function, then those of the
+            normals. ``coefficients`` and ``start`` are as in `AtomRows`. ``extra``, of shape (3, n), has
+            row, column and value of each nonzero pairwise weight.
         """
         rows = self.over_atoms(self.stack([self.element(f), normals]))
         atoms, terms = np.unique(self.atoms.slots(rows.keys), return_inverse=True)
@@ -467,7 +522,24 @@ class KernelSpace(Space):
         }
 
     def unpacked(self, arrays: dict[str, np.ndarray], points: np.ndarray) -> tuple[Expansion, Any]:
-        """What `packed` was given, in a space that holds its points only: those of all atoms."""
+        """Return the function and the normals from arrays of `packed`.
+
+        They belong to a new space with only the atoms.
+
+        Parameters
+        ----------
+        arrays : dict of str to ndarray
+            Return value of `packed`.
+        points : ndarray of shape (m, n_features)
+            Points of all atoms.
+
+        Returns
+        -------
+        f : Expansion
+            Function.
+        normals : AtomRows or RepresenterRows
+            Normals.
+        """
         space = self._over(AtomStore.of_points(self.kernel, points, arrays["origins"]))
         keys = space.atoms.keys[arrays["terms"]]
         pairwise = None
@@ -479,11 +551,11 @@ class KernelSpace(Space):
         return space.combine(rows[:1], np.ones(1)), rows[1:]
 
     def _from_arrays(self, rows: AtomRows, arrays: dict[str, np.ndarray]) -> Any:
-        """Normals, all of which are over atoms here."""
+        """Return normals from their expansions over atoms and the other arrays."""
         return rows
 
     def _over(self, atoms: AtomStore) -> KernelSpace:
-        """The same space with these points only, and without room for tables."""
+        """Return the same space with only these atoms and without a cache."""
         space = self._empty()
         space.atoms = atoms
         return space
@@ -493,7 +565,20 @@ class KernelSpace(Space):
         return KernelSpace(self.kernel, *sizes, cache_mb=0.0, n_pairwise=self.n_pairwise)
 
     def compacted(self, normals: AtomRows) -> tuple[KernelSpace, AtomRows]:
-        """The same normals in a space that holds their points, and nothing else."""
+        """Return the same normals in a new space with only their points.
+
+        Parameters
+        ----------
+        normals : AtomRows or RepresenterRows
+            Normals.
+
+        Returns
+        -------
+        space : KernelSpace
+            New space.
+        normals : AtomRows or RepresenterRows
+            Normals of the new space.
+        """
         slots, terms = np.unique(self.atoms.slots(normals.keys), return_inverse=True)
         points = self.atoms.points(slots)
         space = self._over(AtomStore.of_points(self.kernel, points, self.atoms.origins[slots]))
@@ -503,7 +588,7 @@ class KernelSpace(Space):
 
 @dataclass(frozen=True)
 class MovedPoints:
-    """Members of S(x) off its cover: a point for each row, and the label it was moved for, or -2."""
+    """Refined points outside the cover: one per row, and the label it is for, or -2."""
 
     points: np.ndarray
     labels: np.ndarray
@@ -518,7 +603,7 @@ def _refine(
     costs: np.ndarray,
     members: np.ndarray,
 ) -> MovedPoints:
-    """Improve the worst member of each row for its worst label; its gain is updated in place."""
+    """Refine the worst point of each row for its worst label, and update `gains`."""
     every = np.arange(len(competitors))
     reached = gains + costs
     reached[every, competitors.codes] = -np.inf
@@ -529,9 +614,9 @@ def _refine(
         return competitors.lead(function(points), labels)
 
     points = listed(bound).refine(rows, members[every, labels], score)
-    found = score(points)
+    refined = score(points)
     before = gains[every, labels]
-    # A point that is better by rounding only would be one more atom for nothing.
-    better = found > before + 1e-9 * (1.0 + np.abs(before))
-    gains[every, labels] = np.where(better, found, before)
-    return MovedPoints(points, np.where(better, labels, -2))
+    # An improvement below rounding errors is not worth another atom.
+    is_better = refined > before + 1e-9 * (1.0 + np.abs(before))
+    gains[every, labels] = np.where(is_better, refined, before)
+    return MovedPoints(points, np.where(is_better, labels, -2))

@@ -1,4 +1,4 @@
-"""A kernel's space whose functions also expand over the representers of functionals."""
+"""Kernel expansions with representers of functionals, such as derivatives."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .kernel_tiles import expand
 
 
 class RepresenterSystem(Protocol):
-    """What the space asks of representers; see `structinv.functionals.representers.Representers`."""
+    """Interface of representers, as in `structinv.functionals.representers`."""
 
     kernel: Kernel
     size: int
@@ -23,52 +23,54 @@ class RepresenterSystem(Protocol):
 
     @property
     def dtype(self) -> np.dtype:
-        """The precision of the kernel's values."""
+        """Precision of the kernel's values."""
 
     @property
     def fits(self) -> bool:
-        """Whether there is room for their Gram matrix."""
+        """True if their Gram matrix fits into the cache."""
 
     @property
     def product_cost(self) -> float:
-        """About how many multiplications a product with it takes that does not form it."""
+        """Approximate number of multiplications of a product without the Gram matrix."""
 
     def table(self) -> np.ndarray:
-        """Their Gram matrix."""
+        """Return their Gram matrix."""
 
     def gram(self, rows: np.ndarray | None = None, columns: np.ndarray | None = None) -> np.ndarray:
-        """A part of it."""
+        """Return a part of the Gram matrix."""
 
     def apply(self, coefficients: np.ndarray) -> np.ndarray:
-        """All functionals of a sum of representers."""
+        """Return all functionals of a sum of representers."""
 
     def values(self, coefficients: np.ndarray, points: np.ndarray) -> np.ndarray:
-        """A sum of representers at points."""
+        """Return the values of a sum of representers at points."""
 
     def on_points(self, points: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
-        """All functionals of a sum of kernels at points."""
+        """Return all functionals of a kernel expansion over points."""
 
     def monomials(self, degree: int) -> np.ndarray:
-        """All functionals of 1, and of each coordinate."""
+        """Return all functionals of 1 and, for degree 1, of each coordinate."""
 
     def diagonal(self, rows: np.ndarray | None = None) -> np.ndarray:
-        """The squared norms of the representers, or of some."""
+        """Return the squared norms of the representers, or of some of them."""
 
     def emptied(self) -> RepresenterSystem:
-        """The same representers without tables."""
+        """Return the same representers without cached tables."""
 
 
 class RepresenterExpansion(Expansion):
-    """``f(., k)``: a sum over atoms, one over representers, and a part that costs nothing.
+    """Sum over atoms, sum over representers, and an unpenalized part.
 
     Parameters
     ----------
     space : RepresenterSpace
-    coefficients : (m, n_outputs) array
-        Of the first m atoms.
-    representers : (n_functionals, n_outputs) array
-    free : (n_free, n_outputs) array
-        Of the basis of `RepresenterSpace.basis`.
+        Space of the function.
+    coefficients : ndarray of shape (m, n_outputs)
+        Coefficients of the first m atoms.
+    representers : ndarray of shape (n_functionals, n_outputs)
+        Coefficients of the representers.
+    free : ndarray of shape (n_free, n_outputs)
+        Coefficients of `RepresenterSpace.basis`.
     """
 
     def __init__(
@@ -82,34 +84,34 @@ class RepresenterExpansion(Expansion):
         self.space = space
         self.representers = representers
         self.free = free
-        # What the functionals are, and for which coefficients of atoms: these change in place.
+        # Cached functionals, and the coefficients of atoms that they belong to.
         self._functionals: np.ndarray | None = None
         self._at = coefficients
 
     def values(self) -> np.ndarray:
-        had = 0 if self._values is None else len(self._values)
+        n_cached = 0 if self._values is None else len(self._values)
         values = super().values()
-        if len(values) > had:
-            values[had:] += self._without_atoms(self.atoms.known[had:])
+        if len(values) > n_cached:
+            values[n_cached:] += self._without_atoms(self.atoms.known[n_cached:])
         return values
 
     def functionals(self) -> np.ndarray:
-        """``L_j f(., k)`` of all functionals, (n_functionals, n_outputs); a view."""
+        """Return ``L_j f(., k)``, (n_functionals, n_outputs), as a view."""
         if self._functionals is None:
-            found = self.space.system.apply(self.representers)
-            found = found + self.space.functionals_of_basis @ self.free
-            self._functionals, self._at = found, np.zeros((0, self.coefficients.shape[1]))
+            values = self.space.system.apply(self.representers)
+            values = values + self.space.functionals_of_basis @ self.free
+            self._functionals, self._at = values, np.zeros((0, self.coefficients.shape[1]))
         change = self.coefficients.copy()
         change[: len(self._at)] -= self._at
-        moved = np.flatnonzero(np.any(change != 0, axis=1))
-        if len(moved):
-            points = self.atoms.points(moved)
-            self._functionals = self._functionals + self.space.system.on_points(points, change[moved])
+        changed = np.flatnonzero(np.any(change != 0, axis=1))
+        if len(changed):
+            points = self.atoms.points(changed)
+            self._functionals = self._functionals + self.space.system.on_points(points, change[changed])
             self._at = self.coefficients.copy()
         return self._functionals
 
     def know(self, functionals: np.ndarray) -> None:
-        """Take over what the functionals are, from somebody who has computed it."""
+        """Cache values of the functionals that the caller has computed."""
         self._functionals, self._at = functionals, self.coefficients.copy()
 
     def heights(self) -> tuple[np.ndarray, int]:
@@ -136,7 +138,7 @@ class RepresenterExpansion(Expansion):
         return f
 
     def copy(self) -> RepresenterExpansion:
-        """An independent copy."""
+        """Return an independent copy."""
         other = RepresenterExpansion(
             self.space, self.coefficients.copy(), self.representers.copy(), self.free.copy()
         )
@@ -167,15 +169,16 @@ class RepresenterExpansion(Expansion):
 
 
 class RepresenterRows:
-    """Normals that are short sums over atoms, a few of them with a sum of representers behind it.
+    """Normals that are short sums over atoms; some of them add a sum of representers.
 
     Parameters
     ----------
     rows : AtomRows
-    owners : (m,) array of int
-        Which of `functions` belongs to a row, -1 for none.
+        Sums over atoms.
+    owners : ndarray of int of shape (m,)
+        Index in `functions` of each row's sum of representers, -1 for none.
     functions : list of RepresenterExpansion
-        Without atoms; they carry what they are at functionals and points.
+        Sums of representers without atoms, with cached functionals and values.
     """
 
     def __init__(
@@ -199,32 +202,38 @@ class RepresenterRows:
 
     @property
     def owned(self) -> list[tuple[int, RepresenterExpansion]]:
-        """The rows with a function behind them, and that function."""
+        """Rows with a sum of representers, and that function."""
         return [(int(i), self.functions[self.owners[i]]) for i in np.flatnonzero(self.owners >= 0)]
 
 
 class RepresenterSpace(KernelSpace):
-    """A kernel's space with families of functionals, for penalties, and a part that costs nothing.
+    """Kernel space with families of functionals and an optional unpenalized part.
 
-    An element has coefficients over atoms, as in `KernelSpace`, and over the representers of all
-    functionals, and carries what the functionals are through sums and multiples.
+    An element has coefficients of atoms, as in `KernelSpace`, and of the representers of all
+    functionals. Sums and multiples update the cached functionals.
 
     Parameters
     ----------
     system : Representers
-        The families.
+        Families of functionals.
     n_features : int
+        Number of features of a sample.
     n_outputs : int, default=1
+        Number of functions.
     free_degree : int, optional
-        A polynomial of this degree (0: a constant, 1: a linear function) that the norm does not see;
-        none by default. Most solvers refuse it by name.
+        Degree of an unpenalized polynomial: 0 for a constant, 1 for a linear function. By default none.
+        Most solvers raise an error for it.
     cache_mb : float, default=1000
-        See `KernelSpace`.
+        Maximum memory for kernel values, in MB (10^6 bytes).
 
     Attributes
     ----------
     n_free : int
-        How many coefficients the free part has for each output.
+        Number of unpenalized coefficients per output.
+
+    See Also
+    --------
+    KernelSpace : Kernel expansions without functionals.
 
     Examples
     --------
@@ -260,14 +269,38 @@ class RepresenterSpace(KernelSpace):
             self.functionals_of_basis = system.monomials(free_degree)
 
     def basis(self, points: np.ndarray) -> np.ndarray:
-        """The functions that the norm does not see, at points: (n, n_free)."""
+        """Return the unpenalized basis functions at points.
+
+        Parameters
+        ----------
+        points : ndarray of shape (n, n_features)
+            Points.
+
+        Returns
+        -------
+        ndarray of shape (n, n_free)
+            Values of the constant and of the coordinates.
+        """
         columns = np.column_stack([np.ones(len(points)), points])
         return columns[:, : self.n_free]
 
     def of_representers(
         self, representers: np.ndarray, free: np.ndarray | None = None
     ) -> RepresenterExpansion:
-        """A sum of representers, (n_functionals, n_outputs), and a free part, (n_free, n_outputs)."""
+        """Return a sum of representers and an unpenalized part.
+
+        Parameters
+        ----------
+        representers : ndarray of shape (n_functionals, n_outputs)
+            Coefficients of the representers.
+        free : ndarray of shape (n_free, n_outputs), optional
+            Coefficients of `basis`; by default zero.
+
+        Returns
+        -------
+        RepresenterExpansion
+            The function.
+        """
         free = np.zeros((self.n_free, self.n_outputs)) if free is None else free
         return RepresenterExpansion(self, np.zeros((0, self.n_outputs)), representers, free)
 
@@ -278,9 +311,9 @@ class RepresenterSpace(KernelSpace):
         return zero
 
     def output_gram(self, f: Expansion, g: Expansion) -> np.ndarray:
-        """See `KernelSpace.output_gram`; the free parts do not count."""
         assert isinstance(f, RepresenterExpansion)
         assert isinstance(g, RepresenterExpansion)
+        # The unpenalized parts have the norm 0.
         total = np.zeros((self.n_outputs, self.n_outputs))
         of_basis = np.zeros((self.n_free, self.n_outputs))
         used = f.support()
@@ -311,7 +344,7 @@ class RepresenterSpace(KernelSpace):
                 total += part
         total.coefficients = atoms.coefficients
         if len(atoms.coefficients):
-            # Values at the known points were those without atoms.
+            # The cached values do not include the atoms.
             total._values = None
         return total
 
@@ -354,7 +387,6 @@ class RepresenterSpace(KernelSpace):
         return RepresenterRows(rows, np.zeros(1, dtype=np.int64), [function])
 
     def times(self, normals: Any, factors: np.ndarray) -> Any:
-        """See `Space.times`; of rows that are sums over atoms alone."""
         mixed = self._mixed(normals)
         return (
             Space.times(self, mixed, factors) if mixed.functions else super().times(mixed.rows, factors)
@@ -369,7 +401,7 @@ class RepresenterSpace(KernelSpace):
         return super().owns(rows)
 
     def related(self, f: Any) -> bool:
-        """See `Space.related`; of the families their sizes are looked at."""
+        # Only the sizes of the families are compared.
         if not isinstance(f, RepresenterExpansion) or not self._same_widths(f):
             return False
         return (len(f.representers), len(f.free)) == (self.system.size, self.n_free)
@@ -390,14 +422,13 @@ class RepresenterSpace(KernelSpace):
         return RepresenterRows(super().translated_rows(mixed.rows, keys), mixed.owners, functions)
 
     def packed(self, f: Expansion, normals: Any) -> dict[str, np.ndarray]:
-        """See `KernelSpace.packed`; with the functions behind rows, and the free part."""
         assert isinstance(f, RepresenterExpansion)
         mixed = self._mixed(self.stack([self.element(f), normals]))
         shape = (-1, self.system.size, self.n_outputs)
-        behind = np.reshape([each.representers for each in mixed.functions], shape)
+        representers = np.reshape([each.representers for each in mixed.functions], shape)
         return super().packed(f, normals) | {
             "owners": mixed.owners,
-            "representers": behind,
+            "representers": representers,
             "free": f.free,
         }
 
@@ -412,7 +443,7 @@ class RepresenterSpace(KernelSpace):
         return RepresenterRows(rows, arrays["owners"], functions)
 
     def _empty(self) -> RepresenterSpace:
-        """See `KernelSpace._empty`; the families stay, without their tables."""
+        """Return an empty space with the same families, without their tables."""
         return RepresenterSpace(
             self.system.emptied(),
             self.n_features,

@@ -1,4 +1,4 @@
-"""How far rounding can move predictions of a kernel expansion."""
+"""Bounds of rounding errors in predictions of kernel expansions."""
 
 from __future__ import annotations
 
@@ -16,25 +16,28 @@ if TYPE_CHECKING:
 
 
 def output_rounding(kernel: Kernel, f: Expansion, members: np.ndarray) -> np.ndarray:
-    """How far rounding can move each function at members of S(x), (n, n_outputs).
+    """Bound the rounding error of each function over S(x), (n, n_outputs).
 
     Parameters
     ----------
     kernel : Kernel
+        Kernel.
     f : Expansion
-    members : (n, s, d) array
+        Function.
+    members : ndarray of shape (n, s, d)
+        Elements of S(x) for each sample.
 
     Notes
     -----
-    An output at a member z is a sum of m terms ``beta_j k(z_j, z)`` with ``|k(z_j, z)| <=
-    sqrt(k(z_j, z_j) k(z, z))``, and each kernel value comes from d products. The allowance is
+    An output at z is a sum of m terms ``beta_j k(z_j, z)`` with ``|k(z_j, z)| <=
+    sqrt(k(z_j, z_j) k(z, z))``. Each kernel value is computed from d products. The bound is
 
         eps (8 + sqrt(d) + sqrt(m)) sum_j |beta_j| sqrt(k(z_j, z_j)) max_z sqrt(k(z, z))
         + eps L^2 sum_j |beta_j| |z_j| max_z |z|
 
-    with eps that of the precision in which predictions are computed, L the kernel's Lipschitz constant,
-    and maxima over the members. The second line is left out where L is infinite. It is the error of a
-    squared distance by cancellation.
+    Here eps is that of the precision of predictions, and L is the kernel's Lipschitz constant. Maxima
+    are over z in S(x). The second line is the cancellation error of a squared distance. It is omitted if
+    L is infinite.
     """
     n, s, d = members.shape
     flat, used = members.reshape(n * s, d), f.support()
@@ -53,7 +56,7 @@ def output_rounding(kernel: Kernel, f: Expansion, members: np.ndarray) -> np.nda
 def kernel_rounding(
     kernel: Kernel, f: Expansion, members: np.ndarray, competitors: Competitors
 ) -> np.ndarray:
-    """How far rounding can move what each label exceeds the true one by, (n, n_labels)."""
+    """Bound the rounding error of score differences to the true label, (n, n_labels)."""
     each = competitors.functions.sizes(output_rounding(kernel, f, members))
     rounding = each + np.take_along_axis(each, competitors.codes[:, None], axis=1)
     rounding[np.arange(len(competitors)), competitors.codes] = 0.0
