@@ -1,4 +1,4 @@
-"""Certificates: what a model predicts whatever changes the oracle makes."""
+"""Certificates: worst-case margins and prediction bounds over perturbation sets."""
 
 from .certificate import Certificate, worst_change
 from .predictions import PredictionBounds

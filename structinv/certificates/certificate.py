@@ -1,4 +1,4 @@
-"""Worst-case margins of a model: how many rows no allowed change can turn."""
+"""Certified accuracy and worst-case margins of a model over perturbation sets."""
 
 from __future__ import annotations
 
@@ -26,39 +26,57 @@ from ..utils.exceptions import UnitLengthWarning
 from ..utils.matrices import ALL_ROWS, Matrix, Rows, pick, squared_lengths, stack, take
 from ..utils.summaries import Summarized, Summary, share
 
-# Rows are of length 1 up to this.
+# Tolerance for rows of length 1.
 UNIT = 1e-5
-# Most rows are of other lengths, and the first ones tell.
+# In most data, the first rows show that lengths differ.
 FIRST_ROWS = 64
-# Of many rows so many, spread over all of them, are looked at.
-ROWS_TO_LOOK_AT = 1024
-# An oracle's own rounding, which it adds to its bound, is some times that of a prediction.
+# Approximate number of rows to check, spread over all rows.
+ROWS_TO_CHECK = 1024
+# Tolerance for tight bounds, in rounding errors of a prediction: oracles add larger errors.
 SAME = 100.0
 
 
 @dataclass(frozen=True, repr=False)
 class Certificate(Summarized):
-    """What is proven about rows under all allowed changes.
+    """Worst-case margins of samples, and the proof that predictions are correct.
 
-    A certificate speaks of changes in the feature space that the model was given.
+    A certificate holds for perturbations in the feature space of the model.
 
     Attributes
     ----------
-    margins : (n,) array
-        Lower bounds of the margin of the true class over every other, at the worst member of S(x),
-        rounding subtracted; minus infinity where the oracle knows no bound.
-    correct : (n,) array of bool
-        ``margins > 0``, strictly: no allowed change turns the row. A margin of exactly 0 is not enough,
-        though `predict` decides such ties for one of the classes, which may be the true one.
-    attacked : (n,) array
-        Margins at the changes that the oracle found; never below the true worst case.
-    exact : (n,) array of bool
-        Whether both agree up to rounding, so that the margin is the worst one.
-    most_wrong : (n,) array of int, or None
-        No allowed change makes more rows of an example wrong; None where examples are single rows. A
-        bound, which margins that are `exact` do not make so: fewer may go wrong.
-    lengths : (n,) array of int, or None
-        How many rows each has.
+    margins : ndarray of shape (n,)
+        Lower bounds of the worst-case margin, minus rounding errors. They are minus infinity if the
+        oracle has no upper bound.
+    correct : ndarray of bool of shape (n,)
+        ``margins > 0``: no perturbation makes the prediction wrong. At a margin of exactly 0, the sample
+        is not certified, although `predict` may return the true class.
+    attacked : ndarray of shape (n,)
+        Margins at the most damaging perturbations that the oracle finds. They are at least the
+        worst-case margins.
+    exact : ndarray of bool of shape (n,)
+        True if the bound is tight: `margins` and `attacked` agree up to rounding errors.
+    most_wrong : ndarray of int of shape (n,) or None
+        Upper bound of the number of wrong rows of an example, over all perturbations. It may be loose
+        even if `exact` is True. None if examples are single rows.
+    lengths : ndarray of int of shape (n,) or None
+        Number of rows of each example.
+
+    See Also
+    --------
+    worst_change : Most damaging perturbations of a linear model.
+    PredictionBounds : Counterpart for regression.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv.certificates import worst_change
+    >>> from structinv.oracles import Box
+    >>> from structinv.structures import Binary
+    >>> X, labels = np.array([[2.0], [0.3]]), Binary().bind(np.array([1, 1]), np.array([-1, 1]))
+    >>> found = worst_change(np.array([[1.0]]), np.zeros(1), Box(0.5), labels, X)
+    >>> certificate = found.certificate()
+    >>> certificate.margins.round(6), certificate.accuracy
+    (array([ 1.5, -0.2]), 0.5)
     """
 
     margins: np.ndarray
@@ -69,12 +87,23 @@ class Certificate(Summarized):
 
     @property
     def correct(self) -> np.ndarray:
-        """Rows that no allowed change can turn."""
+        """True for each sample whose prediction no perturbation makes wrong."""
         return self.margins > 0
 
     @classmethod
     def join(cls, parts: Sequence[Certificate]) -> Certificate:
-        """Certificates of single rows, one behind the other."""
+        """Concatenate certificates of single rows.
+
+        Parameters
+        ----------
+        parts : sequence of Certificate
+            Certificates.
+
+        Returns
+        -------
+        Certificate
+            Certificate of all samples, in order.
+        """
         names = "margins", "attacked", "exact"
         return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
@@ -101,41 +130,43 @@ class Certificate(Summarized):
 
     @property
     def accuracy(self) -> float:
-        """Share of rows that no allowed change can turn: certified accuracy."""
+        """Certified accuracy: the fraction of samples that are `correct`."""
         return float(np.mean(self.correct))
 
     @property
     def position_accuracy(self) -> float:
-        """At least this share of rows is right, whatever changes: a bound, see `most_wrong`."""
+        """Lower bound of the fraction of correct rows, from `most_wrong`."""
         if self.most_wrong is None or self.lengths is None:
             return self.accuracy
         return 1.0 - float(np.sum(self.most_wrong) / np.sum(self.lengths))
 
     @property
     def attacked_accuracy(self) -> float:
-        """Share of rows that the changes found by the oracle do not turn."""
+        """Attacked accuracy: the fraction of samples with a positive attacked margin."""
         return float(np.mean(self.attacked > 0))
 
 
 @dataclass(frozen=True)
 class WorstChange:
-    """The worst change of each example that an oracle finds against its labels.
+    """Most damaging perturbation of each example that an oracle finds.
 
     Attributes
     ----------
-    attacked : (n,) array
-        Margins at the changes found.
-    bounds : (n,) array
-        Lower bounds of the margins at all allowed changes.
-    rounding : (n,) array
-        How far a prediction's rounding can move either.
-    points : (n_rows, d) array or CSR matrix, or None
-        The changed rows, if they were wanted.
-    labels : (n_rows,) array of int, or None
-        To which labels the changes found lead, as places among the classes: the given ones where their
-        margin is above 0.
-    most_wrong, lengths : (n,) arrays of int, or None
-        See `Certificate`.
+    attacked : ndarray of shape (n,)
+        Margins at these perturbations.
+    bounds : ndarray of shape (n,)
+        Lower bounds of the margins over all perturbations.
+    rounding : ndarray of shape (n,)
+        Bound of the rounding error of a prediction, for both.
+    points : ndarray or CSR matrix of shape (n_rows, d), or None
+        Perturbed rows, if requested.
+    labels : ndarray of int of shape (n_rows,) or None
+        Index of the predicted class at the perturbed rows, or of the given class if its margin is
+        positive.
+    most_wrong : ndarray of int of shape (n,) or None
+        Upper bound of the number of wrong rows of an example.
+    lengths : ndarray of int of shape (n,) or None
+        Number of rows of each example.
     """
 
     attacked: np.ndarray
@@ -147,41 +178,42 @@ class WorstChange:
     lengths: np.ndarray | None = None
 
     def certificate(self) -> Certificate:
-        """What this proves, rounding subtracted."""
+        """Return the certificate, with rounding errors subtracted."""
         margins = self.bounds - self.rounding
-        # Equal where both are infinite.
-        apart = np.subtract(
+        # Equal infinities have the difference 0.
+        difference = np.subtract(
             self.attacked,
             self.bounds,
             out=np.zeros(len(margins)),
             where=self.attacked != self.bounds,
         )
-        exact = np.abs(apart) <= SAME * self.rounding
+        exact = np.abs(difference) <= SAME * self.rounding
         return Certificate(margins, self.attacked, exact, self.most_wrong, self.lengths)
 
 
 def warn_of_unit_length(oracle: InvarianceOracle, X: Matrix, stacklevel: int) -> None:
-    """Warn where edits are counted and all rows have length 1, which edits of the input would change.
+    """Warn if the oracle counts edits and all rows have length 1.
 
-    Rows of a single entry may have it by themselves.
+    An edit of the input changes the length, and therefore all other values. Rows with a single entry do
+    not count, because they may have length 1 without normalization.
     """
     if oracle.counted() is None:
         return
     entries = np.diff(X.indptr) if sp.issparse(X) else np.count_nonzero(X, axis=1)
-    step = max(1, X.shape[0] // ROWS_TO_LOOK_AT)
+    step = max(1, X.shape[0] // ROWS_TO_CHECK)
     if np.any(entries > 1) and _of_unit_length(X[:FIRST_ROWS]) and _of_unit_length(X[::step]):
         warnings.warn(
-            f"all rows have length 1, and {type(oracle).__name__} edits single features of them: of a "
-            "text that was scaled so, an edited word changes the length and all other values, which no "
-            "certificate here speaks of. Fixed weights keep the meaning (norm=None in TfidfVectorizer), "
-            "and structinv.InvariantTextClassifier certifies tokens",
+            f"all rows have length 1, and {type(oracle).__name__} edits single features. An edited word "
+            "of a normalized text changes all its features, so these certificates do not hold for "
+            "edits of the text. Pass norm=None to TfidfVectorizer, or certify tokens with "
+            "structinv.InvariantTextClassifier",
             UnitLengthWarning,
             stacklevel=stacklevel,
         )
 
 
 def _of_unit_length(X: Matrix) -> bool:
-    """Whether all rows have length 1, but those of zeros."""
+    """Return True if all nonzero rows have length 1."""
     lengths = np.sqrt(squared_lengths(X))
     return bool(np.all((np.abs(lengths - 1.0) <= UNIT) | (lengths == 0)))
 
@@ -195,20 +227,24 @@ def worst_change_in(
     points: bool = True,
     pairwise: np.ndarray | None = None,
 ) -> WorstChange:
-    """The changes that lower the margin of each example's labeling most, over all other labelings.
+    """Find the perturbations of each example that minimize the margin of its labels.
 
-    The margin of a linear model at the worst change is, for a single row,
-    ``min over y' of (b_y - b_y') - sigma_S(w_y' - w_y)``, bounded by the oracle's upper bounds. In a
-    kernel's space members of S(x) are enumerated, since its convex hull says nothing there: the margins
-    are exact where S(x) is a list. Where it has a cover the best member of that is improved, and the
-    bound adds ``|f| L mesh``, L being the kernel's Lipschitz constant. See `worst_change` for the
-    arguments; in a kernel's space the oracle has an orbit or a cover.
+    The worst-case margin of a linear model for a single row is
+    ``min over y' of (b_y - b_y') - sigma_S(w_y' - w_y)``. The oracle's upper bounds give a lower bound of
+    it.
+
+    In a kernel's space, the elements of S(x) are enumerated, because its convex hull does not bound f.
+    Margins are tight if S(x) is a list. For a cover, its best element is refined, and the bound adds
+    ``|f| L mesh``, where L is the kernel's Lipschitz constant. The oracle must have an orbit or a cover
+    there.
+
+    The arguments are those of `worst_change`.
     """
     if not isinstance(labels, BoundStructure):
         raise TypeError(f"labels must be a structure bound to labels, got {type(labels).__name__}")
-    wanted, given = (labels.n_outputs, X.shape[1]), (space.n_outputs, space.n_features)
-    if wanted != given:
-        raise ValueError(f"the space must have (n_outputs, n_features) = {wanted}, got {given}")
+    required, given = (labels.n_outputs, X.shape[1]), (space.n_outputs, space.n_features)
+    if required != given:
+        raise ValueError(f"the space must have (n_outputs, n_features) = {required}, got {given}")
     bound = bind(oracle, X, labels.classes[labels.codes])
     pairwise = np.zeros(0) if pairwise is None else np.asarray(pairwise)
     if pairwise.shape != (labels.n_pairwise,):
@@ -231,36 +267,42 @@ def worst_change(
     points: bool = True,
     pairwise: np.ndarray | None = None,
 ) -> WorstChange:
-    """The changes that lower the margin of each labeling of a linear model most.
+    """Find the perturbations that minimize the margins of a linear model.
 
     Parameters
     ----------
-    coef : (n_outputs, d) array
+    coef : ndarray of shape (n_outputs, d)
         Weights.
-    intercept : (n_outputs,) array
+    intercept : ndarray of shape (n_outputs,)
         Constants.
     oracle : InvarianceOracle
+        Perturbation set of each sample.
     labels : BoundStructure
-        With the labels that are certified, as ``structure.bind(y)`` gives it.
-    X : (n, d) array or CSR matrix
+        Output structure bound to the labels to certify, from ``structure.bind(y)``.
+    X : ndarray or CSR matrix of shape (n, d)
+        Samples.
     points : bool, default=True
-        Whether the changed rows are wanted.
-    pairwise : (n_pairwise,) array, optional
-        Parameters that no input multiplies.
+        If True, the perturbed samples are computed.
+    pairwise : ndarray of shape (n_pairwise,), optional
+        Pairwise weights; by default none.
 
     Returns
     -------
     WorstChange
-        Of the examples; points are those of all rows.
+        Margins and bounds of the examples, and the perturbed samples.
 
     Raises
     ------
     TypeError, ValueError
-        If the arrays do not fit one another.
+        If the shapes of the arrays do not match.
+
+    See Also
+    --------
+    Certificate : Proof that predictions are correct, from the bounds.
 
     Examples
     --------
-    The margin 2 of a row falls by 0.5 times the absolute weight:
+    A box of radius 0.5 reduces the margin 2 by 0.5 times the absolute weight:
 
     >>> import numpy as np
     >>> from structinv.oracles import Box
@@ -280,15 +322,15 @@ def worst_change(
 def linear_function(
     coef: np.ndarray, intercept: np.ndarray, pairwise: np.ndarray | None = None
 ) -> tuple[ExplicitSpace, np.ndarray]:
-    """A linear model as an element of a space, with parameters that no input multiplies."""
-    own = np.zeros(0) if pairwise is None else pairwise
-    space = ExplicitSpace(coef.shape[1], len(coef), intercept=True, n_pairwise=len(own))
+    """Return a linear model with pairwise weights as an element of a space."""
+    tail = np.zeros(0) if pairwise is None else pairwise
+    space = ExplicitSpace(coef.shape[1], len(coef), intercept=True, n_pairwise=len(tail))
     table = np.column_stack([coef, intercept]).T.ravel()
-    return space, np.concatenate([table, own]).astype(np.float64, copy=False)
+    return space, np.concatenate([table, tail]).astype(np.float64, copy=False)
 
 
 class _Portion:
-    """Some examples that are asked about together."""
+    """Some examples whose margins are computed together."""
 
     def __init__(
         self,
@@ -303,22 +345,24 @@ class _Portion:
         self.space, self.f, self.scenarios = space, f, scenarios
         self.labels, self.pairwise, self.allowed = labels, pairwise, allowed
         self.rows, layout = labels.rows(blocks)
-        # Margins know of no cost, and of no rescaling by it.
+        # Margins do not depend on costs.
         competitors = labels.competitors(self.rows)
         self.competitors = replace(competitors, costs=np.zeros(competitors.costs.shape), slack=False)
         self.several = layout is not None
         self.layout = laid_out(layout, len(competitors))
 
     def worst(self, points: bool) -> WorstChange:
-        """The worst changes, and how many rows are wrong at most."""
+        """Return the worst perturbations and the largest numbers of wrong rows."""
         codes, layout = self.competitors.codes, self.layout
-        each = [self._asked(levels, self.rows, self.competitors, points) for levels in self.scenarios]
+        each = [
+            self._violations(levels, self.rows, self.competitors, points) for levels in self.scenarios
+        ]
         margins = [Violations.of_levels(found) for found in each]
         nearest = [self._nearest(found, codes, layout) for found in margins]
         competitors, attacked, bounds = zip(*nearest, strict=True)
         scenario = np.argmin(attacked, axis=0)
         rounding = [self._rounding_of(found, layout) for found in margins]
-        # A labeling that there is not is never predicted.
+        # An impossible labeling is never predicted.
         change = WorstChange(
             np.where(self.allowed, np.min(attacked, axis=0), -np.inf),
             np.where(self.allowed, np.min(bounds, axis=0), -np.inf),
@@ -327,8 +371,7 @@ class _Portion:
         )
         owners, every = layout.owners, np.arange(layout.n_rows)
         labels = np.array([competitor.labels for competitor in competitors])[scenario[owners], every]
-        leads = np.where((change.attacked > 0)[owners], codes, labels)
-        change = replace(change, labels=leads)
+        change = replace(change, labels=np.where((change.attacked > 0)[owners], codes, labels))
         if points:
             levels = [
                 0 if competitor.levels is None else competitor.levels for competitor in competitors
@@ -337,14 +380,14 @@ class _Portion:
             change = replace(change, points=self._points(scenario[owners], level, labels, each))
         if not self.several:
             return change
-        proven = [bound - room > 0 for bound, room in zip(bounds, rounding, strict=True)]
+        proven = [bound - error > 0 for bound, error in zip(bounds, rounding, strict=True)]
         wrong = self._most_wrong(margins, proven)
         return replace(change, most_wrong=wrong, lengths=layout.lengths)
 
-    def _asked(
+    def _violations(
         self, levels: Sequence[BoundOracle], rows: Rows, competitors: Competitors, points: bool
     ) -> list[Violations]:
-        """What labels exceed the given ones by at the levels of a scenario."""
+        """Return the score differences to the given labels, per level of a scenario."""
         return [
             self.space.worst(self.f, each, rows, competitors, points, rounding=True) for each in levels
         ]
@@ -352,29 +395,33 @@ class _Portion:
     def _nearest(
         self, found: Violations, codes: np.ndarray, layout: Layout
     ) -> tuple[Decoding, np.ndarray, np.ndarray]:
-        """The labeling other than the codes that comes nearest to them, the margin there, and a bound.
+        """Return the labeling with the smallest margin, this margin, and a lower bound.
 
-        Infinite where there is no other labeling.
+        Both are infinite if there is no other labeling.
         """
         labels, pairwise = self.labels, self.pairwise
-        own = labels.structure.score(found.gains, codes, pairwise, layout)
+        score = labels.structure.score(found.gains, codes, pairwise, layout)
         other = labels.runner_up(found.gains, codes, pairwise, layout)
         above: Any = other.upper
         if not np.array_equal(found.upper, found.gains):
             above = labels.runner_up(found.upper, codes, pairwise, layout).upper
         reached = labels.structure.score(found.gains, other.labels, pairwise, layout, other.levels)
-        none = other.upper == -np.inf
-        # What was found bounds the margin as well, however badly a structure answers for the bounds.
+        is_absent = other.upper == -np.inf
+        # The labeling found also bounds the margin, even if inference for the bounds is inexact.
         above = np.maximum(above, reached)
-        return other, np.where(none, np.inf, own - reached), np.where(none, np.inf, own - above)
+        return (
+            other,
+            np.where(is_absent, np.inf, score - reached),
+            np.where(is_absent, np.inf, score - above),
+        )
 
     def _rounding_of(self, found: Violations, layout: Layout) -> np.ndarray:
-        """How far rounding can move the margin of a labeling, (n_blocks,)."""
+        """Bound the rounding error of each labeling's margin, (n_blocks,)."""
         each: Any = found.rounding
         rounding = layout.sums(each.reshape(layout.n_rows, -1).max(axis=1))
         if not self.several:
             return rounding
-        # Sums over the rows round as well; a score's own rounding is some of at least 8 terms.
+        # Sums over the rows add errors. The error of a score is for a sum of at least 8 terms.
         terms = layout.lengths + 1.0
         largest = np.abs(self.pairwise).max(initial=0.0)
         return rounding * (1.0 + terms / 4) + 4 * np.finfo(float).eps * terms**2 * largest
@@ -382,21 +429,21 @@ class _Portion:
     def _points(
         self, scenario: np.ndarray, level: np.ndarray, labels: np.ndarray, each: list[list[Violations]]
     ) -> Matrix:
-        """The worst members for a label of each row, each in a scenario and at a level of its own."""
+        """Return the worst points for a label of each row, by its scenario and level."""
         places, parts = [], []
         for number, levels in enumerate(each):
             for which, found in enumerate(levels):
-                mine = np.flatnonzero((scenario == number) & (level == which))
-                if len(mine):
-                    places.append(mine)
-                    parts.append(self.space.points(found.take(mine).points(labels[mine]).points))
+                rows = np.flatnonzero((scenario == number) & (level == which))
+                if len(rows):
+                    places.append(rows)
+                    parts.append(self.space.points(found.take(rows).points(labels[rows]).points))
         return parts[0] if len(parts) == 1 else stack(parts)[np.argsort(np.concatenate(places))]
 
     def _most_wrong(self, margins: list[Violations], proven: list[np.ndarray]) -> np.ndarray:
-        """How many rows of each block are wrong at most, the most of all scenarios."""
+        """Bound the number of wrong rows of each block over all scenarios."""
         counts = np.zeros(len(self.layout), dtype=np.int64)
-        for levels, found, right in zip(self.scenarios, margins, proven, strict=True):
-            blocks = np.flatnonzero(~(right & self.allowed))
+        for levels, found, is_certified in zip(self.scenarios, margins, proven, strict=True):
+            blocks = np.flatnonzero(~(is_certified & self.allowed))
             if len(blocks):
                 wrong = self._wrong_in(levels, found, blocks)
                 counts[blocks] = np.maximum(counts[blocks], wrong)
@@ -405,33 +452,37 @@ class _Portion:
     def _wrong_in(
         self, levels: Sequence[BoundOracle], margins: Violations, blocks: np.ndarray
     ) -> np.ndarray:
-        """How many rows are wrong at most in a scenario: whatever is predicted beats every labeling.
+        """Bound the number of wrong rows of blocks in one scenario.
 
-        So it does the given one, if there is such a labeling, and the one predicted without changes; or
-        where nothing but one change can be, the one predicted then.
+        The prediction scores at least as much as any labeling, such as the given one, if it is possible,
+        and the prediction for unperturbed rows. If a single perturbation is possible, the prediction
+        there is known.
         """
-        mine, layout = self.layout.rows(blocks), self.layout.take(blocks)
-        codes, own = self.competitors.codes[mine], margins.take(mine)
+        places_of_blocks, layout = self.layout.rows(blocks), self.layout.take(blocks)
+        codes, own = self.competitors.codes[places_of_blocks], margins.take(places_of_blocks)
         changes = levels[0].changes()
         numbers = None if changes is None else changes.listed_in()[1]
         if len(levels) == 1 and numbers is not None and len(numbers) == 1:
             best = decoded(self.labels.structure, own.gains, self.pairwise, layout).labels
             return self._counted(own, best, layout, codes, 2.0)
-        counts, rows = layout.lengths.copy(), pick(self.rows, mine, self.layout.n_rows)
+        counts, rows = layout.lengths.copy(), pick(self.rows, places_of_blocks, self.layout.n_rows)
         scores = self.space.values(self.f, take(levels[0].X, rows))
-        still = predicted(self.labels.structure, self.labels.n_labels, scores, self.pairwise, layout)
+        unperturbed = predicted(
+            self.labels.structure, self.labels.n_labels, scores, self.pairwise, layout
+        )
         allowed = np.flatnonzero(self.allowed[blocks])
         if len(allowed):
             places, part = layout.rows(allowed), layout.take(allowed)
             counts[allowed] = self._counted(own.take(places), codes[places], part, codes[places])
-        apart = np.flatnonzero(layout.sums(still != codes) > 0)
-        if len(apart):
-            places, part = layout.rows(apart), layout.take(apart)
-            competitors = replace(self.competitors.take(mine[places]), codes=still[places])
-            found = self._asked(levels, pick(rows, places, len(mine)), competitors, False)
-            against = Violations.of_levels(found)
-            wrong = self._counted(against, still[places], part, codes[places])
-            counts[apart] = np.minimum(counts[apart], wrong)
+        differing = np.flatnonzero(layout.sums(unperturbed != codes) > 0)
+        if len(differing):
+            places, part = layout.rows(differing), layout.take(differing)
+            competitors = self.competitors.take(places_of_blocks[places])
+            competitors = replace(competitors, codes=unperturbed[places])
+            rows = pick(rows, places, len(places_of_blocks))
+            against = Violations.of_levels(self._violations(levels, rows, competitors, False))
+            wrong = self._counted(against, unperturbed[places], part, codes[places])
+            counts[differing] = np.minimum(counts[differing], wrong)
         return counts
 
     def _counted(
@@ -442,18 +493,18 @@ class _Portion:
         codes: np.ndarray,
         roundings: float = 1.0,
     ) -> np.ndarray:
-        """How many labels differ from the codes at most, of labelings that reach the reference."""
-        own = self.labels.structure.score(margins.gains, reference, self.pairwise, layout)
-        floors = own - roundings * self._rounding_of(margins, layout)
+        """Bound the number of wrong labels in labelings that score at least a reference."""
+        score = self.labels.structure.score(margins.gains, reference, self.pairwise, layout)
+        floors = score - roundings * self._rounding_of(margins, layout)
         return self.labels.most_wrong(margins.upper, codes, floors, self.pairwise, layout)
 
 
 def joined(parts: Sequence[WorstChange], points: Matrix | None) -> WorstChange:
-    """Several parts as one, with the points of all."""
+    """Concatenate the results of several parts, with the points of all."""
 
     def all_of(name: str) -> Any:
-        found = [getattr(part, name) for part in parts]
-        return None if found[0] is None else np.concatenate(found)
+        values = [getattr(part, name) for part in parts]
+        return None if values[0] is None else np.concatenate(values)
 
     names = "attacked", "bounds", "rounding", "labels", "most_wrong", "lengths"
     return WorstChange(points=points, **{name: all_of(name) for name in names})

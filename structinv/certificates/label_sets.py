@@ -1,4 +1,4 @@
-"""Certificates of sets of labels whose row changes once for all of them."""
+"""Certificates of label sets: one perturbation of a row for all its labels."""
 
 from __future__ import annotations
 
@@ -32,17 +32,18 @@ def labels_worst_change(
     points: bool = True,
     pairwise: np.ndarray | None = None,
 ) -> WorstChange:
-    """The changes that lower the margin of each row's set of labels most, over all other sets.
+    """Find the perturbation of each row that minimizes the margin of its label set.
 
-    The margin is ``min over y' other than y, z in S(x) of f(z, y) - f(z, y')``: exact as the values of
-    `OneChange` are, else the bound is that of a change for each label.
+    The worst-case margin is ``min over y' other than y, z in S(x) of f(z, y) - f(z, y')``. It is exact
+    if the values of `OneChange` are. Otherwise the bound is that of a separate perturbation for each
+    label.
 
-    Whatever is predicted under a change scores there at least as much as the set r that is predicted
-    without one, and as the true one, so that no more labels are wrong than in the worst set that some
-    change brings up to r, or to the true one. With listed members the predictions themselves are looked
-    at, sets that tie with them included.
+    The number of wrong labels is bounded as follows. The prediction at a perturbation scores at least as
+    much as the set predicted for the unperturbed row, and as the true set. It therefore has no more
+    wrong labels than the worst set that some perturbation makes score as much as one of them. If S(x) is
+    a list, the predictions themselves are used, with all tied sets.
 
-    The space has an output for each label, and the structure ``one_row``. The oracle has a list where
+    The space has one output per label, and the structure is ``one_row``. The oracle must have a list if
     functions are not linear in x. The other arguments are those of `worst_change`.
 
     Examples
@@ -71,13 +72,13 @@ def labels_worst_change(
         twice = 2.0 * _rounding(search, rows, sizes)
         most = search.against(predicted[blocks]).most_wrong(search.codes, twice)
         if not oracle.finite:
-            # Of a list the predictions are known; elsewhere either reference may tell more.
+            # The predictions of a list are known. Otherwise, use the better of both references.
             most = np.minimum(most, search.most_wrong(search.codes, twice))
         wrong.append(most)
         if points:
             moved.append(space.points(found.points))
     whole = joined(parts, stack(moved) if points else None)
-    # Where no other set wins, nothing is wrong.
+    # Certified rows have no wrong label.
     most = np.where(whole.certificate().correct, 0, np.concatenate(wrong))
     return replace(whole, most_wrong=most, lengths=layout.lengths)
 
@@ -89,17 +90,17 @@ def _of_a_kernel(space: Space) -> bool:
 def _checked(
     space: Space, labels: BoundStructure, X: Matrix, pairwise: np.ndarray
 ) -> tuple[Layout, int]:
-    """The layout of positions and how many each row has, if all fits."""
+    """Return the layout of positions and the number of positions per row."""
     if not isinstance(labels, BoundStructure) or not labels.structure.one_row or labels.layout is None:
-        raise TypeError("labels must be bound to a structure whose positions look at one row")
+        raise TypeError("labels must be bound to a structure whose positions share one row")
     if len(labels.layout) != X.shape[0]:
-        raise ValueError(f"labels are of {len(labels.layout)} rows, and X has {X.shape[0]}")
+        raise ValueError(f"labels must be for {X.shape[0]} rows, as X has, got {len(labels.layout)}")
     size = len(labels.codes) // X.shape[0]
-    wanted = (X.shape[1], size, labels.n_pairwise)
+    required = (X.shape[1], size, labels.n_pairwise)
     given = (space.n_features, space.n_outputs, len(pairwise))
-    if wanted != given:
+    if required != given:
         raise ValueError(
-            f"the space must have (n_features, n_outputs, n_pairwise) = {wanted}, got {given}"
+            f"the space must have (n_features, n_outputs, n_pairwise) = {required}, got {given}"
         )
     return labels.layout, size
 
@@ -112,7 +113,7 @@ def _searches(
     X: Matrix,
     pairwise: np.ndarray,
 ) -> Iterator[tuple[Rows, OneChangeSearch, np.ndarray]]:
-    """Portions of rows, what asks about them, and sizes of sums whose rounding is a share of them."""
+    """Yield portions of rows, their searches, and sums of sizes for rounding errors."""
     bound, size = bind(oracle, X), len(labels.codes) // X.shape[0]
     each = 1 << size if size <= MOST_LABELS else size
     if oracle.finite:
@@ -125,15 +126,15 @@ def _searches(
 
 
 def _sizes(search: OneChangeSearch, X: Matrix) -> np.ndarray:
-    """Sums of the sizes of all terms of all labels' scores at the members of a list, or the row."""
+    """Sum the absolute terms of all labels' scores; the maximum over a list."""
     space: Any = search.space
     n_rows = X.shape[0]
     if _of_a_kernel(search.space):
         members = listed(search.bound).members(search.rows)
         return output_rounding(space.kernel, search.f, members).sum(axis=1)
     weights = np.abs(space.weights(search.f)).sum(axis=0)[None]
-    nothing = np.zeros(n_rows, dtype=np.int64)
-    sizes = row_sizes(X, weights, nothing)
+    same_weights = np.zeros(n_rows, dtype=np.int64)
+    sizes = row_sizes(X, weights, same_weights)
     if search.bound.oracle.finite:
         members = listed(search.bound).members(search.rows)
         sizes = np.maximum(sizes, (np.abs(members) @ weights[0]).max(axis=1))
@@ -141,7 +142,7 @@ def _sizes(search: OneChangeSearch, X: Matrix) -> np.ndarray:
 
 
 def _rounding(search: OneChangeSearch, X: Matrix, sizes: np.ndarray) -> np.ndarray:
-    """How far rounding can move the difference of two labelings' scores."""
+    """Bound the rounding error of the difference between two labelings' scores."""
     terms = search.codes.shape[1] + 1.0
     largest = np.abs(search.pairwise).max(initial=0.0)
     share = 1.0 if _of_a_kernel(search.space) else rounding_error(X)

@@ -1,4 +1,4 @@
-"""Between which numbers the predictions of a regression stay under all allowed changes."""
+"""Prediction bounds of a regression over perturbation sets."""
 
 from __future__ import annotations
 
@@ -22,17 +22,29 @@ from .certificate import SAME
 
 @dataclass(frozen=True, repr=False)
 class PredictionBounds(Summarized):
-    """What is proven about predictions of numbers under all allowed changes.
+    """Smallest and largest predictions of a regressor over perturbation sets.
 
-    It speaks of changes in the feature space that the model was given.
+    The bounds hold for perturbations in the feature space of the model.
 
     Attributes
     ----------
-    lowest, highest : (n,) arrays
-        No member of S(x) has a prediction below or above, rounding subtracted and added; infinite where
-        the oracle knows no bound.
-    exact : (n,) array of bool
-        Whether changes that the oracle found reach both bounds, up to rounding.
+    lowest, highest : ndarray of shape (n,)
+        Lower and upper bounds of the prediction over S(x), including rounding errors. They are infinite
+        if the oracle has no upper bound.
+    exact : ndarray of bool of shape (n,)
+        True if perturbations found by the oracle attain both bounds, up to rounding errors.
+
+    See Also
+    --------
+    Certificate : Counterpart for classification.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv.certificates import PredictionBounds
+    >>> bounds = PredictionBounds(np.array([0.5]), np.array([2.0]), np.array([True]))
+    >>> bounds.width
+    array([1.5])
     """
 
     lowest: np.ndarray
@@ -41,13 +53,24 @@ class PredictionBounds(Summarized):
 
     @classmethod
     def join(cls, parts: Sequence[PredictionBounds]) -> PredictionBounds:
-        """Bounds of the predictions of several sets of rows, one behind the other."""
+        """Concatenate prediction bounds.
+
+        Parameters
+        ----------
+        parts : sequence of PredictionBounds
+            Bounds of several sets of samples.
+
+        Returns
+        -------
+        PredictionBounds
+            Bounds of all samples, in order.
+        """
         names = "lowest", "highest", "exact"
         return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
     @property
     def width(self) -> np.ndarray:
-        """How much a prediction can change at most, (n,)."""
+        """Width of the interval between the bounds, (n,)."""
         return self.highest - self.lowest
 
     def _summary(self) -> Summary:
@@ -67,9 +90,9 @@ class PredictionBounds(Summarized):
 def prediction_bounds(
     space: Space, f: Element, bound: BoundOracle, constant: float = 0.0, eps: float = 0.0
 ) -> PredictionBounds:
-    """Bounds of the predictions ``f(z) + constant`` for all z in S(x), of every row.
+    """Return bounds of ``f(z) + constant`` over z in S(x), for every row.
 
-    The space is one of a single function. `eps` is the relative error of the sum.
+    The space has a single output. `eps` is the relative error of the sum.
 
     Examples
     --------
@@ -83,11 +106,11 @@ def prediction_bounds(
     (array([-2.]), array([0.]), array([ True]))
     """
     ends, exact = [], []
-    for _, found in _asked(space, f, bound, points=False):
+    for _, found in _extremes(space, f, bound, points=False):
         above = found.upper[:, [BELOW, ABOVE]] * [-1.0, 1.0]
         reached = found.gains[:, [BELOW, ABOVE]] * [-1.0, 1.0]
-        allowed: Any = found.rounding
-        rounding = allowed[:, [BELOW, ABOVE]]
+        errors: Any = found.rounding
+        rounding = errors[:, [BELOW, ABOVE]]
         if eps > 0:
             rounding = rounding + eps * (abs(constant) + np.abs(reached))
         ends.append(above + constant + rounding * [-1.0, 1.0])
@@ -99,21 +122,21 @@ def prediction_bounds(
 def furthest_members(
     space: Space, f: Element, bound: BoundOracle, targets: np.ndarray, constant: float = 0.0
 ) -> Matrix:
-    """The member of each S(x) that the oracle finds with the prediction furthest from the target."""
+    """Return the points of S(x) whose predictions are furthest from the targets."""
     moved = []
-    for rows, found in _asked(space, f, bound, points=True):
-        off = constant - targets[rows]
-        above = found.gains[:, ABOVE] + off >= found.gains[:, BELOW] - off
-        moved.append(space.points(found.points(np.where(above, ABOVE, BELOW)).points))
+    for rows, found in _extremes(space, f, bound, points=True):
+        offset = constant - targets[rows]
+        is_above = found.gains[:, ABOVE] + offset >= found.gains[:, BELOW] - offset
+        moved.append(space.points(found.points(np.where(is_above, ABOVE, BELOW)).points))
     return stack(moved)
 
 
-def _asked(
+def _extremes(
     space: Space, f: Element, bound: BoundOracle, points: bool
 ) -> Iterator[tuple[slice, Violations]]:
-    """How far f, and -f, reach in portions of all rows."""
+    """Yield the maxima of f and -f over S(x), in portions of rows."""
     n_rows = bound.X.shape[0]
-    # Costs have no part in it, and no target either.
+    # Costs and targets are not used.
     functions = Regression().functions(3)
     step = space.certified_at_once(bound, len(functions))
     for first in range(0, n_rows, step):
