@@ -127,7 +127,7 @@ def test_single_precision_is_not_optimistic(problem):
 
 
 @pytest.mark.parametrize(("dtype", "shared"), [(np.float32, 1e4), (np.float64, 1e12)])
-def test_what_cancels_in_a_margin_still_rounds_in_predictions(dtype, shared):
+def test_cancelled_terms_count_as_rounding_errors(dtype, shared):
     rng = np.random.default_rng(0)
     X = np.abs(rng.standard_normal((20_000, D))).astype(dtype)
     small = 0.1 * rng.standard_normal((3, D))
@@ -216,7 +216,7 @@ def test_samples_of_every_oracle_stay_above_its_certificate(case, n_classes):
 
 @pytest.mark.parametrize("oracle", [None, FDrop(0), FScale(3, 1.0, 1.0), Box(0.0)], ids=str)
 @pytest.mark.parametrize("n_classes", [2, 4])
-def test_where_nothing_may_change_clean_is_certified(oracle, n_classes):
+def test_without_perturbations_all_correct_samples_are_certified(oracle, n_classes):
     X, y = mails(n_classes=n_classes)
     model = InvariantLinearSVC(oracle, random_state=0).fit(X, y)
     certificate = model.certify(X, y)

@@ -97,7 +97,7 @@ def test_the_error_is_the_norm_of_the_difference(kernel, asked):
 @every_kernel
 @given(seed=st.integers(0, 2**20), scale=st.floats(0.01, 20.0), n_support=st.integers(1, 60))
 @settings(max_examples=15, deadline=None)
-def test_no_score_moves_further_than_the_error_says(kernel, seed, scale, n_support):
+def test_error_bounds_the_change_of_every_score(kernel, seed, scale, n_support):
     model = fitted(kernel)
     small = model.compress(n_support=n_support, max_iter=3)
     Z = scale * np.random.default_rng(seed).standard_normal((50, 9))
@@ -114,7 +114,7 @@ def test_no_score_moves_further_than_the_error_says(kernel, seed, scale, n_suppo
 
 @every_kernel
 @pytest.mark.parametrize("tol", [0.5, 0.1, 0.01])
-def test_tol_is_kept_by_the_projection_on_atoms_of_the_model(kernel, tol):
+def test_projection_on_atoms_satisfies_tol(kernel, tol):
     model = fitted(kernel)
     small = model.compress(tol)
     assert small.compression_error_ <= tol * norm(model) * (1 + 1e-6)
@@ -148,7 +148,7 @@ def test_scores_at_the_old_atoms_are_those_of_ridge_regression():
     np.testing.assert_allclose(small.dual_coef_.T, best, atol=1e-6 * np.abs(best).max())
 
 
-def test_each_step_of_choosing_gains_most():
+def test_each_step_selects_the_best_atom():
     rng = np.random.default_rng(0)
     kernel, points = Gaussian(1.0), rng.standard_normal((40, 2))
     f = TargetExpansion.of(kernel, points, rng.standard_normal((40, 3)))
@@ -168,7 +168,7 @@ def test_each_step_of_choosing_gains_most():
     assert len(set(atoms.tolist())) == 20
 
 
-def test_blocks_that_see_some_atoms_choose_about_as_well():
+def test_blocks_of_candidates_select_about_as_well():
     rng = np.random.default_rng(1)
     f = TargetExpansion.of(Gaussian(1.0), rng.standard_normal((400, 4)), rng.standard_normal((400, 2)))
     random = rng.permutation(400)[:100]
@@ -183,7 +183,7 @@ def test_blocks_that_see_some_atoms_choose_about_as_well():
     assert left < 0.7 * (f.squared_norm - np.sum(beta * (table @ f.coefficients)))
 
 
-def test_tol_zero_leaves_out_what_depends_on_others():
+def test_tol_zero_removes_dependent_atoms():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((60, 3))
     y = X[:, 0] + 0.5 * rng.standard_normal(60) > 0
@@ -195,7 +195,7 @@ def test_tol_zero_leaves_out_what_depends_on_others():
     np.testing.assert_allclose(small.decision_function(X), model.decision_function(X), atol=1e-9)
 
 
-def test_a_model_that_is_small_enough_is_copied_as_it_is():
+def test_small_model_is_copied_unchanged():
     model = fitted("rbf")
     for copy in (model.compress(0.0), model.compress(n_support=len(model.support_))):
         assert copy is not model
@@ -206,7 +206,7 @@ def test_a_model_that_is_small_enough_is_copied_as_it_is():
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "poly", "matern", "sum"])
-def test_points_move_to_where_they_say_more(kernel):
+def test_moved_points_reduce_the_error(kernel):
     model = fitted(kernel)
     Z = model.support_vectors_
     off = {}
@@ -221,7 +221,7 @@ def test_points_move_to_where_they_say_more(kernel):
 @pytest.mark.parametrize(
     "kernel", [Gaussian(1.5), Polynomial(3, 1.0, 0.3), Gaussian(2.0) * Polynomial(2, 1.0, 0.2)]
 )
-def test_gradients_of_moving_points_are_those_of_differences(kernel):
+def test_gradients_equal_finite_differences(kernel):
     rng = np.random.default_rng(0)
     f = TargetExpansion.of(kernel, rng.standard_normal((20, 2)), rng.standard_normal((20, 3)))
     points, way = rng.standard_normal((4, 2)), rng.standard_normal((4, 2))
@@ -243,7 +243,7 @@ def test_gradients_of_moving_points_are_those_of_differences(kernel):
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_a_compressed_machine_does_what_a_machine_does(n_classes, dtype, tmp_path):
+def test_compressed_model_supports_all_methods(n_classes, dtype, tmp_path):
     model = fitted("rbf", n_classes, dtype)
     X, y = images(n_classes, dtype=dtype)
     before = {
@@ -274,7 +274,7 @@ def test_a_compressed_machine_does_what_a_machine_does(n_classes, dtype, tmp_pat
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "poly"])
-def test_certificates_are_of_the_compressed_function(kernel):
+def test_certificates_hold_for_the_compressed_model(kernel):
     model = fitted(kernel)
     X, y = images(seed=1)
     small = model.compress(n_support=15)
@@ -299,7 +299,7 @@ def test_certificates_are_of_the_compressed_function(kernel):
     np.testing.assert_allclose(reached.min(axis=1), least, atol=1e-8)
 
 
-def test_the_solution_says_what_is_known_of_the_function_it_holds():
+def test_solution_describes_the_compressed_function():
     model = fitted()
     small = model.compress(n_support=15)
     solution = small.solution_
@@ -322,7 +322,7 @@ def test_errors_of_copies_of_copies_add_up():
     assert norm_between(model, second) <= second.compression_error_
 
 
-def test_fits_that_follow_start_afresh():
+def test_later_fits_ignore_the_compression():
     X, y = images()
     model = InvariantSVC(SHIFTS, gamma=0.1, C=5.0, warm_start=True, random_state=0).fit(X, y)
     small = model.compress(n_support=10)
@@ -392,12 +392,12 @@ def test_a_budget_and_a_warm_start_are_refused():
         ({"tol": 0.1, "points": "moved"}, ValueError, "points='moved' needs n_support"),
     ],
 )
-def test_arguments_that_are_none_are_refused(asked, error, message):
+def test_invalid_arguments_raise(asked, error, message):
     with pytest.raises(error, match=message):
         fitted().compress(**asked)
 
 
-def test_who_has_nothing_to_compress_says_so():
+def test_unsupported_models_raise():
     with pytest.raises(NotFittedError):
         InvariantSVC().compress(0.1)
     with pytest.raises(ValueError, match="points='moved' needs a kernel whose first derivatives"):
@@ -408,7 +408,7 @@ def test_who_has_nothing_to_compress_says_so():
         linear.compress(0.1)
 
 
-def test_what_does_not_fit_is_refused_before_work(monkeypatch):
+def test_invalid_arguments_raise_before_work(monkeypatch):
     monkeypatch.setattr("structinv.utils.resources.free_memory", lambda: 1000.0)
     with pytest.raises(MemoryError, match="compressing .* support vectors to at most 20"):
         fitted().compress(n_support=20)
@@ -490,7 +490,7 @@ def test_machines_of_sequences_keep_their_transitions():
 
 
 @pytest.mark.parametrize("on_interrupt", ["raise", "return"])
-def test_a_fit_that_ctrl_c_ends_is_not_shortened_behind_it(monkeypatch, on_interrupt):
+def test_interrupted_fit_is_not_compressed(monkeypatch, on_interrupt):
     X, y = images()
     sweep, sweeps, forbidden = MemberState.sweep, [], []
 

@@ -89,7 +89,7 @@ def test_graphs_keep_the_contract_of_structures(structure):
 
 @settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 10_000), forest=st.booleans())
-def test_exact_inference_is_that_of_all_labelings(seed, forest):
+def test_exact_inference_equals_enumeration(seed, forest):
     layout, potentials, pairwise, codes = drawn(seed, forest=forest)
     graph = prepared(Graph("exact"), layout)
     best = graph.decode(potentials, pairwise, layout)
@@ -107,7 +107,7 @@ def test_exact_inference_is_that_of_all_labelings(seed, forest):
 
 @settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 10_000), forest=st.booleans())
-def test_best_scores_by_number_of_differences_are_those_of_all_labelings(seed, forest):
+def test_best_by_wrong_equals_enumeration(seed, forest):
     layout, potentials, pairwise, codes = drawn(seed, forest=forest)
     found = prepared(Graph(), layout).best_by_wrong(potentials, codes, pairwise, layout)
     acyclic = layout.acyclic()
@@ -158,7 +158,7 @@ def local_polytope(own, table, edges):
 
 @settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 10_000), n_labels=st.integers(2, 4))
-def test_relaxed_inference_is_the_linear_program(seed, n_labels):
+def test_relaxed_inference_solves_the_linear_program(seed, n_labels):
     layout, potentials, pairwise, _ = drawn(seed, n_labels=n_labels, n_features=1, largest=7)
     graph = prepared(Graph("relaxed", tol=1e-9, max_steps=20_000), layout, n_labels)
     found = graph.decode(potentials, pairwise, layout)
@@ -186,7 +186,7 @@ def frustrated(n_nodes=3, n_labels=2):
     return GraphLayout.of_graphs([n_nodes], [edges]), -np.eye(n_labels).ravel()
 
 
-def test_a_cycle_that_cannot_agree_has_shares():
+def test_frustrated_cycle_has_fractional_labels():
     layout, pairwise = frustrated()
     graph = prepared(Graph("relaxed"), layout, 2)
     found = graph.decode(np.zeros((3, 2)), pairwise, layout)
@@ -206,7 +206,7 @@ def grid(height, width):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_grids_with_more_labels_than_the_first_program_has_are_the_linear_program(seed):
+def test_second_program_solves_grids_with_many_labels(seed):
     rng, n_labels, edges = np.random.default_rng(seed), 6, grid(8, 8)
     features = [rng.standard_normal((len(edges), 3)) for _ in range(2)]
     layout = GraphLayout.of_graphs([64, 64], [edges, edges[::-1]], features)
@@ -226,7 +226,7 @@ def test_grids_with_more_labels_than_the_first_program_has_are_the_linear_progra
         assert best - 1e-8 * abs(best) <= found.upper[b] <= best + 1e-6 * abs(best)
 
 
-def test_graphs_too_large_for_exact_inference_are_refused_by_name():
+def test_exact_inference_raises_for_large_graphs():
     layout = GraphLayout.of_graphs([2, 400], [[(0, 1)], grid(20, 20)])
     with pytest.raises(ValueError, match="inference must be 'auto' or 'relaxed' for graph 1"):
         prepared(Graph("exact"), layout, 3)
@@ -237,7 +237,7 @@ def test_graphs_too_large_for_exact_inference_are_refused_by_name():
 
 
 @pytest.mark.parametrize("inference", ["exact", "relaxed"])
-def test_a_part_of_the_layout_is_answered_like_the_whole(inference):
+def test_part_of_a_layout_gives_the_same_labels(inference):
     layout, potentials, pairwise, codes = drawn(7)
     graph = prepared(Graph(inference), layout)
     whole = graph.runner_up(potentials, codes, pairwise, layout)
@@ -252,7 +252,7 @@ def test_a_part_of_the_layout_is_answered_like_the_whole(inference):
         )
 
 
-def test_joined_layouts_are_that_of_all_graphs():
+def test_joined_layouts_equal_the_layout_of_all_graphs():
     layout = drawn(7)[0]
     parts = [layout.take(slice(0, 1)), layout.take(slice(1, None))]
     alone = GraphLayout.of(Layout.of_lengths([2, 1]), 1)
@@ -350,7 +350,7 @@ def test_training_reaches_the_optimum(oracle, relaxed):
         assert_brackets(found, best)
 
 
-def test_planes_of_shares_touch_the_loss_from_below():
+def test_planes_of_fractional_labels_bound_the_loss():
     X, y, layout = examples()
     term = WorstCase(X, y, FDrop(1), Graph("relaxed", tol=1e-9, max_steps=20_000), layout=layout)
     space, rng = (
@@ -384,7 +384,7 @@ def as_lists(X, y, layout):
 
 
 @pytest.mark.parametrize("oracle", [Identity(), FDrop(1)], ids=repr)
-def test_certified_margins_are_those_of_all_labelings_and_changes(oracle):
+def test_certified_margins_equal_enumeration(oracle):
     X, y, layout = examples()
     given, labels = as_lists(X, y, layout)
     model = InvariantStructuredSVC(Graph("exact"), oracle=oracle, C=1.0, tol=1e-4).fit(given, labels)
@@ -405,7 +405,7 @@ def test_certified_margins_are_those_of_all_labelings_and_changes(oracle):
 
 @pytest.mark.parametrize("oracle", [Identity(), FDrop(1), Shared(Turns())], ids=repr)
 @pytest.mark.parametrize("seed", range(6))
-def test_position_counts_of_forests_are_those_of_all_labelings_and_changes(oracle, seed):
+def test_wrong_positions_of_forests_equal_enumeration(oracle, seed):
     layout, _, pairwise, _ = drawn(3 * seed, forest=True, largest=5)
     rng = np.random.default_rng(seed)
     X, coef = rng.standard_normal((layout.n_rows, 3)), rng.standard_normal((LABELS, 3))
@@ -466,7 +466,7 @@ def test_graphs_work_in_the_estimator(tmp_path):
 
 
 @pytest.mark.parametrize("inference", ["exact", "relaxed"])
-def test_a_kernel_graph_with_a_linear_kernel_is_a_linear_one(inference):
+def test_linear_kernel_equals_explicit_features(inference):
     X, y, layout = examples()
     given, labels = as_lists(X, y, layout)
     structure = Graph(inference, tol=1e-8, max_steps=20_000)
@@ -494,7 +494,7 @@ def test_a_kernel_graph_with_a_linear_kernel_is_a_linear_one(inference):
         (lambda g: (g[0], g[1], g[2] * np.nan), ValueError, r"X\[1\] must have finite edge features"),
     ],
 )  # fmt: skip
-def test_graphs_that_do_not_fit_are_refused(change, kind, message):
+def test_fit_raises_for_invalid_graphs(change, kind, message):
     given, labels = as_lists(*examples())
     given, labels = [given[0], given[2]], [labels[0], labels[2]]
     given[1] = change(given[1])
@@ -535,14 +535,14 @@ class Unbalanced(Graph):
         return Decoding(found.labels, found.upper, shares=np.zeros(potentials.shape), features=features)
 
 
-def test_shares_that_break_the_contract_are_found():
+def test_check_structure_finds_invalid_shares():
     with pytest.raises(CheckError, match=r"Overstated\.decode: the score of its shares"):
         check_structure(Overstated("relaxed"), n_labels=2, longest=6, trials=60)
     with pytest.raises(ValueError, match=r"Unbalanced\.decode must return shares of at least 0"):
         check_structure(Unbalanced("relaxed"))
 
 
-def test_runs_that_end_with_loose_bounds_say_where_they_come_from():
+def test_status_explains_loose_bounds():
     X, y, layout = examples()
     term = WorstCase(X, y, FDrop(1), Graph("relaxed", tol=0.5, max_steps=1), 2.0, layout=layout)
     space = ExplicitSpace(3, LABELS, n_pairwise=term.labels.n_pairwise)
@@ -568,7 +568,7 @@ def test_worst_cases_of_graphs_are_graphs(with_features):
 
 
 @pytest.mark.parametrize("features", [(), ([],), (np.zeros((0, 2)),)], ids=len)
-def test_graphs_without_edges_are_predicted_whatever_edges_had_in_training(features):
+def test_edgeless_graphs_are_predicted_for_any_edge_features(features):
     given, labels = as_lists(*examples())
     model = InvariantStructuredSVC(Graph(), C=0.5, tol=1e-2).fit(given, labels)
     alone = (given[0][0][:1], [], *features)
@@ -576,7 +576,7 @@ def test_graphs_without_edges_are_predicted_whatever_edges_had_in_training(featu
     assert labels == model.classes_[np.argmax(scores)]
 
 
-def test_planes_of_shared_changes_reach_what_relaxed_values_do():
+def test_planes_of_joint_perturbations_attain_relaxed_values():
     rng = np.random.default_rng(0)
     layout = GraphLayout.of_graphs([4] * 3, [[(u, v) for v in range(4) for u in range(v)]] * 3)
     X, y = rng.standard_normal((12, 3)), rng.integers(LABELS, size=12)
@@ -599,7 +599,7 @@ class Boundless(InvarianceOracle):
 
 @pytest.mark.parametrize("inference", ["exact", "relaxed"])
 @pytest.mark.parametrize("cycle", [False, True])
-def test_an_oracle_without_bounds_certifies_no_graph(inference, cycle):
+def test_oracle_without_upper_bounds_certifies_no_graph(inference, cycle):
     edges = [(0, 1), (1, 2), (2, 0)][: 2 + cycle]
     layout, rng = GraphLayout.of_graphs([3], [edges]), np.random.default_rng(0)
     X, y = rng.standard_normal((3, 2)), np.array([0, 1, 1])

@@ -70,7 +70,7 @@ def test_operations_are_those_of_dense_arrays(representers, free_degree, cache_m
     ("seed", "space", "cache_mb"),
     pairs(range(4), [(False, None), *((True, degree) for degree in DEGREES)], CACHES),
 )
-def test_expansions_carry_their_values_along(seed, space, cache_mb):
+def test_sums_and_multiples_update_cached_values(seed, space, cache_mb):
     model = Model(cache_mb, 2, None, *space, seed=seed)
     rng = model.rng
     mirrors = [(model.space.zeros(), model.nothing())]
@@ -126,7 +126,7 @@ def test_a_copy_is_independent(representers):
 
 
 @every_space
-def test_nothing_is_a_sum_of_nothing(representers, free_degree, cache_mb):
+def test_empty_combination_is_zero(representers, free_degree, cache_mb):
     model = Model(cache_mb, 2, None, representers, free_degree)
     space, zero = model.space, model.space.zeros()
     rows, f = model.mixed(3)[0], model.function(free=False)[0]
@@ -152,7 +152,7 @@ def test_nothing_is_a_sum_of_nothing(representers, free_degree, cache_mb):
 
 
 @every_cache
-def test_loose_points_are_atoms_like_others(cache_mb):
+def test_points_outside_lists_become_atoms(cache_mb):
     model = Model(cache_mb)
     space = model.space
     total, sum_of_all = space.zeros(), np.zeros((len(model.points), 2))
@@ -193,7 +193,7 @@ def test_two_pools_share_a_space(cache_mb):
 
 
 @every_cache
-def test_atoms_know_where_they_come_from(cache_mb):
+def test_atoms_store_row_and_variant(cache_mb):
     model = Model(cache_mb)
     model.space.atoms.slots(model.normals(20)[0].keys)
     atoms = model.space.atoms
@@ -208,14 +208,14 @@ def test_atoms_know_where_they_come_from(cache_mb):
     np.testing.assert_array_equal(atoms.points(slots), np.ones((2, 3)))
 
 
-def test_all_members_are_known_only_if_the_cache_has_room():
+def test_all_points_are_known_only_if_the_cache_is_large_enough():
     for cache_mb, known in zip(CACHES, (24, 0, 0, 0), strict=True):
         model = Model(cache_mb)
         assert model.space.atoms.n_known == known
         assert (model.pool.mesh is not None) == bool(known)
 
 
-def test_a_row_that_is_left_alone_is_one_known_point():
+def test_unperturbed_row_is_one_known_point():
     X, y = np.random.default_rng(0).standard_normal((5, 3)), np.array([0, 1, 0, 0, 1])
     source = Reorderings([[0, 1, 2], [2, 1, 0], [1, 0, 2]]).only_for(1).changes(X, y)
     space = KernelSpace(Gaussian(1.0), 3)
@@ -234,7 +234,7 @@ def test_a_row_that_is_left_alone_is_one_known_point():
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int64, np.float32, np.float64])
 @pytest.mark.parametrize("cache_mb", [0.1, 0.02, 0.0])
-def test_the_table_keeps_its_budget_for_rows_of_any_type(cache_mb, dtype):
+def test_table_stays_within_the_cache_for_any_dtype(cache_mb, dtype):
     X = np.random.default_rng(0).integers(0, 255, (100, 4)).astype(dtype)
     y = np.arange(100) % 2
     space = KernelSpace(Gaussian(60.0), 4, cache_mb=cache_mb)
@@ -253,7 +253,7 @@ def test_the_table_keeps_its_budget_for_rows_of_any_type(cache_mb, dtype):
 @pytest.mark.parametrize(
     "dtypes", [(np.float64, np.int64), (np.int64, np.float64), (np.float32, np.float64)]
 )
-def test_rows_of_two_types_keep_their_digits(dtypes, cache_mb):
+def test_rows_of_two_dtypes_keep_their_precision(dtypes, cache_mb):
     rng = np.random.default_rng(1)
     X, Z = (3.0 * rng.standard_normal((7, 3))).astype(dtypes[0]), (3.0 * rng.standard_normal((9, 3)))
     Z = Z.astype(dtypes[1])
@@ -276,7 +276,7 @@ class InDouble(Gaussian):
 
 
 @pytest.mark.parametrize("cache_mb", [100.0, 0.03, 0.0])
-def test_the_table_keeps_the_digits_of_a_kernel_that_has_more_than_the_points(cache_mb):
+def test_table_has_the_precision_of_the_kernel(cache_mb):
     X = np.random.default_rng(0).standard_normal((50, 3)).astype(np.float32)
     space = KernelSpace(InDouble(2.0), 3, cache_mb=cache_mb)
     this = Objective(space, [WorstCase(X, np.arange(50) % 2, Identity(), Binary(), 1.0)])
@@ -292,7 +292,7 @@ def test_the_table_keeps_the_digits_of_a_kernel_that_has_more_than_the_points(ca
     assert (table if table.base is None else table.base).nbytes <= 1e6 * cache_mb
 
 
-def test_a_table_of_short_numbers_becomes_one_of_long_ones_within_its_budget():
+def test_table_changes_to_float64_within_the_cache():
     rng = np.random.default_rng(0)
     X, Z = rng.standard_normal((40, 3)).astype(np.float32), rng.standard_normal((30, 3))
     space = KernelSpace(Gaussian(2.0), 3, cache_mb=40 * 50 * 4 / 1e6)
@@ -307,7 +307,7 @@ def test_a_table_of_short_numbers_becomes_one_of_long_ones_within_its_budget():
 @every_cache
 @pytest.mark.parametrize("setting", [*SETTINGS, COSTLY], ids=str)
 @pytest.mark.parametrize("name", ["union", "compose", "only_for-discounted"])
-def test_planes_touch_the_losses_from_below(name, setting, cache_mb):
+def test_planes_bound_the_losses_from_below(name, setting, cache_mb):
     case = ORBIT_CASE[name]
     this = problem(case.oracle, setting, Gaussian(2.0), cache_mb=cache_mb)
     space = this.space
@@ -347,7 +347,7 @@ def enumerated_losses(f, case, setting):
 
 
 @every_cache
-def test_portions_do_not_matter(cache_mb, monkeypatch):
+def test_results_do_not_depend_on_portions(cache_mb, monkeypatch):
     case, setting = ORBIT_CASE["discounted-member"], SETTING["multiclass-slack"]
     answers = []
     for size in (None, 4):
@@ -372,7 +372,7 @@ def test_portions_do_not_matter(cache_mb, monkeypatch):
         np.testing.assert_allclose(one, other, atol=1e-12)
 
 
-def test_very_long_lists_keep_no_table_of_members(monkeypatch):
+def test_long_lists_are_not_cached(monkeypatch):
     case, setting = ORBIT_CASE["discounted-member"], SETTING["multiclass"]
     this = problem(case.oracle, setting, Gaussian(2.0))
     (term,) = this.terms
@@ -385,7 +385,7 @@ def test_very_long_lists_keep_no_table_of_members(monkeypatch):
     assert ends[1] == pytest.approx(ends[0], rel=2e-6)
 
 
-def test_rows_without_a_loss_leave_no_atoms():
+def test_rows_without_loss_add_no_atoms():
     case, setting = ORBIT_CASE["identity"], SETTING["binary"]
     space = KernelSpace(Gaussian(0.1), D)
     this = problem(case.oracle, setting, None, space=space)
@@ -459,13 +459,13 @@ class Broken(FiniteOracle):
 
 @pytest.mark.parametrize("cache_mb", [100.0, 0.0])
 @pytest.mark.parametrize("kernel", [Gaussian(2.0), Matern(1.0, 2.5), Linear()], ids=repr)
-def test_members_that_are_no_numbers_are_refused(kernel, cache_mb):
+def test_non_finite_perturbed_samples_raise(kernel, cache_mb):
     this = problem(Broken(), SETTING["binary"], kernel, cache_mb=cache_mb)
     with pytest.raises(ValueError, match="not finite"):
         solve(this, SVMStruct(), Iterations(3), random_state=0)
 
 
-def test_a_space_that_does_not_fit_the_rows_is_refused():
+def test_space_of_wrong_size_raises():
     setting = SETTING["multiclass"]
     term = WorstCase(setting.X, setting.y, Reorderings(ORDERS), setting.structure, **setting.losses)
     for space in (KernelSpace(Gaussian(), D), KernelSpace(Gaussian(), D + 1, 3)):

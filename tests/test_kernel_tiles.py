@@ -35,7 +35,7 @@ def points(n, m):
 
 @pytest.mark.parametrize(("n", "m"), [(0, 5), (5, 0), (1, 1), (70, 5000), (2 * ROWS + 3, COLUMNS + 1)])
 @pytest.mark.parametrize("kernel", [Gaussian(), Laplacian(), Counted()], ids=["rbf", "laplacian", "own"])
-def test_tiles_make_the_matrix(kernel, n, m):
+def test_tiles_form_the_kernel_matrix(kernel, n, m):
     X, Y = points(n, m)
     found, seen = np.full((n, m), np.nan), np.zeros((n, m), dtype=int)
 
@@ -77,7 +77,7 @@ def test_values_and_wide_products_do_not_depend_on_threads(monkeypatch, n):
     np.testing.assert_array_equal(found[0][1], found[1][1])
 
 
-def test_a_kernel_that_is_not_thread_safe_is_asked_for_whole_rows():
+def test_kernel_that_is_not_thread_safe_gets_whole_rows():
     kernel = Counted()
     expand(kernel, *points(600, 3000), np.ones((3000, 1)))
     assert kernel.asked == 1

@@ -57,7 +57,7 @@ def minimum(function, around):
 
 @every_loss
 @given(u=numbers, v=numbers, share=st.floats(0, 1))
-def test_is_convex_above_its_floor(loss, u, v, share):
+def test_loss_is_convex_and_above_its_lower_bound(loss, u, v, share):
     between = loss.value(np.array(share * u + (1 - share) * v))
     assert between <= share * loss.value(u) + (1 - share) * loss.value(v) + 1e-9
     assert loss.value(u) >= loss.floor
@@ -151,7 +151,7 @@ def mixed():
 
 
 @every_loss
-def test_the_domain_holds_the_slopes_and_ends_where_the_conjugate_does(loss):
+def test_domain_contains_all_derivatives(loss):
     low, high = loss.domain()
     slopes = loss.derivative(np.linspace(-50, 50, 1001))
     assert np.all((low <= slopes) & (slopes <= high))
@@ -172,7 +172,7 @@ def test_the_curvature_is_that_of_the_derivative(loss, u):
     assert loss.curvature(np.array(u)) == pytest.approx(numeric, rel=1e-4, abs=1e-5)
 
 
-def test_a_loss_without_curvature_says_so():
+def test_loss_without_curvature_raises():
     with pytest.raises(NotImplementedError, match="Absolute has no curvature"):
         Affine(Absolute(), 1.0).curvature(np.zeros(2))
     without_pieces = ConcatenatedLoss([Hinge(), Logistic()], [1, 1])
@@ -249,7 +249,7 @@ def test_the_envelope_is_below_by_no_more_than_its_bound(loss, width):
 
 
 @pytest.mark.parametrize("change", [lambda r: r, lambda r: r.smoothed(0.2)], ids=["plain", "smoothed"])
-def test_joined_losses_act_each_on_its_own(change):
+def test_concatenated_losses_use_their_own_elements(change):
     loss, ones = change(mixed()[0]), [change(one) for one in mixed()[1]]
     loss.validate()
     u = np.random.default_rng(1).normal(scale=3, size=(3, 20))
@@ -316,7 +316,7 @@ def test_joined_is_smooth_and_bounded_as_its_losses():
     ],
     ids=repr,
 )
-def test_refuses_by_name(loss, error, message):
+def test_invalid_parameters_raise(loss, error, message):
     with pytest.raises(error, match=message):
         loss.validate()
 
@@ -359,7 +359,7 @@ def test_segments_add_up_to_the_derivative(name):
 
 
 @every_name
-def test_the_conjugate_is_the_least_of_the_segments(name):
+def test_conjugate_is_the_minimum_over_segments(name):
     # Segments of a loss fill up from the lowest one: that is the least where their starts increase.
     loss = OF_SEGMENTS[name]
     segments = loss.pieces().segments(np.ones(SIZE))

@@ -122,7 +122,7 @@ def optimum(number, pairwise):
     pairs(ORACLES, [None, "tree"], [FrankWolfe(), SVMStruct(), BMRM()]),
     ids=repr,
 )
-def test_sets_of_labels_reach_the_optimum(oracle, pairwise, solver):
+def test_label_sets_reach_the_optimum(oracle, pairwise, solver):
     best = optimum(ORACLES.index(oracle), pairwise)
     found = solve(problem(oracle, pairwise), solver, Gap(1e-7), random_state=0)
     assert found.status is Status.CONVERGED
@@ -146,7 +146,7 @@ def test_pegasos_comes_near():
     assert found.primal <= best * 1.01
 
 
-def test_kernels_ask_for_lists():
+def test_kernels_require_lists():
     X, y = data()
     codes, layout = positions(y)
     term = OneChange(X, codes, Box(RADIUS), Multilabel(), layout=layout)
@@ -173,7 +173,7 @@ def heights(problem, f, x, truth, oracle, grade=lambda number: 1.0):
 
 @by_pairs
 @by_oracle
-def test_values_and_planes_are_those_of_all_sets_and_changes(oracle, pairwise):
+def test_values_and_planes_equal_enumeration(oracle, pairwise):
     given = problem(oracle, pairwise)
     term, space = given.terms[0], given.space
     f = np.random.default_rng(3).standard_normal(space.size)
@@ -193,7 +193,7 @@ def test_values_and_planes_are_those_of_all_sets_and_changes(oracle, pairwise):
 
 @by_pairs
 @pytest.mark.parametrize("listed", [True, False])
-def test_grades_belong_to_the_change_that_all_labels_share(pairwise, listed):
+def test_grade_is_that_of_the_common_perturbation(pairwise, listed):
     rho = [1.0, 0.4, 0.2]
     oracle = (Turns() if listed else Unlisted()).discounted(rho)
     given = problem(oracle, pairwise)
@@ -206,7 +206,7 @@ def test_grades_belong_to_the_change_that_all_labels_share(pairwise, listed):
         assert upper[i] == attained[i] == pytest.approx(best, abs=1e-9)
 
 
-def test_a_change_for_each_label_is_an_upper_bound_only(monkeypatch):
+def test_separate_perturbations_give_an_upper_bound(monkeypatch):
     given = problem(FDrop(1), "tree")
     f = np.random.default_rng(3).standard_normal(given.space.size)
     exact, _ = given.terms[0].values(given.space, f)
@@ -229,7 +229,7 @@ def test_a_change_for_each_label_is_an_upper_bound_only(monkeypatch):
 @pytest.mark.parametrize(
     ("oracle", "pairwise", "most"), pairs(ORACLES, [None, "tree"], [12, 1]), ids=repr
 )
-def test_certificates_are_those_of_all_sets_and_changes(oracle, pairwise, most, monkeypatch):
+def test_certificates_equal_enumeration(oracle, pairwise, most, monkeypatch):
     given = problem(oracle, pairwise)
     f = solve(given, FrankWolfe(), Gap(1e-3), random_state=0).f
     monkeypatch.setattr(one_change_search, "MOST_LABELS", most)
@@ -301,7 +301,7 @@ def test_trees_keep_the_contract_of_structures():
     check_structure(Multilabel("tree"), longest=5, trials=20)
 
 
-def test_scores_by_wrong_positions_are_those_of_all_sets():
+def test_best_by_wrong_equals_enumeration():
     rng = np.random.default_rng(0)
     codes, layout = positions(rng.integers(2, size=(6, 4)))
     structure = Multilabel("tree").prepared(np.arange(2), codes, layout)
@@ -316,7 +316,7 @@ def test_scores_by_wrong_positions_are_those_of_all_sets():
     np.testing.assert_allclose(found, best, atol=1e-12)
 
 
-def test_a_prepared_tree_is_kept_and_a_clone_forgets_it():
+def test_prepared_tree_is_pickled_but_not_cloned():
     codes, layout = positions(data()[1])
     learned = Multilabel("tree").prepared(np.arange(2), codes, layout)
     assert learned.prepared(np.arange(2), 1 - codes, layout) is learned
@@ -340,12 +340,12 @@ def test_a_prepared_tree_is_kept_and_a_clone_forgets_it():
         (np.zeros((0, 2)), ValueError, "at least one row"),
     ],
 )
-def test_tables_that_are_none_are_refused(y, error, message):
+def test_positions_raises_for_invalid_indicator_matrices(y, error, message):
     with pytest.raises(error, match=message):
         positions(y)
 
 
-def test_what_does_not_fit_is_refused_by_name():
+def test_invalid_arguments_raise():
     X, y = data()
     codes, layout = positions(y)
     with pytest.raises(ValueError, match="pairwise must be None or 'tree'"):
@@ -380,7 +380,7 @@ def fitted(pairwise=None, oracle=None, **parameters):
 
 
 @by_pairs
-def test_the_estimator_takes_tables_of_labels(pairwise):
+def test_estimator_supports_indicator_matrices(pairwise):
     model, X, y = fitted(pairwise, Box(0.1))
     predicted = model.predict(X)
     assert predicted.shape == y.shape
@@ -403,7 +403,7 @@ def test_the_estimator_takes_tables_of_labels(pairwise):
         np.testing.assert_array_equal(model.structure_.edges_, tree_of(y))
 
 
-def test_searches_and_pipelines_take_tables(tmp_path):
+def test_grid_search_and_pipelines_support_indicator_matrices(tmp_path):
     X, y = data()
     X, y = np.tile(X, (4, 1)), np.tile(y, (4, 1))
     model = make_pipeline(StandardScaler(), InvariantStructuredSVC(Multilabel("tree"), random_state=0))
@@ -441,14 +441,14 @@ def test_weights_of_rows_and_positions_are_factors():
         ({"X": np.full((N, 2), np.nan)}, ValueError, "NaN"),
     ],
 )
-def test_the_estimator_refuses_what_is_no_table(change, error, message):
+def test_estimator_raises_for_invalid_indicator_matrices(change, error, message):
     X, y = data()
     with pytest.raises(error, match=message):
         InvariantStructuredSVC(Multilabel()).fit(**({"X": X, "y": y} | change))
 
 
 @by_pairs
-def test_kernels_take_tables_of_labels(pairwise, tmp_path):
+def test_kernels_support_indicator_matrices(pairwise, tmp_path):
     X, y = data()
     settings = {"C": 0.5, "tol": 1e-6, "random_state": 0}
     linear = InvariantStructuredSVC(Multilabel(pairwise), oracle=Turns(), **settings).fit(X, y)
@@ -470,7 +470,7 @@ def test_kernels_take_tables_of_labels(pairwise, tmp_path):
 
 @by_pairs
 @pytest.mark.parametrize("oracle", [Identity(), FDrop(1)], ids=repr)
-def test_one_label_is_two_classes(oracle, pairwise):
+def test_one_label_equals_two_classes(oracle, pairwise):
     X, y = data()
     settings = {"oracle": oracle, "C": 0.7, "tol": 1e-6, "random_state": 0}
     plain = InvariantLinearSVC(fit_intercept=False, **settings).fit(X, y[:, 0])

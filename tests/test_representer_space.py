@@ -37,7 +37,7 @@ def test_inner_products_are_those_of_the_matrix_without_the_free_part(
     assert model.space.dot(f, f) == pytest.approx(np.sum(dense_f * (model.gram @ dense_f)), abs=1e-10)
 
 
-def test_normals_of_atoms_alone_stay_such():
+def test_normals_over_atoms_stay_atom_rows():
     model = model_of()
     rows, _ = model.normals(5)
     both = model.space.stack([rows, model.space.element(model.function()[0])])
@@ -52,7 +52,7 @@ def test_normals_of_atoms_alone_stay_such():
     assert len(thrice[np.array([11, 2, 11])].functions) == 1
 
 
-def test_coefficients_that_change_in_place_are_seen():
+def test_functionals_follow_changes_of_coefficients():
     # Steps of single blocks add to the coefficients of atoms themselves.
     model = model_of(free_degree=1, seed=1)
     f, dense = model.function()
@@ -66,7 +66,7 @@ def test_coefficients_that_change_in_place_are_seen():
     assert model.space.dot(f, f) == pytest.approx(np.sum(dense[0] * (model.gram @ dense[0])))
 
 
-def test_what_somebody_has_computed_is_taken_over():
+def test_know_stores_computed_functionals():
     model = model_of()
     f, _ = model.function()
     f.know(np.full((model.system.size, 2), 7.0))
@@ -76,7 +76,7 @@ def test_what_somebody_has_computed_is_taken_over():
 
 
 @every_degree
-def test_the_free_part_costs_nothing_but_is_there(free_degree):
+def test_unpenalized_part_has_norm_zero(free_degree):
     model = model_of(free_degree=free_degree)
     space = model.space
     n_free = {None: 0, 0: 1, 1: 1 + D}[free_degree]
@@ -104,7 +104,7 @@ def test_points_that_become_known_later_have_their_values():
     model.assert_is(f, *dense)
 
 
-def test_functions_of_other_spaces_are_refused():
+def test_functions_of_other_spaces_raise():
     model = model_of()
     plain = KernelSpace(model.kernel, D, 2)
     with pytest.raises(TypeError, match="only functions of the same space"):
@@ -131,7 +131,7 @@ def test_families_act_on_all_outputs(n_outputs):
         np.testing.assert_array_equal(g.representers.ravel()[family.places()], c)
 
 
-def test_families_of_other_spaces_are_refused():
+def test_families_of_other_spaces_raise():
     model = model_of()
     family = FamilyFunctionals(model.system, 0, 2)
     for space in (model_of().space, KernelSpace(model.kernel, D, 2)):

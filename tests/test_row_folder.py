@@ -161,7 +161,7 @@ class TestRoundTrip:
         assert folder.shape == (1, 2**31 + 1)
         assert folder.block(0, 1).indices.tolist() == [2**31]
 
-    def test_stored_zeros_and_duplicates_go_and_the_matrix_given_stays(self, tmp_path):
+    def test_zeros_are_dropped_and_duplicates_summed_in_a_copy(self, tmp_path):
         parts = np.array([1.0, 2.0, 0.0, 3.0]), np.array([3, 1, 2, 3]), np.array([0, 4])
         X = sp.csr_matrix(parts, (1, 4))
         folder = write(tmp_path / "rows", X)
@@ -169,15 +169,15 @@ class TestRoundTrip:
         assert folder.block(0, 1).data.tolist() == [2.0, 4.0]
         assert X.indices.tolist() == [3, 1, 2, 3]
 
-    def test_an_earlier_folder_is_replaced_when_asked(self, tmp_path):
+    def test_overwrite_replaces_an_older_folder(self, tmp_path):
         write(tmp_path / "rows", np.eye(3))
         folder = write(tmp_path / "rows", np.eye(4), overwrite=True)
         assert folder.shape == (4, 4)
         assert [path.name for path in tmp_path.iterdir()] == ["rows"]
 
-    def test_an_earlier_folder_is_replaced_in_two_steps_elsewhere(self, tmp_path, monkeypatch):
+    def test_overwrite_replaces_in_two_steps_without_exchange(self, tmp_path, monkeypatch):
         monkeypatch.setattr(hidden_folder, "_exchanged", lambda first, second: False)
-        self.test_an_earlier_folder_is_replaced_when_asked(tmp_path)
+        self.test_overwrite_replaces_an_older_folder(tmp_path)
 
     @pytest.mark.skipif(sys.platform != "linux", reason="names are exchanged on Linux")
     def test_names_are_exchanged_in_one_step(self, tmp_path):
@@ -215,7 +215,7 @@ class TestEdges:
         assert set(folder.edges(100).tolist()) < {*starts, 50}
         assert folder.edges(40).tolist() == [*starts, 50]
 
-    def test_a_block_must_be_able_to_hold_something(self, tmp_path):
+    def test_edges_requires_a_positive_block_size(self, tmp_path):
         folder = write(tmp_path / "rows", np.eye(3))
         with pytest.raises(ValueError, match="most_values must be an integer of at least 1, got 0"):
             folder.edges(0)
@@ -283,7 +283,7 @@ class TestLabels:
             (None, [1], "all rows or no rows have labels: the first 1 have none"),
         ],
     )
-    def test_labels_of_another_kind_are_refused(self, tmp_path, first, second, message):
+    def test_labels_of_another_kind_raise(self, tmp_path, first, second, message):
         with RowWriter(tmp_path / "rows") as into:
             into.append(np.eye(1), first)
             with pytest.raises(ValueError, match=message):
@@ -316,7 +316,7 @@ class TestRefusedRows:
             (np.array([["a"]]), "compatible with arrays of bytes/strings"),
         ],
     )
-    def test_errors_name_the_row_and_what_is_written_stays(self, tmp_path, X, message):
+    def test_errors_name_the_row_and_keep_written_rows(self, tmp_path, X, message):
         with RowWriter(tmp_path / "rows", n_features=5, dtype=np.float32) as into:
             into.append(np.eye(5))
             with pytest.raises((ValueError, TypeError), match=message):
@@ -359,7 +359,7 @@ class TestWhereItIsWritten:
         with pytest.raises(FileExistsError, match="rows exists: pass overwrite=True to replace"):
             RowWriter(tmp_path / "rows")
 
-    def test_what_is_no_folder_of_rows_is_never_replaced(self, tmp_path):
+    def test_other_files_and_folders_are_never_replaced(self, tmp_path):
         (tmp_path / "file").write_text("mine")
         write(tmp_path / "rows", np.eye(3))
         (tmp_path / "rows" / "diary.txt").write_text("mine")
@@ -367,7 +367,7 @@ class TestWhereItIsWritten:
             with pytest.raises(FileExistsError, match=f"{name} exists and cannot be replaced"):
                 RowWriter(tmp_path / name, overwrite=True)
 
-    def test_a_folder_that_appears_meanwhile_stays(self, tmp_path):
+    def test_folder_of_another_process_is_not_replaced(self, tmp_path):
         into = RowWriter(tmp_path / "rows").__enter__()
         into.append(np.eye(3))
         write(tmp_path / "rows", np.eye(4))
@@ -380,14 +380,14 @@ class TestWhereItIsWritten:
         with pytest.raises(FileNotFoundError, match="the folder .*absent does not exist"):
             RowWriter(tmp_path / "absent" / "rows")
 
-    def test_a_link_keeps_its_place(self, tmp_path):
+    def test_symbolic_link_stays(self, tmp_path):
         write(tmp_path / "rows", np.eye(3))
         (tmp_path / "link").symlink_to(tmp_path / "rows")
         write(tmp_path / "link", np.eye(4), overwrite=True)
         assert (tmp_path / "link").is_symlink()
         assert RowFolder(tmp_path / "rows").shape == (4, 4)
 
-    def test_it_is_used_in_a_with_statement(self, tmp_path):
+    def test_writer_requires_a_with_statement(self, tmp_path):
         into = RowWriter(tmp_path / "rows")
         with pytest.raises(RuntimeError, match="with statement"):
             into.append(np.eye(3))
@@ -450,7 +450,7 @@ class TestNothingIsLeftBehind:
             with pytest.raises(OSError, match="No space left"):
                 write(older, np.eye(5), overwrite=True)
 
-    def test_a_writer_that_failed_is_of_no_use(self, older, monkeypatch):
+    def test_writer_cannot_be_used_after_an_error(self, older, monkeypatch):
         def full(self, values):
             raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -466,7 +466,7 @@ class TestNothingIsLeftBehind:
             into.__exit__(None, None, None)
 
     @pytest.mark.parametrize("place", [0, 1])
-    def test_where_the_name_cannot_be_taken(self, older, place, monkeypatch):
+    def test_failed_rename_restores_the_older_folder(self, older, place, monkeypatch):
         """Where names cannot be exchanged the older folder is put aside, and comes back."""
         rename, left = Path.rename, [place]
         monkeypatch.setattr(hidden_folder, "_exchanged", lambda first, second: False)
@@ -520,7 +520,7 @@ class TestProcesses:
         write(tmp_path / "rows", np.eye(4), overwrite=True)
         assert [path.name for path in tmp_path.iterdir()] == ["rows"]
 
-    def test_a_process_that_still_writes_is_left_alone(self, tmp_path):
+    def test_folder_of_a_running_process_stays(self, tmp_path):
         process = started(tmp_path / "rows", signal.SIGWINCH)
         write(tmp_path / "rows", np.eye(3))
         assert len(list(tmp_path.iterdir())) == 2
@@ -529,7 +529,7 @@ class TestProcesses:
         assert RowFolder(tmp_path / "rows").shape == (2000, 200)
         assert [path.name for path in tmp_path.iterdir()] == ["rows"]
 
-    def test_one_killed_between_the_two_renames(self, tmp_path):
+    def test_killed_replacement_restores_the_older_folder(self, tmp_path):
         write(tmp_path / "rows", np.eye(3))
         (tmp_path / "rows").rename(tmp_path / ".rows.01234567.replaced")
         hidden_folder.HiddenFolder(tmp_path / "rows").discard()
@@ -556,7 +556,7 @@ def damage(path, place):
 class TestDamage:
     @pytest.mark.parametrize("name", ["indices.npy", "data.npy", "indptr.npy", "labels.npy"])
     @pytest.mark.parametrize("chunk", [0, 3, -1])
-    def test_a_file_cut_short(self, folder, name, chunk):
+    def test_truncated_file_raises(self, folder, name, chunk):
         start = first_rows(folder)[chunk]
         entry = np.load(folder / "indptr.npy")[start] if name[:4] in ("indi", "data") else start
         os.truncate(folder / name, 128 + int(entry + 1) * np.load(folder / name).itemsize - 1)
@@ -566,7 +566,7 @@ class TestDamage:
             RowFolder(folder)
 
     @pytest.mark.parametrize("name", ["indices.npy", "data.npy", "indptr.npy"])
-    def test_a_file_cut_short_after_it_was_opened(self, folder, name):
+    def test_file_truncated_after_opening_raises(self, folder, name):
         rows = RowFolder(folder)
         rows.block(0, 50)
         os.truncate(folder / name, 150)
@@ -613,7 +613,7 @@ class TestDamage:
         ):
             rows.block(3, 5)
 
-    def test_a_file_that_grew_or_is_another(self, folder):
+    def test_longer_file_raises(self, folder):
         with open(folder / "data.npy", "ab") as stream:
             stream.write(b"1")
         with pytest.raises(OSError, match="data.npy must have .* bytes according to its manifest"):
@@ -656,7 +656,7 @@ class TestManifest:
             ('{"format": "structinv rows", "version": 1}', "manifest.json is damaged: its checksum"),
         ],
     )
-    def test_what_is_no_manifest(self, folder, content, message):
+    def test_invalid_manifest_raises(self, folder, content, message):
         (folder / "manifest.json").write_text(content)
         with pytest.raises(ValueError, match=message):
             RowFolder(folder)
@@ -682,7 +682,7 @@ class TestManifest:
             {"chunks": {"first_row": [0, 9, 4], "first_entry": [0, 1, 2], "crc32": {}}},
         ],
     )
-    def test_what_cannot_be(self, folder, change):
+    def test_inconsistent_manifest_raises(self, folder, change):
         content = {**json.loads((folder / "manifest.json").read_text()), **change}
         del content["crc32"]
         start = json.dumps(content)[:-1].encode()
@@ -727,7 +727,7 @@ class TestHandles:
         with ThreadPoolExecutor(8) as pool:
             assert all(pool.map(lambda pair: same(rows.block(*pair), X[slice(*pair)]), pairs))
 
-    def test_where_reads_have_no_place(self, folder, monkeypatch):
+    def test_reading_works_without_preadv(self, folder, monkeypatch):
         """Windows has no os.preadv."""
         monkeypatch.delattr(os, "preadv")
         self.test_threads_read_at_once(folder)
@@ -739,12 +739,12 @@ class TestHandles:
         after = len(os.listdir("/proc/self/fd")) if before else 0
         assert after == before
 
-    def test_what_it_says_of_itself(self, folder):
+    def test_repr_has_size_and_labels(self, folder):
         entries = some_rows().nnz
         expected = f"50 rows, 30 features, {entries} entries of float64, int64 labels, 0.0 MB)"
         assert repr(RowFolder(folder)) == f"RowFolder({str(folder)!r}: {expected}"
 
-    def test_memory_is_that_of_the_block(self, tmp_path, monkeypatch):
+    def test_memory_does_not_exceed_the_block(self, tmp_path, monkeypatch):
         """Nothing is kept but the table of chunks."""
         monkeypatch.setattr(writer, "CHUNK_VALUES", 2**20)
         rows = write(tmp_path / "rows", sp.csr_matrix(np.ones((2000, 50))), size=100)

@@ -94,7 +94,7 @@ def test_a_part_of_a_folder_can_be_pickled(mail, tmp_path):
         ([1, 240], ValueError, "in 0 to 239"),
     ],
 )
-def test_numbers_that_name_no_rows(mail, numbers, error, message):
+def test_invalid_row_numbers_raise(mail, numbers, error, message):
     with pytest.raises(error, match=message):
         SomeRows(MatrixRows(mail[0]), numbers)
 
@@ -108,7 +108,7 @@ def test_labels_are_those_of_the_rows(mail, tmp_path):
     assert SomeRows(MatrixRows(mail[0]), [1]).labels is None
 
 
-def test_rows_in_memory_are_no_source(mail):
+def test_matrix_is_not_a_row_source(mail):
     with pytest.raises(TypeError, match="rows must be a RowSource"):
         SomeRows(mail[0], [1])
 
@@ -147,12 +147,12 @@ class TestSelectChanges:
         ],
         ids=str,
     )
-    def test_models_that_do_not_read_in_blocks(self, mail, model, name):
+    def test_estimators_without_block_support_raise(self, mail, model, name):
         X, y = mail
         with pytest.raises(TypeError, match=f"X must be an array or a matrix for {name}"):
             select_changes(model, MatrixRows(X), y, {"C": [1.0]}, oracle=FDrop(1))
 
-    def test_labels_of_another_number(self, mail):
+    def test_wrong_number_of_labels_raises(self, mail):
         X, y = mail
         with pytest.raises(ValueError, match="a label for each of the 240 rows, got 9"):
             select_changes(InvariantLinearSVC(FDrop(1)), MatrixRows(X), y[:9], {"C": [1.0]})

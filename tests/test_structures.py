@@ -155,7 +155,7 @@ def test_an_inexact_structure_with_bounds_keeps_the_contract():
 
 
 @pytest.mark.parametrize("lengths", [[3, 0], [1.5, 1.5], [[1, 2]], []])
-def test_lengths_that_are_none_are_refused(lengths):
+def test_layout_raises_for_invalid_lengths(lengths):
     with pytest.raises(ValueError, match="lengths must be integers of at least 1"):
         Layout.of_lengths(lengths)
 
@@ -164,7 +164,7 @@ def test_forbidden_transitions_keep_the_contract():
     check_structure(Sequence(allowed={(0, 0), (0, 1), (1, 2), (2, 0), (2, 1)}))
 
 
-def test_iob2_lets_no_chunk_begin_inside():
+def test_iob2_forbids_chunks_that_start_inside():
     classes = np.array(["B-NP", "B-VP", "I-NP", "I-VP", "O"])
     structure = Sequence("iob2").prepared(classes, np.zeros(0, dtype=int), None)
     assert structure.prepared(classes, np.zeros(0, dtype=int), None) is structure
@@ -191,7 +191,7 @@ def test_iob2_lets_no_chunk_begin_inside():
         ("iob2", ValueError, "requires labels"),
     ],
 )
-def test_masks_that_do_not_fit_are_refused(allowed, error, message):
+def test_sequence_raises_for_invalid_transitions(allowed, error, message):
     with pytest.raises(error, match=message):
         Sequence(allowed).bind(np.array([0, 1]))
 
@@ -208,7 +208,7 @@ class Narrow(Sequence):
         return super().best_by_wrong(potentials, codes, pairwise, layout)[:, :-1]
 
 
-def test_best_scores_of_another_shape_are_refused_by_name():
+def test_best_by_wrong_of_wrong_shape_raises():
     with pytest.raises(ValueError, match=r"Narrow\.best_by_wrong must return scores of shape"):
         check_structure(Narrow())
 
@@ -236,7 +236,7 @@ class Squares(ExplicitSpace):
         return super().weights(f) ** 2
 
 
-def test_a_space_that_is_not_linear_in_x_gets_no_hull():
+def test_in_hull_steps_require_a_space_linear_in_x():
     X, y = np.array([[1.0, 2.0], [-1.0, 0.5], [0.3, -1.0]]), np.array([0, 1, 1])
     term = WorstCase(X, y, Box(0.2), Binary())
     rng = np.random.default_rng(0)
@@ -262,7 +262,7 @@ class Declared(ExplicitSpace):
 
 
 @pytest.mark.parametrize("kind", [Renamed, Declared])
-def test_a_space_keeps_what_it_has_or_says(kind):
+def test_subclass_of_space_must_declare_capabilities_again(kind):
     term = WorstCase(np.eye(2), np.array([0, 1]), Box(0.2), Binary())
     assert isinstance(dual_state(term, kind(2), np.random.default_rng(0)), HullState)
 
@@ -272,7 +272,7 @@ class Halved(WorstCase):
         raise NotImplementedError
 
 
-def test_states_say_why_not():
+def test_unsupported_dual_states_raise_with_reason():
     rows = np.eye(2), np.array([0, 1])
     space = ExplicitSpace(2)
     assert refusals(Halved(*rows, Box(0.2), Binary()), space)["hull"] == "Halved answers for itself"
@@ -297,7 +297,7 @@ def test_states_say_why_not():
         ({"cost": np.ones((2, 2))}, "cost must have a zero diagonal"),
     ],
 )
-def test_labels_that_do_not_fit_are_refused(given, message):
+def test_bind_raises_for_invalid_labels(given, message):
     with pytest.raises(ValueError, match=message):
         Sequence().bind(np.array([0, 1, 1]), **{"layout": Layout.of_lengths([3]), **given})
 
@@ -326,7 +326,7 @@ def test_normals_of_several_rows_are_folded_into_one(sparse, n_outputs):
 
 @pytest.mark.parametrize("at_once", [1, 4, 8, 10**9])
 @pytest.mark.parametrize("structure", [Sequence(), Multiclass()], ids=repr)
-def test_planes_are_the_same_however_few_directions_are_asked_at_once(monkeypatch, structure, at_once):
+def test_planes_do_not_depend_on_directions_per_call(monkeypatch, structure, at_once):
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((30, FEATURES)), rng.integers(LABELS, size=30)
     layout = None if structure.rowwise else Layout.of_lengths([5] * 6)
@@ -349,7 +349,7 @@ def test_portions_count_rows(monkeypatch):
     ]  # fmt: skip
 
 
-def test_many_labels_take_no_table_of_their_cubes(monkeypatch):
+def test_memory_is_not_cubic_in_the_number_of_labels(monkeypatch):
     """No array as large as labels times labels times labels, nor as that times features."""
     n_labels, rng = 400, np.random.default_rng(0)
     X, y = rng.standard_normal((500, 5)), np.arange(500) % n_labels
@@ -375,7 +375,7 @@ def test_many_labels_take_no_table_of_their_cubes(monkeypatch):
 
 
 @pytest.mark.parametrize("kind", ["csc", "coo", "lil"])
-def test_rows_of_other_sparse_kinds_are_refused_by_name(kind):
+def test_other_sparse_formats_raise(kind):
     X, y, lengths, weights = sequences()
     other = sp.csr_matrix(X).asformat(kind)
     with pytest.raises(TypeError, match="X must be an array or a CSR matrix.*tocsr"):
@@ -393,7 +393,7 @@ def test_rows_of_other_sparse_kinds_are_refused_by_name(kind):
         ({"layout": Layout(np.array(LENGTHS))}, "starts must increase"),
     ],
 )
-def test_predictions_of_what_does_not_fit_are_refused(change, message):
+def test_predict_raises_for_invalid_arguments(change, message):
     _, y, lengths, _ = sequences()
     labels = Sequence().bind(y, layout=Layout.of_lengths(lengths))
     right = {
@@ -414,14 +414,14 @@ def test_predictions_of_what_does_not_fit_are_refused(change, message):
         (np.array([1, None, 2], dtype=object), TypeError, "labels of one sortable type"),
     ],
 )
-def test_what_is_no_label_is_refused(y, kind, message):
+def test_bind_raises_for_values_that_are_not_labels(y, kind, message):
     with pytest.raises(kind, match=message):
         Multiclass().bind(y)
     with pytest.raises(ValueError, match="classes must be sorted"):
         Multiclass().bind(np.array([0, 1]), np.array([1, 0]))
 
 
-def test_certificates_ask_for_all_parameters():
+def test_worst_change_requires_pairwise_weights():
     X, y, lengths, _ = sequences()
     labels = Sequence().bind(y, layout=Layout.of_lengths(lengths))
     model = np.zeros((LABELS, FEATURES)), np.zeros(LABELS)
@@ -440,7 +440,7 @@ def test_certificates_ask_for_all_parameters():
         ({"n_labels": 1}, "n_labels must be at least 2"),
     ],
 )
-def test_checks_of_structures_that_say_nothing_are_refused(given, message):
+def test_check_structure_raises_for_invalid_arguments(given, message):
     with pytest.raises(ValueError, match=message):
         check_structure(Sequence(), **given)
     with pytest.raises(TypeError, match="instance of a Structure"):
@@ -462,7 +462,7 @@ def test_examples_of_one_row_need_no_layout(solver):
     assert one.primal == pytest.approx(other.primal, rel=1e-6)
 
 
-def test_labels_without_an_order_keep_their_places():
+def test_unsortable_labels_keep_their_order():
     classes, y = np.array(["a", 1, None], dtype=object), np.array([None, "a", 1, 1], dtype=object)
     assert Sequence().bind(y, classes, layout=Layout.of_lengths([4])).codes.tolist() == [2, 0, 1, 1]
     with pytest.raises(ValueError, match=r"not among the classes: \[2\]"):
@@ -507,7 +507,7 @@ def graphs():
 
 
 @pytest.mark.parametrize("make", [iob2, label_sets, graphs])
-def test_parts_of_the_examples_tell_what_all_tell_together(make):
+def test_summaries_of_partitions_equal_those_of_all_examples(make):
     structure, labels, layout = make()
     classes, codes = np.unique(labels, return_inverse=True)
     known = structure.prepared(classes, codes, layout)
@@ -521,7 +521,7 @@ def test_parts_of_the_examples_tell_what_all_tell_together(make):
     assert found.prepared(classes, codes, layout) is found
 
 
-def test_a_structure_that_learns_says_how_parts_tell_it():
+def test_learning_structure_must_implement_summaries():
     class Learning(Sequence):
         def prepared(self, classes, codes, layout):
             return self
@@ -530,7 +530,7 @@ def test_a_structure_that_learns_says_how_parts_tell_it():
         Learning().prepared_by(np.arange(2), [None])
 
 
-def test_a_layout_that_knows_more_says_how_it_is_joined():
+def test_subclass_of_layout_must_override_join():
     class Nested(Layout):
         pass
 

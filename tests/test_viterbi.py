@@ -50,7 +50,7 @@ def test_the_score_is_that_of_its_labeling_to_the_last_bit():
     assert highest == score(potentials[2:], links, 30, labels, 0)
 
 
-def test_of_equal_labelings_the_one_whose_last_labels_come_first():
+def test_ties_prefer_the_first_last_labels():
     labels, heights = np.ones(4, dtype=np.int64), np.empty((4, 3))
     best_labels(np.zeros((4, 3)), np.zeros((5, 3)), np.array([0, 4]), heights, labels)
     np.testing.assert_array_equal(labels, 0)
