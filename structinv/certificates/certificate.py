@@ -229,9 +229,8 @@ def worst_change_in(
 ) -> WorstChange:
     """Find the perturbations of each example that minimize the margin of its labels.
 
-    The worst-case margin of a linear model for a single row is
-    ``min over y' of (b_y - b_y') - sigma_S(w_y' - w_y)``. The oracle's upper bounds give a lower bound of
-    it.
+    The worst-case margin of a linear model for a single row is ``min over y' of (b_y - b_y') -
+    sigma_S(w_y' - w_y)``. The oracle's upper bounds give a lower bound of it.
 
     In a kernel's space, the elements of S(x) are enumerated, because its convex hull does not bound f.
     Margins are tight if S(x) is a list. For a cover, its best element is refined, and the bound adds
