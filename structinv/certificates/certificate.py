@@ -392,19 +392,19 @@ class _Portion:
         ]
 
     def _nearest(
-        self, found: Violations, codes: np.ndarray, layout: Layout
+        self, violations: Violations, codes: np.ndarray, layout: Layout
     ) -> tuple[Decoding, np.ndarray, np.ndarray]:
         """Return the labeling with the smallest margin, this margin, and a lower bound.
 
         Both are infinite if there is no other labeling.
         """
         labels, pairwise = self.labels, self.pairwise
-        score = labels.structure.score(found.gains, codes, pairwise, layout)
-        other = labels.runner_up(found.gains, codes, pairwise, layout)
+        score = labels.structure.score(violations.gains, codes, pairwise, layout)
+        other = labels.runner_up(violations.gains, codes, pairwise, layout)
         above: Any = other.upper
-        if not np.array_equal(found.upper, found.gains):
-            above = labels.runner_up(found.upper, codes, pairwise, layout).upper
-        reached = labels.structure.score(found.gains, other.labels, pairwise, layout, other.levels)
+        if not np.array_equal(violations.upper, violations.gains):
+            above = labels.runner_up(violations.upper, codes, pairwise, layout).upper
+        reached = labels.structure.score(violations.gains, other.labels, pairwise, layout, other.levels)
         is_absent = other.upper == -np.inf
         # The labeling found also bounds the margin, even if inference for the bounds is inexact.
         above = np.maximum(above, reached)
@@ -414,9 +414,9 @@ class _Portion:
             np.where(is_absent, np.inf, score - above),
         )
 
-    def _rounding_of(self, found: Violations, layout: Layout) -> np.ndarray:
+    def _rounding_of(self, violations: Violations, layout: Layout) -> np.ndarray:
         """Bound the rounding error of each labeling's margin, (n_blocks,)."""
-        each: Any = found.rounding
+        each: Any = violations.rounding
         rounding = layout.sums(each.reshape(layout.n_rows, -1).max(axis=1))
         if not self.several:
             return rounding
@@ -431,20 +431,20 @@ class _Portion:
         """Return the worst points for a label of each row, by its scenario and level."""
         places, parts = [], []
         for number, levels in enumerate(each):
-            for which, found in enumerate(levels):
+            for which, violations in enumerate(levels):
                 rows = np.flatnonzero((scenario == number) & (level == which))
                 if len(rows):
                     places.append(rows)
-                    parts.append(self.space.points(found.take(rows).points(labels[rows]).points))
+                    parts.append(self.space.points(violations.take(rows).points(labels[rows]).points))
         return parts[0] if len(parts) == 1 else stack(parts)[np.argsort(np.concatenate(places))]
 
     def _most_wrong(self, margins: list[Violations], proven: list[np.ndarray]) -> np.ndarray:
         """Bound the number of wrong rows of each block over all scenarios."""
         counts = np.zeros(len(self.layout), dtype=np.int64)
-        for levels, found, is_certified in zip(self.scenarios, margins, proven, strict=True):
+        for levels, violations, is_certified in zip(self.scenarios, margins, proven, strict=True):
             blocks = np.flatnonzero(~(is_certified & self.allowed))
             if len(blocks):
-                wrong = self._wrong_in(levels, found, blocks)
+                wrong = self._wrong_in(levels, violations, blocks)
                 counts[blocks] = np.maximum(counts[blocks], wrong)
         return counts
 
@@ -458,12 +458,15 @@ class _Portion:
         there is known.
         """
         places_of_blocks, layout = self.layout.rows(blocks), self.layout.take(blocks)
-        codes, own = self.competitors.codes[places_of_blocks], margins.take(places_of_blocks)
+        codes, violations = (
+            self.competitors.codes[places_of_blocks],
+            margins.take(places_of_blocks),
+        )
         changes = levels[0].changes()
         numbers = None if changes is None else changes.listed_in()[1]
         if len(levels) == 1 and numbers is not None and len(numbers) == 1:
-            best = decoded(self.labels.structure, own.gains, self.pairwise, layout).labels
-            return self._counted(own, best, layout, codes, 2.0)
+            best = decoded(self.labels.structure, violations.gains, self.pairwise, layout).labels
+            return self._counted(violations, best, layout, codes, 2.0)
         counts, rows = layout.lengths.copy(), pick(self.rows, places_of_blocks, self.layout.n_rows)
         scores = self.space.values(self.f, take(levels[0].X, rows))
         unperturbed = predicted(
@@ -472,7 +475,7 @@ class _Portion:
         allowed = np.flatnonzero(self.allowed[blocks])
         if len(allowed):
             places, part = layout.rows(allowed), layout.take(allowed)
-            counts[allowed] = self._counted(own.take(places), codes[places], part, codes[places])
+            counts[allowed] = self._counted(violations.take(places), codes[places], part, codes[places])
         differing = np.flatnonzero(layout.sums(unperturbed != codes) > 0)
         if len(differing):
             places, part = layout.rows(differing), layout.take(differing)

@@ -65,10 +65,10 @@ def labels_worst_change(
     predicted = decoded(labels.structure, potentials, pairwise, layout).labels.reshape(-1, size)
     parts, moved, wrong = [], [], []
     for blocks, search, sizes in _searches(space, f, oracle, labels, X, pairwise):
-        found = search.worst(other=True, points=points)
-        reached, rows = found.gains, take(X, blocks)
-        rounding = _rounding(search, rows, np.maximum(sizes, found.sizes))
-        parts.append(WorstChange(-reached, -np.maximum(found.upper, reached), rounding, None))
+        worst = search.worst(other=True, points=points)
+        reached, rows = worst.gains, take(X, blocks)
+        rounding = _rounding(search, rows, np.maximum(sizes, worst.sizes))
+        parts.append(WorstChange(-reached, -np.maximum(worst.upper, reached), rounding, None))
         twice = 2.0 * _rounding(search, rows, sizes)
         most = search.against(predicted[blocks]).most_wrong(search.codes, twice)
         if not oracle.finite:
@@ -76,7 +76,7 @@ def labels_worst_change(
             most = np.minimum(most, search.most_wrong(search.codes, twice))
         wrong.append(most)
         if points:
-            moved.append(space.points(found.points))
+            moved.append(space.points(worst.points))
     whole = joined(parts, stack(moved) if points else None)
     # Certified rows have no wrong label.
     most = np.where(whole.certificate().correct, 0, np.concatenate(wrong))

@@ -106,10 +106,10 @@ def prediction_bounds(
     (array([-2.]), array([0.]), array([ True]))
     """
     ends, exact = [], []
-    for _, found in _extremes(space, f, bound, points=False):
-        above = found.upper[:, [BELOW, ABOVE]] * [-1.0, 1.0]
-        reached = found.gains[:, [BELOW, ABOVE]] * [-1.0, 1.0]
-        errors: Any = found.rounding
+    for _, extremes in _extremes(space, f, bound, points=False):
+        above = extremes.upper[:, [BELOW, ABOVE]] * [-1.0, 1.0]
+        reached = extremes.gains[:, [BELOW, ABOVE]] * [-1.0, 1.0]
+        errors: Any = extremes.rounding
         rounding = errors[:, [BELOW, ABOVE]]
         if eps > 0:
             rounding = rounding + eps * (abs(constant) + np.abs(reached))
@@ -124,10 +124,10 @@ def furthest_members(
 ) -> Matrix:
     """Return the points of S(x) whose predictions are furthest from the targets."""
     moved = []
-    for rows, found in _extremes(space, f, bound, points=True):
+    for rows, extremes in _extremes(space, f, bound, points=True):
         offset = constant - targets[rows]
-        is_above = found.gains[:, ABOVE] + offset >= found.gains[:, BELOW] - offset
-        moved.append(space.points(found.points(np.where(is_above, ABOVE, BELOW)).points))
+        is_above = extremes.gains[:, ABOVE] + offset >= extremes.gains[:, BELOW] - offset
+        moved.append(space.points(extremes.points(np.where(is_above, ABOVE, BELOW)).points))
     return stack(moved)
 
 

@@ -113,12 +113,12 @@ def checked_labels(y: Any, n_rows: int, kind: str | None, before: int) -> np.nda
     return _CONVERTED[kind](found, before)
 
 
-def _strings(found: np.ndarray, before: int) -> np.ndarray:
-    return np.array([str(each) for each in found], dtype=object)
+def _strings(labels: np.ndarray, before: int) -> np.ndarray:
+    return np.array([str(each) for each in labels], dtype=object)
 
 
-def _booleans(found: np.ndarray, before: int) -> np.ndarray:
-    return found.astype(np.bool_)
+def _booleans(labels: np.ndarray, before: int) -> np.ndarray:
+    return labels.astype(np.bool_)
 
 
 def _integers(found: np.ndarray, before: int) -> np.ndarray:

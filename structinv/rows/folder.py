@@ -132,11 +132,11 @@ class RowFolder(RowSource):
         return self.blocks([slice(start, stop)])
 
     def blocks(self, cuts: Sequence[slice]) -> sp.csr_matrix:
-        found = [self._ends(cut.start, cut.stop) for cut in cuts]
-        sizes = [int(ends[-1] - ends[0]) for _, ends in found]
+        ranges = [self._ends(cut.start, cut.stop) for cut in cuts]
+        sizes = [int(ends[-1] - ends[0]) for _, ends in ranges]
         places = np.concatenate([[0], np.cumsum(sizes)])
         arrays = {name: np.empty(places[-1], self._manifest.dtypes[name]) for name in (INDICES, DATA)}
-        for cut, (whole, ends), place, size in zip(cuts, found, places[:-1], sizes, strict=True):
+        for cut, (whole, ends), place, size in zip(cuts, ranges, places[:-1], sizes, strict=True):
             first = int(ends[0])
             for name, array in arrays.items():
                 part = array[place : place + size]
@@ -144,12 +144,12 @@ class RowFolder(RowSource):
                 self._check_all(name, whole, part, self._manifest.first_entries - first, 0)
             self._verified[whole] = True
             ends += place - first
-        rows = sp.csr_matrix((sum(len(ends) - 1 for _, ends in found), self.shape[1]), dtype=self.dtype)
+        rows = sp.csr_matrix((sum(len(ends) - 1 for _, ends in ranges), self.shape[1]), dtype=self.dtype)
         rows.data, rows.indices = arrays[DATA], arrays[INDICES]
         # SciPy requires one dtype for both index arrays.
         if len(rows.data) > np.iinfo(np.int32).max:
             rows.indices = rows.indices.astype(np.int64, copy=False)
-        indptr = np.concatenate([[0], *(ends[1:] for _, ends in found)])
+        indptr = np.concatenate([[0], *(ends[1:] for _, ends in ranges)])
         rows.indptr = indptr.astype(rows.indices.dtype, copy=False)
         rows.has_canonical_format = True
         return rows
@@ -183,16 +183,16 @@ class RowFolder(RowSource):
         check_integer("most_values", most_values)
         first_rows = self._manifest.first_rows
         values = self._manifest.first_entries + first_rows
-        found, chunk = [0], 0
+        edges, chunk = [0], 0
         while chunk < len(values) - 1:
             after = int(np.searchsorted(values, values[chunk] + most_values, side="right")) - 1
             if after > chunk:
-                found.append(int(first_rows[after]))
+                edges.append(int(first_rows[after]))
             else:
-                found += self._split(chunk, most_values)
+                edges += self._split(chunk, most_values)
                 after = chunk + 1
             chunk = after
-        return np.array(found, dtype=np.int64)
+        return np.array(edges, dtype=np.int64)
 
     def _split(self, chunk: int, most_values: int) -> list[int]:
         """Return the ends of the parts of a chunk that exceeds the size of a block."""
@@ -200,11 +200,11 @@ class RowFolder(RowSource):
         ends = self._files[INDPTR].read(first, last + 1, _named(first, last))
         self._check(INDPTR, chunk, ends)
         values = ends + np.arange(len(ends))
-        found, row = [], 0
+        split, row = [], 0
         while row < last - first:
             row = max(row + 1, int(np.searchsorted(values, values[row] + most_values, side="right")) - 1)
-            found.append(first + row)
-        return found
+            split.append(first + row)
+        return split
 
     def _opened(self, name: str) -> StoredArray:
         """Open a file of the folder; OSError names the missing rows of a truncated file."""
@@ -229,16 +229,16 @@ class RowFolder(RowSource):
         """Return the unverified chunks inside a block; those at its ends are read here."""
         first = int(np.searchsorted(self._manifest.first_rows, start, side="right")) - 1
         last = int(np.searchsorted(self._manifest.first_rows, stop, side="left"))
-        found = []
+        unverified = []
         for chunk in range(first, last):
             if self._verified[chunk]:
                 continue
             begin, end = self._rows_of(chunk)
             if start <= begin and end <= stop:
-                found.append(chunk)
+                unverified.append(chunk)
             else:
                 self.block(begin, end)
-        return found
+        return unverified
 
     def _check_all(
         self, name: str, chunks: list[int], values: np.ndarray, starts: np.ndarray, more: int

@@ -81,8 +81,8 @@ def _exchanged(first: Path, second: Path) -> bool:
         renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
     except (AttributeError, OSError, TypeError):
         return False
-    here, exchange = -100, 2
-    return renameat2(here, os.fsencode(first), here, os.fsencode(second), exchange) == 0
+    cwd, exchange = -100, 2
+    return renameat2(cwd, os.fsencode(first), cwd, os.fsencode(second), exchange) == 0
 
 
 def _locked(folder: Path) -> int | None:

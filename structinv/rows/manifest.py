@@ -111,38 +111,38 @@ def read_manifest(folder: Path) -> tuple[Manifest, bytes]:
         )
     content = path.read_bytes()
     try:
-        found = json.loads(content)
+        fields = json.loads(content)
     except ValueError as error:
         raise ValueError(f"{path} is not JSON: {error}") from None
-    if not isinstance(found, dict) or found.get("format") != FORMAT:
+    if not isinstance(fields, dict) or fields.get("format") != FORMAT:
         raise ValueError(f'{path} must have "format": "{FORMAT}"')
-    if found.get("version") != VERSION:
+    if fields.get("version") != VERSION:
         raise ValueError(
             f"{path} must have version {VERSION} for this version of structinv, got "
-            f"{found.get('version')!r}"
+            f"{fields.get('version')!r}"
         )
-    if found.get("crc32") != zlib.crc32(content.rpartition(_CHECKSUM)[0]):
+    if fields.get("crc32") != zlib.crc32(content.rpartition(_CHECKSUM)[0]):
         raise ValueError(f"{path} is damaged: its checksum is wrong")
     try:
-        manifest = _parsed(found)
+        manifest = _parsed(fields)
         _check(manifest)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise ValueError(f"{path} is damaged: {type(error).__name__}: {error}") from None
     return manifest, content
 
 
-def _parsed(found: dict[str, Any]) -> Manifest:
-    chunks, classes = found["chunks"], found["classes"]
+def _parsed(fields: dict[str, Any]) -> Manifest:
+    chunks, classes = fields["chunks"], fields["classes"]
     return Manifest(
-        n_rows=int(found["rows"]),
-        n_features=int(found["features"]),
-        n_entries=int(found["entries"]),
-        dtypes={name: np.dtype(each) for name, each in found["dtypes"].items()},
-        first_rows=np.array([*chunks["first_row"], found["rows"]], dtype=np.int64),
-        first_entries=np.array([*chunks["first_entry"], found["entries"]], dtype=np.int64),
+        n_rows=int(fields["rows"]),
+        n_features=int(fields["features"]),
+        n_entries=int(fields["entries"]),
+        dtypes={name: np.dtype(each) for name, each in fields["dtypes"].items()},
+        first_rows=np.array([*chunks["first_row"], fields["rows"]], dtype=np.int64),
+        first_entries=np.array([*chunks["first_entry"], fields["entries"]], dtype=np.int64),
         checksums=dict(chunks["crc32"]),
         classes=None if classes is None else [str(each) for each in classes],
-        notes=dict(found["notes"]),
+        notes=dict(fields["notes"]),
     )
 
 

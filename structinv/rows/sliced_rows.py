@@ -24,8 +24,8 @@ def chunk_edges(chunks: Any, n_rows: int) -> np.ndarray | None:
     """
     if not isinstance(chunks, tuple) or len(chunks) == 0:
         return None
-    own = chunks[0]
-    ends = np.cumsum(own) if isinstance(own, tuple) else np.arange(own, n_rows + own, own)
+    sizes = chunks[0]
+    ends = np.cumsum(sizes) if isinstance(sizes, tuple) else np.arange(sizes, n_rows + sizes, sizes)
     return np.unique(np.minimum(np.concatenate([[0], ends]), n_rows)).astype(np.int64)
 
 
@@ -37,13 +37,13 @@ def cut_by_chunks(edges: np.ndarray, most_rows: int) -> np.ndarray:
     >>> cut_by_chunks(np.array([0, 2, 4, 6, 13]), 4).tolist()
     [0, 4, 6, 9, 13]
     """
-    found = [0]
+    cuts = [0]
     for first, last in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
-        if last - found[-1] > most_rows and first > found[-1]:
-            found.append(first)
+        if last - cuts[-1] > most_rows and first > cuts[-1]:
+            cuts.append(first)
         if last - first > most_rows:
-            found += (first + cut_evenly(last - first, most_rows)[1:]).tolist()
-    return np.unique([*found, edges[-1]]).astype(np.int64)
+            cuts += (first + cut_evenly(last - first, most_rows)[1:]).tolist()
+    return np.unique([*cuts, edges[-1]]).astype(np.int64)
 
 
 class SlicedRows(RowSource):
@@ -129,9 +129,9 @@ class SlicedRows(RowSource):
         return self.edges(max(1, min(most_values, least)))
 
     def _slice(self, start: int, stop: int) -> Any:
-        found = self.array[start:stop]
-        found = found.compute() if hasattr(found, "compute") else found
-        return found if sp.issparse(found) else np.asarray(found)
+        rows = self.array[start:stop]
+        rows = rows.compute() if hasattr(rows, "compute") else rows
+        return rows if sp.issparse(rows) else np.asarray(rows)
 
     def _check_finite(self, rows: Matrix, start: int) -> None:
         values = rows.data if sp.issparse(rows) else rows

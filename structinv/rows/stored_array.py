@@ -89,8 +89,8 @@ class StoredArray:
             raise OSError(f"{rows} of {self.path} cannot be read: the file is truncated")
 
     def _state(self) -> tuple[int, int]:
-        found = os.fstat(self._handle)
-        return found.st_size, found.st_mtime_ns
+        stat = os.fstat(self._handle)
+        return stat.st_size, stat.st_mtime_ns
 
     def _fill(self, into: np.ndarray, place: int) -> int:
         """Read bytes from a position until `into` is full or the file ends.

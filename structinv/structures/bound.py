@@ -174,10 +174,10 @@ class BoundStructure:
         self, chosen: Separation, codes: np.ndarray, pairwise: np.ndarray, layout: Layout
     ) -> np.ndarray:
         """Return the pairwise score of chosen labelings minus the true ones, (n_blocks,)."""
-        own = self._pairwise_score(codes, pairwise, layout)
+        true_score = self._pairwise_score(codes, pairwise, layout)
         if chosen.shares is None:
-            return self._pairwise_score(chosen.labels, pairwise, layout) - own
-        return chosen.features @ pairwise - own
+            return self._pairwise_score(chosen.labels, pairwise, layout) - true_score
+        return chosen.features @ pairwise - true_score
 
     def _pairwise_score(self, labels: np.ndarray, pairwise: np.ndarray, layout: Layout) -> np.ndarray:
         return checked_structure.pairwise_score(self.structure, labels, pairwise, layout, self.n_labels)
@@ -245,8 +245,8 @@ def predicted(
         check_layout(layout, len(scores))
     known = laid_out(layout, len(scores))
     potentials = checked_structure.functions(structure, n_labels).scores(scores)
-    own = np.zeros(0) if pairwise is None else pairwise
-    return checked_structure.decoded(structure, potentials, own, known).labels
+    weights = np.zeros(0) if pairwise is None else pairwise
+    return checked_structure.decoded(structure, potentials, weights, known).labels
 
 
 def check_layout(layout: Layout, n_rows: int) -> None:

@@ -54,15 +54,15 @@ def runner_up(
         forced = (layout.starts[:-1] + place)[place < sizes]
         barred = potentials.copy()
         barred[forced, codes[forced]] = -np.inf
-        found = decoded(structure, barred, pairwise, layout)
-        value = structure.score(barred, found.labels, pairwise, layout, found.levels)
+        decoding = decoded(structure, barred, pairwise, layout)
+        value = structure.score(barred, decoding.labels, pairwise, layout, decoding.levels)
         value[place >= sizes] = -np.inf
         better = value > highest
-        best = np.where(better[owners], found.labels, best)
-        if found.levels is not None:
-            levels = np.where(better[owners], found.levels, levels)
+        best = np.where(better[owners], decoding.labels, best)
+        if decoding.levels is not None:
+            levels = np.where(better[owners], decoding.levels, levels)
         highest = np.where(better, value, highest)
-        above = value if found.upper is None else found.upper
+        above = value if decoding.upper is None else decoding.upper
         bound = np.maximum(bound, np.where(place < sizes, above, -np.inf))
     return Decoding(best, bound, None if potentials.ndim == 2 else levels)
 
@@ -85,17 +85,18 @@ def _unless_true(
 def _against_truth(
     structure: Structure,
     potentials: np.ndarray,
-    found: Decoding,
+    decoding: Decoding,
     codes: np.ndarray,
     pairwise: np.ndarray,
     layout: Layout,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the score minus that of the true labeling, and the latter, for each block."""
-    own = structure.score(potentials, codes, pairwise, layout)
-    if found.shares is None:
-        return structure.score(potentials, found.labels, pairwise, layout, found.levels) - own, own
-    each = np.where(found.shares > 0, potentials, 0.0) * found.shares
-    return layout.sums(each.sum(axis=1)) + found.features @ pairwise - own, own
+    true_score = structure.score(potentials, codes, pairwise, layout)
+    if decoding.shares is None:
+        score = structure.score(potentials, decoding.labels, pairwise, layout, decoding.levels)
+        return score - true_score, true_score
+    each = np.where(decoding.shares > 0, potentials, 0.0) * decoding.shares
+    return layout.sums(each.sum(axis=1)) + decoding.features @ pairwise - true_score, true_score
 
 
 def _scaled(factors: np.ndarray, rows: Matrix) -> Matrix:

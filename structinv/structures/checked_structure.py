@@ -36,15 +36,15 @@ def decoded(
         exist.
     """
     finite, unbounded = without_infinities(potentials, layout)
-    found = structure.decode(finite, pairwise, layout)
+    decoding = structure.decode(finite, pairwise, layout)
     if plugins.is_third_party(structure):
-        found = _decoding(structure, "decode", found, potentials.shape, layout, len(pairwise))
+        decoding = _decoding(structure, "decode", decoding, potentials.shape, layout, len(pairwise))
     if unbounded is None:
-        return found
-    upper = found.upper
+        return decoding
+    upper = decoding.upper
     if upper is None:
-        upper = structure.score(finite, found.labels, pairwise, layout, found.levels)
-    return replace(found, upper=np.where(unbounded, np.inf, upper))
+        upper = structure.score(finite, decoding.labels, pairwise, layout, decoding.levels)
+    return replace(decoding, upper=np.where(unbounded, np.inf, upper))
 
 
 def separated(
@@ -75,16 +75,16 @@ def runner_up(
 ) -> Decoding:
     """Call ``structure.runner_up(...)`` and always return a bound, as in `decoded`."""
     finite, unbounded = without_infinities(potentials, layout)
-    found = structure.runner_up(finite, codes, pairwise, layout)
+    decoding = structure.runner_up(finite, codes, pairwise, layout)
     if plugins.is_third_party(structure):
-        found = _decoding(structure, "runner_up", found, potentials.shape, layout, len(pairwise))
-    upper = found.upper
+        decoding = _decoding(structure, "runner_up", decoding, potentials.shape, layout, len(pairwise))
+    upper = decoding.upper
     if upper is None:
-        upper = structure.score(finite, found.labels, pairwise, layout, found.levels)
+        upper = structure.score(finite, decoding.labels, pairwise, layout, decoding.levels)
     if unbounded is not None:
         # Minus infinity means that no other labeling exists.
         upper = np.where(unbounded & (upper > -np.inf), np.inf, upper)
-    return Decoding(found.labels, upper, found.levels)
+    return Decoding(decoding.labels, upper, decoding.levels)
 
 
 def best_by_wrong(
@@ -117,52 +117,52 @@ def most_wrong(
 
 def allowed(structure: Structure, labels: np.ndarray, layout: Layout, n_labels: int) -> np.ndarray:
     """Call ``structure.allows(labels, layout, n_labels)``."""
-    found: Any = structure.allows(labels, layout, n_labels)
+    is_allowed: Any = structure.allows(labels, layout, n_labels)
     if not plugins.is_third_party(structure):
-        return found
+        return is_allowed
     source = plugins.method(structure, "allows")
-    return plugins.numbers(source, "allows", np.asarray(found, np.float64), (len(layout),)) > 0
+    return plugins.numbers(source, "allows", np.asarray(is_allowed, np.float64), (len(layout),)) > 0
 
 
 def n_pairwise(structure: Structure, n_labels: int) -> int:
     """Call ``structure.n_pairwise(n_labels)``."""
-    found: Any = structure.n_pairwise(n_labels)
+    number: Any = structure.n_pairwise(n_labels)
     if not plugins.is_third_party(structure):
-        return found
-    return int(plugins.number(plugins.method(structure, "n_pairwise"), "n_pairwise", found, least=0))
+        return number
+    return int(plugins.number(plugins.method(structure, "n_pairwise"), "n_pairwise", number, least=0))
 
 
 def functions(structure: Structure, n_labels: int) -> LabelFunctions:
     """Call ``structure.functions(n_labels)``."""
-    found = structure.functions(n_labels)
+    by_label = structure.functions(n_labels)
     if not plugins.is_third_party(structure):
-        return found
+        return by_label
     source = plugins.method(structure, "functions")
-    if not isinstance(found, LabelFunctions):
-        raise TypeError(f"{source} must return LabelFunctions, got {type(found).__name__}")
-    outputs = plugins.integers(source, "outputs", found.outputs, (n_labels,), n_labels)
-    return LabelFunctions(outputs, plugins.numbers(source, "signs", found.signs, (n_labels,)))
+    if not isinstance(by_label, LabelFunctions):
+        raise TypeError(f"{source} must return LabelFunctions, got {type(by_label).__name__}")
+    outputs = plugins.integers(source, "outputs", by_label.outputs, (n_labels,), n_labels)
+    return LabelFunctions(outputs, plugins.numbers(source, "signs", by_label.signs, (n_labels,)))
 
 
 def features(
     structure: Structure, labels: np.ndarray, layout: Layout, n_labels: int, size: int
 ) -> Matrix:
     """Call ``structure.features(labels, layout, n_labels)`` for `size` features."""
-    found = structure.features(labels, layout, n_labels)
+    result = structure.features(labels, layout, n_labels)
     if not plugins.is_third_party(structure):
-        return found
-    return _features(plugins.method(structure, "features"), found, (len(layout), size))
+        return result
+    return _features(plugins.method(structure, "features"), result, (len(layout), size))
 
 
 def pairwise_score(
     structure: Structure, labels: np.ndarray, pairwise: np.ndarray, layout: Layout, n_labels: int
 ) -> np.ndarray:
     """Call ``structure.pairwise_score(labels, pairwise, layout, n_labels)``."""
-    found = structure.pairwise_score(labels, pairwise, layout, n_labels)
+    scores = structure.pairwise_score(labels, pairwise, layout, n_labels)
     if not plugins.is_third_party(structure):
-        return found
+        return scores
     return plugins.numbers(
-        plugins.method(structure, "pairwise_score"), "pairwise_score", found, (len(layout),)
+        plugins.method(structure, "pairwise_score"), "pairwise_score", scores, (len(layout),)
     )
 
 
@@ -182,46 +182,46 @@ def without_infinities(potentials: np.ndarray, layout: Layout) -> tuple[np.ndarr
 def _decoding(
     structure: Structure,
     name: str,
-    found: Any,
+    decoding: Any,
     shape: tuple[int, ...],
     layout: Layout,
     n_pairwise: int,
 ) -> Decoding:
     source = plugins.method(structure, name)
-    if not isinstance(found, Decoding):
-        raise TypeError(f"{source} must return a Decoding, got {type(found).__name__}")
-    labels = plugins.integers(source, "labels", found.labels, shape[:1], shape[1])
-    upper = found.upper
+    if not isinstance(decoding, Decoding):
+        raise TypeError(f"{source} must return a Decoding, got {type(decoding).__name__}")
+    labels = plugins.integers(source, "labels", decoding.labels, shape[:1], shape[1])
+    upper = decoding.upper
     if upper is not None:
         upper = plugins.numbers(source, "upper", upper, (len(layout),), finite=False)
-    levels = _levels(source, found.levels, shape, layout)
-    return Decoding(labels, upper, levels, *_shares(source, found, shape, (len(layout), n_pairwise)))
+    levels = _levels(source, decoding.levels, shape, layout)
+    return Decoding(labels, upper, levels, *_shares(source, decoding, shape, (len(layout), n_pairwise)))
 
 
 def _levels(source: str, levels: Any, shape: tuple[int, ...], layout: Layout) -> np.ndarray | None:
     """Return the validated level of each row, or None without an axis of levels."""
     if len(shape) == 2:
         return None
-    found = plugins.integers(source, "levels", levels, shape[:1], shape[2])
-    used = layout.sums(found)
+    checked = plugins.integers(source, "levels", levels, shape[:1], shape[2])
+    used = layout.sums(checked)
     if np.any(used >= shape[2]):
         raise ValueError(
             f"{source} must return levels that add up to at most {shape[2] - 1} in each example, got "
             f"{used.max()}"
         )
-    return found
+    return checked
 
 
 def _shares(
-    source: str, found: Any, shape: tuple[int, ...], of_features: tuple[int, int]
+    source: str, result: Any, shape: tuple[int, ...], of_features: tuple[int, int]
 ) -> tuple[Any, Any]:
     """Return the validated fractions and features, or (None, None)."""
-    if found.shares is None:
+    if result.shares is None:
         return None, None
-    shares = plugins.numbers(source, "shares", found.shares, shape)
+    shares = plugins.numbers(source, "shares", result.shares, shape)
     if np.any(shares < 0) or np.any(np.abs(shares.sum(axis=1) - 1.0) > 1e-9):
         raise ValueError(f"{source} must return shares of at least 0 that add up to 1 in each row")
-    return shares, _features(source, found.features, of_features)
+    return shares, _features(source, result.features, of_features)
 
 
 def _features(source: str, found: Any, shape: tuple[int, int]) -> Matrix:

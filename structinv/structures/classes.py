@@ -60,9 +60,9 @@ class RowStructure(Structure):
     def best_by_wrong(
         self, potentials: np.ndarray, codes: np.ndarray, pairwise: np.ndarray, layout: Layout
     ) -> np.ndarray:
-        own = np.take_along_axis(potentials, codes[:, None], axis=1)[:, 0]
+        true_scores = np.take_along_axis(potentials, codes[:, None], axis=1)[:, 0]
         highest: Any = self.runner_up(potentials, codes, pairwise, layout).upper
-        return np.column_stack([own, highest])
+        return np.column_stack([true_scores, highest])
 
 
 class Binary(RowStructure):

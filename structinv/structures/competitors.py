@@ -62,8 +62,8 @@ class LabelFunctions:
     def tables(self, table: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """Return weights (m, d) of some labels from the functions' (n_outputs, d)."""
         signs = self.signs[labels]
-        found = table[self.outputs[labels]]
-        return found if np.all(signs == 1.0) else found * signs[:, None]
+        weights = table[self.outputs[labels]]
+        return weights if np.all(signs == 1.0) else weights * signs[:, None]
 
 
 @dataclass(frozen=True)
@@ -160,8 +160,10 @@ class Competitors:
     def lead(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """Return ``G (f_k - f_c)`` of one label per row, from values (n, n_outputs)."""
         every, outputs, signs = np.arange(len(self)), self.functions.outputs, self.functions.signs
-        theirs, own = (scores[every, outputs[each]] * signs[each] for each in (labels, self.codes))
-        return self.factors(labels) * (theirs - own)
+        theirs, true_scores = (
+            scores[every, outputs[each]] * signs[each] for each in (labels, self.codes)
+        )
+        return self.factors(labels) * (theirs - true_scores)
 
     def normals(self, labels: np.ndarray) -> np.ndarray:
         """Return the factors of each row in the normal of its plane, (n, n_outputs)."""
@@ -177,18 +179,18 @@ class Competitors:
 
     def labels_of(self, coefficients: np.ndarray) -> np.ndarray:
         """Return the label whose `normals` are these coefficients, -1 for none, (n,)."""
-        found = np.full(len(self), -1)
+        result = np.full(len(self), -1)
         sizes = np.abs(coefficients).sum(axis=1)
         every, outputs, signs = np.arange(len(self)), self.functions.outputs, self.functions.signs
-        own = outputs[self.codes]
+        true_outputs = outputs[self.codes]
         for label in range(self.n_labels - 1, -1, -1):
             labels = np.full(len(self), label)
             factors, other = self.factors(labels), outputs[label]
             down, up = factors * signs[label], factors * signs[self.codes]
-            same = own == other
+            same = true_outputs == other
             at_other = np.where(same, up - down, -down)
             fits = (coefficients[:, other] == at_other) & (self.codes != label)
-            fits &= same | (coefficients[every, own] == up)
+            fits &= same | (coefficients[every, true_outputs] == up)
             fits &= sizes == np.abs(at_other) + np.where(same, 0.0, np.abs(up))
-            found[fits] = label
-        return found
+            result[fits] = label
+        return result

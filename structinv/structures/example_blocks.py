@@ -99,19 +99,19 @@ def stacked(blocks: Sequence[Any], n_features: int | None = None) -> tuple[Matri
                 "X must hold only sparse matrices or only arrays, "
                 f"got {kind_of(blocks[0])} in X[0] and {kind_of(block)} in X[{i}]"
             )
-        found: Any = block if sparse else _array(i, block)
-        if found.dtype.kind not in "biuf":
-            raise TypeError(f"X[{i}] must hold numbers, got dtype {found.dtype}")
-        if found.ndim != 2:
+        converted: Any = block if sparse else _array(i, block)
+        if converted.dtype.kind not in "biuf":
+            raise TypeError(f"X[{i}] must hold numbers, got dtype {converted.dtype}")
+        if converted.ndim != 2:
             raise ValueError(
                 f"X[{i}] must have two dimensions, one row per position and one column per feature, "
-                f"got shape {found.shape}; pass a single example as [x]"
+                f"got shape {converted.shape}; pass a single example as [x]"
             )
-        required = found.shape[1] if required is None else required
-        if found.shape[1] != required:
+        required = converted.shape[1] if required is None else required
+        if converted.shape[1] != required:
             source = "as in fit" if n_features is not None else "as X[0] has"
-            raise ValueError(f"X[{i}] must have {required} features, {source}, got {found.shape[1]}")
-        made.append(found)
+            raise ValueError(f"X[{i}] must have {required} features, {source}, got {converted.shape[1]}")
+        made.append(converted)
     if required == 0:
         raise ValueError("X must have at least one feature, got 0")
     lengths = np.array([block.shape[0] for block in made], dtype=np.int64)
@@ -124,20 +124,20 @@ def stacked(blocks: Sequence[Any], n_features: int | None = None) -> tuple[Matri
 def _array(i: int, block: Any) -> np.ndarray:
     check_no_mask(f"X[{i}]", block)
     try:
-        found = np.asarray(block)
+        converted = np.asarray(block)
     except ValueError:
         hint = "; Graph() accepts (rows, edges)" if isinstance(block, tuple) else ""
         raise ValueError(f"X[{i}] must have rows of one length, got {kind_of(block)}{hint}") from None
-    if found.dtype.kind == "O":
+    if converted.dtype.kind == "O":
         try:
-            found = found.astype(np.float64)
+            converted = converted.astype(np.float64)
         except (TypeError, ValueError):
             hint = "; pass a single example as [x]" if isinstance(block, Mapping) else ""
             raise TypeError(
                 f"X[{i}] must hold only rows of numbers, only dicts, or only lists of strings, "
                 f"got {kind_of(block)}{hint}"
             ) from None
-    return found
+    return converted
 
 
 def _joined(blocks: list[Any], dtype: np.dtype) -> Matrix:
@@ -223,9 +223,9 @@ def _one_array(items: list[Any]) -> np.ndarray:
         return np.array(labels)
     elif all(issubclass(kind, (int, np.integer)) and kind is not bool for kind in types):
         # NumPy converts integers beyond 64 bits, or signed and unsigned ones together, to floats.
-        found = np.array(labels)
-        if found.dtype.kind in "iu":
-            return found
+        joined = np.array(labels)
+        if joined.dtype.kind in "iu":
+            return joined
     if types <= {float} and not any(map(np.isnan, labels)):
         return np.array(labels)
     owners = np.repeat(np.arange(len(items)), [len(each) for each in items])
@@ -236,9 +236,9 @@ def _one_array(items: list[Any]) -> np.ndarray:
             raise TypeError(f"y[{owner}] must hold labels, got {kind_of(label)}: {label!r}") from None
         if label is None or not _equals_itself(label):
             raise ValueError(f"y[{owner}] must hold labels, got {label!r}: {MASKS['y']}")
-    found = np.empty(len(labels), dtype=object)
-    found[:] = labels
-    return found
+    joined = np.empty(len(labels), dtype=object)
+    joined[:] = labels
+    return joined
 
 
 def _equals_itself(label: Any) -> bool:
@@ -344,13 +344,13 @@ def part_of_weights(given: Any, n_examples: int) -> np.ndarray:
     TypeError, ValueError
         If an example does not have a finite weight of at least 0. The message names the example.
     """
-    found = np.ones(()) if given is None else _numbers("sample_weight", given)
-    if found.shape not in ((), (n_examples,)):
+    weights = np.ones(()) if given is None else _numbers("sample_weight", given)
+    if weights.shape not in ((), (n_examples,)):
         raise ValueError(
             f"sample_weight must have a number for each of {n_examples} examples, shape "
-            f"({n_examples},), got shape {found.shape}"
+            f"({n_examples},), got shape {weights.shape}"
         )
-    return np.array(np.broadcast_to(_not_negative("sample_weight", found), n_examples))
+    return np.array(np.broadcast_to(_not_negative("sample_weight", weights), n_examples))
 
 
 def _numbers(name: str, given: Any) -> np.ndarray:

@@ -251,8 +251,8 @@ class Graph(Structure):
         if np.any(rest):
             blocks = np.flatnonzero(rest)
             rows = graphs.rows(blocks)
-            found = super().runner_up(scores[rows], codes[rows], pairwise, graphs.take(blocks))
-            labels[rows], values[blocks] = found.labels, found.upper
+            others = super().runner_up(scores[rows], codes[rows], pairwise, graphs.take(blocks))
+            labels[rows], values[blocks] = others.labels, others.upper
         return Decoding(labels, values)
 
     def best_by_wrong(

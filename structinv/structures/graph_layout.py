@@ -114,9 +114,9 @@ class GraphLayout(Layout):
 
     def acyclic(self) -> np.ndarray:
         """Return True for each graph without cycles, (n_graphs,)."""
-        found = np.zeros(len(self), dtype=bool)
-        forests.acyclic(self.starts, self.edges, self.edge_starts, found)
-        return found
+        is_acyclic = np.zeros(len(self), dtype=bool)
+        forests.acyclic(self.starts, self.edges, self.edge_starts, is_acyclic)
+        return is_acyclic
 
     def elimination(self, n_labels: int) -> Elimination:
         """Return the cached elimination order of the nodes."""
@@ -124,8 +124,8 @@ class GraphLayout(Layout):
             whole, blocks = self._whole
             return whole.elimination(n_labels).take(blocks, whole.starts)
         if n_labels not in self._known:
-            found = elimination.eliminated(self.starts, self.edges, self.edge_starts, n_labels)
-            self._known[n_labels] = found
+            computed = elimination.eliminated(self.starts, self.edges, self.edge_starts, n_labels)
+            self._known[n_labels] = computed
         return self._known[n_labels]
 
 
@@ -156,29 +156,31 @@ def _edges(given: Any, n_nodes: int, i: int) -> np.ndarray:
 
 def _edge_features(given: Sequence[Any], edges: list[np.ndarray]) -> list[np.ndarray]:
     """Return the validated features of all edges; edgeless graphs may have any."""
-    found: list[np.ndarray] = []
-    for i, (each, own) in enumerate(zip(given, edges, strict=True)):
+    validated: list[np.ndarray] = []
+    for i, (each, ends) in enumerate(zip(given, edges, strict=True)):
         try:
             features = np.asarray(each, dtype=np.float64)
         except (TypeError, ValueError):
             raise ValueError(
                 f"X[{i}] must have edge features (m, e) of numbers, got {kind_of(each)}"
             ) from None
-        if len(own) and (features.ndim != 2 or len(features) != len(own) or features.shape[1] < 1):
+        if len(ends) and (features.ndim != 2 or len(features) != len(ends) or features.shape[1] < 1):
             raise ValueError(
-                f"X[{i}] must have edge features (m, e), one row for each of its {len(own)} edges, got "
+                f"X[{i}] must have edge features (m, e), one row for each of its {len(ends)} edges, got "
                 f"{features.shape}"
             )
         if not np.all(np.isfinite(features)):
             raise ValueError(f"X[{i}] must have finite edge features")
-        found.append(features)
+        validated.append(features)
     widths = {
         each.shape[1]: i
-        for i, (each, own) in reversed(list(enumerate(zip(found, edges, strict=True))))
-        if len(own)
+        for i, (each, ends) in reversed(list(enumerate(zip(validated, edges, strict=True))))
+        if len(ends)
     }
     if len(widths) > 1:
         (one, i), (other, j) = sorted(widths.items(), key=lambda item: item[1])[:2]
         raise ValueError(f"X[{j}] must have {one} features per edge, as X[{i}] has, got {other}")
     width = next(iter(widths), 1)
-    return [each if len(own) else np.zeros((0, width)) for each, own in zip(found, edges, strict=True)]
+    return [
+        each if len(ends) else np.zeros((0, width)) for each, ends in zip(validated, edges, strict=True)
+    ]

@@ -91,19 +91,19 @@ def maximum(
     relaxed.messages(
         potentials, tables, *graphs.arrays, chosen, tolerance, labels, splits, values, bounds, aims
     )
-    found = Relaxation(labels, values, bounds, aims, whole, np.zeros(potentials.shape), {})
-    blocks = np.flatnonzero(found.open())
+    relaxation = Relaxation(labels, values, bounds, aims, whole, np.zeros(potentials.shape), {})
+    blocks = np.flatnonzero(relaxation.open())
     for every in (False, True):
         if len(blocks) == 0:
             break
         part = _Part(potentials, tables, graphs, blocks, splits, labels)
-        part.choose(found, every)
+        part.choose(relaxation, every)
         solved = part.solve(max_steps)
-        part.raise_values(found)
-        lower = part.lower_bounds(found)[part.edge_owners]
+        part.raise_values(relaxation)
+        lower = part.lower_bounds(relaxation)[part.edge_owners]
         splits[part.edge_rows[lower]] = part.splits[lower]
-        blocks = blocks[found.open()[blocks] & ~part.complete & solved]
-    return found
+        blocks = blocks[relaxation.open()[blocks] & ~part.complete & solved]
+    return relaxation
 
 
 class _Part:
@@ -165,7 +165,9 @@ class _Part:
             limits[:] = np.inf
         elif n_labels > START_LABELS:
             each = np.split(self.least, self.by_nodes.starts[1:-1])
-            limits = np.minimum(limits, [np.quantile(own, START_LABELS / n_labels) for own in each])
+            limits = np.minimum(
+                limits, [np.quantile(losses, START_LABELS / n_labels) for losses in each]
+            )
         self.active = allowed & (self.least <= limits[self.owners][:, None])
         self.active[np.arange(len(self.rows)), self.labels] = True
         self.complete = self.by_nodes.sums((allowed & ~self.active).sum(axis=1)) == 0
@@ -207,8 +209,8 @@ class _Part:
     def raise_values(self, found: Relaxation) -> None:
         """Store the fractions, or their rounded labeling, if the score is higher."""
         relaxed.fit(self.joint, self.nodes, self.edges)
-        own = np.where(self.nodes > 0, self.own, 0.0) * self.nodes
-        shared = self._sums(own.sum(axis=1), np.einsum("ekl,ekl->e", self.joint, self.table))
+        terms = np.where(self.nodes > 0, self.own, 0.0) * self.nodes
+        shared = self._sums(terms.sum(axis=1), np.einsum("ekl,ekl->e", self.joint, self.table))
         rounded = np.argmax(self.nodes, axis=1)
         first, second = rounded[self.edges].T
         reached = self._sums(

@@ -139,9 +139,12 @@ class _Case:
 
     def scores(self, block: int, potentials: np.ndarray) -> np.ndarray:
         """Return the score of each labeling at the best levels, from the definition."""
-        own, labels = self.own(block, potentials), self.labelings(block)
-        each = np.arange(len(own))
-        total = np.max([_at(own, each, labels, used).sum(axis=1) for used in _levels(own)], axis=0)
+        some, labels = self.own(block, potentials), self.labelings(block)
+        each = np.arange(len(some))
+        total = np.max(
+            [_at(some, each, labels, used).sum(axis=1) for used in _levels(some)],
+            axis=0,
+        )
         return total + self.rest(block)
 
     def rest(self, block: int) -> np.ndarray:
@@ -178,8 +181,8 @@ class _Case:
 
     def place(self, block: int, labels: np.ndarray) -> int:
         """Return the index of an example's labeling, given labels of all rows."""
-        own = self.own(block, labels)
-        return int(np.flatnonzero(np.all(self.labelings(block) == own, axis=1))[0])
+        labels_of_block = self.own(block, labels)
+        return int(np.flatnonzero(np.all(self.labelings(block) == labels_of_block, axis=1))[0])
 
 
 def _levels(own: np.ndarray) -> list[Any]:
@@ -263,17 +266,17 @@ def _check_features(case: _Case) -> None:
 
 
 def _check_best(
-    case: _Case, method: str, potentials: np.ndarray, found: Decoding, allowed: Any = None
+    case: _Case, method: str, potentials: np.ndarray, decoding: Decoding, allowed: Any = None
 ) -> None:
     """Compare the labeling of each example, and its bound, with all allowed ones."""
     for block in range(len(case.layout)):
         scores = case.scores(block, potentials)
         if allowed is not None:
             scores = np.where(allowed(block), scores, -np.inf)
-        best, reached = scores.max(), case.reached(block, potentials, found)
+        best, reached = scores.max(), case.reached(block, potentials, decoding)
         if best == -np.inf:
             continue
-        bound = reached if found.upper is None else found.upper[block]
+        bound = reached if decoding.upper is None else decoding.upper[block]
         margin = _TOLERANCE * (1.0 + abs(best))
         if not bound >= best - margin:
             raise CheckError(
@@ -310,12 +313,12 @@ def _check_shares(case: _Case, method: str, potentials: np.ndarray, found: Any) 
 def _check_decode(case: _Case) -> None:
     for potentials in (case.potentials, case.barred):
         before = potentials.copy()
-        found = decoded(case.structure, potentials, case.pairwise, case.layout)
+        decoding = decoded(case.structure, potentials, case.pairwise, case.layout)
         if not np.array_equal(before, potentials):
             raise CheckError(f"{_name(case.structure)}.decode: must not change the potentials")
-        _check_best(case, "decode", potentials, found)
-        if found.shares is not None:
-            _check_shares(case, "decode", potentials, found)
+        _check_best(case, "decode", potentials, decoding)
+        if decoding.shares is not None:
+            _check_shares(case, "decode", potentials, decoding)
 
 
 def _check_separate(case: _Case) -> None:
@@ -331,9 +334,9 @@ def _check_separate(case: _Case) -> None:
     )
     for loose in (0.0, 0.5):
         upper = gains + costs + loose * (wrong if gains.ndim == 2 else wrong[:, :, None])
-        found = SimpleNamespace(gains=gains, costs=costs, upper=upper)
+        violations = SimpleNamespace(gains=gains, costs=costs, upper=upper)
         layout = None if case.structure.rowwise else case.layout
-        answer = case.bound.separate(competitors, found, case.pairwise, layout)
+        answer = case.bound.separate(competitors, violations, case.pairwise, layout)
         for block in range(len(case.layout)):
             truth = case.place(block, competitors.codes)
             reached, above = (case.scores(block, each) for each in (gains + costs, upper))
@@ -356,17 +359,17 @@ def _check_separate(case: _Case) -> None:
 def _check_runner_up(case: _Case) -> None:
     codes = case.bound.codes
     layout = None if case.structure.rowwise else case.layout
-    found = case.bound.runner_up(case.potentials, codes, case.pairwise, layout)
+    decoding = case.bound.runner_up(case.potentials, codes, case.pairwise, layout)
 
     def other(block: int) -> np.ndarray:
         return np.any(case.labelings(block) != case.own(block, codes), axis=1)
 
     for block in range(len(case.layout)):
-        if not other(block)[case.place(block, found.labels)]:
+        if not other(block)[case.place(block, decoding.labels)]:
             raise CheckError(
                 f"{_name(case.structure)}.runner_up: the labeling must differ from the given one"
             )
-    _check_best(case, "runner_up", case.potentials, found, other)
+    _check_best(case, "runner_up", case.potentials, decoding, other)
 
 
 def _check_most_wrong(case: _Case) -> None:
@@ -376,12 +379,12 @@ def _check_most_wrong(case: _Case) -> None:
     finite = [scores[np.isfinite(scores)] for scores in every]
     for share in (0.0, 0.6, 1.0):
         floors = np.array([np.quantile(scores, share) for scores in finite]) - _TOLERANCE
-        found = case.bound.most_wrong(case.potentials, codes, floors, case.pairwise, layout)
+        counts = case.bound.most_wrong(case.potentials, codes, floors, case.pairwise, layout)
         for block, scores in enumerate(every):
             differ = np.sum(case.labelings(block) != case.own(block, codes), axis=1)
             most = np.max(differ[scores >= floors[block] + _TOLERANCE])
-            if found[block] < most:
+            if counts[block] < most:
                 raise CheckError(
                     f"{_name(case.structure)}.most_wrong: must return at least {most}, the number of "
-                    f"wrong rows of a sufficient labeling, got {found[block]}"
+                    f"wrong rows of a sufficient labeling, got {counts[block]}"
                 )

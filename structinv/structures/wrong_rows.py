@@ -122,8 +122,8 @@ def _at_prices(
     true_potentials = raised[true].copy()
     raised += np.repeat(prices, layout.lengths).reshape(-1, *[1] * (raised.ndim - 1))
     raised[true] = true_potentials
-    found = decoded(structure, raised, pairwise, layout)
-    count = layout.sums((found.labels != codes).astype(np.float64))
-    score = structure.score(potentials, found.labels, pairwise, layout, found.levels)
+    decoding = decoded(structure, raised, pairwise, layout)
+    count = layout.sums((decoding.labels != codes).astype(np.float64))
+    score = structure.score(potentials, decoding.labels, pairwise, layout, decoding.levels)
     value = score + prices * count
-    return score, count, value if found.upper is None else np.maximum(value, found.upper)
+    return score, count, value if decoding.upper is None else np.maximum(value, decoding.upper)
