@@ -194,8 +194,8 @@ class WorstChange:
 def warn_of_unit_length(oracle: InvarianceOracle, X: Matrix, stacklevel: int) -> None:
     """Warn if the oracle counts edits and all rows have length 1.
 
-    An edit of the input changes the length, and therefore all other values. Rows with a single entry do
-    not count, because they may have length 1 without normalization.
+    An edit of the input changes the length, and therefore all other values. There is no warning if every
+    row has a single entry: such rows may have length 1 without normalization.
     """
     if oracle.counted() is None:
         return

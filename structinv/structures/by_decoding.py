@@ -70,7 +70,7 @@ def runner_up(
 def _unless_true(
     structure: Structure, decoding: Decoding, wins: np.ndarray, competitors: Competitors, layout: Layout
 ) -> Decoding:
-    """Return the decoding where it has a positive loss, and the true labels elsewhere."""
+    """Return the decoding if its loss is positive, the true labels otherwise."""
     rows = wins[layout.owners]
     labels = np.where(rows, decoding.labels, competitors.codes)
     if decoding.shares is None:
@@ -90,7 +90,7 @@ def _against_truth(
     pairwise: np.ndarray,
     layout: Layout,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the score minus that of the true labeling, and the latter, for each block."""
+    """Return the score minus the true labeling's, and the latter, for each block."""
     true_score = structure.score(potentials, codes, pairwise, layout)
     if decoding.shares is None:
         score = structure.score(potentials, decoding.labels, pairwise, layout, decoding.levels)

@@ -42,8 +42,8 @@ class Graph(Structure):
 
     For other graphs, inference is relaxed: it maximizes over the local polytope of fractional labelings.
     The loss of training is then the relaxed loss, which is convex and bounds the loss from above.
-    Certificates remain valid but may be loose. Predictions are the best labeling found, which may not be
-    the best one.
+    Certificates hold for the highest-scoring labeling, and may be loose. Predictions are the best
+    labeling found, which may be another one.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ class Graph(Structure):
         return np.ascontiguousarray(pairwise, dtype=np.float64).reshape(-1, n_labels, n_labels)
 
     def _numbers(self, potentials: np.ndarray, pairwise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Potentials and tables, as compiled functions take them."""
+        """Return potentials and tables as arguments of compiled functions."""
         scores = np.ascontiguousarray(potentials, dtype=np.float64)
         return scores, self._tables(pairwise, scores.shape[1])
 
@@ -175,7 +175,7 @@ class Graph(Structure):
     def _kinds(
         self, graphs: GraphLayout, n_labels: int
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, Elimination | None]:
-        """Which graphs have no cycles, which others small tables, which neither; and orders."""
+        """Mark acyclic, other exact, and relaxed graphs, and return elimination orders."""
         trees = graphs.acyclic()
         if np.all(trees) or self.inference == "relaxed":
             return trees, np.zeros_like(trees), ~trees, None
