@@ -265,7 +265,7 @@ class KernelSpace(Space):
         """Return the inner products of the kernel expansions."""
         first, second = self.atoms.slots(left.keys), self.atoms.slots(right.keys)
         if len(second) > 2 * len(right) ** 2:
-            # A few long sums, for example the averaged planes of BMRM, share most of their atoms.
+            # A few long sums, for example in bundle methods, share most of their atoms.
             return self._gram_with_sums(left, first, right, second)
         products = self.atoms.block(first, second)
         products *= (left.coefficients @ right.coefficients.T).astype(products.dtype)
