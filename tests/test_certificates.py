@@ -1,4 +1,4 @@
-"""No allowed edit ever beats a certificate, and exact oracles attain it."""
+"""No perturbation violates a certificate, and exact oracles attain it."""
 
 from itertools import combinations, product
 
@@ -32,7 +32,7 @@ many = settings(max_examples=80)
 
 
 def made(coef, intercept, oracle, dtype=np.float64):
-    """A model with these weights, as if it had been fitted."""
+    """Return a model with these weights, as after a fit."""
     model = InvariantLinearSVC(oracle)
     model.coef_, model.intercept_ = np.asarray(coef, dtype), np.asarray(intercept, dtype)
     model.classes_ = np.arange(2 if len(model.coef_) == 1 else len(model.coef_))
@@ -42,7 +42,7 @@ def made(coef, intercept, oracle, dtype=np.float64):
 
 @st.composite
 def problems(draw, numbers, oracles=word_oracles, dtype=np.float64, n=3):
-    """A model of two to four classes, rows and labels."""
+    """Return a model of two to four classes, rows and labels."""
     n_outputs = draw(st.sampled_from([1, 3, 4]))
     coef = draw(arrays(dtype, (n_outputs, D), elements=numbers))
     intercept = draw(arrays(dtype, n_outputs, elements=numbers))
@@ -52,7 +52,7 @@ def problems(draw, numbers, oracles=word_oracles, dtype=np.float64, n=3):
 
 
 def edits(oracle, x):
-    """All members of S(x) at which something can be worst: edited words at factors of the ends."""
+    """Return all candidates for the worst case in S(x): edited words at extreme factors."""
     if isinstance(oracle, (FDrop, FScale)):
         low, high = oracle.factors
         members = [x]
@@ -67,7 +67,7 @@ def edits(oracle, x):
 
 
 def margins(model, Z, label):
-    """By how much the score of the label exceeds every other at each of the points."""
+    """Return the score of the label minus every other, at each of the points."""
     f = Z.astype(np.float64) @ model.coef_.T.astype(np.float64) + model.intercept_
     f = np.hstack([np.zeros((len(Z), 1)), f]) if f.shape[1] == 1 else f
     competitors = np.delete(f, label, axis=1)
@@ -154,7 +154,7 @@ def all_members(case, bound, points):
 
 
 def lowest_by_definition(case, model, x, label):
-    """The margin at the worst change, by the expression of the set's support."""
+    """Return the worst-case margin, from the definition of the support function."""
     coef, intercept = model.coef_, model.intercept_
     if len(coef) == 1:
         coef, intercept = np.vstack([0 * coef, coef]), np.r_[0.0, intercept]
@@ -266,7 +266,7 @@ def test_only_for_follows_the_labels(form):
 
 
 class Inexact(InvarianceOracle):
-    """`FDrop` that finds only a part of the worst change, or knows only a loose bound."""
+    """`FDrop` that finds only a part of the worst case, or has only a loose bound."""
 
     supports_sparse = True
 

@@ -1,4 +1,4 @@
-"""Kernel machines with fewer support vectors: what they lose, what they keep, and what they refuse."""
+"""Compressed kernel SVMs: errors, supported methods and invalid arguments."""
 
 import pickle
 import signal
@@ -41,7 +41,7 @@ every_kernel = pytest.mark.parametrize("kernel", KERNELS)
 
 
 def images(n_classes=3, n=30, seed=0, dtype=np.float64):
-    """Small noisy images with a bright corner, edge or center."""
+    """Return small noisy images with a bright corner, edge or center."""
     rng = np.random.default_rng(seed)
     codes = np.arange(n) % n_classes
     X = 0.6 * rng.standard_normal((n, 9))
@@ -51,7 +51,7 @@ def images(n_classes=3, n=30, seed=0, dtype=np.float64):
 
 @cache
 def fitted(kernel="rbf", n_classes=3, dtype=np.float64, **parameters):
-    """A machine that is fitted to shifted images."""
+    """Return a model fitted to shifted images."""
     X, y = images(n_classes, dtype=dtype)
     model = InvariantSVC(SHIFTS, **KERNELS[kernel], C=5.0, random_state=0, **parameters)
     return model.fit(X, y)
@@ -64,7 +64,7 @@ def regressor():
 
 
 def norm_between(model, other):
-    """The norm of the difference of two machines' functions, by a table over all their points."""
+    """Return the norm of the difference of two models, by the kernel matrix of all points."""
     points = np.concatenate([model.support_vectors_, other.support_vectors_]).astype(float)
     both = np.concatenate([model.dual_coef_.T, -other.dual_coef_.T]).astype(float)
     return np.sqrt(max(np.sum(both * (model.kernel_.matrix(points, points) @ both)), 0.0))
@@ -228,7 +228,7 @@ def test_gradients_equal_finite_differences(kernel):
     task = _ScoreError(f)
 
     def exact(places):
-        """The sum in double precision."""
+        """Return the error in double precision."""
         kept, beta = best_coefficients(f, places, by_scores=True)
         off = kernel.matrix(f.points, places[kept]) @ beta - f.values
         both, joined = np.concatenate([f.points, places[kept]]), np.concatenate([f.coefficients, -beta])

@@ -1,4 +1,4 @@
-"""Structures of the user's own functions: rankings and matchings against all labelings."""
+"""Custom structures of three functions: rankings and matchings against enumeration."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SIZE, FEATURES = 3, 4
 
 
 def joint_feature(x, y):
-    """Sums of the features of matched pairs; x is (SIZE, SIZE, FEATURES)."""
+    """Sum the features of matched pairs; x has shape (SIZE, SIZE, FEATURES)."""
     return x[np.arange(len(y)), list(y)].sum(axis=0)
 
 
@@ -52,7 +52,7 @@ def argmax(x, w, y=None):
 
 
 def matchings(n=6, seed=0):
-    """Features of pairs, and the matchings of noisy weights."""
+    """Return features of pairs, and matchings from noisy weights."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, SIZE, SIZE, FEATURES))
     w = rng.standard_normal(FEATURES)
@@ -100,12 +100,12 @@ def test_check_custom_accepts_an_exact_argmax():
 
 
 def forgetful(x, w, y=None):
-    """Does not add the cost."""
+    """Return an argmax without the cost."""
     return argmax(x, w)
 
 
 def lazy(x, w, y=None):
-    """Looks at one matching only."""
+    """Return the same matching for all inputs."""
     return tuple(range(SIZE))
 
 

@@ -1,4 +1,4 @@
-"""Graphs of labels: inference against all labelings and linear programs, training against cvxpy."""
+"""Graphs of labels: inference against enumeration and linear programs, training against cvxpy."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LABELS = 3
 
 
 def drawn(seed, *, forest=False, n_labels=LABELS, n_features=2, largest=6):
-    """Three random graphs, potentials with labels that are barred, parameters and a labeling."""
+    """Return three random graphs, potentials with forbidden labels, weights and a labeling."""
     rng = np.random.default_rng(seed)
     sizes, edges = rng.integers(1, largest, size=3), []
     for size in sizes:
@@ -58,13 +58,13 @@ def prepared(structure, layout, n_labels=LABELS):
 
 
 def edge_scores(layout, pairwise, n_labels):
-    """The score of each pair of labels of each edge, from the definition."""
+    """Return the score of each pair of labels of each edge, from the definition."""
     tables = pairwise.reshape(-1, n_labels, n_labels)
     return np.einsum("ej,jkl->ekl", layout.edge_features, tables)
 
 
 def enumerated(layout, potentials, pairwise):
-    """All labelings of each graph, and their scores from the definition."""
+    """Return all labelings of each graph, and their scores from the definition."""
     n_labels = potentials.shape[1]
     table = edge_scores(layout, pairwise, n_labels)
     for b in range(len(layout)):
@@ -134,7 +134,7 @@ def test_counts_of_wrong_nodes_are_exact_without_cycles_and_bounds_with_them(see
 
 
 def local_polytope(own, table, edges):
-    """The maximum over shares of labels that agree along edges, by a linear program."""
+    """Return the maximum over fractional labelings, by a linear program."""
     n_nodes, n_labels = own.shape
     first = n_nodes * n_labels + np.arange(len(edges))[:, None, None] * n_labels**2
     joint = first + np.arange(n_labels**2).reshape(n_labels, n_labels)
@@ -181,7 +181,7 @@ def test_relaxed_inference_solves_the_linear_program(seed, n_labels):
 
 
 def frustrated(n_nodes=3, n_labels=2):
-    """A cycle of odd length whose neighbors must differ: its relaxed maximum is no labeling."""
+    """Return an odd cycle whose neighbors must differ: its relaxed maximum is fractional."""
     edges = [(u, (u + 1) % n_nodes) for u in range(n_nodes)]
     return GraphLayout.of_graphs([n_nodes], [edges]), -np.eye(n_labels).ravel()
 
@@ -270,7 +270,7 @@ SIZES = (3, 1, 4)
 
 
 def examples(seed=0):
-    """Rows, labels and layout of small graphs in which every node is joined to every other."""
+    """Return rows, labels and layout of small complete graphs."""
     rng = np.random.default_rng(seed)
     y = rng.integers(LABELS, size=sum(SIZES))
     X = np.eye(LABELS)[y] + rng.standard_normal((len(y), 3))
@@ -280,7 +280,7 @@ def examples(seed=0):
 
 
 def members(oracle, x):
-    """All that an oracle makes of a row, or the corners of it."""
+    """Return all perturbed samples of a row, or the corners of S(x)."""
     if isinstance(oracle, FDrop):
         return np.array([x, *(x * (np.arange(3) != j) for j in range(3))])
     if isinstance(oracle, Box):
@@ -291,7 +291,7 @@ def members(oracle, x):
 
 
 def optimum(oracle, C, relaxed):
-    """The optimum by cvxpy: all labelings, or the dual of the local polytope."""
+    """Return the optimum by cvxpy: over all labelings, or over the dual of the local polytope."""
     X, y, layout = examples()
     W, pairwise = cp.Variable((LABELS, 3)), [cp.Variable((LABELS, LABELS)) for _ in range(2)]
     total = 0.5 * cp.sum_squares(W) + sum(0.5 * cp.sum_squares(each) for each in pairwise)
@@ -374,7 +374,7 @@ def test_planes_of_fractional_labels_bound_the_loss():
 
 
 def as_lists(X, y, layout):
-    """Examples as users give them."""
+    """Return the examples in the form that users pass."""
     given, labels = [], []
     for b in range(len(layout)):
         rows, edges = slice(*layout.starts[b : b + 2]), slice(*layout.edge_starts[b : b + 2])
@@ -432,7 +432,7 @@ def test_wrong_positions_of_forests_equal_enumeration(oracle, seed):
 
 
 def changes_of(oracle, rows):
-    """All changes of a graph's rows, none the first."""
+    """Return all perturbations of a graph's rows, the unperturbed rows first."""
     if isinstance(oracle, FDrop):
         return [np.array(each) for each in product(*([x * (1 - e) for e in kept(x)] for x in rows))]
     if isinstance(oracle, Shared):
@@ -441,7 +441,7 @@ def changes_of(oracle, rows):
 
 
 def kept(x):
-    """Which one feature is dropped, none at first."""
+    """Return masks of removed features: none first, then each one."""
     return np.vstack([np.zeros(len(x)), np.eye(len(x))])
 
 
@@ -516,7 +516,7 @@ def test_parameters_out_of_range_are_refused(parameters, message):
 
 
 class Overstated(Graph):
-    """Says of shares that they reach less than they do."""
+    """Relaxed inference whose shares have a smaller score than its labels."""
 
     def decode(self, potentials, pairwise, layout):
         found = super().decode(potentials, pairwise, layout)
@@ -527,7 +527,7 @@ class Overstated(Graph):
 
 
 class Unbalanced(Graph):
-    """Gives shares that do not add up."""
+    """Relaxed inference whose shares do not add up to 1."""
 
     def decode(self, potentials, pairwise, layout):
         found = super().decode(potentials, pairwise, layout)
@@ -591,7 +591,7 @@ def test_planes_of_joint_perturbations_attain_relaxed_values():
 
 
 class Boundless(InvarianceOracle):
-    """Finds no change, and knows no bound."""
+    """Oracle without perturbations and without upper bounds."""
 
     def support(self, X, V, assign, cost=None):
         return Support(X.copy(), np.full(len(X), np.inf))

@@ -1,4 +1,4 @@
-"""The kernel's space against dense matrices over all members, whatever the cache holds."""
+"""Kernel space against dense matrices over all perturbed samples, for any cache size."""
 
 import operator
 
@@ -269,7 +269,7 @@ def test_rows_of_two_dtypes_keep_their_precision(dtypes, cache_mb):
 
 
 class InDouble(Gaussian):
-    """Answers in float64, whatever the rows are."""
+    """Kernel with values in float64 for any dtype."""
 
     def matrix(self, X, Y, norms=None):
         return super().matrix(X.astype(np.float64), Y.astype(np.float64))
@@ -401,7 +401,7 @@ def test_rows_without_loss_add_no_atoms():
 
 
 class Counting(Gaussian):
-    """Counts the values that it computes."""
+    """Kernel that counts its computed values."""
 
     def matrix(self, X, Y, *args, **kwargs):
         values = super().matrix(X, Y, *args, **kwargs)
@@ -449,7 +449,7 @@ def test_compacted_normals_are_the_same_function(representers):
 
 
 class Broken(FiniteOracle):
-    """One member of one row is no number."""
+    """Oracle with a non-finite perturbed sample in one row."""
 
     def orbit(self, X):
         members = np.stack([X, 0.5 * X], axis=1)

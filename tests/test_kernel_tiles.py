@@ -1,4 +1,4 @@
-"""Kernels in tiles against one matrix, for any number of threads."""
+"""Kernel matrices in tiles against one matrix, for any number of threads."""
 
 from functools import partial
 
@@ -11,7 +11,7 @@ from structinv.spaces.kernel_tiles import COLUMNS, ROWS, expand, in_kernel_tiles
 
 
 class Counted(Kernel):
-    """A Gaussian kernel that nobody says threads may share."""
+    """Gaussian kernel that is not declared thread-safe."""
 
     def __init__(self):
         self.asked = 0

@@ -1,4 +1,4 @@
-"""Scalar losses against what defines them, for every loss of the registry and what is made of them."""
+"""Scalar losses against their definitions, for every registered loss and combinations."""
 
 import numpy as np
 import pytest
@@ -49,7 +49,7 @@ steps = st.floats(1e-2, 1e2)
 
 
 def minimum(function, around):
-    """A convex function's smallest value, found by search."""
+    """Return the minimum of a convex function, by search."""
     bounds = (around - 100.0, around + 100.0)
     found = minimize_scalar(function, bounds=bounds, method="bounded", options={"xatol": 1e-10})
     return found.fun
@@ -137,7 +137,7 @@ def test_acts_elementwise_and_clones(loss):
 
 
 def mixed():
-    """One loss of every kind at elements of its own, with each element's own loss beside it."""
+    """Return one loss of every kind in a concatenation, and the separate losses."""
     rng = np.random.default_rng(5)
     signs, targets = rng.choice([-1.0, 1.0], 5), rng.normal(size=5)
     families = [
@@ -339,7 +339,7 @@ every_name = pytest.mark.parametrize("name", OF_SEGMENTS)
 
 
 def of_segments(segments, u):
-    """The derivatives that segments add up to at u, (SIZE,)."""
+    """Return the sum of segments at u, (SIZE,)."""
     moved = u[segments.owners] - segments.start
     steep = np.where(segments.bend > 0, segments.bend, 1.0)
     linear = np.where(segments.bend > 0, moved / steep, np.where(moved > 0, np.inf, -np.inf))

@@ -1,4 +1,4 @@
-"""Sets of labels of rows that change once for all of them, against all sets and all changes."""
+"""Label sets of rows with a common perturbation, against enumeration."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Unlisted(FiniteOracle):
 
 
 def data():
-    """Rows and sets of labels, the last of which hangs on the first two."""
+    """Return rows and label sets; the last label depends on the first two."""
     rng = np.random.default_rng(1)
     X = np.round(rng.standard_normal((N, FEATURES)), 1)
     y = (X[:, :2] + 0.5 * rng.standard_normal((N, 2)) > 0).astype(int)
@@ -65,7 +65,7 @@ def data():
 
 
 def changes(oracle, x):
-    """Every member of S(x), or its corners."""
+    """Return every element of S(x), or its corners."""
     if isinstance(oracle, FDrop):
         kept = [mask for mask in product([0.0, 1.0], repeat=len(x)) if sum(mask) >= len(x) - 1]
         return np.array(kept) * x
@@ -90,7 +90,7 @@ def problem(oracle, pairwise, *, sparse=False, space=ExplicitSpace):
 
 
 def pairs_of(labels, edges):
-    """Which entry of each edge's table a set of labels has."""
+    """Return the entry of each edge's table for a label set."""
     chosen = np.zeros((len(edges), 2, 2))
     for e, (s, t) in enumerate(edges):
         chosen[e, labels[s], labels[t]] = 1.0
@@ -99,7 +99,7 @@ def pairs_of(labels, edges):
 
 @cache
 def optimum(number, pairwise):
-    """The optimum over all sets of labels and all changes."""
+    """Return the optimum over all label sets and perturbations."""
     X, y = data()
     edges = tree_of(y) if pairwise else np.zeros((0, 2), dtype=int)
     W, A = cp.Variable((SIZE, FEATURES)), cp.Variable(max(1, 4 * len(edges)))
@@ -260,7 +260,7 @@ def test_certificates_equal_enumeration(oracle, pairwise, most, monkeypatch):
 
 
 def trees(size):
-    """All trees over so many positions, as sets of edges (by their codes of Pruefer)."""
+    """Return all trees over some positions, as sets of edges (by their Pruefer codes)."""
     for code in product(range(size), repeat=size - 2):
         degree = [1 + code.count(i) for i in range(size)]
         edges = []

@@ -1,4 +1,4 @@
-"""A kernel's space with representers against dense matrices over all atoms and functionals."""
+"""Kernel space with representers against dense matrices over all atoms and functionals."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Folders of rows: what is written is read again, and every fault has its name."""
+"""Folders of rows: written rows are read again, and every error names its cause."""
 
 import copy
 import errno
@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):
-    """So that a few rows make several chunks."""
+    """Use small chunks, so that a few rows form several."""
     monkeypatch.setattr(writer, "CHUNK_VALUES", 40)
 
 
@@ -43,7 +43,7 @@ def write(path, X, y=None, size=9, **settings):
 
 
 def same(rows, X):
-    """Whether a CSR matrix is canonical and equals another matrix."""
+    """Return True if a CSR matrix is canonical and equals another matrix."""
     fresh = sp.csr_matrix((rows.data, rows.indices, rows.indptr), rows.shape)
     return (
         fresh.has_canonical_format
@@ -401,7 +401,7 @@ class TestWhereItIsWritten:
 
 @pytest.fixture
 def older(tmp_path):
-    """A folder of three rows that later writers are to replace."""
+    """Return a folder of three rows for later writers to replace."""
     write(tmp_path / "rows", np.eye(3))
     yield tmp_path / "rows"
     assert RowFolder(tmp_path / "rows").shape == (3, 3)
@@ -417,7 +417,7 @@ class TestNothingIsLeftBehind:
 
     @pytest.mark.parametrize("place", range(10))
     def test_on_a_full_disk(self, older, place, monkeypatch):
-        """The disk is full at any of the writes, the last ones included."""
+        """The disk is full at any write, including the last ones."""
         left = [place]
 
         class Full:
@@ -467,7 +467,7 @@ class TestNothingIsLeftBehind:
 
     @pytest.mark.parametrize("place", [0, 1])
     def test_failed_rename_restores_the_older_folder(self, older, place, monkeypatch):
-        """Where names cannot be exchanged the older folder is put aside, and comes back."""
+        """Without an exchange of names, the older folder is renamed, and restored after an error."""
         rename, left = Path.rename, [place]
         monkeypatch.setattr(hidden_folder, "_exchanged", lambda first, second: False)
 
@@ -691,7 +691,7 @@ class TestManifest:
             RowFolder(folder)
 
     def test_every_flipped_bit_is_found(self, tmp_path):
-        """Also one in the name of a class or in a note."""
+        """This includes bits in the name of a class or in a note."""
         write(tmp_path / "rows", np.eye(3), ["ham", "spam", "ham"], notes={"source": "mail"})
         path = tmp_path / "rows" / "manifest.json"
         content = path.read_bytes()
@@ -745,7 +745,7 @@ class TestHandles:
         assert repr(RowFolder(folder)) == f"RowFolder({str(folder)!r}: {expected}"
 
     def test_memory_does_not_exceed_the_block(self, tmp_path, monkeypatch):
-        """Nothing is kept but the table of chunks."""
+        """Only the table of chunks stays in memory."""
         monkeypatch.setattr(writer, "CHUNK_VALUES", 2**20)
         rows = write(tmp_path / "rows", sp.csr_matrix(np.ones((2000, 50))), size=100)
         held = [value for value in vars(rows).values() if isinstance(value, np.ndarray)]

@@ -1,4 +1,4 @@
-"""Fits, predictions and certificates of rows that are read a block at a time."""
+"""Fits, predictions and certificates of rows that are read in blocks."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ SMALL = 3000
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
-    """Some ten blocks of a few dozen rows each."""
+    """Use about ten blocks of a few dozen rows each."""
     sizes = BlockSizes(values=SMALL)
     monkeypatch.setattr(block_sizes, "__defaults__", (sizes,))
     monkeypatch.setattr(BlockSizes, "values", SMALL)
@@ -594,7 +594,7 @@ class TestSources:
         self.check(SlicedRows(array.from_array(X, chunks=(70, 20))), X, y)
 
     def check(self, rows, X, y):
-        """A fit on a source has the optimum of the rows, whatever chunks it has."""
+        """Check that a fit on a source reaches the optimum of the rows, for any chunks."""
         a = InvariantLinearSVC(Box(0.1), C=0.1, random_state=0, tol=1e-4).fit(rows, y).solution_
         b = InvariantLinearSVC(Box(0.1), C=0.1, random_state=0, tol=1e-4).fit(X, y).solution_
         assert max(a.relative_gap, b.relative_gap) <= 1e-4
@@ -815,7 +815,7 @@ class TestMemoryLimit:
 class TestProgress:
     @pytest.fixture
     def clock(self, monkeypatch):
-        """A second goes by at each look at the clock."""
+        """Return a clock that advances by a second per call."""
         seconds = iter(range(10**6))
         monkeypatch.setattr(passes.time, "perf_counter", lambda: float(next(seconds)))
 

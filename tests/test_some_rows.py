@@ -1,4 +1,4 @@
-"""Parts of rows that are read in blocks, and the choice of settings on them."""
+"""Selected rows of a source that is read in blocks, and grid search on them."""
 
 import pickle
 

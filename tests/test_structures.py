@@ -1,4 +1,4 @@
-"""Structures: labels, sequences, and the contract that a structure of one's own keeps."""
+"""Output structures: labels, sequences, and the contract of custom structures."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ LENGTHS = (3, 1, 2, 3)
 
 
 def sequences(seed=0):
-    """Rows, labels, lengths and weights of a few short sequences."""
+    """Return rows, labels, lengths and weights of a few short sequences."""
     rng = np.random.default_rng(seed)
     y = rng.integers(LABELS, size=sum(LENGTHS))
     X = rng.standard_normal((LABELS, FEATURES))[y] + 0.6 * rng.standard_normal((len(y), FEATURES))
@@ -57,13 +57,13 @@ def sequence_objective(oracle, *, sparse=False, cost=None):
 
 
 def changed(x, n_drops):
-    """All inputs that at most so many features less make of one."""
+    """Return all inputs with a limited number of features removed."""
     masks = product([0.0, 1.0], repeat=len(x))
     return np.array([x * np.array(mask) for mask in masks if sum(mask) >= len(x) - n_drops])
 
 
 def sequence_optimum(n_drops, cost):
-    """The optimum by all labelings, in cvxpy, with each position's changes enumerated."""
+    """Return the optimum over all labelings and perturbations, by cvxpy."""
     X, y, lengths, weights = sequences()
     W, A = cp.Variable((LABELS, FEATURES)), cp.Variable((LABELS, LABELS))
     a, e = cp.Variable(LABELS), cp.Variable(LABELS)
@@ -106,7 +106,7 @@ def best_alone(self, potentials, pairwise, layout):
 
 
 def decode_with(change):
-    """Labels of the program, with a bound that is off by a number."""
+    """Return the best labels, with a bound that is shifted by a number."""
 
     def decode(self, potentials, pairwise, layout):
         found = Sequence.decode(self, potentials, pairwise, layout)
@@ -116,7 +116,7 @@ def decode_with(change):
 
 
 def loose(self, potentials, pairwise, layout):
-    """Inexact, and says so."""
+    """Return inexact labels with a valid bound."""
     return Decoding(
         np.argmax(potentials, axis=1), decode_with(1.0)(self, potentials, pairwise, layout).upper
     )
@@ -227,7 +227,7 @@ def test_sequences_reach_the_optimum(oracle, sparse, solver):
 
 
 class Squares(ExplicitSpace):
-    """Linear in squares of features, as a space of somebody else's may be."""
+    """Linear functions of squared features, as in a third-party space."""
 
     def worst(self, f, bound, rows, competitors, points=True, rounding=False):
         raise NotImplementedError
@@ -246,14 +246,14 @@ def test_in_hull_steps_require_a_space_linear_in_x():
 
 
 class Renamed(ExplicitSpace):
-    "The same functions."
+    """Subclass with the same functions."""
 
     def __init__(self, n_features):
         super().__init__(n_features)
 
 
 class Declared(ExplicitSpace):
-    "Changes a method, and says that functions are linear all the same."
+    """Subclass that overrides a method and declares its capabilities again."""
 
     capabilities = frozenset(["linear in x"])
 
@@ -350,7 +350,7 @@ def test_portions_count_rows(monkeypatch):
 
 
 def test_memory_is_not_cubic_in_the_number_of_labels(monkeypatch):
-    """No array as large as labels times labels times labels, nor as that times features."""
+    """No array has n_labels ** 3 values, or n_labels ** 3 times the number of features."""
     n_labels, rng = 400, np.random.default_rng(0)
     X, y = rng.standard_normal((500, 5)), np.arange(500) % n_labels
     term = WorstCase(X, y, FDrop(1), Multiclass(), 1.0)
@@ -449,7 +449,7 @@ def test_check_structure_raises_for_invalid_arguments(given, message):
 
 @pytest.mark.parametrize("solver", [FrankWolfe(), SVMStruct()], ids=repr)
 def test_examples_of_one_row_need_no_layout(solver):
-    """Their first and last labels have weights of their own, as those of longer ones."""
+    """Examples of one row have weights of the first and last label, too."""
     X, y, _, _ = sequences()
     found = []
     for layout in (None, Layout.of_rows(len(y))):

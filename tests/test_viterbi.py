@@ -1,4 +1,4 @@
-"""The recursion that finds the best labeling of a sequence, against all labelings."""
+"""Viterbi algorithm against enumeration."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from structinv.structures.viterbi import best_labels, viterbi
 
 
 def random_sequence(n_labels, size, seed):
-    """Potentials, with rows of others before them, and links, some of them forbidden."""
+    """Return potentials after those of other examples, and links, some of them forbidden."""
     rng = np.random.default_rng(seed)
     potentials, links = (
         rng.standard_normal((size + 2, n_labels)),
