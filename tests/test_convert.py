@@ -348,7 +348,7 @@ class TestParquet:
         [
             ({"a": [1.0, None], "label": [1, 2]}, (), "row 1: column 'a' has no value"),
             ({"a": [1.0, 2.0], "label": ["a", None]}, (), "row 1: column 'label' has no value"),
-            ({"a": [1.0, np.nan], "label": [1, 2]}, (), "row 1 has nan as feature 0"),
+            ({"a": [1.0, np.nan], "label": [1, 2]}, (), "got nan for feature 0 in row 1"),
             (
                 {"a": ["x", "y"], "label": [1, 2]},
                 (),
