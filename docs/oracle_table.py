@@ -35,7 +35,7 @@ CHANGES = {
     "only_for": "samples of some labels only",
     "protected": "all but the named features",
     "discounted": "the same set, larger changes count less",
-    "shared": "all rows of a structured example alike",
+    "shared": "all rows of a structured example in the same way",
     "budget": "K features of a whole structured example",
     "weighted": "the same list, with probabilities",
 }
