@@ -1,4 +1,4 @@
-"""Every wrong input is refused by name, before any work, and leaves no half-fitted model."""
+"""Invalid input raises an error with the argument, before any work and without a half-fitted model."""
 
 import re
 
@@ -117,7 +117,7 @@ DATA = [
 
 @pytest.fixture
 def no_work(monkeypatch):
-    """A solver that is not to be reached."""
+    """A solver that must not be called."""
 
     def refuse(*args, **kwargs):
         pytest.fail("work has begun")
@@ -135,13 +135,13 @@ def check_refused(model, error, message, *data):
 
 @pytest.mark.usefixtures("no_work")
 @pytest.mark.parametrize(("params", "error", "message"), REFUSED, ids=range(len(REFUSED)))
-def test_parameters(params, error, message):
+def test_parameters_out_of_range_raise_with_their_name(params, error, message):
     check_refused(InvariantLinearSVC(**params), error, message, X, Y)
 
 
 @pytest.mark.usefixtures("no_work")
 @pytest.mark.parametrize(("data", "message"), DATA)
-def test_data(data, message):
+def test_invalid_data_raises(data, message):
     check_refused(InvariantLinearSVC(FDrop(1)), ValueError, message, *data)
 
 
@@ -151,13 +151,13 @@ def test_data(data, message):
     [(Box(0.1), "Box"), (Ellipsoid(np.eye(D)), "Ellipsoid"), (FDrop(1) | Box(0.1), "Union")],
     ids=str,
 )
-def test_oracles_of_dense_rows_refuse_sparse_ones_by_name(oracle, name):
+def test_dense_oracles_raise_for_sparse_samples(oracle, name):
     message = f"{name} does not take sparse rows; pass X as a dense array"
     check_refused(InvariantLinearSVC(oracle), TypeError, message, sp.csr_matrix(X), Y)
 
 
 class Broken(InvarianceOracle):
-    """Answers by a function with a planted bug."""
+    """An oracle with a planted bug."""
 
     def __init__(self, answer):
         self.answer = answer
@@ -184,7 +184,7 @@ BUGS = [
 @pytest.mark.parametrize("solver", ["frank_wolfe", "bmrm"])
 @pytest.mark.parametrize("y", [TWO, np.r_[0, 1, np.full(7, 1)]], ids=["even", "uneven"])
 @pytest.mark.parametrize(("answer", "said"), BUGS)
-def test_answers_of_broken_oracles(answer, said, y, solver):
+def test_invalid_answers_of_oracles_raise(answer, said, y, solver):
     model = InvariantLinearSVC(Broken(answer), solver=solver)
     check_refused(model, ValueError, f"Broken.support.*{said}", X, y)
     model.set_params(oracle=None).fit(X, y).set_params(oracle=Broken(answer))
@@ -211,14 +211,14 @@ AFTERWARD = [
 
 @pytest.mark.parametrize("method", ["certify", "worst_case"])
 @pytest.mark.parametrize(("data", "message"), AFTERWARD)
-def test_rows_and_labels_after_a_fit(data, message, method):
+def test_invalid_samples_and_labels_after_a_fit_raise(data, message, method):
     model = InvariantLinearSVC(FDrop(1)).fit(X, Y)
     with pytest.raises(ValueError, match=message):
         getattr(model, method)(*data)
 
 
 @pytest.mark.parametrize("method", ["certify", "worst_case"])
-def test_dense_oracles_refuse_sparse_rows_after_a_fit(method):
+def test_dense_oracles_raise_for_sparse_samples_after_a_fit(method):
     model = InvariantLinearSVC(Box(0.1)).fit(X, Y)
     assert model.predict(sp.csr_matrix(X)).shape == (9,)
     with pytest.raises(TypeError, match="Box does not take sparse rows"):
@@ -240,11 +240,19 @@ BAD_QUESTIONS = {
     "assign too short": (ValueError, "assign must have shape", lambda X, V, assign: (X, V, assign[1:])),
     "assign too large": (
         ValueError,
-        "assign must hold numbers",
+        "assign must contain rows of V",
         lambda X, V, assign: (X, V, assign + 1),
     ),
-    "assign negative": (ValueError, "assign must hold numbers", lambda X, V, assign: (X, V, assign - 1)),
-    "assign floats": (TypeError, "assign must hold integers", lambda X, V, assign: (X, V, assign / 1)),
+    "assign negative": (
+        ValueError,
+        "assign must contain rows of V",
+        lambda X, V, assign: (X, V, assign - 1),
+    ),
+    "assign floats": (
+        TypeError,
+        "assign must contain integers",
+        lambda X, V, assign: (X, V, assign / 1),
+    ),
 }
 
 
@@ -254,7 +262,7 @@ UNBOUND = [case for case in CASES if not case.oracle.depends_on_label]
 
 @pytest.mark.parametrize("bad", BAD_QUESTIONS)
 @pytest.mark.parametrize("case", UNBOUND, ids=str)
-def test_a_question_that_makes_no_sense_is_refused_before_work(case, bad):
+def test_invalid_directions_raise_before_any_work(case, bad):
     inputs = rows()[0][:4]
     directions = np.random.default_rng(0).standard_normal((2, inputs.shape[1]))
     error, message, spoil = BAD_QUESTIONS[bad]
@@ -281,22 +289,22 @@ WITH_FUNCTIONALS = [InvariantSVC, RepresenterClassifier, RepresenterRegressor]
 
 @pytest.mark.parametrize("kind", WITH_FUNCTIONALS)
 @pytest.mark.parametrize("given", [CHANGES, [Gradient(), CHANGES]], ids=["alone", "listed"])
-def test_an_oracle_among_functionals_is_told_where_it_belongs(kind, given):
+def test_an_oracle_among_functionals_raises_with_advice(kind, given):
     with pytest.raises(TypeError, match=r"invariances must .*Tangents\(Shifts\(.*or give .*oracle="):
         kind(invariances=given).fit(X, TWO)
 
 
 @pytest.mark.parametrize("kind", WITH_ORACLE)
 @pytest.mark.parametrize("given", [Gradient(), Gradient().bind(X)], ids=["free", "bound"])
-def test_a_functional_for_an_oracle_is_told_where_it_belongs(kind, given):
+def test_a_functional_as_oracle_raises_with_advice(kind, given):
     with pytest.raises(TypeError, match=r"oracle must be an InvarianceOracle.*invariances=\[\.\.\.\]"):
         kind(oracle=given).fit(X, TWO)
 
 
 MODEL = InvariantLinearSVC().fit(X, TWO)
 GIVEN = {
-    "rows": (X, r"rows of shape \(9, 4\): the oracle comes before the rows"),
-    "class": (FDrop, r"the class FDrop; write FDrop\(max_changes=...\) for an instance of the class"),
+    "rows": (X, r"rows of shape \(9, 4\): pass the oracle before the rows"),
+    "class": (FDrop, r"the class FDrop; pass an instance: FDrop\(max_changes=...\)"),
     "builtin": (dict, "the class dict$"),
     "text": ("fdrop", "'fdrop'$"),
 }
@@ -317,7 +325,7 @@ TAKING = {
 
 @pytest.mark.parametrize("given", GIVEN)
 @pytest.mark.parametrize("taking", TAKING)
-def test_what_is_no_oracle_is_refused_in_the_same_words(taking, given):
+def test_invalid_oracles_raise_the_same_message(taking, given):
     oracle, written = GIVEN[given]
     with pytest.raises(TypeError, match=r"must be an InvarianceOracle( or None)?, got .*" + written):
         TAKING[taking](oracle)

@@ -1,4 +1,4 @@
-"""Lists of changes that means are taken over: of every registered oracle, and how they combine."""
+"""Lists of perturbations for averages: all registered oracles, combinations, errors."""
 
 import numpy as np
 import pytest
@@ -47,7 +47,7 @@ def close(found, wanted, rtol=1e-12):
 
 
 @every_law
-def test_rows_of_every_kind_have_the_same_members(oracle, size):
+def test_members_do_not_depend_on_the_type_of_rows(oracle, size):
     X, _ = rows()
     law = averaged(oracle, D, size, 3)
     assert size is None or law.size == size
@@ -59,7 +59,7 @@ def test_rows_of_every_kind_have_the_same_members(oracle, size):
         close(law.on(sp.csr_matrix(X)).members(), wanted)
 
 
-def test_which_laws_are_fixed_maps():
+def test_lists_of_fixed_maps_have_matrices():
     V = np.ones((1, D))
     drawn = {c.name for c in CASES if not c.oracle.depends_on_label}
     drawn = {
@@ -77,7 +77,7 @@ def test_which_laws_are_fixed_maps():
 
 
 @every_law
-def test_one_side_is_enough_where_inner_products_are_kept(oracle, size):
+def test_isometric_lists_perturb_one_side_only(oracle, size):
     X, _ = rows()
     law = averaged(oracle, D, size)
     differences = law.differences()
@@ -94,7 +94,7 @@ def test_one_side_is_enough_where_inner_products_are_kept(oracle, size):
 
 
 class Turns(FiniteOracle):
-    """Turns of space around an axis, by thirds of a whole one."""
+    """Rotations of space around an axis by multiples of 120 degrees."""
 
     turn = Rotation.from_rotvec(2 * np.pi / 3 * np.array([2.0, 3.0, 6.0]) / 7).as_matrix()
 
@@ -106,7 +106,7 @@ class Turns(FiniteOracle):
         return LinearChanges(X, [sp.csr_matrix(each) for each in maps])
 
 
-def test_equal_differences_are_one_and_keep_their_digits():
+def test_equal_differences_are_merged_at_full_precision():
     X = np.random.default_rng(0).standard_normal((4, 3))
     check_oracle(Turns(), X)
     law = averaged(Turns(), 3)
@@ -117,7 +117,7 @@ def test_equal_differences_are_one_and_keep_their_digits():
     np.testing.assert_allclose(np.einsum("nd,mhd->nm", X, found) / 3, pairs, rtol=0, atol=1e-13)
 
 
-def test_which_laws_have_differences():
+def test_isometric_lists_have_differences():
     known = {c.name for c in CASES if not c.oracle.depends_on_label and c.oracle.finite}
     known = {
         c.name for c in CASES if c.name in known and averaged(c.oracle, D).differences() is not None
@@ -138,7 +138,7 @@ def test_which_laws_have_differences():
     ],
     ids=lambda oracle: type(oracle).__name__,
 )
-def test_many_draws_are_the_listed_law(oracle):
+def test_many_draws_have_the_probabilities_of_the_list(oracle):
     X, _ = rows()
     size = 20000
     listed, drawn = averaged(oracle, D), averaged(oracle, D, size, 5)
@@ -154,7 +154,7 @@ def test_many_draws_are_the_listed_law(oracle):
 
 
 class TestCombinations:
-    def test_compositions_are_products(self):
+    def test_composed_lists_are_products(self):
         X, _ = rows()
         left, right = Weighted(shrinkings, [1, 2, 3]), Weighted(reorderings, [3, 0, 1])
         law, first, second = (averaged(oracle, D) for oracle in (left @ right, right, left))
@@ -175,7 +175,7 @@ class TestCombinations:
         wanted = [law.left.on(first[:, k]).members()[:, k] for k in range(5)]
         close(law.on(X).members(), np.stack(wanted, axis=1))
 
-    def test_drawn_unions_after_unions_are_independent(self):
+    def test_drawn_compositions_of_unions_are_independent(self):
         turn, mirror = Weighted(Rotations((90,)), [0, 1]), Weighted(Flip(), [0, 1])
         size, x = 4000, np.arange(1.0, 10.0)[None]
         either = (turn | Identity()) @ (mirror | Identity())
@@ -187,7 +187,7 @@ class TestCombinations:
                 # Six standard deviations.
                 assert abs(share - 0.25) < 6.0 * np.sqrt(0.1875 / size)
 
-    def test_drawn_compositions_weigh_by_both_parts(self):
+    def test_drawn_compositions_have_product_weights(self):
         class Multiples(Identity):
             def draws(self, X, size, random_state=0):
                 numbers = np.arange(1.0, size + 1)
@@ -200,7 +200,7 @@ class TestCombinations:
             part = law.take([3, 1, 1])
             close(part.weights, law.weights[[3, 1, 1]] / np.sum(law.weights[[3, 1, 1]]))
 
-    def test_unions_are_mixtures_of_their_leaves(self):
+    def test_unions_mix_their_parts_with_equal_probabilities(self):
         X, _ = rows()
         leaves = reorderings, Weighted(shrinkings, [0, 1, 3]), Identity()
         law = averaged(leaves[0] | leaves[1] | leaves[2], D)
@@ -208,7 +208,7 @@ class TestCombinations:
         means = [np.einsum("s,nsd->nd", part.weights, part.on(X).members() ** 2) for part in parts]
         close(np.einsum("s,nsd->nd", law.weights, law.on(X).members() ** 2), np.mean(means, axis=0))
 
-    def test_isometric_parts_make_isometric_wholes(self):
+    def test_combinations_of_isometric_parts_are_isometric(self):
         flip, dull = Flip(shape=(1, D)), shrinkings
         for whole in (flip | reorderings, flip @ reorderings, Shared(flip), Weighted(flip, [1, 2])):
             assert averaged(whole, D).differences() is not None
@@ -226,7 +226,7 @@ class TestCombinations:
         pytest.param(FScale(2) @ (reorderings @ Box(0.1)), 7, id="composed-drawn"),
     ],
 )
-def test_some_of_the_changes_are_a_law_in_their_order(oracle, size):
+def test_take_selects_changes_in_order(oracle, size):
     X, _ = rows()
     V = np.random.default_rng(0).standard_normal((2, D))
     law = averaged(oracle, D, size)
@@ -250,23 +250,23 @@ def test_some_of_the_changes_are_a_law_in_their_order(oracle, size):
 
 class TestRefused:
     @pytest.mark.parametrize("size", [True, 1.5, "3", [2]])
-    def test_sizes_that_are_no_integers(self, size):
+    def test_n_draws_that_are_not_integers_raise(self, size):
         with pytest.raises(TypeError, match="n_draws must be None or an integer"):
             averaged(Box(1.0), D, size)
 
     @pytest.mark.parametrize(
         "seed", [None, np.random.RandomState(0), np.random.default_rng(0), True, 1.0]
     )
-    def test_seeds_that_are_no_integers(self, seed):
+    def test_seeds_that_are_not_integers_raise(self, seed):
         with pytest.raises(TypeError, match="random_state must be an integer of at least 0, got"):
             averaged(Box(1.0), D, 2, seed)
 
     @pytest.mark.parametrize("case", [case for case in CASES if case.oracle.depends_on_label], ids=str)
-    def test_oracles_that_need_labels(self, case):
+    def test_label_dependent_oracles_raise(self, case):
         with pytest.raises(ValueError, match="must not depend on labels.*only_for"):
             averaged(case.oracle, D, 3)
 
-    def test_draws_of_a_shape_that_was_not_asked_for(self):
+    def test_draws_of_a_wrong_shape_raise(self):
         class Once(InvarianceOracle):
             def support(self, X, V, assign, cost=None):
                 return Support(X)
@@ -278,7 +278,7 @@ class TestRefused:
             DrawnChanges(Once(), rows()[0], 3, 0).members()
 
 
-def test_draws_of_a_stranger_cannot_change_the_rows():
+def test_third_party_draws_cannot_modify_the_samples():
     class InPlace(InvarianceOracle):
         def support(self, X, V, assign, cost=None):
             return Support(X)
@@ -292,7 +292,7 @@ def test_draws_of_a_stranger_cannot_change_the_rows():
 
 
 class TestDifferences:
-    def test_those_that_hardly_meet_are_not_worth_it(self):
+    def test_mostly_distinct_differences_are_not_used(self):
         drawn = averaged(Permutations((6, 1), noise=np.inf), 6, n_draws=8)
         assert drawn.differences().size > 32
         assert drawn.differences(32) is None
@@ -304,7 +304,7 @@ class TestDifferences:
         assert right.size == whole.size
 
     @pytest.mark.parametrize("oracle", [Permutations((9, 1), noise=np.inf), Rotations(interval=(0, 9))])
-    def test_it_stops_where_there_are_too_many(self, oracle, monkeypatch):
+    def test_differences_stop_at_the_maximum_number(self, oracle, monkeypatch):
         asked = []
 
         class Counted(LinearChanges):
@@ -320,12 +320,12 @@ class TestDifferences:
         # Each has at most ten of its own.
         assert asked == [0, 1, 2, 3]
 
-    def test_a_whole_group_has_no_more_than_asked_for(self):
+    def test_differences_of_a_group_respect_the_maximum_number(self):
         whole = averaged(Permutations((3, 1)), 3)
         assert whole.differences(6).size == 6
         assert whole.differences(5) is None
 
-    def test_reorderings_differ_as_their_matrices_do(self):
+    def test_differences_of_permutations_match_those_of_matrices(self):
         law = averaged(Permutations((4, 1), noise=np.inf), 4, n_draws=12).linear()
         assert law.permutes
         found = law.differences()
@@ -336,7 +336,7 @@ class TestDifferences:
         for one, other in zip(found.maps, wanted.maps, strict=True):
             np.testing.assert_array_equal(one.toarray(), other.toarray())
 
-    def test_which_maps_are_isometric(self):
+    def test_isometric_maps_are_recognized(self):
         assert averaged(Turns(), 3).linear().isometric
         assert averaged(Flip(shape=(1, D)), D).linear().isometric
         assert not averaged(Rotations((30,)), 9).linear().isometric
@@ -358,7 +358,7 @@ MIRRORED = Flip() | Rotations((90,))
 
 
 def overriding(oracle, **methods):
-    """An oracle of a subclass with methods of its own."""
+    """An instance of a subclass with these methods."""
     return type("Mine", (type(oracle),), methods)(**oracle.get_params(deep=False))
 
 
@@ -372,7 +372,7 @@ def halved(self, X):
      Shared(Flip()), Weighted(Flip(), [1, 2])],
     ids=lambda value: type(value).__name__,
 )  # fmt: skip
-def test_a_list_of_ones_own_replaces_that_of_the_parent(oracle):
+def test_an_overridden_list_replaces_that_of_the_base_class(oracle):
     mine = overriding(oracle, orbit=halved)
     weighted = [] if mine.whole_example else [averaged(Weighted(mine, [1, 1]), 9)]
     for law in (averaged(mine, 9), *weighted):
@@ -399,7 +399,7 @@ def test_a_list_of_ones_own_replaces_that_of_the_parent(oracle):
      Box(0.5) @ FDrop(2), Box(0.5).discounted(0.5)],
     ids=lambda value: type(value).__name__,
 )  # fmt: skip
-def test_draws_of_ones_own_replace_those_of_the_parent(oracle):
+def test_overridden_draws_replace_those_of_the_base_class(oracle):
     def sample(self, X, size, rng):
         return X[:, None] * rng.uniform(size=size)[:, None]
 
@@ -409,7 +409,7 @@ def test_draws_of_ones_own_replace_those_of_the_parent(oracle):
     assert law.differences() is None
 
 
-def test_maps_of_ones_own_are_those_of_the_list():
+def test_custom_maps_match_the_members():
     def maps(self, X, y=None):
         keep = sp.identity(X.shape[1], format="csr")
         return LinearChanges(X, [keep, 0.5 * keep])
@@ -418,7 +418,7 @@ def test_maps_of_ones_own_are_those_of_the_list():
     np.testing.assert_array_equal(law.adjoint(PLACES)[1], 0.5 * PLACES)
 
 
-def test_alike_members_of_a_group_are_a_group():
+def test_only_equally_likely_members_are_a_group():
     parts = Permutations((4, 1)), Weighted(Permutations((4, 1)), np.ones(24))
     assert [averaged(part, 4).group for part in parts] == [True, True]
     uneven = Weighted(Permutations((4, 1)), range(24)).changes(np.zeros((1, 4)))
@@ -426,7 +426,7 @@ def test_alike_members_of_a_group_are_a_group():
 
 
 class Fivefold(FiniteOracle):
-    """A list that does not begin with the rows."""
+    """A list whose first member is not the sample."""
 
     def orbit(self, X):
         return np.stack([X, -X], axis=1)
@@ -444,7 +444,7 @@ def test_a_third_party_list_begins_with_the_rows(factor):
         bind(oracle, np.ones((3, 2))).changes()
 
 
-def test_probabilities_of_pairs_count_on_both_sides():
+def test_probabilities_of_pairs_apply_to_both_sides():
     X = np.random.default_rng(0).standard_normal((3, 16))
     pairs = Rotations((90, 180, 270)) @ Rotations([20, 45])
     size = pairs.changes(X).size
@@ -460,5 +460,5 @@ def test_probabilities_of_pairs_count_on_both_sides():
 @pytest.mark.parametrize(
     "oracle", [Rotations(interval=(-5, 5)), Permutations((4, 4)), Permutations((4, 4), noise=np.inf)]
 )
-def test_no_draw_is_called_the_identity(oracle):
+def test_no_draw_has_the_name_identity(oracle):
     assert oracle.draws(np.ones((1, 16)), 3).names == ["draw 1", "draw 2", "draw 3"]

@@ -1,4 +1,4 @@
-"""Planted faults that `check_oracle` finds, rows and directions that it names, and what it lets pass."""
+"""`check_oracle`: detection of planted faults, rows and directions in messages, correct oracles."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -35,14 +35,14 @@ def largest_weights(X, V):
 
 
 def moves(X, V, assign, most=2, order=largest_weights):
-    """At most so many features move by at most a radius, those first in an order."""
+    """Move the first features of an order by the radius."""
     steps = np.zeros(V.shape)
     np.put_along_axis(steps, order(X, V)[:, :most], RADIUS, axis=1)
     return X + (steps * np.sign(V))[assign]
 
 
 class Moves(InvarianceOracle):
-    """The sound oracle of such moves."""
+    """The correct oracle of such moves."""
 
     def __init__(self, max_changes=2):
         self.max_changes = max_changes
@@ -65,7 +65,7 @@ MOVES, BALL = Moves(), Ellipsoid(RADIUS)
 
 @dataclass(frozen=True)
 class Fault:
-    """What is found, answers, whose `contains` the oracle has, what it draws, and what it declares."""
+    """Expected message, answers, oracle with `contains`, random members, and declared attributes."""
 
     message: str
     answer: Callable[..., Support] = lambda X, V, a: Support(moves(X, V, a))
@@ -75,7 +75,7 @@ class Fault:
 
 
 class Faulty(InvarianceOracle):
-    """Answers as the fault of this name does."""
+    """An oracle with the fault of this name."""
 
     def __init__(self, fault):
         self.fault = fault
@@ -97,13 +97,13 @@ class Faulty(InvarianceOracle):
 
 
 def seen(message, answer=Fault.answer, flags=(), **views):
-    """A fault of an oracle with all views."""
+    """Return a fault of an oracle with all methods."""
     return Fault(message, answer, **{"allowed": MOVES, "sample": MOVES.sample} | views, flags=flags)
 
 
 def admitted(answer, allowed=None):
-    """A fault of an oracle whose `contains` admits more than its answers reach."""
-    message = "contains admits a point that beats upper|beats the upper"
+    """Return a fault of an oracle whose `contains` accepts better points than its answers."""
+    message = "contains accepts a point that exceeds upper|exceeds upper"
     return Fault(message, answer, allowed or Box(RADIUS))
 
 
@@ -122,7 +122,7 @@ def lifted(V):
 
 
 def scaled(X, V, assign):
-    """Scales the features of largest weight, whatever the row."""
+    """Rescale the features of largest weight, regardless of the row."""
     factors = np.ones(X.shape)
     np.put_along_axis(factors, largest_weights(X, V)[assign][:, :2], 3.0, axis=1)
     return Support(X * np.where(X * V[assign] > 0, factors, 1.0))
@@ -149,21 +149,21 @@ def in_box(X, V, assign):
 
 
 def one_feature(X, V, assign):
-    """Moves the feature that gains most, where all may move."""
+    """Move only the best feature, although all may move."""
     best = np.argmax(np.abs(V), axis=1)[assign]
     return Support(np.where(np.arange(X.shape[1]) == best[:, None], in_box(X, V, assign), X))
 
 
 def upper_too_low(X, V, assign):
-    """Answers well and says that a little less is the most there is, of what it reaches itself."""
+    """Return good points with upper bounds below better members."""
     points = (3 * in_box(X, V, assign) + X) / 4
     return Support(points, row_dots(points, V, assign) + 1e-6)
 
 
 FAULTS = {
-    "wrong sign": Fault("worse than the unchanged row", lambda X, V, a: Support(moves(X, -V, a))),
+    "wrong sign": Fault("worse than the unperturbed row", lambda X, V, a: Support(moves(X, -V, a))),
     "one direction": Fault(
-        "every row has a direction of its own", lambda X, V, a: Support(moves(X, V, 0 * a))
+        "a call with one direction per row", lambda X, V, a: Support(moves(X, V, 0 * a))
     ),
     "no identity": Fault(
         "must contain x", lambda X, V, a: Support(X + 0.5 * np.roll(np.sign(V), 1, axis=1)[a])
@@ -172,28 +172,31 @@ FAULTS = {
         "upper is below", lambda X, V, a: Support(moves(X, V, a), row_dots(moves(X, V, a), V, a) - 0.01)
     ),
     "block": Fault(
-        "differs|beats", lambda X, V, a: Support(X + 0.5 * np.sign(V)[a] / (1.0 + np.std(X)))
+        "differs|exceeds", lambda X, V, a: Support(X + 0.5 * np.sign(V)[a] / (1.0 + np.std(X)))
     ),
     "order": Fault(
         "differs", lambda X, V, a: Support(X + np.sign(V)[a] * np.arange(1.0, len(X) + 1.0)[:, None])
     ),
     "nan": Fault("finite", lambda X, V, a: Support(np.where(V[a] == 0, np.nan, X))),
     "nan upper": Fault("upper must not be NaN", lambda X, V, a: Support(X, np.full(len(X), np.nan))),
-    "shape": Fault("shape of the rows", lambda X, V, a: Support(X[:, :-1])),
+    "shape": Fault(r"shape \(\d+, \d+\) of the rows", lambda X, V, a: Support(X[:, :-1])),
     "array": Fault("must return a Support", lambda X, V, a: X),
     "integers": Fault("floating-point", lambda X, V, a: Support(np.zeros(X.shape, dtype=int))),
-    "scale": Fault("scale|beats", lambda X, V, a: Support(X + lifted(V)[a])),
+    "scale": Fault("proportional|exceeds", lambda X, V, a: Support(X + lifted(V)[a])),
     "grade": Fault("rho must lie", lambda X, V, a: Support(X, rho=np.full(len(X), 1.5))),
     "greedy": Fault(
-        "beats", lambda X, V, a: Support(moves(X, V, a, order=first_that_gain)), None, MOVES.sample
+        "exceeds upper",
+        lambda X, V, a: Support(moves(X, V, a, order=first_that_gain)),
+        None,
+        MOVES.sample,
     ),
-    "greedy, unseen": Fault("beats", scaled),
-    "rounded weights": Fault("beats", by_rounded_weights),
-    "changes rows": Fault("must not change its input X", changes_rows),
-    "changes directions": Fault("must not change its input V", changes_directions),
-    "ignores reward": Fault("worse than the unchanged|beats", ignores_reward),
+    "greedy, unseen": Fault("exceeds upper", scaled),
+    "rounded weights": Fault("exceeds upper", by_rounded_weights),
+    "changes rows": Fault("must not modify its argument X", changes_rows),
+    "changes directions": Fault("must not modify its argument V", changes_directions),
+    "ignores reward": Fault("worse than the unperturbed|exceeds", ignores_reward),
     "additive in name": Fault(
-        "declared additive",
+        "with additive = True",
         lambda X, V, a: Support(np.where(X * V[a] > 0, 3.0, 1.0) * X),
         flags=("additive",),
     ),
@@ -203,10 +206,10 @@ FAULTS = {
         lambda X, V, a: Support(sp.csr_matrix(2.0 * X) if sp.issparse(X) else moves(X, V, a)),
         flags=("supports_sparse",),
     ),
-    "convex in name": seen("declared convex", flags=("convex",)),
+    "convex in name": seen("with convex = True", flags=("convex",)),
     "finite in name": seen("must define orbit", flags=("finite",)),
     "contains all": seen(
-        "contains holds for a point far", allowed=SimpleNamespace(contains=lambda x, z: True)
+        "contains must return False far outside", allowed=SimpleNamespace(contains=lambda x, z: True)
     ),
     "samples too far": seen(
         "sample", sample=lambda X, k, rng: X[:, None] + rng.standard_normal((len(X), k, X.shape[1]))
@@ -249,7 +252,7 @@ class OrbitMissesAnswer(Reorderings):
 
 
 class Sound(InvarianceOracle):
-    """The set of a sound oracle, as `contains` and answers tell it."""
+    """A correct oracle with only `support` and `contains`."""
 
     def __init__(self, allowed):
         self.allowed = allowed
@@ -267,7 +270,7 @@ class Sound(InvarianceOracle):
      *map(Sound, [Box(RADIUS), BALL, FDrop(2), FScale(2, 0.5, 3.0)])],
     ids=repr,
 )  # fmt: skip
-def test_sound_oracles_pass(oracle):
+def test_correct_oracles_pass(oracle):
     check_oracle(oracle, rows()[0])
 
 
@@ -275,7 +278,7 @@ def test_sound_oracles_pass(oracle):
     ("oracle", "message"),
     [
         *((Faulty(name), fault.message) for name, fault in FAULTS.items()),
-        (Remembers(), "differs|beats|same call"),
+        (Remembers(), "differs|exceeds|repeated call"),
         (ChangesParameters(2), "clone"),
         (NotPicklable(lambda x: x), "pickle"),
         (OrbitMissesAnswer([[0, 1, 2, 3, 4]]), "outside S|member of the orbit"),
@@ -290,8 +293,8 @@ def test_planted_faults_are_found(oracle, message, seed):
 
 
 @pytest.mark.parametrize("scale", [1e-3, 255.0])
-def test_witnesses_are_found_whatever_the_scale_of_the_rows(scale):
-    with pytest.raises(CheckError, match="contains admits"):
+def test_counterexamples_are_found_at_any_scale_of_the_samples(scale):
+    with pytest.raises(CheckError, match="contains accepts"):
         check_oracle(Faulty("one feature"), scale * rows()[0])
 
 
@@ -316,7 +319,7 @@ OF_ROWS = {
         lambda X, V, a: where((X[:, 0] == 100.0) & (len(np.unique(a)) > 1), in_box(X, V, a), X),
     ),
     "the row of zeros": Fault(
-        "the row of zeros that is tried, too, direction",
+        "the added row of zeros, direction",
         lambda X, V, a: where(np.all(X == 0, axis=1), in_box(X, V, a), -np.sign(V[a])),
     ),
 }
@@ -324,7 +327,7 @@ OF_ROWS = {
 
 @pytest.mark.parametrize("name", OF_ROWS)
 @pytest.mark.parametrize("seed", range(3))
-def test_messages_name_the_row(name, seed):
+def test_messages_have_the_row(name, seed):
     with pytest.raises(CheckError, match=OF_ROWS[name].message):
         check_oracle(Faulty(name), X, random_state=seed)
 
@@ -337,7 +340,7 @@ class Short(FiniteOracle):
 
 
 class ShortAnswers(InvarianceOracle):
-    """Only the answers to questions are in single precision, and some worse than the row."""
+    """Answers in single precision, some worse than the row."""
 
     def __init__(self, step=RADIUS):
         self.step = step
@@ -348,12 +351,12 @@ class ShortAnswers(InvarianceOracle):
 
 @pytest.mark.parametrize("oracle", [Short(), ShortAnswers()], ids=repr)
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e5])
-def test_rounding_to_single_precision_is_no_fault(oracle, scale):
+def test_rounding_to_single_precision_passes(oracle, scale):
     check_oracle(oracle, scale * X)
 
 
-def test_more_than_rounding_is_still_a_fault():
-    with pytest.raises(CheckError, match="worse than the unchanged row"):
+def test_errors_above_rounding_are_found_in_single_precision():
+    with pytest.raises(CheckError, match="worse than the unperturbed row"):
         check_oracle(ShortAnswers(-1e-3), X)
 
 
@@ -400,7 +403,7 @@ class OfTheBlock(DrawnChanges):
 
 
 class OfTheFirst(DrawnChanges):
-    """The noise goes on from row to row."""
+    """The noise differs from row to row."""
 
     def members(self, rows=ALL_ROWS, numbers=None):
         return self.oracle.sample(self.X[rows], self.size, np.random.default_rng(0))
@@ -422,7 +425,7 @@ class OfAnotherShape(DrawnChanges):
 
 
 class PulledBack(DrawnChanges):
-    """Draws of fixed maps, as it says."""
+    """Draws that claim to be fixed maps."""
 
     def adjoint(self, V):
         return np.stack([V] * self.size)
@@ -434,7 +437,7 @@ class NoList:
 
 
 class Mirror(FiniteOracle):
-    """With points, scores or names that are not those of its members."""
+    """An oracle whose points, scores or names do not match its members."""
 
     def __init__(self, kind=ListedChanges, names=("identity", "mirror")):
         self.kind, self.names = kind, names
@@ -467,35 +470,35 @@ OTHER_SCORES = spoilt(
 
 
 @pytest.mark.parametrize("oracle", [Reversal(), Boxes(), Mirror()], ids=repr)
-def test_what_the_broken_lists_come_from_is_right(oracle):
+def test_base_classes_of_broken_lists_pass(oracle):
     check_oracle(oracle, X)
 
 
 @pytest.mark.parametrize(
     ("oracle", "message"),
     [
-        (Reversal(ELSEWHERE), "adjoint maps are not those of the members"),
-        (Reversal(LAST), "must begin with the identity"),
+        (Reversal(ELSEWHERE), "adjoint maps do not match the members"),
+        (Reversal(LAST), "must begin with the unperturbed sample"),
         (Reversal(BELOW), "Spoilt.mesh must return a mesh of at least 0"),
         (Reversal(spoilt(weights=np.ones(3))), r"Spoilt.weights must return weights of shape \(2,\)"),
         (Reversal(spoilt(weights=np.array([1.5, -0.5]))), "Spoilt.weights must be at least 0"),
-        (Reversal(spoilt(weights=np.zeros(2))), "Spoilt.weights must be at least 0, and some above"),
+        (Reversal(spoilt(weights=np.zeros(2))), "Spoilt.weights must be at least 0, with one above 0"),
         (Reversal(NoList), "Reversal.changes must return Changes, got NoList"),
-        (Mirror(OTHER_POINTS), "member 1 is not the one"),
-        (Mirror(OTHER_SCORES), "scores are not those"),
-        (Mirror(names=["identity"]), "Mirror.member_names must return a name for each of 2 members"),
-        (Boxes(OfTheBlock), "in another order rows have other members|a row on its own has other"),
-        (Boxes(OfTheFirst), "in another order rows have other members|a row on its own has other"),
+        (Mirror(OTHER_POINTS), "points and members differ for member 1"),
+        (Mirror(OTHER_SCORES), "scores and members do not match"),
+        (Mirror(names=["identity"]), "Mirror.member_names must return one name per member, 2 names"),
+        (Boxes(OfTheBlock), "members differ if the rows|members differ in a call with a single row"),
+        (Boxes(OfTheFirst), "members differ if the rows|members differ in a call with a single row"),
         (Boxes(TooFar), "a member from the list of draws"),
-        (Boxes(TooFew), "as many changes as asked for, got 4"),
+        (Boxes(TooFew), "must return a list of n_draws = 5 changes, got 4"),
         (Boxes(OfAnotherShape), "OfAnotherShape.members must return members of shape"),
-        (Boxes(PulledBack), "adjoint maps are not those of its members"),
+        (Boxes(PulledBack), "adjoint maps do not match the members"),
         (Boxes(NoList), "Boxes.draws must return Changes, got NoList"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
 @pytest.mark.parametrize("seed", [0, 1])
-def test_spoilt_lists_and_draws_are_found(oracle, message, seed):
+def test_broken_lists_and_draws_are_found(oracle, message, seed):
     with pytest.raises(CheckError, match=message):
         check_oracle(oracle, X, random_state=seed)
 
@@ -505,7 +508,7 @@ class ForgottenAxis(FiniteOracle):
         return np.stack([X, X[:, ::-1]])
 
 
-def test_answers_that_a_fit_refuses_break_the_contract():
+def test_invalid_orbits_raise_check_errors():
     with pytest.raises(CheckError, match=r"ForgottenAxis\.orbit must return members of shape"):
         check_oracle(ForgottenAxis(), X)
 
@@ -516,25 +519,25 @@ def test_answers_that_a_fit_refuses_break_the_contract():
 @pytest.mark.parametrize(
     ("X", "error", "message"),
     [
-        ([1.0, 2.0], ValueError, r"X must have shape \(n, d\), an input a row, got \(2,\)"),
+        ([1.0, 2.0], ValueError, r"X must have shape \(n_samples, n_features\), got \(2,\)"),
         ([[1.0], [1.0, 2.0]], TypeError, "X must be an array of real numbers"),
-        (None, ValueError, r"X must have shape \(n, d\)"),
+        (None, ValueError, r"X must have shape \(n_samples, n_features\)"),
         ([[np.nan]], ValueError, "X must be finite"),
         (np.zeros((0, 2)), ValueError, "X must have shape"),
     ],
 )
-def test_what_is_no_rows_is_refused_by_name(X, error, message):
+def test_invalid_samples_raise_with_the_argument(X, error, message):
     with pytest.raises(error, match=message):
         check_oracle(Box(0.5), X)
 
 
-def test_labels_and_oracles_that_do_not_fit_are_refused():
+def test_invalid_labels_and_oracles_raise():
     X, y = rows()
-    with pytest.raises(ValueError, match=r"y must have shape \(2,\), one label a row, got \(1,\)"):
+    with pytest.raises(ValueError, match=r"y must have shape \(2,\), one label per row, got \(1,\)"):
         check_oracle(Box(0.5), [[1.0], [2.0]], [1])
     with pytest.raises(ValueError, match="true labels"):
         check_oracle(FScale(2).only_for(1), X)
-    written = r"write FDrop\(max_changes=\.\.\.\) for an instance"
+    written = r"pass an instance: FDrop\(max_changes=\.\.\.\)"
     with pytest.raises(TypeError, match=f"got the class FDrop; {written}"):
         check_oracle(FDrop, X)
     with pytest.raises(TypeError, match=written):

@@ -1,4 +1,4 @@
-"""Features by the names of the columns of a data frame: the same models as by their numbers."""
+"""Column names as features: the same models as with feature numbers."""
 
 import numpy as np
 import pytest
@@ -41,7 +41,7 @@ def data():
 
 @pytest.fixture(params=["pandas", "polars"])
 def frame(request):
-    """A function that makes a data frame of rows."""
+    """Return a function that makes a data frame of samples."""
     library = pytest.importorskip(request.param)
     if request.param == "pandas":
         return lambda X: library.DataFrame(X, columns=COLUMNS)
@@ -77,7 +77,7 @@ def answers(model, X):
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
-def test_names_are_numbers(name, frame):
+def test_column_names_give_the_same_model_as_numbers(name, frame):
     X, y = data()
     table = frame(X)
     by_name = ESTIMATORS[name](PICKED).fit(table, y)
@@ -93,8 +93,8 @@ def test_names_are_numbers(name, frame):
 
 
 @pytest.mark.parametrize("name", [name for name in ESTIMATORS if name not in ("derivative", "second")])
-def test_a_mask_with_names_is_read_by_its_names(name):
-    """A Series that was sorted names other features than the same booleans without an index do."""
+def test_a_named_mask_is_aligned_with_the_columns(name):
+    """A sorted Series selects other features than its values without an index."""
     pandas = pytest.importorskip("pandas")
     X, y = data()
     table = pandas.DataFrame(X, columns=COLUMNS)
@@ -112,15 +112,17 @@ def test_a_mask_with_names_is_read_by_its_names(name):
         (["ip", "port", "url", "age", "size", "ip"], "it has 6 entries for 5 columns"),
     ],
 )
-def test_a_mask_with_other_names_is_refused(names, message):
+def test_a_mask_with_other_names_raises(names, message):
     pandas = pytest.importorskip("pandas")
     X, y = data()
     mask = pandas.Series(np.arange(len(names)) < 2, index=names)
-    with pytest.raises(ValueError, match=f"allowed is a mask with names, .*: {message}"):
+    with pytest.raises(
+        ValueError, match=f"the names of the mask allowed must be the columns of X, .*: {message}"
+    ):
         InvariantLinearSVC(FAdd(1, allowed=mask)).fit(pandas.DataFrame(X, columns=COLUMNS), y)
 
 
-def test_a_mask_with_names_goes_by_position_without_a_data_frame():
+def test_a_named_mask_applies_by_position_without_a_data_frame():
     pandas = pytest.importorskip("pandas")
     X, y = data()
     mask = pandas.Series([True, False, True, False, False], index=COLUMNS[::-1])
@@ -139,31 +141,31 @@ def test_arrays_after_a_fit_on_a_frame_have_its_columns(frame):
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
-def test_names_need_a_data_frame(name):
+def test_column_names_require_a_data_frame(name):
     X, y = data()
     with pytest.raises(ValueError, match="must hold|data frame"):
         ESTIMATORS[name](PICKED).fit(X, y)
 
 
-def test_columns_of_an_earlier_fit_are_forgotten(frame):
+def test_a_new_fit_replaces_the_columns(frame):
     X, y = data()
     model = InvariantLinearSVC(FAdd(1, allowed=PICKED), C=0.1).fit(frame(X), y)
-    with pytest.raises(ValueError, match=r"since X is no data frame.*got 'url'"):
+    with pytest.raises(ValueError, match=r"because X has no column names.*got 'url'"):
         model.fit(X[:, ::-1], y)
     assert list(model.feature_names_in_) == COLUMNS
     with pytest.raises(NotFittedError):
         clone(model).certify(frame(X), y)
 
 
-def test_a_name_that_is_no_column_is_an_error(frame):
+def test_an_unknown_column_raises(frame):
     X, y = data()
-    with pytest.raises(ValueError, match=r"allowed must hold names of columns of X, got 'ulr'.*'url'"):
+    with pytest.raises(ValueError, match=r"allowed must contain columns of X, got 'ulr'.*'url'"):
         InvariantLinearSVC(FAdd(1, allowed=["ip", "ulr"])).fit(frame(X), y)
     with pytest.raises(ValueError, match="allowed must name each column once, got 'ip' 2 times"):
         InvariantLinearSVC(FAdd(1, allowed=["ip", "url", "ip"])).fit(frame(X), y)
 
 
-def test_certificates_of_other_models_take_names(frame):
+def test_certificates_of_other_models_support_column_names(frame):
     X, y = data()
     model = LogisticRegression().fit(frame(X), y)
     found = certify(model, FAdd(1, allowed=PICKED), frame(X), y)
@@ -175,7 +177,7 @@ def test_certificates_of_other_models_take_names(frame):
     np.testing.assert_array_equal(found.margins, wanted.margins)
 
 
-def test_steps_of_a_pipeline_that_return_frames_keep_names(frame):
+def test_pipelines_with_pandas_output_support_column_names(frame):
     X, y = data()
     pipeline = make_pipeline(StandardScaler(), InvariantLinearSVC(FAdd(1, allowed=PICKED), C=0.1))
     with pytest.raises(ValueError, match="set_output"):
@@ -184,7 +186,7 @@ def test_steps_of_a_pipeline_that_return_frames_keep_names(frame):
     pipeline.set_output(transform=kind).fit(frame(X), y)
 
 
-def test_what_is_made_of_estimators_takes_names(frame, tmp_path):
+def test_meta_estimators_support_column_names(frame, tmp_path):
     X, y = data()
     table = frame(X)
     model = InvariantLinearSVC(FAdd(1, allowed=PICKED), C=0.1, random_state=0)
@@ -197,7 +199,7 @@ def test_what_is_made_of_estimators_takes_names(frame, tmp_path):
     np.testing.assert_array_equal(again.certify(table, y).margins, model.certify(table, y).margins)
 
 
-def test_structured_models_take_names():
+def test_structured_models_support_column_names():
     pandas = pytest.importorskip("pandas")
     X, y = data()
     sentences = [pandas.DataFrame(X[i : i + 4], columns=COLUMNS) for i in range(0, 40, 4)]

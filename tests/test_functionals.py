@@ -424,9 +424,13 @@ def test_families_that_say_the_same_are_the_same():
     ("family", "error", "message"),
     [
         (Evaluation([N]), ValueError, "rows must hold integers from 0 to 5"),
-        (PartialDerivative([0, D]), ValueError, "features must hold numbers of features, from 0 to 2"),
-        (PartialDerivative([0, 1, 1]), ValueError, "is it a mask"),
-        (PartialDerivative(["a"]), ValueError, "X is no data frame"),
+        (
+            PartialDerivative([0, D]),
+            ValueError,
+            "features must contain numbers of features, from 0 to 2",
+        ),
+        (PartialDerivative([0, 1, 1]), ValueError, "a mask must contain booleans"),
+        (PartialDerivative(["a"]), ValueError, "because X has no column names"),
         (SecondDerivative("a", 0), ValueError, "i must hold"),
         (DirectionalDerivative([1.0, 2.0]), ValueError, r"directions must have shape.*got \(2,\)"),
         (DirectionalDerivative([np.nan, 1.0, 0.0]), ValueError, "directions must be finite"),

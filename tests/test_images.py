@@ -555,7 +555,7 @@ def test_errors_name_missing_methods():
         Rotations(interval=(0, 1)).orbit(X)
     with pytest.raises(NotImplementedError, match="Rotations has no graded support"):
         Rotations(interval=(0, 1)).discounted(0.5).support(X, V, assign)
-    with pytest.raises(NotImplementedError, match="Rotations has no grades between"):
+    with pytest.raises(NotImplementedError, match="Rotations cannot be discounted"):
         Rotations(interval=(0, 1)).discounted(0.5).bind(X).changes().grades(slice(None))
     with pytest.raises(NotImplementedError, match="Flip does not define tangents"):
         Flip().tangents(X)

@@ -1,4 +1,4 @@
-"""What counts as the same parameters, so that what was made of them may be kept."""
+"""Comparison of parameters for the caches of oracles."""
 
 import numpy as np
 import pytest
@@ -27,14 +27,14 @@ DIFFERENT = [
 ]
 
 
-def test_values_are_compared_with_their_kind_and_shape():
+def test_values_are_compared_with_their_type_and_shape():
     for number, make in enumerate(DIFFERENT):
         for other, another in enumerate(DIFFERENT):
             assert (parameters_of(make()) == parameters_of(another())) == (number == other)
 
 
 @pytest.mark.parametrize("changes", [{"oracle__degrees": (90, 270)}, {"weights": [1, 3]}])
-def test_parameters_are_compared_down_to_the_last(changes):
+def test_parameters_are_compared_recursively(changes):
     oracle = Weighted(Rotations([90, 180]), np.array([1, 2, 3]))
     before = parameters_of(oracle)
     oracle.weights[2] = 3

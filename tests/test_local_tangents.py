@@ -1,4 +1,4 @@
-"""Tangents learned from data: neighbors by brute force, machines that use them, and refusals."""
+"""`LocalTangents`: neighbors against brute force, trained models, errors."""
 
 import pickle
 
@@ -23,7 +23,7 @@ REFERENCE = RNG.standard_normal((40, 3)) @ RNG.standard_normal((3, 6))
     d=st.integers(1, 130),
     offset=st.sampled_from([0.0, 1e3, 1e8]),
 )
-def test_neighbors_are_those_of_brute_force_the_first_of_equal_ones(seed, n, m, d, offset):
+def test_neighbors_match_brute_force(seed, n, m, d, offset):
     rng = np.random.default_rng(seed)
     # Whole numbers, so that there are equal distances, without rounding.
     rows, reference = (offset + rng.integers(0, 3, (count, d)) for count in (n, m))
@@ -45,7 +45,7 @@ def test_tangents_are_principal_directions_times_standard_deviations():
         )
 
 
-def test_the_first_of_equally_near_rows_are_taken():
+def test_ties_of_distances_go_to_the_first_samples():
     X = RNG.standard_normal((60, 6))
     oracle = LocalTangents(REFERENCE, n_directions=2, n_neighbors=6)
     # Twins of reference rows, as resampling makes them.
@@ -67,7 +67,7 @@ def rings(n=80, seed=0):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_machines_train_on_it_and_certify(dtype):
+def test_models_train_with_local_tangents_and_certify(dtype):
     X, y = rings()
     X = X.astype(dtype)
     oracle = LocalTangents(X, n_directions=1, n_neighbors=6, radius=0.5)
@@ -92,12 +92,12 @@ def test_machines_train_on_it_and_certify(dtype):
         ({"n_neighbors": 4.0}, TypeError, "n_neighbors must be an integer"),
         ({"radius": -1.0}, ValueError, "radius must be at least 0"),
         ({"radius": [1.0, 2.0]}, ValueError, "radius must be one number"),
-        ({"reference": REFERENCE[:, :5]}, ValueError, r"reference must have shape \(m, 6\)"),
+        ({"reference": REFERENCE[:, :5]}, ValueError, r"reference must have shape \(n_reference, 6\)"),
         ({"reference": np.full((40, 6), np.nan)}, ValueError, "reference must be finite"),
         ({"reference": "rows"}, TypeError, "reference must be"),
     ],
 )
-def test_what_is_out_of_range_is_refused_by_name(parameters, error, message):
+def test_invalid_arguments_raise_with_their_name(parameters, error, message):
     oracle = LocalTangents(REFERENCE).set_params(**parameters)
     X, V = REFERENCE[:4], np.ones((1, 6))
     for ask in (

@@ -1,4 +1,4 @@
-"""Whatever plug-ins answer: a fit, or an error that names class and method; never a crash."""
+"""Malformed answers of plug-ins lead to a fit or to an error with class and method."""
 
 import numpy as np
 import pytest
@@ -27,13 +27,13 @@ MACHINES = [
 
 
 @pytest.mark.parametrize("portion", slow_unless(lambda portion: portion < 5, [(i,) for i in range(10)]))
-def test_damaged_answers(portion):
+def test_damaged_answers_fit_or_raise_with_the_method(portion):
     for seed in range(60 * portion, 60 * (portion + 1)):
         run(draw(seed))
 
 
 class Reversal(FiniteOracle):
-    """With the axis of the members forgotten."""
+    """An oracle that stacks its members along the wrong axis."""
 
     def orbit(self, X):
         return np.stack([X, X[:, ::-1]])
@@ -41,7 +41,7 @@ class Reversal(FiniteOracle):
 
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("wrap", [lambda o: o, lambda o: o | Box(0.1), lambda o: o.only_for("spam")])
-def test_a_forgotten_axis_is_named(machine, wrap):
+def test_a_wrong_axis_raises_with_the_method(machine, wrap):
     oracle = wrap(Reversal())
     with pytest.raises(
         (ValueError, TypeError), match=r"Reversal\.orbit must return members of shape|Box|Union has none"
@@ -59,7 +59,7 @@ class FewerEachTime(FiniteOracle):
 
 
 @pytest.mark.parametrize("machine", [MACHINES[1], MACHINES[2]])
-def test_members_keep_their_number(machine):
+def test_a_changing_number_of_members_raises(machine):
     with pytest.raises(ValueError, match=r"FewerEachTime\.\w+ must return"):
         machine(FewerEachTime()).fit(X, Y)
 
@@ -72,13 +72,13 @@ class BindsNothing(InvarianceOracle):
         return X
 
 
-def test_what_bind_returns_is_looked_at():
+def test_results_of_bind_are_validated():
     with pytest.raises(TypeError, match=r"BindsNothing\.bind must return a BoundOracle, got ndarray"):
         InvariantLinearSVC(BindsNothing()).fit(X, Y)
 
 
 class AllRows(InvarianceOracle):
-    """Answers for all rows, whichever it is asked about."""
+    """An oracle that ignores the selection of rows."""
 
     supports_sparse = True
 
@@ -95,7 +95,7 @@ class AllRowsBound(BoundOracle):
 
 
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
-def test_the_rows_themselves_are_no_answer_about_some_of_them(kind):
+def test_results_for_all_rows_raise_if_some_rows_are_required(kind):
     bound = bind(AllRows(), kind(X))
     points = bound.support(slice(None), X[:1], np.zeros(9, dtype=int)).points
     assert same_entries(points, bound.X)
@@ -108,7 +108,7 @@ class NoTangents(Box):
         return np.zeros((len(X), X.shape[1]))
 
 
-def test_tangents_are_looked_at():
+def test_tangents_are_validated():
     from structinv.functionals import Tangents
     from structinv.oracles import TangentDerivative
 
@@ -133,7 +133,7 @@ class Skewed(ImageOracle):
         return "skewed"
 
 
-def test_geometries_of_images_are_looked_at():
+def test_geometries_of_images_are_validated():
     with pytest.raises(ValueError, match=r"Skewed\.geometry must return matrices of shape \(2, 2, 2\)"):
         InvariantLinearSVC(Skewed(2.0, shape=(2, 2))).fit(X, Y)
 
@@ -153,7 +153,7 @@ NESTED = [
 
 @pytest.mark.parametrize("nest", NESTED)
 @pytest.mark.parametrize("machine", MACHINES)
-def test_labels_that_are_no_class_are_an_error(machine, nest):
+def test_labels_that_are_not_classes_raise(machine, nest):
     message = r"at least one of the classes \['ham', 'spam'\], got \['SPAM'\]"
     with pytest.raises(ValueError, match=message):
         machine(nest(Shifts(1, shape=(2, 2)).only_for(["SPAM"]))).fit(X, Y)
@@ -169,8 +169,8 @@ def test_certify_compares_labels_with_the_classes_of_the_model():
         model.certify(X, Y, oracle=Shifts(1, shape=(2, 2)).only_for("Spam"))
 
 
-def test_labels_of_another_kind_are_an_error():
-    with pytest.raises(TypeError, match="labels must be of the kind of y, text or numbers"):
+def test_labels_of_another_type_raise():
+    with pytest.raises(TypeError, match="labels must have the type of y, text or numbers"):
         InvariantLinearSVC(Box(0.1).only_for(1)).fit(X, Y)
 
 
@@ -211,7 +211,7 @@ class ChangesWhenBound(ChangesDirections):
         (InvariantLinearSVC(ChangesWhenBound()), "ChangesWhenBound.bind"),
     ],
 )
-def test_who_changes_the_arrays_of_a_question_is_named(model, who):
+def test_plugins_that_modify_arguments_raise_with_their_name(model, who):
     X, y = two_classes()
     before = X.copy()
     with pytest.raises(ValueError, match=f"{who}.* must not change its inputs"):
@@ -219,7 +219,7 @@ def test_who_changes_the_arrays_of_a_question_is_named(model, who):
     np.testing.assert_array_equal(X, before)
 
 
-def test_who_changes_sparse_rows_is_named():
+def test_plugins_that_modify_sparse_rows_raise_with_their_name():
     X, y = two_classes()
     X = sp.csr_matrix(X)
     before = X.copy()
@@ -229,7 +229,7 @@ def test_who_changes_sparse_rows_is_named():
 
 
 class WorseThanTheRow(InvarianceOracle):
-    """The sign of a box's answer is wrong."""
+    """A box with a wrong sign."""
 
     def __init__(self, upper=False, graded=False):
         self.upper = upper
@@ -251,16 +251,16 @@ class WorseThanTheRow(InvarianceOracle):
         WorseThanTheRow() | Box(0.1),
     ],
 )
-def test_answers_worse_than_the_row_itself_are_errors(oracle):
-    """They would certify rows that are misclassified as they stand."""
+def test_answers_worse_than_the_unperturbed_row_raise(oracle):
+    """Such answers would certify misclassified samples."""
     X, y = two_classes()
     model = InvariantLinearSVC(random_state=0).fit(X, y)
-    with pytest.raises(ValueError, match="must do at least as well as the unchanged row"):
+    with pytest.raises(ValueError, match="must return at least the value of the unperturbed row"):
         model.certify(X, y, oracle=oracle)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_rounding_is_not_worse_than_the_row(dtype):
+def test_answers_worse_by_rounding_pass(dtype):
     class Nothing(InvarianceOracle):
         def support(self, X, V, assign, cost=None):
             points = X * X.dtype.type(1.0 - 4 * np.finfo(X.dtype).eps)

@@ -35,20 +35,20 @@ def test_every_registered_oracle_has_a_case():
 
 
 @every_case
-def test_keeps_the_contract(case):
+def test_registered_oracles_pass_check_oracle(case):
     X, y = rows()
     check_oracle(case.oracle, X[:5], y[:5], n_directions=4)
     assert case.oracle.supports_sparse == case.sparse
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.sparse], ids=str)
-def test_keeps_the_contract_from_sparse_rows(case):
+def test_registered_oracles_pass_check_oracle_with_sparse_samples(case):
     X, y = rows(1)
     check_oracle(case.oracle, sp.csr_matrix(X), y, n_directions=2, random_state=1)
 
 
 @every_case
-def test_reaches_the_support_of_the_set(case):
+def test_support_is_the_maximum_of_a_convex_program(case):
     X, y = rows(2)
     V = np.random.default_rng(2).standard_normal((6, D))
     V[-1] = 0.0
@@ -67,7 +67,7 @@ def test_reaches_the_support_of_the_set(case):
 
 @pytest.mark.parametrize("size", [0.1, 1.0, 10.0])
 @pytest.mark.parametrize("case", [case for case in CASES if case.graded], ids=str)
-def test_reaches_the_support_of_the_graded_set(case, size):
+def test_graded_support_is_the_maximum_over_grades(case, size):
     X, y = rows(3)
     rng = np.random.default_rng(3)
     V, cost = rng.standard_normal((len(X), D)), rng.uniform(0.0, size, len(X))
@@ -90,14 +90,14 @@ def test_expressions_are_convex(case):
 
 
 @every_case
-def test_answers_a_question_about_no_rows(case):
+def test_support_of_zero_rows_is_empty(case):
     bound = case.oracle.bind(*rows())
     none = np.zeros(0, dtype=np.intp)
     assert bound.support(none, np.ones((1, D)), none, np.zeros(0)).points.shape == (0, D)
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.graded], ids=str)
-def test_no_reward_is_a_reward_of_zero(case):
+def test_cost_defaults_to_zero(case):
     bound = case.oracle.bind(*rows())
     V, assign = np.ones((1, D)), np.zeros(len(bound.X), dtype=int)
     plain = bound.support(ALL_ROWS, V, assign)
@@ -113,7 +113,7 @@ vectors = st.lists(numbers, min_size=D, max_size=D).map(np.array)
 @every_case
 @settings(max_examples=25)
 @given(x=vectors, v=vectors, label=st.integers(0, 2), seed=st.integers(0, 99))
-def test_no_member_beats_the_answer(case, x, v, label, seed):
+def test_no_member_exceeds_the_support(case, x, v, label, seed):
     bound = case.oracle.bind(x[None, :], np.array([label]))
     answer = bound.support(ALL_ROWS, v[None, :], np.array([0]))
     best = (answer.points @ v).item()
@@ -164,7 +164,7 @@ def test_flags_follow_from_the_parts():
 
 
 class TestCompose:
-    def test_inexact_pairs_know_no_bound_but_stay_above_either_order(self):
+    def test_inexact_pairs_have_an_infinite_bound_and_exceed_one_pass(self):
         X, y = rows(4)
         oracle = FScale(2, 0.2, 4.0) @ Ellipsoid(np.eye(D))
         check_oracle(oracle, X, y)
@@ -177,7 +177,7 @@ class TestCompose:
         assert np.all(reached >= naive - 1e-12)
         assert np.any(reached > naive + 1e-3)
 
-    def test_bounds_of_the_parts_travel(self):
+    def test_compositions_combine_the_bounds_of_the_parts(self):
         X, _ = rows(4)
         loose, V = Loose(0.5), np.ones((1, D))
         assign = np.zeros(len(X), dtype=int)
@@ -189,7 +189,7 @@ class TestCompose:
         answer = (loose | Identity()).support(X, V, assign)
         np.testing.assert_allclose(answer.upper, X.sum(axis=1) + 0.5 * D + 1.0)
 
-    def test_graded_parts_are_refused(self):
+    def test_compositions_of_graded_parts_raise(self):
         X, _ = rows()
         graded = FDrop(1).discounted(0.5)
         for oracle in (
@@ -197,7 +197,7 @@ class TestCompose:
             Box(1.0) @ (graded | Identity()),
             graded.only_for(0) @ FDrop(10),
         ):
-            with pytest.raises(NotImplementedError, match="Compose refuses graded parts"):
+            with pytest.raises(NotImplementedError, match="Compose does not support grades"):
                 oracle.bind(X, np.zeros(len(X)))
 
         with pytest.raises(NotImplementedError, match="Faulty has grades"):
@@ -205,7 +205,7 @@ class TestCompose:
                 X, np.ones((1, D)), np.zeros(len(X), dtype=int)
             )
 
-    def test_contains_names_the_pair_that_has_none(self):
+    def test_contains_raises_with_the_names_of_an_unsupported_pair(self):
         with pytest.raises(NotImplementedError, match="contains for Box @ FScale"):
             (Box(1.0) @ FScale(1)).contains(np.ones(D), np.ones(D))
 
@@ -220,7 +220,7 @@ class TestCompose:
     ],
     ids=repr,
 )
-def test_sets_without_grades_refuse_a_discount_by_name(oracle):
+def test_oracles_without_graded_support_raise_if_discounted(oracle):
     X, _ = rows()
     part = oracle.right if isinstance(oracle, Union) else oracle
     with pytest.raises(NotImplementedError, match=f"{type(part).__name__} has no graded support"):
@@ -228,12 +228,12 @@ def test_sets_without_grades_refuse_a_discount_by_name(oracle):
 
 
 @pytest.mark.parametrize("view", ["orbit", "tangents"])
-def test_absent_views_are_named(view):
+def test_unsupported_methods_raise_with_their_name(view):
     with pytest.raises(NotImplementedError, match=f"FScale does not define {view}"):
         getattr(FScale(1), view)(np.ones((1, D)))
 
 
-def test_orbits_of_combinations():
+def test_orbits_of_combinations_list_all_members():
     X, y = rows()
     turns = Reorderings([[0, 1, 2, 3, 4], [4, 3, 2, 1, 0]])
     assert (turns | turns).orbit(X).shape == (len(X), 3, D)
@@ -243,7 +243,7 @@ def test_orbits_of_combinations():
     np.testing.assert_array_equal(members[1], turns.orbit(X)[1])
 
 
-def test_tangents_are_per_unit():
+def test_tangents_are_derivatives_per_unit():
     X, _ = rows()
     np.testing.assert_array_equal(Ellipsoid(FACTOR, 9.0).tangents(X)[1], FACTOR.T)
     np.testing.assert_array_equal(Box(RADII).tangents(X)[0], np.eye(D)[RADII > 0])
@@ -270,7 +270,7 @@ def test_tangents_are_per_unit():
         (FDrop(-1).only_for(1), ValueError, "max_changes"),
     ],
 )
-def test_parameters_out_of_range_are_named(oracle, error, message):
+def test_parameters_out_of_range_raise_with_their_name(oracle, error, message):
     X, y = rows()
     with pytest.raises(error, match=message):
         oracle.bind(X, y)

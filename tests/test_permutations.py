@@ -1,4 +1,4 @@
-"""Matrices whose rows, or rows and columns, come in any order."""
+"""`Permutations` of rows, or of rows and columns, of matrices."""
 
 import itertools
 
@@ -19,7 +19,7 @@ def rng():
 
 
 def molecules(rng, n=6, r=5):
-    """Symmetric matrices, some of them padded by rows and columns of zeros."""
+    """Symmetric matrices, some with zero rows and columns."""
     X = rng.standard_normal((n, r, r))
     X = X + X.swapaxes(1, 2)
     X[::3, -2:] = 0.0
@@ -28,7 +28,7 @@ def molecules(rng, n=6, r=5):
 
 
 def shuffled(X, oracle, rng):
-    """Every matrix in an order of its own."""
+    """Permute every matrix differently."""
     found = np.empty_like(X)
     for row, x in enumerate(X):
         matrix = x.reshape(oracle.shape)
@@ -56,17 +56,17 @@ def reordered(x, oracle):
         Permutations(ImageShape(4, 2)),
     ],
 )
-def test_rows_keep_the_contract(oracle, rng):
+def test_row_permutations_pass_check_oracle(oracle, rng):
     check_oracle(oracle, rng.standard_normal((6, 8)))
 
 
 @pytest.mark.parametrize("r", [1, 3])
-def test_both_keep_the_contract(r, rng):
+def test_permutations_of_both_axes_pass_check_oracle(r, rng):
     check_oracle(Permutations((r, r), "both"), rng.standard_normal((6, r * r)))
 
 
 @pytest.mark.parametrize("oracle", [Permutations((3, 3)), Permutations((3, 3), "both")])
-def test_the_list_is_the_group(oracle, rng):
+def test_the_orbit_lists_the_group(oracle, rng):
     X = rng.standard_normal((4, 9))
     orbit = oracle.orbit(X)
     for x, members in zip(X, orbit, strict=True):
@@ -78,7 +78,7 @@ def test_the_list_is_the_group(oracle, rng):
 
 
 @pytest.mark.parametrize("oracle", [Permutations((6, 2)), Permutations((4, 4), "both")])
-def test_worst_cases_are_those_of_the_list(oracle, rng):
+def test_support_is_the_maximum_over_the_list(oracle, rng):
     d = oracle.shape[0] * oracle.shape[1]
     X, V = rng.standard_normal((5, d)), rng.standard_normal((3, d))
     assign = np.array([0, 2, 1, 1, 0])
@@ -119,7 +119,7 @@ def test_draws_are_sorts_by_norm_plus_noise(axes, rng):
             np.testing.assert_array_equal(z.reshape(5, 5), matrix[np.ix_(order, columns)])
 
 
-def test_endless_noise_draws_fixed_maps_that_are_all_alike(rng):
+def test_infinite_noise_draws_uniform_permutations(rng):
     law = averaged(Permutations((3, 3), "both", noise=np.inf), 9, 6000, 2)
     X, V = rng.standard_normal((2, 9)), rng.standard_normal((3, 9))
     members = law.on(X).members()
@@ -133,7 +133,7 @@ def test_endless_noise_draws_fixed_maps_that_are_all_alike(rng):
 
 
 @pytest.mark.parametrize("axes", ["rows", "both"])
-def test_the_whole_group_needs_one_side_and_is_invariant(axes, rng):
+def test_averages_over_the_group_are_invariant_by_one_side(axes, rng):
     oracle = Permutations((5, 5), axes)
     X = molecules(rng)
     mean = OrbitMean(oracle, Gaussian(3.0))
@@ -148,7 +148,7 @@ def test_the_whole_group_needs_one_side_and_is_invariant(axes, rng):
 
 
 class TestContains:
-    def test_rows_up_to_rounding(self, rng):
+    def test_permuted_rows_are_members_up_to_rounding(self, rng):
         # Sorting would tear rows apart that differ by a last digit.
         x = np.array([1.0, 5.0, 1.0 + 1e-15, 2.0, 3.0, 3.0])
         z = np.array([1.0, 2.0, 3.0, 3.0, 1.0 + 1e-15, 5.0])
@@ -156,7 +156,7 @@ class TestContains:
         assert not Permutations((3, 2)).contains(x, z + np.eye(6)[0] * 1e-3)
         assert not Permutations((3, 2)).contains(x, np.array([1.0, 2.0, 1.0, 2.0, 3.0, 3.0]))
 
-    def test_both_by_listing_only(self, rng):
+    def test_both_axes_require_a_list(self, rng):
         x = rng.standard_normal(9)
         oracle = Permutations((3, 3), "both")
         assert oracle.contains(x, oracle.orbit(x[None])[0, 4])
@@ -171,7 +171,7 @@ class TestRefused:
         [9, (9,), (3, 3, 1), (0, 9), (-3, -3), (3.0, 3.0), (True, 9), "33", None, (3, None),
          ImageShape(3, 1, 3)],
     )  # fmt: skip
-    def test_shapes_that_are_none(self, shape):
+    def test_invalid_shapes_raise(self, shape):
         oracle = Permutations(shape)
         for ask in (
             lambda: oracle.validate(),
@@ -184,18 +184,18 @@ class TestRefused:
     @pytest.mark.parametrize(
         ("oracle", "error", "message"),
         [
-            (Permutations((2, 4)), ValueError, r"shape must fit 9 features, got \(2, 4\) for 8"),
-            (Permutations((1, 9), "both"), ValueError, "square matrix"),
+            (Permutations((2, 4)), ValueError, r"shape must match the 9 features, got \(2, 4\) with 8"),
+            (Permutations((1, 9), "both"), ValueError, "must be square"),
             (Permutations((3, 3), "columns"), ValueError, "axes must be one of"),
             (Permutations((3, 3), noise=-1.0), ValueError, "noise must be a number of at least 0"),
         ],
     )
-    def test_parameters_out_of_range(self, oracle, error, message):
+    def test_parameters_out_of_range_raise(self, oracle, error, message):
         for ask in (lambda: oracle.bind(np.ones((2, 9))), lambda: averaged(oracle, 9, 2)):
             with pytest.raises(error, match=message):
                 ask()
 
-    def test_large_groups_in_full(self):
+    def test_large_groups_require_n_draws(self):
         for axes in ("rows", "both"):
             with pytest.raises(
                 ValueError, match="n_draws must be given, as Permutations lists no members"
@@ -205,9 +205,9 @@ class TestRefused:
         assert not Permutations((7, 1)).finite
         assert not Permutations((10**6, 1)).finite
 
-    def test_quadratic_assignments(self, rng):
+    def test_large_quadratic_assignments_raise(self, rng):
         X, y = rng.standard_normal((6, 49)), np.arange(6) % 2
-        with pytest.raises(NotImplementedError, match="rows and columns of 7 x 7 matrices.*quadratic"):
+        with pytest.raises(NotImplementedError, match="and 7 x 7 matrices.*quadratic"):
             InvariantLinearSVC(Permutations((7, 7), "both")).fit(X, y)
         with pytest.raises(NotImplementedError, match="no graded support of more than 6 rows"):
             Permutations((7, 7)).discounted(0.5).support(X, np.ones((1, 49)), np.zeros(6, int))

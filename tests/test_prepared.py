@@ -1,4 +1,4 @@
-"""What oracles of images make is made once for each bind, and belongs to it alone."""
+"""Caches of image oracles: one computation per bind."""
 
 import copy
 import gc
@@ -38,7 +38,7 @@ FITS = {
 
 @pytest.fixture
 def made(monkeypatch):
-    """The maps made so far."""
+    """List of the computed maps."""
     maps = []
 
     def image_maps(*args):
@@ -51,7 +51,7 @@ def made(monkeypatch):
 
 
 def ask(bound, V=V):
-    """All kinds of questions about all rows, and one."""
+    """Call all methods, for all rows and for one."""
     assign = np.arange(len(X)) % len(V)
     some = slice(0, 1)
     return [
@@ -64,7 +64,7 @@ def ask(bound, V=V):
 
 
 @pytest.mark.parametrize("name", [name for name in ORACLES if name not in ("with a box", "between")])
-def test_maps_are_made_once_for_all_questions(name, made):
+def test_maps_are_computed_once_per_bind(name, made):
     oracle, n_parts = ORACLES[name]
     bound = bind(oracle, X, Y)
     for _ in range(3):
@@ -73,7 +73,7 @@ def test_maps_are_made_once_for_all_questions(name, made):
 
 
 @pytest.mark.parametrize("name", ["with a box", "between"])
-def test_maps_of_sets_that_are_no_lists_are_made_once(name, made):
+def test_maps_of_infinite_sets_are_computed_once_per_bind(name, made):
     oracle, n_parts = ORACLES[name]
     bound, assign = bind(oracle, X, Y), np.zeros(len(X), dtype=int)
     for _ in range(3):
@@ -85,7 +85,7 @@ def test_maps_of_sets_that_are_no_lists_are_made_once(name, made):
 
 
 @pytest.mark.parametrize("name", FITS)
-def test_a_fit_makes_maps_once_and_they_go_with_the_model(name, made, monkeypatch):
+def test_a_fit_computes_maps_once_and_the_model_frees_them(name, made, monkeypatch):
     looks = []
     original = image_family.listed
     monkeypatch.setattr(image_family, "listed", lambda *args: looks.append(1) or original(*args))
@@ -102,7 +102,7 @@ def test_a_fit_makes_maps_once_and_they_go_with_the_model(name, made, monkeypatc
     assert made[0]() is None
 
 
-def test_parameters_set_later_are_those_of_later_binds():
+def test_parameters_set_after_a_bind_apply_to_later_binds():
     oracle = Rotations(ANGLES)
     bound = bind(oracle, X)
     before = bound.changes().members(slice(None))
@@ -114,7 +114,7 @@ def test_parameters_set_later_are_those_of_later_binds():
 
 
 @pytest.mark.parametrize("another", [clone, copy.deepcopy, lambda o: pickle.loads(pickle.dumps(o))])
-def test_copies_of_a_prepared_oracle_hold_no_maps(another, made):
+def test_copies_of_a_prepared_oracle_have_an_empty_cache(another, made):
     prepared = Rotations(ANGLES)._prepared()
     assert prepared._prepared() is prepared
     orbit = prepared.orbit(X)
@@ -124,7 +124,7 @@ def test_copies_of_a_prepared_oracle_hold_no_maps(another, made):
     assert len(pickle.dumps(prepared)) < len(pickle.dumps(Rotations(ANGLES))) + 200
 
 
-def test_a_search_for_a_member_ends_where_it_is_out_of_reach(monkeypatch):
+def test_a_search_for_a_member_stops_at_a_lower_bound(monkeypatch):
     oracle = Shifts(interval=(0.0, 1.0))
     x = RNG.random((1, 16))
     member = oracle.sample(x, 1, np.random.default_rng(0))[0, 0]

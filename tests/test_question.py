@@ -1,4 +1,4 @@
-"""The one question of a bound oracle: its answers for every oracle agree with those of `support`."""
+"""`BoundOracle.worst`: for every oracle it agrees with `support`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ THREE = LabelFunctions.one_each(3)
 
 
 def asked(case, functions, slack=False, seed=0, **more):
-    """A bound oracle, and a question about its rows."""
+    """Return a bound oracle and a query for its rows."""
     X, y = rows(3)
     rng = np.random.default_rng(seed)
     n_labels = len(functions)
@@ -37,14 +37,14 @@ def asked(case, functions, slack=False, seed=0, **more):
 
 
 def heights(question, points, labels):
-    """What labels exceed the true ones by at points."""
+    """Score differences of labels at points."""
     values = dense(points) @ question.weights.T + question.constants
     return question.competitors.lead(values, labels)
 
 
 @pytest.mark.parametrize("functions", [TWO, THREE], ids=["two", "three"])
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_answers_are_those_of_the_support_and_points_reach_them(case, functions):
+def test_worst_matches_support_and_points_attain_it(case, functions):
     bound, question = asked(case, functions)
     worst, reference = bound.worst(ALL_ROWS, question), worst_by_support(bound, ALL_ROWS, question)
     total = reference.gains + reference.costs
@@ -60,7 +60,7 @@ def test_answers_are_those_of_the_support_and_points_reach_them(case, functions)
 
 @pytest.mark.parametrize("functions", [TWO, THREE], ids=["two", "three"])
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_some_of_the_rows_have_the_same_answers(case, functions):
+def test_take_returns_the_answers_of_some_rows(case, functions):
     bound, question = asked(case, functions)
     worst = bound.worst(ALL_ROWS, question)
     places = np.array([1, 2, 5])
@@ -73,7 +73,7 @@ def test_some_of_the_rows_have_the_same_answers(case, functions):
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_without_points_maxima_and_rounding_are_the_same(case):
+def test_answers_without_points_have_the_same_values(case):
     bound, question = asked(case, TWO, points=False, rounding=True)
     alone, whole = bound.worst(ALL_ROWS, question), bound.worst(ALL_ROWS, asked(case, TWO)[1])
     np.testing.assert_allclose(alone.gains, whole.gains, atol=1e-9)
@@ -82,7 +82,7 @@ def test_without_points_maxima_and_rounding_are_the_same(case):
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if not case.oracle.graded], ids=str)
-def test_costs_as_factors_scale_the_gains(case):
+def test_slack_rescaling_multiplies_gains_by_costs(case):
     bound, margin = asked(case, THREE)
     _, slack = asked(case, THREE, slack=True)
     one, other = bound.worst(ALL_ROWS, margin), bound.worst(ALL_ROWS, slack)
@@ -90,7 +90,7 @@ def test_costs_as_factors_scale_the_gains(case):
     np.testing.assert_allclose(other.costs, slack.competitors.costs, atol=1e-12)
 
 
-def test_levels_stand_side_by_side_and_masks_put_rows_in_their_places():
+def test_levels_are_stacked_and_masks_merge_rows():
     bound, question = asked(next(case for case in CASES if type(case.oracle) is FDrop), THREE)
     worst = bound.worst(ALL_ROWS, question)
     both = Violations.of_levels([worst, worst])
@@ -106,7 +106,7 @@ def test_levels_stand_side_by_side_and_masks_put_rows_in_their_places():
         np.testing.assert_array_equal(found.gains, wanted.gains)
 
 
-def test_a_single_member_is_asked_with_its_grade():
+def test_a_single_member_has_its_grade():
     _, question = asked(CASES[0], THREE)
     X, _ = rows(3)
     grades = np.linspace(0.0, 1.0, len(X))
@@ -118,7 +118,7 @@ def test_a_single_member_is_asked_with_its_grade():
 
 
 @pytest.mark.parametrize("by_row", [False, True], ids=["costs of labels", "costs of rows"])
-def test_the_largest_sum_of_a_row_is_that_of_all_its_labels(by_row):
+def test_queries_of_the_largest_sum_match_all_labels(by_row):
     case = next(case for case in CASES if type(case.oracle) is FDrop)
     bound, question = asked(case, THREE)
     if not by_row:
@@ -141,7 +141,7 @@ def test_the_largest_sum_of_a_row_is_that_of_all_its_labels(by_row):
     st.sampled_from([(0.0, 1.0), (0.5, 2.0), (1.0, 1.5)]),
     st.integers(0, 100),
 )
-def test_the_leading_members_reach_the_leads(row, changes, factors, seed):
+def test_worst_points_attain_the_gains(row, changes, factors, seed):
     X = sp.csr_matrix(np.array([row, row, row], dtype=float))
     table = np.random.default_rng(seed).integers(-2, 3, size=(len(row), 3)).astype(float)
     oracle = FScale(changes, *factors)

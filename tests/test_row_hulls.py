@@ -1,4 +1,4 @@
-"""In-hull steps of rows that change by themselves: boxes, zonotopes, ellipsoids, curves, no change."""
+"""In-hull steps for boxes, zonotopes, ellipsoids, curves and unperturbed rows."""
 
 import copy
 
@@ -28,7 +28,7 @@ every_case = pytest.mark.parametrize("case", CASES)
 
 
 class Problem:
-    """Random rows with a set around each; `reach` is what the set can take off a margin.
+    """Random rows with sets; `reach` is the largest decrease of a margin.
 
     The largest reach of a curve is that of a dense grid, which misses less than a millionth; the places
     of its planes are found again by least squares.
@@ -93,7 +93,7 @@ class Problem:
         return 0.5 * f @ f + self.c @ self.losses(f)
 
     def optimum(self):
-        """By cvxpy; of curves the lowest value that a long run meets."""
+        """Optimum by cvxpy; for curves, the lowest value of a long run."""
         if self.curve:
             return min(self.value(f) for f, _gaps in run(self, self.hull(), 300))
         w, b = cp.Variable(D), cp.Variable() if self.intercept else 0.0
@@ -116,7 +116,7 @@ class Problem:
 
 
 def run(problem, hull, passes, f=None):
-    """Sweep in random orders; yields the parameters and the gaps after each pass."""
+    """Sweep in random order; yield the parameters and the gaps after each sweep."""
     rng, gaps = np.random.default_rng(0), np.full(N, np.nan)
     f = np.zeros(D + problem.intercept) if f is None else f
     for _ in range(passes):
@@ -125,7 +125,7 @@ def run(problem, hull, passes, f=None):
 
 
 def swept(problem, passes):
-    """A hull after so many passes, and the parameters."""
+    """Return a hull after this number of sweeps, and the parameters."""
     hull = problem.hull()
     *_, (f, _gaps) = run(problem, hull, passes)
     return hull, f
@@ -144,7 +144,7 @@ def solved(problem, hull, tol):
 
 @pytest.mark.parametrize("intercept", [False, True])
 @every_case
-def test_reaches_the_optimum_from_below(case, intercept):
+def test_the_dual_reaches_the_optimum_from_below(case, intercept):
     problem = Problem(case, intercept)
     hull, best, last = problem.hull(), problem.optimum(), 0.0
     for f, gaps in run(problem, hull, 100):
@@ -158,7 +158,7 @@ def test_reaches_the_optimum_from_below(case, intercept):
 
 @pytest.mark.parametrize("weight", [1e-4, 1e3])
 @every_case
-def test_extreme_weights_keep_the_bracket(case, weight):
+def test_extreme_weights_keep_the_bounds(case, weight):
     problem = Problem(case, True, seed=1)
     problem.c *= weight
     hull, best, near = problem.hull(), problem.optimum(), problem.near(1e-7, 1e-6)
@@ -168,7 +168,7 @@ def test_extreme_weights_keep_the_bracket(case, weight):
 
 
 @every_case
-def test_float32_rows(case):
+def test_float32_rows_reach_the_same_optimum(case):
     problem = Problem(case, True, seed=2, dtype=np.float32)
     hull = problem.hull()
     f = solved(problem, hull, 1e-7)
@@ -177,7 +177,7 @@ def test_float32_rows(case):
 
 
 @every_case
-def test_parameters_are_the_combination_and_planes_are_valid(case):
+def test_f_is_the_combination_of_valid_planes(case):
     problem = Problem(case, True, seed=3)
     hull = problem.hull()
     for f, _gaps in run(problem, hull, 20):
@@ -192,7 +192,7 @@ def test_parameters_are_the_combination_and_planes_are_valid(case):
 
 @pytest.mark.parametrize("intercept", [False, True])
 @every_case
-def test_gaps_on_arrival_add_up_to_the_duality_gap(case, intercept):
+def test_gaps_before_updates_add_up_to_the_duality_gap(case, intercept):
     problem = Problem(case, intercept, seed=4)
     hull, f = swept(problem, 3)
     arrival = np.zeros(N)
@@ -203,7 +203,7 @@ def test_gaps_on_arrival_add_up_to_the_duality_gap(case, intercept):
 
 
 @every_case
-def test_a_visited_row_is_left_without_a_gap(case):
+def test_an_updated_row_has_no_gap(case):
     hull, f = swept(Problem(case, True, seed=5), 3)
     gaps = np.zeros(N)
     for _ in range(15):
@@ -212,7 +212,7 @@ def test_a_visited_row_is_left_without_a_gap(case):
 
 
 @pytest.mark.parametrize("case", CASES[1:])
-def test_empty_change_is_the_identity(case):
+def test_sets_of_size_zero_match_the_identity(case):
     problem, plain = Problem(case, True, scale=0.0), Problem("identity", True)
     passes = [run(each, each.hull(), 15) for each in (problem, plain)]
     for (f, gaps), (g, other_gaps) in zip(*passes, strict=True):
@@ -221,7 +221,7 @@ def test_empty_change_is_the_identity(case):
 
 
 @every_case
-def test_restore_continues_where_planes_left(case):
+def test_restore_continues_from_planes(case):
     problem = Problem(case, True, seed=6)
     (hull, f), other, near = swept(problem, 10), problem.hull(), problem.near(1e-9, 1e-4)
     other.restore(*hull.planes())
@@ -236,7 +236,7 @@ def test_restore_continues_where_planes_left(case):
 
 @pytest.mark.parametrize("scale", [0.5, 2.0, 10.0])
 @pytest.mark.parametrize("case", CASES[1:])
-def test_restore_from_another_size_is_valid(case, scale):
+def test_restore_from_planes_of_another_radius_is_valid(case, scale):
     problem = Problem(case, True)
     first, f = swept(Problem(case, True, scale=scale), 10)
     hull, best = problem.hull(), problem.optimum() * (1 + problem.near(1e-8, 1e-6))
@@ -250,7 +250,7 @@ def test_restore_from_another_size_is_valid(case, scale):
 
 
 @every_case
-def test_restore_takes_the_planes_of_the_plain_loss(case):
+def test_restore_accepts_planes_of_the_plain_loss(case):
     first, f = swept(Problem("identity", True), 10)
     problem = Problem(case, True)
     hull = problem.hull()

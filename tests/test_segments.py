@@ -1,4 +1,4 @@
-"""Rows of an unknown size or zero level."""
+"""`Segment` and `Offset`: rescaled samples and shifted baselines."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ LINES = [Segment(0.3, 1.7, resolution=5), Segment(0.1, 1.0), Offset(0.8, resolut
 
 
 class Mirrored(FiniteOracle):
-    """Features in the order of a mirror."""
+    """Reverse the features."""
 
     def orbit(self, X):
         return np.stack([X, X[:, ::-1]], axis=1)
@@ -32,7 +32,7 @@ class Mirrored(FiniteOracle):
         (Offset(1.0, resolution=0), ValueError, "resolution"),
     ],
 )
-def test_parameters_out_of_range_are_named(oracle, error, message):
+def test_parameters_out_of_range_raise_with_their_name(oracle, error, message):
     X, y = rows()
     with pytest.raises(error, match=message):
         oracle.bind(X, y)
@@ -47,7 +47,7 @@ def test_parameters_out_of_range_are_named(oracle, error, message):
      (Segment(0.3, 1.7, resolution=5) @ Mirrored(), 0.5)],
     ids=str,
 )  # fmt: skip
-def test_no_member_is_further_from_the_cover_than_its_mesh_and_one_is_as_far(oracle, tight):
+def test_the_mesh_is_the_largest_distance_from_the_cover(oracle, tight):
     X, _ = rows()
     cover = oracle.changes(X)
     np.testing.assert_array_equal(cover.members()[:, 0], X)
@@ -57,13 +57,13 @@ def test_no_member_is_further_from_the_cover_than_its_mesh_and_one_is_as_far(ora
         assert tight * mesh <= away <= mesh * (1 + 1e-12) + 1e-15
 
 
-def test_compositions_of_two_continua_know_no_mesh_unless_they_add_up():
+def test_the_mesh_of_a_segment_after_an_offset_is_infinite():
     assert np.all(np.isinf((Segment(0.3, 1.7) @ Offset(0.8)).changes(rows()[0]).mesh()))
 
 
 # The bound between the points of the cover is wider than the gap asked for.
 @pytest.mark.filterwarnings("ignore:InvariantSVC ended with status 'oracle too coarse'")
-def test_sizes_and_levels_together_are_certified():
+def test_compositions_of_factor_and_offset_are_certified():
     rng = np.random.default_rng(0)
     y = np.arange(40) % 2
     X = np.where(y[:, None] == 1, [2.0, -2.0], [-2.0, 2.0]) + 0.1 * rng.standard_normal((40, 2))
@@ -73,7 +73,7 @@ def test_sizes_and_levels_together_are_certified():
     assert model.certify(X, y).accuracy == 1.0
 
 
-def test_members_have_the_names_of_their_factors_and_levels():
+def test_member_names_have_factors_and_offsets():
     X, _ = rows()
     assert Segment(0.5, 2.0, resolution=4).bind(X).changes().names == [
         "identity",
@@ -96,7 +96,7 @@ def test_refining_finds_the_nearest_member_to_a_point_on_the_line(oracle):
     nearest = np.argmin(np.linalg.norm(cover.members() - target[:, None], axis=2), axis=1)
     found = oracle.changes(X).refine(ALL_ROWS, nearest, lambda z: -np.linalg.norm(z - target, axis=1))
     assert np.max(np.linalg.norm(found - target, axis=1)) < 1e-3
-    with pytest.raises(ValueError, match="index must be 8 numbers from 0"):
+    with pytest.raises(ValueError, match="index must contain 8 numbers from 0"):
         oracle.changes(X).points(ALL_ROWS, np.full(len(X), 99))
 
 

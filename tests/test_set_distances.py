@@ -213,7 +213,7 @@ class Otherwise(Box):
         (Lines(), NotImplementedError, "Lines does not define a region"),
         (Otherwise(0.1), NotImplementedError, "Otherwise does not define a region"),
         (Wrong(0.1), TypeError, "Wrong.region must return a Region, got ndarray"),
-        (Shorter(0.1), ValueError, "Shorter.region must return the sets of 3 rows, got 1"),
+        (Shorter(0.1), ValueError, "Shorter.region must return one set per row, 3 sets with .* got 1"),
         (Box(0.1).only_for([1]), ValueError, "must not depend on labels"),
         (Segment(2.0, 0.5), ValueError, "low must be at most 1"),
         ("box", TypeError, "oracle must be an InvarianceOracle"),

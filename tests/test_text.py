@@ -277,7 +277,7 @@ def test_parameters_are_searched():
         ({"allowed": ["free"]}, ValueError, "allowed must be None if edit is .drop."),
         ({"edit": "add", "allowed": "free"}, TypeError, "allowed must be a sequence of"),
         ({"edit": "add", "allowed": ["nowhere"]}, ValueError, r"allowed must hold .*'nowhere'"),
-        ({"only_for": "junk"}, ValueError, "only_for: labels must hold at least one of the classes"),
+        ({"only_for": "junk"}, ValueError, "only_for: labels must contain at least one of the classes"),
         ({"token_pattern": "("}, ValueError, "token_pattern .* is no regular expression"),
         ({"token_pattern": "(a)(b)"}, ValueError, "token_pattern must have one group at most"),
         ({"token_pattern": "[A-Z]+"}, ValueError, "X must hold a text with a token"),

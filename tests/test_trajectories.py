@@ -1,4 +1,4 @@
-"""Rows on polynomial trajectories, and lists of members from a function."""
+"""`Trajectory` and `Sampled`: polynomial curves and lists of members from a function."""
 
 import numpy as np
 import pytest
@@ -45,13 +45,17 @@ def along(X, t, powers):
         (Trajectory(row_powers, 0), ValueError, "degree must be an integer of at least 1, got 0"),
         (Trajectory(row_powers, 2, resolution=1), ValueError, "resolution"),
         (Trajectory("powers", 2), TypeError, "function must be callable, got 'powers'"),
-        (Trajectory(row_powers, 3), ValueError, r"function must return the x_k of shape \(8, 3, 5\)"),
+        (
+            Trajectory(row_powers, 3),
+            ValueError,
+            r"function must return coefficients of shape \(8, 3, 5\)",
+        ),
         (Trajectory(lambda X: X, 1), ValueError, r"of shape \(8, 1, 5\), got \(8, 5\)"),
-        (Trajectory(lambda X: np.nan * X[:, None], 1), ValueError, "the x_k that are not finite"),
-        (Trajectory(lambda X: 1j * X[:, None], 1), TypeError, "the x_k as real numbers"),
+        (Trajectory(lambda X: np.nan * X[:, None], 1), ValueError, "coefficients that are not finite"),
+        (Trajectory(lambda X: 1j * X[:, None], 1), TypeError, "coefficients as real numbers"),
     ],
 )
-def test_bad_parameters_and_functions_are_named(oracle, error, message):
+def test_invalid_parameters_and_functions_raise_with_their_name(oracle, error, message):
     X, y = rows()
     with pytest.raises(error, match=message):
         oracle.bind(X, y)
@@ -60,7 +64,7 @@ def test_bad_parameters_and_functions_are_named(oracle, error, message):
 
 
 @pytest.mark.parametrize("ends", [(-1.0, 1.0), (0.0, 2.0), (-0.7, 0.0), (0.0, 0.0)])
-def test_support_is_the_best_of_a_dense_grid_and_better(ends):
+def test_support_is_at_least_the_maximum_on_a_dense_grid(ends):
     X, y = rows(3)
     oracle = Trajectory(bends, 5, ends)
     check_oracle(oracle, X, y)
@@ -72,7 +76,7 @@ def test_support_is_the_best_of_a_dense_grid_and_better(ends):
     np.testing.assert_allclose(reached, best, rtol=0, atol=1e-5)
 
 
-def test_the_function_is_asked_once_for_all_rows():
+def test_the_function_is_called_once_for_all_rows():
     calls = []
 
     def counted(X):
@@ -95,7 +99,7 @@ def test_the_function_is_asked_once_for_all_rows():
 
 
 @pytest.mark.parametrize("ends", [(-1.0, 1.0), (0.0, 2.0), (-0.3, 0.5)])
-def test_no_member_is_further_from_the_cover_than_its_mesh(ends):
+def test_the_mesh_bounds_the_distance_from_the_cover(ends):
     X, _ = rows(4)
     oracle = Trajectory(bends, 5, ends, resolution=12)
     cover = oracle.changes(X)
@@ -111,7 +115,7 @@ def test_no_member_is_further_from_the_cover_than_its_mesh(ends):
         assert np.linalg.norm(z[:, None] - points, axis=2).min(axis=1).max() >= 0.99 * bound
 
 
-def test_refining_finds_a_member_between_the_grid():
+def test_refine_finds_members_between_grid_points():
     X, _ = rows(4)
     oracle = Trajectory(bends, 5, (-0.2, 0.3), resolution=7)
     target = oracle.sample(X, 1, np.random.default_rng(1))[:, 0]
@@ -121,7 +125,7 @@ def test_refining_finds_a_member_between_the_grid():
     assert np.max(np.linalg.norm(found - target, axis=1)) < 1e-3
 
 
-def test_membership_is_told_to_rounding():
+def test_contains_is_exact_up_to_rounding():
     X, _ = rows(5)
     oracle = Trajectory(bends, 5, (-0.8, 1.0))
     members = oracle.sample(X, 30, np.random.default_rng(0))
@@ -135,7 +139,7 @@ def test_membership_is_told_to_rounding():
     assert not any(oracle.contains(x, z) for x, points in zip(X, beyond, strict=True) for z in points)
 
 
-def test_members_are_named_by_their_values():
+def test_member_names_have_the_parameter_values():
     X, _ = rows()
     oracle = Trajectory(row_powers, 2, (-0.5, 1.0), resolution=4)
     assert oracle.bind(X).changes().names == ["identity", "t = -0.5", "t = 0.5", "t = 1"]
@@ -145,7 +149,7 @@ def test_members_are_named_by_their_values():
 
 
 @pytest.mark.parametrize("method", ["fit", "taylor"])
-def test_trajectories_of_images_come_nearer_with_the_degree(method):
+def test_deviation_decreases_with_the_degree(method):
     turns = Rotations(interval=(-12.0, 12.0), smoothing=0.0)
     X = np.vstack([BLOB, BLOB.reshape(7, 7).T.reshape(1, 49)])
     ends = [Trajectory.from_oracle(turns, p, method=method).deviation(turns, X) for p in (1, 2, 4)]
@@ -157,7 +161,7 @@ def test_trajectories_of_images_come_nearer_with_the_degree(method):
     assert np.all(ends[2] < ends[1] * (1.0 if method == "fit" else 1.5))
 
 
-def test_fits_are_least_squares_through_the_row():
+def test_fits_are_least_squares_through_the_sample():
     oracle = Scalings(interval=(0.8, 1.3))
     curve = Trajectory.from_oracle(oracle, 3)
     assert curve.interval == pytest.approx((-0.2, 0.3))
@@ -197,7 +201,7 @@ def test_deviation_is_the_largest_distance_on_the_grid():
         ),
     ],
 )
-def test_families_that_are_no_trajectory_are_named(make, error, message):
+def test_unsupported_families_raise_with_their_name(make, error, message):
     with pytest.raises(error, match=message):
         make()
 
@@ -227,7 +231,7 @@ def test_trajectories_of_images_can_be_copied_saved_and_trained(tmp_path):
         (lambda X: X.tolist(), TypeError, "function must return members as an array"),
     ],
 )
-def test_bad_members_are_named(function, error, message):
+def test_invalid_members_raise_with_the_function(function, error, message):
     X, y = rows()
     for ask in (
         lambda: Sampled(function).orbit(X),
@@ -237,7 +241,7 @@ def test_bad_members_are_named(function, error, message):
             ask()
 
 
-def test_functions_that_look_at_other_rows_draw_anew_or_write_into_rows_are_refused():
+def test_functions_that_are_not_pure_per_sample_raise():
     X, y = rows()
     rng = np.random.default_rng(0)
 

@@ -1,4 +1,4 @@
-"""In-hull steps of unions: each part's plane, and level that moves between the parts."""
+"""In-hull steps of unions: planes of parts, and exchange of level between parts."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from structinv.dual import dual_state
 from structinv.dual.hull_state import HullState
 from structinv.oracles import Box, Ellipsoid, FDrop, FScale, Identity, TangentDerivative
 from structinv.oracles.checked_oracle import bind
-from structinv.oracles.union_hull import LEAST_ROOM, UnionHull
+from structinv.oracles.union_hull import SMALLEST_LEVEL, UnionHull
 from structinv.solvers import FrankWolfe, Gap, Status, SVMStruct, solve
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Binary
@@ -81,7 +81,7 @@ def test_the_optimum_is_reached(named, name, factor):
 
 
 @every_problem
-def test_f_is_that_of_the_parts_and_levels_add_up_to_at_most_one(case, sparse):
+def test_f_is_the_sum_of_the_parts_and_levels_sum_to_at_most_one(case, sparse):
     problem = objective(case.oracle, SETTING["binary"], sparse=sparse, factor=3.0)
     state, f = state_of(problem), problem.space.zeros()
     before = 0.0
@@ -100,7 +100,7 @@ def test_f_is_that_of_the_parts_and_levels_add_up_to_at_most_one(case, sparse):
 
 
 @every_problem
-def test_a_run_goes_on_from_its_own_planes_and_from_others(case, sparse):
+def test_a_run_continues_from_planes(case, sparse):
     problem = objective(case.oracle, SETTING["binary"], sparse=sparse)
     first = solve(problem, FrankWolfe(), Gap(1e-6), random_state=0)
     again = solve(problem, FrankWolfe(), Gap(1e-5), warm_start=first, random_state=0)
@@ -115,8 +115,8 @@ def test_a_run_goes_on_from_its_own_planes_and_from_others(case, sparse):
     assert dual == pytest.approx(lists.dual, rel=1e-3)
 
 
-def test_level_moves_between_parts_that_have_all_of_it():
-    """Each part at its best given what the other leaves is not the best of both."""
+def test_exchanges_move_level_between_saturated_parts():
+    """Updates of single parts alone stop below the optimum of both."""
     X, y = sp.csr_matrix([[1.0, 2.0], [-1.0, 0.5]]), np.array([1, 0])
     oracle = FDrop(1) | FScale(1, 0.5, 2.0)
     problem = Objective(ExplicitSpace(2), [WorstCase(X, y, oracle, Binary(), 0.05)])
@@ -125,17 +125,17 @@ def test_level_moves_between_parts_that_have_all_of_it():
     # All level where it does not belong: dropping what tells least.
     drop, scale = state.hull.parts
     drop.restore(sp.csr_matrix([[0.0, 2.0], [0.0, -0.5]]), np.ones(2))
-    state.hull.taken[0] = drop.levels
+    state.hull.used_levels[0] = drop.levels
     f = state.combination()
     for _ in range(20):
         state.sweep(f)
-    assert np.all(state.hull.taken.sum(axis=0) <= 1 + LEAST_ROOM)
+    assert np.all(state.hull.used_levels.sum(axis=0) <= 1 + SMALLEST_LEVEL)
     assert state.value(f)[0] + 0.5 * f @ f == pytest.approx(state.offset - 0.5 * f @ f, rel=1e-6)
 
 
-def test_a_part_without_steps_of_its_own_leaves_planes():
+def test_unions_with_a_part_without_in_hull_steps_use_planes():
     class Own(FDrop):
-        """Answers for itself."""
+        """A part without a hull."""
 
         def support(self, X, V, assign, cost=None):
             return super().support(X, V, assign)
@@ -144,7 +144,7 @@ def test_a_part_without_steps_of_its_own_leaves_planes():
     assert not isinstance(state_of(problem), HullState)
 
 
-def test_the_hull_of_all_labels_is_that_of_the_oracle_alone():
+def test_only_for_all_labels_has_the_hull_of_the_oracle():
     X, y = make_mail_like(40, 500, random_state=0)
     asked = np.where(y == "spam", 1.0, -1.0), np.ones(40), False
     reached = []

@@ -1,4 +1,4 @@
-"""Lists whose members are not equally likely."""
+"""`Weighted`: lists of members with probabilities."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ every_part = pytest.mark.parametrize(("part", "weights"), PARTS.values(), ids=PA
 
 
 @every_part
-def test_its_set_is_that_of_the_part(part, weights):
+def test_weights_do_not_change_the_worst_case(part, weights):
     X, y = rows()
     V = np.random.default_rng(0).standard_normal((3, D))
     assign, cost = np.arange(len(X)) % 3, np.linspace(0.0, 2.0, len(X))
@@ -47,7 +47,7 @@ def test_its_set_is_that_of_the_part(part, weights):
 
 
 @every_part
-def test_its_law_has_its_weights(part, weights):
+def test_lists_have_the_weights_as_probabilities(part, weights):
     X, y = rows()
     law = averaged(Weighted(part, weights), D)
     likely = np.flatnonzero(weights)
@@ -87,16 +87,20 @@ def test_samples_follow_the_weights(part, weights):
         (Weighted("flip", [1, 2]), TypeError, "oracle must be an InvarianceOracle"),
         (Weighted(Box(1.0), [1, 2]), ValueError, "must list its members"),
         (Weighted(Shifts(interval=(0, 1), shape=(1, D)), [1, 2]), ValueError, "quadrature"),
-        (Weighted(Reorderings(ORDERS).only_for(1), WEIGHTS), ValueError, "same members for every row"),
+        (
+            Weighted(Reorderings(ORDERS).only_for(1), WEIGHTS),
+            ValueError,
+            "same members for every sample",
+        ),
         (Weighted(Shared(Identity()), [1]), ValueError, r"Shared\(Weighted"),
         (Weighted(Reorderings(ORDERS), [1, 2]), ValueError, "must have 3 entries.*got 2"),
         (Weighted(Reorderings(ORDERS), [1, 2, -1]), ValueError, "at least 0"),
-        (Weighted(Reorderings(ORDERS), [0, 0, 0]), ValueError, "some above"),
+        (Weighted(Reorderings(ORDERS), [0, 0, 0]), ValueError, "with one above 0"),
         (Weighted(Reorderings(ORDERS), [1, 2, np.nan]), ValueError, "finite"),
         (Weighted(Reorderings(ORDERS), "123"), TypeError, "sequence of numbers"),
     ],
 )
-def test_what_does_not_fit_is_refused_by_name(oracle, error, message):
+def test_invalid_arguments_raise_with_their_name(oracle, error, message):
     X, y = rows()
     for ask in (lambda: oracle.bind(X, y), lambda: oracle.orbit(X), lambda: averaged(oracle, D, 3)):
         with pytest.raises(error, match=message):

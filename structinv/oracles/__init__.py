@@ -1,4 +1,4 @@
-"""Oracles: what may change in an input without changing its label."""
+"""Invariance oracles: perturbations of samples that keep the label."""
 
 from .affine import Box, Ellipsoid, TangentDerivative
 from .base import BoundOracle, InvarianceOracle, Support
@@ -33,7 +33,7 @@ from .union import Union
 from .weighted import Weighted
 from .words.edits import FAdd, FDrop, FEdit, FScale
 
-# The tests of the contract and of the solvers run through this table.
+# Tests of oracles and solvers iterate over this table.
 REGISTRY: dict[str, type[InvarianceOracle]] = {
     "identity": Identity,
     "fscale": FScale,

@@ -1,4 +1,4 @@
-"""Convex sets around the input: ellipsoids, boxes, bounded combinations of directions."""
+"""Convex perturbation sets: ellipsoids, boxes, bounded combinations of tangents."""
 
 from __future__ import annotations
 
@@ -22,39 +22,39 @@ from .support import Grades
 
 
 class _AffineOracle(InvarianceOracle):
-    """S(x) = {x + F u : u in U}, with a frame F, (d, r), that may differ from row to row.
+    """Base class of sets S(x) = {x + F u : u in U}.
 
-    A subclass gives the frame and what concerns U; evaluating the frame once for all rows is
-    the work of the bound oracle.
+    The matrix F (d, r), called frame, may depend on the row. A subclass defines F and the operations
+    on U. The bound oracle computes the frames of all rows once.
     """
 
     convex = True
 
     @abstractmethod
     def _frame(self, X: np.ndarray) -> np.ndarray:
-        """The frame, (d, r), or one for each row, (n, d, r)."""
+        """Return the common frame (d, r), or one per row (n, d, r)."""
 
     @abstractmethod
     def _extreme(self, C: np.ndarray) -> np.ndarray:
-        """The members of U that are furthest along each of the rows of `C`, (n, r)."""
+        """Return the maximizers over U of the inner products with the rows of `C`, (n, r)."""
 
     @abstractmethod
     def _draw(self, size: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
-        """Uniform members of U in an array of this size, its last axis being r."""
+        """Draw uniform members of U as an array of shape `size`; the last axis has length r."""
 
     @abstractmethod
     def _distance(self, F: np.ndarray, change: np.ndarray) -> float:
-        """Distance from `change`, (d,), to the changes allowed."""
+        """Compute the distance from `change` (d,) to the set {F u : u in U}."""
 
     def _grade(
         self, C: np.ndarray, assign: np.ndarray, cost: np.ndarray, rho: float | Sequence[float]
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Share of the extreme change to make in each row, and its grade."""
+        """Return the best fraction of the extreme change in each row, and its grade."""
         raise self._absent("graded support, so it cannot be discounted", verb="has no")
 
     @abstractmethod
     def _region(self, X: np.ndarray, F: np.ndarray) -> Region:
-        """The sets of the rows of a frame as geometry."""
+        """Return S(x) of the rows of a frame as a geometric set."""
 
     @abstractmethod
     def _hull(
@@ -65,10 +65,10 @@ class _AffineOracle(InvarianceOracle):
         weights: np.ndarray,
         intercept: bool,
     ) -> Hull:
-        """In-hull steps on the rows of a frame."""
+        """Return the dual state of in-hull steps for the rows of a frame."""
 
     def _spread(self, F: np.ndarray) -> np.ndarray | None:
-        """See `BoundOracle.spread`, of a frame that all rows share; None, the default, for balls."""
+        """Return `BoundOracle.spread` for a common frame; None, the default, for balls."""
         return None
 
     def _framed(self, X: Matrix) -> BoundFrame:
@@ -78,7 +78,6 @@ class _AffineOracle(InvarianceOracle):
     def support(
         self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
     ) -> Support:
-        """See `InvarianceOracle.support`; exact, in closed form."""
         framed = self._framed(X)
         check_directions(X, V, assign, cost)
         return framed.support(ALL_ROWS, V, assign, cost)
@@ -91,7 +90,6 @@ class _AffineOracle(InvarianceOracle):
         cost: np.ndarray,
         rho: float | Sequence[float],
     ) -> Support:
-        """See `InvarianceOracle.graded_support`; `Ellipsoid` alone has it."""
         framed = self._framed(X)
         check_directions(X, V, assign, cost)
         return framed.support(ALL_ROWS, V, assign, cost, rho)
@@ -102,22 +100,19 @@ class _AffineOracle(InvarianceOracle):
         return self._region(rows, self._frame(rows))
 
     def tangents(self, X: Matrix) -> np.ndarray:
-        """The columns of the frame, (n, r, d)."""
         self._check_rows(X)
         F = self._frame(dense_rows(X))
         return np.broadcast_to(F.swapaxes(-1, -2), (X.shape[0], F.shape[-1], F.shape[-2])).copy()
 
     def sample(self, X: Matrix, n_draws: int, rng: np.random.Generator) -> np.ndarray:
-        """Uniform changes, each shrunk by a uniform factor: small changes are likelier."""
         return self._framed(X).sample(ALL_ROWS, n_draws, rng)
 
     def contains(self, x: np.ndarray, z: np.ndarray) -> bool:
-        """Whether `z` lies in S(`x`), up to rounding."""
         return self._framed(x[None, :]).contains(0, z)
 
 
 class BoundFrame(BoundOracle):
-    """Sets of given rows around frames, which are evaluated once."""
+    """Sets of the rows of one fit, with cached frames."""
 
     oracle: _AffineOracle
 
@@ -125,7 +120,7 @@ class BoundFrame(BoundOracle):
         super().__init__(oracle, X, y)
         self.frame = oracle._frame(X)
         if not oracle.additive:
-            # Directions may be turned, as singular vectors are; their size may not change.
+            # Repeated calls may rotate the directions, as singular vectors, but must keep their norm.
             plugins.repeats(
                 f"the function of {type(oracle).__name__}",
                 "directions",
@@ -146,9 +141,9 @@ class BoundFrame(BoundOracle):
         steps = _along(F, self.oracle._extreme(C))[assign]
         if rho is None:
             return Support(_moved(take(self.X, rows), steps))
-        worth = np.zeros(len(assign)) if cost is None else cost
-        share, grades = self.oracle._grade(C, assign, worth, rho)
-        return Support(_moved(take(self.X, rows), share[:, None] * steps), rho=grades)
+        full_cost = np.zeros(len(assign)) if cost is None else cost
+        fraction, grades = self.oracle._grade(C, assign, full_cost, rho)
+        return Support(_moved(take(self.X, rows), fraction[:, None] * steps), rho=grades)
 
     def sample(self, rows: Rows, n_draws: int, rng: np.random.Generator) -> np.ndarray:
         X = dense_rows(self.X, rows)
@@ -174,33 +169,41 @@ class BoundFrame(BoundOracle):
     def _facing(
         self, rows: Rows, V: np.ndarray, assign: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Frames, directions and who faces which: one step a direction if the frame is shared."""
+        """Return frames, directions and `assign`; one direction per row if frames differ."""
         if self.frame.ndim == 2:
             return self.frame, V, assign
         return self.frame[rows], V[assign], np.arange(len(assign))
 
 
 class Ellipsoid(_AffineOracle):
-    r"""Changes of bounded length, measured in the frame of a factor.
+    r"""Perturbations of bounded length, as images of a ball under a matrix.
 
     .. math:: S(x) = \{x + \rho F u : |u|_2 \le 1\}
 
-    with the worst change along v being :math:`\rho F F'v / |F'v|`, which makes the worst-case hinge
-    loss a second-order cone.
+    The worst perturbation along v is :math:`\rho F F'v / |F'v|`, so the worst-case hinge loss is a
+    second-order cone.
 
     Parameters
     ----------
-    factor : float, (d, r) array, or callable
-        F, or a function of the rows, (n, d), that gives one F for each, (n, d, r). Such a function
-        sees any block of rows, and what it gives for a row may depend on that row only. A number
-        stands for that multiple of the unit matrix: ``Ellipsoid(0.1)`` is the ball of radius 0.1.
-    radius : float
-        The length allowed, at least 0.
+    factor : float, array of shape (n_features, r), or callable
+        The matrix F. A number is a multiple of the identity matrix: ``Ellipsoid(0.1)`` is the ball of
+        radius 0.1. A function maps samples (n, d) to one matrix per sample (n, d, r). It is called with
+        arbitrary blocks of samples, and its result for a sample must depend on this sample only.
+    radius : float, default=1.0
+        Maximum length of u, the number ρ (>= 0).
+
+    See Also
+    --------
+    Box : Independent bound for each feature.
+    TangentDerivative : Bounded combinations of directions, a zonotope.
+    LocalTangents : Ellipsoid whose directions are learned from data.
 
     Notes
     -----
-    ``discounted(rho)`` interpolates the grades over the share of the radius that a change uses.
-    Zero directions and rows whose factor is orthogonal to the direction stay where they are.
+    Support functions are exact, in closed form. ``discounted(rho)`` interpolates the grades over the
+    fraction of the radius. A sample stays unperturbed if its direction is zero or orthogonal to its
+    factor. `sample` draws uniform perturbations and multiplies each by a uniform factor. `tangents`
+    are the columns of F.
 
     Examples
     --------
@@ -221,11 +224,10 @@ class Ellipsoid(_AffineOracle):
 
     @property
     def additive(self) -> bool:  # type: ignore[override]
-        """Whether the factor is the same for every row."""
+        """True if the factor is the same for every sample."""
         return not callable(self.factor)
 
     def validate(self, n_features: int | None = None) -> None:
-        """Raise if the radius is no number of at least 0, or the factor not (d, r) and finite."""
         self._check_radius()
         if callable(self.factor):
             return
@@ -252,7 +254,7 @@ class Ellipsoid(_AffineOracle):
     def _grade(
         self, C: np.ndarray, assign: np.ndarray, cost: np.ndarray, rho: float | Sequence[float]
     ) -> tuple[np.ndarray, np.ndarray]:
-        # Linear plus piecewise linear in the share of the radius: a breakpoint is best.
+        # The value is piecewise linear in the fraction of the radius, so a breakpoint is best.
         shares, grades = _breakpoints(rho)
         slopes = self.radius * np.linalg.norm(C, axis=1)[assign]
         best = np.argmax(slopes[:, None] * shares + cost[:, None] * grades, axis=1)
@@ -283,11 +285,11 @@ class Ellipsoid(_AffineOracle):
     def _distance(self, F: np.ndarray, change: np.ndarray) -> float:
         left, s, _ = np.linalg.svd(self.radius * F, full_matrices=False)
         c = left.T @ change
-        kept = s > 1e-14 * np.max(s, initial=0.0)
+        is_used = s > 1e-14 * np.max(s, initial=0.0)
 
         def coordinates(multiplier: float) -> np.ndarray:
             u = np.zeros_like(s)
-            u[kept] = s[kept] * c[kept] / (s[kept] ** 2 + multiplier)
+            u[is_used] = s[is_used] * c[is_used] / (s[is_used] ** 2 + multiplier)
             return u
 
         u = coordinates(0.0)
@@ -299,18 +301,29 @@ class Ellipsoid(_AffineOracle):
 
 
 class TangentDerivative(_AffineOracle):
-    r"""The input plus bounded combinations of directions, such as derivatives of a transform.
+    r"""The sample plus bounded combinations of directions, such as tangents.
 
     .. math:: S(x) = \{x + \sum_k t_k T_k : |t_k| \le b_k\}
 
     Parameters
     ----------
-    tangents : (t, d) array, callable or oracle
-        The directions T_k, or a function of the rows, (n, d), that gives those of each row,
-        (n, t, d), or an oracle that has `tangents`. A function sees any block of rows, and what it
-        gives for a row may depend on that row only.
-    bounds : float or (t,) array
-        How far each direction may be followed, at least 0.
+    tangents : array of shape (n_directions, n_features), callable or oracle
+        Directions T_k. An oracle provides its `tangents`. A function maps samples (n, d) to directions
+        of each (n, t, d). It is called with arbitrary blocks of samples, and its result for a sample
+        must depend on this sample only.
+    bounds : float or array-like of shape (n_directions,)
+        Largest absolute coefficient b_k of each direction (>= 0).
+
+    See Also
+    --------
+    LocalTangents : Directions learned from neighboring samples.
+    Ellipsoid : Common bound on all coefficients, an ellipsoid.
+    structinv.functionals.Tangents : Penalty on derivatives along the same tangents.
+
+    Notes
+    -----
+    Support functions are exact, in closed form. `sample` draws uniform coefficients and multiplies each
+    perturbation by a uniform factor. This oracle cannot be discounted.
 
     Examples
     --------
@@ -332,7 +345,7 @@ class TangentDerivative(_AffineOracle):
 
     @property
     def tangents(self) -> Callable[[Matrix], np.ndarray]:
-        """The view `InvarianceOracle.tangents`; the parameter of this name is in `get_params`."""
+        """The method `InvarianceOracle.tangents`; `get_params` has the parameter."""
         return super().tangents
 
     @tangents.setter
@@ -340,7 +353,18 @@ class TangentDerivative(_AffineOracle):
         self._tangents = value
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Parameters by name, with those of an oracle given as `tangents` if `deep`."""
+        """Return the parameters.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            True to include the parameters of an oracle in `tangents`.
+
+        Returns
+        -------
+        dict
+            Values by name.
+        """
         params = {"tangents": self._tangents, "bounds": self.bounds}
         if deep and isinstance(self._tangents, InvarianceOracle):
             nested = self._tangents.get_params()
@@ -349,11 +373,10 @@ class TangentDerivative(_AffineOracle):
 
     @property
     def additive(self) -> bool:  # type: ignore[override]
-        """Whether the directions are the same for every row."""
+        """True if the directions are the same for every sample."""
         return not (callable(self._tangents) or isinstance(self._tangents, InvarianceOracle))
 
     def validate(self, n_features: int | None = None) -> None:
-        """Raise if a bound is below 0 or not finite, or the directions not (t, d) and finite."""
         bounds = _bounded("bounds", self.bounds)
         if isinstance(self._tangents, InvarianceOracle):
             self._tangents.validate(n_features)
@@ -411,19 +434,26 @@ class TangentDerivative(_AffineOracle):
 
 
 class Box(InvarianceOracle):
-    r"""Each feature within a radius of its own.
+    r"""Independent perturbation of each feature within its radius.
 
     .. math:: S(x) = \{z : |z_j - x_j| \le r_j\}
 
     Parameters
     ----------
-    radius : float or (d,) array
-        The radii r_j, at least 0.
+    radius : float or array-like of shape (n_features,)
+        Radii r_j (>= 0), in units of the features.
+
+    See Also
+    --------
+    Ellipsoid : Bound on the length of the perturbation.
+    TangentDerivative : Bounded combinations of directions.
 
     Notes
     -----
-    ``discounted(rho)`` takes the mean, over the features with a positive radius, of the grade
-    interpolated over the share of the radius that the feature moves.
+    Support functions are exact, in closed form. ``discounted(rho)`` interpolates a grade for each
+    feature over the fraction of its radius, and averages over the features with positive radius.
+    `sample` draws uniform perturbations and multiplies each by a uniform factor. `tangents` are the unit
+    vectors of these features.
 
     Examples
     --------
@@ -442,13 +472,11 @@ class Box(InvarianceOracle):
         self.radius = radius
 
     def validate(self, n_features: int | None = None) -> None:
-        """Raise if a radius is below 0 or not finite, or their number is not that of features."""
         _number_or_vector("radius", _bounded("radius", self.radius), n_features)
 
     def support(
         self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
     ) -> Support:
-        """See `InvarianceOracle.support`; exact, in closed form."""
         self._check_rows(X)
         check_directions(X, V, assign, cost)
         steps = np.sign(V) * np.asarray(self.radius)
@@ -462,7 +490,6 @@ class Box(InvarianceOracle):
         cost: np.ndarray,
         rho: float | Sequence[float],
     ) -> Support:
-        """See `InvarianceOracle.graded_support`; exact, feature by feature."""
         self._check_rows(X)
         check_directions(X, V, assign, cost)
         shares, grades = _breakpoints(rho)
@@ -471,15 +498,15 @@ class Box(InvarianceOracle):
         part = free / np.maximum(np.sum(free), 1)
         slopes = np.abs(V) * radius
         best = cost[:, None] * part
-        share, lost = np.zeros(best.shape), np.zeros(best.shape)
+        fractions, losses = np.zeros(best.shape), np.zeros(best.shape)
         for t, grade in zip(shares[1:], grades[1:], strict=True):
-            worth = t * slopes[assign] + grade * cost[:, None] * part
-            better = worth > best
-            best[better] = worth[better]
-            share[better] = t
-            lost[better] = 1.0 - grade
-        steps = share * (np.sign(V) * radius)[assign]
-        return Support(_moved(X, steps), rho=np.clip(1.0 - lost @ part, 0.0, 1.0))
+            value = t * slopes[assign] + grade * cost[:, None] * part
+            better = value > best
+            best[better] = value[better]
+            fractions[better] = t
+            losses[better] = 1.0 - grade
+        steps = fractions * (np.sign(V) * radius)[assign]
+        return Support(_moved(X, steps), rho=np.clip(1.0 - losses @ part, 0.0, 1.0))
 
     def region(self, X: np.ndarray) -> Region:
         self._check_rows(X)
@@ -487,25 +514,22 @@ class Box(InvarianceOracle):
         return Boxes(floating(dense_rows(X)), np.broadcast_to(radius, X.shape[1]))
 
     def tangents(self, X: Matrix) -> np.ndarray:
-        """The unit vectors of the features that may move, (n, t, d)."""
         radius = np.broadcast_to(np.asarray(self.radius), X.shape[1:])
         units = np.eye(X.shape[1])[radius > 0]
         return np.repeat(units[None], X.shape[0], axis=0)
 
     def sample(self, X: Matrix, n_draws: int, rng: np.random.Generator) -> np.ndarray:
-        """Uniform changes, each shrunk by a uniform factor: small changes are likelier."""
         steps = rng.uniform(-1.0, 1.0, (X.shape[0], n_draws, X.shape[1]))
         steps *= rng.uniform(size=(X.shape[0], n_draws, 1))
         return _moved(dense_rows(X)[:, None, :], steps * np.asarray(self.radius))
 
     def contains(self, x: np.ndarray, z: np.ndarray) -> bool:
-        """Whether `z` lies in S(`x`), up to rounding."""
         change = np.abs(z.astype(np.float64) - x)
         return bool(np.all(change <= np.asarray(self.radius) + rounding(x, z)))
 
 
 class BoundBox(BoundOracle):
-    """Boxes around given rows."""
+    """Boxes around the samples of one fit."""
 
     def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull:
         radius = np.asarray(self.oracle.radius, dtype=np.float64)
@@ -518,22 +542,22 @@ class BoundBox(BoundOracle):
 
 
 def _onto(F: np.ndarray, V: np.ndarray) -> np.ndarray:
-    """F'v for each direction, of a shared frame or each of its own."""
+    """Compute F'v for each direction, with a common frame or one per direction."""
     return V @ F if F.ndim == 2 else np.einsum("nd,ndr->nr", V, F)
 
 
 def _along(F: np.ndarray, U: np.ndarray) -> np.ndarray:
-    """F u for each u, of a shared frame or each of its own."""
+    """Compute F u for each u, with a common frame or one per u."""
     return U @ F.T if F.ndim == 2 else np.einsum("nr,ndr->nd", U, F)
 
 
 def _moved(X: np.ndarray, steps: np.ndarray) -> np.ndarray:
-    """The sum, in the precision of `X`."""
+    """Add steps to samples, in the precision of `X`."""
     return (X + steps).astype(X.dtype if X.dtype.kind == "f" else np.float64, copy=False)
 
 
 def _breakpoints(rho: float | Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
-    """Shares of the radius, 0 to 1, and the grades that are interpolated between them."""
+    """Return fractions of the radius, from 0 to 1, and the grades at them."""
     grades = grade_profile(rho)
     if len(grades) == 1:
         grades = np.ones(2)
@@ -567,7 +591,7 @@ def _number_or_vector(name: str, array: np.ndarray, length: int | None) -> None:
 
 
 def _shaped(name: str, value: Any, shape: tuple[int | str, ...]) -> np.ndarray:
-    """The value as an array of this shape, in which strings stand for any length."""
+    """Return the value as an array of this shape; strings stand for any length."""
     array = _finite(name, value)
     fits = array.ndim == len(shape) and all(
         isinstance(wanted, str) or wanted == got for wanted, got in zip(shape, array.shape, strict=True)

@@ -1,16 +1,16 @@
-r"""Averaged planes for sets that add a bounded change to a dense row.
+r"""In-hull steps for dense rows with convex sets: boxes, zonotopes, ellipsoids.
 
-The set of a row is :math:`S(x_i) = x_i + \{F_i \theta : \theta \in T\}` with T a box or a ball, and
-the loss of a row of sign :math:`y_i` is
+The set of a row is :math:`S(x_i) = x_i + \{F_i \theta : \theta \in T\}` with T a box or a ball. The
+loss of a row with sign :math:`y_i` is
 
 .. math:: \ell_i(f) = \max\bigl(0,\; 1 - \min_{z \in S(x_i)} y_i \langle f, z \rangle\bigr).
 
-The hull of its planes, the null plane included, needs a level and a change in a scaled set:
+The hull of its planes and the zero plane needs a level (the dual variable) and a change:
 
 .. math:: a_i = y_i (\tau_i x_i + F_i \theta_i), \quad \text{offset } \tau_i, \quad
    0 \le \tau_i \le 1, \quad \theta_i \in \tau_i T.
 
-A visit of a row maximizes the dual over its own :math:`(\tau_i, \theta_i)`,
+An update of a row maximizes the dual over :math:`(\tau_i, \theta_i)` of this row,
 
 .. math:: D = \sum_i c_i \tau_i - \tfrac12 \Bigl\| \sum_i c_i a_i \Bigr\|^2 .
 """
@@ -28,14 +28,14 @@ from .query import rows_at
 Array = np.ndarray
 
 _MATH = {"reassoc", "contract", "nsz", "arcp"}
-# Steps at most: for a level, for a multiplier, on a row, and of a least-squares fit.
+# Maximum numbers of steps: for a level, for a multiplier, per row, and of a least-squares fit.
 _LEVEL_STEPS = 60
 _SECULAR_STEPS = 40
 _INNER_STEPS = 50
 _FIT_STEPS = 500
-# Slope at which a level counts as settled; the dual loses its square.
+# Slope at which a level has converged; the dual loses about its square.
 _SETTLED = 1e-10
-# Part of a row's gap that a visit may leave; exact visits need as many passes.
+# Fraction of a row's gap that may remain after an update; exact updates do not save sweeps.
 _LEAVE = 1e-2
 
 
@@ -56,7 +56,7 @@ def _add(step, x, f):
 
 @njit(cache=True, nogil=True, fastmath=_MATH)
 def _box_slope(tau, target, x, radius, c):
-    """Part of the features in the slope and the curvature of the best dual at a level."""
+    """Return the features' part of slope and curvature of the best dual at a level."""
     slope, curve = 0.0, 0.0
     for k in range(x.size):
         high, low = x[k] + radius[k], x[k] - radius[k]
@@ -68,7 +68,7 @@ def _box_slope(tau, target, x, radius, c):
 
 @njit(cache=True, nogil=True, fastmath=_MATH, error_model="numpy")
 def _look(x, point, radius, y, c, f, target):
-    """Worst margin and margin of a row's point; ``target`` is the point if nothing bound it."""
+    """Return the worst margin and the margin of a row's point; set `target` to the free optimum."""
     margin, inner = 0.0, 0.0
     for k in range(x.size):
         b = y * f[k]
@@ -82,7 +82,7 @@ def _look(x, point, radius, y, c, f, target):
 def _sweep_box(
     X, signs, weights, intercept, radius, levels, points, f, order, gaps, target
 ):  # fmt: skip
-    """Exact block steps: at a given level the features of a row do not interact."""
+    """Update rows exactly: given its level, the features of a row do not interact."""
     d = X.shape[1]
     for i in order:
         c, y, tau, x = weights[i], signs[i], levels[i], X[i]
@@ -90,7 +90,7 @@ def _sweep_box(
         if c == 0:
             continue
         margin, inner = _look(x, points[i], radius, y, c, f, target)
-        # The intercept's part of the slope, a constant and a rate.
+        # Part of the intercept in the slope, as a constant and a rate.
         bias, free = 0.0, 0.0
         if intercept:
             margin += y * f[d]
@@ -101,8 +101,8 @@ def _sweep_box(
         if gap <= 0.0:
             continue
         gaps[i] = gap
-        # The level is the root of the slope: Newton's steps, and a bisection where one leaves what is
-        # known of the root. `low` and `high` are outside [0, 1] as long as that end may be the answer.
+        # Newton's method for the root of the slope, with bisection if a step leaves the bracket. `low`
+        # and `high` are outside [0, 1] as long as that end may be the solution.
         low, high, old = -1.0, 2.0, tau
         for _ in range(_LEVEL_STEPS):
             slope, curve = _box_slope(tau, target, x, radius, c)
@@ -119,7 +119,7 @@ def _sweep_box(
             if new == tau:
                 break
             tau = new
-        # The best point at that level.
+        # Best point at this level.
         levels[i] = tau
         for k in range(d):
             least, most = tau * (x[k] - radius[k]), tau * (x[k] + radius[k])
@@ -133,7 +133,7 @@ def _sweep_box(
 
 @njit(cache=True, nogil=True)
 def _reach(h, bounds, ball):
-    """Largest change of a margin, ``max over theta in T of <theta, h>``."""
+    """Return the largest change of a margin, ``max over theta in T of <theta, h>``."""
     if ball:
         return bounds[0] * np.sqrt(_dot(h, h))
     total = 0.0
@@ -144,7 +144,7 @@ def _reach(h, bounds, ball):
 
 @njit(cache=True, nogil=True, fastmath=_MATH)
 def _image(tau, theta, row, p):
-    """Inner products ``p`` of the directions with ``tau x + F theta``."""
+    """Set `p` to the inner products of the directions with ``tau x + F theta``."""
     _c, _square, cross, gram, _bounds, ball = row
     for k in range(theta.size):
         change = gram[k, 0] * theta[k] if ball else _dot(gram[k], theta)
@@ -153,13 +153,13 @@ def _image(tau, theta, row, p):
 
 @njit(cache=True, nogil=True)
 def _coordinate_pass(tau, theta, g, row, p):
-    """Best value of each theta_k in turn for ``<g, theta> + c/2 |tau x + F theta|^2``."""
+    """Minimize ``<g, theta> + c/2 |tau x + F theta|^2`` over each theta_k in turn."""
     c, _square, _cross, gram, bounds, _ball = row
     for k in range(theta.size):
         if gram[k, k] > 0:
             free = theta[k] - (g[k] / c + p[k]) / gram[k, k]
-            room = tau * bounds[k]
-            new = -room if free < -room else (room if free > room else free)
+            bound = tau * bounds[k]
+            new = -bound if free < -bound else (bound if free > bound else free)
             if new != theta[k]:
                 _add(new - theta[k], gram[k], p)
                 theta[k] = new
@@ -167,51 +167,51 @@ def _coordinate_pass(tau, theta, g, row, p):
 
 @njit(cache=True, nogil=True, fastmath=_MATH, error_model="numpy")
 def _ball_pass(tau, mu, theta, g, row, p):
-    r"""Best theta of a level, by Newton on the secular equation :math:`|\theta(\mu)| = \tau R`.
+    r"""Minimize over theta at a level: Newton's method for :math:`|\theta(\mu)| = \tau R`.
 
-    Orthogonal directions make it separable in theta. Returns the multiplier.
+    The problem separates in theta because the directions are orthogonal. Returns the multiplier.
     """
     c, _square, cross, gram, bounds, _ball = row
-    room, excess = tau * bounds[0], 0.0
+    length, excess = tau * bounds[0], 0.0
     for _ in range(_SECULAR_STEPS):
-        # Its squared length, and half the fall of that.
+        # Squared length of theta, and minus half its derivative.
         size, fall = 0.0, 0.0
         for k in range(theta.size):
-            # A null direction has no margin; its theta stays 0, also where mu is 0.
+            # A zero direction has no margin; its theta stays 0, also if mu is 0.
             top = g[k] + c * tau * cross[k]
             inverse = 1.0 / (c * gram[k, 0] + mu) if top != 0 else 0.0
             theta[k] = -top * inverse
             size += theta[k] * theta[k]
             fall += theta[k] * theta[k] * inverse
-        excess = np.sqrt(size) - room
-        if (mu == 0 and excess <= 0) or abs(excess) <= 1e-12 * room:
+        excess = np.sqrt(size) - length
+        if (mu == 0 and excess <= 0) or abs(excess) <= 1e-12 * length:
             break
-        mu = mu + size / fall * excess / room if fall > 0 else 0.0
+        mu = mu + size / fall * excess / length if fall > 0 else 0.0
         mu = 0.0 if mu < 0.0 else mu
     if excess > 0:
         for k in range(theta.size):
-            theta[k] *= room / (room + excess)
+            theta[k] *= length / (length + excess)
     _image(tau, theta, row, p)
     return mu
 
 
 @njit(cache=True, nogil=True)
 def _solve(tau, theta, h0, h, row, g, p):
-    """Alternate exact steps along the ray of (tau, theta) and for theta at a level.
+    """Alternate exact steps along the ray of (tau, theta) and over theta at a level.
 
-    ``h0`` and ``h`` are the margins of the row and its directions, ``h`` is kept up to date; ``g0``
-    and ``g`` are the same without the row's own plane. ``row`` has the weight, the squared length
-    of x, its products with the directions, those of the directions, and T. Returns the level, and the
-    loss of the row minus its plane on arrival.
+    ``h0`` and ``h`` are the margins of the row and of its directions; ``h`` is updated. ``g0`` and
+    ``g`` are the same without the plane of this row. ``row`` contains the weight, the squared length
+    of x, the products of x with the directions, their Gram matrix, the bounds, and True for a ball.
+    Returns the level, and the loss of the row minus its plane before the update.
     """
     c, square, cross, _gram, bounds, ball = row
     first, mu, g0 = 0.0, 0.0, h0
-    for turn in range(_INNER_STEPS + 1):
-        lack = 1.0 - h0 + _reach(h, bounds, ball)
-        gap = (lack if lack > 0.0 else 0.0) - tau + tau * h0 + _dot(theta, h)
-        if gap <= (_LEAVE * first + 1e-12 if turn > 0 else 0.0) or turn == _INNER_STEPS:
+    for step in range(_INNER_STEPS + 1):
+        loss = 1.0 - h0 + _reach(h, bounds, ball)
+        gap = (loss if loss > 0.0 else 0.0) - tau + tau * h0 + _dot(theta, h)
+        if gap <= (_LEAVE * first + 1e-12 if step > 0 else 0.0) or step == _INNER_STEPS:
             break
-        if turn == 0:
+        if step == 0:
             first = gap
             _image(tau, theta, row, p)
             g0 = h0 - c * (tau * square + _dot(cross, theta))
@@ -224,7 +224,7 @@ def _solve(tau, theta, h0, h, row, g, p):
             if ball and tau > 0 and h.size > 0:
                 mu = np.sqrt(_dot(h, h)) / (tau * bounds[0])
         if tau == 0:
-            # The point of T that lowers the margin most.
+            # Start at the point of T with the smallest margin.
             tau, length = 1.0, np.sqrt(_dot(g, g))
             for k in range(theta.size):
                 if ball:
@@ -236,7 +236,7 @@ def _solve(tau, theta, h0, h, row, g, p):
             mu = _ball_pass(tau, mu, theta, g, row, p)
         else:
             _coordinate_pass(tau, theta, g, row, p)
-        # The best common factor of level and theta.
+        # Best common factor of level and theta.
         curve = c * (tau * (tau * square + _dot(cross, theta)) + _dot(theta, p))
         slope = tau - tau * g0 - _dot(theta, g)
         slope = 0.0 if slope < 0.0 else slope
@@ -255,10 +255,10 @@ def _sweep_directions(
     X, signs, weights, squares, cross, intercept, F, gram, bounds, ball, levels, theta, f, order, gaps,
     work,
 ):  # fmt: skip
-    """Visit rows; with shared directions a visit costs O(d + t^2), or O(d + t) in a ball.
+    """Update rows; with common directions an update costs O(d + t²), or O(d + t) in a ball.
 
-    Shared directions enter `f` at the end: until then ``scores`` has their products with the full
-    `f`, and ``pending`` what `f` lacks.
+    Common directions are added to `f` at the end. Until then, ``scores`` has their products with the
+    full `f`, and ``pending`` has the missing coefficients.
     """
     d, t = X.shape[1], F.shape[1]
     shared = F.shape[0] == 1
@@ -296,7 +296,7 @@ def _sweep_directions(
 
 @njit(cache=True, nogil=True)
 def _fit_boxes(visited, levels, theta, margins, cross, gram, bounds, p):
-    """Bounded least squares: products of the rows' points with the directions match minus `margins`."""
+    """Fit theta within bounds by least squares, to given products with the directions."""
     for i in visited:
         row = (1.0, 0.0, cross[i], gram[0 if gram.shape[0] == 1 else i], bounds, False)
         _image(levels[i], theta[i], row, p)
@@ -305,21 +305,21 @@ def _fit_boxes(visited, levels, theta, margins, cross, gram, bounds, p):
 
 
 class _DenseHull(IdentityHull):
-    """What all sets share: the points that stand beside the levels."""
+    """Base class of hulls with one dense point per row in addition to its level."""
 
     def combination(self) -> Array:
-        """``sum_i c_i a_i``, from the state."""
+        """Compute ``sum_i c_i a_i`` from the dual variables."""
         f = self.weights @ self.planes()[0]
         bias = self.weights @ (self.signs * self.levels)
         return np.append(f, bias) if self.intercept else f
 
     @property
     def _changes(self) -> Array:
-        """What stands for the points, and has the levels as factors; a row each."""
+        """Representation of the points, proportional to the levels; one row each."""
         raise NotImplementedError
 
     def losses(self, f: Array) -> None:
-        """See `Hull.losses`: the oracle knows them as cheaply."""
+        """Return None: the oracle computes the losses as fast."""
 
     def rescale(self, rows: Array, factors: Array) -> None:
         super().rescale(rows, factors)
@@ -334,29 +334,30 @@ class _DenseHull(IdentityHull):
 
     def absorb(self, rows: Array, chosen: Array, keep: Array, steps: Array, corners: Array) -> None:
         super().absorb(rows, chosen, keep, steps, corners)
-        mine = rows[chosen]
+        updated = rows[chosen]
         added = steps[:, None] * corners[chosen]
-        self._changes[mine] = keep[:, None] * self._changes[mine] + added
+        self._changes[updated] = keep[:, None] * self._changes[updated] + added
 
     def _split(self, normals: Matrix, levels: Array) -> Array:
-        """Take the levels over; return the changes ``F_i theta_i`` of the planes."""
+        """Set the levels, and return the changes ``F_i theta_i`` of the planes."""
         IdentityHull.restore(self, normals, levels)
         points = self.signs[:, None] * dense_rows(normals)
         return points - self.levels[:, None] * self.X
 
 
 class BoxHull(_DenseHull):
-    r"""Each feature k may move by at most ``radius[k]``: :math:`|z_k - x_{ik}| \le r_k`.
+    r"""In-hull steps for boxes: :math:`|z_k - x_{ik}| \le r_k` for each feature k.
 
-    Block steps are exact: with g what `f` is without the row, the point :math:`p_i = y_i a_i` has
+    Updates are exact. Let g be `f` without the row. Then the point :math:`p_i = y_i a_i` has
     :math:`p_{ik} = \mathrm{clip}(-y_i g_k / c_i, \tau (x_{ik} - r_k), \tau (x_{ik} + r_k))`, and
     the level is the root of a decreasing, piecewise linear function.
 
     Parameters
     ----------
     X, signs, weights, intercept
-        See `IdentityHull`.
-    radius : (d,) array
+        As in `IdentityHull`.
+    radius : array of shape (n_features,)
+        Radii r_k.
     """
 
     def __init__(self, X: Array, signs: Array, weights: Array, intercept: bool, radius: Array) -> None:
@@ -366,8 +367,8 @@ class BoxHull(_DenseHull):
 
     def sweep(self, f: Array, order: Array, gaps: Array) -> None:
         rows = (self.X, self.signs, self.weights, self.intercept)
-        room = np.empty(self.X.shape[1])
-        _sweep_box(*rows, self.radius, self.levels, self.points, f, order, gaps, room)
+        work = np.empty(self.X.shape[1])
+        _sweep_box(*rows, self.radius, self.levels, self.points, f, order, gaps, work)
 
     def normals_of(self, rows: Array) -> Array:
         return self.signs[rows, None] * rows_at(self.points, rows)
@@ -382,16 +383,16 @@ class BoxHull(_DenseHull):
         return self.points[rows], corners, corners
 
     def restore(self, normals: Matrix, levels: Array) -> None:
-        """See `Hull.restore`; changes beyond the radius are cut."""
+        """Initialize the state from planes; changes beyond the radius are clipped."""
         changes = self._split(normals, levels)
-        room = self.levels[:, None] * self.radius
-        self.points = self.levels[:, None] * self.X + np.clip(changes, -room, room)
+        limits = self.levels[:, None] * self.radius
+        self.points = self.levels[:, None] * self.X + np.clip(changes, -limits, limits)
 
 
 class _DirectionHull(_DenseHull):
-    """Sets spanned by directions: rows of ``directions``, (1, t, d) or (n, t, d).
+    """Hulls of sets with directions, the rows of ``directions`` (1, t, d) or (n, t, d).
 
-    In a ball they are orthogonal, and ``gram`` (., t, 1) has only their squared lengths.
+    In a ball the directions are orthogonal, and ``gram`` (., t, 1) has only their squared lengths.
     """
 
     ball = False
@@ -412,7 +413,7 @@ class _DirectionHull(_DenseHull):
         self.cross = self._products(self.X)
 
     def _products(self, Z: Array) -> Array:
-        """Inner products of each row of `Z` with its own directions, (n, t)."""
+        """Compute the inner products of each row of `Z` with its directions, (n, t)."""
         if len(self.directions) == 1:
             return np.ascontiguousarray(Z.astype(np.float64, copy=False) @ self.directions[0].T)
         return np.einsum("nd,ntd->nt", Z, self.directions, dtype=np.float64)
@@ -420,8 +421,8 @@ class _DirectionHull(_DenseHull):
     def sweep(self, f: Array, order: Array, gaps: Array) -> None:
         rows = (self.X, self.signs, self.weights, self.squares, self.cross, self.intercept)
         sets = (self.directions, self.gram, self.bounds, self.ball)
-        room = np.empty((6, self.theta.shape[1]))
-        _sweep_directions(*rows, *sets, self.levels, self.theta, f, order, gaps, room)
+        work = np.empty((6, self.theta.shape[1]))
+        _sweep_directions(*rows, *sets, self.levels, self.theta, f, order, gaps, work)
 
     def normals_of(self, rows: Array) -> Array:
         return self.signs[rows, None] * self._averages(rows)
@@ -434,15 +435,15 @@ class _DirectionHull(_DenseHull):
         return self.levels[rows, None] * self.X[rows] + self._moves(self.theta[rows], rows)
 
     def _moves(self, theta: Array, rows: Array) -> Array:
-        """The changes that the theta of some rows make."""
+        """Compute the changes F theta of some rows."""
         if len(self.directions) == 1:
             return theta @ self.directions[0]
         return np.einsum("nt,ntd->nd", theta, self.directions[rows])
 
     def candidates(self, f: Array, rows: Array) -> tuple[Array, Array, Array]:
         w = f[: self.X.shape[1]]
-        own = self.directions[0] if len(self.directions) == 1 else self.directions[rows]
-        slopes = self.signs[rows, None] * np.atleast_2d(own @ w)
+        directions = self.directions[0] if len(self.directions) == 1 else self.directions[rows]
+        slopes = self.signs[rows, None] * np.atleast_2d(directions @ w)
         if self.ball:
             length = np.linalg.norm(slopes, axis=1, keepdims=True)
             unit = np.divide(slopes, length, out=np.zeros_like(slopes), where=length > 0)
@@ -453,25 +454,28 @@ class _DirectionHull(_DenseHull):
 
 
 class ZonotopeHull(_DirectionHull):
-    r"""Sum of segments: :math:`S(x_i) = \{x_i + F_i\theta : |\theta_k| \le b_k\}`.
+    r"""In-hull steps for zonotopes: bounded combinations of the columns of F.
+
+    .. math:: S(x_i) = \{x_i + F_i\theta : |\theta_k| \le b_k\}
 
     Parameters
     ----------
     X, signs, weights, intercept
-        See `IdentityHull`.
-    directions : (t, d) or (n, t, d) array
-        The columns of F, shared or of each row.
-    bounds : (t,) array
+        As in `IdentityHull`.
+    directions : array of shape (t, n_features) or (n_rows, t, n_features)
+        Columns of F, common to all rows or for each row.
+    bounds : array of shape (t,)
+        Bounds b_k.
     """
 
     def restore(self, normals: Matrix, levels: Array) -> None:
-        """See `Hull.restore`; the nearest change within the bounds, by least squares."""
+        """Initialize the state from planes, by a least-squares fit within the bounds."""
         products = self._products(self._split(normals, levels))
         inverse = np.linalg.pinv(self.gram, rcond=1e-12, hermitian=True)
-        room = self.levels[:, None] * self.bounds
+        limits = self.levels[:, None] * self.bounds
         free = np.matmul(products[:, None, :], inverse)[:, 0]
-        self.theta = np.clip(free, -room, room)
-        # A plain least-squares theta beyond the bounds can have an equivalent within them.
+        self.theta = np.clip(free, -limits, limits)
+        # An unconstrained fit beyond the bounds can have an equivalent within them.
         cut = np.flatnonzero(np.any(self.theta != free, axis=1))
         margins = -products - self.levels[:, None] * self.cross
         sets = self.cross, self.gram, self.bounds
@@ -479,19 +483,22 @@ class ZonotopeHull(_DirectionHull):
 
 
 class EllipsoidHull(_DirectionHull):
-    r"""Image of a ball: :math:`S(x_i) = \{x_i + F_i\theta : \|\theta\|_2 \le R\}`.
+    r"""In-hull steps for ellipsoids: images of a ball under F.
 
-    The directions kept are :math:`F_i V`, orthogonal, from the singular value decomposition
-    :math:`F_i = U \Sigma V^\top`, which spans the same set; the best theta at a level then solves
-    a secular equation, and the level is the root of a decreasing function.
+    .. math:: S(x_i) = \{x_i + F_i\theta : \|\theta\|_2 \le R\}
+
+    The directions are :math:`F_i V` from the singular value decomposition :math:`F_i = U \Sigma
+    V^\top`. They are orthogonal and span the same set. The best theta at a level solves a secular
+    equation, and the level is the root of a decreasing function.
 
     Parameters
     ----------
     X, signs, weights, intercept
-        See `IdentityHull`.
-    factor : (d, r) or (n, d, r) array
-        F, shared or of each row.
+        As in `IdentityHull`.
+    factor : array of shape (n_features, r) or (n_rows, n_features, r)
+        Matrix F, common to all rows or for each row.
     radius : float
+        Radius R (>= 0).
     """
 
     ball = True
@@ -508,11 +515,11 @@ class EllipsoidHull(_DirectionHull):
         super().__init__(X, signs, weights, intercept, directions, np.array([radius]))
 
     def restore(self, normals: Matrix, levels: Array) -> None:
-        """See `Hull.restore`; the change in the span of the factor, shrunk into the ball."""
+        """Initialize the state from planes, projected to the span of F and to the ball."""
         products = self._products(self._split(normals, levels))
         squares = self.gram[:, :, 0]
         theta = np.divide(products, squares, out=np.zeros_like(products), where=squares > 0)
         size = np.linalg.norm(theta, axis=1)
-        room = self.levels * self.bounds[0]
-        fit = np.divide(room, size, out=np.ones_like(size), where=size > room)
+        limits = self.levels * self.bounds[0]
+        fit = np.divide(limits, size, out=np.ones_like(size), where=size > limits)
         self.theta = theta * fit[:, None]

@@ -1,4 +1,4 @@
-"""Checks of what oracles are asked and made of, before any work."""
+"""Validation of arguments of oracles: directions, features, grades, rows."""
 
 from __future__ import annotations
 
@@ -18,65 +18,69 @@ from ..utils.matrices import Matrix, refuse_half_or_masked
 def check_directions(
     X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
 ) -> None:
-    """Raise ValueError or TypeError unless directions, and who faces which, fit the rows."""
+    """Raise ValueError or TypeError unless V, assign and cost match the rows."""
     n_rows, n_features = X.shape
     if np.ndim(V) != 2 or V.shape[1] != n_features:
-        raise ValueError(f"V must have shape (p, {n_features}), a direction a row, got {np.shape(V)}")
+        raise ValueError(f"V must have shape (n_directions, {n_features}), got {np.shape(V)}")
     if np.shape(assign) != (n_rows,):
-        raise ValueError(f"assign must have shape ({n_rows},), a number a row, got {np.shape(assign)}")
+        raise ValueError(
+            f"assign must have shape ({n_rows},), one number per row, got {np.shape(assign)}"
+        )
     if np.asarray(assign).dtype.kind not in "iu":
-        raise TypeError(f"assign must hold integers, got {np.asarray(assign).dtype}")
+        raise TypeError(f"assign must contain integers, got {np.asarray(assign).dtype}")
     if n_rows and (np.min(assign) < 0 or np.max(assign) >= len(V)):
         raise ValueError(
-            f"assign must hold numbers from 0 to {len(V) - 1}, got {np.min(assign)} to {np.max(assign)}"
+            f"assign must contain rows of V, from 0 to {len(V) - 1}, got {np.min(assign)} to "
+            f"{np.max(assign)}"
         )
     if cost is not None and np.shape(cost) != (n_rows,):
-        raise ValueError(f"cost must have shape ({n_rows},), one a row, got {np.shape(cost)}")
+        raise ValueError(f"cost must have shape ({n_rows},), one per row, got {np.shape(cost)}")
 
 
 def check_features(name: str, given: Any, n_features: int | None) -> None:
-    """Raise TypeError or ValueError unless it holds features that are there: a mask, numbers or names.
+    """Raise TypeError or ValueError unless the value selects existing features.
 
-    Names of columns stand for numbers until the rows are known, and are refused if `n_features` is.
+    Allowed values are a mask, numbers, or names of columns. Names are replaced by numbers once the
+    rows are known, so they are an error if `n_features` is given.
 
     Examples
     --------
     >>> check_features("allowed", [0, 7], 5)
     Traceback (most recent call last):
         ...
-    ValueError: allowed must hold numbers of features, from 0 to 4, got 7
+    ValueError: allowed must contain numbers of features, from 0 to 4, got 7
     """
     if are_names(given):
         _check_names(name, list(given), n_features)
         return
-    named = np.asarray(given)
-    if named.ndim != 1 or (named.dtype.kind not in "biu" and named.size):
+    chosen = np.asarray(given)
+    if chosen.ndim != 1 or (chosen.dtype.kind not in "biu" and chosen.size):
         raise TypeError(
-            f"{name} must be an array of booleans, one for each feature, of numbers of features, or of "
-            f"names of columns, got {given!r}"
+            f"{name} must be an array of booleans (one per feature), of numbers of features, or of "
+            f"column names, got {given!r}"
         )
-    if named.dtype == bool:
-        _check_mask(name, named, n_features)
+    if chosen.dtype == bool:
+        _check_mask(name, chosen, n_features)
     else:
-        _check_numbers(name, named, n_features)
+        _check_numbers(name, chosen, n_features)
 
 
 def are_names(given: Any) -> bool:
-    """Whether these are several strings, as names of columns are."""
+    """Return True for a nonempty list of strings."""
     return np.ndim(given) == 1 and len(given) > 0 and all(isinstance(each, str) for each in given)
 
 
 def _check_names(name: str, given: list[str], n_features: int | None) -> None:
     if n_features is not None:
         raise ValueError(
-            f"{name} must hold numbers of features or a mask, since X is no data frame with names of "
-            f"columns, got {str(given[0])!r}; steps of a Pipeline return data frames after "
+            f"{name} must contain numbers of features or a mask, because X has no column names, got "
+            f"{str(given[0])!r}. Pass a data frame; steps of a Pipeline return data frames after "
             "set_output(transform='pandas')"
         )
     found, counts = np.unique(given, return_counts=True)
     if len(found) < len(given):
-        twice = str(found[np.argmax(counts)])
-        raise ValueError(f"{name} must name each column once, got {twice!r} {counts.max()} times")
+        repeated = str(found[np.argmax(counts)])
+        raise ValueError(f"{name} must name each column once, got {repeated!r} {counts.max()} times")
 
 
 def _check_mask(name: str, mask: np.ndarray, n_features: int | None) -> None:
@@ -85,54 +89,53 @@ def _check_mask(name: str, mask: np.ndarray, n_features: int | None) -> None:
             f"{name} must have one entry for each of the {n_features} features, got {len(mask)}"
         )
     if not np.any(mask):
-        raise ValueError(f"{name} must name a feature at least, got a mask without any")
+        raise ValueError(f"{name} must select at least one feature, got a mask without True")
 
 
 def _check_numbers(name: str, numbers: np.ndarray, n_features: int | None) -> None:
     if len(numbers) == 0:
-        raise ValueError(f"{name} must name a feature at least, got none")
+        raise ValueError(f"{name} must select at least one feature, got an empty array")
     most = np.iinfo(np.int64).max if n_features is None else n_features - 1
     wrong = numbers[(numbers < 0) | (numbers > most)]
     if len(wrong):
-        known = "from 0 on" if n_features is None else f"from 0 to {most}"
-        raise ValueError(f"{name} must hold numbers of features, {known}, got {wrong[0]}")
+        limits = "0 or larger" if n_features is None else f"from 0 to {most}"
+        raise ValueError(f"{name} must contain numbers of features, {limits}, got {wrong[0]}")
     found, counts = np.unique(numbers, return_counts=True)
     if len(found) < len(numbers):
         raise ValueError(
-            f"{name} must hold the number of each feature once, got {found[np.argmax(counts)]} "
-            f"{counts.max()} times; is it a mask? Then it must hold booleans: "
-            f"np.asarray({name}, dtype=bool)"
+            f"{name} must contain each number of a feature once, got {found[np.argmax(counts)]} "
+            f"{counts.max()} times; a mask must contain booleans: np.asarray({name}, dtype=bool)"
         )
 
 
 def chosen_features(given: Any, n_features: int) -> np.ndarray:
-    """The numbers of the features that a mask or numbers hold, in order; all for None."""
+    """Return the sorted numbers of the selected features; None selects all."""
     if given is None:
         return np.arange(n_features)
-    named = np.asarray(given)
-    return np.flatnonzero(named) if named.dtype == bool else np.unique(named)
+    chosen = np.asarray(given)
+    return np.flatnonzero(chosen) if chosen.dtype == bool else np.unique(chosen)
 
 
 def check_row_by_row(name: str, part: Any, advice: str) -> None:
-    """Raise ValueError if an oracle's changes of rows of one example depend on one another."""
+    """Raise ValueError if the oracle perturbs the samples of an example jointly."""
     if part.whole_example:
         raise ValueError(
-            f"{name} must change each row by itself, got {part!r}, which speaks of whole examples: "
-            f"{advice}"
+            f"{name} must change each sample independently, got {part!r}, which changes whole "
+            f"examples: {advice}"
         )
 
 
 def check_needs_no_label(oracle: Any) -> None:
-    """Raise ValueError if an oracle's sets depend on labels."""
+    """Raise ValueError if S(x) of the oracle depends on labels."""
     if oracle.depends_on_label:
         raise ValueError(
-            "oracle must not depend on labels, which rows to predict do not have: leave out only_for, "
-            f"got {oracle!r}"
+            "oracle must not depend on labels, because samples have none at prediction: remove "
+            f"only_for, got {oracle!r}"
         )
 
 
 def instance_of(kind: type) -> str:
-    """How an instance of a class is written, with the arguments that it must be given.
+    """Write the call of a class with its required arguments, for messages.
 
     Examples
     --------
@@ -142,30 +145,31 @@ def instance_of(kind: type) -> str:
     """
     parameters = inspect.signature(kind).parameters.values()
     required = [
-        each.name
-        for each in parameters
-        if each.default is each.empty and each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
+        parameter.name
+        for parameter in parameters
+        if parameter.default is parameter.empty
+        and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
     ]
     return f"{kind.__name__}({', '.join(f'{name}=...' for name in required)})"
 
 
 def hint_of(given: Any) -> str:
-    """What to write in the place of a class that was given for an instance of it; else nothing."""
+    """Return advice to pass an instance of a class, or an empty string."""
     known = isinstance(given, type) and issubclass(given, BaseEstimator)
-    return f"; write {instance_of(given)} for an instance of the class" if known else ""
+    return f"; pass an instance: {instance_of(given)}" if known else ""
 
 
 def closest_of(given: Any, known: Sequence[str]) -> str:
-    """Which of the known words may have been meant by a misspelled one; else nothing."""
+    """Return a hint with the most similar known word; otherwise an empty string."""
     if not isinstance(given, str):
         return ""
-    plain = {each.lower(): each for each in known}
-    close = get_close_matches(given.lower(), plain, 1)
-    return "".join(f": did you mean {plain[each]!r}?" for each in close)
+    lower = {word.lower(): word for word in known}
+    close = get_close_matches(given.lower(), lower, 1)
+    return "".join(f": did you mean {lower[word]!r}?" for word in close)
 
 
 def grade_profile(rho: float | Sequence[float], length: int | None = None) -> np.ndarray:
-    """Grades from no change to the largest one, checked: the first is 1, all lie in [0, 1]."""
+    """Return validated grades, from no perturbation (1) to the largest one."""
     if np.isscalar(rho):
         grades = np.linspace(1.0, float(rho), length or 2)  # type: ignore[arg-type]
     else:
@@ -173,19 +177,19 @@ def grade_profile(rho: float | Sequence[float], length: int | None = None) -> np
     if grades.ndim != 1 or len(grades) < 1 or not np.all((grades >= 0) & (grades <= 1)):
         raise ValueError(f"rho must be a number or a sequence of numbers in [0, 1], got {rho!r}")
     if grades[0] != 1.0:
-        raise ValueError(f"rho must start with 1, the grade of no change, got {grades[0]!r}")
+        raise ValueError(f"rho must start with 1, the grade without change, got {grades[0]!r}")
     if length is not None and len(grades) != length:
-        raise ValueError(f"rho must have {length} entries here, got {len(grades)}")
+        raise ValueError(f"rho must be a number or have {length} entries here, got {len(grades)}")
     return grades
 
 
 def profile_of_list(rho: float | Sequence[float], size: int) -> np.ndarray:
-    """Grades of a list's members, the identity first: a number is the grade of all others."""
+    """Return the grades of listed members; a number grades all except the first."""
     return grade_profile(np.r_[1.0, np.full(size - 1, rho)] if np.isscalar(rho) else rho, size)
 
 
 def real_rows(name: str, X: Any) -> np.ndarray:
-    """What kernels and distances are asked about, as an array of floats of one or two dimensions."""
+    """Convert one or several samples to a float array, for kernels and distances."""
     if sp.issparse(X):
         raise TypeError(f"{name} must be dense, got {type(X).__name__}: pass X.toarray()")
     refuse_half_or_masked(name, X)
@@ -193,10 +197,10 @@ def real_rows(name: str, X: Any) -> np.ndarray:
     if rows.dtype.kind == "O":
         rows = np.asarray(X, dtype=np.float64)
     if rows.dtype.kind not in "fiub":
-        raise TypeError(f"{name} must hold real numbers, got dtype {rows.dtype}")
+        raise TypeError(f"{name} must contain real numbers, got dtype {rows.dtype}")
     if rows.ndim not in (1, 2):
         hint = f": pass {name}.reshape(len({name}), -1)" if rows.ndim > 2 else ""
-        raise ValueError(f"{name} must have shape (n, d), a row an input, got {rows.shape}{hint}")
+        raise ValueError(f"{name} must have shape (n_samples, n_features), got {rows.shape}{hint}")
     rows = rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64)
     if not plugins.all_finite(rows):
         raise ValueError(f"{name} must be finite, got NaN or infinity")

@@ -1,4 +1,4 @@
-"""The abstract oracle: what may change in an input without changing its label."""
+"""Base classes of invariance oracles, unbound and bound to the samples of a fit."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CountedChanges:
-    """Changes of a row that can be counted.
+    """Perturbations of a sample that consist of a number of edits.
 
     Attributes
     ----------
     most : int
-        How many changes are allowed.
+        Maximum number of edits (>= 0).
     at_most : callable
-        The oracle of at most so many changes, without grades.
+        Function from a number of edits to the oracle with at most this number, without grades.
     grades : float or sequence of float, optional
-        By the number of changes, as in `InvarianceOracle.discounted`.
+        Grades by the number of edits, as in `InvarianceOracle.discounted`.
     """
 
     most: int
@@ -50,44 +50,53 @@ class CountedChanges:
 
 
 class InvarianceOracle(BaseEstimator, ABC):
-    """A description of S(x), the set of inputs that share the label of x.
+    """Base class of all oracles: declares the perturbation set S(x) of each sample.
 
-    An author writes one method, `support`. The other views (`orbit`, `changes`, `draws`, `tangents`,
-    `region`, `sample`, `contains`, `graded_support`) are optional, and asking for an absent one is an
-    error that names it. The constructor stores its parameters and does nothing else, so that oracles
-    clone, pickle and can be searched over; `validate` is where parameters are checked, before any work.
+    A subclass must implement `support`. All other methods are optional: `orbit`, `changes`, `draws`,
+    `tangents`, `region`, `sample`, `contains` and `graded_support`. They raise NotImplementedError, with
+    the name of the class and of the method, if the oracle does not support them.
 
-    S(x) always contains x itself. The rows that an oracle sees never hold the intercept.
+    The constructor only stores its parameters, so oracles can be cloned, pickled and tuned by grid
+    search. `validate` checks the parameters before any work.
+
+    S(x) always contains x. The samples never contain the constant feature of the intercept.
 
     Attributes
     ----------
     supports_sparse : bool
-        Whether `support` takes CSR rows.
+        True if `support` accepts CSR matrices.
     finite : bool
-        Whether `orbit` lists all of S(x).
+        True if `orbit` lists all members of S(x).
     additive : bool
-        Whether S(x) = x + B with a set B that does not depend on x.
+        True if S(x) = x + B with a set B that does not depend on x.
     convex : bool
-        Whether S(x) is convex.
+        True if S(x) is convex.
     graded : bool
-        Whether answers carry a grade `rho`.
+        True if answers have grades `Support.rho`.
     depends_on_label : bool
-        Whether S(x) depends on the true label of x.
+        True if S(x) depends on the true label of x.
     coordinatewise : bool
-        Whether with each member those points belong to S(x), too, that have some features of x in the
-        place of the member's.
+        True if S(x) also contains every mixture of a member and x: some features are those of x, all
+        others are those of the member.
     whole_example : bool
-        Whether changes of rows of one example depend on one another; see `BoundOracle.scenarios`. What
-        the other views tell is what may happen to a row that is an example by itself.
+        True if the perturbations of the samples of one example depend on one another, as in `Shared`
+        and `Budget`. Then only `BoundOracle.scenarios` describes them. All other methods treat every
+        sample as an example.
+
+    See Also
+    --------
+    FiniteOracle : Base class for oracles with a finite list of perturbed samples.
+    ImageOracle : Base class for transformations of images.
+    check_oracle : Check that a subclass fulfills these requirements.
 
     Examples
     --------
     >>> import numpy as np
     >>> class SignFlip(InvarianceOracle):
-    ...     "The sign of the whole input carries no information."
+    ...     "The label does not depend on the sign of the sample."
     ...     def support(self, X, V, assign, cost=None):
-    ...         turned = np.sum(X * V[assign], axis=1) < 0
-    ...         return Support(np.where(turned[:, None], -X, X))
+    ...         flipped = np.sum(X * V[assign], axis=1) < 0
+    ...         return Support(np.where(flipped[:, None], -X, X))
     >>> X, V = np.array([[1.0, -2.0]]), np.array([[1.0, 1.0]])
     >>> SignFlip().support(X, V, np.array([0])).points
     array([[-1.,  2.]])
@@ -101,26 +110,26 @@ class InvarianceOracle(BaseEstimator, ABC):
     depends_on_label: bool = False
     coordinatewise: bool = False
     whole_example: bool = False
-    # Whether `support` looks through the members of `orbit`, whichever these are.
+    # True if `support` enumerates the members of `orbit`, also of an overridden one.
     _enumerates: bool = False
 
     @abstractmethod
     def support(
         self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
     ) -> Support:
-        """The member of each S(x) that is furthest along a direction.
+        """Maximize an inner product over S(x), for every sample.
 
         Parameters
         ----------
-        X : (n, d) array, or CSR matrix if `supports_sparse`
-            The rows asked about. Never changed: what classes outside this package are asked with is
-            read-only, here and below.
-        V : (p, d) array of float64
-            Directions, shared by many rows.
-        assign : (n,) array of int
-            Row i faces ``V[assign[i]]``.
-        cost : (n,) array, optional
-            Worth of an ungraded change; only graded oracles need to look at it.
+        X : array or CSR matrix of shape (n_samples, n_features)
+            Samples; CSR only if `supports_sparse`. Third-party classes get read-only arrays here and
+            in all other methods.
+        V : array of shape (n_directions, n_features)
+            Directions (float64), shared by many samples.
+        assign : array of int of shape (n_samples,)
+            Row of `V` for every sample: sample i has the direction ``V[assign[i]]``.
+        cost : array of shape (n_samples,), optional
+            Misclassification cost at grade 1. Only graded oracles use it.
 
         Returns
         -------
@@ -130,104 +139,153 @@ class InvarianceOracle(BaseEstimator, ABC):
         """
 
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
-        """This oracle on the rows of `X`, asked by row number from then on.
+        """Bind this oracle to samples and labels; the result is addressed by row numbers.
 
-        The bound oracle is of the class that `BOUND` has for exactly this oracle's class. A subclass is
-        asked by its own methods.
+        The class of the bound oracle is that of `BOUND` for exactly this class. For a subclass it is
+        `BoundOracle`, so the methods of the subclass are used.
+
+        Parameters
+        ----------
+        X : array or CSR matrix of shape (n_samples, n_features)
+            Samples.
+        y : array of shape (n_samples,), optional
+            True labels.
+
+        Returns
+        -------
+        BoundOracle
+            This oracle on the rows of `X`. Do not change its parameters afterwards.
         """
         self._check_rows(X)
         return BOUND.get(type(self), BoundOracle)(self._prepared(), X, y)
 
     def _prepared(self) -> Self:
-        """This oracle, for one `bind`: what all its answers are made from is made once, and kept.
+        """Return an oracle for one `bind`, with a cache of its intermediate results.
 
-        By default the oracles that it holds are prepared. One that keeps something returns a copy, whose
-        parameters must not change any more: it is never stale and is freed with the bound oracle.
+        By default, the parts of a combination are prepared. A subclass with a cache returns a copy,
+        whose parameters must not change. The cache is freed with the bound oracle.
         """
         return self._with_parts(lambda part: part._prepared())
 
     def _with_parts(self, change: Callable[[InvarianceOracle], InvarianceOracle]) -> Self:
-        """A copy with other oracles in the place of those that it holds; itself if none is another."""
-        held = self._parts()
-        parts = {name: change(part) for name, part in held.items()}
-        if all(part is held[name] for name, part in parts.items()):
+        """Return a copy with replaced parts; return this oracle if `change` replaces none."""
+        present = self._parts()
+        parts = {name: change(part) for name, part in present.items()}
+        if all(part is present[name] for name, part in parts.items()):
             return self
-        other = copy.copy(self)
-        other.__dict__.update(parts)
-        return other
+        changed = copy.copy(self)
+        changed.__dict__.update(parts)
+        return changed
 
     def _parts(self) -> dict[str, InvarianceOracle]:
-        """The oracles that it holds, by their parameters."""
+        """Return the oracles that are parameters of this oracle, by name."""
         return {name: part for name, part in vars(self).items() if isinstance(part, InvarianceOracle)}
 
     def _for_rows(self, rows: np.ndarray) -> InvarianceOracle:
-        """This oracle for some of the rows that it is bound to.
+        """Return the oracle for a subset of the rows that it is bound to.
 
-        Itself, by default. One that knows more of each row than is in X, as the text it comes from,
-        returns one that knows these.
+        This is the oracle itself by default. Oracles with data of each row, such as its text, select
+        these.
         """
         return self
 
     def for_any_label(self) -> InvarianceOracle:
-        """The same changes for rows of every label, where this oracle keeps some labels out.
+        """Return the oracle without its restrictions to some labels.
 
-        What is asked where nobody knows the labels: any row may then be one that changes.
+        It certifies samples without labels, because each of them may have a label whose samples change.
+
+        Returns
+        -------
+        InvarianceOracle
+            The unrestricted oracle; this oracle if it has no such restriction.
         """
         return self._with_parts(lambda part: part.for_any_label())
 
     def validate(self, n_features: int | None = None) -> None:
-        """Raise ValueError or TypeError if a parameter is out of its range."""
-
-    def check_labels(self, classes: np.ndarray) -> None:
-        """Raise ValueError or TypeError if a parameter names labels that no model of these knows.
-
-        Estimators ask before they fit or certify, with the classes of the model. By default the oracles
-        that it holds are asked.
+        """Check the parameters.
 
         Parameters
         ----------
-        classes : (n_classes,) array
-            All labels that rows may have, sorted.
+        n_features : int, optional
+            Number of features of the samples; parameters are checked without it by default.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a parameter has a wrong type, is out of its range, or does not match `n_features`.
+        """
+
+    def check_labels(self, classes: np.ndarray) -> None:
+        """Check that labels among the parameters are classes of the model.
+
+        Estimators call this before they fit or certify. By default, all parts are checked.
+
+        Parameters
+        ----------
+        classes : array of shape (n_classes,)
+            All classes of the model, sorted.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a label is not a class, or its type differs from that of the classes.
         """
         for part in self._parts().values():
             part.check_labels(classes)
 
     def _check_rows(self, X: Matrix) -> None:
-        """Raise unless X has rows, to whose number of features the parameters fit."""
+        """Raise TypeError or ValueError unless X has rows that match the parameters."""
         check_rows(X)
         self.validate(X.shape[1])
 
     def orbit(self, X: Matrix) -> np.ndarray:
-        """All members of each S(x), the identity once and first, as an (n, s, d) array."""
+        """List all members of S(x), for every sample.
+
+        Parameters
+        ----------
+        X : array or CSR matrix of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        array of shape (n_samples, n_members, n_features)
+            All members. The sample itself is the first one and occurs once.
+
+        Raises
+        ------
+        NotImplementedError
+            If the oracle is not finite.
+        """
         self._check_rows(X)
         found: Changes | None = None
         if self.finite:
-            # An author's `orbit` may ask for that of its parent.
-            found = self._changes(X, None) if self._listed_by() == "orbit" else self.changes(X)
+            # An overridden `orbit` may call that of its parent.
+            found = self._changes(X, None) if self._listing_method() == "orbit" else self.changes(X)
         if found is None:
             raise self._absent("orbit")
         return found.members()
 
     def changes(self, X: Matrix, y: np.ndarray | None = None) -> Changes | None:
-        """The members of S(x) by number, the identity first, or some that stand for all of them.
+        """Return the numbered list of members of S(x), or of a cover of S(x).
 
-        An author need not write it: `orbit` is enough. One whose changes are fixed linear maps may
-        return `LinearChanges`, and one whose set is infinite a subclass of `Changes` with a `mesh`.
+        A subclass with `orbit` inherits this method. Override it to return `LinearChanges` if all
+        transformations are fixed linear maps, or a list with a `Changes.mesh` if S(x) is infinite.
 
         Parameters
         ----------
-        X : (n, d) array or CSR matrix
-        y : (n,) array, optional
-            Labels of the rows, for oracles that depend on them.
+        X : array or CSR matrix of shape (n_samples, n_features)
+            Samples.
+        y : array of shape (n_samples,), optional
+            True labels, for oracles that depend on them.
 
         Returns
         -------
         Changes or None
-            None where the members cannot be listed.
+            The list, with the unperturbed sample first; None if members cannot be listed.
         """
         self._check_rows(X)
         found: Changes | None
-        if self._listed_by() == "orbit":
+        if self._listing_method() == "orbit":
             found = ListedChanges(self, X, scored=self._enumerates) if self.finite else None
         else:
             found = self._changes(X, y)
@@ -235,24 +293,26 @@ class InvarianceOracle(BaseEstimator, ABC):
             # A prepared oracle may keep what it returned.
             found = copy.copy(found)
             found.y, found.source = y, found.source or type(self).__name__
-            found.scored &= not self._asked_by_support()
+            found.scored &= not self._overrides_support()
         return found
 
     def draws(self, X: Matrix, n_draws: int, random_state: int = 0) -> Changes:
-        """Changes drawn at random, the same ones for every row: for means over changes.
+        """Draw random perturbations, the same for every sample, for averages over S(x).
 
         Parameters
         ----------
-        X : (n, d) array or CSR matrix
+        X : array or CSR matrix of shape (n_samples, n_features)
+            Samples.
         n_draws : int
-            How many changes to draw: members of a finite oracle, by their probabilities, else what
-            `sample` draws.
+            Number of draws (>= 1). A finite oracle draws members by their probabilities, with
+            replacement. All others use `sample`.
         random_state : int, default=0
-            The draws depend on this alone.
+            Seed of the draws, which depend on it alone.
 
         Returns
         -------
         Changes
+            The list of draws, with equal weights.
         """
         self._check_rows(X)
         for kind in type(self).__mro__:
@@ -263,23 +323,23 @@ class InvarianceOracle(BaseEstimator, ABC):
         return InvarianceOracle._draws(self, X, n_draws, random_state)
 
     def _changes(self, X: Matrix, y: np.ndarray | None) -> Changes | None:
-        """`changes` of a family, unless a subclass has another `orbit`."""
+        """Return `changes` as defined by this class, unless a subclass overrides `orbit`."""
         return None
 
     def _draws(self, X: Matrix, n_draws: int, random_state: int) -> Changes:
-        """`draws` of a family, unless a subclass has another list or `sample`."""
+        """Return `draws` as defined by this class, unless a subclass overrides its list or `sample`."""
         found = changes_of(self, X) if self.finite else None
         if found is None:
             return DrawnChanges(self, X, n_draws, random_state)
         return found.likely().drawn(n_draws, random_state)
 
-    def _listed_by(self) -> str:
-        """Which method lists members: an `orbit`, or the `_changes` of a class further up."""
+    def _listing_method(self) -> str:
+        """Return the method that lists members, "orbit" or "_changes": the last override."""
         names, kinds = ("_changes", "orbit"), type(self).__mro__
         return next(name for kind in kinds for name in names if name in vars(kind))
 
-    def _asked_by_support(self) -> bool:
-        """Whether a class below the one that lists members has a `support` of its own."""
+    def _overrides_support(self) -> bool:
+        """Return True if a subclass of the class that lists members overrides `support`."""
         for kind in type(self).__mro__:
             if "_changes" in vars(kind):
                 return False
@@ -288,22 +348,91 @@ class InvarianceOracle(BaseEstimator, ABC):
         return False
 
     def tangents(self, X: Matrix) -> np.ndarray:
-        """Derivatives of the changed input at no change, (n, t, d), per unit of each parameter."""
+        """Compute the tangents: derivatives by the parameters of the transformations.
+
+        Parameters
+        ----------
+        X : array or CSR matrix of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        array of shape (n_samples, n_tangents, n_features)
+            Derivatives of the transformed sample at the identity, per unit of each parameter.
+
+        Raises
+        ------
+        NotImplementedError
+            If the oracle has no tangents.
+        """
         raise self._absent("tangents")
 
     def region(self, X: np.ndarray) -> Region:
-        """The sets S(x) of dense rows as geometry, for distances between them (`structinv.metrics`).
+        """Return S(x) as a geometric set, for the distances in `structinv.metrics`.
 
-        By default the list of a finite oracle, or the list of another one with its mesh.
+        By default it is the list of a finite oracle, or the cover of another oracle with its mesh.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+            Dense samples.
+
+        Returns
+        -------
+        Region
+            One set per sample.
+
+        Raises
+        ------
+        NotImplementedError
+            If the oracle lists no members and does not override this method.
         """
         return listed_region(self, X)
 
     def sample(self, X: Matrix, n_draws: int, rng: np.random.Generator) -> np.ndarray:
-        """`n_draws` random members of each S(x), as an (n, n_draws, d) array."""
+        """Draw random members of S(x), for every sample.
+
+        Parameters
+        ----------
+        X : array or CSR matrix of shape (n_samples, n_features)
+            Samples.
+        n_draws : int
+            Number of members per sample (>= 0).
+        rng : numpy.random.Generator
+            Random number generator.
+
+        Returns
+        -------
+        array of shape (n_samples, n_draws, n_features)
+            Random members.
+
+        Raises
+        ------
+        NotImplementedError
+            If the oracle cannot draw members.
+        """
         raise self._absent("sample")
 
     def contains(self, x: np.ndarray, z: np.ndarray) -> bool:
-        """Whether `z` lies in S(`x`), up to rounding; both dense, of shape (d,)."""
+        """Test membership in S(x), up to rounding.
+
+        Parameters
+        ----------
+        x : array of shape (n_features,)
+            Dense sample.
+        z : array of shape (n_features,)
+            Dense candidate.
+
+        Returns
+        -------
+        bool
+            True if `z` lies in S(`x`).
+
+        Raises
+        ------
+        NotImplementedError
+            If the oracle cannot test membership.
+        """
         raise self._absent("contains")
 
     def graded_support(
@@ -314,15 +443,58 @@ class InvarianceOracle(BaseEstimator, ABC):
         cost: np.ndarray,
         rho: float | Sequence[float],
     ) -> Support:
-        """`support` when a change of a given size counts only `rho` of a full one."""
+        """Maximize inner product plus graded cost over S(x), for every sample.
+
+        `Discounted` calls this method.
+
+        Parameters
+        ----------
+        X : array or CSR matrix of shape (n_samples, n_features)
+            Samples.
+        V : array of shape (n_directions, n_features)
+            Directions.
+        assign : array of int of shape (n_samples,)
+            Row of `V` for every sample.
+        cost : array of shape (n_samples,)
+            Misclassification cost at grade 1.
+        rho : float or sequence of float
+            Grades, as in `discounted`.
+
+        Returns
+        -------
+        Support
+            As in `support`, with the grades of the points.
+
+        Raises
+        ------
+        NotImplementedError
+            If the oracle cannot be discounted.
+        """
         raise self._absent("graded support, so it cannot be discounted", verb="has no")
 
     def member_names(self, size: int) -> list[str]:
-        """A short name of each of the `size` members of an author's `orbit`; see `Changes.names`."""
+        """Return short names of the members of `orbit`.
+
+        Parameters
+        ----------
+        size : int
+            Number of members.
+
+        Returns
+        -------
+        list of str
+            One name per member. By default, these are "identity", "change 1", "change 2" and so on.
+        """
         return ["identity", *(f"change {number}" for number in range(1, size))]
 
     def counted(self) -> CountedChanges | None:
-        """The same changes by their number; None, the default, where they cannot be counted."""
+        """Return the perturbations by their number of edits, for `Budget`.
+
+        Returns
+        -------
+        CountedChanges or None
+            None, the default, if edits cannot be counted.
+        """
         return None
 
     def _absent(self, what: str, verb: str = "does not define") -> NotImplementedError:
@@ -330,70 +502,99 @@ class InvarianceOracle(BaseEstimator, ABC):
         return NotImplementedError(f"{name} {verb} {what}")
 
     def __or__(self, other: InvarianceOracle) -> Union:
-        """S(x) is everything that either oracle allows."""
+        """Return the union: S(x) contains all perturbed samples of both oracles."""
         from .union import Union
 
         return Union(self, other)
 
     def __matmul__(self, other: InvarianceOracle) -> Compose:
-        """First the change of `other`, then one of this oracle."""
+        """Return the composition: a perturbation of `other`, then one of this oracle."""
         from .compose import Compose
 
         return Compose(self, other)
 
     def only_for(self, labels: Any) -> OnlyFor:
-        """The same invariance, for rows of the given true labels only."""
+        """Restrict the perturbations to samples of some labels.
+
+        Parameters
+        ----------
+        labels : label or sequence of labels
+            True labels of the samples that change.
+
+        Returns
+        -------
+        OnlyFor
+            The restricted oracle.
+        """
         from .combinators import OnlyFor
 
         return OnlyFor(self, labels)
 
     def discounted(self, rho: float | Sequence[float]) -> Discounted:
-        """The same set, but larger changes cost less when they are missed.
+        """Reduce the misclassification cost at large perturbations.
 
         Parameters
         ----------
         rho : float or sequence of float
-            Grades from no change (1, the largest) to the largest change. A sequence is indexed by
-            the number of edits (word oracles), by the member of the orbit (finite oracles), or is
-            interpolated linearly over the distance to the border (sets with a radius); a number
-            stands for the straight line from 1 to it, and in an orbit for the grade of every
-            member but the identity.
+            Grades in [0, 1], from 1 without perturbation to the grade of the largest one. A sequence
+            has one grade per number of edits (word oracles) or per member of the orbit (finite
+            oracles). For sets with a radius it is interpolated linearly over the distance to the
+            border. A number is the end of a straight line from 1; in an orbit it is the grade of all
+            members except the identity.
+
+        Returns
+        -------
+        Discounted
+            The graded oracle.
         """
         from .combinators import Discounted
 
         return Discounted(self, rho)
 
 
-# Oracles with a class of their own for given rows, by their exact class; `fast.py` fills it.
+# Special bound oracles by the exact class of their oracle; `fast.py` fills this table.
 BOUND: dict[type[InvarianceOracle], type[BoundOracle]] = {}
 
 
 class BoundOracle:
-    """An oracle on given rows.
+    """An oracle with the samples and labels of one fit.
 
-    Linear models ask `worst` for values, planes and certificates. Dual states with in-hull steps ask
-    `hull`, `label_hull`, `edits` and `insertions`. Kernel machines ask `changes` only. A subclass serves
-    oracles that have a fast path, are made of others, need labels, or change whole examples.
+    Linear models call `worst` for losses, cutting planes and certificates. Solvers with in-hull steps
+    call `hull`, `label_hull`, `edits` and `insertions`. Kernel models call only `changes`. Subclasses
+    implement fast paths, combinations of oracles, label-dependent sets and joint perturbations.
 
     Parameters
     ----------
     oracle : InvarianceOracle
-    X : (n, d) array or CSR matrix
-        Rows that may change.
-    y : (n,) array, optional
+        Oracle that defines S(x).
+    X : array or CSR matrix of shape (n_samples, n_features)
+        Samples.
+    y : array of shape (n_samples,), optional
         True labels.
 
     Attributes
     ----------
     oracle, X, y
-        As given.
+        The arguments, as given.
+
+    See Also
+    --------
+    InvarianceOracle.bind : Create the bound oracle of an oracle.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv.oracles import Box
+    >>> bound = Box(1.0).bind(np.array([[0.0, 0.0], [5.0, 5.0]]))
+    >>> bound.support(np.array([1]), np.array([[1.0, -1.0]]), np.array([0])).points
+    array([[6., 4.]])
     """
 
     def __init__(self, oracle: InvarianceOracle, X: Matrix, y: np.ndarray | None = None) -> None:
         self.oracle = oracle
         self.X = X
         self.y = y
-        self._known_changes: tuple[Changes | None, ...] = ()
+        self._cached_changes: tuple[Changes | None, ...] = ()
 
     def support(
         self,
@@ -403,82 +604,193 @@ class BoundOracle:
         cost: np.ndarray | None = None,
         rho: Grades | None = None,
     ) -> Support:
-        """`InvarianceOracle.support` on the rows named, ``assign`` having one entry for each.
+        """Maximize an inner product over S(x), for some of the rows.
 
-        With `rho` it is `InvarianceOracle.graded_support`.
+        Parameters
+        ----------
+        rows : slice or array of int of shape (n_rows,)
+            Rows of `X`.
+        V : array of shape (n_directions, n_features)
+            Directions.
+        assign : array of int of shape (n_rows,)
+            Row of `V` for each of `rows`.
+        cost : array of shape (n_rows,), optional
+            Misclassification cost at grade 1.
+        rho : float or sequence of float, optional
+            Grades. If given, `InvarianceOracle.graded_support` is called.
+
+        Returns
+        -------
+        Support
+            As in `InvarianceOracle.support`, with one point per entry of `rows`.
         """
         if rho is None:
             return self._support(rows, V, assign, cost)
-        worth = np.zeros(len(assign)) if cost is None else cost
-        return self.oracle.graded_support(take(self.X, rows), V, assign, worth, rho)
+        full_cost = np.zeros(len(assign)) if cost is None else cost
+        return self.oracle.graded_support(take(self.X, rows), V, assign, full_cost, rho)
 
     def _support(
         self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None
     ) -> Support:
-        """`support` where no grades are asked for; subclasses without any override this alone."""
+        """Compute `support` without grades."""
         return self.oracle.support(take(self.X, rows), V, assign, cost)
 
     def worst(self, rows: Rows, question: Query) -> Violations:
-        """By how much each label exceeds the true one at the worst changes of the rows named.
+        """Compute the loss-augmented argmax of some rows, for each label.
 
         Parameters
         ----------
-        rows : slice or (n,) array of int
+        rows : slice or array of int of shape (n_rows,)
+            Rows of `X`.
         question : Query
-            About these rows.
+            Functions and competing labels of these rows.
+
+        Returns
+        -------
+        Violations
+            Score differences and costs at the worst perturbed samples, for each row and label.
         """
         return worst_of(self, rows, question)
 
     def changes(self) -> Changes | None:
-        """`InvarianceOracle.changes` of these rows, made once; None where members cannot be listed."""
-        if not self._known_changes:
-            self._known_changes = (self._new_changes(),)
-        return self._known_changes[0]
+        """Return the list of members for all rows, created on the first call.
+
+        Returns
+        -------
+        Changes or None
+            None if members cannot be listed.
+        """
+        if not self._cached_changes:
+            self._cached_changes = (self._new_changes(),)
+        return self._cached_changes[0]
 
     def _new_changes(self) -> Changes | None:
         return changes_of(self.oracle, self.X, self.y)
 
     def sample(self, rows: Rows, n_draws: int, rng: np.random.Generator) -> np.ndarray:
-        """`InvarianceOracle.sample` on the rows named."""
+        """Draw random members of S(x), for some of the rows.
+
+        Parameters
+        ----------
+        rows : slice or array of int of shape (n_rows,)
+            Rows of `X`.
+        n_draws : int
+            Number of members per row.
+        rng : numpy.random.Generator
+            Random number generator.
+
+        Returns
+        -------
+        array of shape (n_rows, n_draws, n_features)
+            Random members.
+        """
         return self.oracle.sample(take(self.X, rows), n_draws, rng)
 
     def contains(self, row: int, z: np.ndarray) -> bool:
-        """Whether `z` lies in S(x) of the row."""
+        """Test membership in S(x) of a row, up to rounding.
+
+        Parameters
+        ----------
+        row : int
+            Row of `X`.
+        z : array of shape (n_features,)
+            Dense candidate.
+
+        Returns
+        -------
+        bool
+            True if `z` lies in S(x) of the row.
+        """
         return self.oracle.contains(dense_rows(self.X, [row])[0], z)
 
     def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull | None:
-        """In-hull steps for a two-class loss on all rows, or None where lists of planes do."""
+        """Return the dual state of in-hull steps for a two-class loss.
+
+        Parameters
+        ----------
+        signs : array of shape (n_samples,)
+            True classes, as -1 or 1.
+        weights : array of shape (n_samples,)
+            Weight of each sample in the objective, times its misclassification cost.
+        intercept : bool
+            True to append a constant feature.
+
+        Returns
+        -------
+        Hull or None
+            None, the default, if lists of planes are used instead.
+        """
         return None
 
     def label_hull(
         self, codes: np.ndarray, weights: np.ndarray, cost: np.ndarray, intercept: bool
     ) -> LabelHull | None:
-        """In-hull steps for a joint loss of several labels on all rows, or None; see `LabelHull`."""
+        """Return the dual state of in-hull steps for a joint loss of several labels.
+
+        Parameters
+        ----------
+        codes : array of int of shape (n_samples,)
+            True labels.
+        weights : array of shape (n_samples,)
+            Weight of each sample in the objective.
+        cost : array of shape (n_labels, n_labels)
+            Misclassification costs; rows are true labels.
+        intercept : bool
+            True to append a constant feature.
+
+        Returns
+        -------
+        LabelHull or None
+            None, the default, if lists of planes are used instead.
+        """
         return None
 
     def spread(self) -> np.ndarray | None:
-        """Directions r_k, (t, d), where S(x) is x and all sums of them with factors from -1 to 1.
+        """Return common directions whose bounded combinations make up S(x).
 
-        None, the default, for other sets, and where rows have directions of their own.
+        Returns
+        -------
+        array of shape (n_directions, n_features) or None
+            Directions r_k, if every S(x) is x plus all sums of them with factors from -1 to 1. None, the
+            default, for other sets.
         """
         return None
 
     def edits(self) -> RowEdits | None:
-        """The edits of words that may change the rows; None, the default, for other changes."""
+        """Return the edits of tokens that may change the rows.
+
+        Returns
+        -------
+        RowEdits or None
+            None, the default, for other perturbations.
+        """
         return None
 
     def insertions(self) -> Insertions | None:
-        """The edits that bring words into the rows; None, the default, for other changes."""
+        """Return the insertions of tokens that may change the rows.
+
+        Returns
+        -------
+        Insertions or None
+            None, the default, for other perturbations.
+        """
         return None
 
     def scenarios(self) -> list[tuple[BoundOracle, ...]]:
-        """What may happen to examples of several rows, as sets of their rows.
+        """Return the joint perturbations of examples with several samples.
 
-        S of an example is the union over scenarios. In a scenario of one level each row changes by
-        itself, as that bound oracle of the same rows says. One of levels 0 to B is a budget: level j is
-        what j changes can make of a row, and the levels of an example's rows add up to at most B.
+        S of an example is the union of all scenarios. In a scenario of one bound oracle, each sample
+        of the example changes independently, by that oracle. A scenario of levels 0 to B is a budget.
+        All samples of an example together use at most B edits, and level j describes a sample with j
+        edits.
 
-        Each row by itself, by default. A scenario need not contain the unchanged rows; one of them does.
+        A scenario need not contain the unperturbed samples, but at least one scenario does.
+
+        Returns
+        -------
+        list of tuple of BoundOracle
+            One tuple per scenario, with one bound oracle per level, all on the same rows. By default,
+            the samples change independently.
         """
         return [(self,)]
 
@@ -486,34 +798,46 @@ class BoundOracle:
 def as_oracle(
     given: Any, name: str = "oracle", default: InvarianceOracle | None = None, hint: str = ""
 ) -> InvarianceOracle:
-    """The oracle that is given for a parameter, or its default for None; TypeError for anything else.
+    """Validate a parameter that must be an oracle.
 
     Parameters
     ----------
     given : object
-    name : str
-        Of the parameter.
+        Value of the parameter.
+    name : str, default="oracle"
+        Name of the parameter, for the message.
     default : InvarianceOracle, optional
-    hint : str
-        What to do instead, where that is known.
+        Oracle for the value None. Without it, None is not allowed.
+    hint : str, default=""
+        Advice at the end of the message.
+
+    Returns
+    -------
+    InvarianceOracle
+        The value, or the default.
+
+    Raises
+    ------
+    TypeError
+        If the value is not an oracle.
     """
     if given is None and default is not None:
         return default
     if isinstance(given, InvarianceOracle):
         return given
-    written, hint = repr(given), hint or hint_of(given)
+    shown, hint = repr(given), hint or hint_of(given)
     if isinstance(given, type):
-        written = f"the class {given.__name__}"
+        shown = f"the class {given.__name__}"
     if isinstance(given, np.ndarray) or sp.issparse(given):
-        written, hint = f"rows of shape {given.shape}", ": the oracle comes before the rows"
+        shown, hint = f"rows of shape {given.shape}", ": pass the oracle before the rows"
     kinds = "an InvarianceOracle" + (" or None" if default is not None else "")
-    raise TypeError(f"{name} must be {kinds}, got {written}{hint}")
+    raise TypeError(f"{name} must be {kinds}, got {shown}{hint}")
 
 
 def check_rows(X: Any) -> None:
-    """Raise TypeError or ValueError unless these are rows as compiled functions take them."""
+    """Raise TypeError or ValueError unless X is a 2D array or a CSR matrix."""
     if not isinstance(X, np.ndarray) and not (sp.issparse(X) and X.format == "csr"):
         hint = ": call tocsr()" if sp.issparse(X) else ""
         raise TypeError(f"X must be an array or a CSR matrix, got {type(X).__name__}{hint}")
     if X.ndim != 2:
-        raise ValueError(f"X must have shape (n, d), an input a row, got {X.shape}")
+        raise ValueError(f"X must have shape (n_samples, n_features), got {X.shape}")

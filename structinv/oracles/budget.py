@@ -1,4 +1,4 @@
-"""A number of changes that the rows of an example share out."""
+"""A common budget of edits for all samples of an example."""
 
 from __future__ import annotations
 
@@ -13,23 +13,28 @@ from .whole_examples import SameGrade, WholeExample
 
 
 class Budget(WholeExample):
-    r"""At most so many changes of all rows of an example together.
+    r"""At most B edits in all samples of an example together.
 
     .. math:: S(x_1, \dots, x_T) = \{(z_1, \dots, z_T) : z_t \in S_{k_t}(x_t), \; \sum_t k_t \le B\}
 
-    with :math:`S_k` the set of `oracle` with k changes, and B its ``max_changes``. To a row that is an
-    example by itself it is `oracle`.
+    Here :math:`S_k` is the set of `oracle` with k edits, and B is its ``max_changes``. For an example
+    of one sample it equals `oracle`.
 
     Parameters
     ----------
     oracle : InvarianceOracle
-        One whose changes can be counted: `FDrop`, `FScale`, `FAdd` or `FEdit`, ``only_for`` some true
-        labels of rows or for all, and any of these discounted: the grade is then that of the example's
-        number of changes, and must not rise with it. Others are refused.
+        Oracle with countable edits: `FDrop`, `FScale`, `FAdd` or `FEdit`, optionally restricted by
+        ``only_for`` or graded by ``discounted``. A grade then belongs to the total number of edits, and
+        must not increase with it.
+
+    See Also
+    --------
+    Shared : The same perturbation in all samples of an example.
+    FDrop : Edits of each sample separately.
 
     Examples
     --------
-    One word of three rows is dropped:
+    At most one value of three samples is removed:
 
     >>> import numpy as np
     >>> from structinv.oracles import Budget, FDrop
@@ -39,18 +44,19 @@ class Budget(WholeExample):
     """
 
     def validate(self, n_features: int | None = None) -> None:
-        """Raise unless changes of the part can be counted, and its grades fall with their number."""
-        # First whether it is a part at all, then of which kind, then for which rows.
+        # The checks go from general to specific, so that messages name the first cause.
         super().validate()
         found = self.oracle.counted()
         if found is None:
             raise ValueError(
-                f"Budget: oracle must be FDrop, FScale, FAdd or FEdit, only_for some labels or "
-                f"discounted, or not, got {self.oracle!r}, whose changes cannot be counted"
+                "Budget: oracle must be FDrop, FScale, FAdd or FEdit (also with only_for or "
+                f"discounted), got {self.oracle!r}, whose edits cannot be counted"
             )
         rho = found.grades
         if rho is not None and np.any(np.diff(grade_profile(rho, found.most + 1)) > 0):
-            raise ValueError(f"Budget: grades must not rise with the number of changes, got rho={rho!r}")
+            raise ValueError(
+                f"Budget: grades must not increase with the number of edits, got rho={rho!r}"
+            )
         super().validate(n_features)
 
     def _scenarios(self, bound: BoundOracle) -> list[tuple[BoundOracle, ...]]:
@@ -58,7 +64,7 @@ class Budget(WholeExample):
         levels = [bind(counted.at_most(number), bound.X, bound.y) for number in range(counted.most + 1)]
         if counted.grades is None:
             return [tuple(levels)]
-        # However many changes there are in all, the costs of all rows count by their grade.
+        # One scenario per total number of edits: all rows have the grade of that number.
         grades = grade_profile(counted.grades, len(levels))
         return [
             tuple(SameGrade(level, float(grade)) for level in levels[: number + 1])

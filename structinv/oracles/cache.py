@@ -1,4 +1,4 @@
-"""What an oracle makes once for all questions about the same rows."""
+"""Caches of intermediate results of oracles."""
 
 from __future__ import annotations
 
@@ -8,64 +8,67 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-# Longer arrays and collections are compared by identity: to look through them takes too long.
+# Longer arrays and collections are compared by identity, which is faster.
 MOST_VALUES = 1000
 
 
 class Cache:
-    """Things by name, each made when it is first asked for.
+    """Named values, each computed on first access.
 
-    It belongs to the copy of an oracle that `InvarianceOracle._prepared` gives, and is freed with it.
-    Pickles and deep copies are empty, since everything can be made again.
+    A cache belongs to the copy of an oracle from `InvarianceOracle._prepared`, and is freed with it.
+    Pickles and deep copies are empty, because all values can be computed again.
 
     Examples
     --------
-    >>> kept = Cache()
-    >>> kept.get("table", lambda: [1, 2]) is kept.get("table", lambda: [1, 2])
+    >>> cache = Cache()
+    >>> cache.get("table", lambda: [1, 2]) is cache.get("table", lambda: [1, 2])
     True
     """
 
     def __init__(self) -> None:
-        self._made: dict[Hashable, Any] = {}
+        self._values: dict[Hashable, Any] = {}
 
     def get(self, name: Hashable, make: Callable[[], Any]) -> Any:
-        """What has this name, made now if there is nothing yet."""
-        if name not in self._made:
-            self._made[name] = make()
-        return self._made[name]
+        """Return the value with this name; compute it by `make` if it does not exist."""
+        if name not in self._values:
+            self._values[name] = make()
+        return self._values[name]
 
     def __reduce__(self) -> tuple[type[Cache], tuple[()]]:
         return Cache, ()
 
 
 class LastResult:
-    """The last thing made for an array, as long as the same array is asked about.
+    """The last result for an array, returned as long as the array is the same object.
 
     Pickles and deep copies are empty.
     """
 
     def __init__(self) -> None:
-        self._made: tuple[Any, Any] | None = None
+        self._last: tuple[Any, Any] | None = None
 
     def get(self, array: Any, make: Callable[[], Any]) -> Any:
-        """What was made for this very array, made now if it was another one."""
-        made = self._made
-        if made is None or made[0] is not array:
-            made = self._made = array, make()
-        return made[1]
+        """Return the result for this array object; compute it by `make` for another one."""
+        last = self._last
+        if last is None or last[0] is not array:
+            last = self._last = array, make()
+        return last[1]
 
     def __reduce__(self) -> tuple[type[LastResult], tuple[()]]:
         return LastResult, ()
 
 
 class Record:
-    """Something made, and what it was made of: never changed, so that threads see it whole.
+    """A value with the parameters that it was computed from.
+
+    Records never change, so other threads always see both together.
 
     Parameters
     ----------
     key : object
-        As `parameters_of` gives it. Records themselves are equal to nothing else.
+        Result of `parameters_of`.
     made : object
+        The value.
     """
 
     __slots__ = ("key", "made")
@@ -76,7 +79,7 @@ class Record:
 
 
 class _SameObject:
-    """Equal to what holds the very same object, which lives as long as this."""
+    """Wrapper that compares objects by identity and keeps a reference."""
 
     __slots__ = ("value",)
 
@@ -90,18 +93,18 @@ class _SameObject:
 
 
 def parameters_of(value: Any) -> Any:
-    """Something that is equal for equal parameters, whatever is changed in place later.
+    """Return a snapshot of parameters, for comparison with later ones.
 
-    Numbers, texts, and arrays and collections of at most `MOST_VALUES` entries are compared by value,
-    and estimators by identity and their parameters, down to the last. All else is compared by identity:
-    longer arrays, functions, and objects of other classes.
+    Numbers, strings, and arrays and collections of at most `MOST_VALUES` entries are compared by
+    value. Estimators are compared by identity and by their parameters, recursively. All other objects
+    are compared by identity, such as longer arrays and functions.
 
     Examples
     --------
     >>> from structinv.oracles import Rotations
-    >>> turns = Rotations([90, 180])
-    >>> before = parameters_of(turns)
-    >>> before == parameters_of(turns), before == parameters_of(turns.set_params(degrees=90))
+    >>> rotations = Rotations([90, 180])
+    >>> before = parameters_of(rotations)
+    >>> before == parameters_of(rotations), before == parameters_of(rotations.set_params(degrees=90))
     (True, False)
     """
     if value is None or isinstance(value, (bool, int, float, complex, str, bytes, np.generic)):

@@ -1,4 +1,4 @@
-"""What `check_oracle` asks of lists of changes."""
+"""Checks of lists of perturbations and of random draws, for `check_oracle`."""
 
 from __future__ import annotations
 
@@ -10,49 +10,51 @@ from ..utils.matrices import ALL_ROWS, resolution
 from .changes import Changes
 from .checked_oracle import bind, tangents_of
 from .listing import averaged
-from .trials import Trial, fail_where, inside, optional, refused
+from .trials import Trial, fail_where, inside, optional, raising_check_error
 
-# Members that each check draws.
+# Number of draws in each check.
 _DRAWS = 5
 
 
 def check_list(trial: Trial) -> None:
-    """The members of a list, their names, grades, scores and maps belong together."""
+    """Check that members, names, grades, scores and maps of a list are consistent."""
     optional(tangents_of)(trial.oracle, trial.X)
     bound = bind(trial.oracle, trial.X, trial.y)
-    changes = refused(bound.changes)()
+    changes = raising_check_error(bound.changes)()
     if trial.oracle.finite and changes is None:
-        raise CheckError("an oracle that declares itself finite must define orbit")
+        raise CheckError("an oracle with finite = True must define orbit")
     if changes is None:
         return
-    members = refused(changes.members)()
+    members = raising_check_error(changes.members)()
     n, d = trial.X.shape
     if members.ndim != 3 or members.shape != (n, changes.size, d):
         raise CheckError(f"members must have shape {(n, changes.size, d)}, got {members.shape}")
     inside(trial, "the list", members)
     if not np.array_equal(members[:, 0], trial.X.astype(members.dtype)):
-        raise CheckError("the list must begin with the identity")
-    if len(refused(lambda: changes.names)()) != changes.size:
-        raise CheckError(f"there must be a name for each of {changes.size} members")
+        raise CheckError("the list must begin with the unperturbed sample")
+    if len(raising_check_error(lambda: changes.names)()) != changes.size:
+        raise CheckError(f"names must have one name for each of the {changes.size} members")
     _check_weights(changes, "the list")
-    mesh = refused(changes.mesh)()
+    mesh = raising_check_error(changes.mesh)()
     if mesh.shape != (n,) or not np.all(mesh >= 0):
-        raise CheckError(f"mesh must be {n} numbers of at least 0, got {mesh}")
+        raise CheckError(f"mesh must return {n} numbers of at least 0, got {mesh}")
     optional(changes.grades)()
     _check_scores(trial, changes, members)
     for member in {0, changes.size // 2, changes.size - 1}:
         index = np.full(n, member)
-        off = np.abs(refused(changes.points)(ALL_ROWS, index) - members[:, member]).max(axis=1)
+        off = np.abs(raising_check_error(changes.points)(ALL_ROWS, index) - members[:, member]).max(
+            axis=1
+        )
         off = off - 1e-6 * np.abs(members).max(axis=(1, 2))
-        fail_where(trial, off > 0, f"member {member} is not the one of this number in the list")
-        refused(changes.refine)(ALL_ROWS, index, lambda points: points @ trial.V[0])
-    moved = refused(changes.adjoint)(trial.V)
+        fail_where(trial, off > 0, f"points and members differ for member {member}")
+        raising_check_error(changes.refine)(ALL_ROWS, index, lambda points: points @ trial.V[0])
+    moved = raising_check_error(changes.adjoint)(trial.V)
     if moved is not None:
-        _check_moved(trial, "the adjoint maps are not those of the members", moved, members)
+        _check_moved(trial, "the adjoint maps do not match the members", moved, members)
 
 
 def check_draws(trial: Trial) -> None:
-    """Changes that means are taken over are one list for all rows, and lead to members of S(x)."""
+    """Check lists for averages: same for all rows, with members of S(x)."""
     if trial.oracle.depends_on_label:
         return
     for size in (None, _DRAWS) if trial.oracle.finite else (_DRAWS,):
@@ -65,49 +67,49 @@ def check_draws(trial: Trial) -> None:
         if members.shape != wanted:
             raise CheckError(f"{name} must have members of shape {wanted}, got {members.shape}")
         if size is not None and changes.size != size:
-            raise CheckError(f"{name} must have as many changes as asked for, got {changes.size}")
+            raise CheckError(f"{name} must have {size} changes, got {changes.size}")
         _check_weights(changes, name)
         inside(trial, name, members)
         _check_rows(trial, name, changes, members)
         again = averaged(clone(trial.oracle), trial.X.shape[1], size).on(trial.X)
-        _same(trial, f"{name}: that of a clone has other members", again.members(), members)
+        _same(trial, f"{name}: a clone has other members", again.members(), members)
         moved = optional(changes.adjoint)(trial.V)
         if moved is not None:
-            _check_moved(trial, f"{name}: the adjoint maps are not those of its members", moved, members)
+            _check_moved(trial, f"{name}: the adjoint maps do not match the members", moved, members)
 
 
 def _check_weights(changes: Changes, name: str) -> None:
-    weights = refused(lambda: changes.weights)()
+    weights = raising_check_error(lambda: changes.weights)()
     good = weights.shape == (changes.size,) and np.all(weights >= 0)
     if not good or not abs(np.sum(weights) - 1.0) <= 1e-6:
         raise CheckError(f"{name} must have weights of at least 0 with sum 1, got {weights}")
 
 
 def _check_scores(trial: Trial, changes: Changes, members: np.ndarray) -> None:
-    scores = refused(changes.scores)(ALL_ROWS, trial.V)
+    scores = raising_check_error(changes.scores)(ALL_ROWS, trial.V)
     if scores is None:
         return
     wanted = np.einsum("nsd,qd->nsq", members, trial.V)
     if scores.shape != wanted.shape:
         raise CheckError(f"scores must have shape {wanted.shape}, got {scores.shape}")
     off = np.abs(scores - wanted) - 1e-6 * (np.abs(members) @ np.abs(trial.V.T)) - 1e-300
-    fail_where(trial, off.max(axis=1).T > 0, "scores are not those of the members")
+    fail_where(trial, off.max(axis=1).T > 0, "scores and members do not match")
 
 
 def _check_rows(trial: Trial, name: str, changes: Changes, members: np.ndarray) -> None:
-    """A row has the same members whatever rows are beside it."""
+    """Check that the members of a row do not depend on other rows."""
     order = trial.rng.permutation(len(trial.X))
     found = np.empty_like(members)
     found[order] = changes.on(trial.X[order]).members()
-    _same(trial, f"{name}: in another order rows have other members", found, members)
+    _same(trial, f"{name}: members differ if the rows are reordered", found, members)
     for row in range(len(trial.X)):
         found[row] = changes.on(trial.X[row : row + 1]).members()[0]
-    _same(trial, f"{name}: a row on its own has other members", found, members)
+    _same(trial, f"{name}: members differ in a call with a single row", found, members)
 
 
 def _same(trial: Trial, message: str, found: np.ndarray, wanted: np.ndarray) -> None:
     if found.shape != wanted.shape:
-        raise CheckError(f"{message}: shape {found.shape}, not {wanted.shape}")
+        raise CheckError(f"{message}: shape {found.shape} instead of {wanted.shape}")
     sizes = np.max(np.abs(wanted), axis=(1, 2), initial=0.0)
     off = np.max(np.abs(found - wanted), axis=(1, 2), initial=0.0)
     fail_where(trial, off > max(trial.rtol, resolution(found)) * sizes + 1e-300, message)
@@ -116,7 +118,7 @@ def _same(trial: Trial, message: str, found: np.ndarray, wanted: np.ndarray) -> 
 def _check_moved(trial: Trial, message: str, moved: np.ndarray, members: np.ndarray) -> None:
     if moved.shape != (members.shape[1], *trial.V.shape):
         wanted = (members.shape[1], *trial.V.shape)
-        raise CheckError(f"{message}: it must have shape {wanted}, got {moved.shape}")
+        raise CheckError(f"{message}: the shape must be {wanted}, got {moved.shape}")
     along = np.einsum("spd,nd->psn", moved, trial.X)
     off = np.abs(along - np.einsum("pd,nsd->psn", trial.V, members))
     sizes = np.einsum("spd,nd->psn", np.abs(moved), np.abs(trial.X))

@@ -1,4 +1,4 @@
-"""Lists of changes: members of S(x) by number, with points, scores, names and probabilities."""
+"""Numbered lists of perturbed samples: scores, names, grades, probabilities."""
 
 from __future__ import annotations
 
@@ -15,30 +15,35 @@ import scipy.sparse as sp
 from ..utils.matrices import ALL_ROWS, Matrix, Rows, count, dense_rows, floating, take
 from .arguments import profile_of_list
 
-# Rows of the unit matrix that are moved at once.
+# Number of rows of the unit matrix that are transformed together.
 _AT_ONCE = 64
 _EPS = float(np.finfo(np.float64).eps)
-# By how much the entries of T'T may miss those of the unit matrix.
+# Tolerance of the entries of T'T - I.
 _ISOMETRY = 1e-9
-# Changes that can be drawn: those of a row are in memory at once.
+# Maximum number of draws: those of one row are in memory together.
 MOST_CHANGES = 2**20
-# Beyond so many pairs of changes their differences are not looked for.
+# Maximum number of pairs of changes for which differences are computed.
 MOST_PAIRS = 250_000
 
 
 class Changes(ABC):
-    """A list of changes of some rows: the same changes, in the same order, for every row.
+    """A numbered list of perturbations, the same for every sample.
 
-    `InvarianceOracle.changes` lists the members of S(x), the row itself first, and
-    `InvarianceOracle.draws` draws some. A subclass gives `size` and `members`. A list that only stands
-    for an infinite set gives its `mesh`, too, and may `refine`.
+    `InvarianceOracle.changes` lists the members of S(x), with the unperturbed sample first.
+    `InvarianceOracle.draws` draws random ones. A subclass implements `size` and `members`. If the list
+    is a cover of an infinite set, it also implements `mesh`, and optionally `refine`.
 
     Parameters
     ----------
-    X : (n, d) array or CSR matrix
-        The rows that change.
-    y : (n,) array, optional
-        Their labels.
+    X : array or CSR matrix of shape (n_samples, n_features)
+        Samples.
+    y : array of shape (n_samples,), optional
+        True labels.
+
+    See Also
+    --------
+    LinearChanges : List of fixed linear maps.
+    InvarianceOracle.changes : Create the list of an oracle.
 
     Examples
     --------
@@ -52,9 +57,9 @@ class Changes(ABC):
             [3., 2., 1.]]])
     """
 
-    # Whose list it is, for messages.
+    # Name of the class or method that made the list, for messages.
     source = ""
-    # Whether the best member may be found by scores. If not, the oracle is asked for it.
+    # True if the best member may be found by `scores`. If False, the oracle's `support` finds it.
     scored = True
 
     def __init__(self, X: Matrix, y: np.ndarray | None = None) -> None:
@@ -62,220 +67,407 @@ class Changes(ABC):
         self.y = y
         self._weights: np.ndarray | None = None
         self._rho: float | Sequence[float] | None = None
-        # The last directions that were moved, and their images; the last scores.
-        self._moved: tuple[np.ndarray, np.ndarray | None] | None = None
+        # Caches of the last directions with their images, and of the last scores.
+        self._cached_images: tuple[np.ndarray, np.ndarray | None] | None = None
         self._scores: tuple[Rows, np.ndarray, np.ndarray | None] | None = None
 
     @property
     @abstractmethod
     def size(self) -> int:
-        """How many changes there are."""
+        """Number of perturbations in the list."""
 
     @abstractmethod
     def members(self, rows: Rows = ALL_ROWS, numbers: np.ndarray | None = None) -> np.ndarray:
-        """Members of the rows named, (n, s, d), dense: all of them, or those with these numbers."""
+        """Compute members of S(x) as dense vectors.
+
+        Parameters
+        ----------
+        rows : slice or array of int of shape (n_rows,), default=ALL_ROWS
+            Rows of `X`.
+        numbers : array of int of shape (n_numbers,), optional
+            Numbers of the members; all members by default.
+
+        Returns
+        -------
+        array of shape (n_rows, n_numbers, n_features)
+            The members.
+        """
 
     def points(self, rows: Rows, index: np.ndarray) -> Any:
-        """Member number ``index[i]`` of each row named, (n, d); sparse where the list keeps it so."""
+        """Compute one member of S(x) for each row.
+
+        Parameters
+        ----------
+        rows : slice or array of int of shape (n_rows,)
+            Rows of `X`.
+        index : array of int of shape (n_rows,)
+            Number of the member for each row.
+
+        Returns
+        -------
+        array or CSR matrix of shape (n_rows, n_features)
+            The members; sparse only if the list stores them so.
+        """
         members = self.members(rows)
         if np.max(index, initial=0) >= members.shape[1]:
             raise ValueError(
-                f"index must hold numbers of members, 0 to {members.shape[1] - 1}, got {index}"
+                f"index must contain numbers of members, from 0 to {members.shape[1] - 1}, got {index}"
             )
         return members[np.arange(len(members)), index]
 
     @property
     def names(self) -> list[str]:
-        """A short name of each change."""
+        """Short name of each perturbation."""
         return ["identity", *(f"change {number}" for number in range(1, self.size))]
 
     @property
     def weights(self) -> np.ndarray:
-        """The probability of each change, (s,): all alike by default."""
+        """Probability of each perturbation, (size,); equal by default."""
         if self._weights is None:
             self._weights = normalized(self._own_weights())
         return self._weights
 
     def _own_weights(self) -> np.ndarray:
-        """The probabilities, up to a factor."""
+        """Return the default probabilities, up to a factor."""
         return np.ones(self.size)
 
     def on(self, X: Matrix, y: np.ndarray | None = None) -> Self:
-        """The same changes of other rows."""
+        """Return the same perturbations of other samples.
+
+        Parameters
+        ----------
+        X : array or CSR matrix of shape (n_samples, n_features)
+            Samples.
+        y : array of shape (n_samples,), optional
+            True labels.
+
+        Returns
+        -------
+        Changes
+            A copy of this list.
+        """
         other = copy.copy(self)
         other.X, other.y = X, y
-        other._moved = other._scores = None
+        other._cached_images = other._scores = None
         other._moved_to(X, y)
         return other
 
     def _moved_to(self, X: Matrix, y: np.ndarray | None) -> None:  # noqa: B027
-        """Move the lists that this one is made of, too."""
+        """Move the lists inside this one to other samples; called by `on`."""
 
     def scores(self, rows: Rows, V: np.ndarray) -> np.ndarray | None:
-        """``<v, z>`` for all members z of the rows named and all directions v, (n, s, p).
+        """Compute the inner products of all members and directions.
 
-        One product where changes are fixed linear maps; directions are then moved only once. None
-        where the best member is to be asked of the oracle.
+        Fixed linear maps take one matrix product, and the images of the directions are cached.
+
+        Parameters
+        ----------
+        rows : slice or array of int of shape (n_rows,)
+            Rows of `X`.
+        V : array of shape (n_directions, n_features)
+            Directions.
+
+        Returns
+        -------
+        array of shape (n_rows, size, n_directions) or None
+            ``<v, z>``; None if the oracle's `support` finds the best member instead.
         """
         if not self.scored:
             return None
-        flat = None if sp.issparse(self.X) else self._flat(V)
-        if flat is None:
+        images = None if sp.issparse(self.X) else self._flat(V)
+        if images is None:
             return self._member_scores(rows, V)
         part = floating(take(self.X, rows))
-        return (part @ flat).reshape(part.shape[0], flat.shape[1] // len(V), len(V))
+        return (part @ images).reshape(part.shape[0], images.shape[1] // len(V), len(V))
 
     def _flat(self, V: np.ndarray) -> np.ndarray | None:
-        """The moved directions as the matrix (d, s * p) that rows are multiplied with."""
-        # Threads may ask about different directions.
-        moved = self._moved
-        if moved is None or not np.array_equal(moved[0], V):
-            # What comes back may be a view of what was asked.
-            asked = V.copy()
-            maps, flat = self.adjoint(asked), None
+        """Return the images of the directions as a matrix (d, s * p), to multiply rows with."""
+        # Read once: other threads may replace the cache.
+        cached = self._cached_images
+        if cached is None or not np.array_equal(cached[0], V):
+            # The images may be views of the directions.
+            directions = V.copy()
+            maps, matrix = self.adjoint(directions), None
             if maps is not None:
                 dtype = floating(self.X[:0]).dtype
-                flat = maps.reshape(-1, maps.shape[2]).astype(dtype, copy=False).T
-            moved = self._moved = asked, flat
-        return moved[1]
+                matrix = maps.reshape(-1, maps.shape[2]).astype(dtype, copy=False).T
+            cached = self._cached_images = directions, matrix
+        return cached[1]
 
     def _member_scores(self, rows: Rows, V: np.ndarray) -> np.ndarray | None:
-        """`scores` where changes are no fixed linear maps."""
+        """Compute `scores` if the perturbations are not fixed linear maps."""
         return None
 
     def _last_scores(self, rows: Rows, V: np.ndarray) -> np.ndarray | None:
-        """`scores`, kept until others are asked for: each member is asked about in turn."""
+        """Return cached `scores`, since callers need the scores of one member after another."""
         last = self._scores
         if last is None or not _same_rows(last[0], rows) or not np.array_equal(last[1], V):
             last = self._scores = rows, V.copy(), self.scores(rows, V)
         return last[2]
 
     def grades(self, rows: Rows = ALL_ROWS) -> np.ndarray | None:
-        """The grade rho of each member of the rows named, (n, s); None if all are 1."""
+        """Return the grades of the members.
+
+        Parameters
+        ----------
+        rows : slice or array of int of shape (n_rows,), default=ALL_ROWS
+            Rows of `X`.
+
+        Returns
+        -------
+        array of shape (n_rows, size) or None
+            Grades rho in [0, 1]; None if all are 1.
+
+        Raises
+        ------
+        NotImplementedError
+            If grades are set and the list is a cover.
+        """
         if self._rho is None:
             return None
         if np.any(self.mesh(slice(0, 1)) > 0):
             raise NotImplementedError(
-                f"{self.source} has no grades between listed members, so it cannot be discounted"
+                f"{self.source} cannot be discounted, because its list is a cover of an infinite set"
             )
         return np.tile(self._profile(self._rho), (self.count(rows), 1))
 
     def _profile(self, rho: float | Sequence[float]) -> np.ndarray:
-        """The grade of each change, (s,): a number is that of all but the identity."""
+        """Return the grade of each perturbation, (s,); a number grades all except the identity."""
         return profile_of_list(rho, self.size)
 
     def graded(self, rho: float | Sequence[float]) -> Self:
-        """The same list with grades; see `InvarianceOracle.discounted`."""
+        """Return the same list with grades.
+
+        Parameters
+        ----------
+        rho : float or sequence of float
+            Grade of all perturbations except the identity, or one grade per perturbation, the first
+            being 1.
+
+        Returns
+        -------
+        Changes
+            A copy of this list.
+        """
         other = copy.copy(self)
         other._rho = rho
         return other
 
     def mesh(self, rows: Rows = ALL_ROWS) -> np.ndarray:
-        """How far another member of S(x) may be from the nearest of the list, (n,).
+        """Bound the distance from any member of S(x) to the nearest one of the list.
 
-        0, the default, where the members are all there are; infinity where nothing is known.
+        Parameters
+        ----------
+        rows : slice or array of int of shape (n_rows,), default=ALL_ROWS
+            Rows of `X`.
+
+        Returns
+        -------
+        array of shape (n_rows,)
+            0, the default, if the list is complete; infinity if no bound is known.
         """
         return np.zeros(self.count(rows))
 
     def refine(
         self, rows: Rows, index: np.ndarray, score: Callable[[np.ndarray], np.ndarray]
     ) -> np.ndarray:
-        """Members of S(x) near those of these numbers, with no smaller `score`, (n, d).
+        """Improve members of a cover: find a nearby member of S(x) with no smaller score.
 
         Parameters
         ----------
-        rows : slice or (n,) array of int
-        index : (n,) array of int
+        rows : slice or array of int of shape (n_rows,)
+            Rows of `X`.
+        index : array of int of shape (n_rows,)
+            Number of the listed member for each row.
         score : callable
-            From points (n, d), one for each row, to numbers (n,).
+            Function from points (n_rows, n_features), one per row, to scores (n_rows,).
+
+        Returns
+        -------
+        array of shape (n_rows, n_features)
+            Members of S(x); by default, the listed ones.
         """
         return self.points(rows, index)
 
     def adjoint(self, V: np.ndarray) -> np.ndarray | None:
-        """``T'v`` for all changes and directions v (p, d), (s, p, d), if all are fixed linear maps T.
+        """Apply the transposed map of every perturbation to directions.
 
-        None, the default, where they are not.
+        Parameters
+        ----------
+        V : array of shape (n_directions, n_features)
+            Directions.
+
+        Returns
+        -------
+        array of shape (size, n_directions, n_features) or None
+            ``T'v`` for every map T; None, the default, if perturbations are not fixed linear maps.
         """
         return None
 
     def linear(self) -> LinearChanges | None:
-        """The same changes by their matrices; None, the default, where they have none."""
+        """Return the same perturbations as matrices.
+
+        Returns
+        -------
+        LinearChanges or None
+            None, the default, if perturbations have no matrices.
+        """
         return None
 
     def take(self, numbers: Sequence[int] | np.ndarray, weights: np.ndarray | None = None) -> Changes:
-        """The changes with these numbers, in this order, some perhaps several times.
+        """Select perturbations by number.
 
-        Their probabilities are the weights given or else their own, up to a factor.
+        Parameters
+        ----------
+        numbers : sequence of int
+            Numbers of the perturbations, in the new order; repetitions are allowed.
+        weights : array of shape (n_numbers,), optional
+            Probabilities up to a factor; by default, those of this list.
+
+        Returns
+        -------
+        Changes
+            The selected perturbations.
         """
         chosen = np.asarray(numbers, dtype=np.intp)
         return SelectedChanges(self, chosen, self.weights[chosen] if weights is None else weights)
 
     def weighted(self, weights: np.ndarray) -> Self:
-        """The same list with other probabilities, given up to a factor."""
+        """Return the same list with other probabilities.
+
+        Parameters
+        ----------
+        weights : array of shape (size,)
+            Probabilities, up to a factor.
+
+        Returns
+        -------
+        Changes
+            A copy of this list.
+        """
         other = copy.copy(self)
         other._weights = normalized(weights)
         return other
 
     def drawn(self, n_draws: int, random_state: int) -> Changes:
-        """`n_draws` changes drawn by their probabilities, with replacement; all count alike."""
+        """Draw perturbations by their probabilities, with replacement.
+
+        Parameters
+        ----------
+        n_draws : int
+            Number of draws.
+        random_state : int
+            Seed of the draws.
+
+        Returns
+        -------
+        Changes
+            The draws, with equal weights.
+        """
         numbers = np.random.default_rng(random_state).choice(self.size, n_draws, p=self.weights)
         return self.take(numbers, np.ones(n_draws))
 
     def likely(self) -> Changes:
-        """The changes whose probability is not 0."""
+        """Return the perturbations with positive probability.
+
+        Returns
+        -------
+        Changes
+            This list, or a selection.
+        """
         return self if np.all(self.weights) else self.take(np.flatnonzero(self.weights))
 
     def listed_in(self) -> tuple[Changes, np.ndarray | None]:
-        """The list that these changes are taken from, and their numbers there; None for all."""
+        """Return the complete list of a selection, and the selected numbers.
+
+        Returns
+        -------
+        changes : Changes
+            The complete list.
+        numbers : array of int or None
+            Numbers in that list; None for all.
+        """
         return self, None
 
     def norm_bound(self, n_features: int) -> float:
-        """A bound on ``E |T|`` for fixed linear maps: means move no more than so many times as far.
+        """Bound the mean operator norm E ‖T‖ of the perturbations.
 
-        The norm of a map is at most the geometric mean of its largest absolute sums of a row and of a
-        column (Horn and Johnson 2013, example 5.6.P21). Infinity where changes are no fixed linear maps.
+        The norm of a map is at most the geometric mean of its largest absolute row and column sums
+        (Horn and Johnson 2013, example 5.6.P21).
+
+        Parameters
+        ----------
+        n_features : int
+            Number of features of the samples.
+
+        Returns
+        -------
+        float
+            The bound; infinity if perturbations are not fixed linear maps.
         """
         columns, rows = np.zeros((self.size, n_features)), np.zeros(self.size)
         for first in range(0, n_features, _AT_ONCE):
             unit = np.eye(min(_AT_ONCE, n_features - first), n_features, first)
-            moved = self.adjoint(unit)
-            if moved is None:
+            images = self.adjoint(unit)
+            if images is None:
                 return np.inf
-            sizes = np.abs(moved)
+            sizes = np.abs(images)
             columns += sizes.sum(axis=1)
             rows = np.maximum(rows, sizes.sum(axis=2).max(axis=1))
-        # Sums of so many terms round by so much.
+        # The factor bounds the rounding error of the sums.
         return float(self.weights @ np.sqrt(rows * columns.max(axis=1))) * (1.0 + n_features * _EPS)
 
     def differences(self, most: int | None = None) -> LinearChanges | None:
-        """The changes ``g^-1 g'`` for independent g and g', where all keep inner products.
+        """Compute the maps ``g^-1 g'`` for independent g and g' of an isometric list.
 
-        Whether they do is measured on their matrices. None where they do not, or have no matrices, or
-        where there are more than `most` different ones.
+        The matrices decide if the maps preserve inner products.
+
+        Parameters
+        ----------
+        most : int, optional
+            Maximum number of different maps; unlimited by default.
+
+        Returns
+        -------
+        LinearChanges or None
+            The different maps with their probabilities. None if there are no matrices, if a map does not
+            preserve inner products, or if there are more than `most` maps.
         """
         linear = self.linear()
         return None if linear is None else linear.differences(most)
 
     def sides(self, *, reordering: bool = False) -> tuple[Changes | None, Changes]:
-        """Changes a and b with ``E k(a x, b y) = E k(g x, g' y)``, and as few pairs as are known.
+        """Return lists a and b with ``E k(a x, b y) = E k(g x, g' y)`` and few pairs.
 
         Parameters
         ----------
         reordering : bool, default=False
-            Whether k keeps its values under reorderings of features only, not under all maps of both
-            inputs that keep inner products.
+            True if k is invariant only to the same reordering of features in both arguments, and not
+            to all maps that preserve inner products.
 
         Returns
         -------
         left : Changes or None
-            None for no change.
+            Perturbations of the first argument; None if it is not perturbed.
         right : Changes
+            Perturbations of the second argument.
         """
         found = usable_differences(self, reordering)
         return (self, self) if found is None else (None, found)
 
     def count(self, rows: Rows) -> int:
-        """How many rows a selection names."""
+        """Count the selected rows.
+
+        Parameters
+        ----------
+        rows : slice or array of int of shape (n_rows,)
+            Rows of `X`.
+
+        Returns
+        -------
+        int
+            Number of rows.
+        """
         return count(rows, self.X.shape[0])
 
     def __repr__(self) -> str:
@@ -283,13 +475,16 @@ class Changes(ABC):
 
 
 class SelectedChanges(Changes):
-    """Some of the changes of a list, in any order: see `Changes.take`.
+    """A selection of perturbations from a list, as made by `Changes.take`.
 
     Parameters
     ----------
     whole : Changes
-    numbers : (s,) array of int
-    weights : (s,) array
+        The complete list.
+    numbers : array of int of shape (size,)
+        Numbers in the complete list.
+    weights : array of shape (size,)
+        Probabilities, up to a factor.
     """
 
     def __init__(self, whole: Changes, numbers: np.ndarray, weights: np.ndarray) -> None:
@@ -339,8 +534,8 @@ class SelectedChanges(Changes):
         return self.whole.refine(rows, self.numbers[index], score)
 
     def adjoint(self, V: np.ndarray) -> np.ndarray | None:
-        moved = self.whole.adjoint(V)
-        return None if moved is None else moved[self.numbers]
+        images = self.whole.adjoint(V)
+        return None if images is None else images[self.numbers]
 
     def linear(self) -> LinearChanges | None:
         linear = self.whole.linear()
@@ -359,22 +554,28 @@ class SelectedChanges(Changes):
 
 
 class LinearChanges(Changes):
-    """Fixed linear maps, given by their matrices.
+    """A list of fixed linear maps, given by their matrices.
 
     Parameters
     ----------
-    X : (n, d) array or CSR matrix
-        The rows that change.
-    maps : sequence of (d, d) CSR matrices
-        Member k of a row x is ``maps[k] @ x``.
+    X : array or CSR matrix of shape (n_samples, n_features)
+        Samples.
+    maps : sequence of CSR matrices of shape (n_features, n_features)
+        One matrix per map: member k of a sample x is ``maps[k] @ x``.
     names : sequence of str, optional
-    weights : (s,) array, optional
-        Probabilities, up to a factor.
+        Short name of each map; by default "identity", "change 1" and so on.
+    weights : array of shape (size,), optional
+        Probabilities up to a factor; equal by default.
 
     Attributes
     ----------
     permutes : bool
-        Whether every map only reorders features.
+        True if every map only reorders features.
+
+    See Also
+    --------
+    Changes : Base class of all lists of perturbations.
+    FiniteOracle : Base class of oracles with such a list.
 
     Examples
     --------
@@ -432,26 +633,26 @@ class LinearChanges(Changes):
 
     @cached_property
     def isometric(self) -> bool:
-        """Whether every map keeps inner products, measured on its matrix."""
+        """True if every map preserves inner products, tested on its matrix."""
         return all(map(_keeps_products, self.maps))
 
     def differences(self, most: int | None = None) -> LinearChanges | None:
         if self.size**2 > MOST_PAIRS or not self.isometric:
             return None
-        # The first pair that has each difference, by a digest: there may be as many as pairs.
+        # Digests save memory: there may be as many differences as pairs.
         first: dict[bytes, tuple[int, int]] = {}
-        shares: dict[bytes, float] = {}
+        weights: dict[bytes, float] = {}
         for left in range(self.size):
             for right, key in enumerate(self._keys(left)):
                 first.setdefault(key, (left, right))
-                shares[key] = shares.get(key, 0.0) + self.weights[left] * self.weights[right]
+                weights[key] = weights.get(key, 0.0) + self.weights[left] * self.weights[right]
             if most is not None and len(first) > most:
                 return None
         maps = [_rounded(self.maps[left].T @ self.maps[right], 14) for left, right in first.values()]
-        return LinearChanges(self.X, maps, weights=np.array(list(shares.values())))
+        return LinearChanges(self.X, maps, weights=np.array(list(weights.values())))
 
     def _keys(self, left: int) -> Iterator[bytes]:
-        """Digests of the differences of one map and all others."""
+        """Return digests of the differences between one map and all maps."""
         if self.permutes:
             order = np.argsort(self.maps[left].indices)
             return (_digest(right.indices[order]) for right in self.maps)
@@ -460,19 +661,19 @@ class LinearChanges(Changes):
 
 
 def draw_names(size: int) -> list[str]:
-    """Names of `size` drawn changes, none of which is the identity."""
+    """Return the names of random draws; none of them is the identity."""
     return [f"draw {number}" for number in range(1, size + 1)]
 
 
 def normalized(weights: np.ndarray) -> np.ndarray:
-    """Weights with sum 1."""
+    """Rescale weights to the sum 1."""
     weights = np.asarray(weights, dtype=np.float64)
     return weights / np.sum(weights)
 
 
 def usable_differences(changes: Changes, reordering: bool) -> LinearChanges | None:
-    """The differences of changes, where they move one side and are worth it."""
-    # Those of drawn changes hardly meet: as many as pairs, which would have to be kept.
+    """Return the differences of perturbations if they save work; None otherwise."""
+    # Random draws have nearly as many differences as pairs, which would take too much memory.
     found = changes.differences(max(2, changes.size**2) // 2)
     return None if found is None or (reordering and not found.permutes) else found
 
@@ -496,7 +697,7 @@ def _keeps_products(each: sp.csr_matrix) -> bool:
 
 
 def _rounded(each: sp.csr_matrix, digits: int) -> sp.csr_matrix:
-    """Without rounding errors, as far as digits tell."""
+    """Return a copy with rounded entries, without zeros."""
     each = sp.csr_matrix(each, copy=True)
     each.data = np.round(each.data, digits) + 0.0
     each.eliminate_zeros()
@@ -505,7 +706,7 @@ def _rounded(each: sp.csr_matrix, digits: int) -> sp.csr_matrix:
 
 
 def _key(each: sp.csr_matrix) -> bytes:
-    """The same for maps that are equal up to rounding errors."""
+    """Return a digest that is equal for maps that agree up to rounding errors."""
     coarse = _rounded(each, 9)
     return _digest(coarse.indptr, coarse.indices, coarse.data)
 

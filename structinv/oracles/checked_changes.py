@@ -1,4 +1,4 @@
-"""Validates the lists of changes that classes of authors return; errors name the class and method."""
+"""Validation of third-party lists; errors name the class and method."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ from .changes import Changes, LinearChanges
 
 
 def checked_changes(source: str, found: Any) -> Changes:
-    """A list of changes, or `CheckedChanges` around one of an author's class.
+    """Return a validated list; third-party classes are wrapped in `CheckedChanges`.
 
     Parameters
     ----------
     source : str
-        Class and method that returned it.
+        Class and method that returned the list.
     found : object
+        The returned value.
 
     Raises
     ------
     TypeError
-        If it is no `Changes`.
+        If the value is not a `Changes`.
     """
     if not isinstance(found, Changes):
         raise TypeError(f"{source} must return Changes, got {type(found).__name__}")
@@ -33,11 +34,12 @@ def checked_changes(source: str, found: Any) -> Changes:
 
 
 class CheckedChanges(Changes):
-    """A list of an author's class, whose answers have the shape and the numbers of the contract.
+    """A third-party list with validated results: types, shapes, finite numbers.
 
     Parameters
     ----------
     inner : Changes
+        The third-party list.
     """
 
     def __init__(self, inner: Changes) -> None:
@@ -50,8 +52,8 @@ class CheckedChanges(Changes):
     def _moved_to(self, X: Matrix, y: np.ndarray | None) -> None:
         self.inner = self.inner.on(X, y)
 
-    def _ask(self, name: str, *question: Any) -> tuple[str, Any]:
-        """How messages name a method of the author's class, and its answer."""
+    def _call(self, name: str, *question: Any) -> tuple[str, Any]:
+        """Call a method of the third-party class; return its name for messages and its result."""
         source = plugins.method(self.inner, name)
         return source, plugins.ask_third_party(source, getattr(self.inner, name), *question)
 
@@ -68,24 +70,27 @@ class CheckedChanges(Changes):
         source = plugins.method(self.inner, "weights")
         weights = plugins.numbers(source, "weights", self.inner.weights, (self.size,))
         if np.min(weights) < 0 or not np.sum(weights) > 0:
-            raise ValueError(f"{source} must be at least 0, and some above, got {weights}")
+            raise ValueError(f"{source} must be at least 0, with one above 0, got {weights}")
         return weights
 
     def members(self, rows: Rows = ALL_ROWS, numbers: np.ndarray | None = None) -> np.ndarray:
         size = self.size if numbers is None else len(numbers)
-        source, found = self._ask("members", rows, numbers)
+        source, found = self._call("members", rows, numbers)
         return plugins.numbers(source, "members", found, (self.count(rows), size, self.X.shape[1]))
 
     def points(self, rows: Rows, index: np.ndarray) -> Any:
-        source, found = self._ask("points", rows, index)
+        source, found = self._call("points", rows, index)
         return plugins.rows(source, found, self.X, (self.count(rows), self.X.shape[1]))
 
     def scores(self, rows: Rows, V: np.ndarray) -> np.ndarray | None:
         if not self.scored:
             return None
-        source, found = self._ask("scores", rows, V)
+        source, found = self._call("scores", rows, V)
         if found is None and self._has_scores:
-            raise ValueError(f"{source} must return scores in every call or in none, got None")
+            raise ValueError(
+                f"{source} must return scores in every call, or None in every call, got None after "
+                "scores"
+            )
         if found is None:
             return None
         self._has_scores = True
@@ -94,11 +99,11 @@ class CheckedChanges(Changes):
     def grades(self, rows: Rows = ALL_ROWS) -> np.ndarray | None:
         if self._rho is not None:
             return super().grades(rows)
-        source, found = self._ask("grades", rows)
+        source, found = self._call("grades", rows)
         return None if found is None else plugins.grades(source, found, (self.count(rows), self.size))
 
     def mesh(self, rows: Rows = ALL_ROWS) -> np.ndarray:
-        source, found = self._ask("mesh", rows)
+        source, found = self._call("mesh", rows)
         mesh = plugins.numbers(source, "a mesh", found, (self.count(rows),), finite=False)
         if np.any(mesh < 0):
             raise ValueError(f"{source} must return a mesh of at least 0, got {mesh.min():g}")
@@ -107,15 +112,15 @@ class CheckedChanges(Changes):
     def refine(
         self, rows: Rows, index: np.ndarray, score: Callable[[np.ndarray], np.ndarray]
     ) -> np.ndarray:
-        source, found = self._ask("refine", rows, index, score)
+        source, found = self._call("refine", rows, index, score)
         return plugins.numbers(source, "points", found, (self.count(rows), self.X.shape[1]))
 
     def adjoint(self, V: np.ndarray) -> np.ndarray | None:
-        source, found = self._ask("adjoint", V)
+        source, found = self._call("adjoint", V)
         return None if found is None else plugins.numbers(source, "images", found, (self.size, *V.shape))
 
     def linear(self) -> LinearChanges | None:
-        source, found = self._ask("linear")
+        source, found = self._call("linear")
         if found is None:
             return None
         if not isinstance(found, LinearChanges) or found.size != self.size:
@@ -125,7 +130,7 @@ class CheckedChanges(Changes):
 
 
 def check_maps(source: str, maps: Sequence[Any], n_features: int) -> None:
-    """Raise ValueError or TypeError unless maps are finite CSR matrices of the rows' features."""
+    """Raise ValueError or TypeError unless maps are finite square CSR matrices."""
     wanted = n_features, n_features
     for each in maps:
         if not sp.issparse(each) or each.format != "csr" or each.shape != wanted:
@@ -135,15 +140,15 @@ def check_maps(source: str, maps: Sequence[Any], n_features: int) -> None:
 
 
 def checked_names(source: str, names: Any, size: int) -> list[str]:
-    """Names of members, one each.
+    """Validate the names of members.
 
     Raises
     ------
     TypeError, ValueError
-        If they are no list of names, or not so many.
+        If they are not a list of `size` strings.
     """
     if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
         raise TypeError(f"{source} must return a list of names, got {names!r}")
     if len(names) != size:
-        raise ValueError(f"{source} must return a name for each of {size} members, got {len(names)}")
+        raise ValueError(f"{source} must return one name per member, {size} names, got {len(names)}")
     return list(names)

@@ -1,4 +1,4 @@
-"""Validates the answers of oracles once, before they are used; errors name the class and the method."""
+"""Validation of answers of bound oracles; errors name the class and method."""
 
 from __future__ import annotations
 
@@ -20,25 +20,28 @@ from .words.word_edits import RowEdits
 
 
 def bind(oracle: InvarianceOracle, X: Matrix, y: np.ndarray | None = None) -> CheckedOracle:
-    """``oracle.bind(X, y)`` whose answers are checked before they are used.
+    """Call ``oracle.bind(X, y)`` and wrap the result, to validate its answers.
 
     Parameters
     ----------
     oracle : InvarianceOracle
-    X : (n, d) array or CSR matrix
-    y : (n,) array, optional
+        Oracle that defines S(x).
+    X : array or CSR matrix of shape (n_samples, n_features)
+        Samples.
+    y : array of shape (n_samples,), optional
+        True labels.
 
     Raises
     ------
     TypeError
-        If `bind` gives no bound oracle.
+        If `bind` does not return a bound oracle.
 
     Examples
     --------
     >>> import numpy as np
     >>> from structinv.oracles import FiniteOracle
     >>> class Reversal(FiniteOracle):
-    ...     "With the axis of the members forgotten."
+    ...     "An oracle that stacks its members along the wrong axis."
     ...     def orbit(self, X):
     ...         return np.stack([X, X[:, ::-1]])
     >>> bind(Reversal(), np.ones((3, 2))).changes().members()
@@ -58,12 +61,12 @@ def bind(oracle: InvarianceOracle, X: Matrix, y: np.ndarray | None = None) -> Ch
 
 
 def tangents_of(oracle: InvarianceOracle, X: np.ndarray) -> np.ndarray:
-    """``oracle.tangents(X)``, validated.
+    """Call ``oracle.tangents(X)`` and validate the result.
 
     Raises
     ------
     TypeError, ValueError
-        If it is no finite array of shape (n, t, d).
+        If the result is not a finite array of shape (n, t, d).
     """
     source = plugins.method(oracle, "tangents")
     found = plugins.ask(oracle, source, oracle.tangents, X)
@@ -71,19 +74,23 @@ def tangents_of(oracle: InvarianceOracle, X: np.ndarray) -> np.ndarray:
 
 
 class CheckedOracle(BoundOracle):
-    """A bound oracle whose answers have the type, shape and numbers that the contract says.
+    """A bound oracle whose answers are validated: types, shapes and values.
 
-    Each view asks the one of `inner` and raises TypeError or ValueError, with the oracle's class, the
-    method, what was due and what came, where that is something else. Members keep their number from
-    call to call, and the first is the row itself. A look costs a pass over what was just made, or less.
+    Each method calls that of `inner` and raises TypeError or ValueError if the result is invalid. The
+    message has the oracle's class, the method, and the required and the actual value. The validation
+    costs at most one pass over the result. Methods of fast paths return None for third-party classes,
+    which must not inherit them.
 
     Parameters
     ----------
     inner : BoundOracle
-        What the oracle's `bind` gave.
+        Result of the oracle's `bind`.
     oracle : InvarianceOracle
-    X : (n, d) array or CSR matrix
-    y : (n,) array, optional
+        The oracle.
+    X : array or CSR matrix of shape (n_samples, n_features)
+        Samples.
+    y : array of shape (n_samples,), optional
+        True labels.
     """
 
     def __init__(
@@ -93,8 +100,8 @@ class CheckedOracle(BoundOracle):
         self.inner = inner
         self._third_party = plugins.is_third_party(oracle)
 
-    def _ask(self, name: str, *question: Any) -> Any:
-        """What `inner` answers."""
+    def _call(self, name: str, *question: Any) -> Any:
+        """Call a method of `inner`."""
         call = getattr(self.inner, name)
         if self._third_party:
             return plugins.ask_third_party(self._source(name), call, *question)
@@ -116,32 +123,31 @@ class CheckedOracle(BoundOracle):
             self._source(name), self.inner.support, rows, V, assign, cost, *more
         )
         answer = self._supported(name, found, len(assign))
-        return self._look_at_answer(name, answer, (rows, V, assign), cost)
+        return self._check_answer(name, answer, (rows, V, assign), cost)
 
     def worst(self, rows: Rows, question: Query) -> Violations:
-        """See `BoundOracle.worst`; classes of others answer by `support` or a list."""
         return worst_of(self, rows, question) if self._third_party else self.inner.worst(rows, question)
 
-    def _look_at_answer(
+    def _check_answer(
         self,
         name: str,
         answer: Support,
         question: tuple[Rows, np.ndarray, np.ndarray],
         cost: np.ndarray | None,
     ) -> Support:
-        """The answer, unless it does worse than the unchanged row."""
+        """Return the answer; raise if it is worse than the unperturbed row."""
         V, assign = question[1:]
-        # The unchanged row has the largest grade, 1.
+        # The unperturbed row has the grade 1.
         bonus: Any = 0.0 if cost is None or answer.rho is None else cost
         reached = answer.upper
         if reached is None:
             reached = row_dots(answer.points, V, assign) + (
                 0.0 if answer.rho is None else bonus * answer.rho
             )
-        self._look_at_heights(name, reached, answer.points, question, bonus)
+        self._check_values(name, reached, answer.points, question, bonus)
         return answer
 
-    def _look_at_heights(
+    def _check_values(
         self,
         name: str,
         reached: np.ndarray,
@@ -149,21 +155,21 @@ class CheckedOracle(BoundOracle):
         question: tuple[Rows, np.ndarray, np.ndarray],
         bonus: Any,
     ) -> None:
-        """Raise ValueError if bounds on a support are below the unchanged row: margins would gain."""
+        """Raise ValueError if upper bounds are below the value of the unperturbed row."""
         rows, V, assign = question
         X = take(self.X, rows)
-        own = row_dots(X, V, assign) + bonus
-        worse = np.flatnonzero(reached < own)
+        unperturbed = row_dots(X, V, assign) + bonus
+        worse = np.flatnonzero(reached < unperturbed)
         if not len(worse):
             return
         sizes = (bonus + sum(row_dots(abs(part), np.abs(V), assign) for part in (X, points)))[worse]
-        missing = own[worse] - reached[worse] - resolution(_numbers(X), _numbers(points)) * sizes
+        missing = unperturbed[worse] - reached[worse] - resolution(_numbers(X), _numbers(points)) * sizes
         if np.any(missing > 0):
             row = worse[np.argmax(missing)]
             raise ValueError(
-                f"{self._source(name)} must do at least as well as the unchanged row: S(x) contains x; "
-                f"got {reached[row]:.6g}, and {own[row]:.6g} without a change, for row {row} of those "
-                "asked about"
+                f"{self._source(name)} must return at least the value of the unperturbed row, because "
+                f"S(x) contains x: got {reached[row]:.6g} instead of {unperturbed[row]:.6g} for row "
+                f"{row} of the call"
             )
 
     def _supported(self, name: str, answer: Any, n_rows: int) -> Support:
@@ -183,37 +189,32 @@ class CheckedOracle(BoundOracle):
         return None if found is None else checked_changes(self._source("changes"), found)
 
     def sample(self, rows: Rows, n_draws: int, rng: np.random.Generator) -> np.ndarray:
-        members = self._ask("sample", rows, n_draws, rng)
+        members = self._call("sample", rows, n_draws, rng)
         shape = (count(rows, self.X.shape[0]), n_draws, self.X.shape[1])
         return plugins.numbers(self._source("sample"), "members", members, shape)
 
     def contains(self, row: int, z: np.ndarray) -> bool:
-        inside = self._ask("contains", row, z)
+        inside = self._call("contains", row, z)
         if not isinstance(inside, (bool, np.bool_)):
             source = self._source("contains")
             raise TypeError(f"{source} must return True or False, got {inside!r}")
         return bool(inside)
 
     def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull | None:
-        """See `BoundOracle.hull`; None for classes of others, whose own answers count."""
         return None if self._third_party else self.inner.hull(signs, weights, intercept)
 
     def label_hull(
         self, codes: np.ndarray, weights: np.ndarray, cost: np.ndarray, intercept: bool
     ) -> LabelHull | None:
-        """See `BoundOracle.label_hull`; None for classes of others."""
         return None if self._third_party else self.inner.label_hull(codes, weights, cost, intercept)
 
     def spread(self) -> np.ndarray | None:
-        """See `BoundOracle.spread`; None for classes of others."""
         return None if self._third_party else self.inner.spread()
 
     def edits(self) -> RowEdits | None:
-        """See `BoundOracle.edits`; None for classes of others, whose own answers count."""
         return None if self._third_party else self.inner.edits()
 
     def insertions(self) -> Insertions | None:
-        """See `BoundOracle.insertions`; None for classes of others, whose own answers count."""
         return None if self._third_party else self.inner.insertions()
 
     def scenarios(self) -> list[tuple[BoundOracle, ...]]:
@@ -224,30 +225,31 @@ class CheckedOracle(BoundOracle):
 
 
 class CheckedLevel(CheckedOracle):
-    """One level of a scenario, whose answers are looked at; it need not contain the unchanged rows.
+    """One validated level of a scenario; it need not contain the unperturbed rows.
 
     Parameters
     ----------
     inner : BoundOracle
+        The level.
     whole : CheckedOracle
-        The oracle that has the scenario.
+        The oracle with the scenario.
     """
 
     def __init__(self, inner: BoundOracle, whole: CheckedOracle) -> None:
         super().__init__(inner, whole.oracle, whole.X, whole.y)
         self.whole = whole
 
-    def _look_at_heights(self, *question: Any) -> None:
-        """The unchanged row is no member of all scenarios."""
+    def _check_values(self, *question: Any) -> None:
+        """Accept any value: a scenario need not contain the unperturbed rows."""
 
 
 def checked_scenarios(checked: CheckedOracle) -> list[tuple[BoundOracle, ...]]:
-    """The scenarios of a bound oracle, validated; see `BoundOracle.scenarios`.
+    """Return the validated scenarios of a bound oracle.
 
     Raises
     ------
     TypeError, ValueError
-        Unless they are a list of tuples of bound oracles of the same rows.
+        If they are not a list of tuples of bound oracles on the same rows.
     """
     found: Any = checked.inner.scenarios()
     source = plugins.method(checked.oracle, "scenarios")
@@ -263,11 +265,11 @@ def checked_scenarios(checked: CheckedOracle) -> list[tuple[BoundOracle, ...]]:
             )
     if found == [(checked.inner,)]:
         return [(checked,)]
-    made: dict[int, BoundOracle] = {}
+    checked_levels: dict[int, BoundOracle] = {}
     for each in {id(each): each for levels in found for each in levels}.values():
         known = isinstance(each, CheckedOracle)
-        made[id(each)] = each if known else CheckedLevel(each, checked)
-    return [tuple(made[id(each)] for each in levels) for levels in found]
+        checked_levels[id(each)] = each if known else CheckedLevel(each, checked)
+    return [tuple(checked_levels[id(each)] for each in levels) for levels in found]
 
 
 def _numbers(X: Matrix) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Parameters that hold features by the names of columns, and their numbers in a data frame."""
+"""Column names as parameters: replacement by feature numbers for a data frame."""
 
 from __future__ import annotations
 
@@ -14,46 +14,52 @@ Part = TypeVar("Part", bound=BaseEstimator)
 
 
 class FeatureParameters:
-    """A part with parameters that hold features: numbers, a mask, or names of columns.
+    """Mixin for parameters that select features: numbers, a mask, or column names.
 
     Attributes
     ----------
     feature_parameters : tuple of str
-        Parameters that hold several features.
+        Names of parameters that select several features.
     single_features : tuple of str
-        Parameters that hold one feature, by its number or name.
+        Names of parameters that select one feature, by number or name.
     """
 
     feature_parameters: ClassVar[tuple[str, ...]] = ()
     single_features: ClassVar[tuple[str, ...]] = ()
 
     def named(self) -> list[str]:
-        """Which of these parameters hold names now."""
+        """Return the parameters that contain column names.
+
+        Returns
+        -------
+        list of str
+            Names of these parameters.
+        """
         several = [name for name in self.feature_parameters if are_names(getattr(self, name))]
         return several + [name for name in self.single_features if isinstance(getattr(self, name), str)]
 
 
 def with_numbers(part: Part, columns: Sequence[str] | None) -> Part:
-    """A part whose parameters hold numbers of features where they held names of columns.
+    """Replace column names in the parameters of an oracle by feature numbers.
 
     A mask with names, such as a pandas Series, becomes a mask in the order of the columns.
 
     Parameters
     ----------
     part : BaseEstimator
-        An oracle, or something made of oracles; left alone.
+        An oracle, or an object made of oracles; it is not modified.
     columns : sequence of str, or None
-        The columns of the rows; without them names stay, and `validate` refuses them.
+        Columns of X. If None, names remain, and `validate` raises.
 
     Returns
     -------
     BaseEstimator
-        A copy, or `part` itself if it holds no names.
+        A copy, or `part` itself if it contains no names.
 
     Raises
     ------
     ValueError
-        If a name is not among the columns, or is given twice, or a mask names other columns.
+        If a name is not a column or occurs twice, or if a mask has other names than the columns.
 
     Examples
     --------
@@ -85,7 +91,7 @@ def _named(part: Any) -> list[tuple[Any, str]]:
 
 
 def _labeled(part: Any) -> list[tuple[Any, str]]:
-    """Parameters that hold a mask whose entries have names."""
+    """Return the parameters that contain a mask with names."""
     found = [part, *part.get_params(deep=True).values()]
     return [
         (each, name)
@@ -97,17 +103,17 @@ def _labeled(part: Any) -> list[tuple[Any, str]]:
 
 
 def _labels(given: Any) -> list[Any]:
-    """The index of a Series of booleans; nothing for all else."""
+    """Return the index of a boolean Series; an empty list for other values."""
     index = getattr(given, "index", None)
     return list(index) if np.iterable(index) and np.asarray(given).dtype == bool else []
 
 
 def _in_order(parameter: str, mask: Any, columns: Sequence[str]) -> np.ndarray:
-    """A mask with names, in the order of the columns."""
+    """Return a mask with names in the order of the columns."""
     names = _labels(mask)
     if sorted(names) != sorted(columns):
         raise ValueError(
-            f"{parameter} is a mask with names, which must be the columns of X, each once: "
+            f"the names of the mask {parameter} must be the columns of X, each once: "
             f"{_difference(names, columns)}"
         )
     chosen = dict(zip(names, np.asarray(mask).tolist(), strict=True))
@@ -127,5 +133,5 @@ def _difference(names: list[str], columns: Sequence[str]) -> str:
 def _number(parameter: str, name: str, numbers: dict[str, int]) -> int:
     if name not in numbers:
         hint = closest_of(name, list(numbers))
-        raise ValueError(f"{parameter} must hold names of columns of X, got {str(name)!r}{hint}")
+        raise ValueError(f"{parameter} must contain columns of X, got {str(name)!r}{hint}")
     return numbers[name]

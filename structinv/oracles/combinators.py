@@ -1,4 +1,4 @@
-"""Oracles made of oracles: unions, compositions, labels, grades."""
+"""Combined oracles: restriction to labels, grades, shared base classes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from .words.word_edits import RowEdits
 
 
 class Combination(InvarianceOracle):
-    """Views that ask the bound oracle, where the parts may see labels."""
+    """Base class of oracles that combine others; methods use the bound oracle."""
 
     def support(
         self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
@@ -55,7 +55,7 @@ class Combination(InvarianceOracle):
 def counted_inside(
     part: InvarianceOracle, wrap: Callable[[InvarianceOracle], InvarianceOracle]
 ) -> CountedChanges | None:
-    """How `part` counts, for an oracle that is ``wrap(part)``."""
+    """Return `counted` of an oracle ``wrap(part)``."""
     found = part.counted()
     if found is None:
         return None
@@ -64,7 +64,7 @@ def counted_inside(
 
 
 class OracleWrapper(InvarianceOracle):
-    """What an oracle that changes one thing about another, `oracle`, takes over from it."""
+    """Base class of oracles that modify one oracle; attributes are those of the part."""
 
     oracle: InvarianceOracle
 
@@ -77,18 +77,17 @@ class OracleWrapper(InvarianceOracle):
     depends_on_label = property(lambda self: self.oracle.depends_on_label)
 
     def region(self, X: np.ndarray) -> Region:
-        """See `InvarianceOracle.region`: that of the part, unless sets depend on labels."""
         if self.depends_on_label:
             return super().region(X)
         return region_of(self.oracle, X)
 
     def _scenarios(self, bound: BoundOracle) -> list[tuple[BoundOracle, ...]]:
-        """See `BoundOracle.scenarios`; of this oracle as `bound`."""
+        """Return the scenarios of this oracle, bound as `bound`."""
         return [(bound,)]
 
 
 class Pair(Combination):
-    """What two oracles make together."""
+    """Base class of oracles that combine two oracles."""
 
     def __init__(self, left: InvarianceOracle, right: InvarianceOracle) -> None:
         self.left = left
@@ -96,48 +95,52 @@ class Pair(Combination):
 
     @property
     def supports_sparse(self) -> bool:  # type: ignore[override]
-        """Whether both parts take CSR rows."""
+        """True if both parts accept CSR matrices."""
         return self.left.supports_sparse and self.right.supports_sparse
 
     @property
     def finite(self) -> bool:  # type: ignore[override]
-        """Whether both parts are finite."""
+        """True if both parts are finite."""
         return self.left.finite and self.right.finite
 
     @property
     def additive(self) -> bool:  # type: ignore[override]
-        """Whether both parts are additive."""
+        """True if both parts are additive."""
         return self.left.additive and self.right.additive
 
     @property
     def depends_on_label(self) -> bool:  # type: ignore[override]
-        """Whether a part does."""
+        """True if one of the parts depends on labels."""
         return self.left.depends_on_label or self.right.depends_on_label
 
     def tangents(self, X: Matrix) -> np.ndarray:
-        """See `InvarianceOracle.tangents`: those of the left part, then those of the right."""
         return np.concatenate([tangents_of(part, X) for part in (self.left, self.right)], axis=1)
 
     def validate(self, n_features: int | None = None) -> None:
-        """Raise if a part is not an oracle or has a parameter out of range."""
         validate_part("left", self.left, n_features)
         validate_part("right", self.right, n_features)
 
 
 class OnlyFor(OracleWrapper, Combination):
-    r"""The invariance of an oracle for rows of some labels; written ``oracle.only_for(labels)``.
+    r"""Restriction of an oracle to some labels: ``oracle.only_for(labels)``.
 
     .. math:: S(x, y) = S_{oracle}(x) \text{ if } y \in labels, \quad \{x\} \text{ otherwise}
 
     Parameters
     ----------
     oracle : InvarianceOracle
+        Oracle whose perturbations are restricted.
     labels : label or sequence of labels
-        True labels, as they are given to ``fit``.
+        True labels of the samples that change, as passed to ``fit``.
+
+    See Also
+    --------
+    Protected : Restriction of an oracle to some features.
+    Union : Different perturbations for different labels, as a union of restricted oracles.
 
     Notes
     -----
-    It is asked through ``bind(X, y)``; without labels it raises a ValueError.
+    Bind it with ``bind(X, y)``. Without labels, methods raise a ValueError.
 
     Examples
     --------
@@ -160,7 +163,6 @@ class OnlyFor(OracleWrapper, Combination):
         return counted_inside(self.oracle, lambda part: OnlyFor(part, self.labels))
 
     def validate(self, n_features: int | None = None) -> None:
-        """Raise if the part is not an oracle of single rows or there are no labels."""
         validate_part("oracle", self.oracle, n_features)
         check_row_by_row(
             "only_for: oracle",
@@ -179,35 +181,50 @@ class OnlyFor(OracleWrapper, Combination):
         return None if inner is None else LabelRestrictedChanges(inner, y, self.listed())
 
     def listed(self) -> np.ndarray:
-        """The labels as an array."""
+        """Return the labels as an array.
+
+        Returns
+        -------
+        array of shape (n_labels,)
+            The labels.
+        """
         return np.asarray([self.labels] if np.isscalar(self.labels) else list(self.labels))
 
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
-        """The part on the rows of `X`, some of which it leaves alone."""
         self._check_rows(X)
         return _BoundOnlyFor(self._prepared(), X, self._known(y))
 
     def _known(self, y: np.ndarray | None) -> np.ndarray:
-        """The labels of rows, which have to be known."""
+        """Return the labels as an array; raise if there are none or they have another type."""
         if y is None:
             raise ValueError(
-                "only_for: rows must have true labels, one each, as in bind(X, y); targets of a "
-                "regression are no labels, and rows of Multilabel have several"
+                "only_for: rows must have true labels, one per row, as in bind(X, y), got None. "
+                "Regression and Multilabel do not support only_for"
             )
         y = np.asarray(y)
         self._check_kind(y)
         return y
 
     def check_labels(self, classes: np.ndarray) -> None:
-        """Raise ValueError if none of the labels is among the classes, so that nothing would change.
+        """Check that at least one of the labels is a class of the model.
 
-        Some that are not are no error: one oracle may serve several models.
+        Other labels are allowed, because one oracle may serve several models.
+
+        Parameters
+        ----------
+        classes : array of shape (n_classes,)
+            All classes of the model, sorted.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If no label is a class, or only one of both is text.
         """
         classes = np.asarray(classes)
         self._check_kind(classes)
         if not np.any(np.isin(classes, self.listed())):
             raise ValueError(
-                f"only_for: labels must hold at least one of the classes {classes.tolist()}, got "
+                f"only_for: labels must contain at least one of the classes {classes.tolist()}, got "
                 f"{self.labels!r}"
             )
         self.oracle.check_labels(classes)
@@ -216,8 +233,8 @@ class OnlyFor(OracleWrapper, Combination):
         listed = self.listed()
         if (y.dtype.kind in "US") != (listed.dtype.kind in "US") and "O" not in y.dtype.kind:
             raise TypeError(
-                f"labels must be of the kind of y, text or numbers, got {self.labels!r} where y holds "
-                f"{y[:3].tolist()}"
+                f"only_for: labels must have the type of y, text or numbers, got {self.labels!r}, but y "
+                f"contains {y[:3].tolist()}"
             )
 
 
@@ -235,47 +252,48 @@ class _BoundOnlyFor(BoundOracle):
         cost: np.ndarray | None = None,
         rho: Grades | None = None,
     ) -> Support:
-        whole = np.arange(self.X.shape[0])[rows]
-        mask = self.covered[whole]
+        numbers = np.arange(self.X.shape[0])[rows]
+        mask = self.covered[numbers]
         X = take(self.X, rows)
-        reached = np.ones(len(mask))
+        grades = np.ones(len(mask))
         graded = rho is not None or self.oracle.graded
         if not np.any(mask):
-            return Support(X, rho=reached if graded else None)
-        some = None if cost is None else cost[mask]
-        part = self.inner.support(whole[mask], V, assign[mask], some, rho)
+            return Support(X, rho=grades if graded else None)
+        part_cost = None if cost is None else cost[mask]
+        part = self.inner.support(numbers[mask], V, assign[mask], part_cost, rho)
         points = interleave(mask, part.points, take(X, np.flatnonzero(~mask)))
         if part.rho is not None:
-            reached[mask], graded = part.rho, True
+            grades[mask], graded = part.rho, True
         upper = None
         if part.upper is not None:
             upper = row_dots(X, V, assign)
             if graded and cost is not None:
                 upper += cost
             upper[mask] = part.upper
-        return Support(points, upper, reached if graded else None)
+        return Support(points, upper, grades if graded else None)
 
     def worst(self, rows: Rows, question: Query) -> Violations:
-        """See `BoundOracle.worst`; the part is asked about the rows that it changes."""
-        whole = np.arange(self.X.shape[0])[rows]
-        mask = self.covered[whole]
+        numbers = np.arange(self.X.shape[0])[rows]
+        mask = self.covered[numbers]
         inside, outside = np.flatnonzero(mask), np.flatnonzero(~mask)
         if len(inside) and not len(outside):
             return self.inner.worst(rows, question)
-        still = worst_at(take(self.X, whole[outside]), question.take(outside))
+        unperturbed = worst_at(take(self.X, numbers[outside]), question.take(outside))
         if not len(inside):
-            return still
-        return Violations.by_mask(mask, self.inner.worst(whole[inside], question.take(inside)), still)
+            return unperturbed
+        return Violations.by_mask(
+            mask, self.inner.worst(numbers[inside], question.take(inside)), unperturbed
+        )
 
     def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull | None:
         labels, hulls, inside = np.asarray(self.y), [], self.oracle.oracle
         if not np.any(self.covered):
-            # The same kind as of rows of which some are covered; no oracle is asked about no rows.
+            # The type must not depend on the number of covered rows. Oracles need at least one row.
             if self.inner.hull(signs, weights, intercept) is None:
                 return None
             inside = Identity()
-        for part, mine in ((inside, self.covered), (Identity(), ~self.covered)):
-            rows = np.flatnonzero(mine)
+        for part, chosen in ((inside, self.covered), (Identity(), ~self.covered)):
+            rows = np.flatnonzero(chosen)
             bound = bind(part._for_rows(rows), self.X[rows], labels[rows])
             hull = bound.hull(signs[rows], weights[rows], intercept)
             if hull is None:
@@ -306,13 +324,13 @@ class _BoundOnlyFor(BoundOracle):
 
 
 class _SplitHull(Hull):
-    """Hulls of the rows where a mask holds and of all others, as one."""
+    """Hulls of the rows inside and outside a mask, as one."""
 
     def __init__(self, mask: np.ndarray, inside: Hull, outside: Hull) -> None:
         self.mask = mask
         self.hulls = (inside, outside)
         self.rows = (np.flatnonzero(mask), np.flatnonzero(~mask))
-        # The number of each row in its own hull.
+        # Number of each row within its hull.
         self.number = np.empty(len(mask), dtype=np.intp)
         for rows in self.rows:
             self.number[rows] = np.arange(len(rows))
@@ -323,10 +341,10 @@ class _SplitHull(Hull):
         return sum(hull.offset for hull in self.hulls)
 
     def sweep(self, f: np.ndarray, order: np.ndarray, gaps: np.ndarray) -> None:
-        for rows, (hull, places, mine) in zip(self.rows, self._shared_out(order), strict=True):
+        for rows, (hull, places, local) in zip(self.rows, self._by_hull(order), strict=True):
             part = gaps[rows]
-            hull.sweep(f, mine, part)
-            gaps[order[places]] = part[mine]
+            hull.sweep(f, local, part)
+            gaps[order[places]] = part[local]
 
     def losses(self, f: np.ndarray) -> np.ndarray | None:
         inside, outside = (hull.losses(f) for hull in self.hulls)
@@ -345,46 +363,46 @@ class _SplitHull(Hull):
 
     def planes_by_part(self) -> list[tuple[Matrix, np.ndarray]]:
         split = [hull.planes_by_part() for hull in self.hulls]
-        found = []
+        parts_of_rows = []
         for number in range(max(map(len, split))):
             normals, levels = [], []
             for parts in split:
-                known = number < len(parts)
-                points, level = parts[number if known else 0]
-                normals.append(points if known else scale_rows(points, np.zeros(len(level))))
-                levels.append(known * level)
-            found.append((interleave(self.mask, *normals), self._joined(*levels)))
-        return found
+                exists = number < len(parts)
+                points, level = parts[number if exists else 0]
+                normals.append(points if exists else scale_rows(points, np.zeros(len(level))))
+                levels.append(exists * level)
+            parts_of_rows.append((interleave(self.mask, *normals), self._joined(*levels)))
+        return parts_of_rows
 
     def restore_several(
         self, normals: Matrix, levels: np.ndarray, rows: np.ndarray, n_rows: int
     ) -> None:
-        for own, (hull, places, mine) in zip(self.rows, self._shared_out(rows), strict=True):
-            hull.restore_several(normals[places], levels[places], mine, len(own))
+        for numbers, (hull, places, local) in zip(self.rows, self._by_hull(rows), strict=True):
+            hull.restore_several(normals[places], levels[places], local, len(numbers))
 
     @property
     def levels(self) -> np.ndarray:
         return self._joined(*(hull.levels for hull in self.hulls))
 
     def _joined(self, inside: np.ndarray, outside: np.ndarray) -> np.ndarray:
-        """A number for each row, from those of both hulls."""
+        """Merge values per row of both hulls."""
         values = np.empty(len(self.mask), dtype=np.result_type(inside, outside))
         values[self.rows[0]], values[self.rows[1]] = inside, outside
         return values
 
-    def _shared_out(self, asked: np.ndarray) -> list[tuple[Hull, np.ndarray, np.ndarray]]:
-        """Each hull, the places of its rows among those asked about, and their numbers there."""
-        mask, numbers = self.mask[asked], self.number[asked]
+    def _by_hull(self, selected: np.ndarray) -> list[tuple[Hull, np.ndarray, np.ndarray]]:
+        """Return, for each hull, the hull, positions in `selected`, and row numbers within the hull."""
+        mask, numbers = self.mask[selected], self.number[selected]
         halves = np.flatnonzero(mask), np.flatnonzero(~mask)
         pairs = zip(self.hulls, halves, strict=True)
         return [(hull, places, numbers[places]) for hull, places in pairs]
 
     def rescale(self, rows: np.ndarray, factors: np.ndarray) -> None:
-        for hull, places, mine in self._shared_out(rows):
-            hull.rescale(mine, factors[places])
+        for hull, places, local in self._by_hull(rows):
+            hull.rescale(local, factors[places])
 
     def candidates(self, f: np.ndarray, rows: np.ndarray) -> tuple[Matrix, Matrix, Any]:
-        found = [hull.candidates(f, mine) for hull, _, mine in self._shared_out(rows)]
+        found = [hull.candidates(f, local) for hull, _, local in self._by_hull(rows)]
         averages, corners, known = zip(*found, strict=True)
         mask = self.mask[rows]
         return interleave(mask, *averages), interleave(mask, *corners), known
@@ -393,26 +411,35 @@ class _SplitHull(Hull):
         self, rows: np.ndarray, chosen: np.ndarray, keep: np.ndarray, steps: np.ndarray, corners: Any
     ) -> None:
         inside = self.mask[rows[chosen]]
-        for (hull, places, mine), theirs, own in zip(
-            self._shared_out(rows), (inside, ~inside), corners, strict=True
+        for (hull, places, local), part, hull_corners in zip(
+            self._by_hull(rows), (inside, ~inside), corners, strict=True
         ):
-            local = np.searchsorted(places, chosen[theirs])
-            hull.absorb(mine, local, keep[theirs], steps[theirs], own)
+            positions = np.searchsorted(places, chosen[part])
+            hull.absorb(local, positions, keep[part], steps[part], hull_corners)
 
 
 class Discounted(OracleWrapper, Combination):
-    r"""The set of an oracle with grades; written ``oracle.discounted(rho)``.
+    r"""An oracle with grades: ``oracle.discounted(rho)``.
 
-    The answer maximizes :math:`\langle v, z\rangle + cost \cdot \rho(x, z)`: missing a small
-    change costs more than missing a large one.
+    The answer maximizes :math:`\langle v, z\rangle + cost \cdot \rho(x, z)`. The loss of a
+    misclassification is smaller at large perturbations.
 
     Parameters
     ----------
     oracle : InvarianceOracle
-        With a `graded_support`: word oracles, `Box`, `Ellipsoid`, finite oracles, and unions and
-        ``only_for`` of these. Others are refused by name.
+        Oracle with a `graded_support`: word oracles, `Box`, `Ellipsoid`, `Segment`, `Offset`, finite
+        oracles, and unions and ``only_for`` of these. Methods raise NotImplementedError for others.
     rho : float or sequence of float
-        See `InvarianceOracle.discounted`. In a union both parts have these grades.
+        Grades in [0, 1], from 1 without perturbation to the grade of the largest one. A sequence has
+        one grade per number of edits (word oracles) or per member of the orbit (finite oracles). For
+        sets with a radius it is interpolated linearly over the distance to the border. A number is the
+        end of a straight line from 1; in an orbit it is the grade of all members except the identity.
+        Both parts of a union get these grades.
+
+    See Also
+    --------
+    InvarianceOracle.discounted : Method that creates this oracle.
+    Weighted : Probabilities of perturbations, for averages.
 
     Examples
     --------
@@ -433,7 +460,6 @@ class Discounted(OracleWrapper, Combination):
         self.rho = rho
 
     def validate(self, n_features: int | None = None) -> None:
-        """Raise if the part is no oracle of single rows, or the grades not in [0, 1], 1 at no change."""
         validate_part("oracle", self.oracle, n_features)
         check_row_by_row(
             "discounted: oracle",
@@ -447,7 +473,7 @@ class Discounted(OracleWrapper, Combination):
         return None if found is None or found.grades is not None else replace(found, grades=self.rho)
 
     def _changes(self, X: Matrix, y: np.ndarray | None) -> Changes | None:
-        """See `InvarianceOracle.changes`; grades say nothing about how likely a change is."""
+        """Return the list of the part with grades; probabilities remain unchanged."""
         inner = changes_of(self.oracle, X, y)
         return None if inner is None else inner.graded(self.rho)
 
@@ -458,20 +484,20 @@ class Discounted(OracleWrapper, Combination):
         return tangents_of(self.oracle, X)
 
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
-        """The part on the rows of `X`."""
         self._check_rows(X)
         prepared = self._prepared()
         return _BoundDiscounted(prepared, bind(prepared.oracle, X, y))
 
 
 class BoundPart(BoundOracle):
-    """A bound oracle whose members are those of another one; a subclass says what it asks of them.
+    """Base class of bound oracles with the members of another bound oracle.
 
     Parameters
     ----------
     oracle : InvarianceOracle
+        The oracle that modifies `inner`.
     inner : BoundOracle
-        On the same rows.
+        Bound oracle on the same rows.
     """
 
     def __init__(self, oracle: InvarianceOracle, inner: BoundOracle) -> None:
@@ -495,22 +521,22 @@ class _BoundDiscounted(BoundPart):
 
 
 def validate_part(name: str, part: Any, n_features: int | None) -> None:
-    """Raise TypeError unless the part is an oracle, or what its own `validate` raises."""
+    """Raise TypeError unless the part is an oracle; then call its `validate`."""
     as_oracle(part, name).validate(n_features)
 
 
 def attained_by(
     answer: Support, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
 ) -> np.ndarray:
-    """What the points reach. Without grades the cost is a constant that nobody adds."""
-    dots = row_dots(answer.points, V, assign)
-    return dots if answer.rho is None or cost is None else dots + cost * answer.rho
+    """Compute the values at the points; costs are added only with grades."""
+    values = row_dots(answer.points, V, assign)
+    return values if answer.rho is None or cost is None else values + cost * answer.rho
 
 
 def upper_of(
     answer: Support, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
 ) -> np.ndarray:
-    """A bound on the best value, which an exact answer attains."""
+    """Return an upper bound of the maximum; an exact answer attains it."""
     return attained_by(answer, V, assign, cost) if answer.upper is None else answer.upper
 
 
@@ -520,7 +546,7 @@ def best_of(
     assign: np.ndarray,
     cost: np.ndarray | None = None,
 ) -> Support:
-    """In each row the best of several answers, of equal ones that of the larger grade."""
+    """Return the best of several answers in each row; ties prefer the larger grade."""
     if any(answer.rho is not None for answer in answers):
         answers = [_with_grades(answer, cost) for answer in answers]
     values = np.stack([attained_by(answer, V, assign, cost) for answer in answers])

@@ -1,4 +1,4 @@
-"""Lists of changes made of others: either, one after another, only for some rows or features."""
+"""Lists of perturbations made of other lists: unions, compositions, restrictions."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from .changes import MOST_PAIRS, Changes, LinearChanges, normalized, usable_diff
 
 
 class UnionChanges(Changes):
-    """A change of one of several lists.
+    """A perturbation of one of several lists.
 
     Parameters
     ----------
     parts : sequence of Changes
-        On the same rows.
-    shares : (n_parts,) array
-        How likely each of them is, up to a factor.
+        Lists on the same rows.
+    shares : array of shape (n_parts,)
+        Probability of each list, up to a factor.
     once : bool, default=False
-        Whether all parts begin with the identity, which is to be listed once.
+        True if all lists begin with the unperturbed sample, to list it once.
     """
 
     def __init__(self, parts: Sequence[Changes], shares: np.ndarray, *, once: bool = False) -> None:
@@ -40,7 +40,7 @@ class UnionChanges(Changes):
 
     @cached_property
     def _ends(self) -> np.ndarray:
-        """The number after the last one of each part."""
+        """End of the numbers of each part."""
         return np.cumsum([part.size - (self.once and k > 0) for k, part in enumerate(self.parts)])
 
     @property
@@ -55,14 +55,16 @@ class UnionChanges(Changes):
         return np.concatenate([[identity], *(table[1:] for table in tables)])
 
     def _joined(self, tables: Sequence[Any]) -> np.ndarray:
-        """Values (n, s, ...) of the members of all parts; those of an identity only once."""
+        """Join values (n, s, ...) of the members of all parts, without repeated identities."""
         skip = int(self.once)
         return np.concatenate([tables[0], *(table[:, skip:] for table in tables[1:])], axis=1)
 
     def _owners(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The part of each member, and its number there."""
+        """Return the part of each member, and its number there."""
         if np.any((numbers < 0) | (numbers >= self.size)):
-            raise ValueError(f"index must hold numbers of members, 0 to {self.size - 1}, got {numbers}")
+            raise ValueError(
+                f"index must contain numbers of members, from 0 to {self.size - 1}, got {numbers}"
+            )
         owner = np.searchsorted(self._ends, numbers, side="right")
         first = np.r_[0, self._ends[:-1] - int(self.once)]
         return owner, numbers - first[owner]
@@ -73,7 +75,7 @@ class UnionChanges(Changes):
         owner, local = self._owners(np.asarray(numbers))
         if len(owner) == 0:
             return self.parts[0].members(rows, local)
-        # Only the parts that have these changes are asked for members.
+        # Only the parts with these members are evaluated.
         runs = np.split(np.arange(len(owner)), np.flatnonzero(np.diff(owner)) + 1)
         tables = [self.parts[owner[run[0]]].members(rows, local[run]) for run in runs]
         return np.concatenate(tables, axis=1)
@@ -82,9 +84,9 @@ class UnionChanges(Changes):
         owner, local = self._owners(np.asarray(index))
         points = np.empty((len(index), self.X.shape[1]), dtype=floating(self.X[:0]).dtype)
         for number, part in enumerate(self.parts):
-            mine = np.flatnonzero(owner == number)
-            if len(mine):
-                points[mine] = dense_rows(part.points(pick(rows, mine, len(index)), local[mine]))
+            owned = np.flatnonzero(owner == number)
+            if len(owned):
+                points[owned] = dense_rows(part.points(pick(rows, owned, len(index)), local[owned]))
         return points
 
     def refine(
@@ -93,9 +95,9 @@ class UnionChanges(Changes):
         owner, local = self._owners(np.asarray(index))
         points = self.points(rows, index)
         for number, part in enumerate(self.parts):
-            mine = owner == number
-            if np.any(mine):
-                points[mine] = part.refine(rows, np.where(mine, local, 0), score)[mine]
+            owned = owner == number
+            if np.any(owned):
+                points[owned] = part.refine(rows, np.where(owned, local, 0), score)[owned]
         return points
 
     @property
@@ -108,7 +110,7 @@ class UnionChanges(Changes):
 
     def _member_scores(self, rows: Rows, V: np.ndarray) -> np.ndarray | None:
         if sp.issparse(self.X):
-            # Members of several parts are put side by side as dense rows.
+            # Members of several parts are joined as dense rows.
             return None
         return _if_all_known([part.scores(rows, V) for part in self.parts], self._joined)
 
@@ -121,7 +123,7 @@ class UnionChanges(Changes):
         return self._joined([np.ones((n_rows, p.size)) if each is None else each for each, p in pairs])
 
     def graded(self, rho: float | Sequence[float]) -> Self:
-        """See `Changes.graded`: the same grades in all parts."""
+        """Return the same list with these grades in all parts."""
         other = copy.copy(self)
         other.parts = [part.graded(rho) for part in self.parts]
         return other
@@ -144,16 +146,18 @@ class UnionChanges(Changes):
 
 
 class ComposedChanges(Changes):
-    """First a change of one list, then one of another: all pairs of them, or the k-th with the k-th.
+    """A perturbation of one list after one of another, for all or matching pairs.
 
     Parameters
     ----------
-    left, right : Changes
-        `right` comes first, and is on the rows; `left` is moved to the changed rows.
-    paired : bool
-        Whether change number k is made of both lists' number k, as for draws.
+    left : Changes
+        Second list; it is moved to the perturbed rows.
+    right : Changes
+        First list, on the rows.
+    paired : bool, default=False
+        True if perturbation k consists of number k of both lists, as for draws.
     bounded : bool, default=True
-        Whether `left` carries two points no further apart, so that both meshes add up.
+        True if `left` does not increase distances, so that the meshes add up.
     """
 
     def __init__(
@@ -178,7 +182,7 @@ class ComposedChanges(Changes):
         return np.outer(self.right.weights, self.left.weights).ravel()
 
     def _after(self, points: Matrix, rows: Rows, times: int = 1) -> Changes:
-        """The changes of `left` on changed rows, with the labels of the rows they came from."""
+        """Move the list of `left` to perturbed rows, with the labels of the unperturbed rows."""
         labels = None if self.y is None else self.y[rows]
         return self.left.on(points, None if labels is None else np.repeat(labels, times))
 
@@ -240,9 +244,8 @@ class ComposedChanges(Changes):
         return LinearChanges(self.X, maps, self.names, self.weights)
 
     def graded(self, rho: float | Sequence[float]) -> Self:
-        """See `Changes.graded`: pairs of changes have none."""
         raise NotImplementedError(
-            f"{self.source or 'Compose'} has no grades of pairs of changes, so it cannot be discounted"
+            f"{self.source or 'Compose'} cannot be discounted, because compositions do not have grades"
         )
 
     def take(self, numbers: Sequence[int] | np.ndarray, weights: np.ndarray | None = None) -> Changes:
@@ -253,22 +256,23 @@ class ComposedChanges(Changes):
         return found.weighted(self.weights[chosen] if weights is None else weights)
 
     def sides(self, *, reordering: bool = False) -> tuple[Changes | None, Changes]:
-        """See `Changes.sides`; changes that come last and keep inner products move one side only."""
+        """Return both lists of `Changes.sides`; isometries of `left` move to one side."""
         left, right = super().sides(reordering=reordering)
-        # With other probabilities than the products of the parts', both parts are drawn together.
-        apart = np.array_equal(self.weights, normalized(self._own_weights()))
-        if left is None or self.paired or not apart:
+        # The parts are independent only if the probabilities are products.
+        independent = np.array_equal(self.weights, normalized(self._own_weights()))
+        if left is None or self.paired or not independent:
             return left, right
         last = usable_differences(self.left, reordering)
         return (self, self) if last is None else (self.right, ComposedChanges(last, self.right))
 
 
 class DerivedChanges(Changes):
-    """The changes of another list, one by one; a subclass says what is different about their members.
+    """Base class of lists that modify the members of another list, one by one.
 
     Parameters
     ----------
     inner : Changes
+        The other list.
     """
 
     def __init__(self, inner: Changes) -> None:
@@ -291,7 +295,7 @@ class DerivedChanges(Changes):
         return self.inner.weights
 
     def mesh(self, rows: Rows = ALL_ROWS) -> np.ndarray:
-        """See `Changes.mesh`: members come no further apart where they agree more."""
+        """Bound the mesh by that of `inner`: equal features do not increase distances."""
         return self.inner.mesh(rows)
 
     def grades(self, rows: Rows = ALL_ROWS) -> np.ndarray | None:
@@ -304,15 +308,16 @@ class DerivedChanges(Changes):
 
 
 class LabelRestrictedChanges(DerivedChanges):
-    """The changes of a list for rows of some labels; for all other rows every member is the row itself.
+    """A list for rows of some labels; all other rows remain unperturbed.
 
     Parameters
     ----------
     inner : Changes
-    y : (n,) array
-        Labels of its rows.
-    labels : (m,) array
-        Those of rows that change.
+        Unrestricted list.
+    y : array of shape (n_rows,)
+        Labels of the rows.
+    labels : array of shape (n_labels,)
+        Labels of the rows that change.
     """
 
     def __init__(self, inner: Changes, y: np.ndarray, labels: np.ndarray) -> None:
@@ -325,11 +330,11 @@ class LabelRestrictedChanges(DerivedChanges):
         self.covered = np.isin(np.asarray(y), self.labels)
 
     def _repeat_first(self, values: np.ndarray, rows: Rows) -> np.ndarray:
-        """For the rows left alone, the values of the identity in place of those of all other members."""
+        """Replace the values of uncovered rows by the value of their first member."""
         outside = ~self.covered[rows]
         if not np.any(outside):
             return values
-        # An author may hand out an array that is kept.
+        # The array may belong to a third-party class.
         values = values.copy()
         values[outside] = values[outside, :1]
         return values
@@ -362,22 +367,23 @@ class LabelRestrictedChanges(DerivedChanges):
 
 
 class ProtectedChanges(DerivedChanges):
-    """The changes of a list, some features of which stay as they are.
+    """A list of perturbations that leave some features unchanged.
 
     Parameters
     ----------
     inner : Changes
-    kept : (d,) array of bool
-        The features that stay.
+        List without protection.
+    is_protected : array of bool of shape (n_features,)
+        Mask of the unchanged features.
     """
 
-    def __init__(self, inner: Changes, kept: np.ndarray) -> None:
+    def __init__(self, inner: Changes, is_protected: np.ndarray) -> None:
         super().__init__(inner)
-        self.kept = kept
+        self.is_protected = is_protected
 
     def members(self, rows: Rows = ALL_ROWS, numbers: np.ndarray | None = None) -> np.ndarray:
         X = dense_rows(take(self.X, rows))
-        return np.where(self.kept, X[:, None], self.inner.members(rows, numbers))
+        return np.where(self.is_protected, X[:, None], self.inner.members(rows, numbers))
 
     def points(self, rows: Rows, index: np.ndarray) -> np.ndarray:
         return self._restored(self.inner.points(rows, index), rows)
@@ -391,26 +397,26 @@ class ProtectedChanges(DerivedChanges):
         return self._restored(self.inner.refine(rows, index, restored), rows)
 
     def _restored(self, points: Matrix, rows: Rows) -> Any:
-        return with_features(points, take(self.X, rows), self.kept)
+        return with_features(points, take(self.X, rows), self.is_protected)
 
     def adjoint(self, V: np.ndarray) -> np.ndarray | None:
-        others = np.where(self.kept, 0.0, V)
+        others = np.where(self.is_protected, 0.0, V)
         moved = self.inner.adjoint(others)
         return None if moved is None else moved + (V - others)
 
 
-def with_features(points: Matrix, X: Matrix, kept: np.ndarray) -> Any:
-    """Points with the values of the rows `X` at the features `kept`."""
+def with_features(points: Matrix, X: Matrix, chosen: np.ndarray) -> Any:
+    """Return points with the features `chosen` replaced by those of the rows `X`."""
     if not sp.issparse(points):
-        return np.where(kept, dense_rows(X), points).astype(points.dtype, copy=False)
-    of_points = with_data(points, points.data * ~kept[points.indices])
-    return (of_points + with_data(X, X.data * kept[X.indices])).astype(points.dtype, copy=False)
+        return np.where(chosen, dense_rows(X), points).astype(points.dtype, copy=False)
+    of_points = with_data(points, points.data * ~chosen[points.indices])
+    return (of_points + with_data(X, X.data * chosen[X.indices])).astype(points.dtype, copy=False)
 
 
 def _if_all_known(
     parts: Sequence[Any], join: Callable[[Sequence[Any]], np.ndarray]
 ) -> np.ndarray | None:
-    """All parts joined; None if one of them is."""
+    """Join all parts; return None if one of them is None."""
     return None if any(part is None for part in parts) else join(parts)
 
 

@@ -1,4 +1,4 @@
-"""One oracle after another."""
+"""Composition: a perturbation of one oracle after a perturbation of another."""
 
 from __future__ import annotations
 
@@ -33,24 +33,34 @@ from .listing import changes_of, draws_of, listed
 
 
 class Compose(Pair):
-    r"""First a change of `right`, then one of `left`; written ``left @ right``.
+    r"""A perturbation of `right`, then one of `left`: ``left @ right``.
 
     .. math:: S(x) = \bigcup_{z \in S_{right}(x)} S_{left}(z)
 
-    Exact if the part applied last is additive (the two supports add), or the part applied first is
-    finite (one question for each member), or the part applied last is a list of fixed linear maps,
-    known as such (the right part is asked along T'v for each map T). Otherwise several
-    points of `right` are tried, the best answer is kept, and `upper` is infinite.
+    The support function is exact in three cases:
+
+    - `left` is additive: the support functions add up.
+    - `right` is finite: `left` is evaluated at every member.
+    - `left` is a list of fixed linear maps: `right` is evaluated along T'v for each map T.
+
+    Otherwise several points of `right` are tried, the best one is returned, and `upper` is infinite.
 
     Parameters
     ----------
-    left, right : InvarianceOracle
-        Ungraded: ``(left @ right).discounted(...)`` and graded parts are refused.
+    left : InvarianceOracle
+        Oracle that is applied last, without grades.
+    right : InvarianceOracle
+        Oracle that is applied first, without grades.
+
+    See Also
+    --------
+    Union : One perturbation or the other.
 
     Notes
     -----
-    The set of `left` around a changed row belongs to the label of the row itself. In `orbit` only
-    the pair of both identities counts as the identity.
+    The set of `left` around a perturbed sample has the label of the unperturbed sample. `orbit` lists
+    the sample once, for the pair of both identities. `tangents` are those of `left`, then those of
+    `right`.
 
     Examples
     --------
@@ -63,19 +73,17 @@ class Compose(Pair):
 
     @property
     def convex(self) -> bool:  # type: ignore[override]
-        """Whether the set is a sum of two convex sets."""
+        """True if S(x) is a sum of two convex sets."""
         return self.left.additive and self.left.convex and self.right.convex
 
     def validate(self, n_features: int | None = None) -> None:
-        """Raise if a part is not an oracle, is graded, or has a parameter out of range."""
         super().validate(n_features)
         for part in (self.left, self.right):
-            check_row_by_row("a part of @", part, "write Shared(left @ right)")
+            check_row_by_row("each part of @", part, "write Shared(left @ right)")
             if part.graded:
                 raise NotImplementedError(_no_grades(part))
 
     def region(self, X: np.ndarray) -> Region:
-        """See `InvarianceOracle.region`: a sum of sets, or a union over members of the right part."""
         if self.finite:
             return super().region(X)
         self._check_rows(X)
@@ -93,26 +101,24 @@ class Compose(Pair):
         left = self._moved_later(X, y)
         if left is None or right is None:
             return None
-        # Otherwise it is not known how far the left part carries two points apart. If it is additive,
-        # what it adds is as far from its list wherever the right part has moved to.
+        # The mesh is known if the left part is additive or the right part is finite. Otherwise, the left
+        # part may enlarge the gaps of the right part's cover.
         return ComposedChanges(left, right, bounded=self.left.additive or self.right.finite)
 
     def _moved_later(self, X: Matrix, y: np.ndarray | None) -> Changes | None:
-        """The changes of the left part, on no rows yet."""
+        """Return the list of the left part, without rows."""
         return changes_of(self.left, dense_rows(X, slice(0, 0)), None if y is None else y[:0])
 
     def _draws(self, X: Matrix, n_draws: int, random_state: int) -> Changes:
-        """See `InvarianceOracle.draws`: changes of both parts, independent of one another."""
+        """Return independent draws of both parts, in pairs."""
         seeds = np.random.SeedSequence(random_state).generate_state(3)
         left = draws_of(self.left, dense_rows(X, slice(0, 0)), n_draws, int(seeds[0]))
         right = draws_of(self.right, X, n_draws, int(seeds[1]))
-        # Draws may be sorted, as those of a union are: in pairs of sorted ones both parts would go
-        # together.
+        # Draws of a union are sorted by leaf; without a permutation, the parts would be dependent.
         order = np.random.default_rng(seeds[2]).permutation(n_draws)
         return ComposedChanges(left.take(order), right, paired=True)
 
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
-        """The right part on the rows of `X`; the left one is bound to the changed rows."""
         self._check_rows(X)
         return _BoundCompose(self._prepared(), X, y)
 
@@ -139,31 +145,33 @@ class _BoundCompose(BoundOracle):
 
     @cached_property
     def _left_maps(self) -> Changes | None:
-        """The members of the left part, if they are all there are."""
+        """The list of the left part, if it is complete."""
         found = self.oracle._moved_later(self.X, self.y)
         return found if found is not None and found.scored else None
 
     def _after(self, points: Matrix, rows: Rows, times: int = 1) -> BoundOracle:
-        """The left part on changed rows, with the labels of the rows they came from."""
+        """Bind the left part to perturbed rows, with the labels of the unperturbed rows."""
         labels = self._labels(rows)
         return bind(self.oracle.left, points, None if labels is None else np.repeat(labels, times))
 
     def _labels(self, rows: Rows) -> np.ndarray | None:
         return None if self.y is None else self.y[rows]
 
-    def _ask(self, part: BoundOracle, rows: Rows, V: np.ndarray, assign: np.ndarray) -> Support:
+    def _ungraded(self, part: BoundOracle, rows: Rows, V: np.ndarray, assign: np.ndarray) -> Support:
         answer = part.support(rows, V, assign)
         if answer.rho is not None:
             raise NotImplementedError(_no_grades(part.oracle))
         return answer
 
     def _sum(self, rows: Rows, V: np.ndarray, assign: np.ndarray) -> Support:
-        first = self._ask(self.right, rows, V, assign)
-        second = self._ask(self._after(first.points, rows), ALL_ROWS, V, assign)
+        first = self._ungraded(self.right, rows, V, assign)
+        second = self._ungraded(self._after(first.points, rows), ALL_ROWS, V, assign)
         if first.upper is None and second.upper is None:
             return Support(second.points)
-        reached = row_dots(first.points, V, assign)
-        return Support(second.points, upper_of(first, V, assign) + upper_of(second, V, assign) - reached)
+        first_values = row_dots(first.points, V, assign)
+        return Support(
+            second.points, upper_of(first, V, assign) + upper_of(second, V, assign) - first_values
+        )
 
     def _enumerate(self, rows: Rows, V: np.ndarray, assign: np.ndarray) -> Support:
         members = np.moveaxis(listed(self.right).members(rows), 1, 0)
@@ -176,13 +184,13 @@ class _BoundCompose(BoundOracle):
         self, points: np.ndarray, rows: Rows, V: np.ndarray, assign: np.ndarray
     ) -> Support:
         part = sp.csr_matrix(points) if sp.issparse(self.X) else np.ascontiguousarray(points)
-        return self._ask(self._after(part, rows), ALL_ROWS, V, assign)
+        return self._ungraded(self._after(part, rows), ALL_ROWS, V, assign)
 
     def _of_maps(
         self, left: Changes, maps: np.ndarray, rows: Rows, V: np.ndarray, assign: np.ndarray
     ) -> Support:
-        """The best member where the left part is a list of fixed linear maps."""
-        answers = [self._ask(self.right, rows, W, assign) for W in maps]
+        """Return the best member if the left part is a list of fixed linear maps."""
+        answers = [self._ungraded(self.right, rows, W, assign) for W in maps]
         values = [row_dots(a.points, W, assign) for a, W in zip(answers, maps, strict=True)]
         choice = np.argmax(values, axis=0)
         sources = select(choice, [answer.points for answer in answers])
@@ -195,10 +203,10 @@ class _BoundCompose(BoundOracle):
 
     def _try_several(self, rows: Rows, V: np.ndarray, assign: np.ndarray) -> Support:
         starts = [take(self.X, rows)]
-        starts += [self._ask(self.right, rows, sign * V, assign).points for sign in (1.0, -1.0)]
+        starts += [self._ungraded(self.right, rows, sign * V, assign).points for sign in (1.0, -1.0)]
         answers = [Support(starts[0])]
         for points in starts:
-            answers.append(self._ask(self._after(points, rows), ALL_ROWS, V, assign))
+            answers.append(self._ungraded(self._after(points, rows), ALL_ROWS, V, assign))
         if not sp.issparse(self.X):
             answers += self._reweighted(starts[1], answers[2].points, rows, V, assign)
         best = best_of([Support(answer.points) for answer in answers], V, assign)
@@ -207,13 +215,13 @@ class _BoundCompose(BoundOracle):
     def _reweighted(
         self, source: np.ndarray, answer: np.ndarray, rows: Rows, V: np.ndarray, assign: np.ndarray
     ) -> list[Support]:
-        """Ask `right` along directions in which a feature counts as much as `left` magnifies it."""
+        """Maximize over `right` along directions whose features have the scale factors of `left`."""
         each, answers = np.arange(len(assign)), []
         for _ in range(2):
             known = np.abs(source) > 1e-12 * np.max(np.abs(source), initial=0.0)
             factors = np.divide(answer, source, out=np.ones(source.shape), where=known)
-            source = self._ask(self.right, rows, V[assign] * factors, each).points
-            answers.append(self._ask(self._after(source, rows), ALL_ROWS, V, assign))
+            source = self._ungraded(self.right, rows, V[assign] * factors, each).points
+            answers.append(self._ungraded(self._after(source, rows), ALL_ROWS, V, assign))
             answer = answers[-1].points
         return answers
 
@@ -245,9 +253,9 @@ class _BoundCompose(BoundOracle):
         raise NotImplementedError(f"Compose does not define contains for {name[0]} @ {name[1]}")
 
     def _hull_contains(self, rows: np.ndarray, x: np.ndarray, z: np.ndarray) -> bool:
-        """Whether no direction separates `z` from a convex set that is known by its support.
+        """Return True if no direction separates `z` from a convex set with known support.
 
-        The nearest point of a growing hull of answers, as in fully corrective Frank-Wolfe.
+        This is the nearest point of a growing hull of answers, as in fully corrective Frank-Wolfe.
         """
         near = 1e3 * rounding(x, z)
         corners = x[None, :]
@@ -267,15 +275,15 @@ class _BoundCompose(BoundOracle):
 
 def _no_grades(part: InvarianceOracle) -> str:
     return (
-        f"Compose refuses graded parts, and {type(part).__name__} has grades: "
-        "discount the members of a union instead"
+        f"Compose does not support grades, but {type(part).__name__} has grades: "
+        "discount the parts of a union instead"
     )
 
 
 def _nearest(corners: np.ndarray, z: np.ndarray) -> np.ndarray:
-    """The point of the convex hull of `corners` that is nearest to `z`."""
+    """Return the point of the convex hull of `corners` that is nearest to `z`."""
     moved = corners - z
-    # The least squares of (moved' a, 1'a - 1) over a >= 0 point to the nearest mixture.
+    # The least-squares solution a >= 0 of moved' a = 0, 1'a = 1 is proportional to the nearest one.
     system = np.vstack([moved.T / np.max(np.abs(moved)), np.ones(len(corners))])
     mixture, _ = nnls(system, np.r_[np.zeros(len(z)), 1.0])
     return z + moved.T @ (mixture / np.sum(mixture))

@@ -1,15 +1,17 @@
-r"""Averaged planes for rows on polynomial curves.
+r"""In-hull steps for rows on polynomial curves.
 
 The set of a row is :math:`S(x_i) = \{x_i(t) = \sum_{k=0}^p t^k x_{ik} : a \le t \le b\}`. The hull of
-its planes, the null plane included, is
+its planes, including the zero plane, has normals and offsets
 
-.. math:: a_i = y_i \sum_k \mu_{ik} x_{ik}, \quad \text{offset } \mu_{i0}, \quad
-   \mu_i = \sum_j \alpha_{ij} (1, t_{ij}, \dots, t_{ij}^p), \quad \alpha_{ij} \ge 0, \quad
-   \sum_j \alpha_{ij} \le 1,
+.. math:: a_i = y_i \sum_k \mu_{ik} x_{ik}, \quad \mu_{i0}.
 
-and needs a few places :math:`t_{ij}` a row, as many as a visit makes use of. A visit maximizes the dual
-over its own :math:`\alpha_i` and places: it adds the worst place, and moves mass between pairs of
-places by exact steps. All of that happens in p + 1 numbers, the products with the x_k, whatever the
+Here
+
+.. math:: \mu_i = \sum_j \alpha_{ij} (1, t_{ij}, \dots, t_{ij}^p), \quad \alpha_{ij} \ge 0, \quad
+   \sum_j \alpha_{ij} \le 1.
+
+A few values :math:`t_{ij}` per row are enough. An update adds the worst t of a row, and changes pairs of
+its dual variables by exact steps. This needs only p + 1 numbers, the products with the x_k, for any
 number of features.
 """
 
@@ -26,25 +28,25 @@ from .identity_hull import contiguous
 
 Array = np.ndarray
 
-# Rounds on a row at most, and exchanges between its points in a round.
+# Maximum numbers of rounds per row, and of exchanges per round.
 _ROUNDS = 30
 _EXCHANGES = 200
-# Part of a row's gap that a visit may leave; exact visits need as many passes.
+# Fraction of a row's gap that may remain after an update; exact updates do not save sweeps.
 _LEAVE = 0.1
 _FIT_ROUNDS = 100
 
 
 class CurveHull(Hull):
-    """In-hull steps of rows on curves; see the module.
+    """In-hull steps for rows on polynomial curves.
 
     Parameters
     ----------
     X, signs, weights, intercept
-        See `IdentityHull`.
-    powers : (n, p, d) array
-        What each power of t multiplies.
+        As in `IdentityHull`.
+    powers : array of shape (n_rows, degree, n_features)
+        Coefficients x_ik of the powers of t.
     ends : pair of float
-        a <= 0 <= b.
+        Interval a <= 0 <= b of t.
     """
 
     def __init__(
@@ -60,32 +62,32 @@ class CurveHull(Hull):
         self.weights = np.array(weights, dtype=np.float64)
         self.intercept = bool(intercept)
         n, degree, _ = powers.shape
-        # Places are shares of the furthest one.
+        # Rescale t to at most 1 in absolute value.
         reach = max(abs(ends[0]), abs(ends[1])) or 1.0
         self.ends = ends[0] / reach, ends[1] / reach
         scale = reach ** np.arange(1, degree + 1)
         self.vectors = contiguous(np.concatenate([X[:, None, :], powers * scale[:, None]], axis=1))
         wide = self.vectors.astype(np.float64, copy=False)
         self.gram = wide @ wide.transpose(0, 2, 1)
-        # More are never needed at an optimum, but may be on the way to one.
+        # More values than an optimum needs, because iterations may use more.
         size = 2 * degree + 4
-        self.places, self.masses = np.zeros((n, size)), np.zeros((n, size))
+        self.places, self.alphas = np.zeros((n, size)), np.zeros((n, size))
 
     @property
     def moments(self) -> Array:
-        """The mu of each row, (n, p + 1); the first is the level."""
+        """The mu of each row, (n, p + 1); the first one is the level."""
         orders = np.arange(self.vectors.shape[1])
-        return np.einsum("ns,nsk->nk", self.masses, self.places[:, :, None] ** orders)
+        return np.einsum("ns,nsk->nk", self.alphas, self.places[:, :, None] ** orders)
 
     @property
     def offset(self) -> float:
-        return float(self.weights @ self.masses.sum(axis=1))
+        return float(self.weights @ self.alphas.sum(axis=1))
 
     def sweep(self, f: Array, order: Array, gaps: Array) -> None:
         rows = (self.vectors, self.gram, self.signs, self.weights, self.intercept)
         size = self.vectors.shape[1]
-        room = np.empty(size), np.empty(size), np.empty((size, size)), np.empty((6, size + 2))
-        _sweep(*rows, *self.ends, self.places, self.masses, f, order, gaps, *room)
+        work = np.empty(size), np.empty(size), np.empty((size, size)), np.empty((6, size + 2))
+        _sweep(*rows, *self.ends, self.places, self.alphas, f, order, gaps, *work)
 
     def combination(self) -> Array:
         normals, levels = self.planes()
@@ -98,25 +100,25 @@ class CurveHull(Hull):
         return self.signs[:, None] * points, moments[:, 0].copy()
 
     def pack(self) -> PackedRows:
-        """See `Hull.pack`; planes do not tell the places."""
-        return PackedRows((self.places, self.masses))
+        """Return values of t and dual variables, which planes do not determine."""
+        return PackedRows((self.places, self.alphas))
 
     def unpack(self, packed: PackedRows, n_features: int) -> None:
-        self.places[:], self.masses[:] = packed.each
+        self.places[:], self.alphas[:] = packed.each
 
     def restore(self, normals: Matrix, levels: Array) -> None:
-        """See `Hull.restore`; the nearest planes of these sets, by least squares.
+        """Initialize the state from planes of these sets, by least squares.
 
-        Places are not told by planes. They are found again to some 1e-5 of the planes' size, which are
-        then planes of this set, and what the dual is made from.
+        Planes do not contain the values of t. The fit has a relative error of about 1e-5. The state is
+        then consistent, because its planes are computed from the fit.
         """
         levels = np.clip(np.asarray(levels, dtype=np.float64), 0.0, 1.0)
         points = self.signs[:, None] * dense_rows(normals)
-        wanted = np.einsum("nkd,nd->nk", self.vectors, points, dtype=np.float64)
-        self.masses[:] = 0.0
+        targets = np.einsum("nkd,nd->nk", self.vectors, points, dtype=np.float64)
+        self.alphas[:] = 0.0
         size = self.vectors.shape[1]
-        room = np.empty(size), np.empty((size, size)), np.empty((6, size + 2))
-        _fit(self.gram, wanted, levels, *self.ends, self.places, self.masses, *room)
+        work = np.empty(size), np.empty((size, size)), np.empty((6, size + 2))
+        _fit(self.gram, targets, levels, *self.ends, self.places, self.alphas, *work)
 
 
 @njit(cache=True, nogil=True)
@@ -129,7 +131,7 @@ def _at(c, t):
 
 @njit(cache=True, nogil=True)
 def _move(step, first, second, null, gram, h, image):
-    """Move mass to a place from another, or from the null plane."""
+    """Move dual weight to one t from another one, or from the zero plane."""
     power, other = 1.0, 0.0 if null else 1.0
     for j in range(h.size):
         image[j] = 0.0
@@ -144,83 +146,83 @@ def _move(step, first, second, null, gram, h, image):
 
 
 @njit(cache=True, nogil=True)
-def _exchange(places, masses, h, unit, gram, goal, image):
-    """Move mass between pairs of places, the null plane among them, by exact steps."""
+def _exchange(places, alphas, h, unit, gram, goal, image):
+    """Move dual weight between pairs of t, including the zero plane, by exact steps."""
     for _ in range(_EXCHANGES):
-        # A place gains by its lack of margin, the null plane by nothing.
-        best, most, worst, least, used = -1, 0.0, -1, 0.0, 0.0
+        # The derivative for a t is its lack of margin; for the zero plane it is 0.
+        best, largest, worst, smallest, used = -1, 0.0, -1, 0.0, 0.0
         for j in range(places.size):
-            used += masses[j]
+            used += alphas[j]
         if used >= 1.0:
-            least = np.inf
+            smallest = np.inf
         for j in range(places.size):
-            lack = unit - _at(h, places[j])
-            if lack > most:
-                best, most = j, lack
-            if masses[j] > 0.0 and lack < least:
-                worst, least = j, lack
-        if most - least <= goal or best == worst:
+            slope = unit - _at(h, places[j])
+            if slope > largest:
+                best, largest = j, slope
+            if alphas[j] > 0.0 and slope < smallest:
+                worst, smallest = j, slope
+        if largest - smallest <= goal or best == worst:
             return
-        # The squared length of the difference of the two members.
+        # Squared length of the difference of both members.
         first = places[best] if best >= 0 else places[worst]
         null = best < 0 or worst < 0
         second = 0.0 if null else places[worst]
         curve, power, other = 0.0, 1.0, 0.0 if null else 1.0
         for k in range(h.size):
-            inner, at, there = 0.0, 1.0, 0.0 if null else 1.0
+            inner, first_power, second_power = 0.0, 1.0, 0.0 if null else 1.0
             for j in range(h.size):
-                inner += (at - there) * gram[k, j]
-                at *= first
-                there *= second
+                inner += (first_power - second_power) * gram[k, j]
+                first_power *= first
+                second_power *= second
             curve += (power - other) * inner
             power *= first
             other *= second
-        room = masses[worst] if worst >= 0 else 1.0 - used
-        step = (most - least) / curve if curve * room > most - least else room
+        limit = alphas[worst] if worst >= 0 else 1.0 - used
+        step = (largest - smallest) / curve if curve * limit > largest - smallest else limit
         _move(step if best >= 0 else -step, first, second, null, gram, h, image)
         if best >= 0:
-            masses[best] += step
+            alphas[best] += step
         if worst >= 0:
-            masses[worst] = 0.0 if step == room else masses[worst] - step
+            alphas[worst] = 0.0 if step == limit else alphas[worst] - step
 
 
 @njit(cache=True, nogil=True)
-def _solve(places, masses, h, unit, gram, low, high, goal, rounds, work):
-    """Add worst places and exchange mass until the gap is small enough; returns the gap on arrival."""
-    down, image = work[0, : h.size], work[1, : h.size]
+def _solve(places, alphas, h, unit, gram, low, high, goal, rounds, work):
+    """Add the worst t and exchange dual weight until the gap is small; return the first gap."""
+    negative, image = work[0, : h.size], work[1, : h.size]
     first = 0.0
-    for turn in range(rounds):
-        # The place of the least margin, and how far that is below `unit`.
+    for round_number in range(rounds):
+        # The t of smallest margin, and the difference to `unit`.
         degree = 0
         for k in range(h.size):
-            down[k] = -h[k]
+            negative[k] = -h[k]
             if h[k] != 0.0:
                 degree = k
-        t, most = largest_place(down[: degree + 1], low, high, work[2], work[3], work[4:6])
-        lack = unit + most
-        # The loss less the averaged plane: each place is short of the loss by some.
-        gap = 0.0 if lack < 0.0 else lack
+        t, highest = largest_place(negative[: degree + 1], low, high, work[2], work[3], work[4:6])
+        slope = unit + highest
+        # Gap: loss minus averaged plane.
+        gap = 0.0 if slope < 0.0 else slope
         for j in range(places.size):
-            if masses[j] > 0.0:
-                gap -= masses[j] * (unit - _at(h, places[j]))
-        if turn == 0:
+            if alphas[j] > 0.0:
+                gap -= alphas[j] * (unit - _at(h, places[j]))
+        if round_number == 0:
             first = gap
             goal = _LEAVE * gap if rounds == _ROUNDS and _LEAVE * gap > goal else goal
         if gap <= goal:
             break
-        if lack > 0.0:
+        if slope > 0.0:
             slot = 0
             for j in range(places.size):
-                if places[j] == t and masses[j] > 0.0:
+                if places[j] == t and alphas[j] > 0.0:
                     slot = j
                     break
-                if masses[j] < masses[slot]:
+                if alphas[j] < alphas[slot]:
                     slot = j
-            if masses[slot] > 0.0 and places[slot] != t:
-                _move(-masses[slot], places[slot], 0.0, True, gram, h, image)
-                masses[slot] = 0.0
+            if alphas[slot] > 0.0 and places[slot] != t:
+                _move(-alphas[slot], places[slot], 0.0, True, gram, h, image)
+                alphas[slot] = 0.0
             places[slot] = t
-        _exchange(places, masses, h, unit, gram, 0.1 * goal, image)
+        _exchange(places, alphas, h, unit, gram, 0.1 * goal, image)
     return first
 
 
@@ -234,7 +236,7 @@ def _dot(x, f):
 
 @njit(cache=True, nogil=True)
 def _sweep(
-    vectors, gram, signs, weights, intercept, low, high, places, masses, f, order, gaps, h, before,
+    vectors, gram, signs, weights, intercept, low, high, places, alphas, f, order, gaps, h, before,
     curve, work,
 ):  # fmt: skip
     size, d = vectors.shape[1], vectors.shape[2]
@@ -250,10 +252,10 @@ def _sweep(
         if intercept:
             h[0] += y * f[d]
             curve[0, 0] += c
-        _moments(places[i], masses[i], before)
-        gap = _solve(places[i], masses[i], h, 1.0, curve, low, high, 1e-12, _ROUNDS, work)
+        _moments(places[i], alphas[i], before)
+        gap = _solve(places[i], alphas[i], h, 1.0, curve, low, high, 1e-12, _ROUNDS, work)
         gaps[i] = 0.0 if gap < 0.0 else c * gap
-        _moments(places[i], masses[i], h)
+        _moments(places[i], alphas[i], h)
         for k in range(size):
             step = c * y * (h[k] - before[k])
             if step != 0.0:
@@ -265,32 +267,32 @@ def _sweep(
 
 
 @njit(cache=True, nogil=True)
-def _moments(places, masses, into):
+def _moments(places, alphas, into):
     for k in range(into.size):
         into[k] = 0.0
     for j in range(places.size):
-        power = masses[j]
+        power = alphas[j]
         for k in range(into.size):
             into[k] += power
             power *= places[j]
 
 
 @njit(cache=True, nogil=True)
-def _fit(gram, wanted, levels, low, high, places, masses, h, curve, work):
-    """Least squares: the products with the vectors, and the level, of each row."""
+def _fit(gram, targets, levels, low, high, places, alphas, h, curve, work):
+    """Fit products with the vectors and the level of each row, by least squares."""
     size = gram.shape[1]
     for i in range(gram.shape[0]):
         if levels[i] == 0.0:
             continue
-        # As heavy as the vectors, so that neither gives way to the other.
+        # Rescale the products to the weight of the level in the objective.
         heavy = 0.0
         for k in range(size):
             heavy = gram[i, k, k] if gram[i, k, k] > heavy else heavy
         heavy = heavy if heavy > 0.0 else 1.0
         for k in range(size):
-            h[k] = -wanted[i, k] / heavy
+            h[k] = -targets[i, k] / heavy
             for j in range(size):
                 curve[k, j] = gram[i, k, j] / heavy
         h[0] -= levels[i]
         curve[0, 0] += 1.0
-        _solve(places[i], masses[i], h, 0.0, curve, low, high, 1e-15, _FIT_ROUNDS, work)
+        _solve(places[i], alphas[i], h, 0.0, curve, low, high, 1e-15, _FIT_ROUNDS, work)

@@ -1,4 +1,4 @@
-"""Rows on polynomial curves of one parameter: members, covers, local search."""
+"""Polynomial curves through samples: members, covers, local search."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .changes import Changes
 from .images.image_parameters import check_draw
 from .images.image_search import halve
 
-# Halvings of the interval between the neighbors of the best parameter on a grid.
+# Number of bisections between the neighbors of the best value in the cover.
 _HALVINGS = 12
 
 
@@ -25,30 +25,31 @@ class Curves:
 
     Parameters
     ----------
-    X : (n, d) array
-    powers : (n, p, d) array
-        What each power of t multiplies, from t itself to its p-th power.
+    X : array of shape (n_rows, n_features)
+        Rows x_i.
+    powers : array of shape (n_rows, degree, n_features)
+        Coefficients x_ik of the powers of t, from t to t^degree.
     """
 
     X: np.ndarray
     powers: np.ndarray
 
     def at(self, t: np.ndarray) -> np.ndarray:
-        """The point of each row at a value of its own, (n,), as an (n, d) array."""
+        """Compute one point per row (n, d), at values of t (n,)."""
         weights = self._weights(t)
         return self._as_rows(self.X + np.einsum("np,npd->nd", weights, self.powers))
 
     def table(self, t: np.ndarray) -> np.ndarray:
-        """The points of each row at values that all share, (s,), or at its own, (n, s): (n, s, d)."""
+        """Compute points (n, s, d), at common values (s,) or values per row (n, s)."""
         weights = self._weights(np.broadcast_to(t, (len(self.X), np.shape(t)[-1])))
         return self._as_rows(self.X[:, None, :] + weights @ self.powers)
 
     def take(self, rows: Rows) -> Curves:
-        """Those of some rows."""
+        """Select curves."""
         return Curves(self.X[rows], self.powers[rows])
 
     def speeds(self, furthest: np.ndarray) -> np.ndarray:
-        r"""Bounds :math:`\sum_k k |t|^{k-1} |x_{ik}|` on the speed where |t| is at most that, (n, g)."""
+        r"""Bound the speed for |t| <= `furthest`: :math:`\sum_k k |t|^{k-1} |x_{ik}|`."""
         orders = np.arange(self.powers.shape[1])
         sizes = np.linalg.norm(self.powers, axis=2).astype(np.float64)
         return (sizes * (orders + 1)) @ furthest[None, :] ** orders[:, None]
@@ -61,26 +62,27 @@ class Curves:
 
 
 class CurveOracle(InvarianceOracle):
-    r"""The views that all sets on a polynomial curve share.
+    r"""Base class of sets on polynomial curves.
 
     .. math:: S(x) = \{x + \sum_k t^k x_k : a \le t \le b\}, \quad a \le 0 \le b
 
-    A subclass gives the interval, what the powers of t multiply, names of members, and `support`.
+    A subclass implements the interval, the coefficients, names of members, and `support`. `tangents`
+    are x_1, and `sample` draws uniform values of t.
     """
 
     resolution: int = 9
 
     @abstractmethod
     def _interval(self) -> tuple[float, float]:
-        """The ends a <= 0 <= b."""
+        """Return the ends a <= 0 <= b."""
 
     @abstractmethod
     def _powers(self, X: np.ndarray) -> np.ndarray:
-        """What each power of t multiplies, (n, p, d)."""
+        """Return the coefficients x_k of the powers of t, (n, p, d)."""
 
     @abstractmethod
     def _name(self, t: float) -> str:
-        """A short name of the member at t."""
+        """Return a short name of the member at t."""
 
     def _check_grid(self) -> None:
         check_integer("resolution", self.resolution, 2)
@@ -91,7 +93,7 @@ class CurveOracle(InvarianceOracle):
         return Curves(rows, self._powers(rows))
 
     def _values(self) -> np.ndarray:
-        """The values of t in the cover: 0, then the others in order."""
+        """Return the values of t in the cover: 0 first, the others in increasing order."""
         t = np.linspace(*self._interval(), self.resolution)
         return np.r_[0.0, np.unique(t[t != 0])]
 
@@ -99,11 +101,9 @@ class CurveOracle(InvarianceOracle):
         return GridOfCurves(self, X)
 
     def tangents(self, X: Matrix) -> np.ndarray:
-        """The derivative at t = 0, (n, 1, d)."""
         return np.array(self._curves(X).powers[:, :1])
 
     def sample(self, X: Matrix, n_draws: int, rng: np.random.Generator) -> np.ndarray:
-        """Members at values of t that are uniform in the interval, (n, n_draws, d)."""
         return self._sample(self._curves(X), n_draws, rng)
 
     def _sample(self, curves: Curves, n_draws: int, rng: np.random.Generator) -> np.ndarray:
@@ -112,15 +112,17 @@ class CurveOracle(InvarianceOracle):
 
 
 class GridOfCurves(Changes):
-    r"""`resolution` members of each curve at equal distances, beside the row itself.
+    """Cover of each curve: `resolution` members at equidistant t, and the row itself.
 
-    A curve whose speed is at most s between two neighbors is no further than half of s times their
-    distance in t from one of them.
+    If the speed of a curve is at most s between two neighbors, the mesh is half of s times their
+    distance in t.
 
     Parameters
     ----------
     oracle : CurveOracle
-    X : (n, d) array
+        Oracle that defines the curves.
+    X : array of shape (n_rows, n_features)
+        Rows.
     """
 
     scored = False
@@ -143,7 +145,7 @@ class GridOfCurves(Changes):
         return ["identity", *(self.oracle._name(float(t)) for t in self.values[1:])]
 
     def curves(self, rows: Rows = ALL_ROWS) -> Curves:
-        """The curves of the rows named; those of all rows are made once."""
+        """Return the curves of some rows; all curves are computed once."""
         if self._all is None:
             self._all = self.oracle._curves(self.X)
         return self._all.take(rows)
@@ -163,13 +165,13 @@ class GridOfCurves(Changes):
     def _numbered(self, rows: Rows, index: np.ndarray) -> np.ndarray:
         index, last, n_rows = np.asarray(index, dtype=np.intp), self.size - 1, self.count(rows)
         if index.shape != (n_rows,) or np.any((index < 0) | (index > last)):
-            raise ValueError(f"index must be {n_rows} numbers from 0 to {last}, got {index!r}")
+            raise ValueError(f"index must contain {n_rows} numbers from 0 to {last}, got {index!r}")
         return index
 
     def refine(
         self, rows: Rows, index: np.ndarray, score: Callable[[np.ndarray], np.ndarray]
     ) -> np.ndarray:
-        """See `Changes.refine`; between the neighbors on the grid, which halve each step."""
+        """Improve members by bisection between their neighbors in the cover."""
         curves, values = self.curves(rows), self.values[self._numbered(rows, index)]
         points = curves.at(values)
         if not len(points):

@@ -1,7 +1,7 @@
-"""Fast paths by exact class: oracles that have a class of their own for given rows.
+"""Table of special bound oracles (fast paths) by the exact class of the oracle.
 
-A bound oracle of this table may override `BoundOracle.worst`, have in-hull steps or describe its edits.
-Subclasses of these oracles are not in the table. They are asked by their own methods.
+A class in this table may override `BoundOracle.worst`, have in-hull steps or describe its edits.
+Subclasses of these oracles are not in the table, so their own methods are used.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Oracles whose set is a list."""
+"""Base class of oracles with a finite list of perturbed samples."""
 
 from __future__ import annotations
 
@@ -16,7 +16,16 @@ from .listed_changes import ListedChanges
 
 
 class FiniteOracle(InvarianceOracle):
-    """An oracle whose S(x) is a list; a subclass writes `orbit` and has everything else.
+    """Base class of oracles with a finite S(x); a subclass implements `orbit`.
+
+    `support` and `graded_support` are exact, by enumeration. `sample` draws members uniformly, with
+    replacement.
+
+    See Also
+    --------
+    InvarianceOracle : Base class for all oracles; a subclass implements `support`.
+    LinearChanges : List of fixed linear maps, for faster scores.
+    Sampled : Finite list of random members of another oracle.
 
     Examples
     --------
@@ -35,13 +44,23 @@ class FiniteOracle(InvarianceOracle):
 
     @abstractmethod
     def orbit(self, X: Matrix) -> np.ndarray:
-        """All members of each S(x), the identity once and first, as an (n, s, d) array."""
+        """List all members of S(x), for every sample.
+
+        Parameters
+        ----------
+        X : array or CSR matrix of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        array of shape (n_samples, n_members, n_features)
+            All members. The sample itself must be the first one and occur once.
+        """
 
     def support(
         self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
     ) -> Support:
-        """See `InvarianceOracle.support`; exact, by enumeration."""
-        return best_of_list(self._asked(X, V, assign, cost), V, assign)
+        return best_of_list(self._validated_members(X, V, assign, cost), V, assign)
 
     def graded_support(
         self,
@@ -51,8 +70,7 @@ class FiniteOracle(InvarianceOracle):
         cost: np.ndarray,
         rho: float | Sequence[float],
     ) -> Support:
-        """See `InvarianceOracle.graded_support`; exact, by enumeration."""
-        members = self._asked(X, V, assign, cost)
+        members = self._validated_members(X, V, assign, cost)
         grades = profile_of_list(rho, members.shape[1])
         return best_of_list(members, V, assign, cost, grades)
 
@@ -60,25 +78,23 @@ class FiniteOracle(InvarianceOracle):
         return ListedChanges(self, X)
 
     def _members(self, X: Matrix) -> np.ndarray:
-        """The orbit, validated."""
+        """Return the validated orbit."""
         return plugins.members(plugins.method(self, "orbit"), self.orbit(X), dense_rows(X))
 
-    def _asked(
+    def _validated_members(
         self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None
     ) -> np.ndarray:
-        """The orbit, once the question has been validated."""
+        """Validate the arguments of `support` and return the orbit."""
         self._check_rows(X)
         check_directions(X, V, assign, cost)
         return self._members(X)
 
     def sample(self, X: Matrix, n_draws: int, rng: np.random.Generator) -> np.ndarray:
-        """Members drawn uniformly, with replacement."""
         members = self._members(X)
         picks = rng.integers(members.shape[1], size=(len(members), n_draws))
         return members[np.arange(len(members))[:, None], picks]
 
     def contains(self, x: np.ndarray, z: np.ndarray) -> bool:
-        """Whether `z` is a member, up to rounding."""
         members = self._members(x[None, :])[0]
         near = np.isclose(members, z, rtol=resolution(members), atol=1e-12)
         return bool(np.any(np.all(near, axis=1)))
@@ -91,7 +107,7 @@ def best_of_list(
     cost: np.ndarray | None = None,
     grades: np.ndarray | None = None,
 ) -> Support:
-    """The furthest of each row's members, (n, s, d); with grades (s,) that of the largest worth."""
+    """Return the best of each row's members (n, s, d), with grades (s,) if given."""
     scores = np.einsum("nsd,nd->ns", members, V[assign])
     if grades is not None:
         assert cost is not None

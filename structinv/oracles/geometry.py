@@ -1,4 +1,4 @@
-"""What oracles tell of their sets as geometry, validated."""
+"""Validated geometric sets and tangent planes of oracles."""
 
 from __future__ import annotations
 
@@ -14,23 +14,25 @@ from .listing import listed_region
 
 
 def region_of(oracle: InvarianceOracle, X: np.ndarray) -> Region:
-    """``oracle.region(X)``, checked.
+    """Call ``oracle.region(X)`` and validate the result.
 
-    A subclass outside this package has the region that it writes itself. An inherited one might belong
-    to another set, so the subclass is asked for its list or its cover.
+    For a third-party subclass, only its own `region` is used. An inherited one might describe another
+    set, so the list or cover of the subclass is used instead.
 
     Parameters
     ----------
     oracle : InvarianceOracle
-        One whose sets do not depend on labels.
-    X : (n, d) array
+        Oracle whose sets do not depend on labels.
+    X : array of shape (n_samples, n_features)
+        Samples.
 
     Raises
     ------
     TypeError, ValueError
-        If the oracle is none, depends on labels, or its answer is no region of these rows.
+        If the argument is not an oracle or depends on labels, or if the result is not a region of these
+        samples.
     NotImplementedError
-        If it does not tell what its sets look like.
+        If the oracle does not define a region.
 
     Examples
     --------
@@ -48,21 +50,21 @@ def region_of(oracle: InvarianceOracle, X: np.ndarray) -> Region:
         raise TypeError(f"{source} must return a Region, got {type(found).__name__}")
     if len(found) != len(X) or found.centers.shape != X.shape:
         raise ValueError(
-            f"{source} must return the sets of {len(X)} rows, got {len(found)}, around points of shape "
-            f"{found.centers.shape}"
+            f"{source} must return one set per row, {len(X)} sets with centers of shape {X.shape}, got "
+            f"{len(found)} with centers of shape {found.centers.shape}"
         )
     return found
 
 
 def tangent_planes(oracle: InvarianceOracle, X: np.ndarray) -> AffineSubspaces:
-    """The planes through the rows along an oracle's tangents, with coefficients of any size.
+    """Return the planes through the samples along an oracle's tangents.
 
     Raises
     ------
     TypeError, ValueError
-        If the oracle is none, depends on labels, or its answer is not what the contract says.
+        If the argument is not an oracle or depends on labels, or if its tangents are invalid.
     NotImplementedError
-        If it has no tangents.
+        If the oracle has no tangents.
     """
     check_needs_no_label(as_oracle(oracle))
     oracle.validate(X.shape[1])

@@ -1,4 +1,4 @@
-"""Dual states that stay inside the hull of each S(x), as oracles give them."""
+"""Interfaces of dual states with in-hull steps, for two classes and for labels."""
 
 from __future__ import annotations
 
@@ -13,19 +13,20 @@ from ..utils.packed_rows import PackedRows, RaggedLists
 
 
 class Hull(ABC):
-    """The dual variables of a two-class worst-case loss, kept inside the hull of each S(x).
+    """Dual variables of a two-class loss, inside the convex hull of each S(x).
 
-    One averaged plane a row instead of a list: level tau in [0, 1] and a point of tau times the
-    hull of S(x). The plane has normal ``y * point`` and offset ``tau``; ``f`` is the sum of the
-    normals times the rows' weights.
+    Each row has one averaged plane instead of a list. It consists of a dual variable tau in [0, 1], the
+    level, and a point of tau times the hull of S(x). The plane has the normal ``y * point`` and the
+    offset ``tau``. ``f`` is the weighted sum of the normals.
 
     Attributes
     ----------
     shares : bool
-        Whether the level of a row may be shared with other hulls: `levels`, `rescale`, `candidates`
-        and `absorb` are there. No, by default.
+        True if several hulls can share the dual variable of a row. Then `levels`, `rescale`,
+        `candidates` and `absorb` are defined. False by default.
     makes_normals : bool
-        Whether normals of some rows can be made: `normals_of` and `levels` are there. No, by default.
+        True if the normals of some rows can be computed. Then `normals_of` and `levels` are defined.
+        False by default.
     """
 
     shares: bool = False
@@ -34,64 +35,72 @@ class Hull(ABC):
     @property
     @abstractmethod
     def offset(self) -> float:
-        """Sum of the planes' offsets times the rows' weights."""
+        """Weighted sum of the offsets of all planes."""
 
     @abstractmethod
     def sweep(self, f: np.ndarray, order: np.ndarray, gaps: np.ndarray) -> None:
-        """Raise the dual in each row of `order` once, updating `f` in place.
+        """Maximize the dual in each row of `order` once, and update `f` in place.
 
-        ``gaps[i]`` becomes the row's weighted loss minus its averaged plane at `f` on arrival.
+        Parameters
+        ----------
+        f : array of shape (n_features,)
+            Function, with the constant feature if there is an intercept.
+        order : array of int of shape (n_steps,)
+            Rows in the sequence of their updates.
+        gaps : array of shape (n_rows,)
+            ``gaps[i]`` is set to the weighted loss of row i minus its averaged plane, both at `f`
+            before the update.
         """
 
     def losses(self, f: np.ndarray) -> np.ndarray | None:
-        """Exact losses of all rows at `f`, (n,), where they are cheaper than asking the oracle."""
+        """Compute the exact losses of all rows at `f`; None if the oracle is as fast."""
         return None
 
     @abstractmethod
     def combination(self) -> np.ndarray:
-        """`f` recomputed from the state, free of accumulated rounding."""
+        """Recompute `f` from the dual variables, without accumulated rounding errors."""
 
     @abstractmethod
     def planes(self) -> tuple[Matrix, np.ndarray]:
-        """Normals without the intercept, (n, d), and levels tau, (n,)."""
+        """Return normals without the intercept (n, d) and levels tau (n,)."""
 
     @abstractmethod
     def restore(self, normals: Matrix, levels: np.ndarray) -> None:
-        """Start from planes that `planes` gave, for the same rows.
+        """Initialize the state from the result of `planes` for the same rows.
 
-        Those of this or a smaller set are taken as they are; what lies outside the set is moved into it.
+        Points of this or a smaller set are used unchanged. Points outside the set are moved into it.
         """
 
     def planes_by_part(self) -> list[tuple[Matrix, np.ndarray]]:
-        """Planes whose sum is that of `planes`, from which a state can be made again."""
+        """Return parts of `planes` that add up to them and determine the state."""
         return [self.planes()]
 
     def normals_of(self, rows: np.ndarray) -> Matrix:
-        """The normals of `planes` of some rows, where `makes_normals`."""
+        """Compute the normals of some rows; requires `makes_normals`."""
         raise NotImplementedError(f"{type(self).__name__} makes all normals at once")
 
     def restore_several(
         self, normals: Matrix, levels: np.ndarray, rows: np.ndarray, n_rows: int
     ) -> None:
-        """Start from any number of planes a row, plane j being one of row ``rows[j]``."""
+        """Initialize the state from several planes per row; plane j is of ``rows[j]``."""
         gather = sp.csr_matrix(
             (np.ones(len(rows)), (rows, np.arange(len(rows)))), shape=(n_rows, len(rows))
         )
         self.restore(gather @ normals, gather @ levels)
 
     def pack(self) -> PackedRows:
-        """All that a hull of the same rows needs to go on from here; the planes, by default."""
+        """Return the state for `unpack` with the same rows; by default, the planes."""
         parts = self.planes_by_part()
         normals = sp.csr_matrix(sp.hstack([sp.csr_matrix(part) for part, _ in parts]))
         normals.eliminate_zeros()
-        levels = sp.csr_matrix(np.column_stack([own for _, own in parts]))
-        each = [RaggedLists(np.diff(own.indptr), (own.indices, own.data)) for own in (levels, normals)]
+        levels = sp.csr_matrix(np.column_stack([part_levels for _, part_levels in parts]))
+        each = [RaggedLists(np.diff(A.indptr), (A.indices, A.data)) for A in (levels, normals)]
         return PackedRows((), tuple(each))
 
     def unpack(self, packed: PackedRows, n_features: int) -> None:
-        """Go on from what `pack` gave, perhaps some rows of it."""
+        """Initialize the state from the result of `pack`, for all rows or some of them."""
         of_levels, of_normals = packed.lists
-        # A part without levels adds nothing.
+        # Trailing parts without levels are not stored and add nothing.
         n_parts, n_rows = 1 + int(of_levels.entries[0].max(initial=0)), len(of_levels.counts)
         levels = of_levels.as_matrix(n_parts)
         normals = of_normals.as_matrix(n_parts * n_features)
@@ -101,101 +110,103 @@ class Hull(ABC):
 
     @property
     def levels(self) -> np.ndarray:
-        """The level of each row, (n,)."""
+        """The dual variable of each row, (n,)."""
         raise NotImplementedError(f"{type(self).__name__} does not share levels")
 
     def rescale(self, rows: np.ndarray, factors: np.ndarray) -> None:
-        """Multiply the weights of some rows, and divide their levels and points by the same."""
+        """Multiply weights of some rows by factors, and divide levels and points."""
         raise NotImplementedError(f"{type(self).__name__} does not share levels")
 
     def candidates(self, f: np.ndarray, rows: np.ndarray) -> tuple[Matrix, Matrix, Any]:
-        """Of some rows the points, which have their levels as factors, and the worst members at `f`.
+        """Return the points of some rows (times levels), and the worst members at `f`.
 
-        Also what `absorb` wants to know of these members.
+        The third result is an opaque description of these members for `absorb`.
         """
         raise NotImplementedError(f"{type(self).__name__} does not share levels")
 
     def absorb(
         self, rows: np.ndarray, chosen: np.ndarray, keep: np.ndarray, steps: np.ndarray, corners: Any
     ) -> None:
-        """Of the rows ``rows[chosen]`` keep a share of point and level, and add some of the corner's."""
+        """Multiply point and level of ``rows[chosen]`` by `keep`, and add corners."""
         raise NotImplementedError(f"{type(self).__name__} does not share levels")
 
 
 class LabelHull(ABC):
-    r"""The dual variables of a joint loss of several labels, kept inside the hull of each S(x).
+    r"""Dual variables of a loss of several labels, inside the hull of each S(x).
 
-    The loss of row i, whose true label is c, is
+    The loss of row i with true label c is
 
     .. math:: \ell_i(W) = \max_{k,\, z \in S(x_i)} \langle w_k - w_c, z \rangle + D_{ck},
        \quad D_{cc} = 0.
 
-    Its planes are averaged for each pair of a row and another label k: a level tau, and a point of tau
-    times the hull of S(x). The levels of a row add up to at most 1, so
+    Each pair of a row and another label k has one averaged plane. It consists of a dual variable tau,
+    the level, and a point of tau times the hull of S(x). The levels of a row add up to at most 1, so
 
     .. math:: W = \sum_i c_i \sum_k (e_c - e_k) \otimes \varphi_{ik}, \quad
        \varphi_{ik} \in \tau_{ik} \operatorname{conv} S(x_i) .
 
-    Only pairs that have a level take memory, so it grows with the entries of the rows, not with the
-    number of labels. Weights come by feature: a C-contiguous array (n_features, n_labels), or
-    (n_features + 1, n_labels) where a constant feature, which no oracle changes, follows the others.
+    Only pairs with a level above 0 take memory, so memory does not grow with the number of labels.
+    Weights are a C-contiguous array of shape (n_features, n_labels). With an intercept, the last of
+    n_features + 1 rows belongs to a constant feature that no oracle changes.
     """
 
     @property
     @abstractmethod
     def offset(self) -> float:
-        """Sum of the planes' offsets, level times cost, times the rows' weights."""
+        """Weighted sum of the offsets of all planes; an offset is level times cost."""
 
     @abstractmethod
     def sweep(self, table: np.ndarray, order: np.ndarray, gaps: np.ndarray, every_label: bool) -> None:
-        """Raise the dual in each row of `order` once, updating the weights `table` in place.
-
-        ``gaps[i]`` becomes the row's weighted loss minus its averaged plane at `table` on arrival. Where
-        all labels compete, rows with a small share of the mean gap may be left as they are.
+        """Maximize the dual in each row of `order` once, and update `table` in place.
 
         Parameters
         ----------
-        table : (n_features [+ 1], n_labels) array
-        order : (m,) array of int
-        gaps : (n,) array
+        table : array of shape (n_features [+ 1], n_labels)
+            Weights.
+        order : array of int of shape (n_steps,)
+            Rows in the sequence of their updates. If all labels compete, rows with a small fraction of
+            the mean gap may be skipped.
+        gaps : array of shape (n_rows,)
+            ``gaps[i]`` is set to the weighted loss of row i minus its averaged plane, both at `table`
+            before the update.
         every_label : bool
-            Whether all labels compete. If not, only those do that the row keeps: gaps are then those
-            over these labels.
+            True if all labels compete. If False, only the labels in the active set of the row compete,
+            and gaps refer to these labels.
         """
 
     @abstractmethod
     def losses(self, table: np.ndarray) -> np.ndarray:
-        """Exact losses of all rows, over all labels, at the weights `table`, (n,)."""
+        """Compute the exact losses of all rows over all labels at `table`, (n,)."""
 
     @abstractmethod
     def combination(self) -> np.ndarray:
-        """The weights by feature, recomputed from the state, free of accumulated rounding."""
+        """Recompute the weights from the dual variables, without rounding errors."""
 
     @abstractmethod
     def pack(self) -> PackedRows:
-        """All that a hull of the same rows needs to go on from here."""
+        """Return the state in a form for `unpack` with the same rows."""
 
     @abstractmethod
     def unpack(self, packed: PackedRows) -> None:
-        """Go on from what `pack` gave, perhaps some rows of it."""
+        """Initialize the state from the result of `pack`, for all rows or some of them."""
 
     @abstractmethod
     def points(self) -> tuple[Matrix, np.ndarray, sp.csr_matrix]:
-        """The averaged planes as points of the hulls of S(x), and the levels of labels on them.
+        """Return the averaged planes: points of the hulls of S(x), and their levels.
 
         Returns
         -------
-        points : (m, d) array or CSR matrix
-            Without the intercept.
-        rows : (m,) array of int
-            Whose point each is, in increasing order.
-        levels : (m, n_labels) CSR matrix
-            Level of each label on the point: those of a row add up to at most 1.
+        points : array or CSR matrix of shape (n_points, n_features)
+            Points without the intercept.
+        rows : array of int of shape (n_points,)
+            Row of each point, in increasing order.
+        levels : CSR matrix of shape (n_points, n_labels)
+            Level of each label at the point. The levels of a row add up to at most 1.
         """
 
     @abstractmethod
     def restore(self, points: Matrix, rows: np.ndarray, levels: sp.csr_matrix) -> None:
-        """Start from points and levels that `points` gave, for the same rows and labels.
+        """Initialize the state from the result of `points` for the same rows and labels.
 
-        Those of this or a smaller set are taken as they are; what lies outside the set is moved into it.
+        Points of this or a smaller set are used unchanged. Points outside the set are moved into it.
         """

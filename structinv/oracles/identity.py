@@ -1,4 +1,4 @@
-"""The oracle of no change at all."""
+"""The oracle without perturbations, for plain training."""
 
 from __future__ import annotations
 
@@ -19,7 +19,13 @@ from .words.word_edits import RowEdits
 
 
 class Identity(FiniteOracle):
-    """S(x) = {x}: nothing may change, and the worst-case loss is the plain one.
+    """No perturbation: S(x) = {x}, and the worst-case loss is the plain loss.
+
+    `support` returns `X` itself, not a copy. Grades are always 1.
+
+    See Also
+    --------
+    InvarianceOracle : Base class of all oracles.
 
     Examples
     --------
@@ -39,7 +45,6 @@ class Identity(FiniteOracle):
     def support(
         self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
     ) -> Support:
-        """`X` itself, not a copy."""
         self._check_rows(X)
         check_directions(X, V, assign, cost)
         return Support(X)
@@ -52,26 +57,23 @@ class Identity(FiniteOracle):
         cost: np.ndarray,
         rho: float | Sequence[float],
     ) -> Support:
-        """`X` itself, whose grade is 1 whatever `rho` says of changes."""
         self._check_rows(X)
         check_directions(X, V, assign, cost)
         grade_profile(rho)
         return Support(X, rho=np.ones(X.shape[0]))
 
     def orbit(self, X: Matrix) -> np.ndarray:
-        """The rows themselves, (n, 1, d)."""
         return dense_rows(X)[:, None, :].copy()
 
     def _changes(self, X: Matrix, y: np.ndarray | None) -> Changes:
         return IdentityChanges(X)
 
     def tangents(self, X: Matrix) -> np.ndarray:
-        """No direction, (n, 0, d)."""
         return np.zeros((X.shape[0], 0, X.shape[1]))
 
 
 class IdentityChanges(Changes):
-    """The rows themselves, alone."""
+    """List with the unperturbed samples only."""
 
     @property
     def size(self) -> int:
@@ -82,7 +84,7 @@ class IdentityChanges(Changes):
         return members if numbers is None else members[:, numbers]
 
     def points(self, rows: Rows, index: np.ndarray) -> Matrix:
-        """See `Changes.points`; sparse if the rows are."""
+        """Return the rows themselves, sparse if `X` is sparse."""
         return take(self.X, rows)
 
     def adjoint(self, V: np.ndarray) -> np.ndarray:
@@ -92,25 +94,25 @@ class IdentityChanges(Changes):
         return LinearChanges(self.X, [sp.identity(self.X.shape[1], format="csr")])
 
     def _member_scores(self, rows: Rows, V: np.ndarray) -> np.ndarray:
-        """See `Changes.scores`; of sparse rows too, as their `points` stay sparse."""
+        """Compute `scores`, also for sparse rows, because `points` are sparse."""
         return products(floating(take(self.X, rows)), V.T)[:, None, :]
 
     def _profile(self, rho: float | Sequence[float]) -> np.ndarray:
-        """See `Changes.graded`; 1 whatever `rho` says of changes."""
+        """Return the grade 1 after validation of `rho`."""
         grade_profile(rho)
         return np.ones(1)
 
 
 class BoundIdentity(BoundOracle):
-    """Given rows that do not change."""
+    """Unperturbed samples of one fit."""
 
     def edits(self) -> RowEdits:
-        """See `BoundOracle.edits`; none."""
+        """Return a description with 0 edits."""
         every = np.ones(self.X.shape[0], dtype=bool)
         return RowEdits(0, 1.0, 1.0, np.empty(0), False, self.X, every)
 
     def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull:
-        """Dual coordinate ascent, as in liblinear: the hull of a point has only its level."""
+        """Return dual coordinate ascent as in liblinear: only levels, no points."""
         return IdentityHull(floating(self.X), signs, weights, intercept)
 
     def label_hull(

@@ -1,4 +1,4 @@
-"""The averaged planes of the plain hinge loss, on dense and on CSR rows: a level each."""
+"""In-hull steps of the plain hinge loss, for dense and CSR rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..utils.packed_rows import PackedRows
 from .hulls import Hull
 from .query import rows_at
 
-# Reordering of sums is allowed, infinities keep their meaning.
+# Sums may be reordered; infinities must remain valid.
 _FAST: dict[str, Any] = {
     "cache": True,
     "nogil": True,
@@ -24,21 +24,23 @@ _FAST: dict[str, Any] = {
 
 
 class IdentityHull(Hull):
-    r"""No change at all, the plain hinge loss: :math:`S(x) = \{x\}`.
+    r"""In-hull steps of the plain hinge loss: :math:`S(x) = \{x\}`.
 
     .. math:: w = \sum_i c_i \tau_i y_i x_i, \quad 0 \le \tau_i \le 1.
 
-    The block step is that of dual coordinate ascent for linear SVMs (Hsieh et al. 2008, alg. 1).
-    Larger sets derive from this class, with what else they know of each row.
+    An update is that of dual coordinate ascent for linear SVMs (Hsieh et al. 2008, alg. 1). Hulls of
+    larger sets derive from this class and add their own state per row.
 
     Parameters
     ----------
-    X : (n, d) array or canonical CSR matrix
-    signs : (n,) array of -1 and 1
-    weights : (n,) array
-        Weight c_i >= 0 of each row's loss; rows of weight 0 are skipped.
+    X : array or canonical CSR matrix of shape (n_rows, n_features)
+        Rows.
+    signs : array of shape (n_rows,)
+        True classes, as -1 or 1.
+    weights : array of shape (n_rows,)
+        Weight c_i >= 0 of the loss of each row; rows of weight 0 are skipped.
     intercept : bool, default=False
-        Whether `f` ends with the coefficient of a constant feature, which no set changes.
+        True if the last entry of `f` is the coefficient of a constant feature, which no set changes.
     """
 
     shares = True
@@ -61,7 +63,7 @@ class IdentityHull(Hull):
 
     @property
     def offset(self) -> float:
-        """Sum of the levels times the weights, ``sum_i c_i tau_i``."""
+        """Weighted sum of the levels, ``sum_i c_i tau_i``."""
         return float(self.weights @ self.levels)
 
     def sweep(self, f: np.ndarray, order: np.ndarray, gaps: np.ndarray) -> None:
@@ -89,11 +91,11 @@ class IdentityHull(Hull):
         return scale_rows(rows_at(self.X, rows), self.signs[rows] * self.levels[rows])
 
     def restore(self, normals: Matrix, levels: np.ndarray) -> None:
-        """See `Hull.restore`; the levels say it all."""
+        """Initialize the state from levels; normals are redundant."""
         self.levels = np.clip(np.asarray(levels, dtype=np.float64), 0.0, 1.0)
 
     def pack(self) -> PackedRows:
-        """See `Hull.pack`; squared lengths, too, which cost a pass over the rows."""
+        """Return levels and squared lengths, which cost a pass over the rows."""
         return PackedRows((self.levels, self.squares))
 
     def unpack(self, packed: PackedRows, n_features: int) -> None:
@@ -110,30 +112,30 @@ class IdentityHull(Hull):
     def absorb(
         self, rows: np.ndarray, chosen: np.ndarray, keep: np.ndarray, steps: np.ndarray, corners: Any
     ) -> None:
-        mine = rows[chosen]
-        self.levels[mine] = keep * self.levels[mine] + steps
+        updated = rows[chosen]
+        self.levels[updated] = keep * self.levels[updated] + steps
 
 
 def contiguous(A: np.ndarray) -> np.ndarray:
-    """`A` as a contiguous array of float64, or of float32 if it holds that."""
+    """Return a contiguous array, of float32 if `A` has this type, or float64."""
     A = np.asarray(A)
     return np.ascontiguousarray(A, A.dtype if A.dtype == np.float32 else np.float64)
 
 
 @njit(**_FAST)
 def _step(level, c, y, square, margin, intercept, f):
-    """The best level of a row, its gap, and the change of f in units of the row; a constant moves."""
+    """Return the best level of a row, its gap and the step in f; update the intercept."""
     last = f.size - 1
     if intercept:
         margin += f[last]
         square += 1.0
-    lack, curve = 1.0 - y * margin, c * square
-    new = level + lack / curve if curve > 0 else 1.0
+    slope, curve = 1.0 - y * margin, c * square
+    new = level + slope / curve if curve > 0 else 1.0
     new = min(max(new, 0.0), 1.0)
     step = (new - level) * c * y
     if intercept:
         f[last] += step
-    return new, c * (max(lack, 0.0) - level * lack), step
+    return new, c * (max(slope, 0.0) - level * slope), step
 
 
 @njit(**_FAST)
@@ -143,7 +145,7 @@ def _sweep_csr(indptr, indices, data, signs, weights, squares, levels, intercept
         gaps[i] = 0.0
         if weights[i] == 0:
             continue
-        # As unsigned, or each index would be compared with zero.
+        # Unsigned indices need no comparison with zero.
         for e in range(start, stop):
             margin += data[e] * f[np.uint64(indices[e])]
         levels[i], gaps[i], step = _step(

@@ -1,4 +1,4 @@
-"""Dual states of joint losses of several labels, on rows that stay or whose words change."""
+"""In-hull steps of joint losses of several labels, for fixed rows and word edits."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from .words.label_word_kernels import NEWCOMERS, losses_words, sweep_words, work
 from .words.label_word_pools import combine_words, points_words, restore_words
 from .words.word_edits import WordEdits
 
-# Pairs for which there is room at first, and then always; more are made as needed.
+# Smallest free capacity of pools of pairs.
 LEAST_PAIRS = 4096
-# In a visit of all labels, rows with at most this share of the mean gap take no step.
+# If all labels compete, rows with at most this fraction of the mean gap are skipped.
 IDLE = 0.1
 
 
 class IdentityLabelHull(LabelHull):
-    r"""Dual state of the plain multiclass loss: a level of each pair of a row and a label.
+    r"""In-hull steps of the plain multiclass loss: one level per row and label.
 
     .. math:: W = \sum_i c_i \sum_k \tau_{ik} (e_{y_i} - e_k) \otimes x_i, \quad
        \tau_{ik} \ge 0, \quad \sum_k \tau_{ik} \le 1
 
-    (Crammer and Singer 2001), with exact steps over all labels of a row that have a level or should.
+    (Crammer and Singer 2001). An update is exact over the labels of the row's active set.
 
     Parameters
     ----------
-    X : csr_matrix of shape (n, d)
+    X : csr_matrix of shape (n_rows, n_features)
         Rows in canonical format.
-    codes : array of shape (n,)
-        True labels, as numbers from 0 on.
-    weights : array of shape (n,)
+    codes : array of shape (n_rows,)
+        True labels, as numbers from 0.
+    weights : array of shape (n_rows,)
         Nonnegative weights :math:`c_i` of the losses.
     cost : array of shape (n_labels, n_labels)
-        Cost of each label (column) where another is true (row); zero diagonal.
-    intercept : bool
-        Whether a constant feature 1 follows the d features.
+        Misclassification costs: rows are true labels, columns are predictions; the diagonal is zero.
+    intercept : bool, default=False
+        True to append a constant feature 1.
 
     Examples
     --------
@@ -70,7 +70,7 @@ class IdentityLabelHull(LabelHull):
         self.cost = np.ascontiguousarray(cost, dtype=np.float64)
         self.intercept = bool(intercept)
         self.square = squared_lengths(self.X)
-        # Of each row where its pairs begin, how many there are, and for how many there is room.
+        # Start, number and capacity of the pairs of each row.
         self.slots = np.zeros((X.shape[0], 3), dtype=np.int64)
         self.labels = np.zeros(LEAST_PAIRS, dtype=np.int32)
         self.levels = np.zeros(LEAST_PAIRS)
@@ -78,11 +78,11 @@ class IdentityLabelHull(LabelHull):
 
     @property
     def n_labels(self) -> int:
-        """How many labels there are."""
+        """Number of labels."""
         return len(self.cost)
 
     def _pairs(self) -> tuple[np.ndarray, np.ndarray]:
-        """Row and place in the pool of every pair that has a level, by row."""
+        """Return row and position in the pool of every pair with a level above 0, by row."""
         places, rows = ranges(self.slots[:, 0], self.slots[:, 1])
         active = self.levels[places] > 0
         return rows[active], places[active]
@@ -96,12 +96,12 @@ class IdentityLabelHull(LabelHull):
     def sweep(self, table: np.ndarray, order: np.ndarray, gaps: np.ndarray, every_label: bool) -> None:
         done = self._sweep(table, order, gaps, every_label)
         while done < len(order):
-            self._make_room(order[done])
+            self._grow_pools(order[done])
             order = order[done:]
             done = self._sweep(table, order, gaps, every_label)
 
     def _sweep(self, table: np.ndarray, order: np.ndarray, gaps: np.ndarray, every_label: bool) -> int:
-        """Visit rows until a pool is full; how many were done."""
+        """Update rows until a pool is full; return the number of updated rows."""
         X = self.X
         return sweep_identity(
             X.indptr, X.indices, X.data, self.codes, self.weights, self.square, self.cost,
@@ -110,29 +110,28 @@ class IdentityLabelHull(LabelHull):
             np.zeros(self.n_labels, dtype=bool),
         )  # fmt: skip
 
-    def _make_room(self, row: int) -> None:
-        """Put pairs side by side, in pools with room for as many again, whatever row comes next."""
-        size = self._room_for_pairs()
+    def _grow_pools(self, row: int) -> None:
+        """Move pairs to larger pools without gaps, with capacity for `row`."""
+        size = self._pool_size()
         self.labels = _compacted(self.slots, self.labels, size)
         self.levels = _compacted(self.slots, self.levels, size)
         self.used[0] = self.slots[:, 1].sum()
         _side_by_side(self.slots)
 
-    def _room_for_pairs(self) -> int:
-        """For so many pairs there is room in new pools: as many again, and any one row's."""
+    def _pool_size(self) -> int:
+        """Return the capacity of new pools: twice the used pairs, and enough for any row."""
         return 2 * int(self.slots[:, 1].sum()) + 2 * self.n_labels + LEAST_PAIRS
 
     def losses(self, table: np.ndarray) -> np.ndarray:
-        """See `LabelHull.losses`; in threads, which need no more than a row of scores each."""
         X, found = self.X, np.empty(self.X.shape[0])
 
-        def ask(part: slice) -> None:
+        def compute(part: slice) -> None:
             losses_identity(
                 X.indptr[part.start : part.stop + 1], X.indices, X.data, self.codes[part], self.cost,
                 self.intercept, table, found[part], np.empty(self.n_labels),
             )  # fmt: skip
 
-        in_threads(ask, len(found), X.nnz * self.n_labels)
+        in_threads(compute, len(found), X.nnz * self.n_labels)
         return found
 
     def combination(self) -> np.ndarray:
@@ -154,7 +153,7 @@ class IdentityLabelHull(LabelHull):
         self.used[0] = self.slots[:, 1].sum()
 
     def points(self) -> tuple[Matrix, np.ndarray, sp.csr_matrix]:
-        """See `LabelHull.points`: the rows themselves."""
+        """Return the rows themselves, with the levels of their labels."""
         owners, places = self._pairs()
         rows, sizes = np.unique(owners, return_counts=True)
         start = np.concatenate([[0], np.cumsum(sizes)])
@@ -164,7 +163,7 @@ class IdentityLabelHull(LabelHull):
         return self.X if len(rows) == self.X.shape[0] else self.X[rows], rows, levels
 
     def restore(self, points: Matrix, rows: np.ndarray, levels: sp.csr_matrix) -> None:
-        """See `LabelHull.restore`: levels are all that counts."""
+        """Initialize the state from levels; points are redundant."""
         start, labels, sums, _ = _by_pair(rows, levels, self.codes)
         size = len(labels) + LEAST_PAIRS
         self.labels, self.levels = np.zeros(size, dtype=np.int32), np.zeros(size)
@@ -172,19 +171,19 @@ class IdentityLabelHull(LabelHull):
 
 
 class WordLabelHull(IdentityLabelHull):
-    r"""Dual state of the multiclass loss under rescaled or dropped words.
+    r"""In-hull steps of the multiclass loss with removed or rescaled words.
 
     .. math:: W = \sum_i c_i \sum_k (e_{y_i} - e_k) \otimes x_i \circ (\tau_{ik} + \delta_{ik}), \quad
        \sum_j \max\Bigl(\frac{-\delta_{ikj}}{1-l}, \frac{\delta_{ikj}}{u-1}\Bigr) \le K \tau_{ik} .
 
-    Only deviations other than zero are kept, so that memory grows with the pairs that have a level.
+    Only nonzero deviations are stored, so memory grows with the number of pairs with a level.
 
     Parameters
     ----------
     X, codes, weights, cost, intercept
-        As for `IdentityLabelHull`; the intercept is never changed.
+        As in `IdentityLabelHull`; the intercept is never changed.
     edits : WordEdits
-        Number :math:`K \ge 1` of words that may change, and the range :math:`[l, u]` of their factors.
+        Maximum number :math:`K \ge 1` of edits, and the range :math:`[l, u]` of their factors.
     """
 
     def __init__(
@@ -199,10 +198,10 @@ class WordLabelHull(IdentityLabelHull):
     ) -> None:
         super().__init__(X, codes, weights, cost, intercept=intercept)
         self.edits = edits
-        # Where the K-th gain of each row was last.
+        # The last K-th largest gain of each row, as a starting point.
         self.mu = np.zeros(X.shape[0])
-        self.room = longest_row(X.indptr) + 1
-        # Of each row where its deviations begin, how many there are, and for how many there is room.
+        self.capacity = longest_row(X.indptr) + 1
+        # Start, number and capacity of the deviations of each row.
         self.parts = np.zeros((X.shape[0], 3), dtype=np.int64)
         self.sizes = np.zeros(LEAST_PAIRS, dtype=np.int32)
         self.words = np.zeros(LEAST_PAIRS, dtype=np.int32)
@@ -211,8 +210,8 @@ class WordLabelHull(IdentityLabelHull):
 
     @property
     def _changes(self) -> tuple[int, float, float]:
-        """How many words may change, and how far down and up."""
-        return self.edits.moves(self.room)
+        """Maximum number of edits, and the largest decrease and increase of a factor."""
+        return self.edits.moves(self.capacity)
 
     @property
     def _pools(self) -> tuple[np.ndarray, ...]:
@@ -222,17 +221,17 @@ class WordLabelHull(IdentityLabelHull):
 
     def _sweep(self, table: np.ndarray, order: np.ndarray, gaps: np.ndarray, every_label: bool) -> int:
         X, most = self.X, int(self.slots[order, 1].max(initial=0)) + NEWCOMERS + 2
-        room = workspace(most, self.room, self.n_labels, *self._changes[1:])
+        work = workspace(most, self.capacity, self.n_labels, *self._changes[1:])
         least = IDLE * float(gaps.mean()) if every_label else 0.0
         return sweep_words(
             X.indptr, X.indices, X.data, self.codes, self.weights, self.square, self.cost,
             self.intercept, *self._changes, self.mu, *self._pools, self.used, table, order, gaps,
-            least, every_label, *room,
+            least, every_label, *work,
         )  # fmt: skip
 
-    def _make_room(self, row: int) -> None:
-        self.sizes = _compacted(self.slots, self.sizes, self._room_for_pairs())
-        super()._make_room(row)
+    def _grow_pools(self, row: int) -> None:
+        self.sizes = _compacted(self.slots, self.sizes, self._pool_size())
+        super()._grow_pools(row)
         longest = int(self.X.indptr[row + 1] - self.X.indptr[row])
         most = 2 * (int(self.slots[row, 1]) + LEAST_PAIRS // 64)
         size = 2 * int(self.parts[:, 1].sum()) + most * longest + LEAST_PAIRS
@@ -265,7 +264,7 @@ class WordLabelHull(IdentityLabelHull):
         self.used[:] = self.slots[:, 1].sum(), self.parts[:, 1].sum()
 
     def points(self) -> tuple[Matrix, np.ndarray, sp.csr_matrix]:
-        """See `LabelHull.points`: a point for each pair."""
+        """Return one point for each pair."""
         X, (rows, places) = self.X, self._pairs()
         points = X[rows]
         points_words(
@@ -276,10 +275,10 @@ class WordLabelHull(IdentityLabelHull):
         return points, rows, sp.csr_matrix(entries, shape=(len(rows), self.n_labels))
 
     def restore(self, points: Matrix, rows: np.ndarray, levels: sp.csr_matrix) -> None:
-        """See `LabelHull.restore`; what does not fit bounds or budget is shrunk until it does."""
+        """Initialize the state from points, shrunk to fulfill bounds and number of edits."""
         X = self.X
-        start, labels, sums, shares = _by_pair(rows, levels, self.codes)
-        given = sp.csr_matrix(shares @ sp.csr_matrix(points))
+        start, labels, sums, fractions = _by_pair(rows, levels, self.codes)
+        given = sp.csr_matrix(fractions @ sp.csr_matrix(points))
         owners = np.repeat(np.arange(len(start) - 1), np.diff(start))
         n_pairs, n_entries = len(labels), int(np.diff(X.indptr)[owners].sum())
         self.labels = np.zeros(n_pairs + LEAST_PAIRS, dtype=np.int32)
@@ -293,7 +292,7 @@ class WordLabelHull(IdentityLabelHull):
 
 
 def _compacted(slots: np.ndarray, pool: np.ndarray, size: int) -> np.ndarray:
-    """A pool of another size, in which what rows have lies side by side from the start."""
+    """Copy a pool to one of another size, with the entries of all rows without gaps."""
     entries, _ = ranges(slots[:, 0], slots[:, 1])
     new = np.zeros(size, dtype=pool.dtype)
     new[: len(entries)] = pool[entries]
@@ -301,21 +300,21 @@ def _compacted(slots: np.ndarray, pool: np.ndarray, size: int) -> np.ndarray:
 
 
 def _listed(slots: np.ndarray, *pools: np.ndarray) -> RaggedLists:
-    """What rows have in pools, row by row."""
+    """Return the entries of all rows in pools as lists."""
     size = int(slots[:, 1].sum())
     entries = tuple(_compacted(slots, pool, size) for pool in pools)
     return RaggedLists(slots[:, 1].astype(np.int32), entries)
 
 
 def _pooled(slots: np.ndarray, lists: RaggedLists) -> list[np.ndarray]:
-    """Pools with room for some more, of lists of all rows; says in `slots` where these are."""
+    """Return pools with spare capacity from lists of all rows, and set `slots`."""
     slots[:, 1] = lists.counts
     _side_by_side(slots)
-    return [np.concatenate([own, np.zeros(LEAST_PAIRS, own.dtype)]) for own in lists.entries]
+    return [np.concatenate([entries, np.zeros(LEAST_PAIRS, entries.dtype)]) for entries in lists.entries]
 
 
 def _side_by_side(slots: np.ndarray) -> None:
-    """Where rows begin in a pool, once they lie side by side."""
+    """Set the starts and capacities of rows without gaps in a pool."""
     slots[:, 0] = np.cumsum(slots[:, 1]) - slots[:, 1]
     slots[:, 2] = slots[:, 1]
 
@@ -323,19 +322,20 @@ def _side_by_side(slots: np.ndarray) -> None:
 def _by_pair(
     rows: np.ndarray, levels: sp.csr_matrix, codes: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, sp.csr_matrix]:
-    """Levels summed by pair of row and label, sorted; and what share each point has in each pair.
+    """Sum levels by pair of row and label, sorted.
 
-    Where the pairs of each row begin; label and level of each; a matrix (n_pairs, n_points).
+    Returns the start of the pairs of each row, the label and the level of each pair, and a matrix
+    (n_pairs, n_points) with the level of each point in each pair.
     """
     given = levels.tocoo()
     counted = (given.data > 0) & (given.col != codes[rows[given.row]])
     terms, labels, sizes = (part[counted] for part in (given.row, given.col, given.data))
     n_labels = levels.shape[1]
     keys, pairs = np.unique(rows[terms] * n_labels + labels, return_inverse=True)
-    shares = sp.csr_matrix((sizes, (pairs.ravel(), terms)), shape=(len(keys), len(rows)))
-    owners, own = np.divmod(keys, n_labels)
+    fractions = sp.csr_matrix((sizes, (pairs.ravel(), terms)), shape=(len(keys), len(rows)))
+    owners, pair_labels = np.divmod(keys, n_labels)
     start = np.searchsorted(owners, np.arange(len(codes) + 1))
-    return start, own, np.asarray(shares.sum(axis=1)).ravel(), shares
+    return start, pair_labels, np.asarray(fractions.sum(axis=1)).ravel(), fractions
 
 
 def word_losses(
@@ -347,27 +347,32 @@ def word_losses(
     near: np.ndarray,
     table: np.ndarray,
 ) -> np.ndarray:
-    """Exact losses of rows whose words may change, (n,): labels that cannot be worst are left out.
+    """Compute exact losses (n,) of rows with word edits, skipping hopeless labels.
 
     Parameters
     ----------
-    X : csr_matrix of shape (n, d)
-    codes : (n,) array of int
-    cost : (n_labels, n_labels) array
+    X : csr_matrix of shape (n_rows, n_features)
+        Rows.
+    codes : array of int of shape (n_rows,)
+        True labels.
+    cost : array of shape (n_labels, n_labels)
+        Misclassification costs.
     intercept : bool
+        True if the last row of `table` belongs to a constant feature.
     moves : (int, float, float)
-        How many words may change, and by how much a word's share falls and grows.
-    near : (n,) array
-        Where the gain of the last change of each row may be; 0 where nobody knows.
-    table : (d [+ 1], n_labels) array
+        Maximum number of edits, and the largest decrease and increase of a factor.
+    near : array of shape (n_rows,)
+        Estimate of the K-th largest gain of each row; 0 if unknown.
+    table : array of shape (n_features [+ 1], n_labels)
+        Weights.
     """
-    found, room = np.empty(X.shape[0]), longest_row(X.indptr) + 1
+    found, capacity = np.empty(X.shape[0]), longest_row(X.indptr) + 1
 
-    def ask(part: slice) -> None:
+    def compute(part: slice) -> None:
         losses_words(
             X.indptr[part.start : part.stop + 1], X.indices, X.data, codes[part], cost, intercept,
-            *moves, near[part], table, found[part], *workspace(1, room, len(cost), *moves[1:]),
+            *moves, near[part], table, found[part], *workspace(1, capacity, len(cost), *moves[1:]),
         )  # fmt: skip
 
-    in_threads(ask, len(found), X.nnz * len(cost))
+    in_threads(compute, len(found), X.nnz * len(cost))
     return found

@@ -1,14 +1,15 @@
-r"""Averaged planes of a joint multiclass loss whose rows stay, or whose words are rescaled or dropped.
+r"""Compiled functions of in-hull steps for joint multiclass losses.
 
-The hull of the planes of a row :math:`x` of label :math:`c`, the null plane included, is described by a
-level :math:`\tau_k \ge 0` of every other label, :math:`\sum_k \tau_k \le 1`, and for words by deviations
+The planes of a row :math:`x` of label :math:`c`, including the zero plane, have a hull. A point in it
+has a level (the dual variable) :math:`\tau_k \ge 0` for every other label, with :math:`\sum_k \tau_k
+\le 1`. With word edits it also has deviations
 
 .. math:: W = \sum_k (e_c - e_k) \otimes x \circ (\tau_k + \delta_k), \quad
    \sum_j \max\Bigl(\frac{-\delta_{kj}}{1-l}, \frac{\delta_{kj}}{u-1}\Bigr) \le K \tau_k .
 
-Only labels that have a level, or lately rose above those that have, are kept: the pairs of row i are
-``slots[i, 0]`` to ``slots[i, 0] + slots[i, 1] - 1`` in the pool, which has room for ``slots[i, 2]``.
-Weights are kept by feature, (n_features, n_labels): all labels of a word lie side by side.
+Only labels of the active set are stored: those with a level, or lately with a higher score than these.
+The pairs of row i are ``slots[i, 0]`` to ``slots[i, 0] + slots[i, 1] - 1`` in the pool, with capacity
+for ``slots[i, 2]``. Weights have shape (n_features, n_labels), so the labels of a word are contiguous.
 """
 
 from __future__ import annotations
@@ -20,15 +21,15 @@ import numpy as np
 from ..utils.jit import njit
 
 _PLAIN: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
-# Reordering of sums is allowed, infinities keep their meaning.
+# Sums may be reordered; infinities must remain valid.
 _FAST: dict[str, Any] = {**_PLAIN, "fastmath": {"reassoc", "contract", "nsz", "arcp", "nnan"}}
-# So many labels may join those of a row in a visit.
+# Maximum number of labels that join the active set of a row in one update.
 NEWCOMERS = 8
 
 
 @njit(**_FAST)
 def _score_all(indices, data, start, stop, W, score):
-    """Add the products of a row with the weights of all labels; four words at a time."""
+    """Add the products of a row with the weights of all labels, four words at a time."""
     n_labels, j = score.size, start
     while j + 4 <= stop:
         a, b, c, d = indices[j], indices[j + 1], indices[j + 2], indices[j + 3]
@@ -54,7 +55,7 @@ def _score_some(indices, data, start, stop, W, work, size, score):
 
 @njit(**_PLAIN)
 def _load(slots, labels, levels, i, work, mass):
-    """The labels of a row, and the level of each by label; their number and the sum of the levels."""
+    """Load labels and levels of a row; return their number and the sum of the levels."""
     first, size, total = slots[i, 0], slots[i, 1], 0.0
     for t in range(size):
         work[t] = labels[first + t]
@@ -65,7 +66,10 @@ def _load(slots, labels, levels, i, work, mass):
 
 @njit(**_PLAIN)
 def place_in(slots, used, pool, i, size):
-    """Where a row puts so much: where it was, or with half as much room again at the end."""
+    """Return the start of `size` entries of a row, moved to the end if necessary.
+
+    At the end, the row gets half as much additional capacity.
+    """
     if size > slots[i, 2]:
         slots[i, 0], slots[i, 2] = used[pool], size + size // 2
         used[pool] += slots[i, 2]
@@ -75,7 +79,7 @@ def place_in(slots, used, pool, i, size):
 
 @njit(**_PLAIN)
 def _threshold(work, size, mass, score, curve):
-    """The number that makes ``max(0, mass * curve + score - it)`` add up to `curve`; by Michelot."""
+    """Return t such that ``max(0, mass * curve + score - t)`` adds up to `curve` (Michelot)."""
     total, active = 0.0, size
     for t in range(size):
         total += mass[work[t]] * curve + score[work[t]]
@@ -95,7 +99,7 @@ def _threshold(work, size, mass, score, curve):
 
 @njit(**_PLAIN)
 def _highest(score, inside):
-    """The label outside of the chosen that scores most, -1 if there is none."""
+    """Return the label outside the active set with the highest score; -1 if there is none."""
     best, value = -1, -np.inf
     for k in range(score.size):
         if score[k] > value and not inside[k]:
@@ -116,12 +120,12 @@ def sweep_identity(
     indptr, indices, data, codes, weights, square, cost, intercept,
     slots, labels, levels, used, W, order, gaps, full, room, work, inside,
 ):  # fmt: skip
-    """Improve the levels of each row in ``order``; how many rows were done before the pool was full.
+    """Update the rows of ``order`` until the pool is full; return their number.
 
-    The levels of the labels under consideration are found exactly, as a projection on a simplex
-    (Crammer and Singer 2001, sec. 6; Keerthi et al. 2008). With ``full`` all labels compete and gaps
-    are exact; without it, those that the row keeps. ``room`` (3, n_labels), ``work`` and ``inside``
-    are workspaces of zeros.
+    Levels of the competing labels are exact, as a projection on a simplex (Crammer and Singer 2001,
+    sec. 6; Keerthi et al. 2008). With ``full`` all labels compete and gaps are exact. Otherwise, the
+    labels of the active set compete. ``room`` (3, n_labels), ``work`` and ``inside`` are workspaces of
+    zeros.
     """
     n_labels, last = W.shape[1], W.shape[0] - 1
     score, mass, change = room[0], room[1], room[2]
@@ -178,21 +182,21 @@ def sweep_identity(
             if intercept:
                 for t in range(size):
                     W[last, work[t]] += change[t]
-            _keep(slots, labels, levels, used, i, work, size, mass, truth, full)
+            _store(slots, labels, levels, used, i, work, size, mass, truth, full)
         for t in range(size):
             mass[work[t]] = 0.0
     return order.size
 
 
 @njit(**_PLAIN)
-def _keep(slots, labels, levels, used, i, work, size, mass, truth, full):
-    """Write the labels of a row back, in a full pass without those that have no level."""
-    kept, total = 0, 0.0
+def _store(slots, labels, levels, used, i, work, size, mass, truth, full):
+    """Store the labels of a row, in a full update without those of level 0."""
+    count, total = 0, 0.0
     for t in range(size):
-        kept += work[t] != truth and (mass[work[t]] > 0 or not full)
+        count += work[t] != truth and (mass[work[t]] > 0 or not full)
         total += mass[work[t]]
     total -= mass[truth]
-    at = place_in(slots, used, 0, i, kept)
+    at = place_in(slots, used, 0, i, count)
     for t in range(size):
         k = work[t]
         if k != truth and (mass[k] > 0 or not full):
@@ -202,7 +206,7 @@ def _keep(slots, labels, levels, used, i, work, size, mass, truth, full):
 
 @njit(**_PLAIN)
 def losses_identity(indptr, indices, data, codes, cost, intercept, W, losses, score):
-    """Exact losses of rows at ``W``; ``score`` is a workspace of the number of labels."""
+    """Compute exact losses of rows at ``W``; ``score`` is a workspace (n_labels,)."""
     for i in range(losses.size):
         for k in range(score.size):
             score[k] = cost[codes[i], k] + (W[W.shape[0] - 1, k] if intercept else 0.0)
@@ -216,7 +220,7 @@ def losses_identity(indptr, indices, data, codes, cost, intercept, W, losses, sc
 @njit(**_PLAIN)
 def combine_identity(indptr, indices, data, codes, weights, intercept, slots, labels, levels, W, work,
                      change):  # fmt: skip
-    """Add what the levels of all rows stand for to ``W``; workspaces have room for one label more."""
+    """Add the weights of all levels to ``W``; workspaces have size n_labels + 1."""
     for i in range(codes.size):
         first, size, total = slots[i, 0], slots[i, 1], 0.0
         for t in range(size):
@@ -233,7 +237,7 @@ def combine_identity(indptr, indices, data, codes, weights, intercept, slots, la
 
 @njit(**_PLAIN)
 def restore_identity(start, labels_in, levels_in, slots, labels, levels):
-    """Take over levels that are sorted by row, those of row i from ``start[i]`` on."""
+    """Set the levels, sorted by row; those of row i start at ``start[i]``."""
     at = 0
     for i in range(slots.shape[0]):
         slots[i, 0], slots[i, 1], total = at, 0, 0.0

@@ -1,4 +1,4 @@
-"""Lists of changes that an author's `orbit` or `sample` makes: validated here, and only here."""
+"""Lists of perturbed samples from `orbit` or `sample`, validated."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ if TYPE_CHECKING:
 
 
 class ListedChanges(Changes):
-    """The members that an oracle's `orbit` lists.
+    """The members of S(x) that `orbit` of an oracle returns.
 
     Parameters
     ----------
     oracle : InvarianceOracle
-    X : (n, d) array or CSR matrix
-    names : sequence of str, optional
+        Oracle with an `orbit`.
+    X : array or CSR matrix of shape (n_samples, n_features)
+        Samples.
     scored : bool, default=True
-        Whether the best member may be found by enumeration.
+        True if the best member may be found by enumeration.
     keep : bool, default=False
-        Whether all members of `X` are made once, and kept.
+        True to cache all members of `X`.
     """
 
     def __init__(
@@ -36,18 +37,18 @@ class ListedChanges(Changes):
         self.oracle = oracle
         self.scored = scored
         self.keep = keep
-        self._table: np.ndarray | None = None
-        # How many members there are, shared by the lists of other rows.
+        self._cached_members: np.ndarray | None = None
+        # Number of members; copies of this list for other rows share the dict.
         self._known: dict[str, int] = {}
 
     def _moved_to(self, X: Matrix, y: np.ndarray | None) -> None:
-        self.keep, self._table = False, None
+        self.keep, self._cached_members = False, None
 
     @property
     def size(self) -> int:
         if not self._known:
             first = self.X[:1] if self.X.shape[0] else np.zeros((1, self.X.shape[1]))
-            self._ask(first)
+            self._orbit_of(first)
         return self._known["size"]
 
     @property
@@ -56,21 +57,25 @@ class ListedChanges(Changes):
         return checked_names(source, self.oracle.member_names(self.size), self.size)
 
     def members(self, rows: Rows = ALL_ROWS, numbers: np.ndarray | None = None) -> np.ndarray:
-        if self.keep and self._table is None:
-            self._table = self._ask(self.X)
-        table = self._ask(take(self.X, rows)) if self._table is None else self._table[rows]
-        return table if numbers is None else table[:, numbers]
+        if self.keep and self._cached_members is None:
+            self._cached_members = self._orbit_of(self.X)
+        members = (
+            self._orbit_of(take(self.X, rows))
+            if self._cached_members is None
+            else self._cached_members[rows]
+        )
+        return members if numbers is None else members[:, numbers]
 
-    def _ask(self, X: Matrix) -> np.ndarray:
-        """The orbit of rows, validated."""
+    def _orbit_of(self, X: Matrix) -> np.ndarray:
+        """Return the validated orbit of some rows."""
         source, X = plugins.method(self.oracle, "orbit"), floating(X)
         found = plugins.ask(self.oracle, source, self.oracle.orbit, X)
         members = plugins.members(source, found, dense_rows(X))
         known = self._known.setdefault("size", members.shape[1])
         if members.shape[1] != known:
             raise ValueError(
-                f"{source} must return as many members in every call and for every row, got "
-                f"{members.shape[1]} after {known}"
+                f"{source} must return the same number of members in every call and for every row, "
+                f"got {members.shape[1]} after {known}"
             )
         return members
 
@@ -87,14 +92,18 @@ class ListedChanges(Changes):
 
 
 class DrawnChanges(Changes):
-    """Members that an oracle's `sample` draws, for every row from a generator of the same seed.
+    """Random members of S(x) from `sample`, with the same seed for every row.
 
     Parameters
     ----------
     oracle : InvarianceOracle
-    X : (n, d) array or CSR matrix
+        Oracle with a `sample`.
+    X : array or CSR matrix of shape (n_samples, n_features)
+        Samples.
     size : int
+        Number of draws.
     random_state : int
+        Seed of the draws of each row.
     """
 
     def __init__(self, oracle: InvarianceOracle, X: Matrix, size: int, random_state: int) -> None:
@@ -114,7 +123,7 @@ class DrawnChanges(Changes):
     def members(self, rows: Rows = ALL_ROWS, numbers: np.ndarray | None = None) -> np.ndarray:
         source, X = plugins.method(self.oracle, "sample"), floating(take(self.X, rows))
         found = []
-        # A row at a time: the members of a row must not depend on the rows beside it.
+        # One row per call, because the members of a row must not depend on other rows.
         for number in range(X.shape[0]):
             generator = np.random.default_rng(self.random_state)
             row = X[number : number + 1]

@@ -1,4 +1,4 @@
-"""The lists of changes that oracles have, validated: members, draws, and what means are taken over."""
+"""Validated lists of perturbed samples: members, random draws, averages."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from .listed_changes import ListedChanges
 if TYPE_CHECKING:
     from .base import BoundOracle, InvarianceOracle
 
-# Of so many rows the first member of a third-party list is compared with the row.
+# Number of rows of which the first member of a third-party list is compared with the row.
 CHECKED_ROWS = 64
 
 
 def changes_of(oracle: InvarianceOracle, X: Matrix, y: np.ndarray | None = None) -> Changes | None:
-    """``oracle.changes(X, y)``, validated if its class or that of the list is an author's.
+    """Call ``oracle.changes(X, y)`` and validate the result of third-party classes.
 
     Raises
     ------
     TypeError, ValueError
-        If it is neither None nor `Changes`, or does not begin with the rows themselves.
+        If the result is neither None nor `Changes`, or does not begin with the rows themselves.
     """
     found = oracle.changes(X, y)
     if found is None:
@@ -42,7 +42,7 @@ def changes_of(oracle: InvarianceOracle, X: Matrix, y: np.ndarray | None = None)
 
 
 def _check_first(source: str, changes: Changes, X: Matrix) -> None:
-    """Raise ValueError unless a list begins with the rows themselves, and its maps are finite."""
+    """Raise ValueError unless a list begins with the rows themselves and its maps are finite."""
     linear = changes.linear()
     if linear is not None:
         check_maps(source, linear.maps, X.shape[1])
@@ -51,24 +51,22 @@ def _check_first(source: str, changes: Changes, X: Matrix) -> None:
 
 
 def draws_of(oracle: InvarianceOracle, X: Matrix, n_draws: int, random_state: int) -> Changes:
-    """``oracle.draws(X, n_draws, random_state)``, validated as in `changes_of`.
+    """Call ``oracle.draws(X, n_draws, random_state)`` and validate the result.
 
     Raises
     ------
     TypeError, ValueError
-        If it is no `Changes`, or has another n_draws.
+        If the result is not `Changes`, or does not have `n_draws` members.
     """
     source = plugins.method(oracle, "draws")
     found = checked_changes(source, oracle.draws(X, n_draws, random_state))
     if found.size != n_draws:
-        raise ValueError(
-            f"{source} must have as many changes as asked for, got {found.size}, not {n_draws}"
-        )
+        raise ValueError(f"{source} must return a list of n_draws = {n_draws} changes, got {found.size}")
     return found
 
 
 def listed(bound: BoundOracle) -> Changes:
-    """``bound.changes()``.
+    """Return ``bound.changes()``.
 
     Raises
     ------
@@ -84,20 +82,22 @@ def listed(bound: BoundOracle) -> Changes:
 def averaged(
     oracle: InvarianceOracle, n_features: int, n_draws: int | None = None, random_state: int = 0
 ) -> Changes:
-    """The changes that means are taken over, as a list on no rows; `Changes.on` moves it to rows.
+    """Return the perturbations of an average over S(x), as a list without rows.
 
-    A row has the same members in every block, call and clone, which makes a mean over drawn changes a
-    kernel.
+    `Changes.on` binds the list to rows. Every block, call and clone uses the same perturbations, so an
+    average over random draws is a kernel.
 
     Parameters
     ----------
     oracle : InvarianceOracle
+        Oracle that defines S(x).
     n_features : int
+        Number of features of the samples.
     n_draws : int, optional
-        How many changes to draw; see `InvarianceOracle.draws`. Without it all members of a finite
-        oracle that have a probability.
+        Number of random draws, as in `InvarianceOracle.draws`. By default, all members of a finite
+        oracle with a positive probability are used.
     random_state : int, default=0
-        The draws depend on this alone.
+        Seed of the draws, which depend on it alone.
 
     Raises
     ------
@@ -129,19 +129,19 @@ def averaged(
 
 
 def check_n_draws(n_draws: Any) -> None:
-    """Raise unless it is None or a number of changes that can be in memory at once."""
+    """Raise unless the value equals None or an integer from 1 to `MOST_CHANGES`."""
     check_integer(
         "n_draws", n_draws, 1, MOST_CHANGES, "changes that are in memory at once", optional=True
     )
 
 
 def check_seed(random_state: Any) -> None:
-    """Raise unless it is an integer of at least 0: the same changes have to come back in every call."""
+    """Raise unless the value is an integer of at least 0: draws must be repeatable."""
     check_integer("random_state", random_state, least=0)
 
 
 def listed_region(oracle: InvarianceOracle, X: np.ndarray) -> Region:
-    """The members of a finite oracle as sets of points, or the list of another one with its mesh.
+    """Return the list of a finite oracle, or the cover of another one, as a region.
 
     Raises
     ------
@@ -152,8 +152,8 @@ def listed_region(oracle: InvarianceOracle, X: np.ndarray) -> Region:
     found = changes_of(oracle, rows)
     if found is None:
         raise NotImplementedError(
-            f"{type(oracle).__name__} does not define a region, which distances between sets need: it "
-            "is neither a list, nor has it a cover; list members (see structinv.oracles.Sampled), or "
+            f"{type(oracle).__name__} does not define a region, which set distances require: it has "
+            "neither a list of members nor a cover. Draw members with structinv.oracles.Sampled, or "
             "define `region` in a subclass"
         )
     points = np.ascontiguousarray(found.members(), dtype=rows.dtype)

@@ -1,4 +1,4 @@
-"""Changes learned from data: the directions along which neighboring rows spread."""
+"""Perturbations along local principal directions that are learned from data."""
 
 from __future__ import annotations
 
@@ -10,50 +10,54 @@ from ..utils.matrices import in_threads, refuse_half_or_masked
 from ..utils.parameters import check_integer
 from .affine import Ellipsoid, _finite
 
-# Features that are summed before a row may be known to be too far away.
+# Number of features that are summed between tests of the distance.
 _SUMMED_AT_ONCE = 64
-# Distances that are held at once.
+# Maximum number of distances in memory.
 _DISTANCES = 2**22
 _EPS = float(np.finfo(np.float64).eps)
-# Rows whose neighbors are gathered at once.
+# Number of rows whose neighbors are processed together.
 _ROWS_AT_ONCE = 256
 
 
 class LocalTangents(Ellipsoid):
-    r"""Changes along the principal directions of the nearest reference rows.
+    r"""Perturbations along the principal directions of the nearest reference samples.
 
     .. math:: S(x) = \{x + \rho \sum_j u_j s_j t_j : |u|_2 \le 1\}
 
-    with :math:`t_j` the unit vectors along which the `n_neighbors` reference rows nearest to x spread
-    most around their mean, and :math:`s_j` their standard deviations. It stands for the tangent plane
-    of the data at x, where no transform of inputs is known (Raj et al. 2017 leave it open; local
-    principal directions as in Zhang and Zha 2004). Reference rows may be rows without labels.
+    The `n_neighbors` reference samples nearest to x have their largest variance around their mean
+    along the unit vectors :math:`t_j`, with standard deviations :math:`s_j`. They approximate the
+    tangent plane of the data at x if no transformation is known (left open by Raj et al. 2017; local
+    principal directions as in Zhang and Zha 2004). Reference samples may be unlabeled.
 
     Parameters
     ----------
-    reference : (m, n_features) array
-        Rows that the directions are learned from, best the training rows; a row is its own neighbor
-        if it is among them.
+    reference : array-like of shape (n_reference, n_features)
+        Samples from which the directions are learned, usually the training samples. A sample is its own
+        neighbor if it is among them.
     n_directions : int, default=2
-        How many, less than `n_neighbors` and at most as many as features.
+        Number of directions (>= 1), less than `n_neighbors` and at most `n_features`.
     n_neighbors : int, default=10
-        How many reference rows, at most all; of equally near ones the first.
+        Number of neighbors (>= 2), at most `n_reference`; the first ones of equal distance are used.
     radius : float, default=1.0
-        How far a change goes, at least 0, in standard deviations of the neighbors.
+        Maximum length ρ of a perturbation (>= 0), in standard deviations of the neighbors.
 
     Raises
     ------
     TypeError, ValueError
-        From `validate` and all views, naming what is out of its range: more directions than neighbors
-        can have, fewer reference rows than neighbors, rows of another width; from all views, rows so
-        large or so far away that squares of distances are no numbers.
+        By `validate` and all other methods, if a parameter is out of its range or does not match the
+        others. By all methods with samples, if squared distances overflow.
+
+    See Also
+    --------
+    TangentDerivative : Tangents of known transformations.
+    Ellipsoid : Ellipsoid with a given matrix.
 
     Notes
     -----
-    Nearest rows are found by comparing all pairs in compiled code, which stops a sum when it is too
-    large already; what is found for a row does not depend on the rows beside it. `tangents` are
-    :math:`s_j t_j`, in units of the features, so that penalties on them weigh directions by how much
-    data vary along them; their signs are arbitrary.
+    Compiled code compares all pairs and stops a sum that is already too large. The result for a sample
+    does not depend on the other samples. `tangents` are :math:`s_j t_j`, in units of the features, so
+    penalties weigh directions by the standard deviation of the data. The signs of tangents are
+    arbitrary.
 
     Examples
     --------
@@ -90,31 +94,32 @@ class LocalTangents(Ellipsoid):
         reference = _finite("reference", self.reference)
         if reference.ndim != 2 or (n_features is not None and reference.shape[1] != n_features):
             raise ValueError(
-                f"reference must have shape (m, {n_features or 'd'}), rows like those that change, got "
-                f"shape {reference.shape}"
+                f"reference must have shape (n_reference, {n_features or 'n_features'}), with the "
+                f"features of the samples, got shape {reference.shape}"
             )
         check_integer("n_neighbors", self.n_neighbors, 2, len(reference), "reference rows")
         most = min(int(self.n_neighbors) - 1, reference.shape[1])
-        check_integer("n_directions", self.n_directions, 1, most, "dimensions of so many neighbors")
+        check_integer("n_directions", self.n_directions, 1, most, "dimensions spanned by the neighbors")
 
     def _frame(self, X: np.ndarray) -> np.ndarray:
-        """Directions times standard deviations, (n, d, r)."""
+        """Compute directions times standard deviations, (n, d, r)."""
         rows = np.ascontiguousarray(X, dtype=np.float64)
         reference = np.ascontiguousarray(self.reference, dtype=np.float64)
-        # What stays below 0 is a neighbor that was not found.
+        # -1 marks a missing neighbor.
         nearest = np.full((len(rows), int(self.n_neighbors)), -1, dtype=np.intp)
 
         step = max(1, _DISTANCES // len(reference))
         for first in range(0, len(rows), step):
             part = slice(first, first + step)
             _find_nearest(rows[part], reference, nearest[part])
-        lonely = np.flatnonzero(nearest[:, -1] < 0)
-        if len(lonely):
+        incomplete = np.flatnonzero(nearest[:, -1] < 0)
+        if len(incomplete):
+            row = incomplete[0]
             raise ValueError(
-                f"X must have {self.n_neighbors} reference rows at squared distances that are numbers "
-                f"from each row; row {lonely[0]} of those asked about, with entries up to "
-                f"{np.max(np.abs(rows[lonely[0]])):.3g}, has not, and reference has entries up to "
-                f"{np.max(np.abs(reference)):.3g}: scale both down"
+                f"each sample must have {self.n_neighbors} reference samples at finite squared "
+                f"distances, but squared distances of row {row} of X overflow: its entries go up to "
+                f"{np.max(np.abs(rows[row])):.3g}, those of reference up to "
+                f"{np.max(np.abs(reference)):.3g}. Rescale both"
             )
         frame = np.empty((*rows.shape, int(self.n_directions)))
         for first in range(0, len(rows), _ROWS_AT_ONCE):
@@ -124,40 +129,39 @@ class LocalTangents(Ellipsoid):
 
 
 def _find_nearest(rows: np.ndarray, reference: np.ndarray, found: np.ndarray) -> None:
-    """`_nearest` of rows, where products of matrices tell whose distances are worth a sum."""
+    """Find nearest rows by `_nearest`; a matrix product excludes most pairs beforehand."""
     center = reference.mean(axis=0)
-    # Numbers that are none are no reason to leave a row out.
+    # An overflow gives NaN, which never excludes a pair.
     with np.errstate(all="ignore"):
         x, z = rows - center, reference - center
         of_rows, of_reference = (np.einsum("ij,ij->i", each, each) for each in (x, z))
-        about = of_rows[:, None] + of_reference - 2.0 * (x @ z.T)
+        approximate = of_rows[:, None] + of_reference - 2.0 * (x @ z.T)
         rounding = 4.0 * (rows.shape[1] + 8) * _EPS * (of_rows + of_reference.max())
-        limits = np.partition(about, found.shape[1] - 1, axis=1)[:, found.shape[1] - 1] + rounding
+        limits = np.partition(approximate, found.shape[1] - 1, axis=1)[:, found.shape[1] - 1] + rounding
 
     def find(part: slice) -> None:
         distances = np.empty(found.shape[1])
-        _nearest(rows[part], reference, about[part], limits[part], distances, found[part])
+        _nearest(rows[part], reference, approximate[part], limits[part], distances, found[part])
 
-    in_threads(find, len(rows), about.size)
+    in_threads(find, len(rows), approximate.size)
 
 
 def _principal(neighbors: np.ndarray, n_directions: int) -> np.ndarray:
-    """Principal directions times their standard deviations, (n, d, r), of (n, k, d) points."""
-    around = neighbors - neighbors.mean(axis=1, keepdims=True)
-    # Z = U S V' has S V' = U'Z, and U comes from the small matrix ZZ', of entries whose squares are
-    # numbers.
-    sizes = np.max(np.abs(around), axis=(1, 2), keepdims=True)
-    unit = np.divide(around, sizes, out=np.zeros_like(around), where=sizes > 0)
+    """Compute principal directions times standard deviations (n, d, r) of points (n, k, d)."""
+    centered = neighbors - neighbors.mean(axis=1, keepdims=True)
+    # Z = U S V' has S V' = U'Z, and U comes from the small matrix ZZ'. Rescaling avoids overflow.
+    sizes = np.max(np.abs(centered), axis=(1, 2), keepdims=True)
+    unit = np.divide(centered, sizes, out=np.zeros_like(centered), where=sizes > 0)
     _, left = np.linalg.eigh(unit @ unit.swapaxes(1, 2))
-    most = left[:, :, ::-1][:, :, :n_directions]
-    return around.swapaxes(1, 2) @ most / np.sqrt(neighbors.shape[1] - 1)
+    leading = left[:, :, ::-1][:, :, :n_directions]
+    return centered.swapaxes(1, 2) @ leading / np.sqrt(neighbors.shape[1] - 1)
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
 def _nearest(rows, reference, about, limits, distances, found):
-    """Numbers of the nearest reference rows of each row, ascending by distance and then by number.
+    """Set `found` to the nearest reference rows, by increasing distance, then by number.
 
-    Those whose distance is about a number above the row's limit are none of them.
+    Pairs with an approximate squared distance above the row's limit are skipped.
     """
     size, n_features = found.shape[1], rows.shape[1]
     for i in range(rows.shape[0]):

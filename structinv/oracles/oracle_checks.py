@@ -1,4 +1,4 @@
-"""A public check of the oracle contract, for the oracles here and for those of users."""
+"""Test of the requirements of oracles, for built-in and custom classes."""
 
 from __future__ import annotations
 
@@ -15,10 +15,19 @@ from ..utils.matrices import ALL_ROWS, Matrix
 from .base import BoundOracle, InvarianceOracle, Support, as_oracle
 from .change_checks import check_draws, check_list
 from .listing import listed
-from .trials import Trial, bound_of, fail_where, inside, optional, refused, untouched, value_of
+from .trials import (
+    Trial,
+    bound_of,
+    fail_where,
+    inside,
+    optional,
+    raising_check_error,
+    untouched,
+    value_of,
+)
 from .witnesses import Witnesses
 
-# Rows that are checked, of those given.
+# Maximum number of rows that are checked.
 _ROW_LIMIT = 12
 
 
@@ -30,36 +39,43 @@ def check_oracle(
     n_directions: int = 8,
     random_state: int | None = 0,
 ) -> None:
-    """Raise if an oracle breaks the contract of `InvarianceOracle` on rows like these.
+    """Check that an oracle fulfills the requirements of `InvarianceOracle`.
 
-    No single property reveals a wrong oracle, so many are tried: answers are finite, of the right
-    shape, inside S(x), no worse than x itself and no better than their own `upper`; no member of
-    S(x) that comes to light, as the answer for another direction, in a sample or in the orbit,
-    beats an `upper`, nor does any point that `contains` admits among those made from the answers;
-    members, their names, scores and grades belong together; answers do not depend on the other
-    rows of a block, their order, storage or precision, nor on earlier calls; inputs stay
-    untouched; clones and pickles answer alike. Drawn changes have weights and, for every row by
-    itself, members of S(x); maps that a list gives lead to its members.
+    The check tries samples, random directions and costs, and tests the following:
+
+    - Answers are finite, have the right shape and lie in S(x).
+    - An answer is not worse than x and does not exceed its `upper`.
+    - No known member of S(x) exceeds an `upper`: answers for other directions, random members, the
+      orbit, and candidates that `contains` accepts.
+    - Members, names, scores and grades of a list are consistent.
+    - Answers do not depend on other rows, their order, storage or precision, nor on earlier calls.
+    - Arguments are not modified, and clones and pickles return the same answers.
+    - Random draws have weights and lie in S(x), and maps of a list match its members.
 
     Parameters
     ----------
     oracle : InvarianceOracle
-    X : (n, d) array-like or CSR matrix
-        Rows to try, a dozen at most; a row of zeros is added.
-    y : (n,) array-like, optional
-        Their labels, for oracles that depend on them.
-    n_directions : int
-        How many independent directions to try; each has three neighbors, and a few special
-        directions are added.
-    random_state : int, optional
-        Seed of the directions, costs and samples.
+        Oracle to check.
+    X : array-like or CSR matrix of shape (n_samples, n_features)
+        Samples; the first 12 are used, and a row of zeros is added.
+    y : array-like of shape (n_samples,), optional
+        True labels, for oracles that depend on them.
+    n_directions : int, default=8
+        Number of random directions (>= 1). Each has three neighbors, and some special directions are
+        added.
+    random_state : int or None, default=0
+        Seed of directions, costs and random members; None for a random seed.
 
     Raises
     ------
     CheckError
-        Names the property that fails and the first row of `X` and direction where it does.
+        If a requirement is violated. The message has the first row of `X` and the direction.
     TypeError, ValueError
-        If `oracle` is none (a class, say), or `X` and `y` are no rows and labels.
+        If `oracle` is not an oracle (for instance a class), or if `X` or `y` is invalid.
+
+    See Also
+    --------
+    InvarianceOracle : Base class with these requirements.
 
     Examples
     --------
@@ -75,19 +91,21 @@ def check_oracle(
 
 
 def _checked_rows(oracle: InvarianceOracle, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray | None]:
-    """The first rows, dense, and their labels."""
+    """Return the first rows as a dense array, and their labels."""
     as_oracle(oracle)
     try:
         rows = np.asarray(X.toarray() if sp.issparse(X) else X, dtype=np.float64)
     except (TypeError, ValueError):
-        raise TypeError(f"X must be an array of real numbers, an input a row, got {X!r}") from None
+        raise TypeError(
+            f"X must be an array of real numbers with one sample per row, got {X!r}"
+        ) from None
     if rows.ndim != 2 or len(rows) == 0 or rows.shape[1] == 0:
-        raise ValueError(f"X must have shape (n, d), an input a row, got {rows.shape}")
+        raise ValueError(f"X must have shape (n_samples, n_features), got {rows.shape}")
     if not np.all(np.isfinite(rows)):
         raise ValueError("X must be finite, got NaN or infinity")
     labels = None if y is None else np.asarray(y)
     if labels is not None and labels.shape != (len(rows),):
-        raise ValueError(f"y must have shape ({len(rows)},), one label a row, got {labels.shape}")
+        raise ValueError(f"y must have shape ({len(rows)},), one label per row, got {labels.shape}")
     return rows[:_ROW_LIMIT], None if labels is None else labels[:_ROW_LIMIT]
 
 
@@ -103,7 +121,7 @@ def _check_identity(trial: Trial) -> None:
     fail_where(
         trial,
         trial.values < identity - tolerance,
-        "an answer is worse than the unchanged row: S(x) must contain x",
+        "an answer is worse than the unperturbed row, but S(x) must contain x",
     )
 
 
@@ -115,16 +133,16 @@ def _check_membership(trial: Trial) -> None:
                 raise CheckError(f"an answer lies outside S(x) ({trial.where(row, trial.V[question])})")
     for row, x in enumerate(trial.X):
         if contains(row, x) is False:
-            raise CheckError(f"contains must hold for the unchanged row ({trial.where(row)})")
-        # Further out than any answer went.
+            raise CheckError(f"contains must return True for the unperturbed row ({trial.where(row)})")
+        # Farther from the row than all answers.
         far = x + 10.0 * (1.0 + np.max(np.abs(trial.points[:, row] - x)))
         if np.all(np.isfinite(trial.upper)) and contains(row, far):
-            raise CheckError(f"contains holds for a point far outside ({trial.where(row)})")
+            raise CheckError(f"contains must return False far outside S(x) ({trial.where(row)})")
 
 
 def _check_upper(trial: Trial) -> None:
     tolerance = np.einsum("qnd,qd->qn", np.abs(trial.points), np.abs(trial.V)) * trial.rtol
-    fail_where(trial, trial.upper < trial.values - tolerance, "upper is below what the answer reaches")
+    fail_where(trial, trial.upper < trial.values - tolerance, "upper is below the value of the answer")
 
 
 def _check_cross(trial: Trial) -> None:
@@ -140,26 +158,26 @@ def _check_cross(trial: Trial) -> None:
         fail_where(
             trial,
             reached > trial.upper[question] + trial.tolerance(v, trial.points),
-            "the answer for another direction beats the upper",
+            "the answer for another direction exceeds upper",
             v,
         )
 
 
 def _check_members(trial: Trial) -> None:
-    """Samples: their form, membership, and that none beats an upper."""
+    """Check the shape of random members and their membership, also against upper bounds."""
     n, d = trial.X.shape
     sample = optional(trial.bound.sample)(ALL_ROWS, 20, np.random.default_rng(0))
     if sample is None:
         return
     if sample.ndim != 3 or (sample.shape[0], sample.shape[2]) != (n, d):
-        raise CheckError(f"sample must have shape (n, size, d), got {sample.shape}")
+        raise CheckError(f"sample must return shape ({n}, 20, {d}), got {sample.shape}")
     inside(trial, "sample", sample)
     if sample.shape[1] != 20:
-        raise CheckError("sample must have as many members as asked for")
+        raise CheckError(f"sample must return n_draws = 20 members per row, got {sample.shape[1]}")
 
 
 def _check_witnesses(trial: Trial) -> None:
-    """No point that `contains` admits beats an upper, in any row."""
+    """Check that no candidate accepted by `contains` exceeds an upper bound."""
     if optional(trial.bound.contains)(0, trial.X[0]) is None:
         return
     moves = trial.points - trial.X
@@ -171,12 +189,12 @@ def _check_witnesses(trial: Trial) -> None:
             others[np.any(others != 0, axis=1)],
             trial.V,
             trial.upper[:, row],
-            partial(refused(trial.bound.contains), row),
+            partial(raising_check_error(trial.bound.contains), row),
             np.random.default_rng(row),
         ).find()
         if found is not None:
             raise CheckError(
-                f"contains admits a point that beats upper: {found[0]} "
+                f"contains accepts a point that exceeds upper: {found[0]} "
                 f"({trial.where(row, trial.V[found[1]])})"
             )
 
@@ -191,7 +209,7 @@ def _check_brute_force(trial: Trial) -> None:
 
 
 def _check_blocks(trial: Trial) -> None:
-    """Answers of one row at a time, of permuted rows and of many directions at once."""
+    """Compare with answers for single rows, permuted rows and many directions at once."""
     n = len(trial.X)
     order = trial.rng.permutation(n)
     V = np.ascontiguousarray(trial.V)
@@ -201,11 +219,11 @@ def _check_blocks(trial: Trial) -> None:
 
     def compare(name: str, bound: BoundOracle, rows: Any, ids: np.ndarray) -> None:
         assign = question[ids]
-        answer = trial.ask(bound, V, cost[ids], rows, assign)
+        answer = trial.answer(bound, V, cost[ids], rows, assign)
         _same(trial, answer, V, cost[ids], assign, [w[ids] for w in wanted], ids, name)
 
     each = np.arange(n)
-    compare("a call in which every row has a direction of its own", trial.bound, ALL_ROWS, each)
+    compare("a call with one direction per row", trial.bound, ALL_ROWS, each)
     compare("a call with permuted row numbers", trial.bound, order, order)
     compare("a call for some of the rows", trial.bound, slice(1, n), each[1:])
     labels = None if trial.y is None else trial.y[order]
@@ -214,11 +232,13 @@ def _check_blocks(trial: Trial) -> None:
         rows = np.array([row])
         compare("a call for one row", trial.bound, rows, rows)
         labels = None if trial.y is None else trial.y[rows]
-        compare("a row on its own", trial.oracle.bind(trial.X[rows], labels), ALL_ROWS, rows)
+        compare(
+            "an oracle bound to a single row", trial.oracle.bind(trial.X[rows], labels), ALL_ROWS, rows
+        )
 
 
 def _check_storage(trial: Trial) -> None:
-    """Fortran order and strides, float32, and CSR with both widths of indices if declared."""
+    """Compare with strided, Fortran-ordered, float32 and (if supported) CSR rows."""
     n, d = trial.X.shape
     wide = np.zeros((2 * n, 2 * d))
     wide[::2, ::2] = trial.X
@@ -238,7 +258,7 @@ def _compare_all(trial: Trial, name: str, X: Matrix, V: np.ndarray, rtol: float 
     with untouched("bind", X=X, y=trial.y):
         bound = trial.oracle.bind(X, trial.y)
     for k in trial.questions:
-        answer = trial.ask(bound, V[k], trial.costs[k])
+        answer = trial.answer(bound, V[k], trial.costs[k])
         wanted = [trial.values[k], trial.upper[k]]
         ids = np.arange(len(trial.X))
         _same(trial, answer, V[k : k + 1], trial.costs[k], 0 * ids, wanted, ids, name, rtol)
@@ -255,7 +275,7 @@ def _same(
     name: str,
     rtol: float = 1e-9,
 ) -> None:
-    """Values and bounds agree; points may differ where several are best."""
+    """Compare values and bounds; points may differ if several are best."""
     sizes = np.einsum("nd,nd->n", np.abs(trial.X[ids]), np.abs(V[assign])) + np.abs(wanted[0])
     rtol = max(rtol, trial.rtol)
     sizes += np.max(np.abs(trial.points), initial=0.0) * np.abs(V[assign]).sum(axis=1) + cost
@@ -268,11 +288,11 @@ def _same(
 
 
 def _check_copies(trial: Trial) -> None:
-    """The same call again, a clone, a pickle, and the unbound oracle where labels are no matter."""
-    _compare_all(trial, "the same call again", trial.X, trial.V)
-    again = trial.ask(trial.bound, trial.V[0], trial.costs[0])
+    """Compare with a repeated call, a clone, a pickle, and a copy by `get_params`."""
+    _compare_all(trial, "a repeated call", trial.X, trial.V)
+    again = trial.answer(trial.bound, trial.V[0], trial.costs[0])
     if not np.array_equal(again.points, trial.points[0]):
-        raise CheckError("the same call again must give the same points")
+        raise CheckError("a repeated call must return the same points")
     try:
         copies = {
             "a clone": clone(trial.oracle),
@@ -284,38 +304,38 @@ def _check_copies(trial: Trial) -> None:
     for name, copy in copies.items():
         if type(copy) is not type(trial.oracle):
             raise CheckError(f"{name} must have the same class")
-        answer = trial.ask(copy.bind(trial.X, trial.y), trial.V[0], trial.costs[0])
+        answer = trial.answer(copy.bind(trial.X, trial.y), trial.V[0], trial.costs[0])
         if not np.array_equal(answer.points, trial.points[0]):
-            raise CheckError(f"{name} must answer as the oracle itself does")
+            raise CheckError(f"{name} must return the same points as the oracle")
 
 
 def _check_scaling(trial: Trial) -> None:
-    """Without grades the best value is homogeneous in the direction."""
+    """Check that the maximum without grades is homogeneous in the direction."""
     for k in trial.questions:
         answer = trial.answers[k]
         if answer.upper is not None or answer.rho is not None:
             continue
         for factor in (1e-3, 7.0):
-            scaled = trial.ask(trial.bound, factor * trial.V[k], trial.costs[k])
+            scaled = trial.answer(trial.bound, factor * trial.V[k], trial.costs[k])
             bad = np.abs(value_of(scaled, trial.V[k], None) - trial.values[k])
             bad = bad > trial.tolerance(trial.V[k], trial.points[k])
-            message = "the best value must scale with the direction"
+            message = "the maximum must be proportional to the length of the direction"
             fail_where(trial, bad, message, trial.V[k])
 
 
 def _check_flags(trial: Trial) -> None:
-    """Sets declared additive do not depend on x; sets declared convex contain middles."""
+    """Check the attributes `additive` and `convex`."""
     exact = [k for k in trial.questions if trial.answers[k].upper is None]
     if trial.oracle.additive:
         shift = trial.rng.standard_normal(trial.X.shape)
         bound = trial.oracle.bind(trial.X + shift, trial.y)
         for k in exact:
-            answer = trial.ask(bound, trial.V[k], trial.costs[k])
+            answer = trial.answer(bound, trial.V[k], trial.costs[k])
             moved = value_of(answer, trial.V[k], trial.costs[k])
             gap = np.abs(moved - shift @ trial.V[k] - trial.values[k])
             sizes = trial.tolerance(trial.V[k], trial.points[k]) + trial.rtol * np.abs(moved)
             sizes += trial.rtol * np.abs(shift) @ np.abs(trial.V[k])
-            message = "declared additive, but the set depends on x"
+            message = "an oracle with additive = True must have a set that does not depend on x"
             fail_where(trial, gap > sizes, message, trial.V[k])
     contains = optional(trial.bound.contains)
     if trial.oracle.convex:
@@ -323,7 +343,8 @@ def _check_flags(trial: Trial) -> None:
             for row, middle in enumerate((trial.points[k - 1] + trial.points[k]) / 2):
                 if contains(row, middle) is False:
                     raise CheckError(
-                        f"declared convex, but a middle of two answers is outside ({trial.where(row)})"
+                        "an oracle with convex = True must contain the midpoint of two answers "
+                        f"({trial.where(row)})"
                     )
 
 

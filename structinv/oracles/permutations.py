@@ -1,4 +1,4 @@
-"""Rows of matrices in another order: sets of things that have no order, such as atoms."""
+"""Permutations of the rows of a matrix, for sets such as points or atoms."""
 
 from __future__ import annotations
 
@@ -23,46 +23,52 @@ from .images.image_maps import ImageShape
 from .images.image_parameters import check_draw
 
 AXES = ("rows", "both")
-# Larger groups are not listed.
+# Maximum number of members of a list.
 MOST_MEMBERS = 720
 
 
 class Permutations(FiniteOracle):
-    r"""Matrices whose rows, or rows and columns together, come in any order.
+    r"""Matrices with permuted rows, or with permuted rows and columns.
 
     .. math:: S(x) = \{P x : P \text{ a permutation}\} \quad \text{or} \quad \{P x P^\top\}
 
-    with the input x as a matrix: a point a row (``axes="rows"``), or the Coulomb matrix of a molecule
+    The sample x is a matrix: one point per row (``axes="rows"``), or the Coulomb matrix of a molecule
     (``axes="both"``). With up to 6 rows the set is a list of at most 720 members, and `changes` is the
-    whole group, all alike. Worst cases over rows are exact for any size, as assignments
-    of rows to places; those over both are quadratic assignments, exact for the lists and refused beyond.
+    whole group with uniform probabilities. Support functions over rows are exact for any size, by linear
+    assignment. Over both axes they are quadratic assignments: exact for lists, and an error otherwise.
 
-    `draws` goes by a noisy sort, as Montavon et al. (2012) do: rows go by falling Euclidean norm plus
-    Gaussian noise. The noise is drawn once, for ranks and not for rows, so that a matrix has the same
-    members in whatever order its rows came in, unless two norms are equal.
+    `draws` sorts with noise, as Montavon et al. (2012): rows are in decreasing order of Euclidean norm
+    plus Gaussian noise. The noise is drawn once per rank, not per row. Therefore the draws do not
+    depend on the sequence of the rows, unless two norms are equal.
 
     Parameters
     ----------
     shape : (int, int) or ImageShape
-        Rows and columns of the matrix that an input is, in C order; of an image of one channel.
+        Numbers of rows and columns of the matrix, in C order; an ImageShape must have one channel.
     axes : {"rows", "both"}, default="rows"
-        What is reordered; "both" needs a square matrix.
+        Permuted axes; "both" requires a square matrix.
     noise : float, default=1.0
-        Standard deviation of the noise in `draws`, in units of the norms. 0 sorts by norm; infinity
-        draws permutations that are all alike, the same ones for every input.
+        Standard deviation of the noise in `draws`, in units of the norms (>= 0). 0 sorts by norm;
+        infinity draws uniform permutations, the same for every sample.
 
     Raises
     ------
     TypeError, ValueError
-        From `validate` and all views, if a parameter is out of its range or `shape` does not fit the
-        number of features.
+        By `validate` and all other methods, if a parameter is out of its range or `shape` does not match
+        the number of features.
     NotImplementedError
-        From `support`, over both axes of matrices with more than 6 rows.
+        By `support`, for ``axes="both"`` and more than 6 rows.
+
+    See Also
+    --------
+    Flip : Mirror image, a group of two elements.
+    structinv.kernels.OrbitMean : Kernel averaged over permutations.
 
     Notes
     -----
-    Norms are summed from the smallest entry on, so that they do not depend on the order of columns
-    either, to the last digit. Rows of zeros, of molecules with fewer atoms, take part as all others.
+    Norms are sums in increasing order of the entries, so they do not depend on the order of columns,
+    not even by rounding. Zero rows of molecules with fewer atoms are permuted with the others.
+    `sample` draws uniform permutations.
 
     References
     ----------
@@ -93,7 +99,7 @@ class Permutations(FiniteOracle):
 
     @property
     def finite(self) -> bool:  # type: ignore[override]
-        """Whether there are few enough members to be listed."""
+        """True if the group has at most 720 elements."""
         lengths = _lengths(self.shape)
         return lengths is not None and _is_small(lengths[0])
 
@@ -102,15 +108,15 @@ class Permutations(FiniteOracle):
         if self.axes not in AXES:
             raise ValueError(f"axes must be one of {AXES}, got {self.axes!r}")
         if self.axes == "both" and r != c:
-            raise ValueError(
-                f"shape must be that of a square matrix for axes='both', got {self.shape!r}"
-            )
+            raise ValueError(f"shape must be square for axes='both', got {self.shape!r}")
         check_number("noise", self.noise, finite=False)
         if n_features is not None and r * c != n_features:
-            raise ValueError(f"shape must fit {n_features} features, got {self.shape!r} for {r * c}")
+            raise ValueError(
+                f"shape must match the {n_features} features, got {self.shape!r} with {r * c} entries"
+            )
 
     def _lengths(self) -> tuple[int, int]:
-        """Rows and columns of a matrix."""
+        """Return the numbers of rows and columns."""
         lengths = _lengths(self.shape)
         if lengths is None:
             raise ValueError(
@@ -119,12 +125,11 @@ class Permutations(FiniteOracle):
         return lengths
 
     def orbit(self, X: Matrix) -> np.ndarray:
-        """See `InvarianceOracle.orbit`; up to 6 rows."""
         self._check_rows(X)
         return dense_rows(X)[:, self._listed("an orbit")]
 
     def _names(self) -> list[str]:
-        """Which row comes first, second, and so on."""
+        """Return names that list the rows in their order."""
         orders = itertools.permutations(range(self._lengths()[0]))
         next(orders)
         return ["identity", *("order " + " ".join(map(str, order)) for order in orders)]
@@ -132,7 +137,6 @@ class Permutations(FiniteOracle):
     def support(
         self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
     ) -> Support:
-        """See `InvarianceOracle.support`; exact."""
         self._check_rows(X)
         check_directions(X, V, assign, cost)
         rows = floating(dense_rows(X))
@@ -141,17 +145,17 @@ class Permutations(FiniteOracle):
         if not self.finite:
             r = self._lengths()[0]
             raise NotImplementedError(
-                f"Permutations has no worst case over rows and columns of {r} x {r} matrices: it is a "
-                f"quadratic assignment, and their {r}! orders are too many to be listed"
+                f"Permutations cannot compute the worst case for axes='both' and {r} x {r} matrices: it "
+                f"is a quadratic assignment over {r}! permutations. Use at most 6 rows, or axes='rows'"
             )
         orders = self._listed("an orbit")
         best = np.empty(len(rows), dtype=np.intp)
         V = np.ascontiguousarray(V, dtype=np.float64)
 
-        def ask(part: slice) -> None:
+        def find_best(part: slice) -> None:
             _best_orders(rows[part], V, assign[part], orders, best[part])
 
-        in_threads(ask, len(rows), len(rows) * orders.size)
+        in_threads(find_best, len(rows), len(rows) * orders.size)
         return Support(np.take_along_axis(rows, orders[best], axis=1))
 
     def graded_support(
@@ -162,7 +166,6 @@ class Permutations(FiniteOracle):
         cost: np.ndarray,
         rho: float | Sequence[float],
     ) -> Support:
-        """See `InvarianceOracle.graded_support`; up to 6 rows, by enumeration."""
         self._check_rows(X)
         if not self.finite:
             raise self._absent(
@@ -171,7 +174,6 @@ class Permutations(FiniteOracle):
         return super().graded_support(X, V, assign, cost, rho)
 
     def sample(self, X: Matrix, n_draws: int, rng: np.random.Generator) -> np.ndarray:
-        """See `InvarianceOracle.sample`; all orders alike."""
         self._check_rows(X)
         check_draw(n_draws, rng)
         rows = dense_rows(X)
@@ -179,13 +181,12 @@ class Permutations(FiniteOracle):
         return np.take_along_axis(rows[:, None, :], places, axis=2)
 
     def contains(self, x: np.ndarray, z: np.ndarray) -> bool:
-        """Whether `z` has the rows of `x`, up to rounding; over both axes up to 6 rows."""
         self._check_rows(x[None, :])
         near = rounding(x, z)
         if self.axes == "rows":
             rows, others = x.reshape(self._lengths()), z.reshape(self._lengths())
-            apart = np.max(np.abs(rows[:, None, :] - others), axis=2) > near
-            return not np.any(apart[linear_sum_assignment(apart)])
+            is_different = np.max(np.abs(rows[:, None, :] - others), axis=2) > near
+            return not np.any(is_different[linear_sum_assignment(is_different)])
         members = x[self._listed("contains for more than 6 rows and columns")]
         return bool(np.any(np.max(np.abs(members - z), axis=1) <= near))
 
@@ -196,7 +197,7 @@ class Permutations(FiniteOracle):
         return Orders(X, orders, self._names(), group=True)
 
     def _draws(self, X: Matrix, n_draws: int, random_state: int) -> Changes:
-        """See `InvarianceOracle.draws`: `n_draws` noisy sorts."""
+        """Return `n_draws` noisy sorts."""
         rng, r = np.random.default_rng(random_state), self._lengths()[0]
         if self.noise == np.inf:
             return Orders(X, self._places(_random_orders((n_draws,), r, rng)), draw_names(n_draws))
@@ -204,14 +205,14 @@ class Permutations(FiniteOracle):
         return SortedRows(X, self._lengths(), self.axes == "both", noise)
 
     def _listed(self, what: str) -> np.ndarray:
-        """The feature that comes to each place in every member, (s, d)."""
+        """Return the feature at each position in every member, (s, d)."""
         if not self.finite:
             raise self._absent(what)
         r = self._lengths()[0]
         return self._places(np.array(list(itertools.permutations(range(r))), dtype=np.intp))
 
     def _places(self, orders: np.ndarray) -> np.ndarray:
-        """Features (..., d) in orders of rows (..., r)."""
+        """Return permutations of features (..., d) from permutations of rows (..., r)."""
         r, c = self._lengths()
         columns = (
             orders if self.axes == "both" else np.broadcast_to(np.arange(c), (*orders.shape[:-1], c))
@@ -220,16 +221,18 @@ class Permutations(FiniteOracle):
 
 
 class Orders(Changes):
-    """Features in other orders, the same ones for all rows.
+    """A list of permutations of features, the same for all rows.
 
     Parameters
     ----------
-    X : (n, d) array or CSR matrix
-    orders : (s, d) array of int
-        The feature that comes to each place.
+    X : array or CSR matrix of shape (n_samples, n_features)
+        Samples.
+    orders : array of int of shape (size, n_features)
+        Feature at each position.
     names : sequence of str, optional
+        Short name of each permutation.
     group : bool, default=False
-        Whether these are all elements of a group.
+        True if these are all elements of a group.
     """
 
     def __init__(
@@ -250,7 +253,7 @@ class Orders(Changes):
 
     @property
     def group(self) -> bool:
-        """Whether these are all elements of a group, and alike."""
+        """True if these are all elements of a group, with equal probabilities."""
         return self._all and bool(np.all(self.weights == self.weights[0]))
 
     def members(self, rows: Rows = ALL_ROWS, numbers: np.ndarray | None = None) -> np.ndarray:
@@ -261,7 +264,7 @@ class Orders(Changes):
         return np.take_along_axis(floating(dense_rows(take(self.X, rows))), self.orders[index], axis=1)
 
     def adjoint(self, V: np.ndarray) -> np.ndarray:
-        return _pulled(self.orders, V)
+        return _adjoint_of(self.orders, V)
 
     def linear(self) -> LinearChanges:
         size, d = self.orders.shape
@@ -270,24 +273,25 @@ class Orders(Changes):
         return LinearChanges(self.X, maps, self._names, self.weights)
 
     def differences(self, most: int | None = None) -> LinearChanges | None:
-        """See `Changes.differences`; in a whole group they are spread as the changes themselves."""
+        """Return the maps ``g^-1 g'``; for a whole group these are its elements."""
         if not self.group:
             return super().differences(most)
         return self.linear() if most is None or self.size <= most else None
 
 
 class SortedRows(Changes):
-    """Rows by falling norm plus noise.
+    """Rows sorted by decreasing norm plus noise.
 
     Parameters
     ----------
-    X : (n, d) array or CSR matrix
+    X : array or CSR matrix of shape (n_samples, n_features)
+        Samples.
     shape : (int, int)
-        Of the matrix that an input is.
+        Numbers of rows and columns of the matrix.
     both : bool
-        Whether columns go with the rows.
-    noise : (s, r) array
-        Added to the largest norm, the second largest, and so on.
+        True to permute columns with the rows.
+    noise : array of shape (size, r)
+        Noise added to the largest norm, the second largest, and so on.
     """
 
     def __init__(self, X: Matrix, shape: tuple[int, int], both: bool, noise: np.ndarray) -> None:
@@ -307,11 +311,11 @@ class SortedRows(Changes):
     def members(self, rows: Rows = ALL_ROWS, numbers: np.ndarray | None = None) -> np.ndarray:
         X = np.ascontiguousarray(floating(dense_rows(take(self.X, rows))))
         noise = self.noise if numbers is None else self.noise[numbers]
-        found = np.empty((len(X), len(noise), X.shape[1]), dtype=X.dtype)
+        sorted_members = np.empty((len(X), len(noise), X.shape[1]), dtype=X.dtype)
         r, c = self.shape
 
         def sort(part: slice) -> None:
-            # The squares in order, so that rows with the same entries have the same norm.
+            # Sort the squares, so that rows with the same entries have the same norm.
             matrices = X[part].reshape(-1, r, c)
             squares = np.sort(np.square(matrices, dtype=np.float64), axis=2)
             norms = -np.sqrt(np.cumsum(squares, axis=2)[:, :, -1])
@@ -319,17 +323,17 @@ class SortedRows(Changes):
             sorted_norms = np.take_along_axis(norms, ranked, axis=1)
             keys = sorted_norms[:, None] - noise
             order = np.take_along_axis(ranked[:, None], np.argsort(keys, axis=2, kind="stable"), axis=2)
-            each = np.arange(len(matrices))[:, None, None, None]
+            number = np.arange(len(matrices))[:, None, None, None]
             columns = order[:, :, None, :] if self.both else np.arange(c)
-            sorted_rows = matrices[each, order[:, :, :, None], columns]
-            found[part] = sorted_rows.reshape(found[part].shape)
+            sorted_rows = matrices[number, order[:, :, :, None], columns]
+            sorted_members[part] = sorted_rows.reshape(sorted_members[part].shape)
 
-        in_threads(sort, len(X), found.size)
-        return found
+        in_threads(sort, len(X), sorted_members.size)
+        return sorted_members
 
 
 def _lengths(shape: Any) -> tuple[int, int] | None:
-    """Rows and columns; None if it is no shape of a matrix."""
+    """Return the numbers of rows and columns; None if `shape` is not a shape of a matrix."""
     if isinstance(shape, ImageShape) and shape.channels == 1:
         shape = shape.height, shape.width
     if not isinstance(shape, (tuple, list)) or len(shape) != 2:
@@ -345,35 +349,35 @@ def _is_small(r: int) -> bool:
 
 
 def _random_orders(many: tuple[int, ...], r: int, rng: np.random.Generator) -> np.ndarray:
-    """Orders of r things, all alike, (*many, r)."""
+    """Draw uniform permutations of r items, (*many, r)."""
     return rng.permuted(np.broadcast_to(np.arange(r), (*many, r)), axis=-1)
 
 
-def _pulled(orders: np.ndarray, V: np.ndarray) -> np.ndarray:
+def _adjoint_of(orders: np.ndarray, V: np.ndarray) -> np.ndarray:
     # (T x)_j = x_order[j], so (T'v)_order[j] = v_j.
     return np.ascontiguousarray(V[:, np.argsort(orders, axis=1)].swapaxes(0, 1))
 
 
 def _best_assignments(rows: np.ndarray, V: np.ndarray, assign: np.ndarray, r: int, c: int) -> np.ndarray:
-    """Each input with its rows where they win most, (n, d)."""
+    """Assign the rows of each matrix to positions to maximize the inner product, (n, d)."""
     inputs = rows.reshape(-1, r, c)
     directions = V.reshape(-1, r, c)
     orders = np.empty((len(rows), r), dtype=np.intp)
     for number, matrix in enumerate(inputs):
-        # Place p is worth <v_p, x_i> to row i.
+        # Position p contributes <v_p, x_i> for row i.
         orders[number] = linear_sum_assignment(directions[assign[number]] @ matrix.T, maximize=True)[1]
     return np.take_along_axis(inputs, orders[:, :, None], axis=1).reshape(rows.shape)
 
 
 @njit(cache=True, nogil=True)
 def _best_orders(X, V, assign, orders, best):
-    """The first of the orders in which each row reaches furthest along its direction."""
+    """Find the permutation of each row with the largest inner product, the first if equal."""
     for i in range(X.shape[0]):
         x, v = X[i], V[assign[i]]
-        top = -np.inf
+        best_value = -np.inf
         for s in range(orders.shape[0]):
-            reached = 0.0
+            value = 0.0
             for j in range(len(v)):
-                reached += v[j] * x[orders[s, j]]
-            if reached > top:
-                top, best[i] = reached, s
+                value += v[j] * x[orders[s, j]]
+            if value > best_value:
+                best_value, best[i] = value, s

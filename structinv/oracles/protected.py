@@ -1,4 +1,4 @@
-"""Features that keep their value, whatever changes around them."""
+"""Protection of some features from the perturbations of an oracle."""
 
 from __future__ import annotations
 
@@ -23,17 +23,23 @@ from .words.word_edits import RowEdits
 
 
 class Protected(FeatureParameters, OracleWrapper, Combination):
-    r"""The set of an oracle with some features left as they are.
+    r"""Perturbations of an oracle that leave some features unchanged.
 
     .. math:: S(x) = \{z' : z'_P = x_P, \; z'_j = z_j \text{ for } j \notin P, \; z \in S_{oracle}(x)\}
 
-    The worst member is that of `oracle` along the direction with zeros at P: exact where `oracle` is.
+    The worst member is that of `oracle` along the direction with zeros at P: exact if `oracle` is.
+    `tangents` are those of `oracle`, with zeros at P.
 
     Parameters
     ----------
     oracle : InvarianceOracle
-    features : array-like of bool of shape (d,), of int or of str
-        The features P: a mask, numbers, or names of columns if X is a data frame.
+        Oracle whose perturbations are restricted.
+    features : array-like of bool of shape (n_features,), of int or of str
+        Unchanged features P: a mask, numbers, or column names if X is a data frame.
+
+    See Also
+    --------
+    OnlyFor : Restriction of an oracle to samples of some labels.
 
     Examples
     --------
@@ -51,7 +57,6 @@ class Protected(FeatureParameters, OracleWrapper, Combination):
         self.features = features
 
     def validate(self, n_features: int | None = None) -> None:
-        """Raise if the part is no oracle of single rows, or features are named that are not there."""
         validate_part("oracle", self.oracle, n_features)
         check_row_by_row(
             "Protected: oracle",
@@ -75,13 +80,11 @@ class Protected(FeatureParameters, OracleWrapper, Combination):
         return bound.support(slice(None), V, assign, cost, rho)
 
     def tangents(self, X: Matrix) -> np.ndarray:
-        """See `InvarianceOracle.tangents`; they are zero at the features."""
         tangents = tangents_of(self.oracle, X).copy()
         tangents[:, :, chosen_features(self.features, X.shape[1])] = 0.0
         return tangents
 
     def region(self, X: np.ndarray) -> Region:
-        """See `InvarianceOracle.region`: the list of a finite part, or the cover of another."""
         return listed_region(self, X)
 
     def _changes(self, X: Matrix, y: np.ndarray | None) -> Changes | None:
@@ -89,12 +92,11 @@ class Protected(FeatureParameters, OracleWrapper, Combination):
         return None if inner is None else ProtectedChanges(inner, self._mask(X.shape[1]))
 
     def _mask(self, n_features: int) -> np.ndarray:
-        kept = np.zeros(n_features, dtype=bool)
-        kept[chosen_features(self.features, n_features)] = True
-        return kept
+        mask = np.zeros(n_features, dtype=bool)
+        mask[chosen_features(self.features, n_features)] = True
+        return mask
 
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
-        """The part on the rows of `X`."""
         self._check_rows(X)
         prepared = self._prepared()
         return _BoundProtected(prepared, bind(prepared.oracle, X, y))
@@ -106,13 +108,13 @@ class _BoundProtected(BoundOracle):
     def __init__(self, oracle: Protected, inner: BoundOracle) -> None:
         super().__init__(oracle, inner.X, inner.y)
         self.inner = inner
-        self.kept = oracle._mask(inner.X.shape[1])
+        self.is_protected = oracle._mask(inner.X.shape[1])
 
     def _of_members(self, members: np.ndarray, rows: Rows) -> np.ndarray:
-        return np.where(self.kept, dense_rows(take(self.X, rows))[:, None], members)
+        return np.where(self.is_protected, dense_rows(take(self.X, rows))[:, None], members)
 
     def _split(self, V: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return np.where(self.kept, 0.0, V), np.where(self.kept, V, 0.0)
+        return np.where(self.is_protected, 0.0, V), np.where(self.is_protected, V, 0.0)
 
     def support(
         self,
@@ -122,33 +124,35 @@ class _BoundProtected(BoundOracle):
         cost: np.ndarray | None = None,
         rho: Grades | None = None,
     ) -> Support:
-        others, own = self._split(V)
-        answer = self.inner.support(rows, others, assign, cost, rho)
-        return self._answer(answer, rows, own, assign)
+        other_V, protected_V = self._split(V)
+        answer = self.inner.support(rows, other_V, assign, cost, rho)
+        return self._answer(answer, rows, protected_V, assign)
 
-    def _answer(self, answer: Support, rows: Rows, own: np.ndarray, assign: np.ndarray) -> Support:
+    def _answer(
+        self, answer: Support, rows: Rows, protected_V: np.ndarray, assign: np.ndarray
+    ) -> Support:
         upper = answer.upper
         if upper is not None:
-            upper = upper + row_dots(take(self.X, rows), own, assign)
-        points = with_features(answer.points, take(self.X, rows), self.kept)
+            upper = upper + row_dots(take(self.X, rows), protected_V, assign)
+        points = with_features(answer.points, take(self.X, rows), self.is_protected)
         return Support(points, upper, answer.rho)
 
     def edits(self) -> RowEdits | None:
         found = self.inner.edits()
         if found is None or found.multiplies or not found.adds:
             return None
-        return replace(found, value=np.where(self.kept, 0.0, found.value))
+        return replace(found, value=np.where(self.is_protected, 0.0, found.value))
 
     def sample(self, rows: Rows, n_draws: int, rng: np.random.Generator) -> np.ndarray:
         return self._of_members(self.inner.sample(rows, n_draws, rng), rows)
 
     def contains(self, row: int, z: np.ndarray) -> bool:
         x = dense_rows(self.X, [row])[0]
-        if np.any(np.abs(z - x)[self.kept] > 1e-9 * (1.0 + np.abs(x[self.kept]))):
+        if np.any(np.abs(z - x)[self.is_protected] > 1e-9 * (1.0 + np.abs(x[self.is_protected]))):
             return False
         if self.oracle.finite:
             members = listed(self).members(np.array([row]))[0]
             return bool(np.any(np.max(np.abs(members - z), axis=1) <= 1e-9 * (1.0 + np.abs(z).max())))
         if not self.oracle.coordinatewise:
             raise self.oracle._absent("contains")
-        return self.inner.contains(row, np.where(self.kept, x, z))
+        return self.inner.contains(row, np.where(self.is_protected, x, z))

@@ -1,4 +1,4 @@
-"""The one question about a bound oracle: how far labels exceed the true ones at the worst changes."""
+"""Loss-augmented argmax over perturbed samples, for linear functions."""
 
 from __future__ import annotations
 
@@ -17,24 +17,26 @@ if TYPE_CHECKING:
     from .base import BoundOracle
     from .changes import Changes
 
-# Weights of directions that are in memory at once.
+# Number of weights of directions that are in memory at once.
 WEIGHTS_AT_ONCE = 20_000_000
 
 
 @dataclass(frozen=True)
 class Query:
-    """Functions ``f(z, k) = <weights[k], z> + constants[k]`` whose labels compete in some rows.
+    """Linear functions ``<weights[k], z> + constants[k]`` and the labels of rows.
 
     Parameters
     ----------
-    weights : (n_outputs, d) array
-    constants : (n_outputs,) array
+    weights : array of shape (n_outputs, n_features)
+        Weights of the functions.
+    constants : array of shape (n_outputs,)
+        Constants of the functions.
     competitors : Competitors
-        Labels, true labels and costs of the rows asked about.
+        Labels, true labels and costs of the rows.
     points : bool, default=True
-        Whether `Violations.points` is asked next. Cheaper answers may do if not.
+        True if `Violations.points` will be called. If False, the answer may be cheaper.
     rounding : bool, default=False
-        Whether `Violations.rounding` is wanted.
+        True if `Violations.rounding` is needed.
     """
 
     weights: np.ndarray
@@ -44,27 +46,29 @@ class Query:
     rounding: bool = False
 
     def take(self, places: np.ndarray) -> Query:
-        """The question for some of the rows."""
-        whole = len(places) == len(self.competitors)
-        return self if whole else replace(self, competitors=self.competitors.take(places))
+        """Return the query for some of the rows."""
+        is_complete = len(places) == len(self.competitors)
+        return self if is_complete else replace(self, competitors=self.competitors.take(places))
 
     @property
     def of_all_labels(self) -> bool:
-        """Whether each of three or more labels has its own function, and costs are margins."""
+        """True for 3 or more labels with a function each and margin rescaling."""
         competitors = self.competitors
         return competitors.functions.are_one_each and not competitors.slack and competitors.n_labels > 2
 
 
 @dataclass(frozen=True)
 class WorstPoints:
-    """The worst change of each row for one label.
+    """The worst perturbed sample of each row for one label.
 
     Parameters
     ----------
     points : array, CSR matrix, or keys of points
-        In the form that `Space.normals` takes.
-    gains, costs : (n,) arrays
-        What the label exceeds the true one by at the point, and what it costs there.
+        Perturbed samples in the form that `Space.normals` requires.
+    gains : array of shape (n_rows,)
+        Score of the label minus score of the true label at the point.
+    costs : array of shape (n_rows,)
+        Cost of the label at the point.
     """
 
     points: Any
@@ -72,25 +76,25 @@ class WorstPoints:
     costs: np.ndarray
 
 
-# From places among the rows and a label for each to the worst points.
+# Function from positions among the rows, with one label each, to the worst points.
 PointsOf: TypeAlias = Callable[[np.ndarray, np.ndarray], WorstPoints]
 
 
 class Violations:
-    """By how much each label exceeds the true one at the worst members of S(x).
+    """Score differences and costs of each label at the worst members of S(x).
 
     Parameters
     ----------
-    gains : (n, n_labels) array
+    gains : array of shape (n_rows, n_labels)
         ``G (f(z, k) - f(z, c))`` at the worst member z for label k; 0 for the true label c.
-    costs : (n, n_labels) array
+    costs : array of shape (n_rows, n_labels)
         Cost of the label, times the grade of the member.
-    upper : (n, n_labels) array
-        Bound on the largest gain plus cost.
+    upper : array of shape (n_rows, n_labels)
+        Upper bound of gain plus cost.
     points_of : callable, optional
-        Makes the points that reach the gains.
-    rounding : (n, n_labels) array, optional
-        How far the rounding of predictions can move the gains.
+        Function that computes the points with these gains.
+    rounding : array of shape (n_rows, n_labels), optional
+        Bounds of the effect of rounding errors of predictions on the gains.
     """
 
     def __init__(
@@ -108,23 +112,23 @@ class Violations:
         self._points_of = points_of
 
     def points(self, labels: np.ndarray) -> WorstPoints:
-        """The worst changes for one label of each row, of which only these are made.
+        """Compute the worst perturbed samples for one label of each row.
 
         Parameters
         ----------
-        labels : (n,) array of int
-            Where that is the true one, the point is any member.
+        labels : array of int of shape (n_rows,)
+            Label of each row. The point for a true label is an arbitrary member.
         """
         assert self._points_of is not None
         return self._points_of(np.arange(len(labels)), labels)
 
     def take(self, places: np.ndarray) -> Violations:
-        """The answers for some of the rows."""
-        whole = self._points_of
+        """Return the answers for some of the rows."""
+        make_points = self._points_of
 
-        def points_of(some: np.ndarray, labels: np.ndarray) -> WorstPoints:
-            assert whole is not None
-            return whole(places[some], labels)
+        def points_of(chosen: np.ndarray, labels: np.ndarray) -> WorstPoints:
+            assert make_points is not None
+            return make_points(places[chosen], labels)
 
         rounding = None if self.rounding is None else self.rounding[places]
         return Violations(
@@ -132,30 +136,35 @@ class Violations:
         )
 
     @classmethod
-    def of_levels(cls, each: Sequence[Violations]) -> Violations:
-        """Answers at several levels with a third axis, without points; a single one as it is."""
-        if len(each) == 1:
-            return each[0]
+    def of_levels(cls, answers: Sequence[Violations]) -> Violations:
+        """Stack answers of several levels along a third axis, without points.
+
+        A single answer is returned unchanged.
+        """
+        if len(answers) == 1:
+            return answers[0]
 
         def joined(name: str) -> Any:
-            parts = [getattr(one, name) for one in each]
+            parts = [getattr(answer, name) for answer in answers]
             return None if parts[0] is None else np.stack(parts, axis=2)
 
         return cls(joined("gains"), joined("costs"), joined("upper"), None, joined("rounding"))
 
     @classmethod
     def by_mask(cls, mask: np.ndarray, inside: Violations, outside: Violations) -> Violations:
-        """Answers for the rows where a mask holds and for all others, as one."""
+        """Merge the answers of rows inside and outside a mask."""
         number = np.where(mask, np.cumsum(mask), np.cumsum(~mask)) - 1
 
         def points_of(places: np.ndarray, labels: np.ndarray) -> WorstPoints:
-            mine = mask[places]
+            is_inside = mask[places]
             parts = [
-                part.take(number[places[own]]).points(labels[own])
-                for part, own in ((inside, mine), (outside, ~mine))
+                part.take(number[places[selected]]).points(labels[selected])
+                for part, selected in ((inside, is_inside), (outside, ~is_inside))
             ]
-            gains, costs = (_by_mask(mine, [getattr(p, n) for p in parts]) for n in ("gains", "costs"))
-            return WorstPoints(interleave(mine, parts[0].points, parts[1].points), gains, costs)
+            gains, costs = (
+                _by_mask(is_inside, [getattr(p, n) for p in parts]) for n in ("gains", "costs")
+            )
+            return WorstPoints(interleave(is_inside, parts[0].points, parts[1].points), gains, costs)
 
         def both(name: str) -> Any:
             return _by_mask(mask, [getattr(part, name) for part in (inside, outside)])
@@ -164,7 +173,7 @@ class Violations:
 
 
 def _by_mask(mask: np.ndarray, parts: list[np.ndarray | None]) -> Any:
-    """Numbers of the rows where a mask holds and of all others, as one array; None if there are none."""
+    """Merge values of rows inside and outside a mask; None if one of them is None."""
     inside, outside = parts
     if inside is None or outside is None:
         return None
@@ -174,7 +183,7 @@ def _by_mask(mask: np.ndarray, parts: list[np.ndarray | None]) -> Any:
 
 
 def worst_of(bound: BoundOracle, rows: Rows, question: Query) -> Violations:
-    """The answer of any bound oracle: from a list that is scored in one product, else by `support`."""
+    """Compute the answer of a bound oracle: from a scored list, or by `support`."""
     if not question.rounding:
         changes = bound.changes()
         scores = None if changes is None else changes.scores(rows, question.weights)
@@ -184,7 +193,7 @@ def worst_of(bound: BoundOracle, rows: Rows, question: Query) -> Violations:
 
 
 def worst_in_list(changes: Changes, rows: Rows, question: Query, scores: np.ndarray) -> Violations:
-    """The answer from ``<w, z>`` of all members z, (n, s, n_outputs)."""
+    """Compute the answer from ``<w, z>`` of all members z, (n, s, n_outputs)."""
     competitors = question.competitors
     values = scores
     if np.any(question.constants):
@@ -199,14 +208,16 @@ def worst_in_list(changes: Changes, rows: Rows, question: Query, scores: np.ndar
 
 
 def worst_at(points: Matrix, question: Query, grades: np.ndarray | None = None) -> Violations:
-    """The answer where each row has a single member.
+    """Compute the answer if each S(x) has a single member.
 
     Parameters
     ----------
-    points : (n, d) array or CSR matrix
+    points : array or CSR matrix of shape (n_rows, n_features)
+        The members.
     question : Query
-    grades : (n,) array, optional
-        The grade of each point, 1 by default.
+        Functions and competing labels.
+    grades : array of shape (n_rows,), optional
+        Grade of each point, 1 by default.
     """
     competitors, every = question.competitors, np.arange(points.shape[0])
     functions = competitors.functions
@@ -228,40 +239,44 @@ def worst_at(points: Matrix, question: Query, grades: np.ndarray | None = None) 
 
 
 def worst_by_support(bound: BoundOracle, rows: Rows, question: Query) -> Violations:
-    """The answer by `BoundOracle.support`, asked for one label of each row at a time.
+    """Compute the answer by `BoundOracle.support`, with one call per competing label.
 
-    The few weights become directions, not the many rows.
+    Directions are differences of the weights, of which there are few.
     """
     competitors = question.competitors
     n, n_labels = len(competitors), competitors.n_labels
-    found, kept = np.zeros((4, n, n_labels)), None
+    results, last_points = np.zeros((4, n, n_labels)), None
     portions = _portions(question)
-    # With a single competitor a row its point is the one that will be wanted.
-    last = question.points and n_labels == 2 and len(portions) == 1
+    # With one competitor per row, its point is the one that `Violations.points` returns.
+    keeps_points = question.points and n_labels == 2 and len(portions) == 1
     for every in portions:
-        mine, part = question.take(every), pick(rows, every, n)
+        part_query, part_rows = question.take(every), pick(rows, every, n)
         for shift in range(1, n_labels):
-            labels = (mine.competitors.codes + shift) % n_labels
-            answer = _ask(bound, part, replace(mine, points=last), labels)
-            found[:, every, labels] = answer[1:]
-            kept = answer[0] if last else None
-    gains, costs, upper, rounding = found
+            labels = (part_query.competitors.codes + shift) % n_labels
+            answer = _answer_for_labels(
+                bound, part_rows, replace(part_query, points=keeps_points), labels
+            )
+            results[:, every, labels] = answer[1:]
+            last_points = answer[0] if keeps_points else None
+    gains, costs, upper, rounding = results
 
     def points_of(places: np.ndarray, labels: np.ndarray) -> WorstPoints:
-        if kept is not None:
-            return WorstPoints(rows_at(kept, places), gains[places, labels], costs[places, labels])
+        if last_points is not None:
+            return WorstPoints(
+                rows_at(last_points, places), gains[places, labels], costs[places, labels]
+            )
         return _points_by_support(bound, pick(rows, places, n), question.take(places), labels)
 
     return Violations(gains, costs, upper, points_of, rounding if question.rounding else None)
 
 
 def rows_at(X: Matrix, places: np.ndarray) -> Matrix:
-    """Rows of a matrix at increasing places; the matrix itself for all of them."""
+    """Return the rows at increasing positions; for all positions the matrix itself."""
     return X if len(places) == X.shape[0] else X[places]
 
 
 def _portions(question: Query) -> list[np.ndarray]:
-    """All rows together, or those of some labels: each label is a direction a question."""
+    """Split the rows by true labels so that the directions of one call fit in memory."""
     competitors = question.competitors
     present = np.unique(competitors.codes)
     at_once = max(1, WEIGHTS_AT_ONCE // max(1, question.weights.shape[1]))
@@ -274,12 +289,12 @@ def _portions(question: Query) -> list[np.ndarray]:
 def _points_by_support(
     bound: BoundOracle, rows: Rows, question: Query, labels: np.ndarray
 ) -> WorstPoints:
-    """Ask the oracle once more, for a label of each row, in portions that face few directions each."""
+    """Compute the points for one label of each row, in portions with few directions each."""
     places, answers = _by_pair(question, labels), []
     question = replace(question, points=True, rounding=False)
     for place in places:
         part = pick(rows, place, len(labels))
-        answers.append(_ask(bound, part, question.take(place), labels[place]))
+        answers.append(_answer_for_labels(bound, part, question.take(place), labels[place]))
     if len(answers) == 1:
         return WorstPoints(*answers[0][:3])
     order = np.argsort(np.concatenate(places))
@@ -288,7 +303,7 @@ def _points_by_support(
 
 
 def _by_pair(question: Query, labels: np.ndarray) -> list[np.ndarray]:
-    """Places of rows in portions that face few directions each."""
+    """Return the positions of rows in portions with few directions each."""
     competitors, every = question.competitors, np.arange(len(labels))
     at_once = max(1, WEIGHTS_AT_ONCE // max(1, question.weights.shape[1]))
     if len(labels) <= at_once or competitors.n_labels**2 <= at_once:
@@ -301,28 +316,29 @@ def _by_pair(question: Query, labels: np.ndarray) -> list[np.ndarray]:
     return np.split(order, ends)
 
 
-def _ask(
+def _answer_for_labels(
     bound: BoundOracle, rows: Rows, question: Query, labels: np.ndarray
 ) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Ask about one label of each row: points if wanted, gains, costs, upper bounds and rounding."""
+    """Compute points (if required), gains, costs, upper bounds and rounding of one label per row."""
     competitors = question.competitors
-    theirs, own, assign = competitors.facing(question.weights, labels)
-    above, below, _ = competitors.facing(question.constants[:, None], labels)
-    V, constants = theirs - own, (above - below)[assign, 0]
-    factors, worth = competitors.factors(labels), competitors.cost_of(labels)
+    label_weights, true_weights, assign = competitors.facing(question.weights, labels)
+    label_constants, true_constants, _ = competitors.facing(question.constants[:, None], labels)
+    V, constants = label_weights - true_weights, (label_constants - true_constants)[assign, 0]
+    factors, costs_at_1 = competitors.factors(labels), competitors.cost_of(labels)
     if competitors.slack:
-        # Cost times (gain + rho): the oracle is asked for the sum, which is no more than its own.
-        worth = (worth != 0).astype(np.float64)
-    # A label may cost less than nothing, but only where no change is graded.
-    answer = bound.support(rows, V, assign, np.maximum(worth, 0.0))
-    # Points are made before heights, which are cheaper from points than by a pass of their own.
+        # The loss is cost times (gain + rho), so the oracle maximizes gain + rho.
+        costs_at_1 = (costs_at_1 != 0).astype(np.float64)
+    # A cost can be negative, but only without grades.
+    answer = bound.support(rows, V, assign, np.maximum(costs_at_1, 0.0))
+    # Points come first: `heights` is cheaper if they exist.
     points = answer.points if question.points else None
     rounding = np.zeros(len(labels))
     if question.rounding:
-        # Predictions round each score by itself, however much of them cancels in a margin.
-        sizes, height = np.abs(theirs) + np.abs(own), (np.abs(above) + np.abs(below))[assign, 0]
-        rounding = answer.rounding(V, sizes, assign, height)
-    gains, costs, upper = answer.heights(V, assign, constants, worth)
+        # Predictions round each score separately, even if the scores nearly cancel in a margin.
+        sizes = np.abs(label_weights) + np.abs(true_weights)
+        constant_sizes = (np.abs(label_constants) + np.abs(true_constants))[assign, 0]
+        rounding = answer.rounding(V, sizes, assign, constant_sizes)
+    gains, costs, upper = answer.heights(V, assign, constants, costs_at_1)
     if competitors.slack:
         costs = factors * costs
     upper = factors * np.where(factors == 0, 0.0, upper)
@@ -332,61 +348,68 @@ def _ask(
 def best_members(
     values: np.ndarray, competitors: Competitors, grades: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The member of each row's list at which each label wins most.
+    """Find the listed member with the largest gain plus cost, per row and label.
 
     Parameters
     ----------
-    values : (n, s, n_outputs) array
+    values : array of shape (n_rows, n_members, n_outputs)
         ``f(z, k)`` for every member z.
     competitors : Competitors
-    grades : (n, s) array or None
+        Labels, true labels and costs of the rows.
+    grades : array of shape (n_rows, n_members) or None
+        Grades of the members.
 
     Returns
     -------
-    gains, costs : (n, n_labels) arrays
-        See `Violations`.
-    members : (n, n_labels) array of int
-        The first of equals.
+    gains : array of shape (n_rows, n_labels)
+        Score differences, as in `Violations`.
+    costs : array of shape (n_rows, n_labels)
+        Costs times grades, as in `Violations`.
+    members : array of int of shape (n_rows, n_labels)
+        Number of the member, the first of equally good ones.
     """
     n, s, _ = values.shape
     shape = (n, competitors.n_labels)
     gains, costs = np.zeros(shape), np.zeros(shape)
     members = np.zeros(shape, dtype=np.int64)
-    # The innermost loops run over members; who makes the values lays them out like that.
+    # The innermost loops run over members, so these must be contiguous.
     values = np.ascontiguousarray(values.swapaxes(1, 2))
-    share = np.ones((1, s)) if grades is None else np.ascontiguousarray(grades)
+    member_grades = np.ones((1, s)) if grades is None else np.ascontiguousarray(grades)
     functions = competitors.functions.outputs, competitors.functions.signs
 
     def work(part: slice) -> None:
-        mine = share if grades is None else share[part]
+        part_grades = member_grades if grades is None else member_grades[part]
         _best_members(
             values[part], *functions, competitors.codes[part], competitors.costs[part],
-            competitors.slack, mine, gains[part], costs[part], members[part],
+            competitors.slack, part_grades, gains[part], costs[part], members[part],
         )  # fmt: skip
-        # So that the caller sees it: comparisons pass over what is no number.
+        # Comparisons skip NaN, so mark these rows for the caller.
         with np.errstate(over="ignore", invalid="ignore"):
             gains[part][~np.isfinite(values[part].sum(axis=(1, 2), dtype=np.float64))] = np.nan
 
-    # A value is little work for a thread.
+    # One value is about an eighth of the unit of work of `in_threads`.
     in_threads(work, n, values.size // 8)
     return gains, costs, members
 
 
 @njit(cache=True, nogil=True)
-def _best_members(values, outputs, signs, codes, worth, slack, grades, gains, costs, members):
+def _best_members(values, outputs, signs, codes, label_costs, slack, grades, gains, costs, members):
     n, _, s = values.shape
     for i in range(n):
         c, row = codes[i], i if grades.shape[0] > 1 else 0
-        truth = values[i, outputs[c]]
+        true_values = values[i, outputs[c]]
         for k in range(len(outputs)):
             if k == c:
                 continue
-            theirs, cost = values[i, outputs[k]], worth[i, k]
+            label_values, cost = values[i, outputs[k]], label_costs[i, k]
             factor = cost if slack else 1.0
-            best, highest = 0, -np.inf
+            best_member, best_value = 0, -np.inf
             for m in range(s):
-                height = factor * (signs[k] * theirs[m] - signs[c] * truth[m]) + cost * grades[row, m]
-                if height > highest:
-                    best, highest = m, height
-            costs[i, k] = cost * grades[row, best]
-            gains[i, k], members[i, k] = highest - costs[i, k], best
+                value = (
+                    factor * (signs[k] * label_values[m] - signs[c] * true_values[m])
+                    + cost * grades[row, m]
+                )
+                if value > best_value:
+                    best_member, best_value = m, value
+            costs[i, k] = cost * grades[row, best_member]
+            gains[i, k], members[i, k] = best_value - costs[i, k], best_member

@@ -1,4 +1,4 @@
-"""Members of each row from a function: an object of its own for every row."""
+"""Finite perturbation sets that a custom function lists for each sample."""
 
 from __future__ import annotations
 
@@ -19,59 +19,62 @@ from .support import Grades
 
 
 class Sampled(FiniteOracle):
-    r"""The row and what a function lists beside it.
+    r"""The sample and the members that a function lists for it.
 
     .. math:: S(x) = \{x\} \cup \{g_1(x), \dots, g_s(x)\}
 
-    An object of its own for every row: the model of a sample decides its object (Pozdnoukhov and
-    Bengio 2006, section 2.4). Members may be measured again, drawn from a model, or looked up.
+    Each sample has a custom perturbation set (Pozdnoukhov and Bengio 2006, section 2.4). Its members
+    may be repeated measurements, draws from a model, or entries of a table.
 
     Parameters
     ----------
     function : callable
-        From rows (n, d) to the s members of each, (n, s, d), with the same s in every call. The row
-        itself is added and need not be among them. The function sees any block of rows, in any order,
-        and what it gives for a row may depend on that row only: one that draws at random must take its
-        seed from the row. `check_oracle` compares blocks, orders, and the same call again.
+        Function from samples (n, d) to s members of each, (n, s, d), with the same s in every call. The
+        sample itself is added. The function is called with arbitrary blocks of samples in any order, and
+        its result for a sample must depend on this sample only. A random function must derive its seed
+        from the sample. `check_oracle` compares blocks, orders and repeated calls.
 
     Raises
     ------
     TypeError, ValueError
-        From `validate` and all views, if `function` cannot be called, or gives anything else than finite
-        numbers of shape (n, s, d); from `bind`, and with it every fit, if the last row has
-        other members when asked about alone.
+        By `validate` and all other methods, if `function` is not callable, or does not return finite
+        numbers of shape (n, s, d). By `bind`, and so by every fit, if the members of the last sample
+        differ in a call with this sample alone.
+
+    See Also
+    --------
+    FiniteOracle : Base class of oracles with a finite list.
+    Trajectory : Curve of members from a function.
 
     Notes
     -----
-    ``discounted(rho)`` takes a number for the grade of all members but the row, or a sequence of the
-    grades of the row and of its s members. Rows are dense; members have their precision. A bound oracle
-    keeps the members of all rows, n (s + 1) d numbers.
+    In ``discounted(rho)``, a number is the grade of all members except the sample, and a sequence has
+    the grades of the sample and its s members. Samples must be dense; members have their precision. A
+    bound oracle stores the n (s + 1) members of all samples.
 
     Examples
     --------
     >>> import numpy as np
     >>> from structinv.oracles import Sampled
     >>> def lags(X):
-    ...     "The signal a step earlier and a step later."
+    ...     "The signal one step earlier and one step later."
     ...     return np.stack([np.roll(X, -1, axis=1), np.roll(X, 1, axis=1)], axis=1)
     >>> X, V = np.array([[1.0, 2.0, 3.0]]), np.array([[1.0, 0.0, 0.0]])
     >>> Sampled(lags).support(X, V, np.array([0])).points
     array([[3., 1., 2.]])
     """
 
-    # Of a prepared copy only.
+    # Only prepared copies have this cache.
     _last: LastResult | None = None
 
     def __init__(self, function: Callable[[np.ndarray], np.ndarray]) -> None:
         self.function = function
 
     def validate(self, n_features: int | None = None) -> None:
-        """Raise unless the function can be called."""
         if not callable(self.function):
             raise TypeError(f"function must be callable, got {self.function!r}")
 
     def orbit(self, X: Matrix) -> np.ndarray:
-        """See `InvarianceOracle.orbit`; the row, then the members in the order of the function."""
         self._check_rows(X)
         rows = dense_rows(X)
         first = floating(rows)
@@ -83,7 +86,7 @@ class Sampled(FiniteOracle):
         return plugins.numbers("function", "members", found, (len(rows), "s", rows.shape[1]))
 
     def _prepared(self) -> Sampled:
-        """See `InvarianceOracle._prepared`; the members of the rows asked about last are kept."""
+        """Return a copy that caches the members of the last rows."""
         if self._last is not None:
             return self
         prepared = copy.copy(self)
@@ -100,14 +103,14 @@ class Sampled(FiniteOracle):
 
 
 class BoundSampled(BoundOracle):
-    """Members of given rows, which are made once."""
+    """Cached members for the samples of one fit."""
 
     oracle: Sampled
 
     def __init__(self, oracle: Sampled, X: Matrix, y: np.ndarray | None) -> None:
         super().__init__(oracle, X, y)
-        self.kept = self._listed().members()
-        plugins.repeats("function", "members", self.kept, lambda: oracle.orbit(X[-1:]))
+        self.cached_members = self._listed().members()
+        plugins.repeats("function", "members", self.cached_members, lambda: oracle.orbit(X[-1:]))
 
     def _listed(self) -> Changes:
         found = self.changes()
@@ -122,8 +125,8 @@ class BoundSampled(BoundOracle):
         cost: np.ndarray | None = None,
         rho: Grades | None = None,
     ) -> Support:
-        members = self.kept[rows]
+        members = self.cached_members[rows]
         if rho is None:
             return best_of_list(members, V, assign)
-        worth = np.zeros(len(assign)) if cost is None else cost
-        return best_of_list(members, V, assign, worth, profile_of_list(rho, members.shape[1]))
+        full_cost = np.zeros(len(assign)) if cost is None else cost
+        return best_of_list(members, V, assign, full_cost, profile_of_list(rho, members.shape[1]))

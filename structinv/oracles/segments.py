@@ -1,4 +1,4 @@
-"""Rows of an unknown size or zero level: they are multiplied by a number, or one is added."""
+"""Rescaling of samples by a factor, and shifts of their baseline by a constant."""
 
 from __future__ import annotations
 
@@ -29,32 +29,31 @@ from .support import DeferredSupport
 
 
 class _Line(CurveOracle):
-    """S(x) = {x + t u(x) : a <= t <= b}, a segment with a direction u of the row."""
+    """Base class of segments S(x) = {x + t u(x) : a <= t <= b}."""
 
     convex = True
 
     @abstractmethod
     def _slopes(self, X: Matrix, V: np.ndarray, assign: np.ndarray) -> np.ndarray:
-        """``<v, u(x)>`` of each row and the direction that it faces, (n,)."""
+        """Compute ``<v, u(x)>`` of each row and its direction, (n,)."""
 
     @abstractmethod
     def _moved(self, X: Matrix, t: np.ndarray) -> Matrix:
-        """``x + t u(x)``, stored as the rows are."""
+        """Compute ``x + t u(x)``, sparse if the rows are sparse."""
 
     @abstractmethod
     def _directions(self, X: np.ndarray) -> np.ndarray:
-        """u of all rows: (1, d) where they share it, else (n, 1, d)."""
+        """Return u of all rows: (1, d) if they are equal, otherwise (n, 1, d)."""
 
     def support(
         self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
     ) -> Support:
-        """See `InvarianceOracle.support`; exact, at one of the ends."""
         self._check_rows(X)
         check_directions(X, V, assign, cost)
         return Support(self._moved(X, self._furthest(self._slopes(X, V, assign))))
 
     def _furthest(self, slopes: np.ndarray) -> np.ndarray:
-        """The best t; rows that gain nothing stay where they are."""
+        """Return the best t; rows with slope 0 stay unperturbed."""
         low, high = self._interval()
         return np.where(slopes > 0, high, np.where(slopes < 0, low, 0.0))
 
@@ -66,16 +65,15 @@ class _Line(CurveOracle):
         cost: np.ndarray,
         rho: float | Sequence[float],
     ) -> Support:
-        """See `InvarianceOracle.graded_support`; exact, at one of the breakpoints."""
         self._check_rows(X)
         check_directions(X, V, assign, cost)
         grades = grade_profile(rho)
         grades = grades if len(grades) > 1 else np.ones(2)
         shares = np.linspace(0.0, 1.0, len(grades))
-        # What is gained is piecewise linear in t on either side of 0.
+        # The value is piecewise linear in t on both sides of 0, so a breakpoint is best.
         t = np.concatenate([end * shares for end in self._interval()])
-        worth = self._slopes(X, V, assign)[:, None] * t + cost[:, None] * np.tile(grades, 2)
-        best = np.argmax(worth, axis=1)
+        values = self._slopes(X, V, assign)[:, None] * t + cost[:, None] * np.tile(grades, 2)
+        best = np.argmax(values, axis=1)
         return Support(self._moved(X, t[best]), rho=np.tile(grades, 2)[best])
 
     def region(self, X: np.ndarray) -> Region:
@@ -85,17 +83,16 @@ class _Line(CurveOracle):
         return Zonotopes(Stack.of(rows, self._powers(rows)), *ends)
 
     def contains(self, x: np.ndarray, z: np.ndarray) -> bool:
-        """Whether `z` lies on the segment, up to rounding."""
-        wide = x.astype(np.float64)[None, :]
-        u = self._powers(wide)[0, 0]
+        row = x.astype(np.float64)[None, :]
+        u = self._powers(row)[0, 0]
         size = float(u @ u)
-        t = float(u @ (z - wide[0])) / size if size > 0 else 0.0
-        nearest = wide[0] + float(np.clip(t, *self._interval())) * u
+        t = float(u @ (z - row[0])) / size if size > 0 else 0.0
+        nearest = row[0] + float(np.clip(t, *self._interval())) * u
         return float(np.linalg.norm(z - nearest)) <= rounding(x, z)
 
 
 class BoundLine(BoundOracle):
-    """Segments through given rows."""
+    """Segments through the samples of one fit."""
 
     oracle: _Line
 
@@ -107,7 +104,7 @@ class BoundLine(BoundOracle):
         def maxima() -> tuple[np.ndarray, np.ndarray]:
             slopes = oracle._slopes(X, V, assign)
             t = oracle._furthest(slopes)
-            # The direction of |x| is that of x without its signs.
+            # The direction of |x| is the absolute value of that of x.
             sizes = row_sizes(X, np.abs(V), assign)
             sizes += np.abs(t) * oracle._slopes(abs(X), np.abs(V), assign)
             return row_dots(X, V, assign) + t * slopes, sizes
@@ -118,38 +115,45 @@ class BoundLine(BoundOracle):
         if not isinstance(self.X, np.ndarray):
             return None
         low, high = self.oracle._interval()
-        # A segment is its middle and as much on both sides.
+        # Write the segment as its midpoint plus a symmetric interval.
         middle = self.oracle._moved(self.X, np.full(len(self.X), (low + high) / 2))
         directions = self.oracle._directions(floating(self.X))
         return ZonotopeHull(middle, signs, weights, intercept, directions, np.array([(high - low) / 2]))
 
 
 class Segment(_Line):
-    r"""The row times a number between two limits: the size of a signal carries no information.
+    r"""Samples times a factor between two limits, for signals of unknown amplitude.
 
     .. math:: S(x) = \{c\, x : low \le c \le high\}
 
-    (Pozdnoukhov and Bengio 2006, section 2.2). The worst case along v is at ``high`` where
-    :math:`\langle v, x \rangle > 0` and at ``low`` where it is below 0.
+    (Pozdnoukhov and Bengio 2006, section 2.2). The worst case along v is at ``high`` if
+    :math:`\langle v, x \rangle > 0`, and at ``low`` if it is negative.
 
     Parameters
     ----------
-    low, high : float
-        The smallest and the largest factor, with 1 between them or at an end, so that the row itself
-        is a member. ``low`` may be below 0.
+    low : float
+        Smallest factor (<= 1); it may be negative.
+    high : float
+        Largest factor (>= 1).
     resolution : int, default=9
-        Factors in the list that kernel machines start from, at equal distances, beside 1; at
-        least 2.
+        Number of equidistant factors in the cover that kernel models start from (>= 2); the factor 1 is
+        added.
 
     Raises
     ------
     TypeError, ValueError
-        From `validate` and all views, if a limit is no finite number, or 1 is not between them.
+        By `validate` and all other methods, if a limit is not a finite number, or 1 is not between them.
+
+    See Also
+    --------
+    Offset : Addition of a constant to all features.
+    FScale : Rescaling of single features.
+    Trajectory : Polynomial curve through the sample.
 
     Notes
     -----
-    ``discounted(rho)`` interpolates the grades over the share of the way from 1 to either limit.
-    Members at random have uniform factors. Rows may be sparse.
+    ``discounted(rho)`` interpolates the grades over the distance from 1 to either limit. `sample` draws
+    uniform factors. Samples may be sparse.
 
     Examples
     --------
@@ -169,12 +173,11 @@ class Segment(_Line):
         self.resolution = resolution
 
     def validate(self, n_features: int | None = None) -> None:
-        """Raise unless the limits are finite numbers with 1 between them."""
         check_number("low", self.low, minimum=-np.inf)
         check_number("high", self.high, minimum=-np.inf)
         if not self.low <= 1 <= self.high:
             raise ValueError(
-                "low must be at most 1 and high at least 1, so that the row itself is a member, got "
+                "low must be at most 1 and high at least 1, so that S(x) contains the sample, got "
                 f"low={self.low!r} and high={self.high!r}"
             )
         self._check_grid()
@@ -200,7 +203,7 @@ class Segment(_Line):
 
 
 class Offset(_Line):
-    r"""The row plus a constant within a limit: the zero level of a signal carries no information.
+    r"""Samples plus a constant within a limit, for signals of unknown baseline.
 
     .. math:: S(x) = \{x + c\, \mathbf{1} : |c| \le limit\}
 
@@ -210,20 +213,25 @@ class Offset(_Line):
     Parameters
     ----------
     limit : float
-        How far the level may move, at least 0, in the units of the features.
+        Largest absolute constant (>= 0), in units of the features.
     resolution : int, default=9
-        Levels in the list that kernel machines start from, at equal distances, beside 0; at
-        least 2.
+        Number of equidistant constants in the cover that kernel models start from (>= 2); the constant 0
+        is added.
 
     Raises
     ------
     TypeError, ValueError
-        From `validate` and all views, if the limit is no finite number of at least 0.
+        By `validate` and all other methods, if the limit is not a finite number of at least 0.
+
+    See Also
+    --------
+    Segment : Multiplication by a factor.
+    Box : Independent bound for each feature.
 
     Notes
     -----
-    ``discounted(rho)`` interpolates the grades over the share of the limit. Members at random have
-    uniform levels. Rows are dense.
+    ``discounted(rho)`` interpolates the grades over the fraction of the limit. `sample` draws uniform
+    constants. Samples must be dense.
 
     Examples
     --------
@@ -241,7 +249,6 @@ class Offset(_Line):
         self.resolution = resolution
 
     def validate(self, n_features: int | None = None) -> None:
-        """Raise unless the limit is a finite number of at least 0."""
         check_number("limit", self.limit, minimum=-np.inf)
         if self.limit < 0:
             raise ValueError(f"limit must be at least 0, got {self.limit!r}")

@@ -1,4 +1,4 @@
-"""The shape of images, told to the image oracles in a part that have none of their own."""
+"""Passing the shape of images to image oracles without shape."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ Part = TypeVar("Part", bound=BaseEstimator)
 
 
 def with_shape(part: Part, shape: ImageShape | tuple[int, ...]) -> Part:
-    """A part whose image oracles have a shape: those with one of their own keep it.
+    """Set the shape of all image oracles that have none.
 
     Parameters
     ----------
     part : BaseEstimator
-        An oracle, or something made of oracles; left alone.
+        An oracle, or an object made of oracles; it is not modified.
     shape : ImageShape or tuple of int
+        Shape of the images.
 
     Returns
     -------
     BaseEstimator
-        A copy, or `part` itself if all have a shape.
+        A copy, or `part` itself if all oracles have a shape.
 
     Examples
     --------
@@ -41,6 +42,6 @@ def with_shape(part: Part, shape: ImageShape | tuple[int, ...]) -> Part:
 
 
 def _shapeless(part: Any) -> list[ImageOracle]:
-    """All image oracles in a part that look for their shape in the rows."""
+    """Return all image oracles without shape."""
     found = [part, *part.get_params(deep=True).values()]
     return [each for each in found if isinstance(each, ImageOracle) and each.shape is None]

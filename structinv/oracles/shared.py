@@ -1,4 +1,4 @@
-"""The same change for all rows of an example."""
+"""The same perturbation for all samples of an example."""
 
 from __future__ import annotations
 
@@ -8,21 +8,27 @@ from .whole_examples import SingleMember, WholeExample
 
 
 class Shared(WholeExample):
-    r"""All rows of an example change alike: by the same member of a list.
+    r"""The same member of a list for all samples of an example.
 
     .. math:: S(x_1, \dots, x_T) = \{(z_m(x_1), \dots, z_m(x_T)) : m = 0, \dots, s - 1\}
 
-    All letters of a word are slanted alike, say. To a row that is an example by itself it is `oracle`.
+    For instance, all letters of a word have the same slant. For an example of one sample it equals
+    `oracle`.
 
     Parameters
     ----------
     oracle : InvarianceOracle
-        A list whose members have the same numbers for all rows: a `FiniteOracle`, listed image
-        transforms, unions and compositions of such, discounted by member or not. Others are refused.
+        Oracle with a list of members that does not depend on the label: a `FiniteOracle`, listed image
+        transformations, or unions and compositions of these, optionally discounted.
+
+    See Also
+    --------
+    Budget : A common budget of edits for all samples of an example.
+    FiniteOracle : Base class of oracles with a list of members.
 
     Examples
     --------
-    Two rows that are turned together:
+    Two samples change their sign together:
 
     >>> import numpy as np
     >>> from structinv.oracles import FiniteOracle, Shared
@@ -35,19 +41,18 @@ class Shared(WholeExample):
     """
 
     def validate(self, n_features: int | None = None) -> None:
-        """Raise unless the part lists its members, the same ones for all labels."""
         super().validate(n_features)
         if self.oracle.depends_on_label:
             raise ValueError(
-                "Shared: oracle must list the same members for every row, and those of only_for differ "
-                f"by label; let each position change by itself, got {self.oracle!r}"
+                "Shared: oracle must list the same members for every sample, but with only_for they "
+                f"depend on the label: perturb each sample independently, got {self.oracle!r}"
             )
         if not self.oracle.finite:
             raise ValueError(
-                "Shared: oracle must list its members, the same ones for every row (word edits have "
-                f"Budget, a continuum can be listed by steps), got {self.oracle!r}"
+                "Shared: oracle must list its members, the same for every sample (use Budget for word "
+                f"edits, and a list of values for an interval), got {self.oracle!r}"
             )
 
     def _scenarios(self, bound: BoundOracle) -> list[tuple[BoundOracle, ...]]:
-        whole = listed(bound)
-        return [(SingleMember(self, whole.take([number])),) for number in range(whole.size)]
+        changes = listed(bound)
+        return [(SingleMember(self, changes.take([number])),) for number in range(changes.size)]

@@ -1,4 +1,4 @@
-"""What oracles answer: members of S(x), and how far others may be from these."""
+"""Answers of support functions: maximizers, bounds, grades, rounding errors."""
 
 from __future__ import annotations
 
@@ -12,23 +12,34 @@ import scipy.sparse as sp
 
 from ..utils.matrices import Matrix, row_dots, row_sizes
 
-# Grades of changes: that of a full change, or one for each size; see `InvarianceOracle.discounted`.
+# Grades of perturbations, as in `InvarianceOracle.discounted`.
 Grades: TypeAlias = float | Sequence[float]
 
 
 @dataclass(frozen=True)
 class Support:
-    """An oracle's answer: for each row a member of S(x), and how far the answer can be from the best.
+    """Maximizers of a support function, one per sample, with upper bounds.
 
     Parameters
     ----------
-    points : (n, d) array or CSR matrix
-        ``points[i]`` lies in S(x_i).
-    upper : (n,) array, optional
-        Bound on the maximum of ``<v, z>``, or of ``<v, z> + cost * rho(z)`` where `rho` is given;
-        infinity where nothing is known, None where `points` attain it.
-    rho : (n,) array, optional
-        The grade rho(x_i, points[i]) in [0, 1]; None where every change counts in full.
+    points : array or CSR matrix of shape (n_samples, n_features)
+        Maximizers; ``points[i]`` lies in S(x_i).
+    upper : array of shape (n_samples,), optional
+        Upper bound of ``<v, z>``, or of ``<v, z> + cost * rho(z)`` if `rho` is given. It is infinite
+        if no bound is known. By default, `points` attain the maximum.
+    rho : array of shape (n_samples,), optional
+        Grade rho(x_i, points[i]) in [0, 1]; all grades are 1 by default.
+
+    See Also
+    --------
+    InvarianceOracle.support : Compute this answer for given directions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> answer = Support(np.array([[1.0, 2.0]]))
+    >>> answer.values(np.array([[3.0, 0.0], [0.0, 1.0]]), np.array([1]))
+    array([2.])
     """
 
     points: Matrix
@@ -36,70 +47,102 @@ class Support:
     rho: np.ndarray | None = None
 
     def values(self, V: np.ndarray, assign: np.ndarray) -> np.ndarray:
-        """``<V[assign[i]], points[i]>`` of every row, (n,)."""
+        """Compute the inner products of points and directions.
+
+        Parameters
+        ----------
+        V : array of shape (n_directions, n_features)
+            Directions.
+        assign : array of int of shape (n_samples,)
+            Row of `V` for every point.
+
+        Returns
+        -------
+        array of shape (n_samples,)
+            ``<V[assign[i]], points[i]>``.
+        """
         return row_dots(self.points, V, assign)
 
     def with_points(self) -> Support:
-        """The answer with its points made."""
+        """Return the answer with computed points.
+
+        Returns
+        -------
+        Support
+            This answer, unless its points are computed later.
+        """
         return self
 
     def rounding(
         self, V: np.ndarray, sizes: np.ndarray, assign: np.ndarray, height: np.ndarray
     ) -> np.ndarray:
-        """How far the rounding of predictions can move `values`, (n,).
+        """Bound the effect of rounding errors of predictions on `values`.
 
         Parameters
         ----------
-        V : (p, d) array
-        sizes : (p, d) array
-            Sizes of all weights that enter each direction, at least ``|V|``.
-        assign : (n,) array of int
-        height : (n,) array
-            Sizes of constants.
+        V : array of shape (n_directions, n_features)
+            Directions.
+        sizes : array of shape (n_directions, n_features)
+            Sums of the absolute weights in each direction, at least ``|V|``.
+        assign : array of int of shape (n_samples,)
+            Row of `V` for every point.
+        height : array of shape (n_samples,)
+            Absolute values of the constants in the scores.
+
+        Returns
+        -------
+        array of shape (n_samples,)
+            Bound of the rounding error.
         """
         return rounding_error(self.points) * (row_sizes(self.points, sizes, assign) + height)
 
     def heights(
         self, V: np.ndarray, assign: np.ndarray, constants: np.ndarray, worth: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """What labels win and cost at the points, and at most.
+        """Compute score differences, costs and upper bounds at the points.
 
         Parameters
         ----------
-        V : (p, d) array
-        assign : (n,) array of int
-            The question: row i faces ``V[assign[i]]``.
-        constants : (n,) array
-            What a label wins at every point.
-        worth : (n,) array
-            What it costs where a change counts in full.
+        V : array of shape (n_directions, n_features)
+            Directions.
+        assign : array of int of shape (n_samples,)
+            Row of `V` for every point.
+        constants : array of shape (n_samples,)
+            Constant that is added to each score difference.
+        worth : array of shape (n_samples,)
+            Misclassification cost at grade 1.
 
         Returns
         -------
-        gains, costs, upper : (n,) arrays
-            `upper` bounds the sum of both, and is no less than it.
+        gains : array of shape (n_samples,)
+            Score differences at the points.
+        costs : array of shape (n_samples,)
+            Costs times grades.
+        upper : array of shape (n_samples,)
+            Upper bound of score difference plus cost, at least their sum at the point.
         """
         gains = self.values(V, assign) + constants
         costs = worth if self.rho is None else worth * self.rho
         upper = gains + costs
         if self.upper is not None:
-            # The bound of an answer with grades has costs in it.
+            # The bound of a graded answer includes the costs.
             ungraded = worth if self.rho is None else 0.0
             upper = np.maximum(upper, self.upper + ungraded + constants)
         return gains, costs, upper
 
 
 class DeferredSupport(Support):
-    """An exact answer whose points are made when they are asked for.
+    """An exact answer that computes its points on first access.
 
     Parameters
     ----------
-    X : (n, d) array or CSR matrix
-        The rows asked about.
+    X : array or CSR matrix of shape (n_samples, n_features)
+        Unperturbed samples.
     make : callable
-        Makes the points.
+        Function without arguments that computes the points.
     maxima : callable
-        Computes the maxima, (n,), and bounds of ``<|v|, |z|>`` there, (n,), without points.
+        Function without arguments that computes the maxima (n_samples,) and bounds of ``<|v|, |z|>``
+        at the maximizers (n_samples,), without points.
     """
 
     def __init__(
@@ -108,7 +151,7 @@ class DeferredSupport(Support):
         make: Callable[[], Matrix],
         maxima: Callable[[], tuple[np.ndarray, np.ndarray]],
     ) -> None:
-        # A frozen class, whose `points` are no field here.
+        # The base class is frozen, and `points` is a property here.
         vars(self).update(_rows=X, _make=make, maxima=cache(maxima), upper=None, rho=None)
 
     _rows: Matrix
@@ -123,21 +166,21 @@ class DeferredSupport(Support):
         return Support(self.points)
 
     def values(self, V: np.ndarray, assign: np.ndarray) -> np.ndarray:
-        """See `Support.values`; from points if these are made, and cheaper otherwise."""
+        """Compute the inner products, from the maxima if the points do not exist yet."""
         return super().values(V, assign) if "points" in vars(self) else self.maxima()[0]
 
     def rounding(
         self, V: np.ndarray, sizes: np.ndarray, assign: np.ndarray, height: np.ndarray
     ) -> np.ndarray:
-        """See `Support.rounding`; without points where no weights cancel in a direction."""
+        """Bound the effect of rounding errors, without points if ``|V| = sizes``."""
         if "points" in vars(self) or not np.array_equal(np.abs(V), sizes):
             return super().rounding(V, sizes, assign, height)
         return rounding_error(self._rows) * (self.maxima()[1] + height)
 
 
 def rounding_error(points: Matrix) -> float:
-    """Relative error of an inner product of a row, in the precision that predictions use."""
+    """Return the relative rounding error of inner products in predictions."""
     terms = np.diff(points.indptr).max(initial=0) if sp.issparse(points) else points.shape[1]
-    # Points in single precision are rounded themselves, however exactly they are multiplied.
+    # Points in single precision already have rounding errors.
     kind = points.dtype if points.dtype.kind == "f" else np.float64
     return float((int(terms) + 8) * np.finfo(kind).eps)

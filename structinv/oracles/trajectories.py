@@ -1,4 +1,4 @@
-"""Rows on polynomial trajectories, whose coefficients differ from row to row."""
+"""Polynomial trajectories through samples, with custom or fitted coefficients."""
 
 from __future__ import annotations
 
@@ -25,50 +25,57 @@ from .images.image_base import ImageOracle
 from .images.image_curves import ImageCurve, check_one_family
 from .images.image_parameters import interval
 
-# Rows of a block whose images at many values are compared at once.
+# Number of rows whose images at many values are compared together.
 _BLOCK = 64
 
 
 class Trajectory(CurveOracle):
-    r"""The row moved along a polynomial of one parameter (Graepel and Herbrich 2004).
+    r"""Samples moved along a polynomial of one parameter (Graepel and Herbrich 2004).
 
     .. math:: S(x) = \{x + \sum_{k=1}^p t^k x_k : a \le t \le b\}, \quad a \le 0 \le b
 
-    The worst case along v is where :math:`\langle v, x \rangle + \sum_k t^k \langle v, x_k \rangle` is
-    largest: at an end or at a stationary point, all of which are found. Graepel and Herbrich
-    train the same worst case by a semidefinite program (Teo et al. 2007, section 4).
+    The worst case along v maximizes the polynomial :math:`\langle v, x \rangle + \sum_k t^k \langle v,
+    x_k \rangle` exactly, over the ends and all stationary points. Graepel and Herbrich train the same
+    worst case by a semidefinite program (Teo et al. 2007, section 4).
 
     Parameters
     ----------
     function : callable
-        From rows (n, d) to their x_1, ..., x_p, (n, p, d). It sees any block of rows, and what it
-        gives for a row may depend on that row only.
+        Function from samples (n, d) to their coefficients x_1, ..., x_p as an array (n, p, d). It is
+        called with arbitrary blocks of samples, and its result for a sample must depend on this sample
+        only.
     degree : int
-        p, at least 1.
+        Degree p of the polynomial (>= 1).
     interval : pair of float, default=(-1, 1)
-        a and b, with 0 between them or at an end, so that the row itself is a member.
+        Ends a <= 0 and b >= 0 of the parameter t.
     resolution : int, default=9
-        Values of t in the list that kernel machines start from, at equal distances, beside 0; at
-        least 2.
+        Number of equidistant values of t in the cover that kernel models start from (>= 2); t = 0 is
+        added.
 
     Raises
     ------
     TypeError, ValueError
-        From `validate` and all views, if a parameter is out of its range, or `function` gives anything
-        else than finite numbers of shape (n, p, d); from `bind`, and with it every fit, if the last row
-        has others when asked about alone.
+        By `validate` and all other methods, if a parameter is out of its range, or if `function` does
+        not return finite numbers of shape (n, p, d). By `bind`, and so by every fit, if the
+        coefficients of the last sample differ in a call with this sample alone.
+
+    See Also
+    --------
+    Trajectory.from_oracle : Fit trajectories to transformed images.
+    TangentDerivative : First-order approximation, by tangents.
+    Segment : Multiplication by a factor.
 
     Notes
     -----
-    `tangents` is x_1. Members at random have t uniform in the interval. Rows are dense; a bound oracle
-    keeps the x_k of all rows, n p d numbers.
+    `tangents` is x_1. `sample` draws uniform values of t. Samples must be dense. A bound oracle stores
+    the n p d coefficients of all samples.
 
     Examples
     --------
     >>> import numpy as np
     >>> from structinv.oracles import Trajectory
     >>> def powers(X):
-    ...     "A parabola: one to the right, and as far up as the square."
+    ...     "A parabola: t to the right and t² upwards."
     ...     return np.broadcast_to(np.eye(2), (len(X), 2, 2))
     >>> parabola = Trajectory(powers, degree=2)
     >>> X, V = np.zeros((2, 2)), np.array([[1.0, -1.0], [1.0, 1.0]])
@@ -77,7 +84,7 @@ class Trajectory(CurveOracle):
            [1.  , 1.  ]])
     """
 
-    # Of a prepared copy only.
+    # Only prepared copies have this cache.
     _last: LastResult | None = None
 
     def __init__(
@@ -101,40 +108,45 @@ class Trajectory(CurveOracle):
         method: str = "fit",
         resolution: int = 9,
     ) -> Self:
-        r"""Polynomials that come near the members of a continuous family of images.
+        """Fit trajectories to a continuous family of image transformations.
 
-        An approximation: members of the family are sums over pixels whose weights are no polynomials of
-        the parameter. `deviation` tells how far apart the two are.
+        This is an approximation, because transformed pixels are not polynomials of the parameter.
+        `deviation` measures the error.
 
         Parameters
         ----------
         oracle : ImageOracle
-            With `between`, and one axis or direction: `Rotations`, `Scalings`, ``Shears(axes=0)``.
+            Oracle with an `interval` and one axis or direction: `Rotations`, `Scalings` or
+            ``Shears(axes=0)``.
         degree : int, default=2
+            Degree of the polynomials (>= 1).
         interval : pair of float, optional
-            Of t, the value of the parameter less that of no change. By default that of the oracle's
-            `between`.
+            Ends of t, the parameter minus its value at the identity; by default, the interval of the
+            oracle.
         method : {"fit", "taylor"}, default="fit"
-            Least squares over the whole interval, or differences near no change; see
+            Least squares over the whole interval, or differences near the identity, as in
             `structinv.oracles.images.image_curves.ImageCurve`.
-        grid : int, default=9
+        resolution : int, default=9
+            Number of equidistant values of t in the cover that kernel models start from (>= 2).
 
         Returns
         -------
         Trajectory
+            Oracle of the fitted trajectories.
 
         Raises
         ------
         TypeError, ValueError
-            If the oracle is none of this kind, or an argument out of its range.
+            If the oracle is not of this type, or an argument is out of its range.
 
         Examples
         --------
         >>> import numpy as np
         >>> from structinv.oracles import Rotations, Trajectory
-        >>> turns = Rotations(interval=(-10, 10))
+        >>> rotations = Rotations(interval=(-10, 10))
         >>> X = np.linspace(0.0, 1.0, 25)[None, :]
-        >>> [float(Trajectory.from_oracle(turns, p).deviation(turns, X).round(4)[0]) for p in (1, 2)]
+        >>> curves = [Trajectory.from_oracle(rotations, degree) for degree in (1, 2)]
+        >>> [float(curve.deviation(rotations, X).round(4)[0]) for curve in curves]
         [0.4769, 0.119]
         """
         check_one_family(oracle)
@@ -142,21 +154,20 @@ class Trajectory(CurveOracle):
             low, high = (end - oracle.neutral for end in oracle._ends())
         else:
             low, high = interval
-        made = cls(ImageCurve(oracle, degree, (low, high), method), degree, (low, high), resolution)
-        made.validate()
-        made.function.validate()  # type: ignore[attr-defined]
-        return made
+        trajectory = cls(
+            ImageCurve(oracle, degree, (low, high), method), degree, (low, high), resolution
+        )
+        trajectory.validate()
+        trajectory.function.validate()  # type: ignore[attr-defined]
+        return trajectory
 
     def validate(self, n_features: int | None = None) -> None:
-        """Raise unless the function can be called and 0 lies in an interval of finite numbers."""
         if not callable(self.function):
             raise TypeError(f"function must be callable, got {self.function!r}")
         check_integer("degree", self.degree)
         low, high = self._interval()
         if not low <= 0.0 <= high:
-            raise ValueError(
-                f"interval must contain 0, where a row does not change, got {self.interval!r}"
-            )
+            raise ValueError(f"interval must contain 0, the value without change, got {self.interval!r}")
         self._check_grid()
 
     def _interval(self) -> tuple[float, float]:
@@ -164,13 +175,13 @@ class Trajectory(CurveOracle):
 
     def _powers(self, X: np.ndarray) -> np.ndarray:
         found = plugins.ask_third_party("function", self.function, X)
-        return plugins.numbers("function", "the x_k", found, (len(X), int(self.degree), X.shape[1]))
+        return plugins.numbers("function", "coefficients", found, (len(X), int(self.degree), X.shape[1]))
 
     def _name(self, t: float) -> str:
         return f"t = {t:g}"
 
     def _prepared(self) -> Self:
-        """See `InvarianceOracle._prepared`; the curves of the rows asked about last are kept."""
+        """Return a copy that caches the curves of the last rows."""
         if self._last is not None:
             return self
         prepared = copy.copy(self)
@@ -187,7 +198,6 @@ class Trajectory(CurveOracle):
     def support(
         self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
     ) -> Support:
-        """See `InvarianceOracle.support`; exact, from all stationary points."""
         curves = self._curves(X)
         check_directions(X, V, assign, cost)
         return self._furthest(curves, V, assign)
@@ -205,34 +215,35 @@ class Trajectory(CurveOracle):
         return CurveRegion(Stack.of(floating(curves.X), curves.powers), self._interval(), resolution)
 
     def contains(self, x: np.ndarray, z: np.ndarray) -> bool:
-        """Whether `z` lies on the trajectory, up to rounding: at the least squared distance."""
         return self._reaches(self._curves(x[None, :]), x, z)
 
     def _reaches(self, curves: Curves, x: np.ndarray, z: np.ndarray) -> bool:
-        away = np.vstack([x.astype(np.float64) - z, curves.powers[0]])
-        squares = squared_distances(np.zeros(1), np.zeros((1, len(away))), (away @ away.T)[None])
+        differences = np.vstack([x.astype(np.float64) - z, curves.powers[0]])
+        squares = squared_distances(
+            np.zeros(1), np.zeros((1, len(differences))), (differences @ differences.T)[None]
+        )
         t = smallest_on_interval(squares, *self._interval())[0]
-        steps = t[0] ** np.arange(len(away))[:, None] * away
-        # Steps that cancel are rounded by their own sizes.
-        room = max(rounding(x, z), rounding(steps[1:], x))
-        return float(np.max(np.abs(np.sum(steps, axis=0)), initial=0.0)) <= room
+        steps = t[0] ** np.arange(len(differences))[:, None] * differences
+        # If steps cancel, rounding errors are still relative to their sizes.
+        tolerance = max(rounding(x, z), rounding(steps[1:], x))
+        return float(np.max(np.abs(np.sum(steps, axis=0)), initial=0.0)) <= tolerance
 
     def deviation(self, oracle: ImageOracle, X: Matrix, steps: int = 201) -> np.ndarray:
-        """How far a family of images is from these trajectories at the same values, (n,).
+        """Compute the distance between transformed images and these trajectories.
 
         Parameters
         ----------
         oracle : ImageOracle
-            As in `from_oracle`.
-        X : (n, d) array
+            Oracle as in `from_oracle`.
+        X : array of shape (n_samples, n_features)
+            Images.
         steps : int, default=201
-            Values at which both are compared, at equal distances over the interval; what lies between
-            them is not looked at.
+            Number of equidistant values in the interval at which both are compared (>= 2).
 
         Returns
         -------
-        (n,) array
-            The largest Euclidean distance.
+        array of shape (n_samples,)
+            Largest Euclidean distance over these values.
         """
         check_one_family(oracle)
         check_integer("steps", steps, 2)
@@ -241,14 +252,14 @@ class Trajectory(CurveOracle):
         found = np.zeros(len(rows))
         for first in range(0, len(rows), _BLOCK):
             part = slice(first, first + _BLOCK)
-            apart = oracle.members_at(rows[part], oracle.neutral + t)
-            apart = apart - self._curves(rows[part]).table(t)
-            found[part] = np.max(np.linalg.norm(apart, axis=2), axis=1)
+            images = oracle.members_at(rows[part], oracle.neutral + t)
+            differences = images - self._curves(rows[part]).table(t)
+            found[part] = np.max(np.linalg.norm(differences, axis=2), axis=1)
         return found
 
 
 class BoundTrajectory(BoundOracle):
-    """Trajectories of given rows, whose coefficients are made once."""
+    """Trajectories of the samples of one fit, with cached coefficients."""
 
     oracle: Trajectory
 
@@ -257,7 +268,7 @@ class BoundTrajectory(BoundOracle):
         listed: Any = self.changes()
         self.curves: Curves = listed.curves()
         powers = self.curves.powers
-        plugins.repeats("function", "the x_k", powers, lambda: oracle._curves(X[-1:]).powers)
+        plugins.repeats("function", "coefficients", powers, lambda: oracle._curves(X[-1:]).powers)
 
     def _support(
         self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None

@@ -1,4 +1,4 @@
-"""Questions to an oracle that is checked, the answers to them, and how a check fails."""
+"""Test cases of `check_oracle`: samples, directions, answers, errors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .combinators import attained_by
 
 @dataclass
 class Trial:
-    """The rows and questions that all checks share, and the answers to them."""
+    """Samples, directions and costs of all checks, with the answers of the oracle."""
 
     oracle: InvarianceOracle
     X: np.ndarray
@@ -31,7 +31,7 @@ class Trial:
     points: np.ndarray = field(init=False)
     values: np.ndarray = field(init=False)
     upper: np.ndarray = field(init=False)
-    # How exact answers in their precision can be.
+    # Relative tolerance, by the precision of the answers.
     rtol: float = field(init=False)
 
     @classmethod
@@ -43,11 +43,11 @@ class Trial:
         n_directions: int,
         rng: np.random.Generator,
     ) -> Trial:
-        """Ask about these rows, and one of zeros."""
+        """Create a trial with these rows and a row of zeros."""
         dense = np.vstack([X, np.zeros(X.shape[1])])
         labels = None if y is None else np.r_[y, y[:1]]
         V = _directions(n_directions, dense.shape[1], rng)
-        # No cost, about as much as a change of the row's own size is worth, and more.
+        # Zero, about the change of a score by a perturbation of the size of the row, and more.
         size = float(np.mean(np.abs(V)) * np.mean(np.abs(dense)))
         costs = rng.uniform(size=(len(V), len(dense)))
         costs *= np.resize([0.0, size, 10.0 * size], len(V))[:, None]
@@ -58,7 +58,7 @@ class Trial:
     def _answer_all(self) -> None:
         with untouched("bind", X=self.X, y=self.y):
             self.bound = self.oracle.bind(self.X, self.y)
-        self.answers = [self.ask(self.bound, self.V[k], self.costs[k]) for k in self.questions]
+        self.answers = [self.answer(self.bound, self.V[k], self.costs[k]) for k in self.questions]
         self.points = np.stack([answer.points for answer in self.answers])
         self.rtol = resolution(*(part for a in self.answers for part in (a.points, a.upper, a.rho)))
         pairs = list(zip(self.answers, self.V, self.costs, strict=True))
@@ -70,7 +70,7 @@ class Trial:
         """Numbers of the pairs of a direction and costs."""
         return range(len(self.V))
 
-    def ask(
+    def answer(
         self,
         bound: BoundOracle,
         V: np.ndarray,
@@ -78,22 +78,22 @@ class Trial:
         rows: Any = ALL_ROWS,
         assign: np.ndarray | None = None,
     ) -> Support:
-        """An answer that has been checked for its form; `V` is one direction unless assigned."""
+        """Return a validated answer; `V` is one direction unless `assign` is given."""
         V = np.atleast_2d(V)
         assign = np.zeros(count(rows, bound.X.shape[0]), dtype=np.intp) if assign is None else assign
         with untouched("support", X=bound.X, V=V, assign=assign, cost=cost, y=bound.y):
-            answer = refused(bound.support)(rows, V, assign, cost)
+            answer = raising_check_error(bound.support)(rows, V, assign, cost)
         _check_form(answer, len(assign), bound.X)
         return answer
 
     def tolerance(self, V: np.ndarray, points: np.ndarray) -> np.ndarray:
-        """Rounding to be expected in ``points @ V``, whatever their leading axes."""
+        """Return the tolerance of ``points @ V`` for rounding errors."""
         rtol = max(self.rtol, resolution(points))
         return rtol * (np.abs(points) @ np.abs(V) + np.abs(self.X) @ np.abs(V)) + 1e-300
 
     def where(self, row: int, v: np.ndarray | None = None) -> str:
-        """A row as the caller knows it, and a direction by its entries."""
-        name = f"row {row} of X" if row < len(self.X) - 1 else "the row of zeros that is tried, too"
+        """Return a description of a row of `X` and of a direction, for messages."""
+        name = f"row {row} of X" if row < len(self.X) - 1 else "the added row of zeros"
         if v is None:
             return name
         entries = np.array2string(v, precision=6, threshold=20, max_line_width=10**6, separator=", ")
@@ -101,9 +101,9 @@ class Trial:
 
 
 def _directions(n: int, d: int, rng: np.random.Generator) -> np.ndarray:
-    """Random directions, neighbors of them, some with ties and zeros, and the zero direction.
+    """Return random directions, neighbors of them, some with ties and zeros, and zero.
 
-    A poor choice that claims to be the best is found by the better one of a neighbor.
+    If an answer is not the maximum, the answer of a neighbor is often better and reveals it.
     """
     far = rng.standard_normal((n, d))
     near = np.tile(far, (3, 1))
@@ -115,7 +115,7 @@ def _directions(n: int, d: int, rng: np.random.Generator) -> np.ndarray:
 def value_of(
     answer: Support, v: np.ndarray, cost: np.ndarray | None, assign: np.ndarray | None = None
 ) -> np.ndarray:
-    """What the points reach along one direction, or those assigned; see `attained_by`."""
+    """Compute the values of points along one direction, or along assigned ones."""
     assign = np.zeros(answer.points.shape[0], dtype=np.intp) if assign is None else assign
     return attained_by(answer, np.atleast_2d(v), assign, cost)
 
@@ -123,7 +123,7 @@ def value_of(
 def bound_of(
     answer: Support, v: np.ndarray, cost: np.ndarray | None, assign: np.ndarray | None = None
 ) -> np.ndarray:
-    """The bound of an answer, which one that is exact attains."""
+    """Return the upper bounds of an answer; exact answers attain them."""
     return value_of(answer, v, cost, assign) if answer.upper is None else answer.upper
 
 
@@ -132,13 +132,11 @@ def _check_form(answer: Support, n: int, X: Matrix) -> None:
         raise CheckError(f"support must return a Support, got {type(answer).__name__}")
     points = answer.points
     if not sp.issparse(X) and not isinstance(points, np.ndarray):
-        raise CheckError("points must be an array where the rows are an array")
+        raise CheckError("points must be an array if the rows are an array")
     if sp.issparse(points) and points.format != "csr":
         raise CheckError(f"sparse points must be CSR, got {points.format}")
     if points.shape != (n, X.shape[1]):
-        raise CheckError(
-            f"points must have the shape of the rows, {(n, X.shape[1])}, got {points.shape}"
-        )
+        raise CheckError(f"points must have the shape {(n, X.shape[1])} of the rows, got {points.shape}")
     numbers = points.data if sp.issparse(points) else points
     if numbers.dtype.kind != "f" or not np.all(np.isfinite(numbers)):
         raise CheckError("points must be finite floating-point numbers")
@@ -155,7 +153,7 @@ def _check_form(answer: Support, n: int, X: Matrix) -> None:
 
 @contextmanager
 def untouched(name: str, **arrays: Any) -> Iterator[None]:
-    """Compare arrays, or the arrays of CSR matrices, with what they were."""
+    """Raise CheckError if arrays, or the arrays of CSR matrices, are modified."""
 
     def parts() -> dict[str, list[np.ndarray]]:
         given = {k: a for k, a in arrays.items() if a is not None}
@@ -166,7 +164,7 @@ def untouched(name: str, **arrays: Any) -> Iterator[None]:
     for key, value in parts().items():
         same = [np.array_equal(old, new) for old, new in zip(before[key], value, strict=True)]
         if not all(same):
-            raise CheckError(f"{name} must not change its input {key}")
+            raise CheckError(f"{name} must not modify its argument {key}")
 
 
 def fail_where(
@@ -176,10 +174,11 @@ def fail_where(
     along: np.ndarray | None = None,
     rows: np.ndarray | None = None,
 ) -> None:
-    """Raise with the first place, its last axis being rows and the one before it questions.
+    """Raise CheckError for the first True of `bad`, with its row and direction.
 
-    Where rows have been asked about in another order, `rows` tells which they are; the directions of
-    other questions, one for all rows or one each, are told by `along`.
+    The last axis of `bad` is rows, and the one before it is questions. `rows` has the row numbers if
+    they are not in order. `along` has the directions if they are not those of the trial: one for all
+    rows, or one per row.
     """
     if not np.any(bad):
         return
@@ -193,37 +192,37 @@ def fail_where(
 
 
 def inside(trial: Trial, name: str, members: np.ndarray) -> None:
-    """Raise unless members (n, s, d) lie in S(x), as far as `contains` and the bounds can tell."""
+    """Raise unless members (n, s, d) lie in S(x), by `contains` and the upper bounds."""
     contains = optional(trial.bound.contains)
     reached = np.einsum("nsd,qd->qsn", members, trial.V)
     tolerance = trial.tolerance(trial.V.T, np.moveaxis(members, 1, 0))
     excess = reached - trial.upper[:, None, :] - np.moveaxis(tolerance, 2, 0)
-    fail_where(trial, np.max(excess, axis=1, initial=-1.0) > 0, f"a member from {name} beats upper")
+    fail_where(trial, np.max(excess, axis=1, initial=-1.0) > 0, f"a member from {name} exceeds upper")
     for row in range(len(members)):
         if any(contains(row, z) is False for z in members[row]):
             raise CheckError(f"a member from {name} lies outside S(x) ({trial.where(row)})")
 
 
 def optional(view: Callable[..., Any]) -> Callable[..., Any]:
-    """The view, or None as its answer where the oracle does not define it."""
-    known = refused(view)
+    """Wrap a method to return None instead of raising NotImplementedError."""
+    checked = raising_check_error(view)
 
-    def ask(*args: Any) -> Any:
+    def call(*args: Any) -> Any:
         try:
-            return known(*args)
+            return checked(*args)
         except NotImplementedError:
             return None
 
-    return ask
+    return call
 
 
-def refused(view: Callable[..., Any]) -> Callable[..., Any]:
-    """The view; what it, or a look at its answer, refuses breaks the contract."""
+def raising_check_error(view: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a method to raise CheckError instead of TypeError or ValueError."""
 
-    def ask(*args: Any) -> Any:
+    def call(*args: Any) -> Any:
         try:
             return view(*args)
         except (TypeError, ValueError) as error:
             raise CheckError(str(error)) from error
 
-    return ask
+    return call

@@ -1,4 +1,4 @@
-"""What either of several oracles allows."""
+"""Union of the perturbation sets of several oracles."""
 
 from __future__ import annotations
 
@@ -23,16 +23,29 @@ from .union_hull import UnionHull
 
 
 class Union(Pair):
-    r"""Everything that either of two oracles allows; written ``left | right``.
+    r"""Perturbed samples of either of two oracles: ``left | right``.
 
     .. math:: S(x) = S_{left}(x) \cup S_{right}(x)
 
-    The answer is the better of the two answers, and exact if both are. With a change of whole examples
-    (`Shared`, `Budget`) it is a union of sets of examples, else each row may change by either oracle.
+    The answer is the better one of both answers, and exact if both are. If a part is `Shared` or
+    `Budget`, it is a union of sets of examples. Otherwise each sample may be perturbed by either
+    oracle.
 
     Parameters
     ----------
-    left, right : InvarianceOracle
+    left : InvarianceOracle
+        First oracle.
+    right : InvarianceOracle
+        Second oracle.
+
+    See Also
+    --------
+    Compose : One perturbation after another.
+
+    Notes
+    -----
+    Random members and draws use each part of nested unions with the same probability. Grades apply to
+    all parts. `tangents` are those of `left`, then those of `right`.
 
     Examples
     --------
@@ -46,41 +59,46 @@ class Union(Pair):
 
     @property
     def coordinatewise(self) -> bool:  # type: ignore[override]
-        """Whether both parts are."""
+        """True if both parts are coordinatewise."""
         return self.left.coordinatewise and self.right.coordinatewise
 
     @property
     def graded(self) -> bool:  # type: ignore[override]
-        """Whether a part is graded."""
+        """True if one of the parts is graded."""
         return self.left.graded or self.right.graded
 
     @property
     def whole_example(self) -> bool:  # type: ignore[override]
-        """Whether a part speaks of whole examples."""
+        """True if one of the parts perturbs whole examples."""
         return self.left.whole_example or self.right.whole_example
 
     def region(self, X: np.ndarray) -> Region:
-        """See `InvarianceOracle.region`: the union of those of the parts."""
         if self.finite:
             return super().region(X)
         self._check_rows(X)
         return RegionUnion([region_of(leaf, X) for leaf in self.leaves()])
 
     def leaves(self) -> list[InvarianceOracle]:
-        """The oracles of a union of unions, from left to right."""
+        """Return the oracles of nested unions, from left to right.
+
+        Returns
+        -------
+        list of InvarianceOracle
+            Oracles that are not unions.
+        """
         parts = (self.left, self.right)
         return [
             leaf for part in parts for leaf in (part.leaves() if isinstance(part, Union) else [part])
         ]
 
     def _changes(self, X: Matrix, y: np.ndarray | None) -> Changes | None:
-        """See `InvarianceOracle.changes`; each leaf is as likely as any other."""
+        """Return the lists of all leaves as one; leaves have equal probabilities."""
         parts = [changes_of(leaf, X, y) for leaf in self.leaves()]
         known = [part for part in parts if part is not None]
         return UnionChanges(known, np.ones(len(known)), once=True) if len(known) == len(parts) else None
 
     def _draws(self, X: Matrix, n_draws: int, random_state: int) -> Changes:
-        """See `InvarianceOracle.draws`; each leaf is as likely as any other."""
+        """Return draws of all leaves; each draw uses a random leaf."""
         leaves = self.leaves()
         rng = np.random.default_rng(random_state)
         sizes = np.bincount(rng.integers(len(leaves), size=n_draws), minlength=len(leaves))
@@ -90,7 +108,6 @@ class Union(Pair):
         return UnionChanges(parts, sizes[drawn])
 
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
-        """Both parts on the rows of `X`."""
         self._check_rows(X)
         return _BoundUnion(self._prepared(), X, y)
 
@@ -102,21 +119,20 @@ class Union(Pair):
         cost: np.ndarray,
         rho: float | Sequence[float],
     ) -> Support:
-        """See `InvarianceOracle.graded_support`: the same grades in both parts."""
         bound = self.bind(X)
         check_directions(X, V, assign, cost)
         return bound.support(ALL_ROWS, V, assign, cost, rho)
 
 
 class _BoundUnion(BoundOracle):
-    """All leaves on the same rows; only the first of them shows its identity among the members."""
+    """All leaves on the same rows; only the first one lists the unperturbed sample."""
 
     def __init__(self, oracle: Union, X: Matrix, y: np.ndarray | None) -> None:
         super().__init__(oracle, X, y)
         self.parts = [bind(leaf, X, y) for leaf in oracle.leaves()]
 
     def scenarios(self) -> list[tuple[BoundOracle, ...]]:
-        """Those of both parts; where neither speaks of whole examples, the union of each row."""
+        """Return the scenarios of both parts, or one union per row if samples are independent."""
         oracle: Any = self.oracle
         if not oracle.whole_example:
             return super().scenarios()
@@ -135,7 +151,7 @@ class _BoundUnion(BoundOracle):
         return best_of(answers, V, assign, cost)
 
     def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull | None:
-        """Those of the leaves, which share the level of each row; None if one has none to share."""
+        """Return the hulls of the leaves as one; None if a leaf cannot share its levels."""
         hulls = []
         for part in self.parts:
             hull = part.hull(signs, weights.copy(), intercept)
@@ -145,7 +161,7 @@ class _BoundUnion(BoundOracle):
         return UnionHull(hulls, signs, weights, intercept)
 
     def sample(self, rows: Rows, n_draws: int, rng: np.random.Generator) -> np.ndarray:
-        """Each leaf is as likely as any other, however many members it has."""
+        """Draw members, each from a random leaf."""
         draws = np.stack([part.sample(rows, n_draws, rng) for part in self.parts])
         leaf = rng.integers(len(self.parts), size=draws.shape[1:3])
         return np.take_along_axis(draws, leaf[None, :, :, None], axis=0)[0]

@@ -1,4 +1,4 @@
-"""Members of a list that are not equally likely."""
+"""Probabilities of listed perturbations, for averages and random draws."""
 
 from __future__ import annotations
 
@@ -20,24 +20,30 @@ from .words.word_edits import RowEdits
 
 
 class Weighted(OracleWrapper, Combination):
-    r"""The set of an oracle that lists its members, with a probability for each of them.
+    r"""An oracle with a list of members and a probability for each of them.
 
     .. math:: P(g_k) = w_k / \sum_j w_j
 
-    Worst cases are those of the oracle. Means over changes (`averaged`) and random members (`sample`) go
-    by the probabilities.
+    The worst case is that of `oracle`. Probabilities apply to averages (`changes`) and to random members
+    (`sample`).
 
     Parameters
     ----------
     oracle : InvarianceOracle
-        One that lists its members, the same ones for all labels.
+        Oracle with a list of members that does not depend on the label.
     weights : sequence of float
-        One for each member of the `orbit`, that of the identity first: at least 0, and some above.
+        One weight (>= 0) per member of the `orbit`, the identity first; at least one must be positive.
 
     Raises
     ------
     TypeError, ValueError
-        From `validate` and all views, if `oracle` lists no members or the weights do not fit them.
+        By `validate` and all other methods, if `oracle` lists no members, or if `weights` does not match
+        them.
+
+    See Also
+    --------
+    Discounted : Smaller costs at large perturbations, for worst-case training.
+    Changes.weighted : List with other probabilities.
 
     Examples
     --------
@@ -54,18 +60,17 @@ class Weighted(OracleWrapper, Combination):
         self.weights = weights
 
     def validate(self, n_features: int | None = None) -> None:
-        """Raise unless the part lists its members, and there is a weight for each of them."""
         validate_part("oracle", self.oracle, n_features)
         check_row_by_row("Weighted: oracle", self.oracle, "write Shared(Weighted(oracle, weights))")
         if self.oracle.depends_on_label:
             raise ValueError(
-                "Weighted: oracle must list the same members for every row, and those of only_for "
-                f"differ by label, got {self.oracle!r}"
+                "Weighted: oracle must list the same members for every sample, but with only_for they "
+                f"depend on the label: remove only_for, got {self.oracle!r}"
             )
         if not self.oracle.finite:
             raise ValueError(
-                "Weighted: oracle must list its members, which a continuous set of images does by "
-                f"quadrature, got {self.oracle!r}"
+                "Weighted: oracle must list its members (replace an interval of image transformations "
+                f"by a quadrature), got {self.oracle!r}"
             )
         weights = self._weights()
         if n_features is not None:
@@ -82,19 +87,18 @@ class Weighted(OracleWrapper, Combination):
             raise TypeError(f"weights must be a sequence of numbers, got {given!r}")
         weights = np.array(parts, dtype=np.float64)
         if not np.all((weights >= 0) & (weights < np.inf)) or not np.any(weights > 0):
-            raise ValueError(f"weights must be finite and at least 0, and some above, got {given!r}")
+            raise ValueError(f"weights must be finite and at least 0, with one above 0, got {given!r}")
         return weights
 
     def _check_size(self, weights: np.ndarray, size: int) -> None:
         if len(weights) != size:
             raise ValueError(
-                f"weights must have {size} entries, one for each member of {self.oracle!r}, the "
-                f"identity first, got {len(weights)}"
+                f"weights must have {size} entries, one per member of {self.oracle!r} with the identity "
+                f"first, got {len(weights)}"
             )
 
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
-        """The part on the rows of `X`."""
-        # First whether it is a part at all.
+        # Check the part before `_prepared` uses it.
         self.validate()
         prepared = self._prepared()
         prepared._check_rows(X)
@@ -105,7 +109,7 @@ class Weighted(OracleWrapper, Combination):
         if inner is None:
             return None
         self._check_size(weights, inner.size)
-        # Their sum may be no number.
+        # The sum of very large weights may overflow.
         return inner.weighted(weights / np.max(weights))
 
     def graded_support(
@@ -129,8 +133,8 @@ class _BoundWeighted(BoundWhole):
     def sample(self, rows: Rows, n_draws: int, rng: np.random.Generator) -> np.ndarray:
         check_draw(n_draws, rng)
         listing = listed(self)
-        members, shares = listing.members(rows), listing.weights
-        picks = rng.choice(len(shares), (len(members), n_draws), p=shares)
+        members, weights = listing.members(rows), listing.weights
+        picks = rng.choice(len(weights), (len(members), n_draws), p=weights)
         return members[np.arange(len(members))[:, None], picks]
 
     def edits(self) -> RowEdits | None:

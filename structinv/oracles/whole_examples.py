@@ -1,4 +1,4 @@
-"""What may happen to examples of several rows: the same change of all rows, or a budget of changes."""
+"""Joint perturbations of all samples of an example: shared base classes."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from .support import Grades
 
 
 class WholeExample(OracleWrapper):
-    """The changes of an oracle, of which those of one example's rows depend on one another.
+    """Base class of oracles that perturb the samples of an example jointly.
 
-    To a row that is an example by itself it is the oracle that it holds, in all views.
+    For an example of one sample, all methods are those of the part.
 
     Parameters
     ----------
     oracle : InvarianceOracle
+        Oracle of single samples.
     """
 
     whole_example = True
@@ -32,15 +33,13 @@ class WholeExample(OracleWrapper):
         self.oracle = oracle
 
     def validate(self, n_features: int | None = None) -> None:
-        """Raise unless the part is an oracle of single rows, with parameters in their ranges."""
         name = type(self).__name__
         validate_part("oracle", self.oracle, n_features)
-        check_row_by_row(f"{name}: oracle", self.oracle, "join them outside, by |")
+        check_row_by_row(f"{name}: oracle", self.oracle, "write Shared(a) | Budget(b) for a union")
 
     def support(
         self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
     ) -> Support:
-        """See `InvarianceOracle.support`; of rows that are examples by themselves."""
         return self.oracle.support(X, V, assign, cost)
 
     def tangents(self, X: Matrix) -> np.ndarray:
@@ -65,11 +64,12 @@ class WholeExample(OracleWrapper):
 
 
 class BoundWhole(BoundPart):
-    """An oracle that says of single rows what its part says, on given rows.
+    """A bound oracle whose methods are those of its part, except `scenarios`.
 
     Parameters
     ----------
-    oracle : OfOnePart
+    oracle : OracleWrapper
+        The oracle that modifies the part.
     inner : BoundOracle
         The part, on the same rows.
     """
@@ -102,13 +102,14 @@ class BoundWhole(BoundPart):
 
 
 class SingleMember(BoundOracle):
-    """One member of each row's list, alone; not the row itself, unless it is that member.
+    """A bound oracle with one listed member per row; it need not be the row itself.
 
     Parameters
     ----------
     oracle : InvarianceOracle
+        Oracle of the list.
     member : Changes
-        Of size 1.
+        List of size 1.
     """
 
     def __init__(self, oracle: InvarianceOracle, member: Changes) -> None:
@@ -125,7 +126,6 @@ class SingleMember(BoundOracle):
         return Support(self._points(rows), rho=None if grades is None else grades[:, 0])
 
     def worst(self, rows: Rows, question: Query) -> Violations:
-        """See `BoundOracle.worst`; all labels face one point."""
         if not question.rounding:
             return worst_of(self, rows, question)
         grades = self.member.grades(rows)
@@ -143,13 +143,14 @@ class SingleMember(BoundOracle):
 
 
 class SameGrade(BoundPart):
-    """A bound oracle all of whose members, the unchanged row too, have one grade.
+    """A bound oracle with one grade for all members, including the unperturbed row.
 
     Parameters
     ----------
     inner : BoundOracle
-        Without grades.
+        Bound oracle without grades.
     grade : float
+        The grade, in [0, 1].
     """
 
     def __init__(self, inner: BoundOracle, grade: float) -> None:
