@@ -195,7 +195,7 @@ def test_another_fit_is_refused_and_told_what_differs(tmp_path, name):
     model = interrupted(path)
     before = path.read_bytes()
     X, y = counts()
-    with pytest.raises(ValueError, match="is of another fit") as told:
+    with pytest.raises(ValueError, match="belongs to another fit") as told:
         CHANGED[name](model, X, y)
     assert f"with different {name};" in str(told.value)
     assert path.read_bytes() == before
@@ -211,10 +211,10 @@ def test_another_version_is_refused(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("content", [b"", b"notes of mine", b"PK\x03\x04 half of an archive"])
-def test_a_file_of_another_kind_is_left_alone(tmp_path, content):
+def test_other_files_are_left_unchanged(tmp_path, content):
     path = tmp_path / "notes.txt"
     path.write_bytes(content)
-    with pytest.raises(ValueError, match="is a file of another kind"):
+    with pytest.raises(ValueError, match="is not a checkpoint file"):
         InvariantLinearSVC(checkpoint=path).fit(*counts())
     assert path.read_bytes() == content
 
@@ -222,7 +222,7 @@ def test_a_file_of_another_kind_is_left_alone(tmp_path, content):
 def test_places_and_times_are_checked_before_work(tmp_path):
     X, y = counts()
     for path in (tmp_path, tmp_path / "absent" / "fit.npz"):
-        with pytest.raises(ValueError, match="checkpoint must be a file in a folder that exists"):
+        with pytest.raises(ValueError, match="checkpoint must be a file in an existing folder"):
             InvariantLinearSVC(checkpoint=path).fit(X, y)
     with pytest.raises(ValueError, match="checkpoint needs a solver that starts from planes"):
         RepresenterClassifier(solver="cvxpy", checkpoint=tmp_path / "fit.npz").fit(X, y)

@@ -154,7 +154,7 @@ def test_invalid_arguments_raise():
     X, y = matchings()
     with pytest.raises(ValueError, match="a labeling for each of 6 inputs, got 5"):
         JointFeature(X, y[:5], MATCHING)
-    with pytest.raises(ValueError, match="y must hold labelings, got None for example 1"):
+    with pytest.raises(ValueError, match="y must not contain None, got None for example 1"):
         JointFeature(X, [y[0], None, *y[2:]], MATCHING)
     with pytest.raises(ValueError, match="oracle must be None or Identity"):
         JointFeature(X, y, MATCHING, oracle=Box(0.1))

@@ -253,7 +253,7 @@ def test_a_checkpoint_of_other_rows_is_refused(monkeypatch, threads, tmp_path):
     with pytest.warns(match="time limit"):
         model_on(threads, checkpoint=path, max_seconds=1e-6, tol=1e-9).fit(PARTS)
     assert path.exists()
-    with pytest.raises(ValueError, match="is of another fit, with different X"):
+    with pytest.raises(ValueError, match="belongs to another fit, with different X"):
         model_on(threads, checkpoint=path).fit(PARTS[:5])
     with pytest.raises(ValueError, match="with different C"):
         model_on(threads, checkpoint=path).set_params(C=2.0).fit(PARTS)

@@ -191,7 +191,7 @@ def test_a_fit_out_of_time_can_be_used_and_goes_on_from_its_file(case, tmp_path)
     assert model.solution_.status is Status.TIME_LIMIT
     assert model.n_iter_ == model.solution_.iterations
     assert len(model.predict(case.X)) == _num_samples(case.X)
-    with pytest.raises(ValueError, match="is of another fit, with different C"):
+    with pytest.raises(ValueError, match="belongs to another fit, with different C"):
         clone(model).set_params(C=3.0).fit(case.X, case.y)
     assert path.exists()
     model.set_params(tol=1e-3, max_seconds=None).fit(case.X, case.y)

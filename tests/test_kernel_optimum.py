@@ -219,7 +219,7 @@ def test_a_start_from_elsewhere_is_refused():
         # Another space of the same kernel on the same rows is no elsewhere.
         solve(other, solver, Gap(0.1), warm_start=solutions[0], random_state=0)
         for this, start in ((one, solutions[1]), (explicit, solutions[0])):
-            with pytest.raises(ValueError, match="warm_start does not fit"):
+            with pytest.raises(ValueError, match="warm_start must"):
                 solve(this, solver, warm_start=start, random_state=0)
         assert solve(one, solver, Gap(0.1), warm_start=solutions[0], random_state=0).iterations == 0
 

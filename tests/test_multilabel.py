@@ -358,7 +358,7 @@ def test_invalid_arguments_raise():
         OneChange(X[:7], codes, Identity(), Multilabel(), layout=layout)
     with pytest.raises(ValueError, match="only_for"):
         OneChange(X, codes, Box(0.1).only_for(1), Multilabel(), layout=layout)
-    with pytest.raises(TypeError, match="positions look at one row"):
+    with pytest.raises(TypeError, match="positions share one row"):
         OneChange(X, codes, Identity(), Sequence(), layout=layout)
     with pytest.raises(ValueError, match="absent"):
         OneChange(X, np.arange(len(codes)) % 3, Identity(), Multilabel(), layout=layout)

@@ -147,7 +147,7 @@ def test_a_solution_of_another_space_is_refused():
     others = ["graded members of three classes", "a table", "representers and members", "hull"]
     for name in others:
         solution = solve(OBJECTIVES[name](), SOLVERS["svmstruct"], random_state=0)
-        with pytest.raises(ValueError, match="warm_start does not fit"):
+        with pytest.raises(ValueError, match="warm_start must"):
             solve(objective, SOLVERS["svmstruct"], warm_start=solution, random_state=0)
 
 

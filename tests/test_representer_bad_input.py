@@ -161,11 +161,11 @@ REFUSED = [
     (shifts_of(loss="logistic"), ValueError, "loss must be 'hinge' with an oracle"),
     (shifts_of(oracle=Shifts(1, shape=(3, 3))), ValueError, "shape .* 9 values"),
     (shifts_of(oracle=FDrop(1)), TypeError, "needs an oracle with an orbit or a cover; FDrop"),
-    *((shifts_of(solver=s), ValueError, f"'{s}'.* needs terms that are sums of losses")
+    *((shifts_of(solver=s), ValueError, f"'{s}'.* requires terms that are sums of losses")
       for s in ("newton-cg", "dual-interior", "lbfgs", "cvxpy")),
-    (shifts_of(bias=True), ValueError, "no free constant beside a WorstCase"),
-    (classifier(bias=True, solver="dual-cd"), ValueError, "takes a free constant only with losses"),
-    *((classifier(bias=True, solver=s), ValueError, "does not take a free part")
+    (shifts_of(bias=True), ValueError, "does not support a free constant with a WorstCase"),
+    (classifier(bias=True, solver="dual-cd"), ValueError, "supports a free constant only for losses"),
+    *((classifier(bias=True, solver=s), ValueError, "does not support an unpenalized part")
       for s in ("pegasos", "frank_wolfe", "bmrm", "svmstruct", FrankWolfe())),
     (LapSVC(n_neighbors=12), ValueError, "n_neighbors"),
     (LapSVC(n_neighbors=2.0), TypeError, "n_neighbors"),

@@ -203,7 +203,8 @@ def test_a_free_constant(method, loss, penalty):
 
 @pytest.mark.parametrize("solver", [FrankWolfe(), SVMStruct(), BMRM(), Pegasos()], ids=repr)
 def test_a_free_constant_is_refused_by_name(solver):
-    with pytest.raises(ValueError, match=f"{type(solver).__name__} does not take a free part"):
+    name = type(solver).__name__
+    with pytest.raises(ValueError, match=f"{name} does not support an unpenalized part"):
         solve(problem("hinge", "squared", free=0), solver, random_state=0)
 
 
@@ -388,7 +389,7 @@ def test_folding_refuses_by_name():
     [
         ({"method": "simplex"}, "method must be one of"),
         ({"method": "dual-cd", "selection": "best"}, "selection must be one of"),
-        ({"method": "newton-cg", "plane_tol": 1.0}, "plane_tol above 0 needs method 'dual-cd'"),
+        ({"method": "newton-cg", "plane_tol": 1.0}, "plane_tol must be 0 unless method is 'dual-cd'"),
         ({"method": "cvxpy", "cvxpy_solver": "NONE"}, "cvxpy_solver must be one of"),
         ({"plane_tol": -1.0}, "plane_tol must be a number of at least 0"),
     ],

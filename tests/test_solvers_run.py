@@ -97,12 +97,12 @@ class NotFinite(FrankWolfe):
     ("solver", "message"),
     [
         (DualTooHigh(), "dual value .* above the optimum"),
-        (NeverImproves(), "misses the optimum: ended as 'stalled'"),
-        (WrongPlanes(), "planes returned prove a dual value"),
+        (NeverImproves(), "misses the optimum: ended with status 'stalled'"),
+        (WrongPlanes(), "returned planes prove a dual value"),
         (ForgetsTheStart(), "restart from its own solution"),
-        (SpoilsTheStart(), "started from was changed"),
-        (OwnSeed(), "same random_state gave other numbers"),
-        (NotFinite(), "misses the optimum: ended as 'not finite'"),
+        (SpoilsTheStart(), "changed the solution of its warm start"),
+        (OwnSeed(), "same random_state returned other numbers"),
+        (NotFinite(), "misses the optimum: ended with status 'not finite'"),
     ],
     ids=lambda value: type(value).__name__,
 )
@@ -306,7 +306,7 @@ def test_a_solution_starts_another_weight_of_a_penalty(name, loss):
 def test_a_start_from_elsewhere_is_refused(name):
     solver = REGISTRY[name]()
     start = solve(objective(FDrop(2)), solver, Gap(1e-2), random_state=0)
-    with pytest.raises(ValueError, match="warm_start does not fit"):
+    with pytest.raises(ValueError, match="warm_start must"):
         solve(objective(FDrop(2), SETTING["multiclass"]), solver, warm_start=start, random_state=0)
 
 
@@ -324,7 +324,7 @@ def test_planes_of_a_sum_do_not_start_single_blocks(name):
 def test_planes_of_more_blocks_are_refused():
     start = solve(objective(FDrop(2)), SVMStruct(), Gap(1e-3), random_state=0)
     planes = replace(start.planes, blocks=start.planes.blocks + 3)
-    with pytest.raises(ValueError, match="warm_start does not fit"):
+    with pytest.raises(ValueError, match="warm_start must"):
         solve(objective(FDrop(2)), SVMStruct(), warm_start=replace(start, planes=planes), random_state=0)
 
 

@@ -154,5 +154,5 @@ def test_parts_are_convex_blocks():
     assert planes.heights.tolist() == planes.upper.tolist() == [2.0]
     assert planes.normals.tolist() == [[1.0, 0.0, 1.0]]
     assert term.total(space, np.array([0.5, 7.0, 1.0])) == (0.0, 0.0)
-    with pytest.raises(ValueError, match="normals must be of the space"):
+    with pytest.raises(ValueError, match="normals must belong to the space"):
         Objective(ExplicitSpace(4), [term])

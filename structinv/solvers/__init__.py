@@ -1,4 +1,4 @@
-"""Solvers: planes in, a function with a certificate out."""
+"""Solvers, stopping rules and the function that runs them."""
 
 from .base import Bounds, Solution, Solver, Status
 from .bmrm import BMRM

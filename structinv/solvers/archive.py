@@ -1,4 +1,8 @@
-"""A dual point as arrays, for files: members' numbers, labelings, slopes of penalties, else points."""
+"""Dual variables and planes as arrays, for checkpoint files.
+
+Perturbed samples are stored by their numbers if the oracle lists them. Labelings and slopes of
+penalties are stored as arrays. All other points are stored in full.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +21,14 @@ from ..terms import Objective, WorstCase
 from ..terms.planes import PlaneSet
 from ..utils.matrices import Matrix
 
-# Names of arrays that hold the slopes of a block begin like this.
+# Prefix of the names of arrays with the slopes of a block.
 SLOPES = "slopes "
 
 
 def packed(objective: Objective, f: Element, planes: PlaneSet) -> dict[str, np.ndarray]:
-    """An element and planes of an objective as arrays.
+    """Return an element and planes of an objective as arrays.
 
-    The plane of a penalty whose slopes are known is left to these.
+    Penalties with known slopes have no plane in the arrays: the slopes determine it.
     """
     slopes = {f"{SLOPES}{block}": own for block, own in planes.slopes.items()}
     planes = planes.chosen(np.flatnonzero(~np.isin(planes.blocks, list(planes.slopes))))
@@ -36,7 +40,7 @@ def packed(objective: Objective, f: Element, planes: PlaneSet) -> dict[str, np.n
     if not isinstance(space, KernelSpace):
         return {**arrays, "f": f, **_packed_rows(planes.normals)}
     found = space.packed(f, planes.normals)
-    # Pools are numbered as they were made; terms are where they were.
+    # Pools are numbered in the order of their creation, terms by their position.
     owners = np.full(1 + len(space.atoms.pools), -1)
     for number, bound in reversed(list(enumerate(_bounds(objective)))):
         owners[space.atoms.pool(listed(bound)).number] = number
@@ -44,9 +48,12 @@ def packed(objective: Objective, f: Element, planes: PlaneSet) -> dict[str, np.n
 
 
 def unpacked(objective: Objective, arrays: dict[str, np.ndarray]) -> tuple[Element, PlaneSet]:
-    """What `packed` was given, of an objective on the same rows; in a kernel's space of its own.
+    """Return the element and the planes that `packed` stored.
 
-    Planes that slopes tell are missing; see `structinv.solvers.warm_start.carried`.
+    The objective has the same rows.
+
+    If the space has a kernel, the element and the planes have a separate space. Planes of known slopes
+    are missing; see `structinv.solvers.warm_start.carried`.
     """
     f: Element
     normals: Normals
@@ -67,17 +74,17 @@ def unpacked(objective: Objective, arrays: dict[str, np.ndarray]) -> tuple[Eleme
 
 
 def _worst_cases(objective: Objective) -> list[WorstCase]:
-    """The terms that have an oracle."""
+    """Return the terms with an oracle."""
     return [term for term in objective.terms if isinstance(term, WorstCase)]
 
 
 def _bounds(objective: Objective) -> list[Any]:
-    """The bound oracles of the terms that have one."""
+    """Return the bound oracles of all terms with an oracle."""
     return [term.bound for term in _worst_cases(objective)]
 
 
 def _points(objective: Objective, arrays: dict[str, np.ndarray]) -> np.ndarray:
-    """The points of an expansion: members made anew, and those that are none."""
+    """Return the points of an expansion: members, recomputed, and all other points."""
     owners, origins, others = arrays["pools"], arrays["origins"], arrays["points"]
     points = np.empty((len(owners), others.shape[1]), dtype=others.dtype)
     points[owners < 0] = others
@@ -85,16 +92,17 @@ def _points(objective: Objective, arrays: dict[str, np.ndarray]) -> np.ndarray:
         mine = np.flatnonzero(owners == number)
         if len(mine):
             rows, members = origins[mine].T
-            # A third-party oracle may list fewer by now: any member will do, as planes are checked.
+            # A third-party oracle may list fewer members now. Planes are checked, so any member is
+            # valid.
             changes = listed(bound)
             points[mine] = changes.points(rows, np.minimum(members, changes.size - 1))
     return points
 
 
 def _packed_rows(normals: Any) -> dict[str, np.ndarray]:
-    """Normals of linear functions."""
+    """Return normals of linear functions as arrays."""
     if isinstance(normals, MemberRows):
-        # Numbers of members say it all.
+        # The numbers of the members determine the normals.
         return {"which": normals.which, "coefficients": normals.coefficients}
     if isinstance(normals, LabeledRows):
         return {
@@ -114,7 +122,7 @@ def _packed_rows(normals: Any) -> dict[str, np.ndarray]:
 
 
 def _flat(name: str, table: Matrix) -> dict[str, np.ndarray]:
-    """An array under its name, a CSR matrix as its parts."""
+    """Return a dense array under its name, and a CSR matrix as its parts."""
     if not sp.issparse(table):
         return {name: table}
     rows = sp.csr_matrix(table)
@@ -124,7 +132,7 @@ def _flat(name: str, table: Matrix) -> dict[str, np.ndarray]:
 
 
 def _whole(name: str, arrays: dict[str, np.ndarray]) -> Matrix:
-    """What `_flat` took apart."""
+    """Return the matrix that `_flat` stored."""
     if name in arrays:
         return arrays[name]
     parts = tuple(arrays[f"{name} {part}"] for part in ("data", "indices", "indptr"))

@@ -1,9 +1,9 @@
-"""The quadratic program over planes by a primal-dual barrier method, however badly it is scaled.
+"""Interior-point method for the quadratic program over cutting planes.
 
 ``min 1/2 |w|^2 + sum_b c_b xi_b`` subject to ``xi_b >= offset_j - <normal_j, w>`` for the planes j of
-block b, and ``xi_b >= 0``. Pairwise steps on its dual crawl where normals are long and nearly parallel;
-Newton's method on the barrier does not see how they are scaled (Mehrotra 1992), and as its equations
-cost much more than a solution of them, a step is corrected several times (Gondzio 1996).
+block b, and ``xi_b >= 0``. Pairwise steps on the dual are slow if normals are long and nearly parallel.
+Newton's method on the barrier does not depend on the scale of the normals (Mehrotra 1992). Its equations
+cost much more to form than to solve, so a step is corrected several times (Gondzio 1996).
 """
 
 from __future__ import annotations
@@ -18,39 +18,43 @@ from scipy.linalg import cho_factor, cho_solve
 from ..utils.jit import njit
 from ..utils.matrices import in_threads, one_blas_thread
 
-# Newton steps at most: for a program, and for one center.
+# Maximum numbers of Newton steps: for a program, and of bisections for a center.
 MAX_STEPS = 50
 CENTRING_STEPS = 60
-# Share of the way to the boundary that a step takes, as usual in interior-point methods.
+# Fraction of the distance to the boundary that a step may take, as usual in interior-point methods.
 TO_BOUNDARY = 0.995
-# Gondzio's correctors: how many, how much longer a step they aim at, what share of that is worth one
-# more, and what share and multiple of the wanted product of slack and mass are near enough.
+# Gondzio's correctors: their number, the extra step length that they aim at, and the fraction of it
+# that justifies another one. Products of slack and dual variable between these multiples of their target
+# are not corrected.
 CORRECTORS, LONGER, WORTH = 3, 0.3, 0.1
 NEAR_LOW, NEAR_HIGH = 0.3, 5.0
-# Shorter steps than this get nowhere: rounding has taken over.
+# Shorter steps are rounding errors.
 SHORTEST = 1e-9
-# Less than this on the diagonal of Newton's equations is rounding.
+# Smaller values on the diagonal of Newton's equations are rounding errors.
 TINY = 1e-15
-# So many products of a matrix product cost as much as a value elsewhere.
+# Number of multiplications of a matrix product with the run time of one value elsewhere.
 PRODUCTS_OF_A_VALUE = 50
-# More kinds of coefficients than this an output and rows are better written out.
+# Rows are stored in full if there are more different coefficient vectors per output.
 MOST_KINDS = 16
 
 
 class OuterProductRows:
-    """Rows ``vec(u_j (x) x_j)``, taken together by their coefficients u_j, of which there are few kinds.
+    """Rows ``vec(u_j (x) x_j)``, grouped by their coefficients u_j.
 
-    A plane of a multiclass loss is an input times the difference of two unit vectors. Products then
-    cost one product with the input, and second moments a block for each pair of outputs.
+    A plane of a multiclass loss is a sample times the difference of two unit vectors, so few different
+    u_j occur. A product then costs one product with the samples. A second moment has one block for each
+    pair of outputs.
 
     Parameters
     ----------
     points : (m, p) array
+        Samples x_j.
     coefficients : (m, k) array
+        Coefficients u_j.
     """
 
     def __init__(self, points: np.ndarray, coefficients: np.ndarray) -> None:
-        # The outer product of -u and -x is that of u and x: half as many kinds.
+        # The outer products of -u and -x and of u and x are equal: half as many kinds.
         first = np.argmax(coefficients != 0, axis=1)[:, None]
         signs = np.where(np.take_along_axis(coefficients, first, axis=1) < 0, -1.0, 1.0)
         points, coefficients = signs * points, signs * coefficients
@@ -74,23 +78,23 @@ class OuterProductRows:
 
     @property
     def size(self) -> int:
-        """Length of a row when written out."""
+        """Length of a row in full."""
         return self.kinds.shape[1] * self.points.shape[1]
 
     def products(self, w: np.ndarray) -> np.ndarray:
-        """Inner product of each row with a flat vector, (m,)."""
+        """Return the inner product of each row with a flat vector, (m,)."""
         directions = self.kinds @ w.reshape(self.kinds.shape[1], -1)
         parts = zip(self.parts, directions, strict=True)
         return np.concatenate([self.points[part] @ v for part, v in parts])[self.place]
 
     def combine(self, factors: np.ndarray) -> np.ndarray:
-        """The flat vector ``sum_j factors_j row_j``."""
+        """Return the flat vector ``sum_j factors_j row_j``."""
         ordered = factors[self.order]
         sums = np.array([ordered[part] @ self.points[part] for part in self.parts])
         return (self.kinds.T @ sums).ravel()
 
     def second_moment(self, factors: np.ndarray) -> np.ndarray:
-        """``sum_j factors_j row_j row_j'`` for non-negative factors, (size, size)."""
+        """Return ``sum_j factors_j row_j row_j'`` for non-negative factors, (size, size)."""
         k, p = self.kinds.shape[1], self.points.shape[1]
         moment = np.zeros((k, p, k, p))
         for number, own in _second_moments(self.points, np.sqrt(factors[self.order]), self.parts):
@@ -101,9 +105,9 @@ class OuterProductRows:
         return moment.reshape(self.size, self.size)
 
     def sums(self, factors: np.ndarray, members: np.ndarray, start: np.ndarray) -> np.ndarray:
-        """``sum_j factors_j row_j`` over groups of rows, (n_groups, size).
+        """Return ``sum_j factors_j row_j`` over groups of rows, (n_groups, size).
 
-        Group g owns the rows ``members[start[g]]`` to ``members[start[g + 1] - 1]``.
+        Group g has the rows ``members[start[g]]`` to ``members[start[g + 1] - 1]``.
         """
         found = np.empty((len(start) - 1, self.kinds.shape[1], self.points.shape[1]))
 
@@ -119,19 +123,20 @@ class OuterProductRows:
 
 @dataclass(frozen=True)
 class Master:
-    """A quadratic program over planes, without the blocks that have none.
+    """Master problem: the quadratic program over planes, for blocks with a plane.
 
     Parameters
     ----------
-    rows : OuterRows
-        The normals.
+    rows : OuterProductRows
+        Normals.
     offsets : (m,) array
-        Relative to the null plane of their block.
+        Offsets of the planes, relative to the null plane of their block.
     blocks : (m,) array of int
+        Block of each plane.
     weights : (n_blocks,) array
-        Above 0. Every block has a plane.
+        Weight c_b of each block (> 0). Every block has at least one plane.
     ridge : float or (size,) array, default=1.0
-        What the square of each coordinate of w counts in the norm, at least 0.
+        Weight of the square of each coordinate of w in the squared norm (>= 0).
     """
 
     rows: OuterProductRows
@@ -142,28 +147,28 @@ class Master:
 
     @property
     def n_constraints(self) -> int:
-        """Number of planes, null planes included."""
+        """Number of planes, including null planes."""
         return len(self.offsets) + len(self.weights)
 
     @cached_property
     def single(self) -> np.ndarray:
-        """Whether a plane is the only one of its block."""
+        """Mask of planes without another plane in their block."""
         return (np.bincount(self.blocks) == 1)[self.blocks]
 
     @cached_property
     def companies(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The blocks of several planes, their planes, block by block, and where each block starts."""
+        """Blocks with several planes, these planes by block, and the start of each block."""
         members = np.argsort(self.blocks, kind="stable")
         members = members[~self.single[members]]
         several, start = np.unique(self.blocks[members], return_index=True)
         return several, members, np.append(start, len(members))
 
     def per_block(self, values: np.ndarray) -> np.ndarray:
-        """Sums over the planes of each block."""
+        """Return the sums over the planes of each block."""
         return np.bincount(self.blocks, values, minlength=len(self.weights))
 
     def highest(self, heights: np.ndarray) -> np.ndarray:
-        """The largest of each block's heights, at least 0."""
+        """Return the largest value of each block's planes, at least 0."""
         best = np.zeros(len(self.weights))
         np.maximum.at(best, self.blocks, heights)
         return best
@@ -175,18 +180,25 @@ class Master:
         tolerance: float,
         out_of_time: Callable[[], bool] = lambda: False,
     ) -> tuple[np.ndarray, float]:
-        """Masses, (m,), non-negative and at most 1 in total for each block, and the gap they leave.
+        """Solve the program.
 
         Parameters
         ----------
         w : (size,) array
-            Where to start.
+            Initial weights.
         level : float
-            Product of slack and mass to start with, above 0: about the gap a constraint, or more.
+            Initial product of slack and dual variable (> 0): at least about the gap per constraint.
         tolerance : float
-            The gap between the program and its dual at which to end.
+            Duality gap at which the method ends.
         out_of_time : callable, optional
-            Asked before each of Newton's steps whether to end with what there is.
+            Called before each Newton step; the method ends if it returns True.
+
+        Returns
+        -------
+        masses : (m,) array
+            Best dual variables found, non-negative and at most 1 in total for each block.
+        gap : float
+            Their duality gap.
         """
         best, least = np.zeros(len(self.offsets)), np.inf
         with one_blas_thread():
@@ -202,7 +214,7 @@ class Master:
         return best, least
 
     def _centered(self, w: np.ndarray, level: float) -> Iterate:
-        """A point whose products of slack and mass are all `level`, for the least barrier at `w`."""
+        """Return the iterate at `w` with `level` as the product of each slack and dual variable."""
         heights = self.offsets - self.rows.products(w)
         low = self.highest(heights)
         high = low + level * (1 + self.per_block(np.ones(len(self.blocks)))) / self.weights
@@ -218,26 +230,26 @@ class Master:
         return Iterate(w.copy(), bounds, slack, mass)
 
     def _owners(self, values: np.ndarray) -> np.ndarray:
-        """A value of each block for each of its planes, null planes at the end."""
+        """Repeat each block's value for its planes; null planes are last."""
         return np.concatenate([values[self.blocks], values])
 
     def _totals(self, values: np.ndarray) -> np.ndarray:
-        """Sums of values of all planes over each block, null planes at the end."""
+        """Sum the values of all planes over each block; null planes are last."""
         m = len(self.blocks)
         return self.per_block(values[:m]) + values[m:]
 
     def _feasible(self, at: Iterate) -> tuple[np.ndarray, float]:
-        """Masses as shares of their blocks, and their gap at the point that they stand for."""
+        """Return dual variables as fractions of their block's weight, and their duality gap."""
         m = len(self.blocks)
         shares = at.mass[:m] / self._totals(at.mass)[self.blocks]
         mass = shares * self.weights[self.blocks]
-        # What the norm does not see is not told by the masses.
+        # The dual variables do not determine coordinates without a norm.
         w = np.where(np.equal(self.ridge, 0.0), at.w, self.rows.combine(mass))
         heights = self.offsets - self.rows.products(w)
         return shares, float(self.weights @ self.highest(heights) - mass @ heights)
 
     def _step(self, at: Iterate) -> bool:
-        """A predictor and correctors (Mehrotra 1992, Gondzio 1996); whether it got anywhere."""
+        """Do a step with correctors (Mehrotra 1992, Gondzio 1996); return False if it is too short."""
         newton = _Newton(self, at)
         products = at.mass * at.slack
         level = products.mean()
@@ -249,7 +261,7 @@ class Master:
         chosen = newton.direction(change)
         length = min(1.0, TO_BOUNDARY * at.longest(chosen))
         for _ in range(CORRECTORS):
-            # What is too far from the wanted product, were the step longer, is moved there.
+            # Products too far from their target after a longer step are moved toward it.
             ahead = at.products(chosen, min(1.0, length + LONGER))
             moved = np.clip(ahead, NEAR_LOW * wanted, NEAR_HIGH * wanted) - ahead
             change = change + np.maximum(moved, -NEAR_HIGH * wanted)
@@ -266,7 +278,10 @@ class Master:
 
 @dataclass
 class Iterate:
-    """Weights, a bound for each block, and slack and mass of each plane, null planes at the end."""
+    """Weights w, a bound per block, and slack and dual variable of each plane.
+
+    Null planes are last.
+    """
 
     w: np.ndarray
     bounds: np.ndarray
@@ -274,7 +289,7 @@ class Iterate:
     mass: np.ndarray
 
     def longest(self, step: Iterate) -> float:
-        """How far one can go until slack or mass is used up."""
+        """Return the longest step with non-negative slacks and dual variables."""
         ratios = [
             np.min(-have[less] / change[less], initial=np.inf)
             for have, change in ((self.slack, step.slack), (self.mass, step.mass))
@@ -283,11 +298,11 @@ class Iterate:
         return float(min(ratios))
 
     def products(self, step: Iterate, length: float) -> np.ndarray:
-        """Slack times mass of each plane after so much of a step."""
+        """Return slack times dual variable of each plane after a step of this length."""
         return (self.mass + length * step.mass) * (self.slack + length * step.slack)
 
     def move(self, step: Iterate, length: float) -> None:
-        """Go there."""
+        """Add `length` times `step` to the iterate."""
         self.w = self.w + length * step.w
         self.bounds = self.bounds + length * step.bounds
         self.slack = self.slack + length * step.slack
@@ -295,7 +310,7 @@ class Iterate:
 
 
 class _Newton:
-    """Newton's equations at an iterate, reduced to the weights w, and factorized."""
+    """Factorized Newton equations at an iterate, reduced to the weights w."""
 
     def __init__(self, master: Master, at: Iterate) -> None:
         rows, blocks, m = master.rows, master.blocks, len(master.blocks)
@@ -307,7 +322,7 @@ class _Newton:
         heights = np.concatenate([master.offsets - rows.products(at.w), np.zeros(len(self.totals))])
         self.left_slack = at.slack + heights - master._owners(at.bounds)
         self.left_mass = master._totals(at.mass) - master.weights
-        # What a block's bound takes up is of rank one; where there is a single plane, it is a factor.
+        # The bound of a block changes the matrix by rank one. For a single plane this is a factor.
         own = self.ratio[:m]
         factors = np.where(master.single, own * self.ratio[m:][blocks] / self.totals[blocks], own)
         matrix = rows.second_moment(factors)
@@ -319,7 +334,7 @@ class _Newton:
         self._factorize(matrix)
 
     def _factorize(self, matrix: np.ndarray) -> None:
-        """The ridge plus `matrix`, in units in which its diagonal is one."""
+        """Factorize the ridge plus `matrix`, scaled to a unit diagonal."""
         places = np.diag_indices(len(matrix))
         matrix[places] += self.master.ridge
         self.units = 1.0 / np.sqrt(np.maximum(matrix[places], np.maximum(self.master.ridge, TINY)))
@@ -332,14 +347,14 @@ class _Newton:
                 self.factor = cho_factor(matrix, lower=True, check_finite=False)
                 return
             except np.linalg.LinAlgError:
-                # Rounding: a little more on the diagonal shortens a few directions.
+                # Rounding errors: a larger diagonal shortens a few directions.
                 ridge *= 100.0
                 if ridge > 1.0:
                     self.factor = np.eye(len(matrix)), True
                     return
 
     def direction(self, products: np.ndarray) -> Iterate:
-        """The step that changes slack times mass, to first order, by `products`."""
+        """Return the step that changes slack times dual variable by `products`, to first order."""
         master, at = self.master, self.at
         m, blocks = len(master.blocks), master.blocks
         gained = products / at.slack + self.ratio * self.left_slack
@@ -357,9 +372,9 @@ class _Newton:
 def _second_moments(
     rows: np.ndarray, roots: np.ndarray, parts: Sequence[slice]
 ) -> list[tuple[int, np.ndarray]]:
-    """Terms of ``sum_j roots_j^2 row_j row_j'`` over the rows of each part, and the part's number.
+    """Return the terms of ``sum_j roots_j^2 row_j row_j'`` over the rows of each part, with its number.
 
-    In threads of our own, since those of BLAS are held to one here.
+    It has separate threads, because BLAS is limited to one thread here.
     """
     found: dict[int, tuple[int, np.ndarray]] = {}
 
@@ -371,7 +386,7 @@ def _second_moments(
                 found[first] = number, scaled.T @ scaled
 
     in_threads(add, len(rows), rows.size * rows.shape[1] // PRODUCTS_OF_A_VALUE)
-    # In their order, whichever thread was done first.
+    # A fixed order makes sums independent of the order of the threads.
     return [found[first] for first in sorted(found)]
 
 

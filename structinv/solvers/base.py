@@ -1,4 +1,4 @@
-"""What solvers share: their protocol, the status of a run, and the solution it returns."""
+"""Base class of solvers; status and solution of a run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,22 @@ from ..utils.summaries import Summarized, Summary
 
 
 class Status(Enum):
-    """Why a run ended; `advice` says what to try."""
+    """Reason why a fit ended.
+
+    The status of a fitted estimator is in `solution_.status`.
+
+    See Also
+    --------
+    Solution : Result of a run with its status and duality gap.
+    StopRule : Condition that ends a run.
+
+    Examples
+    --------
+    >>> Status.TIME_LIMIT.value
+    'time limit'
+    >>> Status.TIME_LIMIT.advice
+    'allow more seconds, or accept the gap that is reported.'
+    """
 
     CONVERGED = "converged"
     WITHIN_PLANE_TOL = "within plane_tol"
@@ -33,7 +48,7 @@ class Status(Enum):
 
     @property
     def advice(self) -> str:
-        """One sentence on what to do about it."""
+        """Recommended next step for this status."""
         return _ADVICE[self].format(others="")
 
     def __reduce__(self) -> tuple[type[Status], tuple[str]]:
@@ -41,39 +56,39 @@ class Status(Enum):
         return Status, (self.value,)
 
 
-# `others` are solvers to try.
+# `others` is replaced by the names of other solvers.
 _ADVICE = {
     Status.CONVERGED: "the relative gap is within the tolerance.",
     Status.WITHIN_PLANE_TOL: (
-        "no change violates a row's planes by more than the solver's plane_tol; lower it for a smaller "
-        "gap."
+        "no perturbed sample violates a row's planes by more than the solver's plane_tol; lower it for "
+        "a smaller gap."
     ),
     Status.TIME_LIMIT: "allow more seconds, or accept the gap that is reported.",
     Status.ITERATION_LIMIT: "allow more iterations, lower C, or scale the features.",
     Status.ORACLE_CALL_LIMIT: "allow more oracle calls, or accept the gap that is reported.",
     Status.STALLED: (
-        "the gap has stopped shrinking: raise tol, scale the features, lower C, or try another "
-        "solver{others}; an oracle with loose bounds also ends like this."
+        "the gap no longer decreases: raise tol, scale the features, lower C, or try another "
+        "solver{others}; an oracle with loose upper bounds also has this effect."
     ),
     Status.ORACLE_TOO_COARSE: (
-        "the solver is done with the changes that the oracle finds, but the oracle cannot bound "
-        "what it misses, so no gap is certified: use an exact oracle or combination."
+        "the solver converged for the perturbed samples that the oracle finds, but the oracle's upper "
+        "bounds are too loose to certify the gap: use an exact oracle or combination."
     ),
-    Status.INTERRUPTED: "the model is the best one so far; fit again to go on.",
+    Status.INTERRUPTED: "the model is the best one so far; fit again to continue.",
     Status.INCONSISTENT: (
-        "the lower bound lies above the value: an oracle answers with points outside its set (see "
-        "check_oracle), an argmax of your own misses better labelings (see check_custom), a warm start "
-        "came from other rows or a larger set, or a kernel is not positive semi-definite."
+        "the lower bound exceeds the objective: an oracle returns points outside the perturbation set "
+        "(see check_oracle), a custom argmax misses better labelings (see check_custom), a warm start "
+        "has other rows or a larger perturbation set, or a kernel is not positive semi-definite."
     ),
     Status.COMPRESSED: (
-        "the function was made shorter after its fit, so that it is not the best one: "
-        "compression_error_ bounds what that changed; compress less for less of it."
+        "the model was compressed after the fit, so it is not optimal: compression_error_ bounds the "
+        "change of every score; keep more support vectors for a smaller change."
     ),
     Status.NOT_FINITE: "values overflowed: scale the features or lower C.",
 }
 
 
-# What else to try where a run has stalled, by the class of the solver.
+# Solvers to try after a run has stalled, except the class of the stalled one.
 _OTHERS = {
     "InteriorPoint": "'interior_point' for up to 1000 weights or so, however large C is",
     "SVMStruct": "'svmstruct' for up to some thousand planes",
@@ -84,17 +99,18 @@ _OTHERS = {
 
 @dataclass(frozen=True)
 class Record:
-    """One check of a run.
+    """Bounds of the optimum at one check of a run.
 
     Parameters
     ----------
     iteration : int
+        Number of iterations before the check.
     rows_asked : int
-        Rows that oracles had been asked by then.
+        Number of rows for which oracles were called before the check.
     seconds : float
-        Time since the start, the checks included, compiling not.
+        Time since the start, with checks, without compilation.
     primal, dual : float
-        Bounds of the optimum found so far, primal being the smallest value and dual the largest.
+        Smallest primal value and largest dual value so far.
     """
 
     iteration: int
@@ -106,41 +122,63 @@ class Record:
 
 @dataclass(frozen=True, repr=False)
 class Solution(Summarized):
-    """A function, and how far from the optimum it can be.
+    """Result of a run: a function with its duality gap, status and history.
+
+    Fitted estimators have it as `solution_`.
 
     Attributes
     ----------
     f : element
-        The best one found; where a run ended within plane_tol, that of its planes.
+        Best function found. If the status is "within plane_tol", the optimum over the stored planes.
     primal : float
-        Objective at `f`, oracles bounded from above.
+        Upper bound of the objective at `f`, with the upper bounds of oracles.
     dual : float
         Lower bound of the optimum.
     gap : float
-        ``primal - dual``, absolute.
+        Duality gap ``primal - dual``, absolute.
     relative_gap : float
-        ``gap / max(primal, 1e-12 * objective at zero)``.
+        Relative duality gap ``gap / max(primal, 1e-12 * objective at zero)``.
     status : Status
+        Reason why the run ended.
     history : list of Record
+        Primal and dual values at each check.
     planes : PlaneSet
-        The dual point; a warm start for other weights, or a larger set on the same rows.
+        Planes with their dual variables. They are a warm start for other weights, or for a larger
+        perturbation set on the same rows.
     iterations : int
+        Number of iterations.
     rows_asked : int
+        Number of rows for which oracles were called.
     seconds : float
-        Wall time of the run with its final checks, without the time for compiling functions or
-        loading compiled ones.
+        Wall time of the run with its final check, without the time for compiling or loading compiled
+        functions.
     compile_seconds : float
-        In which functions were compiled meanwhile, by this fit or another one of the process; on a
-        machine's first fit only, where they can be kept.
+        Time for compilation in this process during the run. It is 0 for later fits if compiled
+        functions can be cached.
     relaxed : bool
-        Whether `primal` and `dual` are those of a relaxed loss, the best of which is another function
-        than that of the loss itself; `primal` bounds the loss itself at `f`, too.
+        Whether `primal` and `dual` belong to a relaxed loss. `primal` then also bounds the loss itself
+        at `f` from above, but `f` minimizes the relaxed loss.
     solver : str
-        The class of the solver.
+        Class name of the solver.
     outcome : str
-        The status in words, with the loss that it is about: "converged on the relaxed loss".
+        Status and the loss that it belongs to, such as "converged on the relaxed loss".
     advice : str
-        What to do about it.
+        Recommended next step for this status.
+
+    See Also
+    --------
+    Status : All reasons why a run may end.
+    solve : Function that returns a solution.
+
+    Examples
+    --------
+    >>> from structinv import InvariantLinearSVC
+    >>> model = InvariantLinearSVC(bias=False).fit([[0.0], [1.0]], [0, 1])
+    >>> solution = model.solution_
+    >>> solution.status.value
+    'converged'
+    >>> bool(solution.dual <= solution.primal)
+    True
     """
 
     f: np.ndarray
@@ -174,7 +212,7 @@ class Solution(Summarized):
 
     @property
     def outcome(self) -> str:
-        """The status in words, with the loss that it belongs to."""
+        """Status and the loss that it belongs to."""
         return f"{self.status.value} on the relaxed loss" if self.relaxed else self.status.value
 
     @property
@@ -182,8 +220,8 @@ class Solution(Summarized):
         """Recommended next step for this status."""
         if self.relaxed and self.status is Status.ORACLE_TOO_COARSE:
             return (
-                "the bounds of relaxed inference are this loose: lower tol of the structure, or raise "
-                "its max_steps, unless it is the oracle that cannot bound what it misses."
+                "the upper bounds of relaxed inference are too loose: lower tol of the structure, or "
+                "raise its max_steps; if that does not help, use an exact oracle."
             )
         others = [what for name, what in _OTHERS.items() if name != self.solver]
         return _ADVICE[self.status].format(others=f" ({', '.join(others)})")
@@ -191,18 +229,30 @@ class Solution(Summarized):
 
 @dataclass(frozen=True)
 class Bounds:
-    """What a solver knows at a check: a candidate, its value where known, and a dual value.
+    """Candidate function of a solver with a lower bound of the optimum.
 
     Parameters
     ----------
     f : element
+        Candidate for the solution.
     dual : float
+        Lower bound of the optimum.
     upper : float, optional
-        The objective at `f`, if the solver has just computed it.
+        Objective at `f`, if the solver has just computed it.
     attained : float, optional
-        Its value at `f` over the changes that the oracles found.
+        Objective at `f` over the perturbed samples that the oracles found.
     others : tuple of element
-        Further candidates, whose values are computed if there is time.
+        Further candidates. Their values are computed if there is time.
+
+    See Also
+    --------
+    Solver.bounds : Method that returns bounds.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Bounds(np.zeros(2), dual=0.5, upper=1.0)
+    Bounds(f=array([0., 0.]), dual=0.5, upper=1.0, attained=None, others=())
     """
 
     f: Element
@@ -213,88 +263,190 @@ class Bounds:
 
 
 class Solver(BaseEstimator, ABC):
-    """A way to lower an objective. It sees planes and the space, and keeps no clock.
+    """Base class of solvers, which minimize an objective by planes of its terms.
 
-    The constructor stores parameters; all that changes in a run is in the state.
+    The constructor stores parameters. All values that change during a run are in the state.
 
     Attributes
     ----------
     takes_sums : bool
-        Whether a run can start from planes of the sum of all blocks; of single blocks, otherwise.
+        Whether a run can start from planes of the sum of all blocks, not only of single blocks.
     min_iterations : int
-        Iterations before a run may count as stalled: many, of solvers whose steps are small and cheap.
+        Number of iterations before a run may count as stalled: large for small and cheap steps.
+
+    See Also
+    --------
+    solve : Loop that runs a solver until a stopping rule ends it.
+    check_solver : Tests of the contract of a solver.
+
+    Examples
+    --------
+    >>> from structinv.solvers import BMRM
+    >>> isinstance(BMRM(), Solver)
+    True
     """
 
     takes_sums: bool = False
     min_iterations: int = 500
 
     def validate(self, objective: Objective) -> None:
-        """Raise ValueError for a parameter out of range, or an objective that is not sound for it."""
+        """Raise ValueError if a parameter or the objective is not supported.
+
+        Parameters
+        ----------
+        objective : Objective
+            Objective to minimize.
+        """
 
     @abstractmethod
     def init(
         self, objective: Objective, rng: np.random.Generator, planes: PlaneSet | None = None
     ) -> Any:
-        """A state to start from; `planes` of an earlier solution if there are any."""
+        """Return the initial state of a run.
+
+        Parameters
+        ----------
+        objective : Objective
+            Objective to minimize.
+        rng : numpy.random.Generator
+            Source of all random numbers of the run.
+        planes : PlaneSet, optional
+            Planes of an earlier solution, for a warm start.
+
+        Returns
+        -------
+        object
+            State of the run, in a form that only the solver depends on.
+        """
 
     def starts_from_planes(self, objective: Objective) -> bool:
-        """Whether `init` makes use of planes; it does, by default."""
+        """Return whether `init` starts from given planes; True by default.
+
+        Parameters
+        ----------
+        objective : Objective
+            Objective to minimize.
+
+        Returns
+        -------
+        bool
+            Whether planes change the initial state.
+        """
         return True
 
     def checks_planes(self, objective: Objective) -> bool:
-        """Whether `init` drops, or mends, planes that do not bound the losses; no, by default."""
+        """Return whether `init` drops or corrects invalid planes; False by default.
+
+        Parameters
+        ----------
+        objective : Objective
+            Objective to minimize.
+
+        Returns
+        -------
+        bool
+            Whether planes that do not bound the losses from below are dropped or corrected.
+        """
         return False
 
     @abstractmethod
     def step(self, objective: Objective, state: Any) -> float | None:
-        """One iteration; an estimate of the absolute gap if the solver has one, None otherwise.
+        """Do one iteration.
 
-        Where None is returned the run is checked after every step, otherwise when the estimate is
-        promising, and now and then.
+        A solver calls ``objective.out_of_time()`` between portions of its work. No portion takes longer
+        than a pass of the oracles. Once it returns True, also in the first step, the solver skips the
+        remaining work. The state must then be valid for `bounds` and `planes`, as after any other step.
+        The estimate is then infinite, because the gap of skipped blocks is unknown.
 
-        A solver keeps no clock, but asks ``objective.out_of_time()`` between portions of its work, none
-        of which takes longer than a pass of the oracles. Once the answer is True it leaves the rest: the
-        state must then be one that `bounds` and `planes` can be asked about, as after any other step,
-        and an estimate is infinite, since blocks that were not visited have a gap that nobody measured.
-        A cut may come anywhere, in the first step too.
+        Parameters
+        ----------
+        objective : Objective
+            Objective to minimize.
+        state : object
+            State of the run, changed in place.
+
+        Returns
+        -------
+        float or None
+            Estimate of the absolute duality gap. A run is checked if the estimate is small, and from
+            time to time. Without an estimate (None) it is checked after every step.
         """
 
     def finished(self, objective: Objective, state: Any) -> bool:
-        """Whether all that the solver's own parameters let it do is done; no, by default."""
+        """Return whether a parameter of the solver ends the run; False by default.
+
+        Parameters
+        ----------
+        objective : Objective
+            Objective to minimize.
+        state : object
+            State of the run.
+
+        Returns
+        -------
+        bool
+            Whether further steps would change nothing, such as within `plane_tol`.
+        """
         return False
 
     @abstractmethod
     def bounds(self, objective: Objective, state: Any) -> Bounds:
-        """The candidate and the dual value, recomputed from the state.
+        """Return the candidate and the dual value, recomputed from the state.
 
-        Once ``objective.out_of_time()`` is True, the values of a candidate that a pass of the oracles
-        would tell are left to the loop, to which they are the certificate.
+        Once ``objective.out_of_time()`` returns True, a solver does not call oracles for the value of
+        the candidate. The loop computes it for the certificate.
+
+        Parameters
+        ----------
+        objective : Objective
+            Objective to minimize.
+        state : object
+            State of the run.
+
+        Returns
+        -------
+        Bounds
+            Candidate with its bounds.
         """
 
     @abstractmethod
     def planes(self, objective: Objective, state: Any) -> PlaneSet:
-        """The dual point as planes with masses."""
+        """Return the planes with their dual variables.
+
+        Parameters
+        ----------
+        objective : Objective
+            Objective to minimize.
+        state : object
+            State of the run.
+
+        Returns
+        -------
+        PlaneSet
+            Planes, for a warm start.
+        """
 
 
 def check_planes(solver: str, objective: Objective, *, free: bool = False, sums: bool = False) -> None:
-    """Raise ValueError, naming the solver, unless all terms have planes and the norm sees all of f.
+    """Raise ValueError unless a solver supports the terms and the space.
 
-    `sums` says whether the solver can do without planes of single rows.
+    All terms must have planes, and the norm must include all of f unless `free` is True. `sums` is True
+    for solvers that do not need planes of single rows.
     """
     if objective.planes_are_sums and not sums:
         raise ValueError(
-            f"{solver} asks for planes of single rows, and these rows are read in blocks: take "
+            f"{solver} requires planes of single rows, but these rows are read in blocks: use "
             "solver='frank_wolfe' or 'bmrm'"
         )
     if objective.space.n_free and not free:
         raise ValueError(
-            f"{solver} does not take a free part of the function, which makes the dual an equation: "
-            "Representer does, or take a penalized constant, such as a kernel's; with bias=False "
-            "estimators have no free part"
+            f"{solver} does not support an unpenalized part of the function, which adds an equation to "
+            "the dual: use Representer, or a penalized constant, such as a kernel's; with bias=False "
+            "estimators have no unpenalized part"
         )
     for term in objective.terms:
         if not term.has_planes:
             raise ValueError(
-                f"{solver} needs losses with a derivative, which a loss written in cvxpy does not tell; "
-                "Representer(method='cvxpy') takes it"
+                f"{solver} requires losses with a derivative, and a loss written in cvxpy has none: use "
+                "Representer(method='cvxpy')"
             )

@@ -1,4 +1,4 @@
-"""The one-slack bundle method: one plane an iteration bounds the sum of all losses."""
+"""One-slack bundle method: one plane per iteration bounds the sum of all losses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .base import Bounds, Solver, check_planes
 
 @dataclass
 class BMRMState:
-    """The bundle, its minimizer, the best point so far, and the lowest of the planes' values."""
+    """Bundle of planes, its minimizer, and the best point so far with its values."""
 
     bundle: WorkingSet
     f: np.ndarray
@@ -24,15 +24,20 @@ class BMRMState:
 
 
 class BMRM(Solver):
-    """Minimizes ``1/2 |f|^2`` plus the highest of a bundle of planes (Teo et al. 2010, alg. 1).
+    """Bundle method with one plane per iteration (Teo et al. 2010, alg. 1).
 
-    Each iteration asks all oracles once, at the bundle's minimizer, and adds the sum of the answers
-    as one plane.
+    It minimizes ``1/2 |f|^2`` plus the maximum of a bundle of planes. Each iteration calls all oracles
+    once, at the bundle's minimizer, and adds the sum of their planes as one plane.
 
     Parameters
     ----------
     max_idle : int, default=50
-        Planes without mass are forgotten after this many iterations.
+        Number of iterations after which a plane with a zero dual variable is dropped (>= 1).
+
+    See Also
+    --------
+    SVMStruct : Cutting planes of every block, for fewer passes of the oracles.
+    FrankWolfe : Block-coordinate steps in the dual, for many features.
 
     Examples
     --------
@@ -52,7 +57,7 @@ class BMRM(Solver):
     def init(
         self, objective: Objective, rng: np.random.Generator, planes: PlaneSet | None = None
     ) -> BMRMState:
-        """See `Solver.init`; planes of single blocks become one."""
+        # Planes of single blocks are added up to one plane.
         space = objective.space
         floor = float(objective.weights @ objective.floors)
         bundle = WorkingSet(space, np.ones(1), np.array([floor]))
@@ -83,7 +88,7 @@ class BMRM(Solver):
         return Bounds(state.best, dual, state.upper, state.attained)
 
     def planes(self, objective: Objective, state: BMRMState) -> PlaneSet:
-        """See `Solver.planes`: those of the bundle that have mass."""
+        # Planes of the bundle with a positive dual variable.
         bundle, weights = state.bundle, objective.weights
         used = np.flatnonzero(bundle.masses > 0)
         if bundle.normals is None or len(used) == 0:

@@ -1,4 +1,4 @@
-"""A run's dual point in a file, from which a later run goes on."""
+"""Checkpoint files, from which a later run continues an unfinished fit."""
 
 from __future__ import annotations
 
@@ -21,34 +21,36 @@ from ..utils.files import write_atomically
 from .archive import packed, unpacked
 from .base import Solution, Status
 
-# Of the files that this version writes and reads.
+# Format of the files that this version writes and reads.
 FORMAT = 2
 
 
 class Checkpoint:
-    """Writes what a run has now and then, and reads what an earlier one left.
+    """Checkpoint file of a run, written at intervals and read by a later run.
 
-    The file is a NumPy archive without any pickle: the best function, the planes with their masses
-    (of members of orbits only the numbers, of penalties the slopes), and a header in JSON.
+    The file is a NumPy archive without pickled objects. It has the best function, the planes with their
+    dual variables, and a header in JSON. Listed perturbed samples are stored as numbers, and planes of
+    penalties as slopes.
 
     Parameters
     ----------
     path : str or path-like
+        Path of the file, in an existing folder.
     every : float
-        Seconds between two writings.
+        Seconds between two writes.
     fingerprint : dict of str to str
-        What the run is about, part by part.
+        Description of the fit, by its parts. A file with another fingerprint raises an error.
 
     Attributes
     ----------
     used : float
-        Seconds that earlier runs have spent.
+        Run time of earlier runs, in seconds.
 
     Raises
     ------
     ValueError
-        If the path cannot hold the file, or the file that is there belongs to another run: the
-        message names what differs.
+        If the path is not a file in an existing folder, or if an existing file is not a checkpoint of
+        this fit. The message names the differences.
     """
 
     def __init__(self, path: str | PathLike[str], every: float, fingerprint: dict[str, str]) -> None:
@@ -60,10 +62,10 @@ class Checkpoint:
         self._arrays: dict[str, np.ndarray] = {}
         self._header: dict[str, Any] = {}
         self._objective: Objective | None = None
-        # What the last call was told.
+        # Arguments of the last call.
         self._last: tuple[float, Callable[[], tuple[Element, PlaneSet]]] | None = None
         if not self.path.parent.is_dir() or self.path.is_dir():
-            raise ValueError(f"checkpoint must be a file in a folder that exists, got {str(path)!r}")
+            raise ValueError(f"checkpoint must be a file in an existing folder, got {str(path)!r}")
         if self.path.exists():
             self._read()
 
@@ -83,7 +85,7 @@ class Checkpoint:
             zipfile.BadZipFile,
         ) as error:
             raise ValueError(
-                f"checkpoint {str(self.path)!r} is a file of another kind, or damaged"
+                f"checkpoint {str(self.path)!r} is not a checkpoint file, or is damaged"
             ) from error
         if version != FORMAT:
             raise ValueError(f"checkpoint {str(self.path)!r} has format {version}, not {FORMAT}")
@@ -92,18 +94,23 @@ class Checkpoint:
         if different:
             told = ", ".join(_difference(name, theirs, self.fingerprint) for name in different)
             raise ValueError(
-                f"checkpoint {str(self.path)!r} is of another fit, with different {told}; "
-                "delete it to start afresh"
+                f"checkpoint {str(self.path)!r} belongs to another fit, with different {told}; "
+                "delete it to start a new fit"
             )
         self.used = float(self._header["seconds"])
 
     def start(self, objective: Objective) -> tuple[Element, PlaneSet] | None:
-        """The best function and the planes that an earlier run left, None if there was none.
+        """Return the best function and the planes of an earlier run, or None.
 
         Parameters
         ----------
         objective : Objective
-            What is to be lowered, and written about from now on.
+            Objective of this run, also for later writes.
+
+        Returns
+        -------
+        tuple of element and PlaneSet, or None
+            None if there was no file.
         """
         self._objective = objective
         if not self._header:
@@ -112,12 +119,12 @@ class Checkpoint:
         return unpacked(objective, arrays)
 
     def begin_anew(self, seconds: float) -> None:
-        """A run of so many seconds is given up: the next one starts at nothing, and they count."""
+        """Count the seconds of a discarded run, before the next run starts from zero."""
         self.used += seconds
         self.written = 0.0
 
     def __call__(self, seconds: float, so_far: Callable[[], tuple[Element, PlaneSet]]) -> None:
-        """Write if it is time to; see `on_iteration` of `solve`."""
+        """Write the file if `every` seconds have passed; see `on_iteration` of `solve`."""
         self._last = seconds, so_far
         if seconds < self.written + self.every:
             return
@@ -125,7 +132,7 @@ class Checkpoint:
         self.written = seconds
 
     def write(self, seconds: float, f: Element, planes: PlaneSet) -> None:
-        """Replace the file, or warn that it cannot be; `seconds` are those of this run."""
+        """Replace the file, or warn if that fails; `seconds` is the time of this run."""
         assert self._objective is not None
         header = {
             "format": FORMAT,
@@ -140,19 +147,19 @@ class Checkpoint:
         try:
             write_atomically(self.path, stream.getvalue())
         except OSError as error:
-            # A full disk is no reason to lose the fit as well.
+            # A full disk must not end the fit.
             warnings.warn(f"checkpoint {str(self.path)!r} could not be written: {error}", stacklevel=2)
 
     def rescue(self) -> None:
-        """Write what a run has that an error has ended, if that can still be told."""
+        """Write the state of a run that an error has ended, if it is still readable."""
         if self._last is not None:
             seconds, so_far = self._last
-            # The error that ended the run is raised, and not one of its consequences.
+            # Further errors must not hide the error that ended the run.
             with suppress(Exception):
                 self.write(seconds, *so_far())
 
     def close(self, solution: Solution) -> None:
-        """Write once more where more time would help, delete the file where all is done."""
+        """Write the file if more time would help, and delete it otherwise."""
         if solution.status in (Status.INTERRUPTED, Status.TIME_LIMIT):
             self.write(solution.seconds, solution.f, solution.planes)
         else:
@@ -165,13 +172,13 @@ class Checkpoint:
 
 
 def blocks_of(path: str | PathLike[str]) -> int:
-    """How many blocks the objective has that a file with a dual point is about."""
+    """Return the number of blocks of the objective of a checkpoint file."""
     with np.load(path, allow_pickle=False) as archive:
         return int(json.loads(archive["header"].tobytes())["blocks"])
 
 
 def _difference(name: str, theirs: dict[str, str], ours: dict[str, str]) -> str:
-    """The name, with both values where they are short enough to be told."""
+    """Return the name of a part, with both values unless they are hashes."""
     values = theirs.get(name, "absent"), ours.get(name, "absent")
     hashed = any(len(value) == 32 for value in values)
     return name if hashed else f"{name} (was {values[0]}, is {values[1]})"

@@ -1,4 +1,4 @@
-"""An objective of functionals as a problem in the coefficients of their representers."""
+"""Objectives of functionals as functions of the coefficients of representers."""
 
 from __future__ import annotations
 
@@ -17,36 +17,40 @@ from ..terms import Objective, Term
 from ..terms.base import Coordinates
 from ..terms.planes import PlaneSet
 
-# What rounding leaves of an equation, as a share of its terms.
+# Rounding error of an equation, relative to its terms.
 ROUNDING = 1e-14
-# Of a product of numbers, and of their sums.
+# Rounding error of a product of numbers, and of their sums.
 UNIT = 2.0 * float(np.finfo(np.float64).eps)
-# Of more functionals not all norms are looked up, only so many.
+# All norms are computed for this many functionals at most, and otherwise this number of norms.
 MOST_LOOKED_AT, NORMS_SEEN = 3000, 256
 
 
 class CoefficientProblem:
-    """``1/2 |f|^2 + sum_i c_i r_i(u_i)`` with ``u = G a + B b`` for ``f = sum_i a_i z_i`` and free b.
+    """Minimization over the coefficients of representers.
 
-    By the representer theorem (Zhang, Lee and Teh 2013, theorem 1) nothing is lost by that form. With
-    slopes p_i in the domain of r_i* and ``B'(c p) = 0`` the dual value is
-    ``- 1/2 |f_p|^2 - sum_i c_i r_i*(p_i)``, f_p the function of ``a = - c p``.
+    The objective is ``1/2 |f|^2 + sum_i c_i r_i(u_i)`` for ``f = sum_i a_i z_i`` plus a free part with
+    coefficients b. The functionals are ``u = G a + B b``. By the representer theorem (Zhang, Lee and Teh
+    2013, theorem 1) the optimum has this form. For slopes p_i in the domain of r_i* with
+    ``B'(c p) = 0``, the dual value is ``- 1/2 |f_p|^2 - sum_i c_i r_i*(p_i)``. The function f_p has the
+    coefficients ``a = - c p``.
 
     Parameters
     ----------
     space : RepresenterSpace
+        Space of the functions f.
     terms : list of Coordinates
-        Of the objective's terms, in order.
+        Coordinates of the objective's terms, in order.
 
     Attributes
     ----------
     places : (n,) array of int
-        The functional that each i stands for; several may stand for one.
+        Number of the functional of each i; several i may have the same functional.
     weights : (n,) array
-        The c_i.
+        Weights c_i.
     loss : ConcatenatedLoss
+        Losses r_i.
     basis : (n, n_free * n_outputs) array
-        B.
+        Matrix B.
     """
 
     def __init__(self, space: RepresenterSpace, terms: list[Coordinates]) -> None:
@@ -63,17 +67,20 @@ class CoefficientProblem:
 
     @property
     def size(self) -> int:
-        """How many coefficients there are."""
+        """Number of coefficients."""
         return len(self.places)
 
     def product(self, coefficients: np.ndarray) -> np.ndarray:
-        """``G a``: the functionals of ``sum_i a_i z_i``."""
+        """Return ``G a``, the functionals of ``sum_i a_i z_i``."""
         found = self.space.system.apply(self._spread(coefficients))
         return found.ravel() if self._ordered else found.ravel()[self.places]
 
     @cached_property
     def _heights(self) -> np.ndarray:
-        """The norms of the representers, (n,); of very many, the largest of some in all places."""
+        """Norms of the representers, (n,).
+
+        For very many functionals, all values are the largest norm of a few.
+        """
         system = self.space.system
         if system.size <= MOST_LOOKED_AT:
             squares = system.diagonal()
@@ -84,7 +91,7 @@ class CoefficientProblem:
         return np.repeat(heights, self.space.n_outputs)[self.places]
 
     def gram(self) -> np.ndarray:
-        """G, formed; (n, n)."""
+        """Return the Gram matrix G, (n, n)."""
         table = self.space.system.table()
         if self._ordered and self.space.n_outputs == 1:
             return table
@@ -93,7 +100,10 @@ class CoefficientProblem:
 
     @cached_property
     def by_output(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """The coefficients of each output, and G between them: those of other outputs do not meet."""
+        """Numbers of each output's coefficients, and their Gram matrix.
+
+        Entries of G between different outputs are zero.
+        """
         table, n_outputs = self.space.system.table(), self.space.n_outputs
         found: list[tuple[np.ndarray, np.ndarray]] = []
         before: tuple[np.ndarray, np.ndarray] | None = None
@@ -107,14 +117,14 @@ class CoefficientProblem:
         return found
 
     def formed_product(self, coefficients: np.ndarray) -> np.ndarray:
-        """``G a`` by G itself, which is formed."""
+        """Return ``G a`` by the stored Gram matrix."""
         found = np.empty(self.size)
         for mine, gram in self.by_output:
             found[mine] = gram @ coefficients[mine]
         return found
 
     def block(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        """G between some coefficients and others."""
+        """Return the block of G of these rows and columns."""
         n_outputs = self.space.n_outputs
         (own, k), (other, m) = (np.divmod(self.places[each], n_outputs) for each in (rows, columns))
         found = self.space.system.gram(own, other)
@@ -131,7 +141,7 @@ class CoefficientProblem:
     def function(
         self, coefficients: np.ndarray, free: np.ndarray, functionals: np.ndarray | None = None
     ) -> RepresenterExpansion:
-        """The element of the space, told what its functionals are if they are all known."""
+        """Return the element of the space, with cached functionals if all are given."""
         shape = self.space.n_free, self.space.n_outputs
         f = self.space.of_representers(self._spread(coefficients), free.reshape(shape))
         if functionals is not None and self._ordered:
@@ -139,21 +149,25 @@ class CoefficientProblem:
         return f
 
     def losses(self, functionals: np.ndarray) -> float:
-        """``sum_i c_i r_i(u_i)``."""
+        """Return ``sum_i c_i r_i(u_i)``."""
         return float(self.weights @ self.loss.value(functionals))
 
     def dual_value(self, slopes: np.ndarray, squared_norm: float) -> float:
-        """The dual value of slopes whose function has this squared norm, less the rounding of it."""
+        """Return the dual value of slopes, minus a bound of its rounding error.
+
+        `squared_norm` is the squared norm of the function of the slopes.
+        """
         forces = self.weights * np.abs(slopes)
-        # Large forces of opposite signs may all but cancel.
+        # Large forces of opposite signs may almost cancel.
         lost = UNIT * float(forces @ self._heights) ** 2
         return -0.5 * (squared_norm + lost) - float(self.weights @ self.loss.conjugate(slopes))
 
     def feasible(self, slopes: np.ndarray) -> np.ndarray:
-        """Slopes that satisfy the equation of a free constant: a sign that outweighs the other shrinks.
+        """Return slopes that satisfy the equation of a free constant.
 
-        Toward zero, which is in the domain of all conjugates, as losses are bounded from below. NaN
-        where more than a constant is free and the equations do not hold but for rounding.
+        Slopes of the predominant sign are scaled toward zero. Zero is in the domain of all conjugates,
+        because losses are bounded from below. If more than a constant is free, slopes are returned
+        unchanged, or as NaN if they violate an equation by more than rounding errors.
         """
         if self.space.n_free > 1:
             forces = self.weights * slopes
@@ -169,21 +183,24 @@ class CoefficientProblem:
         return slopes
 
     def by_term(self, slopes: np.ndarray) -> list[np.ndarray]:
-        """The slopes of each term."""
+        """Return the slopes of each term."""
         return np.split(slopes, np.cumsum(self.sizes)[:-1])
 
 
 def coefficient_problem(objective: Objective, solver: str) -> CoefficientProblem:
-    """The objective as a problem in coefficients; ValueError, naming the solver, if it is none."""
+    """Return the objective as a function of coefficients.
+
+    Raises ValueError with the solver's name if the space or a term has no such form.
+    """
     space = objective.space
     if not isinstance(space, RepresenterSpace):
-        raise ValueError(f"{solver} needs a RepresenterSpace, got a {type(space).__name__}")
+        raise ValueError(f"{solver} requires a RepresenterSpace, got a {type(space).__name__}")
     found = [term.coordinates() for term in objective.terms]
     for term, coordinates in zip(objective.terms, found, strict=True):
         if coordinates is None:
             raise ValueError(
-                f"{solver} needs terms that are sums of losses of functionals, got a "
-                f"{type(term).__name__}; Representer(method='dual-cd') takes it"
+                f"{solver} requires terms that are sums of losses of functionals, got a "
+                f"{type(term).__name__}: use Representer(method='dual-cd')"
             )
     return CoefficientProblem(space, [each for each in found if each is not None])
 
@@ -191,7 +208,7 @@ def coefficient_problem(objective: Objective, solver: str) -> CoefficientProblem
 def planes_of_slopes(
     space: Space, terms: Sequence[Term], blocks: Iterable[int], slopes: Sequence[np.ndarray | None]
 ) -> PlaneSet:
-    """The dual point of penalties: a plane for each term whose slopes are known, of the term's block."""
+    """Return one plane, with the number of its block, per penalty with known slopes."""
     numbered = zip(terms, blocks, slopes, strict=True)
     found = [term.plane_of_slopes(space, own, int(i)) for term, i, own in numbered if own is not None]
     return join_planes(space, found)
@@ -200,7 +217,7 @@ def planes_of_slopes(
 def slopes_of_planes(
     terms: Sequence[Term], blocks: Iterable[int], planes: PlaneSet
 ) -> list[np.ndarray | None]:
-    """The slopes that planes remember of each term's block, None where they do not fit the term."""
+    """Return the stored slopes of each term's block, None if they do not match."""
     found: list[np.ndarray | None] = []
     for term, block in zip(terms, blocks, strict=True):
         slopes, own = planes.slopes.get(int(block)), term.coordinates()

@@ -1,4 +1,4 @@
-"""The whole problem in coefficients, handed to cvxpy."""
+"""Minimization over all coefficients by a solver of cvxpy."""
 
 from __future__ import annotations
 
@@ -13,14 +13,17 @@ from .base import Bounds
 from .coefficients import CoefficientProblem, coefficient_problem
 from .method import CoefficientMethod
 
-# Directions of the Gram matrix below this share of the longest are rounding.
+# Eigenvalues of the Gram matrix below this fraction of the largest one are rounding errors.
 NEGLIGIBLE = 1e-13
-# How exactly programs are solved, relative to their values.
+# Tolerance of solved programs, relative to their values.
 SOLVED = 1e-7
 
 
 class ConvexProgram(CoefficientMethod):
-    """Any convex losses, as cvxpy expressions, with the Gram matrix formed; for small problems."""
+    """Method for any convex losses, written as cvxpy expressions; for small problems.
+
+    It stores the Gram matrix.
+    """
 
     name = "Representer(method='cvxpy')"
     uses_planes = False
@@ -51,7 +54,7 @@ class ConvexProgram(CoefficientMethod):
         return False
 
     def step(self, objective: Objective) -> None:
-        """See `Solver.step`; all that can be done is done in the first."""
+        # The first step solves the problem; further steps do nothing.
         if not self.solved:
             self._solve()
             self.functionals = self.problem.product(self.coefficients)
@@ -73,7 +76,10 @@ class ConvexProgram(CoefficientMethod):
         program = cp.Problem(cp.Minimize(half + cp.sum(cp.hstack([0.0, *losses]))), joined)
         program.solve(solver=self.cvxpy_solver)
         if outputs[0].z.value is None:
-            raise ValueError(f"{self.cvxpy_solver} ended with status {program.status!r}")
+            raise ValueError(
+                f"cvxpy_solver={self.cvxpy_solver!r} ended with status {program.status!r}: scale the "
+                "features, lower C, or use another solver"
+            )
         forces = np.zeros(problem.size)
         for each, equation in zip(outputs, joined, strict=True):
             self.coefficients[each.mine] = each.back @ each.z.value
@@ -82,14 +88,14 @@ class ConvexProgram(CoefficientMethod):
             forces[each.mine] = np.ravel(equation.dual_value)
         forces = forces / np.where(problem.weights > 0, problem.weights, np.inf)
         found = [np.clip(sign * forces, *problem.loss.domain()) for sign in (1.0, -1.0)]
-        # Which sign the multipliers have is up to the modeling language.
+        # The sign of the multipliers depends on the modeling language.
         self.slopes = max(map(problem.feasible, found), key=self._dual)
 
     def bounds(self, objective: Objective) -> Bounds:
         found = super().bounds(objective)
         if self.problem.loss.has_slopes:
             return found
-        # Conjugates come from programs, too, and may fall short by their tolerance.
+        # Conjugates are also values of programs, and may be too small by their tolerance.
         return replace(found, dual=found.dual - SOLVED * (1.0 + abs(float(found.upper or 0.0))))
 
 
@@ -102,7 +108,7 @@ def check_cvxpy_solver(name: str) -> None:
 
 
 class _Output:
-    """The variables of one output: z with ``|f|^2 = |z|^2``, and its free part."""
+    """Variables of one output: z with ``|f|^2 = |z|^2``, and the free part."""
 
     def __init__(self, cp: Any, mine: np.ndarray, root: tuple[Any, Any], basis: np.ndarray) -> None:
         forward, self.back = root
@@ -117,7 +123,10 @@ class _Output:
 
 
 def _rooted(problem: CoefficientProblem) -> list[tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]]:
-    """Each output's coefficients, with a root of its Gram matrix and the way back; equal ones once."""
+    """Return the coefficients of each output, a root of its Gram matrix, and the pseudoinverse.
+
+    Outputs with the same Gram matrix share one root.
+    """
     found: list[tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]] = []
     before: tuple[np.ndarray, tuple[np.ndarray, np.ndarray]] | None = None
     for mine, gram in problem.by_output:
@@ -131,7 +140,7 @@ def _rooted(problem: CoefficientProblem) -> list[tuple[np.ndarray, tuple[np.ndar
 
 
 def _by_term(problem: CoefficientProblem, u: Any) -> list[tuple[Any, Any, np.ndarray]]:
-    """Each term, its part of a vector, and its weights."""
+    """Return each term, its part of a vector, and its weights."""
     edges = np.cumsum([0, *problem.sizes])
     return [
         (term, u[first:last], term.weights)

@@ -1,4 +1,4 @@
-"""Exact steps on single dual coordinates of losses whose derivatives are piecewise linear."""
+"""Exact dual coordinate steps for losses with piecewise linear derivatives."""
 
 from __future__ import annotations
 
@@ -13,23 +13,25 @@ def coordinate_sweeps(
 ):
     """Maximize the dual over one coefficient after the other.
 
-    With a_i all that moves, the optimum is the u where the line of slope ``- 1 / (c_i G_ii)`` through
-    the present point ``(u_i, p_i)``, p_i = - a_i / c_i, meets the curve of subgradients of r_i.
+    If only a_i changes, the optimum is where a line meets the curve of subgradients of r_i. The line has
+    the slope ``- 1 / (c_i G_ii)`` and contains the current point ``(u_i, p_i)``, p_i = - a_i / c_i.
 
     Parameters
     ----------
     gram : (n, n) array
+        Gram matrix.
     border : (n,) array
-        G is `gram` plus the outer product of this vector with itself; empty for none.
+        Vector whose outer product with itself is added to `gram` to get G; empty for none.
     functionals, coefficients : (n,) arrays
-        u and a, changed in place.
+        Values u and a, changed in place.
     weights : (n,) array
-        The c_i, above 0 for those visited.
+        Weights c_i (> 0 for the coordinates in `order`).
     breaks, intercepts, slopes : (n, m) and (n, m + 1) arrays
-        See `structinv.losses.pieces.Pieces`.
+        Pieces of the derivatives, as in `structinv.losses.pieces.Pieces`.
     order : (k,) array of int
-        The coordinates to visit, in this order.
+        Coordinates to visit, in this order.
     n_sweeps : int
+        Number of sweeps over `order`.
     """
     bordered = len(border) > 0
     for _ in range(n_sweeps):
@@ -49,7 +51,7 @@ def coordinate_sweeps(
 
 @njit(cache=True, nogil=True)
 def _slope(u, before, reach, breaks, intercepts, slopes):
-    """The subgradient p at the x with ``x + reach (p - before) = u``."""
+    """Return the subgradient p at the x with ``x + reach (p - before) = u``."""
     last = len(breaks)
     for k in range(last):
         if not np.isfinite(breaks[k]):

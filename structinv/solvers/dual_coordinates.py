@@ -1,4 +1,4 @@
-"""Dual coordinate ascent: one slope of a functional after the other, each step exact."""
+"""Dual coordinate ascent with exact steps on one slope after the other."""
 
 from __future__ import annotations
 
@@ -24,38 +24,42 @@ from .method import Method
 SELECTIONS = ("random", "steepest")
 # Sweeps over the functionals between two checks.
 SWEEPS = 20
-# Functionals that join the working set in a sweep where not all can be held.
+# Maximum number of functionals that join the working set in a sweep, if it cannot contain all.
 NEWCOMERS = 500
-# Between two looks at the clock so many entries of the Gram matrix are read.
+# Number of entries of the Gram matrix that are read between two checks of the time.
 ENTRIES_AT_ONCE = 3e8
-# How hard the augmented dual holds on to the equations of the free part, in units of the Gram matrix.
+# Penalty of the augmented dual on the equations of the free part, relative to the Gram matrix.
 GRIP = 10.0
 
 
 @dataclass
 class _WorkingSet:
-    """Functionals of one output that are worked on, and their Gram matrix."""
+    """Functionals of one output in the working set, and their Gram matrix."""
 
     chosen: np.ndarray
     gram: np.ndarray
 
 
 class CoordinateState(DualState):
-    """One slope for each functional of several penalties whose losses have piecewise linear derivatives.
+    """Dual state with one slope for each functional of several penalties.
 
-    The Gram matrix is kept between the functionals that are worked on: all where there is room, else
-    those with a slope and, in every sweep, those that hold most of the gap.
+    The losses have piecewise linear derivatives. The Gram matrix of the working set is stored. The
+    working set has all functionals if their matrix fits into memory. Otherwise it has those with a
+    nonzero coefficient and, in every sweep, those with most of the gap.
 
-    A free constant makes the dual an equation, ``sum of coefficients = 0``, which the method of
-    multipliers holds: its penalty joins the Gram matrix, its multiplier is the constant.
+    A free constant adds the equation ``sum of coefficients = 0`` to the dual. The method of multipliers
+    satisfies it: the penalty is added to the Gram matrix, and the multiplier is the constant.
 
     Parameters
     ----------
     objective : Objective
+        Objective with the penalties.
     terms : sequence of int
-        The objective's penalties that it has.
+        Numbers of the penalties in the objective.
     rng : numpy.random.Generator
+        Source of the random order of coordinates.
     selection : {"random", "steepest"}
+        Order of coordinates: all in random order, or those with most of the gap.
     """
 
     checks_planes = True
@@ -80,7 +84,7 @@ class CoordinateState(DualState):
             np.ascontiguousarray(np.broadcast_to(part, (problem.size, part.shape[1])))
             for part in (pieces.breaks, pieces.intercepts, pieces.slopes)
         ]
-        # The slope nearest to zero that the conjugate has.
+        # The slopes nearest to zero in the domain of the conjugates.
         self.coefficients = -problem.weights * np.clip(np.zeros(problem.size), *problem.loss.domain())
         self.free = np.zeros(problem.basis.shape[1])
         if space.system.fits:
@@ -91,7 +95,7 @@ class CoordinateState(DualState):
 
     @property
     def slopes(self) -> np.ndarray:
-        """The p_i."""
+        """Slopes p_i."""
         return -self.coefficients / np.where(self.problem.weights > 0, self.problem.weights, 1.0)
 
     @property
@@ -112,7 +116,7 @@ class CoordinateState(DualState):
             change[held.chosen] = moved - self.coefficients[held.chosen]
         self.coefficients = self.coefficients + change
         if len(self.free):
-            # The multiplier's step, which is the constant's.
+            # The step of the multiplier is the step of the constant.
             step = self._grip * (problem.basis.T @ self.coefficients)
             self.free = self.free + step
         f += problem.function(change, step)
@@ -124,7 +128,7 @@ class CoordinateState(DualState):
         return GRIP * float(np.mean(diagonal)) if len(diagonal) else 0.0
 
     def _border(self, held: _WorkingSet) -> np.ndarray:
-        """What the augmented dual of a free constant adds to the Gram matrix, as a vector."""
+        """Return the vector whose outer product the augmented dual adds to the Gram matrix."""
         if len(self.free) == 0:
             return np.zeros(0)
         return np.sqrt(self._grip) * self.problem.basis[held.chosen, 0]
@@ -137,7 +141,7 @@ class CoordinateState(DualState):
         gaps: np.ndarray,
         out_of_time: OutOfTime,
     ) -> np.ndarray:
-        """The coefficients of the functionals held after some sweeps."""
+        """Return the coefficients of the working set after some sweeps."""
         problem, chosen = self.problem, held.chosen
         moved, inner = self.coefficients[chosen], u[chosen]
         if len(border):
@@ -147,7 +151,7 @@ class CoordinateState(DualState):
         order = self._order(gaps[chosen], weights)
         at_once = max(1, int(ENTRIES_AT_ONCE // max(1, len(chosen))))
         parts = [order[first : first + at_once] for first in range(0, len(order), at_once)]
-        # One portion is swept again and again without a look at the clock.
+        # A single small portion is swept several times between two checks of the time.
         together = SWEEPS if len(parts) == 1 and SWEEPS * len(order) <= at_once else 1
         for _ in range(0, SWEEPS, together):
             for part in parts:
@@ -159,13 +163,13 @@ class CoordinateState(DualState):
         return moved
 
     def _gaps(self, u: np.ndarray) -> np.ndarray:
-        """What each functional has of the gap."""
+        """Return the contribution of each functional to the gap."""
         problem, slopes = self.problem, self.slopes
         parts = problem.loss.value(u) + problem.loss.conjugate(slopes) - slopes * u
         return problem.weights * np.maximum(parts, 0.0)
 
     def _grow(self, held: _WorkingSet, gaps: np.ndarray) -> None:
-        """Where not all functionals can be held, take up those that have most of the gap."""
+        """Add the functionals with most of the gap to the working set."""
         kept = np.flatnonzero(self.coefficients[held.chosen])
         room = int(np.sqrt(self.space.system.cache_bytes / (16.0 * len(self.held))))
         outside = gaps.copy()
@@ -174,8 +178,8 @@ class CoordinateState(DualState):
         new = np.sort(most[outside[most] > 0])
         if len(kept) >= room and len(new) == 0:
             raise MemoryError(
-                f"dual coordinates need the Gram matrix of more than {room} functionals: raise "
-                "cache_mb, or take method='newton-cg'"
+                f"method='dual-cd' needs the Gram matrix of more than {room} functionals, and cache_mb "
+                "is too small for it: raise cache_mb, or use method='newton-cg'"
             )
         old, chosen = len(kept), np.concatenate([held.chosen[kept], new])
         table = np.empty((len(chosen), len(chosen)))
@@ -186,7 +190,7 @@ class CoordinateState(DualState):
         held.chosen, held.gram = chosen, table
 
     def _order(self, gaps: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """The coordinates to visit: all at random, or those that have most of the gap."""
+        """Return the coordinates to visit: all in random order, or those with most of the gap."""
         counted = np.flatnonzero(weights > 0)
         if self.selection == "random":
             return self.rng.permutation(counted)
@@ -206,7 +210,7 @@ class CoordinateState(DualState):
         return planes_of_slopes(self.space, self.penalties, range(len(slopes)), slopes)
 
     def restore(self, planes: PlaneSet) -> None:
-        """See `DualState.restore`; terms whose slopes are not known, or not theirs, start anew."""
+        """Restore the slopes; terms without matching slopes keep their initial ones."""
         known = slopes_of_planes(self.penalties, range(len(self.penalties)), planes)
         parts = zip(known, self.problem.by_term(self.slopes), strict=True)
         slopes = np.concatenate([old if own is None else own for own, old in parts])
@@ -214,16 +218,18 @@ class CoordinateState(DualState):
 
 
 class DualCoordinates(Method):
-    """`FrankWolfe` with one state for all penalties whose losses have piecewise linear derivatives.
+    """Dual coordinate ascent, with `FrankWolfe` for all other terms.
+
+    All penalties whose losses have piecewise linear derivatives share one state.
 
     Parameters
     ----------
     objective, rng, planes
-        See `Method`.
+        Arguments of `Method`.
     plane_tol : float, default=0.0
-        See `FrankWolfe`.
+        Plane tolerance of the other terms, as in `FrankWolfe`.
     selection : {"random", "steepest"}, default="random"
-        The order of coordinates.
+        Order of coordinates: all in random order, or those with most of the gap.
     """
 
     name = "Representer(method='dual-cd')"
@@ -252,7 +258,7 @@ class DualCoordinates(Method):
 
     @classmethod
     def checks_planes(cls, objective: Objective, plane_tol: float = 0.0) -> bool:
-        """See `Solver.checks_planes`; slopes outside a conjugate's domain are dropped."""
+        # Slopes outside the domain of a conjugate are dropped.
         others = (objective.terms[number] for number in _split(objective)[1])
         return all(chosen(Case(term, objective.space, plane_tol)).checks_planes for term in others)
 
@@ -270,7 +276,7 @@ class DualCoordinates(Method):
 
 
 def _split(objective: Objective) -> tuple[list[int], list[int]]:
-    """The numbers of the terms that share a state, and those of the others."""
+    """Return the numbers of the terms that share a state, and of the others."""
     shares = [_has_pieces(term.coordinates()) for term in objective.terms]
     return [i for i, own in enumerate(shares) if own], [i for i, own in enumerate(shares) if not own]
 
@@ -280,19 +286,22 @@ def _has_pieces(coordinates: Coordinates | None) -> bool:
 
 
 def _check_free(objective: Objective) -> None:
-    """Refuse by name what the method of multipliers does not handle here."""
+    """Raise ValueError if the method of multipliers does not support the free part."""
     name = DualCoordinates.name
     if objective.space.n_free > 1 or objective.space.n_outputs > 1:
         raise ValueError(
-            f"{name} takes a free constant of one output, got n_free={objective.space.n_free} and "
-            f"n_outputs={objective.space.n_outputs}; method='newton-cg' takes more"
+            f"{name} supports a free constant of one output only, got n_free={objective.space.n_free} "
+            f"and n_outputs={objective.space.n_outputs}: use method='newton-cg'"
         )
     for term in objective.terms:
         coordinates = term.coordinates()
         if coordinates is None:
-            raise ValueError(f"{name} takes no free constant beside a {type(term).__name__} term")
+            raise ValueError(
+                f"{name} does not support a free constant with a {type(term).__name__} term: remove it "
+                "(in estimators, bias=False)"
+            )
         if not _has_pieces(coordinates):
             raise ValueError(
-                f"{name} takes a free constant only with losses whose derivative is piecewise linear; "
-                "method='newton-cg' takes smooth ones too"
+                f"{name} supports a free constant only for losses with a piecewise linear derivative: "
+                "use method='newton-cg' for smooth losses"
             )

@@ -1,4 +1,4 @@
-"""The dual of losses with piecewise linear derivatives, as one quadratic program within bounds."""
+"""Interior-point method on the dual of losses with piecewise linear derivatives."""
 
 from __future__ import annotations
 
@@ -17,53 +17,55 @@ from .equations import Equations
 from .method import CoefficientMethod
 from .newton_cg import ONE_THREAD, factors_pay
 
-# How far a step goes toward the nearest end; the barrier at first, as a share of what is there.
+# Maximum step as a fraction of the distance to the nearest end; the initial barrier, relative to the
+# mean product.
 LONGEST, FIRST = 0.995, 0.25
-# Of the functionals, so many must be at kinks for all of them to be worth a factorization.
+# Fraction of functionals at kinks from which on a factorization for all of them pays.
 MOST = 0.5
-# A start from known slopes keeps this share of a segment from its ends.
+# Distance of the initial values from the ends of their segments, if slopes are known.
 INSIDE = 0.02
 
 
 class DualInterior(CoefficientMethod):
-    """A primal-dual interior-point method (Mehrotra 1992) on the dual of functionals.
+    """Primal-dual interior-point method (Mehrotra 1992) on the dual of functionals.
 
-    With forces ``q = c p = base + sum t`` of losses whose derivatives are sums of `Segments` the dual is
+    The derivatives of the losses are sums of `Segments`, and the forces are ``q = c p = base + sum t``.
+    The dual is then
 
         min 1/2 q' G q + sum_k start_k t_k + bend_k t_k^2 / 2   over   low <= t <= high,   B' q = 0.
 
-    Eliminating t and the multipliers z of its ends leaves, a step, the equations
-    ``(G + W^-1) dq - B db = r`` with ``W_i = sum_k 1 / (bend_k + z-/(t - low) + z+/(high - t))``: one
-    factorization of G with a diagonal added. Some ten steps do, whatever G's condition, where Newton's
-    method on smoothed kinks takes dozens. f itself has the coefficients -q, so that at every step the
-    gap is what the losses and their conjugates leave between q and the functionals G q.
+    After t and the multipliers z of its ends are eliminated, each step solves the equations
+    ``(G + W^-1) dq - B db = r`` with ``W_i = sum_k 1 / (bend_k + z-/(t - low) + z+/(high - t))``. This
+    takes one factorization of G plus a diagonal. About ten steps suffice for any condition number of G.
+    Newton's method on smoothed kinks takes dozens. The function f has the coefficients -q.
 
     Attributes
     ----------
     segments : Segments
-        Of the forces.
+        Segments of the forces.
     t, low, high : (k,) arrays
-        Values, and how far they are from both ends: by themselves, as differences lose their digits. 1
-        where an end is infinite.
+        Values, and their distances from both ends; 1 if an end is infinite. The distances are stored
+        because differences lose digits.
     below, above : (k,) arrays
-        Multipliers of the lower and the upper ends, 0 where an end is infinite.
+        Multipliers of the lower and the upper ends, 0 if an end is infinite.
     reached : (n,) array
-        The functionals of the function of the values, with its free part: those of f after a step, but
-        slopes to start from may lie at the ends.
+        Functionals of the function of the values, with its free part. After a step they are those of f;
+        initial slopes may lie at the ends.
     """
 
     name = "Representer(method='dual-interior')"
 
     @classmethod
     def pays(cls, objective: Objective) -> bool:
-        """Whether it is what costs least: where most functionals end at kinks, or bend everywhere.
+        """Return whether this method is the fastest.
 
-        Newton's method has factors of those only that bend where f is: few of hinges and of Huber's.
+        It is if most functionals end at kinks, or bend everywhere. Newton's method factorizes only those
+        that bend at f: few for hinge and Huber losses.
         """
         space = objective.space
         if not isinstance(space, RepresenterSpace) or not factors_pay(space.system):
             return False
-        # In single precision a Gram matrix may be as good as indefinite; Newton's steps mind that less.
+        # A Gram matrix in single precision may be indefinite. Newton's method is less sensitive to that.
         if space.system.dtype != np.float64:
             return False
         kinked, held, size = False, 0.0, 0
@@ -86,8 +88,8 @@ class DualInterior(CoefficientMethod):
         for term in problem.terms:
             if term.loss.pieces() is None:
                 raise ValueError(
-                    f"{cls.name} needs losses whose derivative is piecewise linear, got "
-                    f"{term.loss!r}; method='newton-cg' takes smooth ones too"
+                    f"{cls.name} requires losses with a piecewise linear derivative, got "
+                    f"{term.loss!r}: use method='newton-cg' for smooth losses"
                 )
 
     def __init__(
@@ -108,11 +110,11 @@ class DualInterior(CoefficientMethod):
 
     @property
     def forces(self) -> np.ndarray:
-        """q of the values, (n,)."""
+        """Forces q of the values, (n,)."""
         return self.segments.base + self.segments.total(self.t)
 
     def step(self, objective: Objective) -> None:
-        """See `Solver.step`: a predicted step, corrected by what it leaves to second order."""
+        # A predicted step with a second-order correction.
         problem = self.problem
         small = problem.space.system.size <= ONE_THREAD
         with one_blas_thread() if small else nullcontext():
@@ -146,13 +148,13 @@ class DualInterior(CoefficientMethod):
         return self.coefficients, self.functionals
 
     def _dual(self, slopes: np.ndarray) -> float:
-        # Without slopes the dual is what losses cost at least: a gap of 0 where f costs no more.
+        # The dual value of zero slopes is the sum of the losses' minima: the gap is 0 if f attains it.
         least = self.problem.dual_value(np.zeros(self.problem.size), 0.0)
         return max(super()._dual(slopes), least)
 
 
 class _Newton:
-    """Newton's equations where a run stands, and how far from their ends they let values go."""
+    """Newton's equations at the current values, and the longest feasible step."""
 
     def __init__(self, run: DualInterior) -> None:
         self.run = run
@@ -167,14 +169,14 @@ class _Newton:
     def direction(
         self, aim: float = 0.0, of_below: np.ndarray | float = 0.0, of_above: np.ndarray | float = 0.0
     ) -> tuple[tuple[np.ndarray, np.ndarray, np.ndarray], np.ndarray]:
-        """How values and multipliers move, and the free part, toward products that are `aim`.
+        """Return the steps of values and multipliers, and of the free part, toward products `aim`.
 
-        `of_below` and `of_above` are what the products of both moves add to second order.
+        `of_below` and `of_above` are the second-order terms of the products.
         """
         run, segments = self.run, self.run.segments
         below = (self.has_low * aim - of_below) / self.low - run.below
         above = (self.has_high * aim - of_above) / self.high - run.above
-        # du = bend dt + h, with what the ends ask for and what is left of u = start + bend t + z.
+        # du = bend dt + h. The ends and the residual of u = start + bend t + z are in h.
         h = above - below - self.residual
         pushed = segments.total(h / self.stiff)
         moved, free = self.equations.solve(pushed, run.forces)
@@ -185,7 +187,7 @@ class _Newton:
         return (dt, below, above), free
 
     def level(self, length: float = 0.0, *moves: np.ndarray) -> float:
-        """The mean of distances times multipliers over all ends, now or after a step along moves."""
+        """Return the mean of distance times multiplier over all ends, after a step along `moves`."""
         dt, below, above = (length * way for way in moves) if moves else (0.0, 0.0, 0.0)
         products = (self.low + self.has_low * dt) @ (self.run.below + below)
         products += (self.high - self.has_high * dt) @ (self.run.above + above)
@@ -193,7 +195,7 @@ class _Newton:
         return float(products) / max(int(count), 1)
 
     def longest(self, dt: np.ndarray, below: np.ndarray, above: np.ndarray) -> float:
-        """The longest step, up to 1, on which nothing turns negative."""
+        """Return the longest step, up to 1, without a negative distance or multiplier."""
         pairs = [
             (self.low, self.has_low * dt),
             (self.high, self.has_high * -dt),
@@ -205,17 +207,17 @@ class _Newton:
 
 
 def _inside(segments: Segments, known: np.ndarray | None) -> np.ndarray:
-    """Values inside of segments: their middles, or near those of forces that are known."""
+    """Return values inside the segments: their centers, or values near known forces."""
     low, high = segments.low, segments.high
     length = high - low
     bounded, one_sided = np.isfinite(length), np.isfinite(low) | np.isfinite(high)
-    # Where one end is infinite, about where u is zero.
+    # If one end is infinite, the value is near u = 0.
     unit = np.maximum(np.abs(segments.start), 1.0) / np.where(bounded, 1.0, segments.bend)
     room = np.where(bounded, 0.5 * length, np.where(one_sided, unit, 0.0))
     wanted = np.zeros(len(low))
     if known is not None:
         room = 2.0 * INSIDE * room
-        # Segments fill up from the lowest one.
+        # Segments are filled from the lowest one.
         filled = np.where(np.isfinite(high), high, 0.0)
         before = np.cumsum(filled) - filled
         first = np.searchsorted(segments.owners, segments.owners)
@@ -226,7 +228,7 @@ def _inside(segments: Segments, known: np.ndarray | None) -> np.ndarray:
 def _multipliers(
     segments: Segments, t: np.ndarray, functionals: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Multipliers of the lower and the upper ends, for a function of these functionals."""
+    """Return multipliers of the lower and the upper ends, for a function of these functionals."""
     low, high = t - segments.low, segments.high - t
     behind = functionals[segments.owners] - segments.start - segments.bend * t
     near = np.minimum(low, high)

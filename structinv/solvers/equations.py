@@ -1,4 +1,7 @@
-"""Equations of a Gram matrix with a diagonal added, by factors of single precision where these do."""
+"""Linear equations of a Gram matrix plus a diagonal, by Cholesky factors.
+
+The factors are in single precision if that is accurate enough.
+"""
 
 from __future__ import annotations
 
@@ -9,28 +12,31 @@ from scipy.linalg import LinAlgError, cho_solve, get_lapack_funcs
 
 from .coefficients import CoefficientProblem
 
-# Corrections by what is left, and how small that is to be, relative to the right side.
+# Number of corrections by the residual, and the accepted residual relative to the right side.
 CORRECTIONS, LEFT = 3, 1e-3
-# Added to the diagonal where rounding, or a kernel that is none, has made the matrix indefinite: shares
-# of the largest sum over a row, all of which is always enough.
-MENDING = (1e-14, 1e-12, 1e-10, 1e-8, 1e-6, 1e-3, 1.0)
-# Numbers beyond are none in single precision.
+# Added to the diagonal if rounding errors or an indefinite kernel have made the matrix indefinite:
+# fractions of the largest absolute row sum. The full sum always suffices.
+CORRECTION = (1e-14, 1e-12, 1e-10, 1e-8, 1e-6, 1e-3, 1.0)
+# Larger numbers may overflow in single precision.
 LARGEST = 1e30
 
 
 class Equations:
-    """``(G + W^-1) dq - B db = - W^-1 r`` and ``B' dq = - B' q``, output by output.
+    """Equations of a Gram matrix plus a diagonal, with a border for the free part.
 
-    The factors are of single precision as long as a few corrections by the residual, in double
-    precision, make up for it. Where an indefinite matrix is not mended, LinAlgError is raised.
+    The equations are ``(G + W^-1) dq - B db = - W^-1 r`` and ``B' dq = - B' q``, for each output.
+    The factors are in single precision if a few corrections by the residual, in double precision,
+    suffice. Otherwise they are in double precision, and an indefinite matrix is corrected.
 
     Parameters
     ----------
     problem : CoefficientProblem
+        Problem with the Gram matrix G and the matrix B.
     weights : (n,) array
-        The diagonal of W; where it is 0, dq is 0.
+        Diagonal of W (>= 0); dq is 0 for zero weights.
     exact : bool, default=False
-        Whether factors are of double precision from the start, and of the matrix as it is.
+        Whether factors are always in double precision, without a correction of the matrix. An indefinite
+        matrix then raises LinAlgError.
     """
 
     def __init__(self, problem: CoefficientProblem, weights: np.ndarray, *, exact: bool = False) -> None:
@@ -41,7 +47,7 @@ class Equations:
         self._outputs: dict[int, _Factors] = {}
 
     def solve(self, right: np.ndarray, forces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """dq and db for a right side r and forces q."""
+        """Return dq and db for a right side r and forces q."""
         problem = self.problem
         moved, free = np.zeros(problem.size), np.zeros(problem.basis.shape[1])
         for number, (mine, gram) in enumerate(problem.by_output):
@@ -66,7 +72,7 @@ class Equations:
 
 
 class _Factors:
-    """Solves with ``A = G + diag(more)`` of some rows of a Gram matrix; all where none are chosen."""
+    """Factors of ``A = G + diag(more)`` for the chosen rows of a Gram matrix, or for all (None)."""
 
     def __init__(
         self, gram: np.ndarray, chosen: np.ndarray | None, more: np.ndarray, exact: bool
@@ -79,26 +85,26 @@ class _Factors:
         if exact and not self._factorize(np.float64):
             raise LinAlgError("a Gram matrix is not positive definite")
         if not exact and not self.single:
-            self._factorize_mended()
+            self._factorize_corrected()
 
     def _factorize(self, dtype: Any, extra: float = 0.0) -> bool:
-        """Whether there are factors, of ``A`` with something extra on the diagonal."""
+        """Factorize ``A`` with `extra` on the diagonal; return False if that fails."""
         (factorize,) = get_lapack_funcs(("potrf",), dtype=dtype)
-        # Symmetric, so that rows may stand for columns.
+        # The matrix is symmetric, so its transpose has the order of memory that LAPACK requires.
         own = self.gram.astype(dtype).T
         np.fill_diagonal(own, np.diagonal(self.gram) + self.more + extra)
         self.factors, failed = factorize(own, lower=True, overwrite_a=True, clean=False)
         return not failed and bool(np.all(np.isfinite(np.diagonal(self.factors))))
 
-    def _factorize_mended(self) -> None:
+    def _factorize_corrected(self) -> None:
         if self._factorize(np.float64):
             return
         largest = float(np.abs(self.gram).sum(axis=1).max())
-        if not any(self._factorize(np.float64, share * largest) for share in MENDING):
-            raise LinAlgError("a Gram matrix has numbers that are none")
+        if not any(self._factorize(np.float64, share * largest) for share in CORRECTION):
+            raise LinAlgError("a Gram matrix contains NaN or infinity")
 
     def solve(self, right: np.ndarray) -> np.ndarray:
-        """``A^-1 right``, corrected until little is left."""
+        """Return ``A^-1 right``, corrected until the residual is small."""
         if self.exact:
             return cho_solve((self.factors, True), right, check_finite=False)
         length = float(np.linalg.norm(self.scale * right))
@@ -113,6 +119,6 @@ class _Factors:
                 return found
         if self.single:
             self.single = False
-            self._factorize_mended()
+            self._factorize_corrected()
             return self.solve(right)
         return found

@@ -18,7 +18,7 @@ from .base import Bounds, Solver, check_planes
 
 @dataclass
 class FrankWolfeState:
-    """The dual states of all terms, the blocks of the objective that each has, and their sum."""
+    """Dual states of all terms, their blocks of the objective, and their sum f."""
 
     parts: list[DualState]
     blocks: list[np.ndarray]
@@ -26,19 +26,27 @@ class FrankWolfeState:
 
 
 class FrankWolfe(Solver):
-    """Raises the dual block by block; an iteration is one sweep over all blocks.
+    """Block-coordinate ascent in the dual; an iteration is one sweep over all blocks.
 
-    Each term keeps the dual variables that suit it: one averaged plane a row moved inside the hull of
-    S(x) where the oracle has such steps, masses on the members of orbits in a kernel's space, a few
-    planes a block with pairwise steps otherwise (Lacoste-Julien et al. 2013, alg. 3, with corrective
-    steps), one slope a functional for penalties.
+    Each term has the form of dual variables that suits it:
+
+    - one averaged plane per row for in-hull steps, if the oracle supports them;
+    - dual variables of the members of orbits, in the space of a kernel;
+    - one slope per functional, for penalties;
+    - otherwise a few planes per block with pairwise steps (Lacoste-Julien et al. 2013, alg. 3, with
+      corrective steps).
 
     Parameters
     ----------
     plane_tol : float, default=0.0
-        A plane is taken up only if it lies more than this above the block's planes so far (Teo et al.
-        2007, alg. 1): a sparser solution, whose price shows in the gap. Above 0, in-hull steps, which
-        have no list of planes, are not taken.
+        Plane tolerance (>= 0). A plane is stored if it exceeds the block's other planes by more than
+        this (Teo et al. 2007, alg. 1). Larger values give fewer support vectors and a larger gap.
+        In-hull steps require 0.
+
+    See Also
+    --------
+    SVMStruct : Cutting planes of every block and a master problem.
+    InteriorPoint : Cutting planes for few features and any C.
 
     Examples
     --------
@@ -66,7 +74,24 @@ class FrankWolfe(Solver):
         blocks: list[np.ndarray],
         planes: PlaneSet | None,
     ) -> FrankWolfeState:
-        """See `init`; with dual states that are given, and the blocks that each has."""
+        """Return the initial state for given dual states.
+
+        Parameters
+        ----------
+        objective : Objective
+            Objective to minimize.
+        parts : list of DualState
+            Dual states, in initial form.
+        blocks : list of array of int
+            Blocks of the objective of each dual state.
+        planes : PlaneSet or None
+            Planes of an earlier solution, for a warm start.
+
+        Returns
+        -------
+        FrankWolfeState
+            State of the run.
+        """
         if planes is not None:
             for part, own in zip(parts, blocks, strict=True):
                 part.restore(planes if objective.planes_are_sums else _of_blocks(planes.by_block(), own))
@@ -88,7 +113,7 @@ class FrankWolfe(Solver):
         return estimate
 
     def finished(self, objective: Objective, state: FrankWolfeState) -> bool:
-        """See `Solver.finished`: what is left of the gap is what plane_tol leaves out."""
+        # The remaining gap is due to plane_tol.
         return self.plane_tol > 0 and all(part.converged for part in state.parts)
 
     def bounds(self, objective: Objective, state: FrankWolfeState) -> Bounds:
@@ -99,17 +124,17 @@ class FrankWolfe(Solver):
             return Bounds(f, -np.inf)
         points = [part.primal for part in state.parts if part.primal is not None]
         if not points or len(state.parts) > 1:
-            # A point that is better for one term's dual variables may be worse for those of all terms.
+            # The best point of one term may be worse for the sum of all terms.
             points.append(f)
         if objective.out_of_time() or not any(part.quick_value for part in state.parts):
-            # The loop asks the objective, and keeps the answer as the certificate.
+            # The loop computes the value of the objective, for the certificate.
             return Bounds(points[0], offset - half, others=tuple(points[1:]))
         found = [(*self._values(objective, state, point), point) for point in points]
         upper, attained, better = min(found, key=lambda one: one[:2])
         return Bounds(better, offset - half, upper, attained)
 
     def _values(self, objective: Objective, state: FrankWolfeState, f: Element) -> tuple[float, float]:
-        """The objective at a function, as `DualState.value`."""
+        """Return the objective at f, from above and over found samples, as `DualState.value`."""
         values = [part.value(f) for part in state.parts]
         objective.rows_asked += objective.rows_of_a_pass
         norm = 0.5 * objective.space.dot(f, f)
@@ -132,7 +157,7 @@ class FrankWolfe(Solver):
 def term_states(
     objective: Objective, numbers: Sequence[int], rng: np.random.Generator, plane_tol: float
 ) -> tuple[list[DualState], list[np.ndarray]]:
-    """A dual state for each of some terms of an objective, and the blocks that it has."""
+    """Return the dual states of the terms with these numbers, and their blocks."""
     edges = objective.first
     terms = [objective.terms[number] for number in numbers]
     parts = [dual_state(term, objective.space, rng, plane_tol) for term in terms]
@@ -140,7 +165,7 @@ def term_states(
 
 
 def _of_blocks(planes: PlaneSet, blocks: np.ndarray) -> PlaneSet:
-    """The planes of some blocks, in increasing order, which are numbered by their places there."""
+    """Return the planes of some blocks in increasing order, numbered by their position there."""
     mine = np.flatnonzero(np.isin(planes.blocks, blocks))
     return PlaneSet(
         planes.normals[mine],

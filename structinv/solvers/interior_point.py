@@ -1,4 +1,4 @@
-"""The n-slack cutting-plane method with a master problem that is solved by Newton's method."""
+"""Cutting-plane method with an interior-point method for the master problem."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ from .barrier import Master, OuterProductRows
 from .base import Bounds, Solver, check_planes
 from .spread import MOST_WEIGHTS, Program, program_of
 
-# The master is solved to this share of the gap, starting from so many times the gap.
+# The master problem is solved to this fraction of the gap, from an initial barrier of this multiple of
+# it.
 MASTER_SHARE = 0.1
 START_FACTOR = 30.0
-# A plane counts as idle below this share of the largest mass, times the relative gap: what is lost
-# with it is to be small beside what is still to be gained.
+# A plane is idle if its weighted dual variable is below this fraction of the largest one, times the
+# relative gap: dropping it must lose little compared with the gap.
 IDLE_MASS = 1e-2
 SEARCH_STEPS, SEARCH_SHRINK = 5, 0.3
 TINY = np.finfo(float).tiny
@@ -31,21 +32,26 @@ TINY = np.finfo(float).tiny
 
 @dataclass
 class InteriorPointState:
-    """All planes found with their masses, where they lead, and the best point so far.
+    """Planes with their dual variables, the master's optimum, and the best point.
 
     Attributes
     ----------
     program : Program
-        Of which all that follows speaks.
+        Program of all planes and points here.
+    found : PlaneSet
+        Stored planes.
+    idle : (n,) array of int
+        Number of iterations since each plane was last active.
     f : element
-        What the masses stand for: the master's optimum.
+        Optimum of the master problem.
     best : element
+        Best point so far.
     upper, attained : float
-        The objective at `best`, from above and as reached.
+        Objective at `best`, from above and over the perturbed samples found.
     dual : float
-        The largest lower bound so far.
+        Largest lower bound so far.
     proof : PlaneSet, optional
-        The planes that give it.
+        Planes with this lower bound.
     """
 
     program: Program
@@ -60,17 +66,22 @@ class InteriorPointState:
 
 
 class InteriorPoint(Solver):
-    """Cutting planes of every block, the program over which is solved by a barrier method.
+    """Cutting planes of every block, with an interior-point master problem.
 
-    As `SVMStruct`, it keeps all planes that matter (Teo et al. 2007, alg. 1). Newton's method on the
-    program over them does not see how features are scaled, and some ten iterations do where
-    first-order steps need thousands. Where the program's optimum is no better than the best point so
-    far, planes are asked for between the two as well (Franc and Sonnenburg 2009).
+    Like `SVMStruct`, it stores the active planes of all blocks (Teo et al. 2007, alg. 1). Newton's
+    method on the master problem does not depend on the scale of the features. About ten iterations
+    suffice if first-order steps need thousands. If the master's optimum does not improve on the best
+    point so far, planes are also computed between the two points (Franc and Sonnenburg 2009).
 
     Parameters
     ----------
     max_idle : int, default=3
-        Planes with next to no mass are forgotten after this many iterations.
+        Number of iterations after which a plane with an almost zero dual variable is dropped (>= 1).
+
+    See Also
+    --------
+    SVMStruct : Cutting planes with first-order steps, for many features.
+    FrankWolfe : Block-coordinate steps in the dual, for many features and a moderate C.
 
     Examples
     --------
@@ -78,7 +89,7 @@ class InteriorPoint(Solver):
     InteriorPoint()
     """
 
-    # Some ten iterations do; where rounding has the last word, more get nowhere, and each is dear.
+    # About ten iterations suffice. More do not improve on rounding errors, and each is expensive.
     min_iterations = 50
 
     def __init__(self, max_idle: int = 3) -> None:
@@ -99,10 +110,10 @@ class InteriorPoint(Solver):
         return InteriorPointState(program, found, np.zeros(len(found), dtype=np.int64), f, f.copy())
 
     def step(self, objective: Objective, state: InteriorPointState) -> None:
-        """See `Solver.step`: planes where the last program led, then the next program."""
+        # Planes at the optimum of the last master problem, then the next master problem.
         given, objective = objective, state.program.objective
         objective.out_of_time = given.out_of_time
-        answers = [self._ask(objective, state, state.f)]
+        answers = [self._planes_at(objective, state, state.f)]
         if state.attained < answers[0][1] and not objective.out_of_time():
             answers += self._search(objective, state)
         new = [_above(objective, state, point, planes) for point, _, planes in answers]
@@ -113,10 +124,10 @@ class InteriorPoint(Solver):
         if len(state.found) and not objective.out_of_time():
             self._solve_master(given, state)
 
-    def _ask(
+    def _planes_at(
         self, objective: Objective, state: InteriorPointState, f: Element
     ) -> tuple[Element, float, Planes]:
-        """Planes at a point, and the value that they reach there; the point is kept if it is best."""
+        """Return `f`, the objective there, and the planes; store `f` if it is the best point."""
         planes = objective.planes(f)
         half = 0.5 * objective.space.dot(f, f)
         counted = objective.weights > 0
@@ -130,7 +141,7 @@ class InteriorPoint(Solver):
     def _search(
         self, objective: Objective, state: InteriorPointState
     ) -> list[tuple[Element, float, Planes]]:
-        """Look for a better point between the best one and the program's; the last answer."""
+        """Search from the master's optimum toward the best point; return the last planes."""
         start, way = state.best.copy(), state.f.copy()
         way -= start
         before, share, lowest = state.attained, 1.0, np.inf
@@ -139,7 +150,7 @@ class InteriorPoint(Solver):
             share *= SEARCH_SHRINK
             f = way * share
             f += start
-            answers = [self._ask(objective, state, f)]
+            answers = [self._planes_at(objective, state, f)]
             attained = answers[0][1]
             if attained < before or attained > lowest or objective.out_of_time():
                 break
@@ -147,7 +158,7 @@ class InteriorPoint(Solver):
         return answers
 
     def _forget(self, objective: Objective, state: InteriorPointState) -> None:
-        """Forget planes that have had next to no mass for too long."""
+        """Drop planes after `max_idle` iterations with an almost zero dual variable."""
         mass = objective.weights[state.found.blocks] * state.found.masses
         share = IDLE_MASS * min(1.0, _gap(objective, state) / max(state.attained, TINY))
         idle = mass <= share * mass.max(initial=0.0)
@@ -158,7 +169,7 @@ class InteriorPoint(Solver):
             state.idle = state.idle[kept]
 
     def _solve_master(self, given: Objective, state: InteriorPointState) -> None:
-        """Masses of the planes at hand, from a point that is as far from the optimum as the best one."""
+        """Solve the master problem, starting at the best point."""
         objective = state.program.objective
         found, space = state.found, objective.space
         gap = _gap(objective, state)
@@ -185,19 +196,19 @@ class InteriorPoint(Solver):
 
 
 def _gap(objective: Objective, state: InteriorPointState) -> float:
-    """Between the best point and the largest lower bound so far; above 0."""
+    """Return the gap between the best point and the largest lower bound so far; > 0."""
     gap = state.attained - max(state.dual, float(objective.weights @ objective.floors))
     return max(gap, 1e-14 * abs(state.attained), TINY)
 
 
 def _total(objective: Objective, found: PlaneSet) -> tuple[Element, float]:
-    """The element that the masses stand for, and their lower bound."""
+    """Return the element of the planes with their dual variables, and the lower bound."""
     f, offset = found.total(objective.space, objective.weights, objective.floors)
     return f, offset - 0.5 * objective.space.dot(f, f)
 
 
 def _above(objective: Objective, state: InteriorPointState, f: Element, planes: Planes) -> PlaneSet:
-    """Those of some planes at `f` that lie above all that are known there."""
+    """Return the planes at `f` whose value there exceeds that of all stored planes."""
     known, found = objective.floors.copy(), state.found
     if len(found):
         heights = found.offsets - objective.space.scores(f, found.normals)
@@ -208,7 +219,7 @@ def _above(objective: Objective, state: InteriorPointState, f: Element, planes: 
 
 
 def _rows(space: Space, found: PlaneSet, f: Element) -> tuple[OuterProductRows, np.ndarray]:
-    """The normals, and `f`, in coordinates: the weights, or those of what the normals span."""
+    """Return the normals and `f` in coordinates: weights, or a basis of the normals and `f`."""
     normals: Any = found.normals
     if not isinstance(space, ExplicitSpace) or space.size > MOST_WEIGHTS:
         joined = space.stack([normals, space.element(f)])
@@ -219,7 +230,7 @@ def _rows(space: Space, found: PlaneSet, f: Element) -> tuple[OuterProductRows, 
     if isinstance(normals, TensorRows):
         single = normals.coefficients.shape[0] == len(normals)
         if single and not space.n_pairwise:
-            # By output, as outer products are written there.
+            # Sorted by output, as in outer products of `OuterProductRows`.
             rows = OuterProductRows(dense(normals.points), dense(normals.coefficients))
             return rows, space.table(f).T.ravel()
         normals = normals.toarray()

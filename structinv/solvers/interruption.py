@@ -1,4 +1,4 @@
-"""Ctrl-C: raised where work can be cut short, remembered where it must be finished."""
+"""Ctrl-C during a run: raised, or recorded until the current work is finished."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ _here = threading.local()
 
 
 class Interrupts:
-    """What became of Ctrl-C since the work began.
+    """Handler of Ctrl-C during a run.
 
     Attributes
     ----------
     interruptible : bool
-        Whether the next Ctrl-C is raised. One that is raised makes those after it wait, so that what
-        cleans up is never cut short itself.
+        Whether the next Ctrl-C raises KeyboardInterrupt. It then becomes False, so that a second one
+        does not interrupt the clean-up.
     pressed : bool
-        Whether there was one.
+        Whether Ctrl-C was pressed.
     """
 
     def __init__(self) -> None:
@@ -28,7 +28,8 @@ class Interrupts:
         self.pressed = False
 
     def caused_by(self, error: BaseException) -> bool:
-        """Whether Ctrl-C is what an error is about: libraries may answer it with one of their own."""
+        """Return whether Ctrl-C caused an error."""
+        # Libraries may raise another error than KeyboardInterrupt.
         return self.pressed or isinstance(error, KeyboardInterrupt)
 
     def __call__(self, number: int, frame: Any) -> None:
@@ -41,10 +42,10 @@ class Interrupts:
 
 @contextmanager
 def interrupts() -> Iterator[Interrupts]:
-    """Watch over Ctrl-C for the time of a `with` statement; inner ones share the outermost's.
+    """Handle Ctrl-C during a `with` statement; nested statements share one handler.
 
-    Only where Python's own handler is in place, and in the main thread, which alone gets signals.
-    Elsewhere interruptions come as they come, and nothing is remembered.
+    It has an effect only in the main thread, which receives signals, and only if Python's default
+    handler is installed. Otherwise Ctrl-C is not recorded.
 
     Examples
     --------

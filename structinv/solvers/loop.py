@@ -1,4 +1,4 @@
-"""The one loop: it owns time, counts, history, checks, interruption, status and the certificate."""
+"""Loop of a run: time, checks, stopping rules, interruption and duality gap."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from .interruption import Interrupts, interrupts
 from .stopping import Gap, Progress, Stall, StopRule
 from .warm_start import fitting
 
-# Bounds that cross by more, relative, or by more units of the rows' rounding, are false.
+# Bounds are inconsistent if they cross by more than this, relative, and by more than this number of
+# rounding units of the rows.
 CROSSED, UNITS_CROSSED = 1e-7, 10.0
-# Share of the time limit that is kept back for the last check at most.
-MOST_KEPT_BACK = 0.5
+# Maximum fraction of the time limit that is reserved for the final check.
+MOST_RESERVED = 0.5
 
 Callback = Callable[[Progress], bool | None]
 OnIteration = Callable[[float, Callable[[], tuple[Element, PlaneSet]]], None]
@@ -37,40 +38,49 @@ def solve(
     check_always: bool = False,
     on_iteration: OnIteration | None = None,
 ) -> Solution:
-    """Lower an objective until a stop rule says so.
+    """Minimize an objective by a solver until a stopping rule ends the run.
+
+    Ctrl-C ends a run like a stopping rule, with the best function so far. A second Ctrl-C also ends the
+    final check, and the bounds are those of the last one. A part of a time limit is reserved for the
+    final check, so that at most one pass of the oracles follows the deadline.
 
     Parameters
     ----------
     objective : Objective
+        Objective to minimize.
     solver : Solver
+        Solver with its parameters.
     stop : StopRule, default=``Gap(1e-3)``
-        A stall rule is always added, so that no run goes on for ever.
+        Condition that ends the run. A stalled run always ends.
     warm_start : Solution, optional
-        Of an objective with the same blocks: other weights, or a larger S(x) on the same rows. One
-        of a kernel's space, pickled perhaps, is brought into the objective's. It is checked before the
-        first step, so that a start that is good enough ends the run.
+        Solution of an objective with the same blocks, but other weights or a smaller perturbation set.
+        In the space of a kernel it may be unpickled. It is checked before the first step: the run ends
+        if it is good enough.
     callbacks : sequence of callable
-        Called after each iteration with a `Progress`; one that returns True ends the run.
+        Functions of a `Progress`, called after each iteration. A run ends if one returns True.
     random_state : int or Generator, optional
+        Seed or source of the random numbers of the run.
     check_always : bool, default=False
-        Compute the bounds after every step, for curves of the gap against time. By default a solver
-        that estimates its gap is checked when the estimate is promising, and every ten steps.
+        Whether bounds are computed after every step, for curves of the gap against time. By default, a
+        solver that estimates its gap is checked if the estimate is small, and every ten steps.
     on_iteration : callable, optional
-        Called after each iteration with the seconds since the start, and with a function that gives
-        the best element and the planes so far: what a later run can start from.
+        Function called after each iteration with two arguments: the seconds since the start, and a
+        function that returns the best element and the planes so far, for a later warm start.
 
     Returns
     -------
     Solution
-        Its value is the objective's own, with nothing cached. Ctrl-C ends a run like a stop rule, with
-        the best function so far; a second one ends that last computation, too, and the bounds are
-        those of the last check. Of a time limit, what the last check took is kept back for the last
-        one, so that no more than a pass of the oracles follows the deadline.
+        Best function with its duality gap, recomputed without cached values.
 
     Raises
     ------
     ValueError
-        If the objective is not sound for the solver, or the warm start does not fit.
+        If the solver does not support the objective, or the warm start does not match it.
+
+    See Also
+    --------
+    Solver : Base class of solvers.
+    Gap : Stopping rule for the relative duality gap.
 
     Examples
     --------
@@ -111,7 +121,7 @@ def solve(
 
 
 class _OverflowRecorder:
-    """Hears of numbers that overflow, instead of the user, who hears of them by the status."""
+    """Error handler of NumPy that records overflows; the status reports them, not a warning."""
 
     def __init__(self) -> None:
         self.seen = False
@@ -121,16 +131,15 @@ class _OverflowRecorder:
 
 
 class EndingCost:
-    """Seconds that the last check and the certificate will take, as the checks before have shown.
+    """Estimated seconds of the final check and the certificate, from earlier checks.
 
-    Where a check asks no oracle, as the solver knows its values from the step, the certificate is a
-    pass on top of it, and as slow a row as the step was. As long as there has been no check, a pass as
-    slow as the step's is kept back: a step asks each row, too, and does more.
+    If a check calls no oracle, the certificate needs an additional pass with the time per row of the
+    last step. Before the first check, the estimate is a pass with the time per row of the last step.
 
     Parameters
     ----------
     deadline : float
-        In seconds since the start.
+        Time limit in seconds since the start.
 
     Examples
     --------
@@ -151,27 +160,27 @@ class EndingCost:
         self._pass = 0.0
 
     def stepped(self, seconds: float, asked: int, rows: int) -> None:
-        """Learn from a step in which so many rows were asked; a pass asks `rows`."""
+        """Update the estimate after a step with `asked` rows; a pass has `rows` rows."""
         if asked > 0:
             self._pass = seconds * rows / asked
 
     def checked(self, seconds: float, asked: int) -> None:
-        """Learn from a check in which so many rows were asked."""
+        """Update the estimate after a check with `asked` rows."""
         self._check = seconds if asked > 0 else seconds + self._pass
 
     @property
     def seconds(self) -> float:
-        """What is kept back: never more than half of the time there is, so that steps are made, too."""
+        """Reserved seconds: at most half of the time limit."""
         ending = self._pass if self._check is None else self._check
-        return min(ending, MOST_KEPT_BACK * self.deadline)
+        return min(ending, MOST_RESERVED * self.deadline)
 
     def is_due(self, now: float) -> bool:
-        """Whether a run that is to end by the deadline has to end now."""
+        """Return whether a run must end now to finish by the deadline."""
         return now + self.seconds >= self.deadline
 
 
 class _Run:
-    """The best bounds of one run."""
+    """Best function and bounds of one run."""
 
     def __init__(
         self,
@@ -193,28 +202,28 @@ class _Run:
         self.watch = Stopwatch()
         self.calls_before = objective.rows_asked
         self.iteration = 0
-        # When the last step or check ended.
+        # Time of the end of the last step or check.
         self.seconds = 0.0
         self.f = self.last = objective.space.zeros()
         at_zero = objective.at_zero
         self.primal, self.at_f = at_zero.upper, at_zero.attained
-        # Whether that value is the objective's own, with nothing cached.
-        self.own_value = False
-        # With loose bounds, the point of the lowest primal is not that of the lowest attained value.
+        # Whether that value was computed by the objective without cached values.
+        self.value_is_recomputed = False
+        # With loose bounds, the lowest primal and the lowest attained value may have different points.
         self.attained = at_zero.attained
         self.scale = 1e-12 * at_zero.attained
         self.dual = -np.inf
-        # Relative, as of the last check.
+        # Relative gaps at the last check.
         self.gap = self.attained_gap = np.inf
         self.check_every = 1 if check_always else 10
         self.next_check = self.check_every
         self.resumed = warm_start is not None
         if warm_start is not None:
             value = objective.value(warm_start.f)
-            self._offer(warm_start.f, value.upper, value.attained, own=True)
+            self._offer(warm_start.f, value.upper, value.attained, recomputed=True)
 
     def out_of_time(self) -> bool:
-        """Whether time is up, but for what ending takes, so that a step under way had better end."""
+        """Return whether the current step must end to leave time for the final check."""
         return self.ending_cost is not None and self.ending_cost.is_due(self.watch.seconds)
 
     def iterate(
@@ -224,13 +233,13 @@ class _Run:
         ctrl_c: Interrupts,
         on_iteration: OnIteration | None = None,
     ) -> Status:
-        """Step and check until a rule, a callback or a number that is none ends it."""
+        """Run steps and checks until a rule, a callback, Ctrl-C or an overflow ends the run."""
         self.state = state
         reason = self._reason(checked=True) if self.resumed else None
         while reason is None:
             if ctrl_c.pressed:
                 return Status.INTERRUPTED
-            # A callback may have run something of its own.
+            # A callback may have made another run with the same handler.
             ctrl_c.interruptible = True
             began, asked = self.watch.seconds, self.objective.rows_asked
             self.overflow.seen = False
@@ -253,20 +262,20 @@ class _Run:
         return self.f, self.solver.planes(self.objective, self.state)
 
     def _certify(self, status: Status) -> None:
-        """Compute the value anew where the run has ended, unless it is the objective's own."""
+        """Compute the value of the result, unless the objective has already computed it."""
         if self.iteration and (not self.history or self.history[-1].iteration < self.iteration):
             self._check()
-        # The function of the planes is what plane_tol is about: another point may do better by
-        # chance, even zero, where plane_tol leaves out more than the losses are worth.
+        # The function of the planes is optimal within plane_tol. Another point may have a lower value by
+        # chance, even zero if plane_tol is larger than the losses.
         f = self.last.copy() if status is Status.WITHIN_PLANE_TOL else self.f
-        if f is self.f and self.own_value:
+        if f is self.f and self.value_is_recomputed:
             return
         value = self.objective.value(self.objective.space.fresh(f))
         self.f, self.primal = f, value.upper
         self.attained = min(self.attained, value.attained)
 
     def finish(self, status: Status, ctrl_c: Interrupts) -> Solution:
-        """The solution and its certificate, recomputed; Ctrl-C makes do with that of the last check."""
+        """Recompute the bounds and return the solution; after Ctrl-C, use those of the last check."""
         try:
             ctrl_c.interruptible = True
             self._certify(status)
@@ -275,10 +284,10 @@ class _Run:
             if not ctrl_c.caused_by(error):
                 raise
             ctrl_c.pressed = True
-        # Also one that came between, and was not raised.
+        # Ctrl-C may also have been recorded without an exception.
         status = Status.INTERRUPTED if ctrl_c.pressed else status
         gap, attained_gap = self._relative(self.primal), self._relative(self.attained)
-        # What the solver can do with the changes that it is told of is done; bounds are another thing.
+        # The solver converged for the perturbed samples found, but loose upper bounds may leave a gap.
         unbounded = not np.isfinite(self.primal)
         done = {
             Status.STALLED: unbounded or attained_gap <= self.tolerance,
@@ -296,7 +305,7 @@ class _Run:
         return self._solution(status)
 
     def _solution(self, status: Status) -> Solution:
-        """The best function so far, with the bounds that are known of it."""
+        """Return the best function so far with its bounds."""
         return Solution(
             f=self.f,
             primal=self.primal,
@@ -315,7 +324,7 @@ class _Run:
         )
 
     def _reason(self, checked: bool, callbacks: Sequence[Callback] = ()) -> Status | None:
-        """Why to end here, if there is a reason."""
+        """Return the reason to end the run here, or None."""
         if checked and not self._check():
             return Status.NOT_FINITE
         progress = Progress(
@@ -330,7 +339,7 @@ class _Run:
         )
         wishes = [callback(progress) for callback in callbacks]
         if self.ending_cost is not None:
-            # Ended here, the run is over by then.
+            # If it ends here, the run is finished at this time.
             progress = replace(progress, seconds=self.seconds + self.ending_cost.seconds)
         reason = self.stop.reason(progress)
         if reason is None and any(wishes):
@@ -338,19 +347,19 @@ class _Run:
         return reason
 
     def _so_far_solved(self) -> Solution:
-        """The solution at this iteration, which later ones do not change."""
+        """Return the solution at this iteration; later iterations do not change it."""
         solution = self._solution(Status.INTERRUPTED)
         return replace(solution, planes=solution.planes.written())
 
     def _stands_still(self) -> bool:
-        """Whether this iteration was checked, and its bounds are those of the check before it."""
+        """Return whether the check of this iteration left the bounds unchanged."""
         before, now = self.history[-2:] if len(self.history) > 1 else (None, None)
         if before is None or now is None or now.iteration < self.iteration:
             return False
         return (before.primal, before.dual) == (now.primal, now.dual)
 
     def _due(self, estimate: float | None) -> bool:
-        """Whether to check: always without an estimate, else when it is promising, or at last."""
+        """Return whether to check: without an estimate, if it is small, or after some steps."""
         if estimate is None:
             return True
         promising = estimate <= 1.5 * self.tolerance * abs(self.attained)
@@ -368,7 +377,7 @@ class _Run:
         if bounds.upper is None or bounds.attained is None:
             finite = self._value(bounds.f)
         elif finite := bool(np.isfinite(bounds.attained)):
-            self._offer(bounds.f, bounds.upper, bounds.attained, own=False)
+            self._offer(bounds.f, bounds.upper, bounds.attained, recomputed=False)
         for f in bounds.others:
             finite = finite and (self.objective.out_of_time() or self._value(f))
         if not finite:
@@ -383,21 +392,21 @@ class _Run:
         return True
 
     def _value(self, f: Element) -> bool:
-        """Offer a function with the objective's own value; False if that is not a number."""
+        """Compute the objective at `f` and offer it; return False if the value is not finite."""
         value = self.objective.value(f)
         if np.isfinite(value.attained):
-            self._offer(f, value.upper, value.attained, own=True)
+            self._offer(f, value.upper, value.attained, recomputed=True)
         return bool(np.isfinite(value.attained))
 
-    def _offer(self, f: Element, upper: float, attained: float, own: bool) -> None:
-        """Keep `f` if it is better than the best so far.
+    def _offer(self, f: Element, upper: float, attained: float, recomputed: bool) -> None:
+        """Store `f` if it is better than the best function so far.
 
-        With loose bounds, or none, the best is what does best against the changes that are found: the
-        zero function, of which a tight bound is always known, would be no use to anybody.
+        Functions are compared by their values over the perturbed samples found. With loose upper bounds,
+        the upper values would favor the zero function, whose bound is always tight.
         """
         if (attained, upper) < (self.at_f, self.primal):
             self.f, self.primal, self.at_f = f.copy(), upper, attained
-            self.own_value = own and self.objective.space.fresh(f) is f
+            self.value_is_recomputed = recomputed and self.objective.space.fresh(f) is f
         self.attained = min(self.attained, attained)
 
     def _relative(self, primal: float) -> float:

@@ -1,4 +1,4 @@
-"""What the methods of `Representer` share: a run on coefficients, and the gap where it stands."""
+"""Base classes of the methods of `Representer`."""
 
 from __future__ import annotations
 
@@ -18,14 +18,16 @@ class Method(ABC):
     Parameters
     ----------
     objective : Objective
+        Objective to minimize.
     rng : numpy.random.Generator
+        Source of random numbers.
     planes : PlaneSet, optional
-        To start from.
+        Planes of an earlier solution, for a warm start.
 
     Attributes
     ----------
     name : str
-        What error messages call it.
+        Name of the method in error messages.
     uses_planes : bool
         Whether a run starts from planes.
     """
@@ -41,7 +43,7 @@ class Method(ABC):
     @classmethod
     @abstractmethod
     def checks_planes(cls, objective: Objective, plane_tol: float = 0.0) -> bool:
-        """See `Solver.checks_planes`; plane_tol is that of `Representer`."""
+        """Return whether invalid planes are dropped; see `Solver.checks_planes`."""
 
     @abstractmethod
     def __init__(
@@ -62,24 +64,27 @@ class Method(ABC):
 
     @abstractmethod
     def planes(self, objective: Objective) -> PlaneSet:
-        """Return the dual point as planes with masses."""
+        """Return the planes with their dual variables."""
 
 
 class CoefficientMethod(Method):
-    """A run on the coefficients of representers, with one slope a functional as the dual point.
+    """Run on coefficients of representers, with one dual variable per functional.
 
     Parameters
     ----------
     objective, rng, planes
-        See `Method`; a run starts from the slopes of planes, 0 where they tell none.
+        Arguments of `Method`. A run starts from the slopes stored with the planes, or from 0.
 
     Attributes
     ----------
     problem : CoefficientProblem
+        Objective as a function of coefficients.
     coefficients, functionals : (n,) arrays
-        a and G a.
+        Values a and G a.
     free : (n_free * n_outputs,) array
+        Coefficients b of the free part.
     slopes : (n,) array
+        Dual variables.
     """
 
     def __init__(
@@ -103,29 +108,29 @@ class CoefficientMethod(Method):
 
     @classmethod
     def checks_planes(cls, objective: Objective, plane_tol: float = 0.0) -> bool:
-        """See `Solver.checks_planes`: slopes outside a conjugate's domain are dropped."""
+        # Slopes outside the domain of a conjugate are dropped.
         return True
 
     @classmethod
     def check_room(cls, problem: CoefficientProblem) -> None:
-        """Raise ValueError unless the Gram matrix may be formed."""
+        """Raise ValueError if the Gram matrix needs more memory than allowed."""
         if not problem.space.system.fits:
             raise ValueError(
-                f"{cls.name} forms the Gram matrix, and that of {problem.size} functionals needs more "
-                "than cache_mb; method='newton-cg' does not form it"
+                f"{cls.name} stores the Gram matrix, and that of {problem.size} functionals needs more "
+                "than cache_mb: raise cache_mb, or use method='newton-cg'"
             )
 
     @property
     def all_functionals(self) -> np.ndarray:
-        """Of f with its free part, (n,)."""
+        """Functionals of f with its free part, (n,)."""
         return self.functionals + self.problem.basis @ self.free
 
     def _coefficients(self, slopes: np.ndarray) -> np.ndarray:
-        """Of the function that slopes stand for."""
+        """Return the coefficients of the function of slopes."""
         return -self.problem.weights * slopes
 
     def _dual_function(self, slopes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The coefficients of the function of slopes, and its functionals."""
+        """Return the coefficients of the function of slopes, and its functionals."""
         coefficients = self._coefficients(slopes)
         return coefficients, self.problem.product(coefficients)
 
@@ -139,7 +144,7 @@ class CoefficientMethod(Method):
         return self._known
 
     def _dual(self, slopes: np.ndarray) -> float:
-        """The dual value of slopes that satisfy the equations of the free part."""
+        """Return the dual value of slopes that satisfy the equations of the free part."""
         coefficients, products = self._dual_function(slopes)
         value = self.problem.dual_value(slopes, float(coefficients @ products))
         return value if np.isfinite(value) else -np.inf

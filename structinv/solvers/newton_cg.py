@@ -1,4 +1,4 @@
-"""Newton's method in the function space, its equations solved by conjugate gradients."""
+"""Newton's method in the function space, with conjugate gradients or factors."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ from .coefficients import CoefficientProblem
 from .equations import Equations
 from .smooth import SmoothDescent
 
-# How many products a step by conjugate gradients is reckoned with, and how many operations are nothing.
+# Assumed number of products of a step by conjugate gradients, and a negligible number of operations.
 PRODUCTS_FOR_FACTORS, CHEAP = 300, 1e7
-# Most functionals whose Gram matrix is formed, and most products of a step.
+# Maximum numbers of functionals for a factorization, and of products of a step.
 MAX_DIRECT, MAX_PRODUCTS = 3000, 200
-# Up to so many functionals one thread of BLAS is faster than several.
+# Maximum number of functionals for which one thread of BLAS is faster than several.
 ONE_THREAD = 1500
 
 
 class NewtonCG(SmoothDescent):
-    """Newton steps ``(I + sum_i c_i r_i'' z_i z_i') d = - gradient`` by conjugate gradients.
+    """Newton steps in the function space by conjugate gradients.
 
-    The iteration runs in the inner product of the function space: one product with G an iteration,
-    and as many as the spread of ``c r'' G`` beyond 1 asks for, not that of G. Where factors of the
-    Gram matrix cost less than products, they solve the equations.
+    A step d solves ``(I + sum_i c_i r_i'' z_i z_i') d = - gradient``. Conjugate gradients in the inner
+    product of the function space take one product with G per iteration. The number of iterations
+    depends on the spread of the eigenvalues of ``c r'' G`` above 1, not of those of G. Factors of the
+    Gram matrix solve the equations if they cost less than the products.
     """
 
     name = "Representer(method='newton-cg')"
@@ -46,11 +47,11 @@ class NewtonCG(SmoothDescent):
             try:
                 return _solved(problem, bend, self.gradient)
             except LinAlgError:
-                # Rounding in a Gram matrix of very different lengths; products lose less.
+                # Norms of very different size cause rounding errors, which products reduce.
                 pass
         project = _without_free(problem.basis, bend)
         first = 2.0 * self.smooth_gap
-        # Tighter as the value is nearer to the optimum, for steps that square the error.
+        # The tolerance decreases near the optimum, for quadratic convergence.
         value = abs(float(self.bounds(objective).upper or 1.0)) + np.finfo(float).tiny
         tolerance = min(0.05, first / value) * first
         x, of_x = np.zeros(problem.size), np.zeros(problem.size)
@@ -63,7 +64,7 @@ class NewtonCG(SmoothDescent):
             r = r - length * (p + bent)
             of_r = problem.product(r)
             before, left = left, max(float(r @ of_r), 0.0)
-            # Every iterate of conjugate gradients is a direction of descent.
+            # Every iterate of conjugate gradients is a descent direction.
             if left <= tolerance or objective.out_of_time():
                 break
             p, of_p = r + left / before * p, of_r + left / before * of_p
@@ -71,7 +72,7 @@ class NewtonCG(SmoothDescent):
 
 
 def factors_pay(system: RepresenterSystem) -> bool:
-    """Whether a Gram matrix fits, and a factorization of it costs less than products would."""
+    """Return whether factors of the Gram matrix fit and cost less than products."""
     if system.size > MAX_DIRECT or not system.fits:
         return False
     return system.size**3 / 3.0 <= max(PRODUCTS_FOR_FACTORS * system.product_cost, CHEAP)
@@ -80,11 +81,11 @@ def factors_pay(system: RepresenterSystem) -> bool:
 def _solved(
     problem: CoefficientProblem, bend: np.ndarray, gradient: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The Newton step by factors of the Gram matrix, output by output, and its functionals.
+    """Return the Newton step by factors of the Gram matrix, and its functionals.
 
-    Where nothing bends it is ``-g``; for the others ``(W^-1 + G) d = - W^-1 g - G d_others``, bordered
-    by ``B' d = - B' d_others`` for the move of the free part, so that the slopes go on satisfying the
-    dual's equations.
+    For functionals without curvature the step is ``-g``. For the others it solves
+    ``(W^-1 + G) d = - W^-1 g - G d_others`` with ``B' d = - B' d_others`` for the free part. The slopes
+    then still satisfy the equations of the dual.
     """
     others = np.where(bend > 0, 0.0, -gradient)
     right = gradient
@@ -96,7 +97,7 @@ def _solved(
 
 
 def _without_free(basis: np.ndarray, bend: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """Multiplication by ``W - W B (B' W B)^+ B' W``: the free part follows f."""
+    """Return the product with ``W - W B (B' W B)^+ B' W``, which minimizes over the free part."""
     if basis.shape[1] == 0:
         return lambda values: bend * values
     weighted = bend[:, None] * basis

@@ -1,4 +1,4 @@
-"""Projected stochastic subgradient steps, with a dual bound at the end of every pass."""
+"""Projected stochastic subgradient steps with a dual bound after every pass."""
 
 from __future__ import annotations
 
@@ -14,13 +14,31 @@ from .base import Bounds, Solver, check_planes
 
 @dataclass
 class PegasosState:
-    """A dual-feasible sum of planes: `f` the sum of their normals, `offset` that of their offsets.
+    """State of `Pegasos`: a dual-feasible sum of planes.
 
-    Offsets count from the floors, so that scaling a sum down mixes it with the null planes.
+    Offsets are relative to the floors, so that scaling a sum down mixes it with the null planes. Both
+    sums are feasible only at the ends of passes.
 
-    Both are feasible at the ends of passes only; `mean` is the average of such ends, `anchor` an
-    earlier end since which nothing was projected, with its number of passes, `best` the feasible
-    point with the highest dual value so far. `ended` is `f` with its offset as the last pass left it.
+    Attributes
+    ----------
+    f : (size,) array
+        Sum of normals.
+    offset : float
+        Sum of offsets.
+    passes : int
+        Number of passes.
+    radius : float
+        Radius of the ball of the projection.
+    rng : numpy.random.Generator
+        Source of the order of blocks.
+    mean : tuple of f and offset
+        Weighted average of the sums at the ends of passes.
+    anchor : tuple of f, offset and passes
+        Sums at the end of an earlier pass, without projections since then.
+    best : tuple of f and offset
+        Feasible point with the largest dual value so far.
+    ended : tuple of f and offset
+        Sums at the end of the last pass.
     """
 
     f: np.ndarray
@@ -36,9 +54,18 @@ class PegasosState:
 
 @dataclass(frozen=True)
 class StreamSum:
-    """The sum of planes of a stream's rows: `f` of the normals, `offset` counted from the floors.
+    """Sum of planes of a stream of rows.
 
-    `mean` is the average of `f` over all steps, the later ones counting more.
+    Attributes
+    ----------
+    f : (size,) array
+        Sum of normals.
+    offset : float
+        Sum of offsets, relative to the floors.
+    mean : (size,) array
+        Average of `f` over all steps; later steps have larger weights.
+    n_steps : int
+        Number of steps.
     """
 
     f: np.ndarray
@@ -48,22 +75,26 @@ class StreamSum:
 
 
 class Pegasos(Solver):
-    """Subgradient steps of length 1/n on mini-batches, projected (Teo et al. 2007, alg. 2).
+    """Projected subgradient steps on mini-batches (Teo et al. 2007, alg. 2).
 
-    An iteration is one pass over all blocks in random order, without replacement: then the iterate is
-    itself a dual-feasible point, and its dual value is a bound. So is the average of the planes of
-    the later passes alone, which leaves out the wild ones of the first.
+    Step n has the length 1/n. An iteration is one pass over all blocks in random order, without
+    replacement. The iterate is then a dual-feasible point, and its dual value is a lower bound. The
+    average of the planes of later passes gives another bound, without the large steps of the first pass.
 
     Parameters
     ----------
     batch_size : int, default=16
-        Blocks a step.
+        Number of blocks per step (>= 1).
     projection : bool, default=True
-        Project on the ball of radius ``sqrt(F(0) - floors)`` that holds the optimum. Without it,
-        squared penalties can blow up in the first steps.
+        Whether iterates are projected on the ball of radius ``sqrt(F(0) - floors)`` around 0, which
+        contains the optimum. Without projection, squared penalties may diverge in the first steps.
     average : bool, default=True
-        Also keep the average of the iterates at the ends of passes, weighted by their number, and
-        report it when it is better.
+        Whether a weighted average of the iterates at the ends of passes is also a candidate.
+
+    See Also
+    --------
+    BMRM : Bundle method, with one plane per pass.
+    FrankWolfe : Block-coordinate steps in the dual, without a step length.
 
     Examples
     --------
@@ -85,10 +116,11 @@ class Pegasos(Solver):
     def init(
         self, objective: Objective, rng: np.random.Generator, planes: PlaneSet | None = None
     ) -> PegasosState:
-        """See `Solver.init`; planes of another solver count as the first pass."""
+        # Planes of another solver count as the first pass.
         space = objective.space
         floor = float(objective.weights @ objective.floors)
-        # At the optimum |f|^2 = sum of offsets - sum of losses <= F(0) - floors; Teo's is sqrt(2) wider.
+        # At the optimum |f|^2 = sum of offsets - sum of losses <= F(0) - floors. Teo's radius is larger
+        # by sqrt(2).
         radius = np.sqrt(max(objective.value(space.zeros()).attained - floor, 0.0))
         ends = [(space.zeros(), 0.0)]
         passes: np.ndarray = np.zeros(1, dtype=np.int64)
@@ -103,7 +135,7 @@ class Pegasos(Solver):
                 ends, passes = [(whole[0], whole[1] - floor)], np.ones(1, dtype=np.int64)
             else:
                 passes = sums.passes
-        # Where not all that `planes` gives is there, the first stands for the others.
+        # If there are not four sums, as `planes` returns them, the first replaces the others.
         best, ended, mean, anchor = ends if len(ends) == 4 else 4 * ends[:1]
         number = int(passes[0])
         f = ended[0].copy()
@@ -111,7 +143,7 @@ class Pegasos(Solver):
         return PegasosState(f, ended[1], number, radius, rng, mean, since, best, ended)
 
     def step(self, objective: Objective, state: PegasosState) -> None:
-        """See `Solver.step`: one pass."""
+        # One step is one pass.
         n_blocks = objective.n_blocks
         order = state.rng.permutation(n_blocks)
         seen = state.passes * n_blocks
@@ -137,35 +169,38 @@ class Pegasos(Solver):
         )
 
     def _leave(self, state: PegasosState, seen: int, n_blocks: int) -> None:
-        """Make the sum feasible in the midst of a pass: no block may count more than once.
+        """Make the sum feasible during a pass: the total dual variable of a block is at most 1.
 
-        So far each block was seen once a pass, some of them once more, all with weight
-        ``n_blocks / seen``. What a block lacks lies on its null plane.
+        Each block has one plane of each complete pass and perhaps one of this pass, all with weight
+        ``n_blocks / seen``. The rest of a block's weight is on its null plane.
         """
         begun = seen > state.passes * n_blocks
         share = seen / ((state.passes + begun) * n_blocks) if begun else 1.0
         state.f *= share
         state.offset *= share
-        # A run that goes on does so from where the last whole pass ended.
+        # A later run continues from the end of the last complete pass.
         state.anchor = (*state.ended, state.passes)
 
     def stream(self, objective: Objective, before: StreamSum, rng: np.random.Generator) -> StreamSum:
-        """One pass over rows that come on top of others, whose number nobody knows in advance.
+        """Do one pass over new rows of a stream, without their total number.
 
-        Each mini-batch adds the sum of its planes to those of all rows before it, with the share in
-        [0, 1] that raises the dual most: the length of a step that does not need to know how many
-        rows there will be. So `f` stays a sum of planes in which each row counts once at most.
+        Each mini-batch adds the sum of its planes to that of all earlier rows, with the factor in [0, 1]
+        that increases the dual most. This step length does not depend on the number of rows. The total
+        dual variable of each row is at most 1.
 
         Parameters
         ----------
         objective : Objective
-            Of the new rows alone.
-        before : Streamed
+            Objective of the new rows only.
+        before : StreamSum
+            Sum of planes of all earlier rows.
         rng : numpy.random.Generator
+            Source of the order of rows.
 
         Returns
         -------
-        Streamed
+        StreamSum
+            Sum of planes of all rows.
         """
         space, f, mean = objective.space, before.f.copy(), before.mean.copy()
         offset, n_steps = before.offset, before.n_steps
@@ -187,9 +222,9 @@ class Pegasos(Solver):
     def _descend(
         self, objective: Objective, state: PegasosState, batch: np.ndarray, fade: float, size: float
     ) -> bool:
-        """``f <- (1 - fade) f + size * sum of the batch's planes``, offsets alike, then project.
+        """Set f to ``(1 - fade) f + size * sum of the batch's planes``, and project.
 
-        Returns whether the point lay outside the ball.
+        The offset is updated in the same way. Return whether the point was outside the ball.
         """
         planes = objective.planes(state.f, batch)
         mass = size * objective.weights[batch]
@@ -211,21 +246,21 @@ class Pegasos(Solver):
             self._raise(objective, state, f, offset)
         f, offset, passes = state.anchor
         if passes < state.passes:
-            # Planes of the passes since the anchor: their sum is a difference of two sums.
+            # The sum of the planes since the anchor is a difference of two sums.
             share = state.passes / (state.passes - passes)
             later = share * state.f + (1.0 - share) * f
             self._raise(objective, state, later, share * state.offset + (1.0 - share) * offset)
-        # The average is the better one, but nothing before the first pass has ended.
+        # The average is usually better, except before the end of the first pass.
         first, *others = [f for f, _ in points][:: -1 if state.passes else 1]
         return Bounds(first, _dual(objective, *state.best), others=tuple(others))
 
     def _raise(self, objective: Objective, state: PegasosState, f: np.ndarray, offset: float) -> None:
-        """Keep a feasible point if its dual value is the highest so far."""
+        """Store a feasible point if its dual value is the largest so far."""
         if _dual(objective, f, offset) > _dual(objective, *state.best):
             state.best = (f.copy(), offset)
 
     def planes(self, objective: Objective, state: PegasosState) -> PlaneSet:
-        """See `Solver.planes`: the best one has all the mass; with the others a run goes on."""
+        # The best sum has the dual variable 1. The other sums are for a continued run.
         space, weights = objective.space, objective.weights
         ends = [state.best, state.ended, state.mean, state.anchor[:2]]
         floor = float(weights @ objective.floors)

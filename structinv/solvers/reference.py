@@ -1,4 +1,4 @@
-"""A reference solver: every master problem by cvxpy, for tests and tiny problems."""
+"""Reference solver by cvxpy, for tests and very small problems."""
 
 from __future__ import annotations
 
@@ -15,18 +15,24 @@ from .base import Bounds, Solver, check_planes
 
 @dataclass
 class ReferenceState:
-    """All planes found, with the masses of the last master problem, and its minimizer."""
+    """All planes with dual variables of the last master problem, and its minimizer."""
 
     found: PlaneSet
     f: np.ndarray
 
 
 class Reference(Solver):
-    """Cutting planes whose master problem is handed, whole and unscaled, to a cvxpy solver.
+    """Cutting planes with a master problem in cvxpy; no plane is dropped.
 
     Parameters
     ----------
     cvxpy_solver : str, default="CLARABEL"
+        Name of an installed solver of cvxpy for quadratic programs.
+
+    See Also
+    --------
+    SVMStruct : The same method with fast steps, for any number of rows.
+    check_solver : Tests of a solver against this one.
 
     Examples
     --------
@@ -38,18 +44,17 @@ class Reference(Solver):
         self.cvxpy_solver = cvxpy_solver
 
     def validate(self, objective: Objective) -> None:
-        """See `Solver.validate`; ValueError for a space other than one of explicit features."""
         check_planes("Reference", objective)
         if not isinstance(objective.space, ExplicitSpace):
             raise ValueError(
-                f"Reference needs an ExplicitSpace, got a {type(objective.space).__name__}: its master "
-                "problem is written over the weights of explicit features"
+                f"Reference requires an ExplicitSpace, got a {type(objective.space).__name__}: use "
+                "another solver, because the master problem here has one variable per weight"
             )
 
     def init(
         self, objective: Objective, rng: np.random.Generator, planes: PlaneSet | None = None
     ) -> ReferenceState:
-        """See `Solver.init`; starts from nothing."""
+        # Planes of an earlier solution are ignored.
         f, every = objective.space.zeros(), np.arange(objective.n_blocks)
         null, masses = np.zeros((len(every), len(f))), np.ones(len(every))
         return ReferenceState(PlaneSet(null, objective.floors.copy(), every, masses), f)

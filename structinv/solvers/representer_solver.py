@@ -1,4 +1,4 @@
-"""The representer-theorem solver: the coefficients of all functionals at once."""
+"""Solver for the coefficients of representers (representer theorem)."""
 
 from __future__ import annotations
 
@@ -25,28 +25,39 @@ METHODS: dict[str, type[Method]] = {
 
 
 class Representer(Solver):
-    """Solves for the coefficients of representers (Zhang, Lee and Teh 2013, theorem 1).
+    """Minimization over the coefficients of representers.
 
-    For objectives of penalties on families of functionals in a `RepresenterSpace`; labels of a loss
-    are penalties on evaluations.
+    The optimum is a sum of representers (Zhang, Lee and Teh 2013, theorem 1). The solver supports
+    penalties on families of functionals in a `RepresenterSpace`. The loss of labels is a penalty on
+    evaluations.
 
     Parameters
     ----------
     method : {"auto", "lbfgs", "newton-cg", "dual-interior", "dual-cd", "cvxpy"}, default="auto"
-        "newton-cg" and "lbfgs" descend in the function space with fast products; losses with kinks
-        are smoothed on the way, which the gap accounts for. Up to some thousand functionals "newton-cg"
-        solves its equations by factors of the Gram matrix. "dual-interior" takes the dual within its
-        bounds, if all derivatives are piecewise linear: some ten factorizations of the Gram matrix.
-        "dual-cd" goes through the dual's coordinates one by one, and takes worst-case losses too, adding
-        the changes that violate. "cvxpy" forms everything and takes any loss written in cvxpy. "auto" is
-        "dual-cd" with worst cases, "cvxpy" with losses that only cvxpy knows, "dual-interior" where
-        kinks hold most of up to some thousand functionals (absolute and epsilon-insensitive penalties),
-        "newton-cg" otherwise.
+        Optimization method.
+
+        - "newton-cg" and "lbfgs" descend in the function space with fast products. Losses with kinks are
+          smoothed, and the gap includes the effect. For up to 3000 functionals, "newton-cg" may
+          factorize the Gram matrix.
+        - "dual-interior" is an interior-point method on the dual, with about ten factorizations of the
+          Gram matrix. All derivatives must be piecewise linear.
+        - "dual-cd" updates one dual variable after the other. It also supports worst-case losses.
+        - "cvxpy" supports any loss written in cvxpy, for small problems.
+        - "auto" is "dual-cd" for worst-case losses and "cvxpy" for losses without a derivative. It is
+          "dual-interior" if most functionals end at kinks and their number is at most 3000, and
+          "newton-cg" otherwise.
     selection : {"random", "steepest"}, default="random"
-        The order of coordinates in "dual-cd".
+        Order of coordinates in "dual-cd": all in random order, or those with most of the gap.
     plane_tol : float, default=0.0
-        Of worst-case losses in "dual-cd"; see `FrankWolfe`.
+        Plane tolerance of worst-case losses in "dual-cd" (>= 0). Larger values give fewer support
+        vectors and a larger gap.
     cvxpy_solver : str, default="CLARABEL"
+        Name of an installed solver of cvxpy, for "cvxpy".
+
+    See Also
+    --------
+    FrankWolfe : Block-coordinate steps in the dual, for worst-case losses.
+    structinv.spaces.RepresenterSpace : Space of the functions.
 
     Examples
     --------
@@ -68,7 +79,18 @@ class Representer(Solver):
         self.cvxpy_solver = cvxpy_solver
 
     def resolved(self, objective: Objective) -> str:
-        """The method that "auto" stands for with an objective."""
+        """Return the name of the method for an objective, instead of "auto".
+
+        Parameters
+        ----------
+        objective : Objective
+            Objective to minimize.
+
+        Returns
+        -------
+        str
+            Name of the method.
+        """
         if self.method != "auto":
             return self.method
         found = [term.coordinates() for term in objective.terms]
@@ -90,9 +112,12 @@ class Representer(Solver):
             raise ValueError(f"selection must be one of {list(SELECTIONS)}, got {self.selection!r}")
         method = self.resolved(objective)
         if self.plane_tol > 0 and method != "dual-cd":
-            raise ValueError(f"plane_tol above 0 needs method 'dual-cd', got {method!r}")
+            raise ValueError(f"plane_tol must be 0 unless method is 'dual-cd', got method {method!r}")
         if self.selection != "random" and method != "dual-cd":
-            raise ValueError(f"selection={self.selection!r} needs method 'dual-cd', got {method!r}")
+            raise ValueError(
+                f"selection must be 'random' unless method is 'dual-cd', got {self.selection!r} with "
+                f"method {method!r}"
+            )
         METHODS[method].check(objective)
         if method == "cvxpy":
             check_cvxpy_solver(self.cvxpy_solver)

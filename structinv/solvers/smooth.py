@@ -1,4 +1,4 @@
-"""Descent in the function space: L-BFGS, and what it shares with Newton's method."""
+"""Descent in the function space: L-BFGS, and the base class of Newton's method."""
 
 from __future__ import annotations
 
@@ -16,42 +16,42 @@ from ..terms.planes import PlaneSet
 from .coefficients import CoefficientProblem, coefficient_problem
 from .method import CoefficientMethod
 
-# Envelopes move when they hide more than this share of the gap.
+# Envelopes are updated if the smoothing causes more than this fraction of the gap.
 HIDDEN_SHARE = 0.5
-# The first envelope, as a share of how far its own weight could move a functional.
+# Width of the first envelope, relative to the change of a functional that its weight can cause.
 FIRST_WIDTH = 1.0
 NARROWEST = 1e-9
 FREE_STEPS = 50
 LINE_STEPS, LINE_ACCURACY = 30, 0.1
-# Pairs of steps and changes of the gradient that L-BFGS keeps.
+# Number of pairs of steps and gradient changes that L-BFGS stores.
 MEMORY = 10
 
 
 class SmoothDescent(CoefficientMethod):
-    """Descent on f itself: with coefficients a its gradient has coefficients ``a + c r'(G a)``.
+    """Descent on f with the gradient of the function space.
 
-    No product with G stands in front of that gradient (as it would in the gradient by a), so that a
-    step costs a product or a few, and the number of steps does not depend on how badly G is
-    conditioned. At any f the slopes ``p = r'(u)`` are a dual point, and the gap of the two is
-    ``1/2 |gradient|^2``. A free part is minimized over exactly at every point, which makes the slopes
-    satisfy the dual's equations.
+    For coefficients a, the gradient has the coefficients ``a + c r'(G a)``. Unlike the gradient with
+    respect to a, it has no factor G. A step therefore takes one product or a few, and the number of
+    steps does not depend on the condition number of G. At any f the slopes ``p = r'(u)`` are dual
+    feasible, with the gap ``1/2 |gradient|^2``. The free part is optimal at every f, so the slopes
+    satisfy the equations of the dual.
 
-    Losses with kinks are minimized as envelopes ``max_p p u - r*(p) - w/2 (p - q)^2``, w the width.
-    Their centers q move to the slopes that were found (the proximal point method on the dual,
-    Rockafellar 1976), so that w need not go to zero. The gap reported is that of the losses themselves.
+    Losses with kinks are replaced by envelopes ``max_p p u - r*(p) - w/2 (p - q)^2`` of width w. Their
+    centers q are updated to the slopes found. This is the proximal point method on the dual
+    (Rockafellar 1976), so w need not converge to zero. The reported gap is that of the original losses.
 
     Attributes
     ----------
     loss : ScalarLoss
-        What is minimized: smooth losses in place of those with kinks.
+        Minimized loss, with envelopes instead of losses with kinks.
     widths : (n_terms,) array
-        Of the envelopes that stand for losses with kinks, 0 for the others.
+        Widths of the envelopes of losses with kinks, 0 for smooth losses.
     narrowest : (n_terms,) array
-        Below that rounding would take over.
+        Smallest widths, limited by rounding errors.
     slopes : (n,) array
-        Of the losses that are minimized.
+        Derivatives of the minimized losses.
     gradient, of_gradient : (n,) arrays
-        ``g = a + c p``, the gradient of the objective in the function space, and G g.
+        Gradient ``g = a + c p`` of the objective in the function space, and G g.
     """
 
     @classmethod
@@ -60,8 +60,8 @@ class SmoothDescent(CoefficientMethod):
             loss = term.loss
             if not loss.smooth and loss.pieces() is None:
                 raise ValueError(
-                    f"{cls.name} needs smooth losses, or ones whose derivative is piecewise linear, "
-                    f"got {loss!r}; Representer(method='cvxpy') may take it"
+                    f"{cls.name} requires losses that are smooth or have a piecewise linear derivative, "
+                    f"got {loss!r}: use Representer(method='cvxpy')"
                 )
 
     def __init__(
@@ -75,11 +75,11 @@ class SmoothDescent(CoefficientMethod):
         self._arrive()
 
     def step(self, objective: Objective) -> float | None:
-        """See `Solver.step`: a direction, and the lowest point along it."""
+        # A descent direction, and a line search along it.
         gap, hidden = self._gaps(objective)
         self.steps_of_envelope += 1
         if hidden > HIDDEN_SHARE * gap:
-            # The fewer steps the last envelope took, the bolder the next.
+            # After few steps with the last envelope, the next one is much narrower.
             narrower = min(0.1 * self.steps_of_envelope, 0.6) * self.widths
             self.widths = np.maximum(narrower, self.narrowest)
             self.steps_of_envelope = 0
@@ -91,18 +91,18 @@ class SmoothDescent(CoefficientMethod):
 
     @abstractmethod
     def _direction(self, objective: Objective) -> tuple[np.ndarray, np.ndarray]:
-        """A direction of descent for f and its functionals; any that is found so far if time is up."""
+        """Return a descent direction for f and its functionals, the best so far if time is up."""
 
     def _forget(self) -> None:
-        """Drop what was learned about losses that have just changed."""
+        """Drop the stored gradient changes after a change of the losses."""
 
     @property
     def smooth_gap(self) -> float:
-        """``1/2 |gradient|^2``, the gap between F at f and the dual value of the slopes there."""
+        """Duality gap of the minimized losses at f, ``1/2 |gradient|^2``."""
         return 0.5 * max(float(self.gradient @ self.of_gradient), 0.0)
 
     def _arrive(self) -> None:
-        """Compute the slopes and the gradient where the run is: one product."""
+        """Compute the slopes and the gradient at the current point, by one product."""
         problem = self.problem
         self.free = _best_free(problem, self.loss, self.functionals, self.free)
         self.slopes = self.loss.derivative(self.all_functionals)
@@ -111,7 +111,7 @@ class SmoothDescent(CoefficientMethod):
         self._known = None
 
     def _search(self, direction: np.ndarray, of_direction: np.ndarray) -> None:
-        """Go to where the objective is nearly lowest along a direction; one product, on arrival."""
+        """Do a line search along a direction, with one product."""
         problem = self.problem
         linear = float(self.coefficients @ of_direction)
         square = float(direction @ of_direction)
@@ -130,7 +130,7 @@ class SmoothDescent(CoefficientMethod):
         self._arrive()
 
     def _free_step(self, u: np.ndarray, of_direction: np.ndarray) -> np.ndarray:
-        """How the free part follows a direction of f, to first order."""
+        """Return the change of the optimal free part along a direction of f, to first order."""
         basis = self.problem.basis
         if basis.shape[1] == 0:
             return np.zeros(0)
@@ -138,7 +138,7 @@ class SmoothDescent(CoefficientMethod):
         return -np.linalg.pinv(basis.T @ weighted, hermitian=True) @ (weighted.T @ of_direction)
 
     def _gaps(self, objective: Objective) -> tuple[float, float]:
-        """The gap of the losses themselves, and the part of it that envelopes hide."""
+        """Return the gap of the original losses, and the part that is due to envelopes."""
         bounds = self.bounds(objective)
         gap = float(bounds.upper or 0.0) - bounds.dual
         return gap, max(gap - self.smooth_gap, 0.0)
@@ -146,12 +146,12 @@ class SmoothDescent(CoefficientMethod):
     def _dual_function(self, slopes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if slopes is not self.slopes:
             return super()._dual_function(slopes)
-        # It has the coefficients a - g, of which the product is known.
+        # The coefficients are a - g, whose product with G is already computed.
         return self.coefficients - self.gradient, self.functionals - self.of_gradient
 
 
 class LBFGS(SmoothDescent):
-    """Limited-memory BFGS steps in the inner product of the function space: one product a step."""
+    """L-BFGS in the inner product of the function space, with one product per step."""
 
     name = "Representer(method='lbfgs')"
 
@@ -166,7 +166,7 @@ class LBFGS(SmoothDescent):
         estimate = super().step(objective)
         s, of_s, y, of_y = (new - old for new, old in zip(self._place(), before, strict=True))
         bend = float(s @ of_y)
-        # Envelopes that were narrowed in between changed the gradient, too.
+        # Narrowed envelopes also change the gradient.
         if bend > 1e-12 * float(y @ of_y):
             self.pairs = [*self.pairs, (s, of_s, y, of_y, bend)][-MEMORY:]
         return estimate
@@ -178,7 +178,7 @@ class LBFGS(SmoothDescent):
         self.pairs.clear()
 
     def _direction(self, objective: Objective) -> tuple[np.ndarray, np.ndarray]:
-        """The two loops of Nocedal (1980), on functions."""
+        """Return the direction by the two-loop recursion of Nocedal (1980)."""
         q, of_q = -self.gradient, -self.of_gradient
         shares = []
         for s, _, y, of_y, bend in reversed(self.pairs):
@@ -196,7 +196,10 @@ class LBFGS(SmoothDescent):
 
 
 def _root(slope: Callable[[float], float], first: float) -> float:
-    """About where an increasing function, `first` < 0 at 0, is zero; 1 if it is small enough there."""
+    """Return an approximate root of an increasing function with `first` < 0 at 0.
+
+    The first trial value is 1.
+    """
     low, of_low, length = 0.0, first, 1.0
     high, of_high = np.inf, np.inf
     for _ in range(LINE_STEPS):
@@ -210,33 +213,33 @@ def _root(slope: Callable[[float], float], first: float) -> float:
         if not np.isfinite(high):
             length = 2.0 * length
         else:
-            # Regula falsi, kept away from the ends, which may have kinks nearby.
+            # Regula falsi, with a distance from the ends, because kinks may be near them.
             share = of_low / (of_low - of_high)
             length = low + min(max(share, 0.1), 0.9) * (high - low)
     return length
 
 
 def _first_widths(problem: CoefficientProblem, rng: np.random.Generator) -> np.ndarray:
-    """An envelope for each term, in proportion to what its functionals' own weights can move."""
+    """Return the first width of each term's envelope, relative to the effect of its weights."""
     widths = np.zeros(len(problem.terms))
     if problem.loss.smooth:
         return widths
     signs = rng.choice([-1.0, 1.0], problem.size)
-    # In the mean over signs, the squared norms of the representers.
+    # The mean over random signs is the squared norm of the representer.
     squares = np.abs(signs * problem.product(signs))
     parts = zip(problem.by_term(problem.weights * squares), problem.terms, strict=True)
     for number, (reach, term) in enumerate(parts):
         if not term.loss.smooth:
-            # A term that counts nothing has an envelope all the same.
+            # A term without weight also needs a positive width.
             widths[number] = FIRST_WIDTH * float(np.median(reach)) or 1.0
     return widths
 
 
 def _enveloped(problem: CoefficientProblem, widths: np.ndarray, centers: np.ndarray) -> ScalarLoss:
-    """The losses, envelopes about the centers in place of those with kinks."""
+    """Return the losses, with envelopes around the centers for losses with kinks."""
     losses: list[ScalarLoss] = []
     for term, width, own in zip(problem.terms, widths, problem.by_term(centers), strict=True):
-        # But for a constant, the envelope about q is that about 0 at u + w q.
+        # Up to a constant, the envelope around q at u is the envelope around 0 at u + w q.
         envelope = term.loss.smoothed(float(width))
         losses.append(term.loss if term.loss.smooth else Affine(envelope, 1.0, -width * own))
     return ConcatenatedLoss(losses, problem.sizes)
@@ -245,7 +248,7 @@ def _enveloped(problem: CoefficientProblem, widths: np.ndarray, centers: np.ndar
 def _best_free(
     problem: CoefficientProblem, loss: ScalarLoss, functionals: np.ndarray, start: np.ndarray
 ) -> np.ndarray:
-    """The free part that is best for f."""
+    """Return the optimal free part for f."""
     basis, weights = problem.basis, problem.weights
     if basis.shape[1] == 0:
         return start
@@ -264,7 +267,7 @@ def _best_free(
 def _best_constant(
     basis: np.ndarray, weights: np.ndarray, loss: ScalarLoss, functionals: np.ndarray, start: float
 ) -> float:
-    """The b at which the increasing ``sum_i c_i B_i r_i'(u_i + B_i b)`` is zero."""
+    """Return the root b of the increasing function ``sum_i c_i B_i r_i'(u_i + B_i b)``."""
     scaled = weights * basis
 
     def slope(b: float) -> float:
@@ -273,7 +276,7 @@ def _best_constant(
     first = slope(start)
     if first == 0:
         return start
-    # Toward the other sign, in steps that grow.
+    # Increasing steps toward the other sign.
     step, near = -np.sign(first) * 1e-3 * (1.0 + abs(start)), start
     for _ in range(FREE_STEPS):
         far = start + step
@@ -289,7 +292,7 @@ def _best_constant(
 def _by_newton(
     basis: np.ndarray, weights: np.ndarray, loss: ScalarLoss, functionals: np.ndarray, free: np.ndarray
 ) -> np.ndarray:
-    """The best of several free parameters, by Newton's method with halved steps."""
+    """Return several optimal free coefficients, by Newton's method with halved steps."""
     value = weights @ loss.value(functionals + basis @ free)
     scale = np.abs(basis).T @ weights
     for _ in range(FREE_STEPS):
@@ -298,7 +301,7 @@ def _by_newton(
         if np.all(np.abs(slope) <= 1e-13 * scale):
             break
         bend = basis.T @ ((weights * loss.curvature(u))[:, None] * basis)
-        # Where nothing bends, as far from all kinks, a small bend gives a long step.
+        # Without curvature, such as far from all kinks, a small regularization gives a long step.
         bend = bend + 1e-6 * max(np.trace(bend), 1e-6 * scale.max()) * np.eye(len(bend))
         step = -np.linalg.solve(bend, slope)
         length = 1.0

@@ -1,4 +1,4 @@
-"""A public check of the solver contract, for the solvers here and for those of users."""
+"""Checks of the contract of solvers, for custom solvers."""
 
 from __future__ import annotations
 
@@ -23,32 +23,41 @@ from .loop import solve
 from .reference import Reference
 from .stopping import Gap, Iterations, OracleCalls, Progress, Seconds, StopRule
 
-# The relative gap at which the optimum counts as known.
+# Relative gap of the reference solutions.
 _REFERENCE_GAP = 1e-8
 
 
 def check_solver(solver: Solver, *, tolerance: float = 1e-5, random_state: int = 0) -> None:
     """Raise if a solver breaks the contract of `Solver` on a few small problems.
 
-    The problems are a two-class loss, a multiclass loss with a cost matrix, and a loss with a
-    squared penalty; one that `Solver.validate` refuses by ValueError is passed over, the first must
-    be taken. On each the solver has to reach the optimum that `Reference` finds; its bounds have to
-    bracket it at every check, and the planes that it returns to prove its dual value. A start from
-    its own solution has to end at once, and starts must stay as they were. The same seed has to give
-    the same numbers, also in a clone. Runs that are cut short have to leave a usable solution.
+    The problems are a two-class loss, a multiclass loss with a cost matrix, and a loss with a squared
+    penalty. A problem is skipped if `Solver.validate` raises ValueError, but the first must be
+    supported. The checks for each problem are:
+
+    - The solver reaches the optimum that `Reference` finds.
+    - Its bounds contain the optimum at every check, and its planes prove its dual value.
+    - A warm start from its solution ends at the first check and leaves that solution unchanged.
+    - The same seed gives the same numbers, also in a clone.
+    - Runs that end early return a usable solution.
 
     Parameters
     ----------
     solver : Solver
+        Solver to check.
     tolerance : float, default=1e-5
-        The relative gap to reach.
+        Relative gap to reach.
     random_state : int, default=0
-        Seed of the solver.
+        Seed of the runs.
 
     Raises
     ------
     CheckError
-        Names the problem and the property that fails.
+        If a check fails. The message names the problem and the property.
+
+    See Also
+    --------
+    Solver : Base class with the contract.
+    structinv.oracles.check_oracle : Checks of the contract of oracles.
 
     Examples
     --------
@@ -120,7 +129,7 @@ def _reference(name: str) -> Solution:
 
 @dataclass
 class _Trial:
-    """A solver on one problem, whose optimum lies between the bounds of `reference`."""
+    """Solver on one problem, with the optimum between the bounds of `reference`."""
 
     solver: Solver
     name: str
@@ -134,7 +143,7 @@ class _Trial:
 
     @property
     def slack(self) -> float:
-        """Rounding to be expected in a value of the objective."""
+        """Expected rounding error of the objective."""
         return 1e-9 * (1.0 + abs(self.reference.primal))
 
     def run(
@@ -146,17 +155,17 @@ class _Trial:
         warm_start: Solution | None = None,
         callbacks: tuple[Callable[[Progress], bool | None], ...] = (),
     ) -> Solution:
-        """A run with the seed of the trial."""
+        """Run the solver with the seed of the trial."""
         solver, seed = solver or self.solver, self.random_state
         return solve(self.make(C), solver, stop, warm_start, callbacks, seed)
 
     def require(self, holds: bool, message: str) -> None:
-        """Raise with the names of the solver and of the problem unless `holds`."""
+        """Raise CheckError with the names of solver and problem unless `holds`."""
         if not holds:
             raise CheckError(f"{type(self.solver).__name__} on {self.name}: {message}")
 
     def require_usable(self, solution: Solution, when: str) -> None:
-        """The function is finite, and the bounds are those of this problem."""
+        """Raise CheckError unless f is finite and the bounds contain the optimum."""
         self.require(bool(np.all(np.isfinite(solution.f))), f"f is not finite after {when}")
         best = (self.reference.dual - self.slack, self.reference.primal + self.slack)
         records: list[Any] = [*solution.history, solution]
@@ -171,13 +180,13 @@ class _Trial:
             )
 
     def proven(self, planes: PlaneSet) -> float:
-        """The dual value of planes with masses."""
+        """Return the dual value of planes with their dual variables."""
         objective = self.make(1.0)
         f, offset = planes.total(objective.space, objective.weights, objective.floors)
         return offset - 0.5 * objective.space.dot(f, f)
 
     def numbers(self, solution: Solution) -> list[np.ndarray]:
-        """All numbers of a start, written out."""
+        """Return all numbers of a solution, with explicit normals."""
         planes, space = solution.planes, self.make(1.0).space
         rows = [space.combine(planes.normals, unit) for unit in np.eye(len(planes))]
         return [solution.f.copy(), *(planes.__dict__[k].copy() for k in _NUMBERS), *rows]
@@ -192,9 +201,9 @@ def _check_optimum(trial: _Trial) -> None:
     excess = (solution.primal - best) / best
     trial.require(
         excess <= trial.tolerance and solution.status is Status.CONVERGED,
-        f"misses the optimum: ended as {solution.status.value!r} with a value {excess:.2g} "
-        f"(relative) above it and a relative gap of {solution.relative_gap:.2g}, "
-        f"where {trial.tolerance:.2g} was asked",
+        f"misses the optimum: ended with status {solution.status.value!r}, a value {excess:.2g} "
+        f"(relative) above it and a relative gap of {solution.relative_gap:.2g}; the relative gap must "
+        f"be at most {trial.tolerance:.2g}",
     )
 
 
@@ -202,7 +211,7 @@ def _check_planes(trial: _Trial) -> None:
     proven, claimed = trial.proven(trial.solution.planes), trial.solution.dual
     trial.require(
         abs(proven - claimed) <= trial.slack + trial.tolerance * abs(claimed),
-        f"the planes returned prove a dual value of {proven!r}, not of {claimed!r}",
+        f"the returned planes prove a dual value of {proven!r}, not {claimed!r}",
     )
 
 
@@ -211,7 +220,7 @@ def _check_restart(trial: _Trial) -> None:
     trial.require_usable(again, "a restart")
     trial.require(
         again.status is Status.CONVERGED and len(again.history) == 1,
-        f"a restart from its own solution did not end at the first check: {again}",
+        f"a warm start from its own solution did not end at the first check: {again}",
     )
 
 
@@ -220,7 +229,7 @@ def _check_start_untouched(trial: _Trial) -> None:
     trial.run(Gap(trial.tolerance) | Iterations(20), C=2.0, warm_start=trial.solution)
     after = trial.numbers(trial.solution)
     same = all(np.array_equal(old, new) for old, new in zip(before, after, strict=True))
-    trial.require(same, "the solution that a run started from was changed")
+    trial.require(same, "a run changed the solution of its warm start")
 
 
 def _check_repeatable(trial: _Trial) -> None:
@@ -232,7 +241,7 @@ def _check_repeatable(trial: _Trial) -> None:
     for solver, who in ((trial.solver, "a second run"), (copy, "a run of a clone")):
         again = trial.run(Gap(trial.tolerance), solver=solver)
         same = np.array_equal(again.f, trial.solution.f) and again.dual == trial.solution.dual
-        trial.require(same, f"{who} with the same random_state gave other numbers")
+        trial.require(same, f"{who} with the same random_state returned other numbers")
 
 
 def _check_cut_short(trial: _Trial) -> None:
@@ -248,7 +257,7 @@ def _check_cut_short(trial: _Trial) -> None:
         done = solution.status is Status.CONVERGED and solution.relative_gap <= 0
         trial.require(
             solution.status is status or done,
-            f"{stop} ended as {solution.status.value!r}",
+            f"{stop} ended with status {solution.status.value!r}",
         )
 
 
@@ -258,7 +267,7 @@ def _check_interrupt(trial: _Trial) -> None:
 
     solution = trial.run(Gap(trial.tolerance), callbacks=(press,))
     trial.require_usable(solution, "Ctrl-C")
-    trial.require(solution.status is Status.INTERRUPTED, f"Ctrl-C ended as {solution.status.value!r}")
+    trial.require(solution.status is Status.INTERRUPTED, f"Ctrl-C ended with {solution.status.value!r}")
 
 
 _CHECKS: tuple[Callable[[_Trial], None], ...] = (

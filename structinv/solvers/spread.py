@@ -1,13 +1,13 @@
-r"""Changes that are the same for all rows, as weights of a program of their own.
+r"""Master program with extra weights for perturbations that all rows share.
 
-Where :math:`S(x) = x + \{\sum_k \theta_k r_k : |\theta_k| \le 1\}` for every row, a loss at the worst
-change is that of the row itself, with a margin that all rows share:
+If :math:`S(x) = x + \{\sum_k \theta_k r_k : |\theta_k| \le 1\}` for every row, the worst-case loss is
+the loss of the unperturbed row, with a margin that is equal for all rows:
 
 .. math:: \max_{z \in S(x)} \pm\langle w, z \rangle
    = \pm\langle w, x \rangle + \sum_k |\langle w, r_k \rangle| .
 
-Planes of rows need very many corners of the sets to tell that sum. With a weight of its own for each of
-its parts, :math:`s_k \ge |\langle w, r_k \rangle|`, the planes are those of rows that do not change.
+Planes of rows need very many corners of the perturbation sets to approximate that sum. With one extra
+weight for each part, :math:`s_k \ge |\langle w, r_k \rangle|`, planes of unperturbed rows suffice.
 """
 
 from __future__ import annotations
@@ -26,27 +26,28 @@ from ..terms.planes import Planes, PlaneSet
 from ..terms.worst_margin import WorstMargin
 from ..utils.matrices import ALL_ROWS, Matrix, Rows, dense, dense_rows
 
-# What a part that is too small costs, in units of the sum of the rows' weights. At the optimum rows gain
-# at most twice that sum by it: slopes are at most 1, and those of squared hinges at most 2 in the mean,
-# since the objective is at most that of zero.
+# Penalty for a part that is too small, relative to the sum of the rows' weights. At the optimum the rows
+# gain at most twice that sum by it: slopes are at most 1, and those of squared hinges at most 2 on
+# average, because the objective is at most that of zero.
 STEEPNESS = 4.0
-# Parts are above zero, or planes of rows would not tell which of both signs they have.
+# Parts are positive, because planes of rows do not determine the sign of a zero part.
 TINY = 1e-12
-# Beyond so many weights rows are not written out.
+# Maximum number of weights for dense rows.
 MOST_WEIGHTS = 2000
 
 
 class Program:
-    """An objective over which planes are collected: here the one that is given.
+    """Objective whose planes are collected: here the original objective.
 
     Parameters
     ----------
     objective : Objective
+        Original objective.
 
     Attributes
     ----------
     ridge : float or (size,) array
-        What the square of each coordinate counts in the norm.
+        Weight of the square of each coordinate in the squared norm.
     """
 
     ridge: Any = 1.0
@@ -55,34 +56,35 @@ class Program:
         self.objective = objective
 
     def begin(self, planes: PlaneSet) -> PlaneSet:
-        """Planes to begin with, for planes of the given objective."""
+        """Return initial planes for planes of the original objective."""
         return planes
 
     def lifted(self, f: Element) -> Element:
-        """The best element here that stands for an element of the given objective."""
+        """Return the program's best element for one of the original objective."""
         return f
 
     def function(self, f: Element) -> Element:
-        """The element of the given objective that an element here stands for."""
+        """Return the original objective's element for an element of the program."""
         return f
 
     def planes(self, found: PlaneSet) -> PlaneSet:
-        """Planes of the given objective for planes with masses here."""
+        """Return planes of the original objective for planes of the program."""
         return found
 
 
 class SpreadProgram(Program):
-    """The program in which every direction of the changes has a weight, behind those of the features.
+    """Program with one extra weight per direction of the perturbations.
 
-    A dual point here is one of the given objective: of the two planes of a direction the masses tell
-    where between both ends all rows are moved.
+    These weights follow those of the features. A dual point of the program gives one of the original
+    objective. The dual variables of the two planes of a direction determine the position of all rows
+    between both ends.
 
     Parameters
     ----------
     objective : Objective
-        Of one term, a worst case of single rows.
+        Objective with one term, a worst-case loss of single rows.
     directions : (t, d) array
-        The r_k, none of them zero.
+        Nonzero directions r_k.
     """
 
     def __init__(self, objective: Objective, directions: np.ndarray) -> None:
@@ -101,7 +103,7 @@ class SpreadProgram(Program):
         super().__init__(_LiftedObjective(objective, space, [rows, parts]))
 
     def _normals(self, size: int) -> np.ndarray:
-        """Of the planes of each direction, those of one end before those of the other, (2 t, size)."""
+        """Return the normals of the planes of all directions, one end after the other, (2 t, size)."""
         t, d = self.directions.shape
         normals = np.zeros((2, t, size))
         normals[0, :, :d], normals[1, :, :d] = -self.directions, self.directions
@@ -109,13 +111,13 @@ class SpreadProgram(Program):
         return normals.reshape(2 * t, -1)
 
     def begin(self, planes: PlaneSet) -> PlaneSet:
-        """See `Program.begin`: those of all directions. Planes of corners are none here."""
+        # Planes of all directions. Planes of corners are invalid here.
         parts: Any = self.objective.terms[1]
         blocks = self.n_rows + np.tile(np.arange(parts.n_blocks), 2)
         return PlaneSet(parts.normals, np.zeros(len(blocks)), blocks, np.zeros(len(blocks)))
 
     def lifted(self, f: Element) -> Element:
-        """See `Program.lifted`: every part is what the weights need, or next to nothing."""
+        # Every part is as small as the weights allow, but positive.
         needed = np.abs(self.directions @ f[: self.n_features])
         return np.insert(f, self.n_features, np.maximum(needed, TINY))
 
@@ -123,7 +125,7 @@ class SpreadProgram(Program):
         return np.delete(f, np.s_[self.n_features : self.width])
 
     def planes(self, found: PlaneSet) -> PlaneSet:
-        """See `Program.planes`: those of rows, moved to where the masses of the directions say."""
+        # Planes of rows, moved by the dual variables of the directions.
         (t, d), given = self.directions.shape, found.normals
         normals = given.toarray() if isinstance(given, TensorRows) else dense(given)
         own, parts = np.flatnonzero(found.blocks < self.n_rows), found.blocks >= self.n_rows
@@ -131,7 +133,7 @@ class SpreadProgram(Program):
         ends = np.sign(np.einsum("jd,jd->j", normals[parts, :d], self.directions[numbers]))
         mass, leaning = (np.bincount(numbers, each, minlength=t) for each in (masses, masses * ends))
         shares = np.divide(leaning, mass, out=np.zeros(t), where=mass > 0)
-        # How many times a plane has the point of its row: the slope of a loss.
+        # The factor of the row in its plane: the slope of the loss.
         slopes = -normals[own, d]
         moved = np.delete(normals[own], np.s_[d : self.width], axis=1)
         moved[:, :d] += slopes[:, None] * (shares @ self.directions)
@@ -139,12 +141,12 @@ class SpreadProgram(Program):
 
 
 class SpreadSpace(ExplicitSpace):
-    """Weights some of which count nothing in the norm.
+    """Space of weights, some of which are not in the norm.
 
     Attributes
     ----------
     parts : slice
-        Which.
+        Weights outside the norm.
     """
 
     parts: slice = np.s_[:0]
@@ -154,7 +156,7 @@ class SpreadSpace(ExplicitSpace):
 
 
 class _LiftedObjective(Objective):
-    """The objective over all weights; its rows are those of the given one."""
+    """Objective over all weights, which counts the rows of the original objective."""
 
     def __init__(self, original: Objective, space: Space, terms: list[Term]) -> None:
         super().__init__(space, terms)
@@ -166,11 +168,12 @@ class _LiftedObjective(Objective):
 
 
 class EitherSign(FiniteOracle):
-    """The last features of a row, as they are and with the other sign.
+    """Oracle of the last features of a row with either sign.
 
     Parameters
     ----------
     n_last : int
+        Number of features whose sign may change.
     """
 
     def __init__(self, n_last: int) -> None:
@@ -183,14 +186,14 @@ class EitherSign(FiniteOracle):
 
 
 class SpreadTerm(Term):
-    """What weights win along each direction beyond the part that is held for it.
+    """Penalty on score differences along each direction beyond its extra weight.
 
     Parameters
     ----------
     normals : (2 t, size) array
-        Of the planes of each direction, those of its other end behind them.
+        Normals of the planes of all directions, one end after the other.
     weight : float
-        Of each direction.
+        Weight of each direction.
     """
 
     def __init__(self, normals: np.ndarray, weight: float) -> None:
@@ -200,7 +203,7 @@ class SpreadTerm(Term):
 
     def validate(self, space: Space) -> None:
         if not space.owns(self.normals):
-            raise ValueError(f"normals must be of the space, got shape {self.normals.shape}")
+            raise ValueError(f"normals must belong to the space, got shape {self.normals.shape}")
 
     def planes(self, space: Space, f: Element, blocks: Rows = ALL_ROWS) -> Planes:
         both = -space.scores(f, self.normals).reshape(2, -1)
@@ -219,22 +222,15 @@ class SpreadTerm(Term):
 
 
 def program_of(objective: Objective) -> Program:
-    """The program over which planes are collected for an objective.
-
-    Parameters
-    ----------
-    objective : Objective
-    """
+    """Return the program whose planes are collected for an objective."""
     directions = spread_of(objective)
     return Program(objective) if directions is None else SpreadProgram(objective, directions)
 
 
 def spread_of(objective: Objective) -> np.ndarray | None:
-    """The directions along which all rows may move, (t, d); None where they do not say it all.
+    """Return the directions of all perturbations, (t, d).
 
-    Parameters
-    ----------
-    objective : Objective
+    None is returned if `SpreadProgram` does not apply.
     """
     term: Any = objective.terms[0]
     space: Any = objective.space
@@ -245,7 +241,7 @@ def spread_of(objective: Objective) -> np.ndarray | None:
     if type(space) is not ExplicitSpace or space.n_outputs > 1 or space.n_pairwise:
         return None
     if space.size >= MOST_WEIGHTS:
-        # A diagonal of so many weights is not made first.
+        # Return before the oracle creates a large diagonal matrix.
         return None
     if not term.labels.structure.rowwise or term.labels.slack:
         return None

@@ -1,4 +1,4 @@
-"""When a run ends: rules that combine with ``|``."""
+"""Stopping rules: duality gap, iterations, oracle calls, time; join with ``|``."""
 
 from __future__ import annotations
 
@@ -14,23 +14,25 @@ from .base import Record, Solution, Status
 
 @dataclass(frozen=True)
 class Progress:
-    """What a rule may look at.
+    """State of a run for stopping rules and callbacks.
 
     Parameters
     ----------
     iteration, rows_asked : int
+        Numbers of iterations, and of rows for which oracles were called.
     seconds : float
+        Time since the start.
     relative_gap : float
-        Of the best bounds so far; infinity before the first check.
+        Relative gap of the best bounds so far; infinity before the first check.
     attained_gap : float
-        The same over the changes that the oracles found.
+        Relative gap over the perturbed samples that the oracles found.
     history : sequence of Record
-        One record a check.
+        One record per check.
     checked : bool
         Whether this iteration was checked.
     solution : callable
-        Makes the solution, were the run interrupted here: the best function of the checks so far, with
-        their bounds, not recomputed.
+        Function that returns the solution of a run interrupted here. It has the best function of all
+        checks and their bounds, which are not recomputed.
     """
 
     iteration: int
@@ -44,20 +46,31 @@ class Progress:
 
 
 class StopRule(ABC):
-    """A reason to end a run."""
+    """Base class of stopping rules."""
 
     @abstractmethod
     def reason(self, progress: Progress) -> Status | None:
-        """The status to end with, or None to go on."""
+        """Return the status if the run ends here, or None.
+
+        Parameters
+        ----------
+        progress : Progress
+            State of the run.
+
+        Returns
+        -------
+        Status or None
+            Reason to end the run.
+        """
 
     @property
     def tolerance(self) -> float:
-        """The relative gap that this rule waits for; 0 if it waits for none."""
+        """Relative gap at which the rule ends a run; 0 if the rule does not depend on it."""
         return 0.0
 
     @property
     def deadline(self) -> float:
-        """After how many seconds this rule ends a run whatever else; infinity if time is none of its."""
+        """Time limit in seconds; infinity if the rule does not depend on time."""
         return np.inf
 
     def __or__(self, other: StopRule) -> AnyOf:
@@ -67,7 +80,7 @@ class StopRule(ABC):
 
 @dataclass(frozen=True)
 class AnyOf(StopRule):
-    """Ends with the first of several rules that applies."""
+    """Stopping rule that ends a run with the first of several rules that applies."""
 
     rules: tuple[StopRule, ...]
 
@@ -89,15 +102,20 @@ class AnyOf(StopRule):
 
 @dataclass(frozen=True)
 class Gap(StopRule):
-    """Ends when the relative gap is at most `relative`.
+    """Stopping rule for the relative duality gap.
 
-    If only the gap over the changes found by inexact oracles is that small, the run ends as "oracle
-    too coarse", since nothing bounds what they missed.
+    If the gap is small only for the perturbed samples that inexact oracles found, the run ends with the
+    status "oracle too coarse".
 
     Parameters
     ----------
     relative : float
-        Largest relative gap, above 0.
+        Maximum relative gap (>= 0).
+
+    See Also
+    --------
+    Seconds : Time limit.
+    Iterations : Maximum number of iterations.
 
     Examples
     --------
@@ -124,12 +142,22 @@ class Gap(StopRule):
 
 @dataclass(frozen=True)
 class Seconds(StopRule):
-    """Ends after `limit` seconds; a step under way is cut short, see `Solver.step`.
+    """Stopping rule for the run time. The current step ends early, see `Solver.step`.
 
     Parameters
     ----------
     limit : float
-        Number of seconds, above 0.
+        Maximum number of seconds (>= 0).
+
+    See Also
+    --------
+    Gap : Stopping rule for the relative duality gap.
+    OracleCalls : Maximum number of rows for which oracles are called.
+
+    Examples
+    --------
+    >>> Gap(1e-3) | Seconds(60)
+    AnyOf(rules=(Gap(relative=0.001), Seconds(limit=60)))
     """
 
     limit: float
@@ -147,12 +175,22 @@ class Seconds(StopRule):
 
 @dataclass(frozen=True)
 class OracleCalls(StopRule):
-    """Ends when the oracles have been asked `limit` rows.
+    """Stopping rule for the number of rows for which oracles are called.
 
     Parameters
     ----------
     limit : float
-        Number of rows, above 0.
+        Maximum number of rows (>= 0).
+
+    See Also
+    --------
+    Iterations : Maximum number of iterations.
+    Seconds : Time limit.
+
+    Examples
+    --------
+    >>> Gap(1e-3) | OracleCalls(10000)
+    AnyOf(rules=(Gap(relative=0.001), OracleCalls(limit=10000)))
     """
 
     limit: float
@@ -166,12 +204,22 @@ class OracleCalls(StopRule):
 
 @dataclass(frozen=True)
 class Iterations(StopRule):
-    """Ends after `limit` iterations.
+    """Stopping rule for the number of iterations.
 
     Parameters
     ----------
     limit : float
-        Number of iterations, above 0.
+        Maximum number of iterations (>= 0).
+
+    See Also
+    --------
+    OracleCalls : Maximum number of rows for which oracles are called.
+    Seconds : Time limit.
+
+    Examples
+    --------
+    >>> Gap(1e-3) | Iterations(500)
+    AnyOf(rules=(Gap(relative=0.001), Iterations(limit=500)))
     """
 
     limit: float
@@ -185,16 +233,16 @@ class Iterations(StopRule):
 
 @dataclass(frozen=True)
 class Stall(StopRule):
-    """Ends when twice the iterations no longer shrink the gap noticeably.
+    """Stopping rule for a gap that hardly decreases while the iterations double.
 
-    Slow but steady rates halve their gap when the iterations double, and go on.
+    A slow but steady run halves its gap while the iterations double, and continues.
 
     Parameters
     ----------
     min_iterations : int, default=500
-        Iterations before the rule looks at all.
+        Number of iterations before the rule applies.
     shrink : float, default=0.9
-        The gap must be below this share of what it was at half the iterations.
+        Maximum ratio of the gap to the gap at half the number of iterations.
     """
 
     min_iterations: int = 500
@@ -207,7 +255,7 @@ class Stall(StopRule):
         if not earlier:
             return None
         if not np.isfinite(progress.history[-1].primal):
-            # Without a bound from above only the dual can show that anything still moves.
+            # Without an upper bound, only the dual value can show progress.
             gained = progress.history[-1].dual - earlier[-1].dual
             return Status.STALLED if gained <= 0.01 * abs(earlier[-1].dual) else None
         before = earlier[-1].primal - earlier[-1].dual

@@ -1,4 +1,4 @@
-"""The n-slack cutting-plane method: a working set of planes for every block."""
+"""n-slack cutting-plane method with a working set of planes for every block."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from ..terms.planes import PlaneSet, WorkingSet
 from ..utils.parameters import check_number
 from .base import Bounds, Solver, check_planes
 
-# Rounds of the master program over all working sets, after a pass of the oracle.
+# Maximum number of rounds over all working sets in a master problem.
 MASTER_ROUNDS = 20
 
 
 @dataclass
 class SVMStructState:
-    """Working sets over portions of the blocks, and the element they add up to.
+    """Working sets over portions of the blocks, and their sum f.
 
-    Of the last step: how many planes came new, and the gap that it found on those there were.
+    `n_added` is the number of planes that the last step added, and `left` the gap over the older ones.
     """
 
     batches: list[np.ndarray]
@@ -32,15 +32,22 @@ class SVMStructState:
 
 
 class SVMStruct(Solver):
-    """Adds each block's most violated plane and solves over all planes found (Teo et al. 2007, alg. 1).
+    """Cutting planes of every block and a master problem (Teo et al. 2007, alg. 1).
+
+    An iteration adds the most violated plane of each block and minimizes over all stored planes.
 
     Parameters
     ----------
     plane_tol : float, default=0.0
-        A plane is added only if it lies more than this above the block's planes so far: a sparser
-        solution, whose price shows in the gap.
+        Plane tolerance (>= 0). A plane is stored if it exceeds the block's other planes by more than
+        this. Larger values give fewer support vectors and a larger gap.
     max_idle : int, default=20
-        Planes without mass are forgotten after this many iterations.
+        Number of iterations after which a plane with a zero dual variable is dropped.
+
+    See Also
+    --------
+    InteriorPoint : The same planes with an interior-point master problem, for few features.
+    BMRM : One plane per iteration for the sum of all losses.
 
     Examples
     --------
@@ -80,12 +87,11 @@ class SVMStruct(Solver):
         return SVMStructState(batches, sets, total(objective.space, sets))
 
     def step(self, objective: Objective, state: SVMStructState) -> None:
-        """See `Solver.step`: planes at the current point, then the master problem."""
         planes = objective.planes(state.f)
         violation, state.n_added, state.left = 0.0, 0, 0.0
         for batch, working in zip(state.batches, state.sets, strict=True):
             if objective.out_of_time():
-                # Whether nothing new will come is not known.
+                # Skipped blocks may have new planes.
                 state.left = np.inf
                 return
             highest, mean = working.heights(state.f)
@@ -97,19 +103,19 @@ class SVMStruct(Solver):
             state.n_added += len(new)
             working.prune(self.max_idle)
             working.add(planes.normals[batch[new]], planes.offsets[batch[new]], new)
-        # Below plane_tol nothing new will come, so that the master problem need not be solved further.
+        # Violations below plane_tol add no planes, so the master problem need not be more accurate.
         enough = 0.1 * max(violation, 0.01 * self.plane_tol * objective.weights.sum())
         self._solve_master(state, enough, objective.out_of_time)
 
     def finished(self, objective: Objective, state: SVMStructState) -> bool:
-        """See `Solver.finished`: no plane violates by more than plane_tol; known ones are used up."""
+        # No new plane exceeds plane_tol, and the master problem over the stored planes is solved.
         share = 0.1 * self.plane_tol * objective.weights.sum()
         return self.plane_tol > 0 and state.n_added == 0 and state.left <= share
 
     def _solve_master(self, state: SVMStructState, tolerance: float, out_of_time: OutOfTime) -> None:
-        """Block-coordinate ascent over the working sets, as exact as the violation deserves.
+        """Do block-coordinate ascent over the working sets, to a gap of `tolerance`.
 
-        What is left when the rounds run out is taken up by the next iteration.
+        The next iteration continues after the maximum number of rounds.
         """
         share = tolerance / len(state.sets)
         for _ in range(MASTER_ROUNDS):

@@ -1,9 +1,8 @@
-"""What of an earlier solution may start a run: nothing that is not certain to bound the new losses.
+"""Warm starts: planes of an earlier solution that bound the new losses.
 
-Planes of single rows bound the losses of these rows whatever the weights are. Whether they bound
-them with another oracle, too, only a dual state can tell that keeps its planes in the set itself
-(`DualState.checks_planes`). Otherwise the new oracle is asked once at the old function, and its planes
-take over the masses of the old.
+Planes of single rows bound the losses of these rows for any weights. For another oracle, only a dual
+state with `DualState.checks_planes` can check its planes. Otherwise the new oracle is called once at the
+old function, and its planes get the dual variables of the old planes.
 """
 
 from __future__ import annotations
@@ -26,10 +25,11 @@ from .coefficients import planes_of_slopes, slopes_of_planes
 def sound_start(
     objective: Objective, solver: Solver, earlier: Solution, *, same_oracle: bool, same_sum: bool
 ) -> Solution:
-    """An earlier solution on the same rows and labels, with planes that bound these losses for certain.
+    """Return an earlier solution with planes that are valid for `objective`.
 
-    The earlier solution is in the objective's space. `same_oracle` says whether S(x) is what it was,
-    `same_sum` whether all weights are, but for a common factor of each term.
+    The earlier solution has the same rows and labels and is in the objective's space. `same_oracle` is
+    True if S(x) is the same. `same_sum` is True if all weights are the same up to a common factor of
+    each term.
     """
     planes = earlier.planes
     if planes.summed is not None:
@@ -41,17 +41,20 @@ def sound_start(
             earlier = replace(earlier, planes=planes)
         usable = same_oracle or solver.checks_planes(objective)
     if not usable:
-        planes = _asked_anew(objective, solver, earlier)
+        planes = _recomputed(objective, solver, earlier)
     return replace(earlier, planes=_shrunk(objective, planes))
 
 
 def _shrunk(objective: Objective, planes: PlaneSet) -> PlaneSet:
-    """Planes with all masses times the best common factor below 1: larger weights would overshoot."""
+    """Return planes with dual variables scaled by the best common factor up to 1.
+
+    Unscaled, they would overshoot for larger weights.
+    """
     if planes.slopes or planes.passes is not None or len(planes) == 0:
         return planes
     space, weights, floors = objective.space, objective.weights, objective.floors
     f, offset = space.zeros(), 0.0
-    # Members of orbits are made when they are asked for, so not all at once.
+    # Members of orbits are computed on access, so not all at the same time.
     for first in range(0, len(planes), ROWS_AT_ONCE):
         rows = slice(first, first + ROWS_AT_ONCE)
         more, above = planes.chosen(rows).total(space, weights, floors)
@@ -60,7 +63,7 @@ def _shrunk(objective: Objective, planes: PlaneSet) -> PlaneSet:
         if planes.summed is None:
             offset -= float(weights @ floors)
     if planes.summed is not None:
-        # A bundle is small, and its planes count from zero, not from the floors.
+        # Offsets of a bundle are relative to zero, not to the floors.
         offset -= float(weights @ floors)
     square = space.dot(f, f)
     factor = min(1.0, max(offset, 0.0) / square) if square > 0 else 1.0
@@ -68,7 +71,7 @@ def _shrunk(objective: Objective, planes: PlaneSet) -> PlaneSet:
 
 
 def _of_rows(objective: Objective, planes: PlaneSet) -> PlaneSet:
-    """Planes of single rows, and those of slopes: others of a family hold the weights of its members."""
+    """Return planes of single rows and of slopes; other planes depend on the weights."""
     owners = np.searchsorted(objective.first, planes.blocks, side="right") - 1
     of_rows = np.array([isinstance(term, WorstCase) for term in objective.terms])
     kept = np.flatnonzero(of_rows[owners] | np.isin(planes.blocks, list(planes.slopes)))
@@ -83,15 +86,15 @@ def _proportional(objective: Objective, planes: PlaneSet) -> bool:
     return True
 
 
-def _asked_anew(objective: Objective, solver: Solver, earlier: Solution) -> PlaneSet:
-    """Planes of the new losses at the old function, with the masses that each block had."""
+def _recomputed(objective: Objective, solver: Solver, earlier: Solution) -> PlaneSet:
+    """Return planes of the new losses at the old function, with each block's dual variables."""
     space, f, old = objective.space, earlier.f, earlier.planes
     if solver.takes_sums or objective.planes_are_sums:
         plane = objective.plane_of_sum(f)
         whole = np.full(1, -1)
         return PlaneSet(plane.normals, plane.offsets, whole, np.ones(1), objective.weights.copy())
     if old.summed is not None:
-        # Which blocks had how much of the sum, nobody knows.
+        # The parts of the blocks in the sum are unknown.
         return join_planes(space, [])
     masses = np.bincount(old.blocks, old.masses, minlength=objective.n_blocks)
     blocks = np.flatnonzero(masses > 0)
@@ -100,12 +103,14 @@ def _asked_anew(objective: Objective, solver: Solver, earlier: Solution) -> Plan
 
 
 def fitting(objective: Objective, earlier: Solution) -> Solution:
-    """A warm start in the objective's space: as it is, or brought over from a space related to it.
+    """Return a warm start in the objective's space, converted if needed.
+
+    It may be a solution in a related space.
 
     Raises
     ------
     ValueError
-        If it is of another problem.
+        If the warm start belongs to another problem.
     """
     planes, space = earlier.planes, objective.space
     if not np.any(planes.blocks >= objective.n_blocks):
@@ -114,16 +119,16 @@ def fitting(objective: Objective, earlier: Solution) -> Solution:
         if space.related(earlier.f):
             return carried(objective, earlier)
     raise ValueError(
-        "warm_start does not fit: it must come from an objective on the same rows and space"
+        "warm_start must be a solution of an objective on the same rows and in the same space"
     )
 
 
 def carried(objective: Objective, earlier: Solution) -> Solution:
-    """A solution in a kernel's space of its own, as one in the space of an objective on the same rows.
+    """Return a solution of a separate kernel space in the objective's space.
 
-    Points are looked for among the members of their rows, so that the planes are those of members
-    again. Where a penalty's slopes are known, its plane is made anew of these, which bound its losses
-    whatever their weights are.
+    Both have the same rows.
+    Points that equal members of their rows become members, so that planes are again planes of members.
+    Planes of penalties with known slopes are recomputed. They bound the losses for any weights.
     """
     space: Any = objective.space
     old: Any = earlier.f
@@ -148,7 +153,7 @@ def carried(objective: Objective, earlier: Solution) -> Solution:
 
 
 def _keys(objective: Objective, store: AtomStore, atoms: np.ndarray) -> np.ndarray:
-    """Keys in the objective's space of atoms of another store: of members, where they are some."""
+    """Return keys in the objective's space for atoms of another store: of members, if possible."""
     space: Any = objective.space
     points, origins = store.points(atoms), store.origins[atoms]
     rows, members = origins.T
@@ -157,7 +162,7 @@ def _keys(objective: Objective, store: AtomStore, atoms: np.ndarray) -> np.ndarr
         if not isinstance(term, WorstCase):
             continue
         pool, n_rows = space.atoms.pool(listed(term.bound)), term.X.shape[0]
-        # At their old place first, which a larger set may have moved.
+        # The old number is tried first; in a larger set it may differ.
         for guess in [np.minimum(members, pool.size - 1), *range(pool.size)]:
             left = np.flatnonzero((keys < 0) & (rows < n_rows))
             if len(left) == 0:
@@ -167,6 +172,6 @@ def _keys(objective: Objective, store: AtomStore, atoms: np.ndarray) -> np.ndarr
             keys[left[same]] = pool.keys(rows[left[same]], tried[same])
     others = np.flatnonzero(keys < 0)
     if len(others):
-        # Between the members of a cover: points of their own.
+        # Points between the members of a cover are added as separate points.
         keys[others] = space.atoms.add_points(points[others], origins[others])
     return keys

@@ -1,4 +1,4 @@
-"""What an objective is a sum of: worst-case losses of rows, and penalties on functionals."""
+"""Objectives: worst-case losses of samples and penalties on functionals."""
 
 from .base import Term
 from .objective import Objective
@@ -6,7 +6,7 @@ from .one_change import OneChange
 from .penalty import Penalty
 from .worst_case import WorstCase
 
-# What trains structures, by their attribute `term`.
+# Terms that train output structures, by `Structure.term`.
 REGISTRY: dict[str, type[Term]] = {"worst_case": WorstCase, "one_change": OneChange}
 
 __all__ = [

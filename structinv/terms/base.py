@@ -1,4 +1,4 @@
-"""What an objective is a sum of: weighted convex blocks, given by planes."""
+"""Base class of an objective's terms: weighted convex blocks with planes."""
 
 from __future__ import annotations
 
@@ -16,86 +16,200 @@ from ..spaces.base import Element
 from ..utils.matrices import ALL_ROWS, Rows
 from .planes import Planes, PlaneSet
 
-# Asked between portions of work: whether the rest had better be left.
+# Called between portions of work; returns True if the rest must be skipped.
 OutOfTime: TypeAlias = Callable[[], bool]
 
 
 def never() -> bool:
-    """False: there is no limit of time."""
+    """Return False, for runs without a time limit."""
     return False
 
 
 class Term(ABC):
-    """A sum of weighted convex blocks ``c_b phi_b(f)``, given by planes.
+    """Base class of terms: sums of weighted convex blocks ``c_b phi_b(f)``.
+
+    Solvers minimize a term by its planes.
 
     Attributes
     ----------
     weights : (n_blocks,) array
+        Weight c_b of each block (>= 0).
     floors : (n_blocks,) array
-        A lower bound of each block.
+        Lower bound of each block.
+
+    See Also
+    --------
+    Objective : Sum of terms and half the squared norm.
+    WorstCase : Worst-case loss of samples.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv.oracles import Box
+    >>> from structinv.structures import Binary
+    >>> from structinv.terms import WorstCase
+    >>> term = WorstCase(np.array([[2.0], [-1.0]]), np.array([1, 0]), Box(0.5), Binary())
+    >>> isinstance(term, Term), term.n_blocks
+    (True, 2)
     """
 
     weights: np.ndarray
     floors: np.ndarray
-    # Whether `planes` can be asked for.
+    # Whether the term has `planes`.
     has_planes: bool = True
-    # Whether dual states keep one plane for the sum of all blocks.
+    # Whether dual states store one plane for the sum of all blocks.
     planes_are_sums: bool = False
 
     @property
     def n_blocks(self) -> int:
-        """How many blocks the term has."""
+        """Number of blocks."""
         return len(self.weights)
 
     @property
     def relaxed(self) -> bool:
-        """Whether the value is that of a relaxed loss, no less than the loss itself; no, by default."""
+        """True for a relaxed loss, an upper bound of the loss itself; False by default."""
         return False
 
     @property
     def dtype(self) -> np.dtype:
-        """The precision of the numbers it is computed from; double, by default."""
+        """Precision of the data; double by default."""
         return np.dtype(np.float64)
 
     @abstractmethod
     def validate(self, space: Space) -> None:
-        """Raise ValueError if the term cannot be evaluated on elements of the space."""
+        """Raise ValueError if the term does not support elements of the space.
+
+        Parameters
+        ----------
+        space : Space
+            Space of the functions f.
+        """
 
     @abstractmethod
     def planes(self, space: Space, f: Element, blocks: Rows = ALL_ROWS) -> Planes:
-        """A plane of each block named that touches it from below at `f`."""
+        """Return a plane per block that is tight at `f`.
+
+        Parameters
+        ----------
+        space : Space
+            Space of `f`.
+        f : element
+            Function at which the planes are computed.
+        blocks : slice or array of int, default=all
+            Numbers of the blocks.
+
+        Returns
+        -------
+        Planes
+            One plane per block.
+        """
 
     @abstractmethod
     def values(self, space: Space, f: Element) -> tuple[np.ndarray, np.ndarray]:
-        """Each block's value at `f`: a bound from above, and what was attained."""
+        """Return the value of each block at `f`.
+
+        Parameters
+        ----------
+        space : Space
+            Space of `f`.
+        f : element
+            Function at which the blocks are evaluated.
+
+        Returns
+        -------
+        upper : (n_blocks,) array
+            Upper bounds of the values.
+        attained : (n_blocks,) array
+            Values for the perturbed samples that the oracles found.
+        """
 
     def portions(self) -> list[Rows]:
-        """All blocks, in portions whose planes fit in memory several times over."""
+        """Return all blocks in portions whose planes need little memory.
+
+        Returns
+        -------
+        list of slice or array of int
+            Numbers of the blocks of each portion.
+        """
         return [ALL_ROWS]
 
     def blocks_at_once(self, space: Space) -> int:
-        """How many blocks to ask for together, so that a solver can look at the clock in between."""
+        """Return the number of blocks between two checks of the time.
+
+        Parameters
+        ----------
+        space : Space
+            Space of the functions f.
+
+        Returns
+        -------
+        int
+            Number of blocks whose planes are computed together (>= 1).
+        """
         return max(1, self.n_blocks)
 
     def planes_of_a_block(self, space: Space) -> int:
-        """How many planes of a block dual states keep before they average the lightest."""
+        """Return the number of planes per block that a dual state stores.
+
+        Beyond this number, the planes with the smallest dual variables are averaged.
+
+        Parameters
+        ----------
+        space : Space
+            Space of the functions f.
+
+        Returns
+        -------
+        int
+            Maximum number of planes per block.
+        """
         return space.planes_of_a_block
 
     def total(self, space: Space, f: Element) -> tuple[float, float]:
-        """The weighted sum of `values`."""
+        """Return the weighted sums of `values`.
+
+        Parameters
+        ----------
+        space : Space
+            Space of `f`.
+        f : element
+            Function at which the term is evaluated.
+
+        Returns
+        -------
+        upper : float
+            Upper bound of the value.
+        attained : float
+            Value for the perturbed samples that the oracles found.
+        """
         above, reached = self.values(space, f)
-        # A block of weight zero counts nothing, be its bound infinite.
+        # The bound of a block of weight zero may be infinite.
         counted = self.weights > 0
         return float(self.weights[counted] @ above[counted]), float(self.weights @ reached)
 
     def plane_of_sum(self, space: Space, f: Element) -> Planes:
-        """The plane at `f` of the weighted sum of all blocks; only a portion is in memory at a time."""
+        """Return the plane at `f` of the weighted sum of all blocks.
+
+        Only one portion of the blocks is in memory at a time.
+
+        Parameters
+        ----------
+        space : Space
+            Space of `f`.
+        f : element
+            Function at which the plane is computed.
+
+        Returns
+        -------
+        Planes
+            A single plane.
+        """
         normal, numbers = space.zeros(), np.zeros(3)
         for blocks in self.portions():
             planes = self.planes(space, f, blocks)
             weights = self.weights[blocks]
             normal += space.combine(planes.normals, weights)
-            # A block of weight zero counts nothing, be its bound infinite.
+            # The bound of a block of weight zero may be infinite.
             upper = np.where(weights > 0, planes.upper, 0.0)
             numbers += [weights @ each for each in (planes.offsets, upper, planes.heights)]
         offset, upper, height = numbers[:, None]
@@ -103,27 +217,61 @@ class Term(ABC):
 
     @abstractmethod
     def rows_of(self, blocks: Rows) -> int:
-        """How many rows an oracle is asked when the blocks named are evaluated."""
+        """Return the number of rows for which oracles are called to evaluate some blocks.
+
+        Parameters
+        ----------
+        blocks : slice or array of int
+            Numbers of the blocks.
+
+        Returns
+        -------
+        int
+            Number of rows.
+        """
 
     def coordinates(self) -> Coordinates | None:
-        """The term as a sum of scalar losses of representers; None if it is none, as by default."""
+        """Return the term as a sum of scalar losses of functionals.
+
+        Returns
+        -------
+        Coordinates or None
+            None if the term has no such form, as by default.
+        """
         return None
 
     def plane_of_slopes(self, space: Space, slopes: np.ndarray, block: int = 0) -> PlaneSet:
-        """The plane that a slope for each of the `coordinates` makes; for terms that have them."""
+        """Return the plane of given slopes, for terms with `coordinates`.
+
+        Parameters
+        ----------
+        space : Space
+            Space of the functions f.
+        slopes : (n,) array
+            One slope per functional, in the domain of the conjugate of the loss.
+        block : int, default=0
+            Number of the block in the result.
+
+        Returns
+        -------
+        PlaneSet
+            A single plane with dual variable 1.
+        """
         raise NotImplementedError(f"{type(self).__name__} has no coordinates")
 
 
 @dataclass(frozen=True)
 class Coordinates:
-    """``sum_i weights_i r_i(L_places_i f)``: what a term is to solvers that work on coefficients.
+    """Term ``sum_i weights_i r_i(L_places_i f)``, for solvers for coefficients.
 
     Parameters
     ----------
     places : slice
-        Which functionals of a `RepresenterSpace`, those of all outputs one behind the other.
+        Numbers of functionals of a `RepresenterSpace`, where each functional has one number per output.
     loss : ScalarLoss
+        Losses r_i.
     weights : (n,) array
+        Weight of each loss.
     """
 
     places: slice
@@ -132,12 +280,14 @@ class Coordinates:
 
 
 def check_weights(weights: ArrayLike, size: int) -> np.ndarray:
-    """Finite, non-negative weights of the given number, or a ValueError.
+    """Return weights as an array; raise ValueError unless finite and non-negative.
 
     Parameters
     ----------
     weights : float or (size,) array-like
+        Weights; a number is repeated.
     size : int
+        Number of weights.
     """
     array = np.asarray(weights, dtype=np.float64)
     if array.ndim == 0:
@@ -150,13 +300,7 @@ def check_weights(weights: ArrayLike, size: int) -> np.ndarray:
 
 
 def join(space: Space, parts: Sequence[Planes]) -> Planes:
-    """Planes of all parts, one below the other.
-
-    Parameters
-    ----------
-    space : Space
-    parts : sequence of Planes
-    """
+    """Concatenate planes."""
     if len(parts) == 1:
         return parts[0]
     return Planes(

@@ -1,4 +1,4 @@
-"""Losses of rows that are read a block at a time."""
+"""Losses of rows that are read from disk in blocks."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from .worst_case import WorstCase
 
 @dataclass(frozen=True)
 class BlockSizes:
-    """How much of rows that are read in blocks is in memory at a time.
+    """Limits of memory for rows that are read in blocks.
 
     Parameters
     ----------
     values : int, default=2**22
-        Stored values of a block, about.
+        Approximate number of stored values of a block.
     kept : int, default=2**25
-        Stored values of the rows that stay in memory between passes.
+        Maximum number of stored values of rows that stay in memory between passes.
     packed : float, default=infinity
-        Bytes of packed dual variables; what is more is on disk.
+        Maximum number of bytes of packed dual variables in memory. The rest is on disk.
     """
 
     values: int = 2**22
@@ -39,35 +39,38 @@ class BlockSizes:
     packed: float = np.inf
 
 
-# From some rows, and their numbers, to their losses.
+# Function of some rows and their numbers that returns their losses.
 Part: TypeAlias = Callable[[Matrix, Rows], WorstCase]
 
 
 class BlockwiseTerm(Term):
-    """The sum of the losses of all rows of a source, of which few blocks are in memory at a time.
+    """Sum of the losses of all rows of a source, with few blocks in memory at a time.
 
-    A block is a cut of the rows, or it consists of strips from all over the rows.
+    A block is a cut (consecutive rows), or a group of strips from different parts of the rows.
 
     Parameters
     ----------
     source : RowSource
+        Source of the rows.
     part : callable
-        Makes the losses of a block, a `WorstCase` of single rows.
+        Function that returns the losses of a block, a `WorstCase` of single rows.
     labels : BoundStructure
-        Of all rows.
+        Labels of all rows.
     weights : (n_rows,) array
+        Weight of each row.
     sizes : BlockSizes, optional
+        Limits of memory.
 
     Attributes
     ----------
     cuts : list of slice
-        The rows of each block, if blocks are cuts.
+        Rows of each cut.
     strips : list of slice
-        The rows of each strip.
+        Rows of each strip.
     strip_edges : (n_strips + 1,) array of int
-        Where strips begin and end.
+        First row of each strip, and the number of rows.
     sample : WorstCase
-        The losses of the first row alone, which tells what all blocks have in common.
+        Losses of the first row, for properties that all blocks share.
     """
 
     def __init__(
@@ -92,33 +95,32 @@ class BlockwiseTerm(Term):
 
     @property
     def n_outputs(self) -> int:
-        """How many functions are learned."""
+        """Number of learned functions."""
         return self.labels.n_outputs
 
     @property
     def oracle(self) -> Any:
-        """What may change."""
+        """Oracle of the perturbation sets."""
         return self.sample.oracle
 
     @property
     def bound(self) -> Any:
-        """The oracle, bound to the first row alone."""
+        """Oracle, bound to the first row only."""
         return self.sample.bound
 
     @property
     def dtype(self) -> np.dtype:
-        """See `Term.dtype`: of the rows."""
         return np.result_type(self.source.dtype, np.float32)
 
     def of_rows(self, X: Matrix, rows: Rows) -> WorstCase:
-        """The losses of some rows of a block, by their numbers among all rows."""
+        """Return the losses of some rows X, with their numbers among all rows."""
         if self.source.sparse:
-            # Sources promise it, and to look takes a pass over the indices.
+            # Sources guarantee this, and a check would take a pass over the indices.
             X.has_sorted_indices = X.has_canonical_format = True
         return self.part(X, rows)
 
     def parts(self, groups: Sequence[np.ndarray] | None = None) -> Iterator[WorstCase]:
-        """The losses of each block; of each cut, or of groups of strips that have increasing numbers."""
+        """Yield the losses of each cut, or of groups of strips with increasing numbers."""
         numbers: list[Rows] = list(self.cuts)
         blocks = [[cut] for cut in self.cuts]
         if groups is not None:
@@ -132,7 +134,7 @@ class BlockwiseTerm(Term):
             tell_of_pass(done, len(self.weights))
 
     def rows_in(self, strips: np.ndarray) -> np.ndarray:
-        """The numbers of the rows in some strips."""
+        """Return the numbers of the rows in some strips."""
         numbers, _ = ranges(self.strip_edges[strips], np.diff(self.strip_edges)[strips])
         return numbers
 
@@ -140,13 +142,16 @@ class BlockwiseTerm(Term):
         self.sample.validate(space)
 
     def scores(self, space: Space, f: Element) -> np.ndarray:
-        """The functions at the rows without changes, (n, n_outputs)."""
+        """Return the functions at the unperturbed rows, (n, n_outputs)."""
         return np.concatenate([part.scores(space, f) for part in self.parts()])
 
     def planes(self, space: Space, f: Element, blocks: Rows = ALL_ROWS) -> Planes:
-        """See `Term.planes`; of the rows of one block, or of some of them in a row."""
+        # Only consecutive rows of one block are in memory.
         if not isinstance(blocks, slice) or blocks == ALL_ROWS:
-            raise ValueError("planes of rows that are read in blocks are made of one block at a time")
+            raise ValueError(
+                "blocks must be a slice of consecutive rows, because rows are read in blocks, got "
+                f"{blocks!r}"
+            )
         rows = slice(blocks.start, blocks.stop)
         return self.of_rows(self.source.block(rows.start, rows.stop), rows).planes(space, f)
 

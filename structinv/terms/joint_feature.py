@@ -1,4 +1,4 @@
-"""The structured hinge loss of examples that functions of the user's describe."""
+"""Structured hinge loss for custom joint features, cost and argmax."""
 
 from __future__ import annotations
 
@@ -18,37 +18,38 @@ from ..utils.matrices import ALL_ROWS, Matrix, Rows, count, csr, scale_rows, sta
 from .base import Term, check_weights, join
 from .planes import Planes
 
-# Examples between two looks at the clock, and rows of joint features that are made together.
+# Number of examples between two checks of the time, and of rows of joint features in memory.
 EXAMPLES_AT_ONCE = 8
 
 
 class JointFeature(Term):
-    """The loss of each example by an argmax of the user's, margin rescaling.
+    """Loss of each example by a custom argmax, with margin rescaling.
 
     ``l_i(f) = max over y' of <w, joint_feature(x_i, y') - joint_feature(x_i, y_i)> + cost(y_i, y')``
 
-    Values are those of the labelings that `argmax` finds, and as true as it is. Where it finds one that
-    does worse than the true labeling, the true one, which wins and costs nothing, takes its place.
+    The maximum is over the labelings that `argmax` finds, so it is correct only if `argmax` is. If the
+    true labeling has a larger value, with difference and cost 0, it replaces the labeling found.
 
     Parameters
     ----------
     X, y : sequences
         Inputs and true labelings, any objects.
     custom : Custom
+        Joint features, cost and argmax.
     weights : float or (n,) array, default=1.0
-        Weight of each example, C included.
+        Weight of each example, including C.
     oracle : InvarianceOracle, optional
-        Only `Identity`: what may change inside an object nobody knows.
+        `Identity` or None: perturbations of custom objects are not supported.
 
     Attributes
     ----------
     n_features : int
-        D, the width of joint features.
+        Number D of joint features.
 
     Raises
     ------
     TypeError, ValueError
-        For arguments that do not fit, and where a function answers with something else.
+        If an argument is invalid, or a function returns an invalid value.
 
     Examples
     --------
@@ -82,14 +83,14 @@ class JointFeature(Term):
         custom.validate()
         check_no_changes(oracle)
         if len(X) == 0 or len(X) != len(y):
-            raise ValueError(f"y must have a labeling for each of {len(X)} inputs, got {len(y)}")
+            raise ValueError(f"y must have one labeling for each of {len(X)} inputs, got {len(y)}")
         self.custom, self.X, self.y = custom, X, y
         parts: list[Any] = []
         for i, (x, truth) in enumerate(zip(X, y, strict=True)):
             if truth is None:
                 raise ValueError(
-                    f"y must hold labelings, got None for example {i}, which argmax would take for "
-                    "none given"
+                    f"y must not contain None, got None for example {i}: argmax(x, w, None) is the "
+                    "prediction without a cost"
                 )
             width = parts[0].shape[1] if parts else None
             parts.append(custom.features_of(x, truth, width))
@@ -110,22 +111,22 @@ class JointFeature(Term):
         )
         if "linear in x" not in space.capabilities or given != (self.n_features, 1, 0, False):
             raise ValueError(
-                f"the space must be ExplicitSpace({self.n_features}), for joint features of that width, "
-                f"without an intercept, got {type(space).__name__} with (n_features, n_outputs, "
-                f"n_pairwise) = {given[:3]}"
+                f"the space must be ExplicitSpace({self.n_features}), for {self.n_features} joint "
+                f"features without an intercept, got {type(space).__name__} with "
+                f"(n_features, n_outputs, n_pairwise) = {given[:3]}"
             )
 
     def planes(self, space: Space, f: Element, blocks: Rows = ALL_ROWS) -> Planes:
         return join(space, [self._planes(space, f, part) for part in self._parts(blocks)])
 
     def values(self, space: Space, f: Element) -> tuple[np.ndarray, np.ndarray]:
-        """See `Term.values`; both are those of the labelings found."""
+        # Both values are those of the labelings found.
         parts = [self._found(space, f, part) for part in self._parts(ALL_ROWS)]
         heights = np.concatenate([heights for _, _, heights in parts])
         return heights, heights
 
     def rows_of(self, blocks: Rows) -> int:
-        """See `Term.rows_of`: calls of `argmax`."""
+        # The number of calls of `argmax`.
         return count(blocks, self.n_blocks)
 
     def portions(self) -> list[Rows]:
@@ -142,7 +143,7 @@ class JointFeature(Term):
     def _found(
         self, space: Any, f: Element, blocks: np.ndarray
     ) -> tuple[Matrix, np.ndarray, np.ndarray]:
-        """What the labelings found have less than the true ones, their costs, and what they win."""
+        """Return feature differences (true minus found), costs, and losses of the labelings found."""
         w = space.weights(f)[0]
         rows: list[Any] = []
         costs = np.zeros(len(blocks))
@@ -152,11 +153,11 @@ class JointFeature(Term):
             costs[place] = self.custom.cost_of(self.y[i], labeling)
         found: Any = stack(rows)
         if sp.issparse(self.truths) != sp.issparse(found):
-            # A difference of both kinds would be a matrix of NumPy's.
+            # A difference of a sparse and a dense array would be a np.matrix.
             found = csr(found) if sp.issparse(self.truths) else found.toarray()
         less = self.truths[blocks] - found
         heights = costs - less @ w
-        # The true labeling wins nothing and costs nothing.
+        # The true labeling has score difference 0 and cost 0.
         wins = heights > 0
         if not np.all(wins):
             less, costs, heights = (
@@ -172,9 +173,9 @@ class JointFeature(Term):
 
 
 def check_no_changes(oracle: InvarianceOracle | None) -> None:
-    """Raise ValueError unless nothing may change."""
+    """Raise ValueError if an oracle has perturbations."""
     if oracle is not None and type(oracle) is not Identity:
         raise ValueError(
-            "oracle must be None or Identity() for Custom: what may change inside an object of your own "
-            f"nobody knows, and the worst change would be the business of its argmax; got {oracle!r}"
+            f"oracle must be None or Identity() for Custom, got {oracle!r}: perturbations of custom "
+            "objects are not supported, include them in argmax"
         )

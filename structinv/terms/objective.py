@@ -1,4 +1,4 @@
-"""The objective: terms, and half of a squared norm, seen through planes and values only."""
+"""Objective: half the squared norm plus a sum of terms, with planes and values."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from .planes import Planes
 
 @dataclass(frozen=True)
 class Value:
-    """A value of the objective.
+    """Value of the objective.
 
     Parameters
     ----------
     upper : float
-        A bound from above; infinity where an oracle knows none.
+        Upper bound; infinity if an oracle has none.
     attained : float
-        The value over the changes that the oracles found. Equal to `upper` if they are exact.
+        Value for the perturbed samples that the oracles found; equal to `upper` for exact oracles.
     """
 
     upper: float
@@ -32,23 +32,42 @@ class Value:
 
 
 class Objective:
-    """``F(f) = 1/2 |f|^2 + sum of terms``, seen through planes and values only.
+    """Objective ``F(f) = 1/2 |f|^2 + sum of terms`` for solvers.
 
     Parameters
     ----------
     space : Space
+        Space of the functions f.
     terms : sequence of Term
-        Their blocks are numbered one after the other.
+        Terms; their blocks are numbered one after the other.
 
     Attributes
     ----------
     weights, floors : (n_blocks,) arrays
+        Weight and lower bound of each block.
     rows_of_a_pass : int
-        How many rows one pass over all terms asks the oracles about.
+        Number of rows for which oracles are called in one pass over all terms.
     rows_asked : int
-        How many rows the oracles have been asked so far.
+        Number of rows for which oracles have been called so far.
     out_of_time : callable
-        Whether a step under way had better end; the loop sets it for a run, see `Solver.step`.
+        Function that returns True if the current step must end. The loop sets it for a run; see
+        `Solver.step`.
+
+    See Also
+    --------
+    structinv.solvers.solve : Minimization of an objective.
+    WorstCase : Worst-case loss of samples.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv.oracles import Box
+    >>> from structinv.spaces import ExplicitSpace
+    >>> from structinv.structures import Binary
+    >>> from structinv.terms import WorstCase
+    >>> term = WorstCase(np.array([[2.0], [-1.0]]), np.array([1, 0]), Box(0.5), Binary())
+    >>> Objective(ExplicitSpace(1), [term]).value(np.zeros(1))
+    Value(upper=2.0, attained=2.0)
     """
 
     def __init__(self, space: Space, terms: Sequence[Term]) -> None:
@@ -67,26 +86,39 @@ class Objective:
 
     @property
     def n_blocks(self) -> int:
-        """How many blocks all terms have together."""
+        """Number of blocks of all terms."""
         return len(self.weights)
 
     @property
     def relaxed(self) -> bool:
-        """Whether a term's loss is a relaxed one, and the value a bound of that of the loss itself."""
+        """True if a term has a relaxed loss, an upper bound of the loss itself."""
         return any(term.relaxed for term in self.terms)
 
     @property
     def planes_are_sums(self) -> bool:
-        """Whether dual states keep one plane for the sum of all blocks of a term."""
+        """True if dual states store one plane for the sum of all blocks of a term."""
         return any(term.planes_are_sums for term in self.terms)
 
     @property
     def unit(self) -> float:
-        """The rounding unit of the least precise term."""
+        """Rounding unit of the least precise term."""
         return max((float(np.finfo(term.dtype).eps) for term in self.terms), default=0.0)
 
     def planes(self, f: Element, blocks: np.ndarray | None = None) -> Planes:
-        """A plane of each block named (all by default, in order) that touches it at `f`."""
+        """Return a plane per block that is tight at `f`.
+
+        Parameters
+        ----------
+        f : element
+            Function at which the planes are computed.
+        blocks : array of int, optional
+            Numbers of the blocks; all by default.
+
+        Returns
+        -------
+        Planes
+            One plane per block, in the order of `blocks`.
+        """
         if blocks is None:
             self.rows_asked += self.rows_of_a_pass
             return join(self.space, [term.planes(self.space, f) for term in self.terms])
@@ -108,7 +140,20 @@ class Objective:
         )
 
     def plane_of_sum(self, f: Element) -> Planes:
-        """The plane at `f` of the weighted sum of all blocks; only a portion is in memory at a time."""
+        """Return the plane at `f` of the weighted sum of all blocks.
+
+        Only one portion of the blocks is in memory at a time.
+
+        Parameters
+        ----------
+        f : element
+            Function at which the plane is computed.
+
+        Returns
+        -------
+        Planes
+            A single plane.
+        """
         normal, numbers = self.space.zeros(), np.zeros((3, 1))
         self.rows_asked += self.rows_of_a_pass
         for term in self.terms:
@@ -119,11 +164,22 @@ class Objective:
 
     @cached_property
     def at_zero(self) -> Value:
-        """The objective at the zero function."""
+        """Objective at the zero function."""
         return self.value(self.space.zeros())
 
     def value(self, f: Element) -> Value:
-        """The objective at `f`."""
+        """Return the objective at `f`.
+
+        Parameters
+        ----------
+        f : element
+            Function at which the objective is evaluated.
+
+        Returns
+        -------
+        Value
+            Upper bound and attained value.
+        """
         upper = attained = 0.5 * self.space.dot(f, f)
         self.rows_asked += self.rows_of_a_pass
         for term in self.terms:
@@ -134,5 +190,5 @@ class Objective:
 
 
 def _joined(parts: list[np.ndarray]) -> np.ndarray:
-    """All parts as one array; the array itself if there is one."""
+    """Concatenate arrays; return a single array without a copy."""
     return parts[0] if len(parts) == 1 else np.concatenate(parts)

@@ -1,4 +1,4 @@
-"""Worst cases of rows that change once for all their labels."""
+"""Worst-case loss of rows with several labels and one joint perturbation."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ from .worst_case import WorstCase
 
 
 class OneChange(WorstCase):
-    """The worst-case loss of rows that change once for all their labels.
+    """Worst-case loss of rows with several labels and one joint perturbation.
 
     ``l_i(f) = max over y', z in S(x_i) of f(z, y') - f(z, y_i) + D(y_i, y') rho(x_i, z)``
 
-    with f(z, y) the sum of the functions of the labels that y has, and of what no input multiplies; the
-    space has one output for each label. Labels that had a change each would give a larger value. It is
-    exact where the members of S(x) are listed (one decoding for each), and for up to 12 labels under any
-    oracle that is (all labelings, as far as bounds ask for them); else `values` has the bound in
-    which each label has a change of its own, and what was found.
+    The score f(z, y) is the sum of the functions of all labels in y, plus the pairwise scores. The space
+    has one output for each label. A separate perturbation for each label would give a larger loss.
+
+    The loss is exact if the members of S(x) are listed, with one decoding for each member. For up to 12
+    labels it is exact for any exact oracle, by a search over all labelings with bounds. Otherwise
+    `values` returns the upper bound with a separate perturbation for each label, and the value found.
 
     Parameters
     ----------
@@ -39,22 +40,22 @@ class OneChange(WorstCase):
         True labels of the positions, one row after the other; see
         `structinv.structures.multilabel.positions`.
     oracle : InvarianceOracle
-        One that needs no labels: a row has several.
+        Oracle that does not depend on labels, because a row has several.
     structure : Structure
-        One with ``one_row``, such as `Multilabel`.
+        Structure with ``one_row``, such as `Multilabel`.
     weights : float or (n,) array, default=1.0
-        Weight of each row, C included.
+        Weight of each row, including C.
     classes : (2,) array, optional
-        The labels of absent and present, where `y` may lack one.
+        Labels of "absent" and "present"; required if `y` has only one of them.
     layout : Layout
-        L positions for every row.
+        Layout with L positions for every row.
     cost, rescaling, position_weight
-        See `Structure.bind`.
+        Arguments of `Structure.bind`.
 
     Raises
     ------
     TypeError, ValueError
-        For arguments that do not fit.
+        If an argument is invalid.
 
     Examples
     --------
@@ -74,18 +75,18 @@ class OneChange(WorstCase):
     """
 
     def _check_structure(self, structure: Structure, oracle: InvarianceOracle) -> None:
-        """Structures whose positions look at one row."""
+        """Raise TypeError unless all positions of the structure share one row."""
         if not isinstance(structure, Structure) or not structure.one_row:
             raise TypeError(
-                "structure must be one whose positions look at one row, as Multilabel, got "
+                "structure must be one whose positions share one row, such as Multilabel, got "
                 f"{structure!r}"
             )
 
     def _bind_rows(self, oracle: InvarianceOracle, y: np.ndarray | None) -> None:
-        """Rows have several labels, so that oracles see none."""
+        # A row has several labels, so the oracle gets none.
         layout = self.labels.layout
         if layout is None or np.ptp(layout.lengths) > 0:
-            raise ValueError("layout must have as many positions for every row")
+            raise ValueError("layout must have the same number of positions for every row")
         self.oracle = oracle
         self.bound = bind(oracle, self.X)
         self.scenarios = [(self.bound,)]
@@ -94,32 +95,25 @@ class OneChange(WorstCase):
 
     @property
     def n_positions(self) -> int:
-        """How many labels each row has."""
+        """Number of labels of each row."""
         return self.codes.shape[1]
 
     @property
     def codes(self) -> np.ndarray:
-        """The true labels of the positions of each row, (n, L)."""
+        """True labels of the positions of each row, (n, L)."""
         return self.labels.codes.reshape(self.labels.n_blocks, -1)
 
     @property
     def n_outputs(self) -> int:
-        """How many functions are learned: one for each label."""
+        """Number of learned functions, one for each label."""
         return self.n_positions
 
     def validate(self, space: Space) -> None:
-        """See `Term.validate`.
-
-        Raises
-        ------
-        ValueError
-            Also where functions are not linear in x and the members of S(x) are not listed.
-        """
         super().validate(space)
         if "linear in x" not in space.capabilities and not self.oracle.finite:
             raise ValueError(
-                f"oracle must be finite where functions are not linear in x and a row changes once for "
-                f"all its labels, got {self.oracle!r}"
+                "oracle must be finite if functions are not linear in x and all labels of a row share "
+                f"one perturbation, got {self.oracle!r}"
             )
 
     def planes(self, space: Space, f: Element, blocks: Rows = ALL_ROWS) -> Planes:
@@ -138,7 +132,7 @@ class OneChange(WorstCase):
         return np.maximum(upper, attained), attained
 
     def _values_of_zero(self, space: Space, blocks: Rows) -> tuple[np.ndarray, np.ndarray]:
-        """No change matters to the zero function, so no oracle is asked."""
+        """Return values at the zero function, without calls of the oracle."""
         rows, layout = self.labels.rows(blocks)
         assert layout is not None
         costs, pairwise = self.labels.costs(rows), np.zeros(space.n_pairwise)
@@ -148,11 +142,11 @@ class OneChange(WorstCase):
         return value, value
 
     def rows_of(self, blocks: Rows) -> int:
-        """See `Term.rows_of`; each question about a row counts as one."""
+        # All calls for a row count as one.
         return count(blocks, self.n_blocks)
 
     def _parts(self, blocks: Rows, most_rows: int | None = None) -> list[Rows]:
-        """The blocks in portions whose answers fit in memory several times over."""
+        """Return the blocks in portions with little memory for the answers of the oracle."""
         each = self.n_positions
         if self.oracle.finite:
             each *= listed(self.bound).size

@@ -1,4 +1,4 @@
-"""The set of labels and the change of a row that together beat a given set most."""
+"""Search for the worst labeling and perturbation of rows with several labels."""
 
 from __future__ import annotations
 
@@ -17,28 +17,29 @@ from ..structures.bound import BoundStructure
 from ..structures.checked_structure import decoded
 from ..utils.matrices import Matrix, Rows, row_sizes, stack
 
-# Up to so many labels all sets of them are looked at, where the members of S(x) are not listed.
+# Maximum number of labels for a search over all labelings, if the members of S(x) are not listed.
 MOST_LABELS = 12
-# How often a set that is best at a point is asked for a worse point, where not all sets are looked at.
+# Number of alternations between labelings and points, without a search over all labelings.
 ROUNDS = 3
 
 
 @dataclass(frozen=True)
 class JointViolation:
-    """The worst labeling of each row with a change, and how bad it can be.
+    """Worst labeling and perturbation of each row, with bounds.
 
     Parameters
     ----------
     labels : (n, L) array of int
+        Worst labelings.
     gains, costs : (n,) arrays
-        What it has more than the given labeling at that change, and what it costs there.
+        Score difference to the given labeling at the perturbed row, and cost there.
     upper : (n,) array
-        Bound of their largest sum.
+        Upper bound of the largest sum of both.
     sizes : (n,) array
-        Sums of the sizes of all terms of such differences, of which rounding errors are a small share;
-        the largest of those seen.
+        Sum of the absolute values of all summands of such differences, which bounds rounding errors; the
+        largest one found.
     points : array, CSR matrix or keys of points, or None
-        The changed rows, in the form that `Space.normals` takes, if they were wanted.
+        Perturbed rows for `Space.normals`, if requested.
     """
 
     labels: np.ndarray
@@ -51,7 +52,7 @@ class JointViolation:
 
 @dataclass(frozen=True)
 class OracleAnswers:
-    """What an oracle said of a difference of labelings for each row."""
+    """Results of an oracle for one difference of labelings per row."""
 
     points: Any
     gains: np.ndarray
@@ -62,27 +63,33 @@ class OracleAnswers:
 
 
 class OneChangeSearch:
-    """Labelings of some rows against given ones, at the worst of changes that all labels share.
+    """Search for labelings of some rows under perturbations that all labels share.
 
-    Three ways, of which the first that can be gone is: members of S(x) that a space scores, with one
-    decoding for each; all labelings of at most `MOST_LABELS` labels, those first whose bound by
-    position is highest, and none whose bound is below what was reached; a bound by position, with
-    labelings and points found in turn.
+    It uses the first applicable method:
+
+    - one decoding for each member of S(x), if the space has scores of the members;
+    - a search over all labelings of at most `MOST_LABELS` labels, by decreasing bound, until no bound
+      exceeds the best value;
+    - a bound by position, and a few alternations between labelings and points.
 
     Parameters
     ----------
     space : Space
+        Space of `f`.
     f : element
+        Function that scores labels.
     bound : CheckedOracle
+        Bound oracle of the rows.
     labels : BoundStructure
-        Of a structure whose positions look at one row.
+        Structure whose positions share one row, with the labels.
     rows : slice or (n,) array of int
+        Numbers of the rows.
     codes : (n, L) array of int
-        The labeling that the others are compared with.
+        Given labelings, with which all others are compared.
     costs : (n, L, 2) array
-        What labels cost at each position, those of `codes` nothing.
+        Cost of each label at each position, 0 for `codes`.
     pairwise : (n_pairwise,) array, optional
-        Parameters that no input multiplies; by default those of f.
+        Pairwise weights; those of f by default.
     """
 
     def __init__(
@@ -101,17 +108,17 @@ class OneChangeSearch:
         self.pairwise = space.pairwise(f) if pairwise is None else pairwise
         every = isinstance(rows, slice)
         self.numbers = np.arange(bound.X.shape[0])[rows] if every else np.asarray(rows)
-        # What each position's function is multiplied with where its label is another one.
+        # Sign of each position's function in the score difference of the other label.
         self.signs = 1 - 2 * codes
         self.worth = np.take_along_axis(costs, 1 - codes[..., None], axis=2)[..., 0]
 
     def against(self, codes: np.ndarray) -> OneChangeSearch:
-        """The same rows compared with another labeling; labels cost nothing."""
+        """Return a search on the same rows against another labeling, without costs."""
         own = self.space, self.f, self.bound, self.labels, self.rows
         return OneChangeSearch(*own, codes, np.zeros(self.costs.shape), self.pairwise)
 
     def worst(self, *, other: bool = False, points: bool = True) -> JointViolation:
-        """The worst labeling; with `other` of those that differ from the given one."""
+        """Return the worst labeling; with `other`, among those unequal to the given one."""
         values = self.space.member_values(self.f, self.bound, self.rows)
         if values is not None:
             return self._of_members(values, other, points)
@@ -122,7 +129,10 @@ class OneChangeSearch:
     # Members.
 
     def potentials(self, values: np.ndarray, grades: Any = 1.0) -> np.ndarray:
-        """Potentials of all positions at some members, (n * s * L, 2), from (n, s, L) values."""
+        """Return potentials of all positions at some members, (n * s * L, 2).
+
+        `values` are the scores of the members, (n, s, L).
+        """
         shared = np.broadcast_to(np.asarray(grades, dtype=np.float64), values.shape[:2])
         potentials = self.costs[:, None] * shared[..., None, None]
         potentials[..., 1] += values
@@ -131,7 +141,7 @@ class OneChangeSearch:
     def _best(
         self, potentials: np.ndarray, codes: np.ndarray, other: bool
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The best labelings of (n, L) positions, how much more they score than codes, and a bound."""
+        """Return the best labelings, their score differences to `codes`, and upper bounds."""
         layout, flat = _layout(codes), codes.ravel()
         structure = self.labels.structure
         if other:
@@ -162,17 +172,19 @@ class OneChangeSearch:
     def _cost_of(self, labels: np.ndarray) -> np.ndarray:
         return np.sum(self.worth * (labels != self.codes), axis=1)
 
-    # Questions about differences of labelings, where functions are linear in x.
+    # Oracle calls for differences of labelings, for functions that are linear in x.
 
-    def ask(self, some: np.ndarray, differ: np.ndarray, points: bool = False) -> OracleAnswers:
-        """What labelings win at worst that differ at these positions, pairwise weights apart.
+    def largest_gains(self, some: np.ndarray, differ: np.ndarray, points: bool = False) -> OracleAnswers:
+        """Return the largest score differences of labelings, without pairwise scores.
 
         Parameters
         ----------
         some : (m,) array of int
-            Places among the rows.
+            Positions among the rows.
         differ : (m, L) array of bool
+            Positions with another label than in `codes`.
         points : bool, default=False
+            Whether the perturbed rows are required. Without effect on the other results.
         """
         factors = self.signs[some] * differ
         directions, assign = np.unique(factors, axis=0, return_inverse=True)
@@ -183,14 +195,15 @@ class OneChangeSearch:
         for first in range(0, len(directions), at_once):
             place = np.flatnonzero((assign >= first) & (assign < first + at_once))
             own = directions[first : first + at_once]
-            parts.append(self._ask(some[place], own, assign[place] - first, worth[place], points))
+            answer = self._call_oracle(some[place], own, assign[place] - first, worth[place], points)
+            parts.append(answer)
             places.append(place)
         if len(parts) == 1:
             return parts[0]
         order = np.argsort(np.concatenate(places))
         return _joined(parts, order)
 
-    def _ask(
+    def _call_oracle(
         self,
         some: np.ndarray,
         factors: np.ndarray,
@@ -210,19 +223,19 @@ class OneChangeSearch:
         return OracleAnswers(answer.points, *found, largest, answer.rho)
 
     def single(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """What each label by itself wins at worst: reached, bounds, and sizes, (n, L) each."""
+        """Return values, bounds and sizes for a change of each single label, (n, L) each."""
         n, size = self.codes.shape
         reached, upper, sizes = np.zeros((n, size)), np.zeros((n, size)), np.zeros((n, size))
         for t in range(size):
             differ = np.zeros((n, size), dtype=bool)
             differ[:, t] = True
-            found = self.ask(np.arange(n), differ)
+            found = self.largest_gains(np.arange(n), differ)
             reached[:, t], upper[:, t] = found.gains + found.costs, found.upper
             sizes[:, t] = found.sizes
         return reached, upper, sizes
 
-    def apart(self) -> np.ndarray:
-        """What pairwise weights add for labelings that differ at the positions of `masks`, (n, 2^L)."""
+    def pairwise_differences(self) -> np.ndarray:
+        """Return differences of pairwise scores for all sets of other labels, (n, 2^L)."""
         size = self.codes.shape[1]
         every = masks(size).astype(np.int64)
         if not len(self.pairwise):
@@ -234,8 +247,8 @@ class OneChangeSearch:
         return scores[own[:, None] ^ np.arange(len(every))] - scores[own][:, None]
 
     def bounds_of_all(self, upper: np.ndarray) -> np.ndarray:
-        """Bounds by position of all labelings, (n, 2^L)."""
-        bounds = self.apart()
+        """Return bounds by position of all labelings, (n, 2^L)."""
+        bounds = self.pairwise_differences()
         every = masks(self.codes.shape[1])
         for t in range(every.shape[1]):
             bounds += np.where(every[:, t], upper[:, [t]], 0.0)
@@ -245,7 +258,7 @@ class OneChangeSearch:
         n, size = self.codes.shape
         every, rows = masks(size), np.arange(n)
         singles, highest, each = self.single()
-        apart, open_ = self.apart(), self.bounds_of_all(highest)
+        apart, open_ = self.pairwise_differences(), self.bounds_of_all(highest)
         alone = 1 << np.arange(size)
         heights = np.column_stack([np.full(n, -np.inf if other else 0.0), singles + apart[:, alone]])
         best = np.r_[0, alone][np.argmax(heights, axis=1)]
@@ -260,13 +273,13 @@ class OneChangeSearch:
                 break
             mask = mask[some]
             open_[some, mask] = -np.inf
-            found, more = self.ask(some, every[mask]), apart[some, mask]
+            found, more = self.largest_gains(some, every[mask]), apart[some, mask]
             height = found.gains + found.costs + more
             better = height > reached[some]
             best[some[better]], reached[some[better]] = mask[better], height[better]
             upper[some] = np.maximum(upper[some], found.upper + more)
             sizes[some] = np.maximum(sizes[some], found.sizes)
-        last = self.ask(rows, every[best], points) if points else None
+        last = self.largest_gains(rows, every[best], points) if points else None
         costs = self._cost_of(np.where(every[best], 1 - self.codes, self.codes))
         gains = reached - costs
         if last is not None:
@@ -276,7 +289,10 @@ class OneChangeSearch:
         return JointViolation(labels, gains, costs, np.maximum(upper, gains + costs), sizes, place)
 
     def potentials_by_position(self, upper: np.ndarray) -> np.ndarray:
-        """Potentials of positions that each had a change of its own, (n * L, 2); 0 for the codes."""
+        """Return potentials with a separate perturbation per position, (n * L, 2).
+
+        They are 0 for the codes.
+        """
         potentials = np.zeros((*self.codes.shape, 2))
         np.put_along_axis(potentials, 1 - self.codes[..., None], upper[..., None], axis=2)
         return potentials.reshape(-1, 2)
@@ -289,7 +305,7 @@ class OneChangeSearch:
         every = np.arange(len(labels))
         best: JointViolation | None = None
         for _ in range(ROUNDS):
-            found = self.ask(every, labels != self.codes, points=True)
+            found = self.largest_gains(every, labels != self.codes, points=True)
             gains = found.gains + self._more(labels)
             sizes = np.maximum(each.sum(axis=1), found.sizes)
             mine = JointViolation(labels, gains, found.costs, upper, sizes, found.points)
@@ -306,26 +322,27 @@ class OneChangeSearch:
         return JointViolation(best.labels, best.gains, best.costs, reached, best.sizes, place)
 
     def _more(self, labels: np.ndarray) -> np.ndarray:
-        """What pairwise weights add for labelings over the given ones, (n,)."""
+        """Return differences of pairwise scores between labelings and the given ones, (n,)."""
         if not len(self.pairwise):
             return np.zeros(len(labels))
         moved: Any = self.labels.moved(labels.ravel(), self.codes.ravel(), _layout(labels))
         return moved @ self.pairwise
 
-    # How many positions can be wrong.
+    # Number of wrong positions.
 
     def most_wrong(self, truth: np.ndarray, rounding: np.ndarray) -> np.ndarray:
-        """At most how many positions differ from the truth in what is predicted under a change, (n,).
+        """Return upper bounds of the number of wrong positions under perturbations.
 
-        What is predicted at a point scores as much there as any labeling, `codes` for one. With listed
-        members predictions are known but for ties; else each labeling counts that some change
-        brings up to `codes`.
+        The prediction at a point has at least the score of `codes` there. With listed members,
+        predictions are known up to ties. Otherwise the bound is over all labelings whose score some
+        perturbation raises to that of `codes`.
 
         Parameters
         ----------
         truth : (n, L) array of int
+            True labels.
         rounding : (n,) array
-            How far rounding can move the difference of two scores.
+            Bound of the rounding error of a difference of two scores.
         """
         values = self.space.member_values(self.f, self.bound, self.rows)
         if values is not None:
@@ -344,17 +361,17 @@ class OneChangeSearch:
         return self.labels.most_wrong(potentials, truth.ravel(), floors, self.pairwise, _layout(truth))
 
     def _own_score(self) -> np.ndarray:
-        """What pairwise weights add for the codes themselves, (n,)."""
+        """Return the pairwise scores of `codes`, (n,)."""
         nothing = np.zeros((self.codes.size, 2))
         structure, layout = self.labels.structure, _layout(self.codes)
         return structure.score(nothing, self.codes.ravel(), self.pairwise, layout)
 
     def _most_wrong_of_all(self, truth: np.ndarray, rounding: np.ndarray) -> np.ndarray:
         every, rows = masks(self.codes.shape[1]), np.arange(len(truth))
-        apart, bounds = self.apart(), self.bounds_of_all(self.single()[1])
+        apart, bounds = self.pairwise_differences(), self.bounds_of_all(self.single()[1])
         own = (self.codes != truth) @ (1 << np.arange(truth.shape[1]))
         wrong = every.sum(axis=1)[own[:, None] ^ np.arange(len(every))]
-        # Those that may come up to the codes, the most wrong ones first.
+        # Labelings that may reach the score of the codes, by decreasing number of wrong positions.
         open_ = np.where(bounds >= -rounding[:, None], wrong, -1)
         most = wrong[:, 0].copy()
         while True:
@@ -364,13 +381,13 @@ class OneChangeSearch:
                 return most
             mask = mask[some]
             open_[some, mask] = -1
-            found = self.ask(some, every[mask])
+            found = self.largest_gains(some, every[mask])
             comes_up = found.upper + apart[some, mask] >= -rounding[some]
             most[some[comes_up]] = wrong[some, mask][comes_up]
 
 
 def masks(size: int) -> np.ndarray:
-    """All sets of so many positions, (2^L, L) of bool; number m has the binary digits of m."""
+    """Return all subsets of positions, (2^L, L); row m has the binary digits of m."""
     return (np.arange(1 << size)[:, None] >> np.arange(size) & 1).astype(bool)
 
 
@@ -379,7 +396,7 @@ def _layout(codes: np.ndarray) -> Layout:
 
 
 def _better(one: JointViolation, other: JointViolation) -> JointViolation:
-    """Row by row the one that reaches more."""
+    """Return the violation with the larger value for each row."""
     wins = other.gains + other.costs > one.gains + one.costs
     if not np.any(wins):
         return one
@@ -396,7 +413,7 @@ def _better(one: JointViolation, other: JointViolation) -> JointViolation:
 
 
 def _joined(parts: list[OracleAnswers], order: np.ndarray) -> OracleAnswers:
-    """Answers of several questions in the order of the rows."""
+    """Concatenate the results of several oracle calls, in the order of the rows."""
 
     def of(name: str) -> np.ndarray:
         return np.concatenate([getattr(part, name) for part in parts])[order]

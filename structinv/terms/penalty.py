@@ -1,4 +1,4 @@
-"""Scalar losses of linear functionals, such as derivatives along which a function is to be flat."""
+"""Smoothness penalties: scalar losses of linear functionals, such as derivatives."""
 
 from __future__ import annotations
 
@@ -15,17 +15,35 @@ from .planes import Planes, PlaneSet
 
 
 class Penalty(Term):
-    """``sum_j weights_j r(L_j f)``: a scalar loss of each of a family of linear functionals.
+    """Penalty ``sum_j weights_j r(L_j f)`` on a family of linear functionals.
 
-    The whole family is one block, so that a plane costs one product with the family. The weight of
-    the block is the sum of the weights: planes bound the loss whatever nu is.
+    The whole family is one block, so that a plane takes one product with the family. The weight of the
+    block is the sum of the weights, so planes bound the loss for any nu.
 
     Parameters
     ----------
     functionals : Functionals
+        Family of functionals L_j.
     loss : ScalarLoss
+        Loss r, with a finite floor.
     weights : float or (n_functionals,) array, default=1.0
-        Weight of each functional, nu included.
+        Weight of each functional, including nu (>= 0).
+
+    See Also
+    --------
+    WorstCase : Worst-case loss of samples.
+    structinv.RepresenterClassifier : Classifier with smoothness penalties.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv.functionals.acting import LinearFunctionals
+    >>> from structinv.losses import Squared
+    >>> from structinv.spaces import ExplicitSpace
+    >>> from structinv.terms import Objective
+    >>> penalty = Penalty(LinearFunctionals(np.array([[1.0, -1.0]])), Squared())
+    >>> Objective(ExplicitSpace(2), [penalty]).value(np.array([1.0, 0.0]))
+    Value(upper=1.0, attained=1.0)
     """
 
     def __init__(self, functionals: Functionals, loss: ScalarLoss, weights: ArrayLike = 1.0) -> None:
@@ -42,7 +60,8 @@ class Penalty(Term):
     def validate(self, space: Space) -> None:
         if not np.all(np.isfinite(self.floors)):
             raise ValueError(
-                f"{type(self.loss).__name__} declares no finite floor, so it has no null plane"
+                f"loss must have a finite floor (lower bound), got {self.loss!r} with "
+                f"floor={self.loss.floor}"
             )
         self.functionals.validate(space)
 
@@ -59,7 +78,6 @@ class Penalty(Term):
         return np.array([value]), np.array([value])
 
     def plane_of_slopes(self, space: Space, slopes: np.ndarray, block: int = 0) -> PlaneSet:
-        """See `Term.plane_of_slopes`; the slopes are in the domain of the loss's conjugate."""
         normal = self.functionals.combine(space, -self.shares * slopes)
         offset = -self.shares @ self.loss.conjugate(slopes)
         number = np.full(1, block, dtype=np.int64)
@@ -68,7 +86,7 @@ class Penalty(Term):
         )
 
     def rows_of(self, blocks: Rows) -> int:
-        """See `Term.rows_of`; no oracle is asked."""
+        # A penalty has no oracle.
         return 0
 
     def coordinates(self) -> Coordinates | None:

@@ -1,7 +1,7 @@
-"""Planes that touch a convex term from below, and the small quadratic programs over them.
+"""Cutting planes of convex terms, and quadratic programs over working sets.
 
 A plane of block b is ``phi_b(g) >= offset - <normal, g>``. A convex combination of a block's planes
-is again one, so with masses alpha the dual of ``1/2 |f|^2 + sum_b c_b phi_b(f)`` is
+is again a plane. With dual variables alpha, the dual of ``1/2 |f|^2 + sum_b c_b phi_b(f)`` is
 ``sum_b c_b sum_j alpha_j offset_j - 1/2 |f|^2`` at ``f = sum_b c_b sum_j alpha_j normal_j``.
 """
 
@@ -16,9 +16,9 @@ from ..spaces.tensor_rows import ComputedRows
 from ..utils.ascent import ascend
 from ..utils.jit import njit
 
-# Idle planes are dropped once they are more than this share of the others: copying costs time.
+# Idle planes are dropped if there are more than this fraction of the others, because copying costs time.
 IDLE_SHARE = 0.25
-# Steps within a block end at this share of its gap.
+# Steps within a block end at this fraction of its gap.
 BLOCK_SHARE = 0.1
 
 if TYPE_CHECKING:
@@ -28,17 +28,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Planes:
-    """One plane a block, as an objective answers.
+    """One plane per block, tight at a point f.
 
     Parameters
     ----------
     normals : (m, D) array, CSR matrix or TensorRows
+        Normal of each plane.
     offsets : (m,) array
+        Offset of each plane.
     upper : (m,) array
-        Bound on each block's value at the point where the planes were asked for; infinity where
-        an oracle knows none. Equal to the plane's own value where the answer is exact.
+        Upper bound of each block's value at f; infinity if an oracle has none. It equals the value of
+        the plane for exact oracles.
     heights : (m,) array
-        Each plane's own value at that point.
+        Value of each plane at f.
     """
 
     normals: Normals
@@ -49,23 +51,26 @@ class Planes:
 
 @dataclass(frozen=True)
 class PlaneSet:
-    """Planes with the masses that a solver gave them: a dual point, and a warm start.
+    """Planes with their dual variables, for warm starts.
 
     Parameters
     ----------
     normals : (m, D) array, CSR matrix or TensorRows
+        Normal of each plane.
     offsets : (m,) array
+        Offset of each plane.
     blocks : (m,) array of int
-        The block of the objective that each plane bounds.
+        Block of the objective that each plane bounds.
     masses : (m,) array
-        Non-negative, at most 1 in total for each block; what is missing lies on the block's floor.
+        Dual variables: non-negative, at most 1 in total for each block. The difference to 1 belongs to
+        the null plane of the block.
     summed : (n_blocks,) array, optional
-        Where the planes bound not single blocks but the sum of all, the weights of that sum.
+        Weights of the sum, if the planes bound the sum of all blocks, not single blocks.
     slopes : dict of int to array
-        For a block that is a family of penalties, the slopes that its plane was made of: no plane
-        tells them, and a warm start needs them.
+        Slopes of the plane of each block of penalties. Planes do not determine them, and warm starts
+        need them.
     passes : (m,) array of int, optional
-        Of sums that were made in passes over all blocks, how many each has seen.
+        Number of passes in each sum of planes, for solvers that sum over passes.
     """
 
     normals: Normals
@@ -80,29 +85,29 @@ class PlaneSet:
         return len(self.offsets)
 
     def written(self) -> PlaneSet:
-        """The same planes, whose normals do not change with the dual state that made them."""
+        """Return the planes with normals that do not change with the dual state."""
         made = isinstance(self.normals, ComputedRows)
         return replace(self, normals=self.normals.written()) if made else self
 
     def chosen(self, rows: slice | np.ndarray) -> PlaneSet:
-        """Some of the planes; slopes stay as they are."""
+        """Return some of the planes, with all slopes."""
         passes = None if self.passes is None else self.passes[rows]
         own = self.normals[rows], self.offsets[rows], self.blocks[rows], self.masses[rows]
         return PlaneSet(*own, self.summed, self.slopes, passes)
 
     @classmethod
     def of_sum(cls, space: Space, f: np.ndarray, offset: float, weights: np.ndarray) -> PlaneSet:
-        """One plane with normal `f` that bounds the sum of all blocks with these weights."""
+        """Return one plane with normal `f` that bounds the weighted sum of all blocks."""
         whole = np.full(1, -1)
         return cls(space.element(f), np.array([offset]), whole, np.ones(1), weights.copy())
 
     def total(self, space: Space, weights: np.ndarray, floors: np.ndarray) -> tuple[np.ndarray, float]:
-        """Normal and offset of the plane that bounds the sum of all blocks with other weights.
+        """Return normal and offset of a plane that bounds the weighted sum of all blocks.
 
         Raises
         ------
         ValueError
-            If the planes bound a sum whose weights are not proportional to those given.
+            If the planes bound a sum with weights that are not proportional to `weights`.
         """
         if self.summed is None:
             mass = weights[self.blocks] * self.masses
@@ -114,12 +119,14 @@ class PlaneSet:
         return space.combine(self.normals, mass), float(mass @ self.offsets) + null
 
     def sums(self, space: Space, weights: np.ndarray, floors: np.ndarray) -> PlaneSet:
-        """Planes that bound the sum of all blocks with these weights; one, unless they do so already.
+        """Return planes that bound the weighted sum of all blocks.
+
+        Planes of single blocks are added up to one plane.
 
         Raises
         ------
         ValueError
-            If the planes bound a sum whose weights are not proportional to those given.
+            If the planes bound a sum with weights that are not proportional to `weights`.
         """
         if self.summed is None:
             return self.of_sum(space, *self.total(space, weights, floors), weights)
@@ -131,36 +138,37 @@ class PlaneSet:
         return replace(self, normals=normals, offsets=factor * self.offsets, summed=weights.copy())
 
     def _factor(self, weights: np.ndarray) -> float:
-        """How much larger weights are than those of the sum."""
+        """Return the ratio of weights to those of the sum."""
         assert self.summed is not None
         factor = weights.sum() / self.summed.sum() if self.summed.sum() > 0 else 0.0
         if weights.shape != self.summed.shape or not np.allclose(weights, factor * self.summed):
             raise ValueError(
-                "warm_start does not fit: its planes bound the sum of all losses, and the weights "
-                "are not proportional to those of that sum"
+                "warm_start must have weights proportional to those of the objective, because its "
+                "planes bound the sum of all losses"
             )
         return float(factor)
 
     def by_block(self) -> PlaneSet:
-        """These planes; ValueError if they bound only the sum of all blocks."""
+        """Return these planes; raise ValueError if they bound only the sum of all blocks."""
         if self.summed is not None:
             raise ValueError(
-                "warm_start does not fit: planes of BMRM and Pegasos bound the sum of all losses; "
-                "SVMStruct and FrankWolfe need planes of single blocks"
+                "warm_start must have planes of single blocks for SVMStruct, InteriorPoint and "
+                "FrankWolfe, but planes of BMRM and Pegasos bound the sum of all losses"
             )
         return self
 
 
 class WorkingSet:
-    """The planes found so far for some blocks, their Gram matrix, and their masses.
+    """Working set: planes of some blocks with their Gram matrix and dual variables.
 
     Parameters
     ----------
     space : Space
+        Space of the normals.
     weights : (n,) array
         Weight of each block in the objective.
     floors : (n,) array
-        Lower bound of each block: the offset of its null plane, which is always there.
+        Lower bound of each block, the offset of its null plane. The null plane is always in the set.
     """
 
     def __init__(self, space: Space, weights: np.ndarray, floors: np.ndarray) -> None:
@@ -172,9 +180,9 @@ class WorkingSet:
         self.blocks = np.zeros(0, dtype=np.int64)
         self.masses = np.zeros(0)
         self.idle = np.zeros(0, dtype=np.int64)
-        # With room to spare, so that adding a few planes does not copy all.
+        # Larger than needed, so that new planes need no copy.
         self._table = np.zeros((0, 0))
-        # Of the planes there are; made when they are asked for.
+        # Order and workspace of the current planes, computed on access.
         self._order: tuple[np.ndarray, np.ndarray] | None = None
         self._room: tuple[np.ndarray, ...] = ()
 
@@ -183,11 +191,11 @@ class WorkingSet:
 
     @property
     def gram(self) -> np.ndarray:
-        """Inner products of the normals, (m, m); a view."""
+        """Gram matrix of the normals, (m, m); a view."""
         return self._table[: len(self), : len(self)]
 
     def _by_block(self) -> tuple[np.ndarray, np.ndarray]:
-        """Planes in the order of their blocks, and where each block starts among them."""
+        """Return planes in the order of their blocks, and the start of each block."""
         if self._order is None:
             order = np.argsort(self.blocks, kind="stable")
             start = np.searchsorted(self.blocks[order], np.arange(len(self.weights) + 1))
@@ -196,13 +204,16 @@ class WorkingSet:
         return self._order
 
     def scores(self, f: np.ndarray) -> np.ndarray:
-        """Each plane's value at `f`, relative to its block's floor."""
+        """Return each plane's value at `f`, relative to its block's floor."""
         if self.normals is None:
             return np.zeros(0)
         return self.offsets - self.floors[self.blocks] - self.space.scores(f, self.normals)
 
     def heights(self, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """At `f`, the highest plane of each block, the null plane included, and the average one."""
+        """Return the largest and the average value of each block's planes at `f`.
+
+        Both include the null plane.
+        """
         scores = self.scores(f)
         highest = np.zeros(len(self.weights))
         np.maximum.at(highest, self.blocks, scores)
@@ -216,7 +227,7 @@ class WorkingSet:
         blocks: np.ndarray,
         masses: np.ndarray | None = None,
     ) -> None:
-        """Put in planes for the given (local) blocks; mass zero unless told."""
+        """Add planes of the given (local) blocks, with dual variables 0 by default."""
         if len(offsets) == 0:
             return
         old, size = len(self), len(self) + len(offsets)
@@ -227,7 +238,7 @@ class WorkingSet:
             cross = self.space.gram(self.normals, normals)
             joined = self.space.stack([self.normals, normals])
             table = self._table if size <= len(self._table) else _enlarged(self.gram, size)
-            # Beyond the planes that there are, nobody reads: Ctrl-C leaves no harm.
+            # Entries beyond the current planes are unused, so Ctrl-C here does no harm.
             table[:old, old:size], table[old:size, :old] = cross, cross.T
             table[old:size, old:size] = own
         new = np.zeros(len(offsets)) if masses is None else masses
@@ -241,9 +252,9 @@ class WorkingSet:
         )
 
     def ascend(self, f: np.ndarray, tolerance: float, max_passes: int) -> float:
-        """Raise the dual over the masses until its gap on these planes is small; update `f`.
+        """Maximize over the dual variables until the gap on these planes is small.
 
-        Returns the gap that was left on these planes.
+        Update `f`, and return the remaining gap on these planes.
         """
         if self.normals is None:
             return 0.0
@@ -260,14 +271,17 @@ class WorkingSet:
         return float(gap)
 
     def prune(self, max_idle: int) -> None:
-        """Forget planes that have had no mass for more than `max_idle` rounds."""
+        """Drop planes with a zero dual variable for more than `max_idle` rounds."""
         keep = self.idle <= max_idle
         # Few idle planes cost less than to copy the inner products of all others.
         if IDLE_SHARE * np.count_nonzero(keep) < np.count_nonzero(~keep):
             self._keep(keep)
 
     def merge(self, max_planes: int) -> None:
-        """Replace the lightest planes of a crowded block by their average, which is a plane too."""
+        """Replace the excess planes of each block by their average.
+
+        These are the planes with the smallest dual variables.
+        """
         if self.normals is None:
             return
         crowded = np.flatnonzero(np.bincount(self.blocks) > max_planes)
@@ -289,14 +303,14 @@ class WorkingSet:
         self.add(self.space.stack(averages), np.array(offsets), crowded, np.array(masses))
 
     def combination(self) -> np.ndarray:
-        """The element of the space that the masses stand for."""
+        """Return the element f of the current dual variables."""
         if self.normals is None:
             return self.space.zeros()
         return self.space.combine(self.normals, self.weights[self.blocks] * self.masses)
 
     @property
     def offset(self) -> float:
-        """The linear part of the dual."""
+        """Linear part of the dual."""
         gained = self.masses * (self.offsets - self.floors[self.blocks])
         return float(self.weights @ self.floors + self.weights[self.blocks] @ gained)
 
@@ -322,14 +336,14 @@ class WorkingSet:
         masses: np.ndarray,
         idle: np.ndarray,
     ) -> None:
-        """Take over planes that are computed already: Ctrl-C must not leave ones that do not match."""
+        """Set all arrays at once, so that Ctrl-C does not leave arrays that do not match."""
         self._order = None
         self.normals, self._table = normals, np.ascontiguousarray(table)
         self.offsets, self.blocks, self.masses, self.idle = offsets, blocks, masses, idle
 
 
 def _enlarged(gram: np.ndarray, size: int) -> np.ndarray:
-    """A copy with room for half as many planes again, or for `size` if that is more."""
+    """Copy the Gram matrix into a larger array, by half or to `size` if that is more."""
     old = len(gram)
     capacity = max(size, old + old // 2)
     table = np.empty((capacity, capacity), dtype=gram.dtype)
@@ -338,12 +352,14 @@ def _enlarged(gram: np.ndarray, size: int) -> np.ndarray:
 
 
 def room_for(start: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Arrays for the block with most planes: heights, masses, counts, and inner products.
+    """Return the workspace of `simplex_ascent` for the block with most planes.
+
+    It has arrays of values, dual variables, counts and inner products.
 
     Parameters
     ----------
     start : (n + 1,) array of int
-        Where the planes of each block begin.
+        Start of the planes of each block.
     """
     most = int(np.diff(start).max(initial=0))
     return np.empty(most), np.empty(most), np.empty(most, dtype=np.int64), np.empty((most, most))
@@ -351,31 +367,35 @@ def room_for(start: np.ndarray) -> tuple[np.ndarray, ...]:
 
 @njit(cache=True, nogil=True)
 def simplex_ascent(gram, scores, order, start, weights, masses, room, tolerance, max_passes):
-    """Pairwise steps on a product of simplices, each block with a null plane of score zero.
+    """Maximize the dual over planes by pairwise steps.
 
-    Maximizes ``sum_b c_b sum_j masses_j offset_j - 1/2 |f|^2`` over masses that are non-negative and
-    sum to at most one in each block; `scores` are ``offset_j - <normal_j, f>`` at the current masses.
-    `scores` and `masses` are changed in place.
+    The function ``sum_b c_b sum_j masses_j offset_j - 1/2 |f|^2`` is maximized over `masses`. They are
+    non-negative, and their sum in each block is at most 1. The rest belongs to a null plane of value 0.
 
     Parameters
     ----------
     gram : (at least m, at least m) array
-        Inner products of the normals, and perhaps more.
+        Gram matrix of the normals; further entries are ignored.
     scores, masses : (m,) arrays
+        Values ``offset_j - <normal_j, f>`` of the planes at the current point, and dual variables. Both
+        are changed in place.
     order : (m,) array of int
+        Planes in the order of their blocks.
     start : (n + 1,) array of int
-        Block b owns the planes ``order[start[b]]`` to ``order[start[b + 1] - 1]``.
+        Block b has the planes ``order[start[b]]`` to ``order[start[b + 1] - 1]``.
     weights : (n,) array
+        Weight c_b of each block.
     room : tuple of arrays
-        See `room_for`.
+        Workspace of `room_for`.
     tolerance : float
-        The passes end when the gap over these planes is at most this.
+        Gap over these planes at which the passes end.
     max_passes : int
+        Maximum number of passes over the blocks.
 
     Returns
     -------
     float
-        The gap over these planes as measured in the last pass.
+        Gap over these planes in the last pass.
     """
     heights, shares, known, products = room
     total = 0.0
@@ -405,7 +425,7 @@ def simplex_ascent(gram, scores, order, start, weights, masses, room, tolerance,
                 )
                 if wanted < 0:
                     break
-            # Two planes at once, since most steps are between two.
+            # Two planes at a time, because most steps are between two planes.
             former, amount = -1, 0.0
             for j in range(n):
                 plane = order[first + j]
@@ -417,7 +437,7 @@ def simplex_ascent(gram, scores, order, start, weights, masses, room, tolerance,
                     former, amount = plane, size
                     continue
                 other, former = gram[former], -1
-                # Loops without a condition are what compilers turn into vector instructions.
+                # Compilers vectorize loops without a condition.
                 for k in range(scores.shape[0]):
                     scores[k] -= amount * other[k] + size * own[k]
             if former >= 0:

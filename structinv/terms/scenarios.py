@@ -1,4 +1,4 @@
-"""What may happen to examples as a whole: scenarios asked about one by one, and the worst of them."""
+"""Joint perturbations of examples: the worst of several scenarios."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..utils.matrices import stack
 
 @dataclass(frozen=True)
 class ScenarioAnswer:
-    """A scenario: the answers at its levels, one by one and together, and what violates most."""
+    """Oracle results of a scenario, for each budget level and joined; worst labeling."""
 
     each: list[Violations]
     found: Violations
@@ -27,22 +27,22 @@ class ScenarioAnswer:
 
 
 def scenarios_of(bound: BoundOracle, labels: BoundStructure) -> list[tuple[BoundOracle, ...]]:
-    """What may happen to the examples of a structure; see `BoundOracle.scenarios`.
+    """Return the scenarios of a structure's examples; see `BoundOracle.scenarios`.
 
     Raises
     ------
     ValueError
-        For a budget where the structure knows none.
+        If the oracle is a budget and the structure does not support it.
     """
     layout = labels.layout
     if layout is None or np.max(layout.lengths) == 1:
-        # A row that is an example by itself shares nothing.
+        # An example of a single row has no joint perturbations.
         return [(bound,)]
     found = bound.scenarios()
     if any(len(levels) > 1 for levels in found) and not labels.structure.budgets:
         raise ValueError(
-            f"oracle must not be a Budget for {type(labels.structure).__name__}, which cannot share out "
-            f"changes among the rows of an example, got {bound.oracle!r}"
+            f"oracle must not be a Budget for {type(labels.structure).__name__}, which cannot divide "
+            f"edits among an example's rows, got {bound.oracle!r}"
         )
     return found
 
@@ -50,7 +50,7 @@ def scenarios_of(bound: BoundOracle, labels: BoundStructure) -> list[tuple[Bound
 def best_of(
     chosen: list[Separation], scenario: np.ndarray, layout: Layout, labels: BoundStructure
 ) -> Separation:
-    """Of each block what was chosen in its scenario; bounds are the largest of all."""
+    """Return the separation of each block's scenario, with the largest bounds of all."""
     if any(each.shares is not None for each in chosen):
         chosen = [labels.as_shares(each, layout) for each in chosen]
 
@@ -58,7 +58,7 @@ def best_of(
         parts = [getattr(each, name) for each in chosen]
         if any(part is None for part in parts):
             return None
-        # Row i of part p is row p * len(which) + i of all of them.
+        # Row i of part p is row p * len(which) + i of the concatenated parts.
         places = which * len(which) + np.arange(len(which))
         if any(sp.issparse(part) for part in parts):
             return sp.csr_matrix(sp.vstack(parts))[places]
@@ -76,7 +76,7 @@ def best_of(
 
 
 def _levels(chosen: list[Separation], scenario: np.ndarray) -> np.ndarray | None:
-    """The level of each row in its scenario; scenarios of one level have level 0."""
+    """Return the budget level of each row in its scenario; 0 without a budget."""
     if all(each.levels is None for each in chosen):
         return None
     zeros = np.zeros(len(scenario), dtype=np.intp)
@@ -86,18 +86,22 @@ def _levels(chosen: list[Separation], scenario: np.ndarray) -> np.ndarray | None
 
 @dataclass(frozen=True)
 class ChosenLabels:
-    """Labels that planes take of rows, and how rows change for them; a row may be there several times.
+    """Labels of rows in a plane, with the perturbations of the rows.
+
+    In fractional labelings, a row may have several entries.
 
     Parameters
     ----------
     places : (m,) array of int, or None
-        Of the rows, among those asked about; all of them, if None.
+        Position of the row of each entry; None for all rows in order.
     groups : Layout or None
-        Which of them belong to which block; each is one, if None.
+        Entries of each block; None if each entry is a block.
     labels : (m,) array of int
+        Label of each entry.
     shares : float or (m,) array
-        How much of the label a row has.
+        Fraction of the label in the row.
     scenario, levels : (m,) arrays of int, or None for 0
+        Scenario and budget level of each entry.
     """
 
     places: np.ndarray | None
@@ -111,7 +115,7 @@ class ChosenLabels:
     def of(
         cls, chosen: Separation, layout: Layout | None, scenario: np.ndarray | None = None
     ) -> ChosenLabels:
-        """The labels of a separation, in the scenario of each block: one a row, or all with a share."""
+        """Return the labels of a separation in the scenario of each block."""
         rows = None if scenario is None or layout is None else scenario[layout.owners]
         if chosen.shares is None or layout is None:
             return cls(None, layout, chosen.labels, 1.0, rows, chosen.levels)
@@ -121,22 +125,22 @@ class ChosenLabels:
         return cls(places, groups, labels, chosen.shares[places, labels], rows)
 
     def own(self, competitors: Competitors) -> Competitors:
-        """The competitors of the rows taken."""
+        """Return the competitors of the entries' rows."""
         return competitors if self.places is None else competitors.take(self.places)
 
     def of_labels(self, table: np.ndarray) -> np.ndarray:
-        """Of numbers about rows and labels those of the labels taken, times their shares."""
+        """Return the table's values for the entries, times their fractions."""
         rows = np.arange(len(table)) if self.places is None else self.places
         place: Any = (rows, self.labels) if self.levels is None else (rows, self.labels, self.levels)
         return self.shares * table[place]
 
     def sums(self, each: np.ndarray) -> np.ndarray:
-        """Sums over each block."""
+        """Return the sums over each block."""
         return each if self.groups is None else self.groups.sums(each)
 
 
 def points_of(asked: list[ScenarioAnswer], taken: ChosenLabels, n_rows: int) -> WorstPoints:
-    """The worst members for labels of rows, each in a scenario and at a level of its own."""
+    """Return the worst members for labels of rows, each in its scenario and level."""
     scenario, levels = taken.scenario, taken.levels
     if scenario is None and levels is None:
         known = asked[0].each[0]
@@ -153,7 +157,7 @@ def points_of(asked: list[ScenarioAnswer], taken: ChosenLabels, n_rows: int) -> 
                 parts.append(known.take(places[mine]).points(taken.labels[mine]))
     order = np.argsort(np.concatenate(found))
     points: Any = [part.points for part in parts]
-    # Keys of points are numbers, one a row.
+    # Keys of points are numbers, one per row.
     flat = isinstance(points[0], np.ndarray) and points[0].ndim == 1
     points = np.concatenate(points) if flat else stack(points)
     gains, costs = (

@@ -1,4 +1,4 @@
-"""The worst-case invariant loss of examples: where oracle, structure and space meet."""
+"""Worst-case loss of samples or examples under perturbations (Teo et al. 2007)."""
 
 from __future__ import annotations
 
@@ -23,54 +23,71 @@ from .base import Term, check_weights, join
 from .planes import Planes
 from .scenarios import ChosenLabels, ScenarioAnswer, best_of, points_of, scenarios_of
 
-# Rows whose worst members are held at once.
+# Maximum number of rows whose worst members are in memory together.
 ROWS_AT_ONCE = 4096
-# The same of rows with two labels and without a list of members, which are asked about in one go.
+# The same for rows with two labels and without listed members, which take a single oracle call.
 ROWS_OF_TWO_LABELS = 2**17
-# How many times as many planes a block of several rows keeps as one of a single row.
+# Ratio of the numbers of stored planes of a block of several rows and of a single row.
 PLANES_OF_LABELINGS = 3
 
 
 class WorstCase(Term):
-    """The worst-case invariant loss of every example (Teo et al. 2007, eq. 2).
+    """Worst-case loss of every example (Teo et al. 2007, eq. 2).
 
     ``l_i(f) = max over y', z in S(x_i) of G (f(z, y') - f(z, y_i)) + D(y_i, y') rho(x_i, z)``
 
-    Where an example has several rows, each of them changes by itself, unless the oracle speaks of whole
-    examples (`Shared`, `Budget`): the maximum is then over the scenarios of its bound oracle.
+    Each row of an example is perturbed independently, except for oracles of whole examples (`Shared`,
+    `Budget`). The maximum is then over the scenarios of the bound oracle.
 
     Parameters
     ----------
     X : (n, d) array or CSR matrix
         Rows without the intercept; CSR with sorted, unique indices.
     y : (n,) array
-        True labels; true numbers for structures whose truth is no label, and no oracle sees these.
+        True labels, or true values for structures of regression. Oracles do not depend on true values.
     oracle : InvarianceOracle
-        Without grades for such structures.
+        Oracle of the perturbation sets. It must not be discounted for structures of regression.
     structure : Structure
+        Output structure.
     weights : float or (n_examples,) array, default=1.0
-        Weight of each example, C included.
+        Weight of each example, including C (>= 0).
     classes : (n_labels,) array, optional
-        All labels there are, where `y` may lack some.
+        All labels; required if `y` does not contain every label.
     layout : Layout, optional
-        Which rows belong to which example; each row is one, by default.
+        Assignment of rows to examples; by default, each row is one example.
     cost : (n_labels, n_labels) array-like, optional
-        What a label costs; see `Structure.bind`.
+        Misclassification costs, as in `Structure.bind`.
     rescaling : {"margin", "slack"}, default="margin"
-        Whether G is 1 or the cost.
+        Factor G of the score difference: 1 ("margin") or the cost ("slack").
     position_weight : (n,) array-like, optional
-        Factors of what labels cost at each row.
-
-    Raises
-    ------
-    TypeError, ValueError
-        For arguments that do not fit, for examples whose true labeling the structure forbids, and for a
-        budget where the structure knows none.
+        Factor of the cost at each row.
 
     Attributes
     ----------
     scenarios : list of tuples of BoundOracle
-        What may happen to examples; see `BoundOracle.scenarios`.
+        Joint perturbations of examples, as in `BoundOracle.scenarios`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is invalid, the structure forbids a true labeling, or the oracle is a budget and
+        the structure does not support it.
+
+    See Also
+    --------
+    Objective : Sum of terms and half the squared norm.
+    Penalty : Smoothness penalty on functionals.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv.oracles import Box
+    >>> from structinv.spaces import ExplicitSpace
+    >>> from structinv.structures import Binary
+    >>> term = WorstCase(np.array([[2.0], [-1.0]]), np.array([1, 0]), Box(0.5), Binary())
+    >>> upper, attained = term.values(ExplicitSpace(1), np.array([1.0]))
+    >>> upper.tolist()
+    [0.0, 0.5]
     """
 
     def __init__(
@@ -104,32 +121,45 @@ class WorstCase(Term):
         if len(forbidden):
             own, _ = self.labels.rows(forbidden[:1])
             raise ValueError(
-                f"y must hold labelings that {structure!r} allows; it forbids that of example "
+                f"y must contain only labelings that {structure!r} allows; it forbids that of example "
                 f"{forbidden[0]}, {self.labels.classes[self.labels.codes[own]].tolist()}, and those of "
                 f"{len(forbidden) - 1} others"
             )
 
     def _check_structure(self, structure: Structure, oracle: InvarianceOracle) -> None:
-        """Raise TypeError or ValueError unless this is a structure for this term and oracle."""
+        """Raise TypeError or ValueError unless the term and the oracle support the structure."""
         if not isinstance(structure, Structure):
             raise TypeError(f"structure must be an instance of a Structure, got {structure!r}")
         if getattr(oracle, "graded", False) and not structure.labeled:
             raise ValueError(
-                f"oracle must not be discounted for {type(structure).__name__}: an error's cost depends "
-                f"on the target, and has no grades, got {oracle!r}"
+                f"oracle must not be discounted for {type(structure).__name__}, whose cost depends on "
+                f"the target, got {oracle!r}"
             )
 
     def _bind_rows(self, oracle: InvarianceOracle, y: np.ndarray | None) -> None:
-        """Ask this oracle from now on; y are labels of rows that it may see."""
+        """Bind an oracle to the rows; y are labels for the oracle, or None."""
         self.oracle = oracle
         self.bound = bind(oracle, self.X, y)
         self.scenarios = scenarios_of(self.bound, self.labels)
         n_labeled, n_rows = len(self.labels.codes), self.X.shape[0]
         if n_labeled != n_rows:
-            raise ValueError(f"y must have a label for each row, got {n_labeled} for {n_rows} rows")
+            raise ValueError(f"y must have one label per row, got {n_labeled} for {n_rows} rows")
 
     def on_rows(self, X: Matrix, oracle: InvarianceOracle) -> WorstCase:
-        """The same losses of other rows, one for each of these, under an oracle that sees no labels."""
+        """Return the same losses for other rows and another oracle.
+
+        Parameters
+        ----------
+        X : (n, d) array or CSR matrix
+            One new row for each row, with the same label.
+        oracle : InvarianceOracle
+            Oracle that does not depend on labels.
+
+        Returns
+        -------
+        WorstCase
+            Copy of this term.
+        """
         found = copy.copy(self)
         found.X = X
         found._bind_rows(oracle, None)
@@ -137,12 +167,11 @@ class WorstCase(Term):
 
     @property
     def n_outputs(self) -> int:
-        """How many functions are learned."""
+        """Number of learned functions."""
         return self.labels.n_outputs
 
     @property
     def dtype(self) -> np.dtype:
-        """See `Term.dtype`: of the rows."""
         return np.result_type(self.X.dtype, np.float32)
 
     def validate(self, space: Space) -> None:
@@ -156,11 +185,24 @@ class WorstCase(Term):
 
     @property
     def joint(self) -> bool:
-        """Whether changes of rows of one example depend on one another; else each asks `bound` alone."""
+        """True if the perturbations of an example's rows depend on each other."""
         return len(self.scenarios) > 1 or len(self.scenarios[0]) > 1
 
     def scores(self, space: Space, f: Element) -> np.ndarray:
-        """The functions at the rows without changes, (n, n_outputs)."""
+        """Return the functions at the unperturbed rows.
+
+        Parameters
+        ----------
+        space : Space
+            Space of `f`.
+        f : element
+            Function at which the scores are computed.
+
+        Returns
+        -------
+        (n, n_outputs) array
+            Scores.
+        """
         return space.values(f, self.X)
 
     def planes(self, space: Space, f: Element, blocks: Rows = ALL_ROWS) -> Planes:
@@ -171,14 +213,14 @@ class WorstCase(Term):
             return self._values_at_zero(space)
         most = ROWS_AT_ONCE
         if sp.issparse(self.X) and not self.oracle.finite:
-            # Sparse rows cost less than directions of all weights, which each portion makes anew.
+            # Sparse rows need less memory than dense directions, which every portion computes again.
             most = max(1, NUMBERS_AT_ONCE // self.labels.n_labels)
         parts = [self._value(space, f, part) for part in self._parts(ALL_ROWS, most)]
         upper, attained = (np.concatenate(each) for each in zip(*parts, strict=True))
         return upper, attained
 
     def _values_at_zero(self, space: Space) -> tuple[np.ndarray, np.ndarray]:
-        """No change matters to the zero function, so no oracle is asked."""
+        """Return values at the zero function, without calls of the oracle."""
         pairwise, found = np.zeros(space.n_pairwise), []
         for part in self._parts(ALL_ROWS):
             rows, layout = self.labels.rows(part)
@@ -200,17 +242,17 @@ class WorstCase(Term):
         return self._parts(ALL_ROWS)
 
     def blocks_at_once(self, space: Space) -> int:
-        """See `Term.blocks_at_once`: those of the rows whose members the space holds together."""
+        # Blocks whose members the space keeps in memory together.
         rows = space.rows_at_once(self.bound)
         return max(1, rows * self.n_blocks // max(1, self.X.shape[0]))
 
     def planes_of_a_block(self, space: Space) -> int:
-        """See `Term.planes_of_a_block`: of many labelings, many are nearly the worst."""
+        # Many of an example's labelings are almost the worst.
         each = 1 if self.labels.layout is None else PLANES_OF_LABELINGS
         return each * super().planes_of_a_block(space)
 
     def _parts(self, blocks: Rows, most_rows: int | None = None) -> list[Rows]:
-        """The blocks in portions whose answers fit in memory several times over."""
+        """Return the blocks in portions with little memory for the answers of the oracle."""
         n_labels = self.labels.n_labels
         if n_labels == 2 and self.labels.structure.rowwise and not self.oracle.finite:
             return self.labels.portions(blocks, ROWS_OF_TWO_LABELS)
@@ -221,7 +263,7 @@ class WorstCase(Term):
     def _asked(
         self, space: Space, f: Element, blocks: Rows, points: bool
     ) -> tuple[Layout | None, Competitors, list[ScenarioAnswer]]:
-        """Of each scenario the labeling that violates most."""
+        """Return the worst labeling in each scenario."""
         rows, layout = self.labels.rows(blocks)
         competitors, asked = self.labels.competitors(rows), []
         for levels in self.scenarios:
@@ -232,7 +274,7 @@ class WorstCase(Term):
         return layout, competitors, asked
 
     def _value(self, space: Space, f: Element, blocks: Rows) -> tuple[np.ndarray, np.ndarray]:
-        """Bounds of the blocks' losses, and what was attained."""
+        """Return upper bounds of the blocks' losses, and attained values."""
         layout, competitors, asked = self._asked(space, f, blocks, points=False)
         upper = np.max([each.chosen.upper for each in asked], axis=0)
         reached = [self._attained(each, competitors, space.pairwise(f), layout) for each in asked]
@@ -245,7 +287,7 @@ class WorstCase(Term):
         pairwise: np.ndarray,
         layout: Layout | None,
     ) -> np.ndarray:
-        """What the labeling of each block that was chosen in a scenario attains, cost included."""
+        """Return the attained value of each block's labeling in a scenario, including cost."""
         taken = ChosenLabels.of(asked.chosen, layout)
         gains, costs = (taken.of_labels(each) for each in (asked.found.gains, asked.found.costs))
         heights = taken.sums(gains)
@@ -255,7 +297,7 @@ class WorstCase(Term):
         return (heights if scale is None else heights * scale) + taken.sums(costs)
 
     def _plane(self, space: Space, f: Element, blocks: Rows) -> Planes:
-        """Planes of the blocks."""
+        """Return one plane per block."""
         layout, competitors, asked = self._asked(space, f, blocks, points=True)
         pairwise, chosen, scenario = space.pairwise(f), asked[0].chosen, None
         if len(asked) > 1 and layout is not None:
@@ -282,7 +324,7 @@ class WorstCase(Term):
     def _moved(
         self, competitors: Competitors, chosen: Separation, pairwise: np.ndarray, layout: Layout | None
     ) -> Any:
-        """The part on `pairwise` of the blocks' normals."""
+        """Return the pairwise part of the blocks' normals."""
         if layout is None or not len(pairwise):
             return None
         moved: Any = self.labels.moved_by(chosen, competitors.codes, layout)

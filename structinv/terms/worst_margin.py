@@ -1,4 +1,4 @@
-"""A decreasing loss of the least margin over all changes: smooth losses at their worst case."""
+"""Decreasing (smooth) losses of the worst-case margin, for two classes."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from .worst_case import WorstCase
 
 
 class WorstMargin(WorstCase):
-    """A convex decreasing loss r of the least margin of every row, two classes.
+    """Convex decreasing loss r of every row's worst-case margin, for two classes.
 
     ``l_i(f) = max over z in S(x_i) of r(y_i f(z)) = L(u_i)`` with ``L(u) = r(-u)`` and
-    ``u_i = max over z in S(x_i) of -y_i f(z)``, since L increases. With r the hinge this is
-    `WorstCase` of `Binary` with its plain cost.
+    ``u_i = max over z in S(x_i) of -y_i f(z)``, because L is increasing. For the hinge loss r this is
+    `WorstCase` of `Binary` with its default cost.
 
     A point z and a slope p in the domain of ``L*(p) = r*(-p)`` give the plane
-    ``l_i(g) >= -L*(p) - <p y_i z, g>``, which is tight at f where p = L'(u_i) and z reaches u_i.
+    ``l_i(g) >= -L*(p) - <p y_i z, g>``. It is tight at f if p = L'(u_i) and z attains u_i.
 
     Parameters
     ----------
     X, y, oracle
-        See `WorstCase`; grades of changes count nothing.
+        Rows, labels of two classes, and oracle, as in `WorstCase`. Grades are ignored.
     loss : ScalarLoss
-        The margin loss r, with slopes of at most 0.
+        Margin loss r, with slopes of at most 0.
     weights, classes
-        See `WorstCase`.
+        Weights and labels, as in `WorstCase`.
 
     Raises
     ------
     ValueError
-        Unless y is of two classes and the loss decreases.
+        If y does not have two classes or the loss is not decreasing.
 
     Examples
     --------
@@ -64,41 +64,44 @@ class WorstMargin(WorstCase):
     ) -> None:
         check_loss("loss", loss)
         if not loss.has_slopes or loss.domain()[1] > 0:
-            raise ValueError(f"loss must be a margin loss, with slopes of at most 0, got {loss!r}")
+            raise ValueError(f"loss must be a margin loss with slopes of at most 0, got {loss!r}")
         super().__init__(X, y, oracle, Binary(), weights, classes, cost=np.zeros((2, 2)))
         self.loss = loss
         self.floors = np.full(self.n_blocks, loss.floor)
 
     def conjugate(self, slopes: np.ndarray) -> np.ndarray:
-        """``L*``, of slopes of at least 0."""
+        """Return ``L*`` of slopes of at least 0."""
         return self.loss.conjugate(-slopes)
 
     def losses(self, depths: np.ndarray) -> np.ndarray:
-        """``L(u)``."""
+        """Return ``L(u)``."""
         return self.loss.value(-depths)
 
     def worst(
         self, space: Space, f: Element, blocks: Rows = ALL_ROWS, points: bool = True
     ) -> Violations:
-        """Where the margins of some rows are least; `depths` and `unit_normals` read the answer.
+        """Return the points of the smallest margins, for `depths` and `unit_normals`.
 
         Parameters
         ----------
         space : Space
+            Space of `f`.
         f : element
+            Function at which margins are computed.
         blocks : slice or (n,) array of int
+            Numbers of the rows.
         points : bool, default=True
-            Whether `unit_normals` is asked next. Cheaper answers may do if not.
+            Whether `unit_normals` is called next. Otherwise the answer may be computed faster.
         """
         return space.worst(f, self.bound, blocks, self.labels.competitors(blocks), points)
 
     def depths(self, worst: Violations, blocks: Rows) -> np.ndarray:
-        """``u_i = -y_i f(z_i)`` at the points where the margins are least."""
+        """Return ``u_i = -y_i f(z_i)`` at the points of the smallest margins."""
         others = 1 - self.labels.codes[blocks]
         return worst.gains[np.arange(len(others)), others]
 
     def unit_normals(self, space: Space, worst: Violations, blocks: Rows) -> Normals:
-        """``y_i z_i`` of the points where the margins are least: normals of planes of slope 1."""
+        """Return ``y_i z_i`` at the points of the smallest margins: normals of slope 1."""
         competitors = self.labels.competitors(blocks)
         others = 1 - competitors.codes
         return space.normals(worst.points(others).points, competitors.normals(others))
@@ -112,7 +115,7 @@ class WorstMargin(WorstCase):
         return self._upper(worst, blocks), self.losses(self.depths(worst, blocks))
 
     def _upper(self, worst: Violations, blocks: Rows) -> np.ndarray:
-        """Bounds of the losses."""
+        """Return upper bounds of the losses."""
         others = 1 - self.labels.codes[blocks]
         return self.losses(worst.upper[np.arange(len(others)), others])
 
