@@ -366,10 +366,10 @@ def test_what_is_not_for_this_state_is_told(monkeypatch):
         return refusals(problem.terms[0], problem.space, plane_tol)["chains"]
 
     assert reason(objective(kind=Mine)) == "the structure is not a sequence of labels"
-    assert reason(objective(oracle=Box(0.1))) == "Box changes rows by more than factors of their words"
+    assert reason(objective(oracle=Box(0.1))) == "Box does not only multiply features by factors"
     with monkeypatch.context() as fewer:
         fewer.setattr(case, "MOST_EDITS", 1)
-        assert reason(objective(oracle=FDrop(2))) == "more than 1 words of a row may change"
+        assert reason(objective(oracle=FDrop(2))) == "more than 1 features of a row may be edited"
     assert "constant" in reason(objective(oracle=FDrop(1), intercept=True))
-    assert "list" in reason(objective(), plane_tol=0.1)
+    assert "plane_tol" in reason(objective(), plane_tol=0.1)
     assert "chains" not in refusals(objective().terms[0], objective().space)

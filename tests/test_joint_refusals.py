@@ -125,7 +125,7 @@ def test_joint_perturbations_require_lists_of_planes(case):
         # Labels with a function each come so far as to be asked whether rows change together.
         each = made.labels.functions.are_one_each and not made.relaxed
         reason = worst_case_of_examples(Case(made, problem.space))
-        assert "depend on one another" in reason if each else reason
+        assert "depend on each other" in reason if each else reason
 
 
 @pytest.mark.parametrize(

@@ -297,16 +297,16 @@ def test_the_space_must_have_room_for_transitions():
 
 def test_states_that_do_not_suit_are_told_why():
     this = problem("identity", Gaussian(2.0), cache_mb=0.0)
-    assert "more than the points" in refusals(this.terms[0], this.space)["labelings"]
+    assert "is not complete" in refusals(this.terms[0], this.space)["labelings"]
     assert isinstance(dual_state(this.terms[0], this.space, np.random.default_rng(0)), PlaneCache)
     this = problem("identity", Gaussian(2.0))
-    assert "list" in refusals(this.terms[0], this.space, plane_tol=0.1)["labelings"]
+    assert "plane_tol" in refusals(this.terms[0], this.space, plane_tol=0.1)["labelings"]
     linear = ExplicitSpace(D, LABELS, n_pairwise=N_EXTRA)
-    assert refusals(this.terms[0], linear)["labelings"] == "the space is not a kernel's"
+    assert refusals(this.terms[0], linear)["labelings"] == "the space has no kernel"
     X, y, _, weights = chain_rows()
     rows = WorstCase(X, y, Identity(), Multiclass(), 1.0, rescaling="slack")
     own = KernelSpace(Gaussian(2.0), D, LABELS)
-    assert "factors" in refusals(rows, own)["labelings"]
+    assert "slack" in refusals(rows, own)["labelings"]
     assert BMRM().checks_planes(this) is False
 
 

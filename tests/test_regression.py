@@ -201,9 +201,9 @@ def test_steps_in_closed_form_are_for_rows_that_nothing_changes():
     plain = WorstCase(X, y, Identity(), Regression())
     for term, where, epsilon, why in (
         (listed, space, 0.0, "rows have more than one member"),
-        (classes, space, 0.0, "the structure is no regression"),
+        (classes, space, 0.0, "the structure is not regression"),
         (plain, KernelSpace(KERNELS["gaussian"], D), 0.0, "the space is not linear in x"),
-        (plain, space, 0.1, "plane_tol speaks of a list"),
+        (plain, space, 0.1, "plane_tol is not supported"),
     ):
         assert why in refusals(term, where, epsilon)["tube"]
 

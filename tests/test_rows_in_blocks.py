@@ -311,7 +311,7 @@ def test_solvers_of_sums_take_blocks(solver):
 @pytest.mark.parametrize("solver", ["svmstruct", "interior_point", "pegasos", Pegasos()])
 def test_other_solvers_are_refused_by_name(solver):
     X, y = mail()
-    with pytest.raises(ValueError, match="planes of single rows, and these rows are read in blocks"):
+    with pytest.raises(ValueError, match="planes of single rows, but these rows are read in blocks"):
         InvariantLinearSVC(FDrop(3), solver=solver).fit(MatrixRows(X), y)
 
 
@@ -342,7 +342,7 @@ def test_words_that_all_rows_add(oracle):
     assert blocks.solver == "BMRM"
     assert blocks.dual <= whole.primal
     assert whole.dual <= blocks.primal
-    with pytest.raises(ValueError, match="belong together: take solver='bmrm'"):
+    with pytest.raises(ValueError, match="depend on each other: use solver='bmrm'"):
         InvariantLinearSVC(oracle, solver="frank_wolfe").fit(MatrixRows(X), y)
 
 

@@ -275,12 +275,13 @@ class Halved(WorstCase):
 def test_unsupported_dual_states_raise_with_reason():
     rows = np.eye(2), np.array([0, 1])
     space = ExplicitSpace(2)
-    assert refusals(Halved(*rows, Box(0.2), Binary()), space)["hull"] == "Halved answers for itself"
+    reason = refusals(Halved(*rows, Box(0.2), Binary()), space)["hull"]
+    assert reason == "Halved is a subclass of WorstCase"
     costly = WorstCase(*rows, Box(0.2), Binary(), cost=[[0, 2], [1, 0]])
-    assert "cost something other than 1" in refusals(costly, space)["hull"]
-    assert "list" in refusals(WorstCase(*rows, Box(0.2), Binary()), space, 0.1)["hull"]
+    assert "costs differ from 1" in refusals(costly, space)["hull"]
+    assert "plane_tol" in refusals(WorstCase(*rows, Box(0.2), Binary()), space, 0.1)["hull"]
     several = refusals(WorstCase(*rows, Box(0.2), Multiclass()), ExplicitSpace(2, 2))
-    assert several["linear_members"] == "Box lists no members that weights can score"
+    assert several["linear_members"] == "Box has no list of members with scores"
     assert "plane_cache" not in several
 
 

@@ -278,10 +278,10 @@ def test_budgets_move_to_words_that_nothing_is_added_of_yet():
 def test_other_losses_are_refused_by_name():
     problem = objective(FEdit(2, add=1.0), "logistic")
     told = refusals(problem.terms[0], problem.space)
-    assert told["edits"] == "Logistic has no compiled steps over several words of a row"
-    assert told["additions"] == "words that are in the rows change, too"
+    assert told["edits"] == "Logistic has no compiled steps for several features of a row"
+    assert told["additions"] == "nonzero features are also edited"
     assert refusals(objective(FAdd(2)).terms[0], problem.space)["edits"] == (
-        "words that are in the rows do not change"
+        "nonzero features are not edited"
     )
 
 

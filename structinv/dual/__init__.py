@@ -1,4 +1,4 @@
-"""Dual variables of a term, in the form in which block-coordinate solvers improve them."""
+"""Dual states: the dual variables of a term, for block-coordinate solvers."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
 
 class Entry(NamedTuple):
-    """A dual state, and what it requires of a term and a space."""
+    """Class of a dual state, and its requirements on a term and a space."""
 
     state: Any
     requirements: tuple[Requirement, ...]
 
     def reason(self, case: Case) -> str:
-        """Why the state does not suit a case; empty if it does."""
+        """Return the reason why the state does not support a case; empty if it does."""
         return next((reason for need in self.requirements if (reason := need(case))), "")
 
 
@@ -48,7 +48,7 @@ _IN_HULL = needs.averages_planes, needs.worst_case_of_rows, needs.linear_in_x
 _CHAINS = needs.averages_planes, needs.worst_case_of_examples, needs.linear_in_x, needs.sequences
 _LISTED = needs.worst_case_of_rows, needs.linear_in_x
 
-# The first that suits is taken. The last one suits all terms.
+# The first supported entry is used. The last one supports all terms.
 TABLE: dict[str, Entry] = {
     "additions": Entry(AdditionState, (*_ADDED, needs.keeps_words)),
     "edits": Entry(EditState, (*_ADDED, needs.multiplies_words, needs.hinge)),
@@ -103,25 +103,24 @@ TABLE: dict[str, Entry] = {
 
 
 def chosen(case: Case) -> Any:
-    """The class of the first dual state of the table that suits a case.
-
-    Parameters
-    ----------
-    case : Case
-    """
+    """Return the class of the first dual state of the table that supports a case."""
     return next(row.state for row in TABLE.values() if not row.reason(case))
 
 
 def dual_state(term: Term, space: Space, rng: np.random.Generator, plane_tol: float = 0.0) -> DualState:
-    """The first of the table's states that suits a term and a space.
+    """Return the first dual state of the table that supports a term and a space.
 
     Parameters
     ----------
     term : Term
+        Term of the objective.
     space : Space
+        Space of the functions.
     rng : numpy.random.Generator
+        Source of the order of blocks.
     plane_tol : float, default=0.0
-        A plane that rises at most this above those that its block has is not taken up.
+        Plane tolerance (>= 0). A plane is stored if it exceeds the block's other planes by more than
+        this.
     """
     case = Case(term, space, plane_tol, chosen)
     state: DualState = chosen(case)(case, rng)
@@ -129,16 +128,18 @@ def dual_state(term: Term, space: Space, rng: np.random.Generator, plane_tol: fl
 
 
 def refusals(term: Term, space: Space, plane_tol: float = 0.0) -> dict[str, str]:
-    """Why states of the table do not suit a term and a space, by their names.
+    """Return the reasons why dual states do not support a term and a space, by name.
 
-    Those that suit are not among them. No dual state is made, but the oracle's in-hull steps are.
+    Supported states are left out. No dual state is created, but the oracle's in-hull steps are.
 
     Parameters
     ----------
     term : Term
+        Term of the objective.
     space : Space
+        Space of the functions.
     plane_tol : float, default=0.0
-        Tolerance of planes.
+        Plane tolerance.
 
     Examples
     --------
@@ -149,7 +150,7 @@ def refusals(term: Term, space: Space, plane_tol: float = 0.0) -> dict[str, str]
     >>> from structinv.terms import WorstCase
     >>> term = WorstCase(np.eye(2), np.array([0, 1]), Identity(), Binary())
     >>> print(refusals(term, ExplicitSpace(2))["members"])
-    the space is not a kernel's
+    the space has no kernel
     """
     case = Case(term, space, plane_tol)
     reasons = {name: row.reason(case) for name, row in TABLE.items()}

@@ -1,9 +1,9 @@
-"""Which rows add which words, where only the sums over rows are known.
+"""Distribution of added features over rows, from the sums over all rows.
 
-A row of level h adds at most h of each word that it does not have, and no more in all than its budget,
-K h where nothing else is changed. Row by row, the words come first whose demand leaves the least room,
-as in scheduling by least laxity: a word's room is what the rows still to come could add of it, less what
-is still asked for.
+A row with dual variable h adds at most h of each missing feature. In total it adds at most its budget,
+which is K h if nothing else is edited. Row by row, features with the smallest slack are added first, as
+in least-laxity scheduling. The slack of a feature is the amount that later rows can add, minus the
+amount that is still missing. In the code, a feature is a "word" and the array ``room`` has the slacks.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import numpy as np
 from ..utils.jit import njit
 
 _PLAIN: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
-# Shares of a level that are nothing but rounding.
+# Smaller fractions of a dual variable are rounding errors.
 _NOTHING = 1e-14
 
 
 @njit(**_PLAIN)
 def _sink(heap, at, size, room):
-    """Let an entry of a heap go down to where no entry below it has less room."""
+    """Move an entry of a heap down until no entry below it has less slack."""
     word = heap[at]
     while 2 * at + 1 < size:
         child = 2 * at + 1
@@ -36,7 +36,7 @@ def _sink(heap, at, size, room):
 
 @njit(**_PLAIN)
 def _rise(heap, at, room):
-    """Let an entry of a heap go up to where no entry above it has more room."""
+    """Move an entry of a heap up until no entry above it has more slack."""
     word = heap[at]
     while at > 0 and room[heap[(at - 1) // 2]] > room[word]:
         heap[at] = heap[(at - 1) // 2]
@@ -46,28 +46,29 @@ def _rise(heap, at, room):
 
 @njit(**_PLAIN)
 def share_out(indptr, indices, rows, levels, budgets, asked, could, present, starts, words, shares):
-    """Share out what is asked of each word between rows.
+    """Distribute the required amounts of all features over rows.
 
     Parameters
     ----------
     indptr, indices : arrays
         All rows in CSR format.
     rows : (m,) array of int
-        The rows that share.
+        Numbers of the rows that add features.
     levels : (m,) array
-        Their levels, above 0: how much of one word each may add.
+        Dual variable of each of these rows (> 0): the maximum amount of one feature.
     budgets : (m,) array
-        How much of all words each may add, at most K times its level.
+        Maximum total amount of each row, at most K times its dual variable.
     asked : (d,) array
-        How much of each word is asked for; what remains is left there.
+        Required amount of each feature; changed in place to the remaining amount.
     could : (d,) array
-        The sum of levels over those rows that may add the word.
+        Sum of the dual variables of all rows that may add the feature.
     present : bool
-        Whether words may be added to rows that have them.
+        Whether features may be added to rows that already have them.
     starts : (m + 1,) array of int
+        Receives the start of each row's entries.
     words, shares : arrays
-        Receive the words of row r of `rows` and how much of each, from ``starts[r]`` on, with room for
-        ``m (K + 1)`` entries and one more a word.
+        Receive the features of row r of `rows` and their amounts, from ``starts[r]`` on. Their size must
+        be at least ``m (K + 1)`` plus the number of features.
     """
     room, late = could - asked, np.zeros(asked.size)
     heap, size = np.flatnonzero(asked > 0), 0
@@ -75,7 +76,7 @@ def share_out(indptr, indices, rows, levels, budgets, asked, could, present, sta
     for at in range(size // 2 - 1, -1, -1):
         _sink(heap, at, size, room)
     aside, has = np.empty(size + 1, np.int64), np.zeros(asked.size, np.bool_)
-    # Rooms are kept as they would be if no row had passed: all fall by the level of a row together.
+    # All slacks fall by the dual variable of each visited row. This common amount is not subtracted.
     at = 0
     starts[0] = 0
     for r in range(rows.size):
@@ -88,7 +89,7 @@ def share_out(indptr, indices, rows, levels, budgets, asked, could, present, sta
         while left > _NOTHING * h and size > 0:
             j = heap[0]
             if late[j] > 0:
-                # Rows passed that have the word, and could not have added it.
+                # Visited rows that have the feature could not add it.
                 room[j] += late[j]
                 late[j] = 0.0
                 _sink(heap, 0, size, room)

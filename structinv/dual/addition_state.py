@@ -1,4 +1,4 @@
-"""Levels of rows to which the same words may be added, and what all of them add together."""
+"""Dual state for oracles that add the same features to all rows."""
 
 from __future__ import annotations
 
@@ -24,29 +24,30 @@ from .margin_state import MarginState
 from .margin_steps import HINGE, KINDS, SQUARED_HINGE
 from .plane_cache import PlaneCache
 
-# A sweep is slow if it gains less than this share of the gap, or than is lost by sharing; and how many
-# may be slow in a row.
+# A sweep is slow if it gains less than this fraction of the gap, or less than the distribution loses;
+# and the maximum number of consecutive slow sweeps.
 _PROGRESS, _MOST_SLOW = 3e-4, 15
-# Of steps that lower the dual, taken together, no smaller share is tried.
+# Smallest fraction of joint steps that is tried if they lower the dual.
 _LEAST_SHARE = 1e-3
 
 
 @dataclass(frozen=True)
 class AddedWords:
-    """Words that rows add, with one threshold for the rows of each sign.
+    """Features that rows add, with one threshold for the rows of each sign.
 
     Parameters
     ----------
     value : (d,) array
-        What is added to each, 0 for nothing.
+        Value that is added to each feature, 0 for none.
     each, every : int
-        How much of one of them, and of all, a row adds for a unit of what it has left.
+        Maximum amounts of one feature and of all features that a row adds per unit of its budget.
 
     Attributes
     ----------
     sides : (2, SUMS) array
+        Sums of both signs, as in `addition_steps.settle`.
     place : (d,) array of int8
-        See `addition_steps.settle`.
+        State of each feature, as in `addition_steps.settle`.
     """
 
     value: np.ndarray
@@ -55,7 +56,7 @@ class AddedWords:
 
     @cached_property
     def inverse(self) -> np.ndarray:
-        """One over each value, 0 where that is 0."""
+        """Reciprocal of each value, 0 for a value of 0."""
         found: np.ndarray = np.divide(
             1.0, self.value, out=np.zeros_like(self.value), where=self.value != 0
         )
@@ -68,25 +69,28 @@ class AddedWords:
 
     @cached_property
     def place(self) -> np.ndarray:
-        """Where each word belongs."""
+        """State of each feature: free, held or full."""
         return np.zeros(len(self.value), dtype=np.int8)
 
 
 class AdditionState(FocusedSweeps, DualState):
-    r"""A level a row, and the words that the rows of each sign add, with one threshold for all of them.
+    r"""One dual variable per row, and the features that the rows of each sign add.
 
-    Rows that all add the same words would undo one another's steps. Here a step over a level takes what
-    all rows add with it, exactly; see `addition_steps`. One threshold for all rows of a sign asks for
-    sums over rows only. They are shared out between rows where `combination` or `planes` are asked for,
-    so that what these give is a sum of planes; between sweeps alone `f` has the sums. Where rows have so
-    many of the words that sums cannot be shared out, the state goes on with a few planes a row.
+    Separate steps of rows that add the same features would undo each other. A step on the dual variable
+    of a row therefore includes, exactly, the additions of all rows; see `addition_steps`. All rows of a
+    sign share one threshold, which needs only sums over rows.
+
+    `combination` and `planes` distribute these sums over the rows, so that they return a sum of planes.
+    Between sweeps, `f` includes the sums. If the sums cannot be distributed, because rows already have
+    many of the features, the state continues with a few planes per row.
 
     Parameters
     ----------
     case : Case
-        Worst cases, or losses of the least margin, of two classes with one function, linear in the
-        input. The oracle adds words and does nothing else.
+        Worst-case losses or losses of the worst-case margin, of two classes with one function that is
+        linear in x. The oracle only adds features.
     rng : numpy.random.Generator
+        Source of the order of rows.
     """
 
     checks_planes = True
@@ -106,30 +110,30 @@ class AdditionState(FocusedSweeps, DualState):
         self.gaps = np.zeros(len(self.signs))
         self.rows_at_once = rows_at_once(found.rows)
         n_features = len(found.value)
-        # What is added in all, as part of f, and the rows' own part of it.
+        # Sum of all additions, as part of f, and the part of the rows themselves.
         self.pushed, self.ours = np.zeros((2, n_features))
-        # The share of each row, in its weight times its level; None until it is asked for.
+        # Amounts that each row adds, relative to its weight times dual variable; computed on access.
         self.shares: sp.csr_matrix | None = None
         self.own = np.zeros((2, n_features))
         self.added = self._words()
         self.mine = [found.changed & (self.signs == sign) & (self.weights > 0) for sign in (1.0, -1.0)]
         for words in self.added:
-            # A side without rows adds nothing, whatever its threshold.
+            # A side without rows adds nothing.
             words.sides[:, TOTAL] = [0.0 if np.any(mine) else -1.0 for mine in self.mine]
         self.cautious = False
-        # The dual before the next step, as if sums were all that is asked for.
+        # Dual value before the next step, for sums that are not distributed over rows.
         self.height = 0.0
-        # Of the last sweep the gap, by how much the dual rose, and how much was lost by sharing so far.
+        # Gap and increase of the dual in the last sweep, and loss by the distribution over rows.
         self.gap, self.rise, self.lost = np.inf, np.inf, 0.0
         self.slow_sweeps = 0
         self.rest: DualState | None = None
 
     def _changes(self, case: Case) -> Any:
-        """What the oracle says of its changes."""
+        """Return the oracle's description of its edits."""
         return case.edits
 
     def _words(self) -> list[AddedWords]:
-        """The words that rows add, in groups with a budget each."""
+        """Return the features that rows add, in groups with separate budgets."""
         return [AddedWords(self.additions.value)]
 
     @property
@@ -155,7 +159,7 @@ class AdditionState(FocusedSweeps, DualState):
         u = f
         u[: len(self.pushed)] -= self.pushed
         if self.shares is not None:
-            # Sums are made anew after each check, so that rounding does not add up.
+            # Sums are recomputed after each check to remove rounding errors.
             self._count()
         self._settle(u)
         self.height = before = self._height_at(u)
@@ -166,10 +170,10 @@ class AdditionState(FocusedSweeps, DualState):
         return self.gap, visits
 
     def _step(self, f: Element, order: np.ndarray, again: bool) -> None:
-        """See `FocusedSweeps._step`; `f` is without what is added.
+        """Step on each row of `order`; `f` excludes the additions.
 
-        Each step is exact for words that stay free, held or full. Where the dual is lower at the end of
-        all steps, a share of them is taken.
+        Each step is exact if no feature changes its state (free, held or full). If all steps together
+        lower the dual, only a fraction of them is applied.
         """
         height = self.height
         before: Any = [(part, ..., part.copy()) for part in self._parts(f)]
@@ -190,11 +194,11 @@ class AdditionState(FocusedSweeps, DualState):
             self.height = self._height_at(f)
 
     def _parts(self, f: Element) -> tuple[np.ndarray, ...]:
-        """What a sweep over rows changes, and of which a share of the way can be taken."""
+        """Return the arrays that a sweep over rows changes."""
         return f, self.levels
 
     def _moved(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """What else the last sweep over rows has changed, at which places, and what was there before."""
+        """Return further arrays that the last sweep has changed, the places, and the old values."""
         return []
 
     def _sweep_rows(self, f: Element, order: np.ndarray) -> None:
@@ -207,32 +211,32 @@ class AdditionState(FocusedSweeps, DualState):
         )  # fmt: skip
 
     def _left_over(self) -> tuple[np.ndarray, np.ndarray]:
-        """How much each row may add of one word, and of all, times its weight."""
+        """Return the amounts of one feature and of all features that each row may add, weighted."""
         masses = self.weights * self.levels
         return masses, self.additions.max_changes * masses
 
     def _settle(self, u: np.ndarray) -> None:
-        """What all rows add, at the levels as they are."""
+        """Compute the additions of all rows for the current dual variables."""
         for words in self.added:
             settle(u, self.own, words.value, words.sides, words.place)
 
     def _height_at(self, u: np.ndarray) -> float:
-        """The dual, if sums over rows are all that is asked for."""
+        """Return the dual value for sums that are not distributed over rows."""
         f = self._weights(u)
         return self._offset() - 0.5 * self.space.dot(f, f)
 
     def _weights(self, u: np.ndarray) -> np.ndarray:
-        """The weights, with what all rows add."""
+        """Return the weights, including the additions of all rows."""
         f = u.copy()
         for words in self.added:
             weights_of(u, self.own, words.value, words.sides, words.place, f)
         return f
 
     def _count(self) -> None:
-        """The sums of levels over the rows of each side, and over those that have a word."""
+        """Sum the dual variables over the rows of each side, and over those with each feature."""
         found, (masses, budgets) = self.additions, self._left_over()
         for side, mine in enumerate(self.mine):
-            # A side without rows adds nothing, whatever its threshold.
+            # A side without rows adds nothing.
             total, budget = masses[mine].sum() if np.any(mine) else -1.0, budgets[mine].sum()
             for words in self.added:
                 words.sides[side, TOTAL] = words.each * total
@@ -245,13 +249,13 @@ class AdditionState(FocusedSweeps, DualState):
         return with_data(self.additions.rows, np.ones(self.additions.rows.nnz))
 
     def _push(self, u: np.ndarray) -> None:
-        """Keep what all rows add, to be part of f and to be shared out."""
+        """Store the additions of all rows, for f and for the distribution over rows."""
         d = len(self.pushed)
         self.ours = u[:d].copy()
         self.pushed, self.shares = self._weights(u)[:d] - self.ours, None
 
     def _shared_out(self) -> sp.csr_matrix:
-        """What each row adds, from what all of them do; also finds how much of the dual that loses."""
+        """Distribute the additions over rows, and compute the loss of the dual value."""
         if self.shares is None:
             (masses, budgets), parts, self.lost = self._left_over(), [], 0.0
             lengths = np.diff(self.additions.rows.indptr)
@@ -259,7 +263,7 @@ class AdditionState(FocusedSweeps, DualState):
                 left_over = words.each * masses, words.every * budgets
                 for side, mine in enumerate(self.mine):
                     rows = np.flatnonzero(mine & (masses > 0))
-                    # Those that have most words have the least choice.
+                    # Rows with many features have the smallest choice, so they are first.
                     rows = rows[np.argsort(-lengths[rows], kind="stable")]
                     shares, missing = self._shared(words, side, rows, left_over)
                     parts.append(shares)
@@ -270,7 +274,7 @@ class AdditionState(FocusedSweeps, DualState):
     def _shared(
         self, words: AddedWords, side: int, rows: np.ndarray, left_over: tuple[np.ndarray, np.ndarray]
     ) -> tuple[sp.csr_matrix, float]:
-        """What each of some rows of a side adds of some words; how much of the dual is lost by that."""
+        """Return the additions of some rows of a side, and a bound of the loss of the dual."""
         sums, sign, weights = words.sides[side], 1.0 - 2.0 * side, self.ours + self.pushed
         pushed = words.place * sign > 0
         pull = np.where(pushed, sign * words.value, 1.0)
@@ -278,12 +282,12 @@ class AdditionState(FocusedSweeps, DualState):
         could = np.maximum(sums[TOTAL] - self.own[side], 0.0)
         shares = self._taken(words, rows, left_over, np.minimum(asked, could), could)
         left = asked - np.asarray(shares.sum(axis=0)).ravel()
-        # What is left raises gains, which is seen by all rows that would add the word.
+        # The remaining amount raises the gains of all rows that would add the feature.
         gains = np.maximum(-pull * weights, 0.0) + pull**2 * sums[TOTAL]
         return shares, float(gains @ np.abs(left))
 
     def _shared_push(self) -> np.ndarray:
-        """What is added in all, as far as it can be shared out."""
+        """Return the sum of all additions that were distributed."""
         push: np.ndarray = self.additions.value * (self._shared_out().T @ self.signs)
         return push
 
@@ -315,7 +319,7 @@ class AdditionState(FocusedSweeps, DualState):
         return f
 
     def _of_rows(self) -> Element:
-        """The rows' own part of f."""
+        """Return the part of f of the rows themselves."""
         f, rates = self.space.zeros(), self.weights * self.signs * self.levels
         d = len(self.pushed)
         add_combinations(self.additions.rows, rates[:, None], f[:d, None])
@@ -323,15 +327,15 @@ class AdditionState(FocusedSweeps, DualState):
         return f
 
     def _rows(self, active: np.ndarray) -> sp.csr_matrix:
-        """Rows without what they add, for a level of 1."""
+        """Return rows without additions, for a dual variable of 1."""
         return self.additions.rows[active]
 
     def planes(self) -> PlaneSet:
-        """See `DualState.planes`; only rows whose plane is not the null plane."""
+        # Only rows with a plane other than the null plane.
         return self._own_planes() if self.rest is None else self.rest.planes()
 
     def _own_planes(self) -> PlaneSet:
-        """Planes of the state's own, whose normals are made when they are asked for."""
+        """Return planes of all rows with a positive dual variable, with normals computed on access."""
         active = np.flatnonzero(self.levels > 0)
         shares, levels, ones = self._shared_out(), self.levels[active], np.ones(len(active))
 
@@ -348,7 +352,7 @@ class AdditionState(FocusedSweeps, DualState):
         return PlaneSet(normals, offsets, active, masses)
 
     def restore(self, planes: PlaneSet) -> None:
-        """See `DualState.restore`: the levels, unless the planes themselves are worth more."""
+        # Only the dual variables are restored, unless the planes have a larger dual value.
         rest = self._successor()
         rest.restore(planes)
         levels = self._levels_of(planes)
@@ -362,12 +366,12 @@ class AdditionState(FocusedSweeps, DualState):
             self.rest = rest
 
     def _successor(self) -> DualState:
-        """The state that takes planes of any oracle for this term."""
+        """Return a state with lists of planes, which supports any oracle."""
         kind = MarginState if isinstance(self.term, WorstMargin) else PlaneCache
         return kind(self.case, self.rng)
 
     def _take_over(self, levels: np.ndarray, planes: PlaneSet) -> None:
-        """Levels, and what else of planes is not known from them."""
+        """Set the dual variables, and further values from planes."""
         self.levels = levels
 
     def _height(self, state: DualState) -> float:
@@ -375,7 +379,7 @@ class AdditionState(FocusedSweeps, DualState):
         return state.offset - 0.5 * self.space.dot(f, f)
 
     def _levels_of(self, planes: PlaneSet) -> np.ndarray | None:
-        """The sum of slopes of each row's planes, in the domain of the loss; None if nobody can tell."""
+        """Return the sum of slopes of each row's planes, or None if it cannot be determined."""
         slopes = planes.offsets
         if self.kind != HINGE:
             told = self.space.apart(planes.normals)

@@ -1,17 +1,18 @@
-r"""Steps over rows that all add the same words: one threshold for each side, instead of one a row.
+r"""Exact steps for rows that add the same features, with one threshold per sign.
 
-The largest gain of K words that may be added, :math:`g_j = -\sigma a_j w_j` for rows of sign
-:math:`\sigma`, is :math:`\min_t K t + \sum_j (g_j - t)_+`. With one threshold t for all rows of a sign
-the dual needs only what is added in all, :math:`m_j`, and that in closed form: given the levels,
+The gain of an added feature j is :math:`g_j = -\sigma a_j w_j` for rows of sign :math:`\sigma`. The
+largest gain of K features is :math:`\min_t K t + \sum_j (g_j - t)_+`. With one threshold t for all rows
+of a sign, the dual depends only on the total additions :math:`m_j`. Given the dual variables of the
+rows,
 
 .. math:: w_j = u_j + \sigma a_j m_j, \quad
    m_j = \min\bigl(\max\bigl((-\sigma a_j u_j - t) / a_j^2, 0\bigr), T_j\bigr), \quad
    \sum_j m_j = K T,
 
-with u the rows' own part of w, T the levels' sum and :math:`T_j` that over rows without word j. So a
-word is *free* (:math:`m_j = 0`), *held* at the threshold, or *full* (:math:`m_j = T_j`), and a step over
-the level of a row sees, in place of all held words, their common threshold: the cost of a step is that
-of a row, however many words may be added.
+Here u is the part of w of the rows themselves. T is the sum of the dual variables, and :math:`T_j` is
+their sum over rows without feature j. A feature ("word" in the code) is *free* (:math:`m_j = 0`), *held*
+at the threshold, or *full* (:math:`m_j = T_j`). A step on a row depends on held features only by their
+common threshold. Its cost is that of a row, for any number of features that may be added.
 """
 
 from __future__ import annotations
@@ -24,14 +25,16 @@ from ..utils.jit import njit
 from .margin_steps import best_level, conjugate, loss_value
 
 _PLAIN: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
-# Reordering of sums is allowed, infinities keep their meaning.
+# Sums may be reordered; infinities stay valid.
 _FAST: dict[str, Any] = {**_PLAIN, "fastmath": {"reassoc", "contract", "nsz", "arcp", "nnan"}}
-# In place of an infinite threshold.
+# Replaces an infinite threshold.
 _HUGE = 1e300
 
-# What is kept of a side, rows of one sign: the threshold; the sum of levels, T; how much may be added
-# in all, K T where nothing else is changed; of held words the sums of gains and of ones, by a_j^2; of
-# full words how many there are, and the sums of what is missed of T, of gains, of a_j^2, and of both.
+# Sums of a side, the rows of one sign:
+# - THRESHOLD; TOTAL, the sum T of dual variables; BUDGET, the total amount, K T without other edits;
+# - HELD and CURVE, the sums of gains and of ones over held features, divided by a_j^2;
+# - FULL, the number of full features, and sums over them: MISSED (T - T_j), GAIN, SQUARES (a_j^2) and
+#   MISSED_SQUARES (the product of both).
 THRESHOLD, TOTAL, BUDGET, HELD, CURVE, FULL, MISSED, GAIN, SQUARES, MISSED_SQUARES = range(10)
 # Number of the sums above, and bisection steps for a threshold.
 SUMS = 10
@@ -40,7 +43,7 @@ _ROOT_STEPS = 60
 
 @njit(**_PLAIN)
 def _gaining(u, value, sigma, cut, words):
-    """List the words whose addition gains more than ``cut``; how many, and the largest gain."""
+    """List the features with a gain above ``cut``; return their number and the largest gain."""
     count, high = 0, 0.0
     for j in range(value.size):
         gain = -sigma * value[j] * u[j]
@@ -53,7 +56,7 @@ def _gaining(u, value, sigma, cut, words):
 
 @njit(**_PLAIN)
 def _added(t, u, own, value, sigma, total, words, count):
-    """What is added in all of the listed words at threshold t, and its slope."""
+    """Return the total addition of the listed features at threshold t, and its slope."""
     added, slope = 0.0, 0.0
     for k in range(count):
         j = words[k]
@@ -71,12 +74,12 @@ def _added(t, u, own, value, sigma, total, words, count):
 
 @njit(**_PLAIN)
 def _threshold(u, own, value, sigma, total, budget, guess, words):
-    """The smallest threshold at which no more than the budget is added, from a guess.
+    """Return the smallest threshold within the budget, from a guess, and the number of ``words``.
 
-    Words that gain more are among the ``words`` listed; also returned is how many are.
+    ``words`` receives all features with larger gains, and perhaps others.
     """
     if budget <= 0:
-        # Nothing is added, and no word is full.
+        # Nothing is added, and no feature is full.
         return _gaining(u, value, sigma, 0.0, words)[1], 0
     low = 0.5 * guess if 0.0 < guess < np.inf else 0.0
     count, high = _gaining(u, value, sigma, low, words)
@@ -109,22 +112,22 @@ def _threshold(u, own, value, sigma, total, budget, guess, words):
 
 @njit(**_PLAIN)
 def settle(u, own, value, sides, place):
-    """Find each side's threshold anew, and which words are free, held and full.
+    """Recompute each side's threshold and sums, and the state of each feature.
 
     Parameters
     ----------
     u : (d,) array
-        The weights without what is added.
+        Weights without additions.
     own : (2, d) array
-        By side, the sum of levels over rows that have the word, if it cannot be added to them.
+        Sum of the dual variables, by side, over rows that have the feature and cannot add it.
     value : (d,) array
-        What may be added, 0 for nothing.
+        Value that may be added, 0 for none.
     sides : (2, SUMS) array
-        The positive rows' side, then that of the negative; `TOTAL` and `BUDGET` are given, the first
-        negative for a side that adds nothing; the rest is found.
+        Sums of positive and negative rows. `TOTAL` and `BUDGET` are given; the total is negative for a
+        side without additions. All others are computed.
     place : (d,) array of int
-        Receives 0 for free words, 1 and 2 for held and full ones of the first side, -1 and -2 for those
-        of the second.
+        Receives 0 for free features, 1 and 2 for held and full ones of the first side, and -1 and -2 for
+        those of the second side.
     """
     place[:] = 0
     words = np.empty(value.size, np.int64)
@@ -148,9 +151,9 @@ def settle(u, own, value, sides, place):
 
 @njit(**_PLAIN)
 def _hold_next(u, value, sigma, sums, place):
-    """Where full words take the whole budget, the threshold is the gain of the word that comes next.
+    """Set the threshold to the gain of the next feature, if full features use the whole budget.
 
-    It is held, nothing of it being added, so that rows can see what more budget would gain.
+    That feature is held with a zero addition, so that steps include the gain of a larger budget.
     """
     best, gain = -1, 0.0
     for j in range(value.size):
@@ -163,7 +166,7 @@ def _hold_next(u, value, sigma, sums, place):
 
 @njit(**_PLAIN)
 def _hold(j, u, value, sigma, sums, place):
-    """A word becomes a held one."""
+    """Hold a free feature."""
     a = value[j]
     sums[HELD] += -sigma * u[j] / a
     sums[CURVE] += 1.0 / (a * a)
@@ -172,7 +175,7 @@ def _hold(j, u, value, sigma, sums, place):
 
 @njit(**_PLAIN)
 def _let_go(j, u, value, sigma, sums, place):
-    """A held word becomes a free one."""
+    """Free a held feature."""
     a = value[j]
     sums[HELD] -= -sigma * u[j] / a
     sums[CURVE] -= 1.0 / (a * a)
@@ -181,7 +184,7 @@ def _let_go(j, u, value, sigma, sums, place):
 
 @njit(**_PLAIN)
 def _fill(j, u, own, value, sigma, sums, place, sign):
-    """A free word becomes a full one, or with sign -1 the other way round."""
+    """Fill a free feature (sign 1), or free a full feature (sign -1)."""
     a = value[j]
     sums[FULL] += sign
     sums[MISSED] += sign * own[j]
@@ -193,7 +196,7 @@ def _fill(j, u, own, value, sigma, sums, place, sign):
 
 @njit(**_PLAIN)
 def move_word(j, u, own, value, sides, place):
-    """A word goes where it belongs at the thresholds as they are."""
+    """Update the state of a feature for the current thresholds."""
     a = value[j]
     if a == 0:
         return
@@ -221,7 +224,7 @@ def move_word(j, u, own, value, sides, place):
 
 @njit(**_PLAIN)
 def level_out(sums):
-    """The threshold of a side's held words as they are."""
+    """Compute the threshold of a side for its current held features."""
     if sums[CURVE] > 0:
         budget = sums[BUDGET] - sums[FULL] * sums[TOTAL] + sums[MISSED]
         sums[THRESHOLD] = max((sums[HELD] - budget) / sums[CURVE], 0.0)
@@ -229,7 +232,7 @@ def level_out(sums):
 
 @njit(**_PLAIN, forceinline=True)
 def weight_of(j, u, own, value, sides, place):
-    """The weight of a held or full word, with what is added."""
+    """Return the weight of a held or full feature, including additions."""
     side = 0 if place[j] > 0 else 1
     sigma, sums = 1.0 - 2.0 * side, sides[side]
     if place[j] == 1 or place[j] == -1:
@@ -239,7 +242,7 @@ def weight_of(j, u, own, value, sides, place):
 
 @njit(**_PLAIN)
 def weights_of(u, own, value, sides, place, f):
-    """The weights of held and full words, with what is added, into f; others are left as they are."""
+    """Write the weights of held and full features, including additions, into f."""
     for j in range(value.size):
         if place[j] != 0:
             f[j] = weight_of(j, u, own, value, sides, place)
@@ -247,7 +250,7 @@ def weights_of(u, own, value, sides, place, f):
 
 @njit(**_PLAIN)
 def _gather(indices, u, inverse, place, work):
-    """Weights, inverse values and places of words, into the first rows of ``work``."""
+    """Write weights, reciprocal values and states of features into the first rows of ``work``."""
     w, by_value, at = work[0], work[1], work[2]
     for t in range(indices.size):
         j = np.uint64(indices[t])
@@ -256,11 +259,11 @@ def _gather(indices, u, inverse, place, work):
 
 @njit(**_FAST)
 def _multiply(data, s, cautious, first, second, work):
-    """Products of words with the weights, in place of these; see `read_row`."""
+    """Replace the weights by products with the row's entries; see `read_row`."""
     w, by_value, at = work[0], work[1], work[2]
     total, curve, up, down, n_full = 0.0, 0.0, 0.0, 0.0, 0.0
     for t in range(data.size):
-        # All is read before anything is written, so that the loop takes several words at a time.
+        # Reading all values before writing lets the compiler vectorize the loop.
         x, share, where, b = np.float64(data[t]), data[t] * by_value[t], at[t], data[t] * w[t]
         is_held = abs(where) == 1.0
         b = s * (share * (first if where > 0 else second) if is_held else b)
@@ -275,20 +278,22 @@ def _multiply(data, s, cautious, first, second, work):
 
 @njit(**_PLAIN)
 def read_row(indices, data, s, cautious, u, own, value, inverse, sides, place, full, held, work):
-    """Products of a row's words with the weights, into ``work[0]``.
+    """Write the products of a row's entries with the weights into ``work[0]``.
 
-    Also found are the entries of full words, into ``full``, and for each side the sum of entries over
-    values of its held words, into ``held``. Nothing branches on where words are: frequent ones are held
-    by turns, and no processor could predict it.
+    The positions of full features are written into ``full``. For each side, the sum of entries divided
+    by values over held features is written into ``held``. The loops have no branches on the states,
+    because processors cannot predict them.
 
     Returns
     -------
     total, curve : float
-        Sum of the products, and of the squares of words that are not held, or with ``cautious`` of all.
+        Sum of the products, and of the squared entries of features that are not held (``cautious``: of
+        all).
     n_full : int
+        Number of entries of full features.
     """
     first, second = sides[0, THRESHOLD], sides[1, THRESHOLD]
-    # A side that adds nothing holds no word, and its threshold is infinite.
+    # A side without additions has no held features and an infinite threshold.
     first, second = -first if first < np.inf else 0.0, second if second < np.inf else 0.0
     _gather(indices, u, inverse, place, work)
     total, curve, held[0], held[1], any_full = _multiply(data, s, cautious, first, second, work)
@@ -306,7 +311,7 @@ def read_row(indices, data, s, cautious, u, own, value, inverse, sides, place, f
 
 @njit(**_PLAIN)
 def _add(indices, data, rate, more, own, mine, u, work):
-    """Move the weights of words and the sums of their rows; both are listed anew."""
+    """Update the weights of features and the sums of their rows, also in ``work``."""
     w, rows_of = work[0], work[3]
     for t in range(indices.size):
         j = np.uint64(indices[t])
@@ -318,7 +323,7 @@ def _add(indices, data, rate, more, own, mine, u, work):
 
 @njit(**_FAST)
 def _misplaced(length, first, second, first_total, second_total, work):
-    """Mark words that do not belong where they are; how many there are."""
+    """Mark features whose state has changed; return their number."""
     w, by_value, at, rows_of = work[0], work[1], work[2], work[3]
     count = 0.0
     for t in range(length):
@@ -335,16 +340,18 @@ def _misplaced(length, first, second, first_total, second_total, work):
 
 @njit(**_PLAIN)
 def move_row(indices, data, rate, more, mine, u, own, value, sides, place, held, work):
-    """Move a row's words, and put them where they belong; `read_row` has just read it.
+    """Add a multiple of a row to the weights and update the states of its features.
+
+    `read_row` must have read the row before.
 
     Parameters
     ----------
     rate : float
-        By how much the row counts more, with its sign.
+        Change of the row's dual variable, times weight and sign.
     more : float
-        How much more of a word the row could add, if it did not have it.
+        Change of the amount of a missing feature that the row may add.
     mine : int
-        Its side.
+        Side of the row.
     """
     sides[0, HELD] -= rate * held[0]
     sides[1, HELD] += rate * held[1]
@@ -363,35 +370,39 @@ def move_row(indices, data, rate, more, mine, u, own, value, sides, place, held,
 @njit(**_PLAIN)
 def sweep_additions(indptr, indices, data, signs, weights, adds, value, inverse, present, K, kind,
                     intercept, cautious, u, own, sides, place, levels, order, gaps):  # fmt: skip
-    """Raise the dual in the level of each row of `order`; what all rows add follows at once.
+    """Maximize over the dual variable of each row of `order`, with all additions.
 
     Parameters
     ----------
     indptr, indices, data : arrays
         Rows in CSR format.
     signs, weights : (n,) arrays
+        Sign and weight of each row.
     adds : (n,) array of bool
-        Rows to which words may be added.
+        Mask of rows to which features may be added.
     value, own, sides, place
-        See `settle`; they belong together, and are kept up to date.
+        Arrays of `settle`, updated in place.
     inverse : (d,) array
-        One over each value, 0 where that is 0.
+        Reciprocal of each value, 0 for a value of 0.
     present : bool
-        Whether words may be added to rows that have them.
+        Whether features may be added to rows that already have them.
     K : int
-        How many words each row may add.
+        Maximum number of features that each row may add.
     kind : int
-        The loss; see `margin_steps.KINDS`.
+        Number of the loss, as in `margin_steps.KINDS`.
     intercept : bool
-        Whether `u` ends with the coefficient of a constant feature, to which nothing is added.
+        Whether `u` ends with the weight of a constant feature, which has no additions.
     cautious : bool
-        Whether a step takes held words for free ones in its curvature: shorter, and never too long.
+        Whether held features have the curvature of free ones. Steps are then shorter, but never too
+        long.
     u : (d [+ 1],) array
-        The weights without what is added.
+        Weights without additions, updated in place.
     levels : (n,) array
+        Dual variables of the rows, updated in place.
     order : (m,) array of int
+        Rows to visit, in this order.
     gaps : (n,) array
-        Receives each row's weighted gap on arrival.
+        Receives each row's weighted gap before its step.
     """
     last, longest = u.size - 1, 0
     for i in range(indptr.size - 1):

@@ -1,4 +1,4 @@
-"""What block-coordinate solvers improve: the dual variables of one term."""
+"""Base class of dual states: the dual variables of one term."""
 
 from __future__ import annotations
 
@@ -15,24 +15,36 @@ from ..terms.planes import PlaneSet, WorkingSet
 
 
 class DualState(ABC):
-    """The dual variables of one term; the element they stand for is part of the solver's `f`.
+    """Base class of the dual variables of one term.
 
-    A class in the table is made as ``State(case, rng)``, of cases that meet its requirements.
+    Their element is a part of the solver's `f`. Subclasses are created by ``State(case, rng)``, for
+    cases that satisfy their requirements in the table.
 
     Attributes
     ----------
     converged : bool
-        Whether the last sweep took up nothing new and left next to no gap on what there was.
+        Whether the last sweep found no new plane and left almost no gap on the stored ones.
     checks_planes : bool
-        Whether `restore` drops, or mends, planes that do not bound the term.
+        Whether `restore` drops or corrects planes that do not bound the term from below.
     packs : bool
-        Whether `pack` tells all, so that the state can leave memory.
+        Whether `pack` returns the complete state, so that the state can be deleted.
     packs_rows : bool
-        Whether `pack` gives a `PackedRows`, the first numbers of which are the rows' gaps.
+        Whether `pack` returns a `PackedRows` that starts with the gaps of the rows.
     quick_value : bool
-        Whether `value` asks less than the term's own does.
+        Whether `value` is faster than the method of the term.
     primal : element or None
-        A function at which the objective is lower than at that of the dual variables, if one is known.
+        Function with a smaller objective than the function of the dual variables, if available.
+
+    See Also
+    --------
+    Case : Term and space of a dual state.
+    structinv.solvers.FrankWolfe : Solver with dual states.
+
+    Examples
+    --------
+    >>> from structinv.dual import TABLE
+    >>> issubclass(TABLE["members"].state, DualState)
+    True
     """
 
     term: Any
@@ -47,70 +59,107 @@ class DualState(ABC):
     @property
     @abstractmethod
     def offset(self) -> float:
-        """The linear part of the dual."""
+        """Linear part of the dual."""
 
     @abstractmethod
     def sweep(self, f: Element, out_of_time: OutOfTime = never) -> tuple[float, int]:
-        """Improve every block once, updating `f` in place.
+        """Update the dual variables of every block once, and `f` in place.
 
         Parameters
         ----------
         f : element
+            Function of the solver.
         out_of_time : callable
-            Asked between portions of blocks. Once it says True the rest is left as it is, and the state
-            and `f` belong together as ever.
+            Called between portions of blocks. Once it returns True, the remaining blocks are skipped.
+            The state and `f` still match.
 
         Returns
         -------
         gap : float
-            Sum of the blocks' gaps, each measured on arrival: an estimate of the duality gap. Infinity
-            if blocks were left out.
+            Sum of the blocks' gaps, each before its update: an estimate of the duality gap. It is
+            infinity if blocks were skipped.
         rows : int
-            How many rows an oracle was asked.
+            Number of rows for which oracles were called.
         """
 
     def value(self, f: Element) -> tuple[float, float]:
-        """The term at `f`: a bound from above, and what was attained; the term's own by default."""
+        """Return the value of the term at `f`.
+
+        Parameters
+        ----------
+        f : element
+            Function at which the term is evaluated.
+
+        Returns
+        -------
+        upper : float
+            Upper bound of the value.
+        attained : float
+            Value for the perturbed samples that the oracles found.
+        """
         return self.term.total(self.space, f)
 
     @abstractmethod
     def combination(self) -> Element:
-        """The term's part of `f`, recomputed from the state; whoever asks sweeps on from it."""
+        """Recompute the part of `f` of this term; later sweeps continue from it.
+
+        Returns
+        -------
+        element
+            Sum of the weighted normals.
+        """
 
     @abstractmethod
     def planes(self) -> PlaneSet:
-        """The state as planes with masses, blocks numbered within the term."""
+        """Return planes with their dual variables.
+
+        Returns
+        -------
+        PlaneSet
+            Planes, with block numbers within the term.
+        """
 
     @abstractmethod
     def restore(self, planes: PlaneSet) -> None:
-        """Start from planes of the same blocks."""
+        """Start from planes of the same blocks.
+
+        Parameters
+        ----------
+        planes : PlaneSet
+            Planes with dual variables, and with block numbers within the term.
+        """
 
     def pack(self) -> Any:
-        """All that a new state of the same case needs to go on from here; the planes, by default.
+        """Return the data from which a new state of the same case can continue.
 
-        It can be pickled, and shares no memory with the rows.
+        The data can be pickled, and does not share memory with the rows.
+
+        Returns
+        -------
+        object
+            The planes, by default.
         """
         return self.planes()
 
     def unpack(self, packed: Any) -> None:
-        """Go on from what `pack` gave."""
+        """Continue from packed data.
+
+        Parameters
+        ----------
+        packed : object
+            Data that `pack` returned.
+        """
         self.restore(packed)
 
 
 def in_runs(rows: np.ndarray, sizes: np.ndarray, room: int) -> list[np.ndarray]:
-    """Rows in runs of about `room` in all by their sizes; none of them is empty."""
+    """Split rows into nonempty runs with a total size of about `room` each."""
     ends = np.flatnonzero(np.diff(np.cumsum(sizes) // room)) + 1
     return np.split(rows, ends) if len(rows) else []
 
 
 def total(space: Space, parts: Iterable[DualState | WorkingSet]) -> Element:
-    """The element that the dual variables of all parts stand for together, recomputed from them.
-
-    Parameters
-    ----------
-    space : Space
-    parts : iterable of DualState or WorkingSet
-    """
+    """Recompute the element f of the dual variables of all parts."""
     f = space.zeros()
     for part in parts:
         f += part.combination()
@@ -118,13 +167,7 @@ def total(space: Space, parts: Iterable[DualState | WorkingSet]) -> Element:
 
 
 def join_planes(space: Space, parts: list[PlaneSet]) -> PlaneSet:
-    """Several plane sets as one.
-
-    Parameters
-    ----------
-    space : Space
-    parts : list of PlaneSet
-    """
+    """Concatenate plane sets."""
     if not parts:
         empty = space.element(space.zeros())[:0]
         return PlaneSet(empty, np.zeros(0), np.zeros(0, dtype=np.int64), np.zeros(0))

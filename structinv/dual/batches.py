@@ -1,4 +1,4 @@
-"""Blocks in batches, each with a working set: what states share that ask for planes or points."""
+"""Base class of dual states with working sets over batches of blocks."""
 
 from __future__ import annotations
 
@@ -11,28 +11,33 @@ from ..spaces.base import Element
 from .base import DualState, OutOfTime, never
 from .case import Case
 
-# Passes over cached planes between passes of the oracle: 3 to 10 times fewer of these on digits.
+# Passes over cached planes between two passes of the oracle. On digits this saves 2/3 to 9/10 of the
+# passes of the oracle.
 CACHED_ROUNDS = 20
-# A sweep that adds no plane has settled once this share of the gap is left.
+# A sweep without new planes has converged if at most this fraction of the gap is left.
 SETTLED_SHARE = 0.01
 
 
 class BatchedState(DualState):
-    """Working sets over batches of blocks: each batch is asked for in turn, then all are used up.
+    """Base class of dual states with a working set for each batch of blocks.
+
+    A sweep calls the oracle for one batch after the other. It then optimizes over all stored planes.
 
     Parameters
     ----------
     case : Case
-        Its `plane_tol` says how far something new must rise above what its block has to be taken up.
+        Term, space and plane tolerance.
     rng : numpy.random.Generator
+        Source of the batches and their order.
 
     Attributes
     ----------
     batches : list of (n,) arrays of int
-        Blocks with a weight, in increasing order in each batch.
+        Blocks with a positive weight, in increasing order in each batch.
     sets : list of WorkingSet
+        Working set of each batch.
     n_added : int
-        How much has come new in the last sweep.
+        Number of planes or points that the last sweep added.
     """
 
     batches: list[np.ndarray]
@@ -52,20 +57,20 @@ class BatchedState(DualState):
 
     @abstractmethod
     def _new_set(self, batch: np.ndarray) -> Any:
-        """A working set for some blocks."""
+        """Return an empty working set for some blocks."""
 
     @abstractmethod
     def _visit(self, f: Element, number: int, out_of_time: OutOfTime) -> tuple[float, int]:
-        """Ask about a batch, take up what is new, and ascend.
+        """Call the oracle for a batch, add new planes, and update the dual variables.
 
-        Returns the gap on arrival, and how many of the first blocks there was time to ask for.
+        Return the gap before the update, and the number of blocks visited before time was up.
         """
 
-    def _asked(self, f: Element, total: float, out_of_time: OutOfTime) -> None:
-        """What is to be done once all batches have been asked; nothing, by default."""
+    def _after_oracle(self, f: Element, total: float, out_of_time: OutOfTime) -> None:
+        """Do further work after the oracle was called for all batches; nothing by default."""
 
-    def _still_at_it(self, f: Element, count: int, target: float, out_of_time: OutOfTime) -> None:
-        """What is to be done where so many rounds over what there is have not been enough."""
+    def _after_round(self, f: Element, count: int, target: float, out_of_time: OutOfTime) -> None:
+        """Do further work after round `count` over the stored planes; nothing by default."""
 
     @property
     def offset(self) -> float:
@@ -80,7 +85,7 @@ class BatchedState(DualState):
             gap, asked = self._visit(f, number, out_of_time)
             total += gap
             rows += self.term.rows_of(self.batches[number][:asked])
-        self._asked(f, total, out_of_time)
+        self._after_oracle(f, total, out_of_time)
         left = self._use_up(f, order, 0.2 * total, out_of_time)
         self.converged = self.n_added == 0 and left <= SETTLED_SHARE * total
         for working in self.sets:
@@ -91,7 +96,7 @@ class BatchedState(DualState):
         return total, rows
 
     def _use_up(self, f: Element, order: np.ndarray, target: float, out_of_time: OutOfTime) -> float:
-        """Oracles are dear: go on over what is there until its gap is small; what is left of it."""
+        """Optimize over the stored planes until their gap is small; return the remaining gap."""
         left = np.inf
         for count in range(CACHED_ROUNDS):
             left = 0.0
@@ -101,7 +106,7 @@ class BatchedState(DualState):
                 left += self.sets[number].ascend(f, 0.0, max_passes=1)
             if left <= target:
                 break
-            self._still_at_it(f, count, target, out_of_time)
+            self._after_round(f, count, target, out_of_time)
         return left
 
     def combination(self) -> Element:

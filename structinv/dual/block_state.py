@@ -1,4 +1,4 @@
-"""Dual variables of rows that are read a block at a time."""
+"""Dual state for rows that are read from disk in blocks."""
 
 from __future__ import annotations
 
@@ -21,36 +21,37 @@ from .packed_store import PackedStore
 if TYPE_CHECKING:
     from ..terms import WorstCase
 
-# What the plane of an earlier run has at first.
+# Initial dual variable of the plane of an earlier run.
 FIRST_SHARE = 0.8
 
 
 @dataclass
 class CachedRows:
-    """Rows of a block that stay in memory, by their numbers, with a dual state of their own."""
+    """Rows of a block that stay in memory, with numbers and a separate dual state."""
 
     rows: np.ndarray
     state: Any
 
 
 class BlockState(DualState):
-    """A dual state of each block of rows, of which one is whole at a time.
+    """One dual state per block of rows; all but the current one are packed.
 
-    A block consists of strips from all over the rows. Each pass makes blocks of other strips, since a
-    fixed cut is slow: within a block rows cancel what they share, and so blocks that pull in opposite
-    directions only give way little by little. The variables of all other blocks are packed.
+    A block consists of strips from different parts of the rows. Each pass creates blocks of other
+    strips, because fixed blocks converge slowly: blocks with opposite effects on f change it only in
+    small steps.
 
-    Rows that are far off are kept in memory, and visited several times before the next pass (selective
+    Rows with a large gap stay in memory, and are visited several times before the next pass (selective
     block minimization, Chang and Roth 2011).
 
-    A run that starts from an earlier one has the sum of its planes alone. This plane gets a share of the
-    dual point, and the rows get the rest. The share only falls.
+    After a warm start, the planes of the earlier run are a single plane. It has one dual variable
+    ("share"), which never increases. The rows have the rest.
 
     Parameters
     ----------
     case : Case
         Losses of rows that are read in blocks.
     rng : numpy.random.Generator
+        Source of the blocks and their order.
     """
 
     def __init__(self, case: Case, rng: np.random.Generator) -> None:
@@ -62,22 +63,23 @@ class BlockState(DualState):
         kind = self.choose(self._case(self.term.sample))
         if not kind.packs:
             raise ValueError(
-                f"FrankWolfe cannot read rows in blocks with {case.oracle}, since the dual variables of "
-                "all rows belong together: take solver='bmrm'"
+                f"FrankWolfe does not support rows in blocks with {case.oracle}, because the dual "
+                "variables of all rows depend on each other: use solver='bmrm'"
             )
         self.packs_rows, self.quick_value = kind.packs_rows, kind.quick_value
         self.rng = rng
-        # Of strips; of a block as a whole, with its first strip, where states do not pack rows.
+        # Packed variables of each strip. States that do not pack rows store a block with its first
+        # strip.
         self.packed = PackedStore(len(self.term.strips), self.term.sizes.packed)
         self.groups = self._deal()
-        # The sum of all offsets.
+        # Sum of all offsets.
         self.height = 0.0
         self.kept: list[CachedRows] = []
-        # Of the last pass.
+        # Gap in the last pass.
         self.gap = 0.0
-        # None after a sweep that an error or Ctrl-C has cut short: then it is made anew.
+        # None after a sweep that was interrupted by an error or Ctrl-C. It is then recomputed.
         self.sum: Element | None = self.space.zeros()
-        # Normal and offset of the earlier run's plane, and its share.
+        # Normal and offset of the earlier run's plane, and its dual variable.
         self.earlier: tuple[Element, float] = (self.space.zeros(), 0.0)
         self.share = 0.0
 
@@ -89,17 +91,17 @@ class BlockState(DualState):
         return float(self.share * self.earlier[1] + self.height)
 
     def _deal(self) -> list[np.ndarray]:
-        """The numbers of the strips of each block, at random."""
+        """Return random blocks, as the numbers of their strips."""
         strips = self.rng.permutation(len(self.term.strips))
         return [np.sort(own) for own in np.array_split(strips, len(self.term.cuts))]
 
     def _states(self) -> Iterator[tuple[np.ndarray, Any]]:
-        """The strips and the dual state of each block."""
+        """Yield the strips and the dual state of each block."""
         for strips, part in zip(self.groups, self.term.parts(self.groups), strict=True):
             yield strips, self._state(self._weighed(part), self._packed(strips))
 
     def _packed(self, strips: np.ndarray) -> Any:
-        """What a block has packed; None before its first visit."""
+        """Return the packed variables of a block; None before its first visit."""
         if not self.packs_rows or self.packed[strips[0]] is None:
             return self.packed[strips[0]]
         return PackedRows.join([self.packed[strip] for strip in strips])
@@ -119,7 +121,7 @@ class BlockState(DualState):
         return part
 
     def _state(self, part: WorstCase, packed: Any) -> Any:
-        """The dual state of some rows, as it was left."""
+        """Return the dual state of some rows, from packed variables if there are any."""
         case = self._case(part)
         state = self.choose(case)(case, self.rng)
         if packed is not None:
@@ -127,7 +129,7 @@ class BlockState(DualState):
         return state
 
     def sweep(self, f: Element, out_of_time: OutOfTime = never) -> tuple[float, int]:
-        """See `DualState.sweep`: rows that are kept again and again, then a pass over all blocks."""
+        # Several passes over the rows in memory, then one pass over all blocks.
         if self.share == 1.0:
             self._make_room(f)
         start, before, self.sum = f.copy(), self.sum, None
@@ -136,7 +138,7 @@ class BlockState(DualState):
             self.groups = self._deal()
         else:
             self.groups = [self.groups[k] for k in self.rng.permutation(len(self.groups))]
-        # Until the pass is over: an error or Ctrl-C leaves blocks that were never visited.
+        # Infinite until the pass is complete, because an error or Ctrl-C leaves unvisited blocks.
         self.gap = np.inf
         total, gap, height = self.share * self.earlier[0], 0.0, 0.0
         for strips, state in self._states():
@@ -158,12 +160,12 @@ class BlockState(DualState):
             self.sum, self.height = total, height
             self._lower_share(f)
         elif before is not None:
-            # What the sweep has changed so far.
+            # Add the changes of this sweep so far.
             self.sum = before + (f - start)
         return gap, visits
 
     def _keep(self, strips: np.ndarray, state: Any, packed: PackedRows, room: int) -> int:
-        """Keep the rows of a block that have a larger gap; how many values these have in store."""
+        """Store the rows of a block with a large gap; return their number of stored values."""
         X, gaps = state.term.X, packed.each[0]
         rows = np.flatnonzero(gaps > state.far_off * gaps.mean())
         sizes = np.diff(X.indptr)[rows] if sp.issparse(X) else np.full(len(rows), X.shape[1])
@@ -178,7 +180,7 @@ class BlockState(DualState):
         return int(some.nnz if sp.issparse(some) else some.size)
 
     def _revisit(self, f: Element, out_of_time: OutOfTime) -> int:
-        """Visit the rows that are kept until little of the gap is left; how many visits."""
+        """Visit the rows in memory until their gap is small; return the number of visits."""
         if not self.kept or not np.isfinite(self.gap):
             self.kept = []
             return 0
@@ -199,7 +201,7 @@ class BlockState(DualState):
         return visits
 
     def _put_back(self, kept: CachedRows) -> None:
-        """Put the variables of rows that were kept among those of their strips."""
+        """Write the variables of rows in memory into those of their strips."""
         edges = self.term.strip_edges
         strips = np.searchsorted(edges, kept.rows, side="right") - 1
         packed = kept.state.pack()
@@ -209,13 +211,13 @@ class BlockState(DualState):
             self.packed[strip] = self.packed[strip].put(places, packed.take(mine))
 
     def _make_room(self, f: Element) -> None:
-        """Give rows, which have no planes yet, a share beside the earlier run's plane."""
+        """Reduce the dual variable of the earlier run's plane, so that rows can get planes."""
         self.share = FIRST_SHARE
         self.sum = self.share * self.earlier[0]
         f += self.sum - self.earlier[0]
 
     def _lower_share(self, f: Element) -> None:
-        """Give the earlier run's plane the share that raises the dual most, but no more than it has."""
+        """Lower the dual variable of the earlier run's plane to its optimum, but do not raise it."""
         if self.share == 0.0:
             return
         assert self.sum is not None
@@ -230,7 +232,7 @@ class BlockState(DualState):
         self.sum = self.sum + change
         self.height *= (1.0 - share) / rest
         self.share = share
-        # Their weights are those of the old share.
+        # The weights of the rows in memory depend on the old share.
         self.kept = []
 
     def value(self, f: Element) -> tuple[float, float]:
@@ -241,7 +243,7 @@ class BlockState(DualState):
         return above, reached
 
     def combination(self) -> Element:
-        """See `DualState.combination`; a whole sweep has it, so that no block is read again."""
+        # A complete sweep has stored it, so that no block is read again.
         if self.sum is None:
             self.sum = self.share * self.earlier[0]
             for _, state in self._states():
@@ -249,11 +251,11 @@ class BlockState(DualState):
         return self.sum.copy()
 
     def planes(self) -> PlaneSet:
-        """See `DualState.planes`; one, of the sum of all rows."""
+        # One plane, of the sum of all rows.
         return PlaneSet.of_sum(self.space, self.combination(), self.offset, self.term.weights)
 
     def restore(self, planes: PlaneSet) -> None:
-        """See `DualState.restore`; takes the plane of the sum of all rows."""
+        # The plane of the sum of all rows.
         normal, offset = planes.total(self.space, self.term.weights, self.term.floors)
         self.earlier = normal, float(offset)
         self.share = 1.0

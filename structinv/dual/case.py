@@ -1,4 +1,4 @@
-"""A term in a space, and the requirements that dual states have of both."""
+"""Requirements of dual states on a term and its space."""
 
 from __future__ import annotations
 
@@ -20,42 +20,63 @@ from ..terms.blockwise_term import BlockwiseTerm
 from ..terms.worst_margin import WorstMargin
 from .margin_steps import KINDS
 
-# A kernel's space has too large a table of inner products for more members of a row than these.
+# Maximum number of members per row for dual variables of members in the space of a kernel.
 MOST_MEMBERS = 2048
-# Rows with more edits than these have planes instead of labelings.
+# Maximum number of edits per row for labelings of sequences.
 MOST_EDITS = 8
 
 
 class Case:
-    """A term in a space. The oracle is asked at most once for each of its answers.
+    """Term and space of a dual state.
+
+    Results of the oracle are computed once and cached.
 
     Parameters
     ----------
     term : Term
+        Term of the objective.
     space : Space
+        Space of the functions.
     plane_tol : float, default=0.0
-        A plane that rises at most this above those of its block is not taken up.
+        Plane tolerance (>= 0). A plane is stored if it exceeds the block's other planes by more than
+        this.
     choose : callable, optional
-        From a case to the class of its dual state, for states that are made of others.
+        Function that returns the class of the dual state of a case, for states that consist of others.
 
     Attributes
     ----------
     signs : (n_rows,) array of -1 and 1
-        Of the rows' labels, where there are two classes.
+        Sign of the label of each row, for two classes.
     others : (n_rows,) array
-        Cost of the wrong label of each row, where there are two classes.
+        Cost of the wrong label of each row, for two classes.
     hull, label_hull : Hull, LabelHull or None
         In-hull steps of the oracle.
-    edits : RowEdits or None
-        Edits of words, if these are all that may change the rows.
+    edits : WordEdits or None
+        Edits of features, if the oracle has no other perturbations.
     insertions : Insertions or None
-        Edits that bring words in, if these are all that may change the rows.
-    pool : Pool
-        The members of the oracle in a kernel's space.
+        Edits that insert features, if the oracle has no other perturbations.
+    pool : MemberPool
+        Members of the oracle in the space of a kernel.
     n_members : int
-        Number of members of a row that weights can score; 0 if the oracle lists none.
+        Number of members of a row whose scores linear weights determine; 0 if the oracle lists none.
     loss : ScalarLoss
-        Loss of the least margin of each row.
+        Loss of the worst-case margin of each row.
+
+    See Also
+    --------
+    DualState : Base class of dual states.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv.oracles import Box
+    >>> from structinv.spaces import ExplicitSpace
+    >>> from structinv.structures import Binary
+    >>> from structinv.terms import WorstCase
+    >>> term = WorstCase(np.array([[2.0], [-1.0]]), np.array([1, 0]), Box(0.5), Binary())
+    >>> case = Case(term, ExplicitSpace(1))
+    >>> case.signs.tolist(), case.n_members
+    ([1.0, -1.0], 0)
     """
 
     def __init__(
@@ -101,17 +122,17 @@ class Case:
 
     @cached_property
     def edits(self) -> Any:
-        """The edits of words that may change the rows."""
+        """Edits of features of the rows."""
         return self.term.bound.edits()
 
     @cached_property
     def insertions(self) -> Any:
-        """The edits that bring words into the rows."""
+        """Edits that insert features into the rows."""
         return self.term.bound.insertions()
 
     @cached_property
     def pool(self) -> MemberPool:
-        """Members of the oracle in a kernel's space."""
+        """Members of the oracle in the space of a kernel."""
         found: MemberPool = self.space.atoms.pool(listed(self.term.bound))
         return found
 
@@ -125,7 +146,7 @@ class Case:
 
     @property
     def loss(self) -> ScalarLoss:
-        """Loss of the least margin; the hinge loss of worst cases."""
+        """Loss of the worst-case margin; the hinge loss for worst-case losses."""
         return self.term.loss if type(self.term) is WorstMargin else Hinge()
 
     @property
@@ -134,202 +155,202 @@ class Case:
         return type(self.term.oracle).__name__
 
 
-# Why a case does not meet a requirement; empty if it does. Requirements are read in order, so that each
-# may count on those before it.
+# A requirement returns the reason why a case does not satisfy it, or an empty string. Requirements are
+# checked in order, so that each may assume those before it.
 Requirement: TypeAlias = Callable[[Case], str]
 
 
 def _of_class(term: Term, kind: type, otherwise: str) -> str:
-    """Whether a term is of exactly this class: a subclass may answer otherwise."""
+    """Require exactly this class of a term, because subclasses may override methods."""
     if not isinstance(term, kind):
         return otherwise
-    return "" if type(term) is kind else f"{type(term).__name__} answers for itself"
+    return "" if type(term) is kind else f"{type(term).__name__} is a subclass of {kind.__name__}"
 
 
 def rows_in_blocks(case: Case) -> str:
-    """Rows that are read in blocks."""
+    """Require rows that are read in blocks."""
     return "" if isinstance(case.term, BlockwiseTerm) else "rows are not read in blocks"
 
 
 def averages_planes(case: Case) -> str:
-    """No tolerance for planes, since the state averages planes instead of listing them."""
-    return "averaged planes are no list, and plane_tol speaks of a list" if case.plane_tol > 0 else ""
+    """Require a zero plane tolerance, because the state averages planes."""
+    return "plane_tol is not supported for averaged planes" if case.plane_tol > 0 else ""
 
 
 def one_number_a_row(case: Case) -> str:
-    """No tolerance for planes, since the state keeps one number a row."""
-    return "one number a row is no list, and plane_tol speaks of a list" if case.plane_tol > 0 else ""
+    """Require a zero plane tolerance, for states with one dual variable per row."""
+    return "plane_tol is not supported for one dual variable per row" if case.plane_tol > 0 else ""
 
 
 def linear_in_x(case: Case) -> str:
-    """Functions that are linear in the input."""
+    """Require functions that are linear in x."""
     return "" if "linear in x" in case.space.capabilities else "the space is not linear in x"
 
 
 def of_a_kernel(case: Case) -> str:
-    """A kernel's space."""
-    return "" if "kernel members" in case.space.capabilities else "the space is not a kernel's"
+    """Require the space of a kernel."""
+    return "" if "kernel members" in case.space.capabilities else "the space has no kernel"
 
 
 def worst_case_of_rows(case: Case) -> str:
-    """Worst cases of single rows."""
-    reason = _of_class(case.term, WorstCase, "the term is no worst case of rows")
+    """Require the worst-case loss of single rows."""
+    reason = _of_class(case.term, WorstCase, "the term is not a worst-case loss")
     if not reason and (not case.term.labels.structure.rowwise or case.term.labels.n_pairwise):
-        reason = "its examples have several rows, or parameters that no input multiplies"
+        reason = "its examples have several rows, or pairwise weights"
     return reason
 
 
 def worst_case_of_examples(case: Case) -> str:
-    """Worst cases of examples whose rows change by themselves, with a function for each label."""
+    """Require a worst-case loss of independent rows, with one function per label."""
     term = case.term
-    reason = _of_class(term, WorstCase, "the term is no worst case of rows")
+    reason = _of_class(term, WorstCase, "the term is not a worst-case loss")
     if reason:
         return reason
     if not term.labels.functions.are_one_each:
-        return "labels have no function each"
+        return "labels do not have one function each"
     if term.labels.slack:
-        return "costs are factors of the loss, too"
+        return "rescaling is 'slack'"
     if term.relaxed:
-        return "rows have shares of several labels"
-    return "changes of an example's rows depend on one another" if term.joint else ""
+        return "labelings are fractional"
+    return "perturbations of an example's rows depend on each other" if term.joint else ""
 
 
 def penalty(case: Case) -> str:
-    """A penalty on functionals."""
-    return "" if isinstance(case.term, Penalty) else "the term is no penalty on functionals"
+    """Require a penalty on functionals."""
+    return "" if isinstance(case.term, Penalty) else "the term is not a penalty on functionals"
 
 
 def worst_margin(case: Case) -> str:
-    """A loss of the least margin that the compiled steps know."""
-    reason = _of_class(case.term, WorstMargin, "the term is no loss of the least margin")
+    """Require a loss of the worst-case margin with compiled steps."""
+    reason = _of_class(case.term, WorstMargin, "the term is not a loss of the worst-case margin")
     return reason or compiled_loss(case)
 
 
 def compiled_loss(case: Case) -> str:
-    """A loss that the compiled steps know."""
+    """Require a loss with compiled steps."""
     return "" if type(case.loss) in KINDS else f"{type(case.loss).__name__} has no compiled steps"
 
 
 def smooth_loss(case: Case) -> str:
-    """A loss without kinks."""
+    """Require a loss without kinks."""
     return "" if case.loss.smooth else f"{type(case.loss).__name__} has a kink"
 
 
 def hinge(case: Case) -> str:
-    """The hinge loss."""
+    """Require the hinge loss."""
     name = type(case.loss).__name__
     known = isinstance(case.loss, Hinge)
-    return "" if known else f"{name} has no compiled steps over several words of a row"
+    return "" if known else f"{name} has no compiled steps for several features of a row"
 
 
 def two_classes(case: Case) -> str:
-    """Two classes with one function."""
+    """Require two classes with one function."""
     known = type(case.term.labels.structure) is Binary
     return "" if known else "the structure is not two classes with one function"
 
 
 def several_classes(case: Case) -> str:
-    """Several classes with a function each, whose costs are margins."""
+    """Require several classes with one function each, and margin rescaling."""
     if type(case.term.labels.structure) is not Multiclass:
-        return "the structure is not several classes with a function each"
-    return "costs are factors of the loss, too" if case.term.labels.slack else ""
+        return "the structure is not several classes with one function each"
+    return "rescaling is 'slack'" if case.term.labels.slack else ""
 
 
 def sequences(case: Case) -> str:
-    """Sequences of labels."""
+    """Require sequences of labels."""
     known = type(case.term.labels.structure) is Sequence
     return "" if known else "the structure is not a sequence of labels"
 
 
 def regression(case: Case) -> str:
-    """A regression."""
-    return "" if isinstance(case.term.labels, BoundRegression) else "the structure is no regression"
+    """Require regression."""
+    return "" if isinstance(case.term.labels, BoundRegression) else "the structure is not regression"
 
 
 def costs_of_one_or_factors(case: Case) -> str:
-    """Costs of 1, or costs that are factors of the loss."""
-    # D max(0, 1 - y f) is the plain two-class loss with D as a factor of the weight.
+    """Require costs of 1, or slack rescaling."""
+    # D max(0, 1 - y f) is the two-class loss with D as a factor of the weight.
     if case.term.labels.slack or np.all(case.others == 1.0):
         return ""
-    return "labels cost something other than 1, and the margin asked for is that cost"
+    return "costs differ from 1, and rescaling is 'margin'"
 
 
 def margins_of_two_classes(case: Case) -> str:
-    """Losses of the margin of two classes, the hinge loss among them."""
+    """Require a loss of the margin of two classes, such as the hinge loss."""
     if type(case.term) is WorstMargin:
         return compiled_loss(case)
     reason = worst_case_of_rows(case) or two_classes(case)
     if reason or np.all(case.others == 1.0):
         return reason
-    return "labels cost something other than 1"
+    return "costs differ from 1"
 
 
 def in_hull_steps(case: Case) -> str:
-    """An oracle with in-hull steps of two classes."""
-    return f"{case.oracle} has no in-hull steps on these rows" if case.hull is None else ""
+    """Require an oracle with in-hull steps for two classes."""
+    return f"{case.oracle} has no in-hull steps for these rows" if case.hull is None else ""
 
 
 def in_hull_steps_of_labels(case: Case) -> str:
-    """An oracle with in-hull steps of several labels."""
-    return f"{case.oracle} has no in-hull steps of several labels" if case.label_hull is None else ""
+    """Require an oracle with in-hull steps for several labels."""
+    return f"{case.oracle} has no in-hull steps for several labels" if case.label_hull is None else ""
 
 
 def adds_words(case: Case) -> str:
-    """An oracle that adds words."""
+    """Require an oracle that adds features."""
     if case.edits is None or not case.edits.adds:
-        return f"{case.oracle} does not say that rows change by added words"
+        return f"{case.oracle} does not declare edits that add features"
     return ""
 
 
 def keeps_words(case: Case) -> str:
-    """Words that are in the rows do not change."""
-    return "words that are in the rows change, too" if case.edits.multiplies else ""
+    """Require an oracle that does not edit nonzero features."""
+    return "nonzero features are also edited" if case.edits.multiplies else ""
 
 
 def multiplies_words(case: Case) -> str:
-    """Words that are in the rows change, too."""
-    return "" if case.edits.multiplies else "words that are in the rows do not change"
+    """Require an oracle that also edits nonzero features."""
+    return "" if case.edits.multiplies else "nonzero features are not edited"
 
 
 def brings_words_in(case: Case) -> str:
-    """Edits that bring words in."""
+    """Require edits that insert features."""
     known = case.insertions is not None
-    return "" if known else f"{case.oracle} does not say that edits bring words in"
+    return "" if known else f"{case.oracle} does not declare edits that insert features"
 
 
 def all_members_known(case: Case) -> str:
-    """Lists of members that the space knows."""
+    """Require complete lists of members in the space of a kernel."""
     if case.pool.mesh is None or np.any(case.pool.mesh != 0):
-        return "members of S(x) are more than the points that the space knows"
+        return "the list of members of S(x) is not complete"
     if case.pool.size > MOST_MEMBERS:
         return f"S(x) lists more than {MOST_MEMBERS} members"
     return ""
 
 
 def listed_members(case: Case) -> str:
-    """An oracle that lists members which weights can score."""
-    return "" if case.n_members else f"{case.oracle} lists no members that weights can score"
+    """Require an oracle with lists of members and their scores."""
+    return "" if case.n_members else f"{case.oracle} has no list of members with scores"
 
 
 def single_members(case: Case) -> str:
-    """An oracle that changes nothing."""
+    """Require an oracle without perturbations."""
     return "rows have more than one member" if case.n_members > 1 else ""
 
 
 def no_edits(case: Case) -> str:
-    """An oracle that changes nothing."""
+    """Require an oracle without perturbations."""
     edits = case.edits
     still = edits is not None and not edits.adds and edits.most == 0
-    return "" if still else f"{case.oracle} may change rows"
+    return "" if still else f"{case.oracle} may perturb rows"
 
 
 def few_edits(case: Case) -> str:
-    """Rows that change by few edits of their words."""
+    """Require an oracle that multiplies a few features of every row by factors."""
     edits = case.edits
     if edits is None or edits.adds or not np.all(edits.changed):
-        return f"{case.oracle} changes rows by more than factors of their words"
+        return f"{case.oracle} does not only multiply features by factors"
     if edits.most > MOST_EDITS:
-        return f"more than {MOST_EDITS} words of a row may change"
+        return f"more than {MOST_EDITS} features of a row may be edited"
     if edits.most and case.space.intercept:
-        return "the constant beside the words does not change"
+        return "the space has a constant feature, which is not edited"
     return ""

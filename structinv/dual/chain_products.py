@@ -1,6 +1,6 @@
-"""Inner products of the normals of a sequence's labelings, compiled.
+"""Inner products of the normals of a sequence's labelings.
 
-See `chain_steps` for the groups of arrays.
+`chain_steps` describes the groups of arrays.
 """
 
 from __future__ import annotations
@@ -11,10 +11,9 @@ from .chain_scores import add_edits
 
 @njit(cache=True, nogil=True)
 def fill_products(one, example, rows, codes, labels, edits, changes, zeros, room):
-    """Inner products of the normal of one labeling with those of the labelings that it lacks.
+    """Compute the missing inner products of the normal of one labeling.
 
-    The one normal is put among weights that are zero, its transitions in a table that is zero. Both are
-    zero again afterward.
+    The normal is written into zero arrays of weights and transitions, which are zero again at the end.
     """
     begin, size, first, count = example
     links, products, wrong, counts = room[1], room[3], room[4], room[5]
@@ -52,10 +51,10 @@ def fill_products(one, example, rows, codes, labels, edits, changes, zeros, room
 
 @njit(cache=True, nogil=True)
 def add_links(begin, size, codes, labels, at, t, amount, moves):
-    """Add a multiple of the true links at a wrong position, less those of the labeling, to a table.
+    """Add a multiple of the normal's transitions at a wrong position to a table.
 
-    Links between two wrong positions are those of the second one. Returns their inner product with the
-    table, where `amount` is 0.
+    They are the true transitions minus those of the labeling. A transition between two wrong positions
+    belongs to the second one. The result is the inner product with the table, for an `amount` of 0.
     """
     n_labels, own, label = moves.shape[1], codes[begin + t], labels[at + t]
     before, other = n_labels, n_labels

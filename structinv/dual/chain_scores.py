@@ -1,7 +1,7 @@
-"""Scores of labelings of sequences, at rows as they are and at their worst edits, compiled.
+"""Scores of labelings of sequences, for unperturbed rows and their worst edits.
 
-See `chain_steps` for the groups of arrays. The label of position t of an example whose first row is
-`begin` is ``codes[begin + t]``, that of a labeling which starts at place `at` is ``labels[at + t]``.
+`chain_steps` describes the groups of arrays. The true label of position t is ``codes[begin + t]``, with
+the first row `begin` of the example. A labeling that starts at `at` has the label ``labels[at + t]``.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from ..utils.jit import njit
 
 @njit(cache=True, nogil=True)
 def fill_scores(begin, size, rows, codes, costs, factors, table, potentials, worst, gains):
-    """Scores of all labels at all positions, costs included: of rows as they are, and at worst edits.
+    """Compute scores plus costs of all labels at all positions.
 
-    `gains` has a row for each edit and one more; with one row alone `worst` is left as it is.
+    `potentials` receives those of unperturbed rows, and `worst` those at the worst edits. `gains` has
+    one row for each edit and one more; with a single row, `worst` is unchanged.
     """
     indptr, ids, data = rows
     low, high = factors
@@ -47,7 +48,7 @@ def fill_scores(begin, size, rows, codes, costs, factors, table, potentials, wor
                 less, more = (low - 1.0) * wins, (high - 1.0) * wins
                 gain[k] = less if less > more else more
             for i in range(n_edits):
-                # The largest so far, in falling order.
+                # The largest gains so far, in decreasing order.
                 level = gains[i]
                 for k in range(n_labels):
                     value, other = gain[k], level[k]
@@ -62,7 +63,7 @@ def fill_scores(begin, size, rows, codes, costs, factors, table, potentials, wor
 
 @njit(cache=True, nogil=True)
 def find_edits(begin, size, rows, codes, factors, table, labels, at, edits, gains):
-    """The edits of rows that give wrong labels most; of each row in the order of its entries."""
+    """Find the worst edits of each row for a labeling, in the order of its entries."""
     indptr, ids, data = rows
     low, high = factors
     most = len(gains) - 1
@@ -94,9 +95,10 @@ def find_edits(begin, size, rows, codes, factors, table, labels, at, edits, gain
 
 @njit(cache=True, nogil=True)
 def add_edits(begin, size, rows, codes, changes, labels, at, edits, amount, table):
-    """Add a multiple of what edits add to the normal of a labeling to weights, unless `amount` is 0.
+    """Add a multiple of the edits' part of a labeling's normal to weights.
 
-    Returns what the edits add to the score of the labeling by these weights, if `amount` is 0.
+    If `amount` is 0, the weights are unchanged, and the result is the effect of the edits on the
+    labeling's score.
     """
     indptr, ids, data = rows
     n_edits, factors = changes
@@ -119,7 +121,7 @@ def add_edits(begin, size, rows, codes, changes, labels, at, edits, amount, tabl
 
 @njit(cache=True, nogil=True)
 def score(potentials, links, size, labels, at):
-    """The score of a labeling, summed up in the order of `viterbi`."""
+    """Return the score of a labeling, added up in the order of `viterbi`."""
     n_labels, last = links.shape[1], labels[at]
     total = potentials[0, last] + links[n_labels, last]
     for t in range(1, size):

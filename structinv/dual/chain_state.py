@@ -1,4 +1,4 @@
-"""A few labelings a sequence, for functions that are linear in the input."""
+"""Dual state with a few labelings per sequence, for functions linear in x."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from .sequence_state import SequenceState
 
 
 class ChainState(SequenceState):
-    """The few labelings of each sequence that have mass, and their masses; no normals.
+    """Active set of labelings of each sequence, with their dual variables.
 
-    A visit scores the labels of all rows of a sequence, as they are and at the worst edits. Then it
-    looks for the best labeling, and takes exact pairwise steps between the labelings that there are,
-    several times.
+    A visit repeats a few rounds. It computes the scores of all labels, for unperturbed rows and for the
+    worst edits, and adds the best labeling to the active set. Then it does exact pairwise steps between
+    the labelings of the active set. Normals are not stored.
 
     Parameters
     ----------
     case : Case
-        Worst cases of sequences whose rows have words dropped or scaled; linear in the input.
+        Worst-case losses of sequences with dropped or rescaled features; linear in x.
     rng : numpy.random.Generator
+        Source of the order of sequences.
     """
 
     def __init__(self, case: Case, rng: np.random.Generator) -> None:
@@ -37,7 +38,7 @@ class ChainState(SequenceState):
         self._zeros = np.zeros((self._X.shape[1], self._truth[2].shape[1]))
 
     def _slots(self, room: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Slots for so many labelings of each sequence, none of them used."""
+        """Return unused slots for `room` labelings of each sequence."""
         places = np.r_[0, np.cumsum(room * self._sizes)]
         return (
             np.r_[0, np.cumsum(room)],
@@ -49,7 +50,7 @@ class ChainState(SequenceState):
         )
 
     def _used(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Of each labeling kept its example and its slot, of each of their labels row and place."""
+        """Return sequence and slot of each labeling, and row and position of each label."""
         first, first_label, used = self._kept[:3]
         numbers, blocks = ranges(np.zeros_like(used), used)
         layout = self.layout.take(blocks)
@@ -58,7 +59,7 @@ class ChainState(SequenceState):
         return blocks, first[blocks] + numbers, self.layout.rows(blocks), places
 
     def _costs(self) -> np.ndarray:
-        """What each labeling kept costs."""
+        """Return the cost of each labeling."""
         blocks, _, rows, places = self._used()
         each = self._truth[2][rows, self._kept[3][places]]
         return np.bincount(self.layout.take(blocks).owners, each, len(blocks))
@@ -87,7 +88,7 @@ class ChainState(SequenceState):
         room = np.diff(first)
         if np.all(room[order] - used[order] >= chain_steps.ROUNDS):
             return
-        # For all at once, as those that have room now are short soon.
+        # For all sequences at once, because the others will need more slots soon.
         wanted = used + used // 2 + 2 * chain_steps.ROUNDS
         room[self.rows] = np.maximum(room, wanted)[self.rows]
         others = self._slots(room)
@@ -115,7 +116,7 @@ class ChainState(SequenceState):
         np.add.at(levels, (rows, true), each)
         np.subtract.at(levels, (rows, other), each)
         add_combinations(self._X, levels, table)
-        # Rows that are edited differ from these by a few entries.
+        # Edited rows differ from these by a few entries.
         edits = self._kept[5].reshape(len(self._kept[3]), n_edits)[places[wrong]]
         own, which = np.nonzero(edits)
         indptr, indices, data = self._rows
@@ -127,7 +128,7 @@ class ChainState(SequenceState):
         return f
 
     def planes(self) -> PlaneSet:
-        """See `DualState.planes`; the normals are made of labelings when they are asked for."""
+        # Normals are computed from labelings on access.
         blocks, slots, _, places = self._used()
         labels, masses, edits = self._kept[3:]
         edits = edits.reshape(len(labels), self._changes[0])[places]

@@ -1,19 +1,20 @@
-"""Exact steps between the labelings that examples of several rows keep, compiled.
+"""Exact pairwise steps between the labelings of sequences.
 
-A labeling remembers how the rows at which it is wrong are edited, if words of rows may change. Groups
-of arrays that belong together go from function to function:
+If features of rows may be edited, a labeling includes the edits of its wrong rows. Functions share these
+groups of arrays, for K labels:
 
-- ``rows``: indptr, indices and data of CSR rows;
-- ``zeros``: (d, K) for a normal;
-- ``truth``: starts of the examples, true labels (n,), costs (n, K), what is added to transitions, first
-  and last labels (K + 2, K), minus infinity where they are forbidden, else zero, and the examples'
-  weights;
-- ``kept``: of each example its first slot (n_blocks + 1,) and the first label of that slot, how many
-  slots are used, the labels of all slots, their masses, and so many edits for each label, flat.
-  An edit is 0 for none, else 1 or 2 and twice the place of its entry in the row: 1 is the low factor;
-- ``changes``: how many words of a row may change, and the lowest and highest factor;
-- ``parameters``: weights by feature (d, K), then transitions, first and last labels (K + 2, K);
-- ``room``: see `workspace`.
+- ``rows``: indptr, indices and data of CSR rows.
+- ``zeros``: zeros for a normal, (d, K).
+- ``truth``: starts of the examples, true labels (n,), costs (n, K), a mask (K + 2, K), and weights of
+  the examples. The mask of transitions, first and last labels is minus infinity for forbidden ones, and
+  0 otherwise.
+- ``kept``: first slot of each example (n_blocks + 1,), the position of the slot's first label, and the
+  number of used slots. Then follow labels and dual variables of all slots, and the edits of each label.
+  An edit is 0 for none. Otherwise it is twice the position of the entry in its row, plus 1 for the
+  lowest factor or 2 for the highest factor.
+- ``changes``: maximum number of edited features of a row, lowest and highest factor.
+- ``parameters``: weights by feature (d, K), and transitions, first and last labels (K + 2, K).
+- ``room``: arrays of `workspace`.
 """
 
 from __future__ import annotations
@@ -27,34 +28,37 @@ from ..utils.jit import njit
 from .chain_products import add_links, fill_products
 from .chain_scores import add_edits, fill_scores, find_edits, score
 
-# A visit looks for the best labeling at most so often; each search may add a labeling.
+# Maximum number of searches for the best labeling in a visit; each may add a labeling.
 ROUNDS = 3
-# A visit ends when the gap of its example is at most this share of what it was on arrival.
+# Fraction of the example's initial gap at which a visit ends.
 VISIT_SHARE = 0.1
-# Steps between the labelings known end at this share of their gap.
+# Fraction of their gap at which steps between stored labelings end.
 STEPS_SHARE = 0.1
 
 
 def workspace(longest: int, n_labels: int, n_edits: int, widest: int) -> tuple[np.ndarray, ...]:
-    """Arrays for the visit of an example of at most `longest` rows and `widest` labelings.
+    """Return arrays for an example of at most `longest` rows and `widest` labelings.
 
     Returns
     -------
     tables : (4, longest, n_labels) array
-        Scores of rows as they are, and at their worst edits; heights; changes by position and label.
+        Scores of unperturbed rows and of their worst edits, Viterbi scores, and changes by position and
+        label.
     links : (3, n_labels + 2, n_labels) array
-        Transitions, then first and last labels: scores, their changes, and those of one normal.
+        Transitions, first and last labels: scores, their changes, and those of one normal.
     gains : (n_edits + 1, n_labels) array
+        Gains of the best edits of a row.
     products : (widest, widest) array
         Inner products of normals.
     wrong : (widest, longest) array of int
-        The positions at which each labeling is wrong.
+        Wrong positions of each labeling.
     counts : (2, widest) array of int
-        How many these are, and of how many labelings the products are known.
+        Number of wrong positions of each labeling, and number of its computed products.
     levels : (2, widest) array
-        How far each labeling is above the true one, and its mass before a step.
+        Score difference of each labeling to the true one, including its cost, and its dual variable
+        before a step.
     marks : (2, max(longest, n_labels)) array of int
-        Which positions have changed; labels that have, of one position.
+        Changed positions, and changed labels of one position.
     """
     return (
         np.zeros((4, longest, n_labels)),
@@ -70,10 +74,10 @@ def workspace(longest: int, n_labels: int, n_edits: int, widest: int) -> tuple[n
 
 @njit(cache=True, nogil=True)
 def sweep(order, rounds, rows, truth, kept, changes, zeros, parameters, room, gaps, losses):
-    """Raise the dual in each example of `order`; parameters, slots and gaps change in place.
+    """Maximize the dual over each example of `order`, and change arrays in place.
 
-    Each visit looks for the best labeling at most `rounds` times. With none, it is but to find the
-    `losses` of examples, without their weights.
+    Each visit searches for the best labeling at most `rounds` times. With 0 rounds, it only computes the
+    `losses` of examples, without weights.
     """
     starts, codes, costs, barred, weights = truth
     first_slot, first_label, used, labels, masses, edits = kept
@@ -112,7 +116,7 @@ def sweep(order, rounds, rows, truth, kept, changes, zeros, parameters, room, ga
             done = step == rounds or gap <= 1e-15 * weight * abs(base)
             done = done or (step > 0 and gap <= VISIT_SHARE * arrival)
             if not done:
-                # The best labeling goes to the next slot, and stays there if it is new.
+                # The best labeling is written to the next slot, which is used if it is new.
                 at = first + used[b] * size
                 labels[at + size - 1] = label
                 for t in range(size - 1, 0, -1):
@@ -150,7 +154,7 @@ def sweep(order, rounds, rows, truth, kept, changes, zeros, parameters, room, ga
 
 @njit(cache=True, nogil=True)
 def is_new(begin, size, first, n_used, codes, labels, edits, n_edits):
-    """Whether the labeling behind those in use is neither the true one nor one of them."""
+    """Return whether the labeling after the used slots is wrong and not yet stored."""
     at = first + n_used * size
     t = 0
     while t < size and labels[at + t] == codes[begin + t]:
@@ -171,7 +175,7 @@ def is_new(begin, size, first, n_used, codes, labels, edits, n_edits):
 
 @njit(cache=True, nogil=True)
 def list_wrong(begin, size, at, codes, labels, wrong):
-    """List the positions at which a labeling is wrong, and tell how many there are."""
+    """List the wrong positions of a labeling, and return their number."""
     count = 0
     for t in range(size):
         if labels[at + t] != codes[begin + t]:
@@ -182,7 +186,7 @@ def list_wrong(begin, size, at, codes, labels, wrong):
 
 @njit(cache=True, nogil=True)
 def carry(amounts, example, rows, codes, labels, edits, changes, parameters, room):
-    """Change the parameters by amounts of an example's normals."""
+    """Add multiples of an example's normals to the parameters."""
     begin, size, first, _ = example
     tables, link_tables, _, _, wrong, counts, _, marks = room
     table, link_weights = parameters
@@ -223,7 +227,7 @@ def carry(amounts, example, rows, codes, labels, edits, changes, parameters, roo
 
 @njit(cache=True, nogil=True)
 def forget(size, slot, first, known, n_edits, labels, masses, edits):
-    """Move labelings with mass to the front of their slots, and tell how many there are."""
+    """Move active labelings to the first slots, and return their number."""
     count = 0
     for j in range(known):
         if masses[slot + j] > 0.0:

@@ -1,4 +1,4 @@
-"""Levels and own changes of rows to which the same words may be added, and what all of them add."""
+"""Dual state for oracles that add features and also rescale those of a row."""
 
 from __future__ import annotations
 
@@ -15,22 +15,23 @@ from .addition_state import AdditionState
 from .case import Case
 from .edit_steps import sweep_edits
 
-# In a visit of all rows, those with at most this share of the mean gap take no step. Steps take half of
-# the time of a visit.
+# In a pass over all rows, rows with at most this fraction of the mean gap are skipped. Steps take half
+# of the time of a pass.
 _IDLE = 0.1
 
 
 class EditState(AdditionState):
-    """A level and own words' deviations of each row, besides the words that the rows of each sign add.
+    """Dual variables and feature deviations of rows, and features that all rows add.
 
-    What a row's own words leave of its budget is what it adds; see `edit_steps`.
+    A row adds features with the part of its budget that its own features do not use; see `edit_steps`.
 
     Parameters
     ----------
     case : Case
-        Worst cases of two classes with one function, the hinge loss, and an oracle that adds words and
-        multiplies those that are there.
+        Worst-case hinge losses of two classes with one function. The oracle adds features and multiplies
+        nonzero features by factors.
     rng : numpy.random.Generator
+        Source of the order of rows.
     """
 
     def __init__(self, case: Case, rng: np.random.Generator) -> None:
@@ -38,8 +39,8 @@ class EditState(AdditionState):
         found = self.additions
         self.drop, self.grow = 1.0 - found.low, found.high - 1.0
         self.delta = np.zeros(found.rows.nnz)
-        # Words that the last sweep over rows has moved, and their deviations before; memory is taken as
-        # it is used.
+        # Entries that the last sweep changed, and their former deviations; untouched memory costs
+        # nothing.
         self.moves = np.empty(found.rows.nnz, dtype=np.int64), np.empty(found.rows.nnz)
         self.n_moves = 0
         self.spent, self.mu = np.zeros((2, len(self.signs)))

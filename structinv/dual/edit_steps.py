@@ -1,9 +1,9 @@
-r"""Steps over rows whose own words change, too, where all rows add the same words.
+r"""Exact steps for rows that add the same features and also edit their own.
 
-A row of level :math:`\tau` spends a part of its budget :math:`K\tau` on its own words; with what is left
-it adds words, at most :math:`\tau` of each. What is left of all rows of a sign is shared as in
-`addition_steps`. In the block of one row (`word_blocks`) all held words are one, which has the gain t,
-the threshold of the side, and may take the whole budget; each full word is one of its own.
+A row with dual variable :math:`\tau` uses a part of its budget :math:`K\tau` for its own features. With
+the rest it adds features, at most :math:`\tau` of each. The rests of all rows of a sign are shared as in
+`addition_steps`. In the block of one row (`word_blocks`), all held features are a single one. Its gain
+is the threshold t of the side, and it may take the whole budget. Each full feature is a separate one.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ from .addition_steps import (
 )
 
 _PLAIN: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
-# Reordering of sums is allowed, infinities keep their meaning.
+# Sums may be reordered; infinities stay valid.
 _FAST: dict[str, Any] = {**_PLAIN, "fastmath": {"reassoc", "contract", "nsz", "arcp", "nnan"}}
-# Words of a row that gain less than this share of the threshold are left as they are in a visit.
+# Features of a row with a gain below this fraction of the threshold are unchanged in a visit.
 _KEEP = 0.7
-# What is listed of a word: product with the weights, curvature, base, deviation, the moves for a unit of
-# the budget, and how many units it can take.
+# Columns of listed features: product with the weights, curvature, base, deviation, decrease and increase
+# per unit of the budget, and maximum number of units.
 _B, _Q, _BASE, _DEV, _DROP, _GROW, _CAP = range(7)
 
 
 @njit(**_PLAIN)
 def left_over(level, spent, K):
-    """How much of all words a row may add, and how much of one of them."""
+    """Return the amounts of all features and of one feature that a row may add."""
     budget = max(K * level - spent, 0.0)
     return budget, min(level, budget)
 
 
 @njit(**_PLAIN, forceinline=True)
 def _list(words, at, b, q, base, dev, drop, grow, cap):
-    """Put a word on the list; how many there are."""
+    """Append a feature to the list; return the number of features."""
     words[_B, at], words[_Q, at], words[_BASE, at], words[_DEV, at] = b, q, base, dev
     words[_DROP, at], words[_GROW, at], words[_CAP, at] = drop, grow, cap
     return at + 1
@@ -55,7 +55,7 @@ def _list(words, at, b, q, base, dev, drop, grow, cap):
 
 @njit(**_PLAIN)
 def _list_full(full, count, wanted, place, sigma, indices, start, stop):
-    """List so many full words of a side: those of the list that still are, and others of a row."""
+    """Update the list of full features of a side, with new ones from a row."""
     kept = 0
     for k in range(count[0]):
         full[kept] = full[k]
@@ -72,7 +72,7 @@ def _list_full(full, count, wanted, place, sigma, indices, start, stop):
 
 @njit(**_PLAIN, forceinline=True)
 def _push(j, change, u, value, sides, place):
-    """Move the rows' own part of a weight."""
+    """Change the part of a weight of the rows themselves."""
     u[j] += change
     if place[j] == 1:
         sides[0, HELD] -= change / value[j]
@@ -82,7 +82,7 @@ def _push(j, change, u, value, sides, place):
 
 @njit(**_FAST)
 def _choose(delta, start, length, size, cut, drop, grow, entries):
-    """Entries of words that gain more than ``cut`` or deviate; how many."""
+    """List entries with a gain above ``cut`` or a deviation; return their number."""
     count = 0
     for t in range(length):
         entries[count] = start + t
@@ -93,7 +93,7 @@ def _choose(delta, start, length, size, cut, drop, grow, entries):
 @njit(**_PLAIN)
 def _list_own(indices, data, delta, start, c, s, drop, grow, cautious, value, place, size, entries,
               n_own, words, at, pulls):  # fmt: skip
-    """Put the chosen words of a row on the list; their sum and curvature, which others lack then."""
+    """List the chosen entries of a row; return the sum and the curvature of these entries."""
     total, curve = 0.0, 0.0
     for t in range(n_own):
         e = entries[t]
@@ -111,9 +111,10 @@ def _list_own(indices, data, delta, start, c, s, drop, grow, cautious, value, pl
 @njit(**_PLAIN)
 def _list_added(indices, c, mine, budget, cap, K, u, own, value, sides, place, full, n_full, mine_full,
                 n_mine, has, words):  # fmt: skip
-    """List the words that a row may add: full ones, and all held ones as one of their own; how many.
+    """List the features that a row may add, and return their number.
 
-    The row has the full words of ``n_mine`` entries of its own.
+    Each full feature is listed, and all held features are listed as a single one. The full features of
+    the row's ``n_mine`` entries in ``mine_full`` are skipped.
     """
     sigma, count = 1 - 2 * mine, 0
     for k in range(n_mine):
@@ -135,7 +136,7 @@ def _list_added(indices, c, mine, budget, cap, K, u, own, value, sides, place, f
 
 @njit(**_PLAIN)
 def _top(size, length, words, n_added, K, threshold, guess, drop, grow, gain):
-    """The largest sum of K gains, if any number of words gains the threshold; and the K-th of them."""
+    """Return the largest sum of K gains, where gains are at least the threshold, and the K-th."""
     above = 0
     for t in range(length):
         value = max(drop * size[t], -grow * size[t])
@@ -156,46 +157,48 @@ def _top(size, length, words, n_added, K, threshold, guess, drop, grow, gain):
 def sweep_edits(indptr, indices, data, delta, signs, weights, squares, edited, value, inverse, K, drop,
                 grow, intercept, cautious, u, own, sides, place, levels, spent, mu, order, gaps, least,
                 moved, before):  # fmt: skip
-    """Raise the dual in the level and the own words of each row of `order`.
+    """Maximize over the dual variable and the own features of each row of `order`.
 
     Parameters
     ----------
     indptr, indices, data : arrays
         Rows in CSR format.
     delta : (nnz,) array
-        Deviations of the factors of words from their row's level.
+        Deviations of the entries' factors from their row's dual variable.
     signs, weights, squares : (n,) arrays
-        The last the squared length of each row, with the constant feature.
+        Sign, weight and squared length (with the constant feature) of each row.
     edited : (n,) array of bool
-        Rows that may be changed.
+        Mask of rows that may be edited.
     value, own, sides, place
-        See `addition_steps.settle`; they belong together, and are kept up to date.
+        Arrays of `addition_steps.settle`, updated in place.
     inverse : (d,) array
-        One over each value, 0 where that is 0.
+        Reciprocal of each value, 0 for a value of 0.
     K : int
-        How many changes a row may have.
+        Maximum number of edits of a row.
     drop, grow : float
-        How far a factor may fall below 1, and rise above it.
+        Maximum decrease of a factor below 1, and increase above 1.
     intercept : bool
-        Whether `u` ends with the coefficient of a constant feature, which never changes.
+        Whether `u` ends with the weight of a constant feature, which is not edited.
     cautious : bool
-        Whether held words of a row that do not change by themselves are taken for free ones.
+        Whether held features of a row that are not edited themselves have the curvature of free ones.
     u : (d [+ 1],) array
-        The weights without what is added.
+        Weights without additions, updated in place.
     levels, spent, mu : (n,) arrays
-        Of each row its level, how much of its budget its own words have, and its K-th largest gain.
+        Dual variable of each row, the part of the budget that its own features use, and its K-th largest
+        gain.
     order : (m,) array of int
+        Rows to visit, in this order.
     gaps : (n,) array
-        Receives each row's weighted gap on arrival.
+        Receives each row's weighted gap before its step.
     least : float
-        Rows with a gap of at most this take no step.
+        Rows with a gap of at most this are skipped.
     moved, before : (nnz,) arrays
-        Receive the words that steps have moved, and their deviations before.
+        Receive the changed entries, and their former deviations.
 
     Returns
     -------
     int
-        How many words were moved.
+        Number of changed entries.
     """
     n_moved = 0
     last, longest = u.size - 1, 0
@@ -301,7 +304,7 @@ def sweep_edits(indptr, indices, data, delta, signs, weights, squares, edited, v
 @njit(**_PLAIN)
 def _deviate(indices, data, delta, entries, count, old, target, gamma, rate, drop, grow, u, value, sides,
              place):  # fmt: skip
-    """Move the listed words of a row a share of the way; how much of its budget they have then."""
+    """Move the listed entries of a row by a fraction `gamma`; return their part of the budget."""
     spent = 0.0
     for t in range(count):
         e = entries[t]

@@ -1,4 +1,4 @@
-"""Edge marginals of sequences whose rows do not change, for functions that are linear in the input."""
+"""Dual state with edge marginals of unperturbed sequences, linear in x."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from .sequence_state import SequenceState
 
 
 class FlowState(SequenceState):
-    """The marginals of neighboring labels, in the average of the labelings of each sequence.
+    """Marginals of neighboring labels in the average labeling of each sequence.
 
-    The dual depends on an average of labelings by these alone. They are the flow on the edges of a
-    trellis, and only edges with flow are kept. A visit finds the best labeling and the lowest one of
-    those with flow. Wherever the two differ it takes an exact step from one to the other. So labels of
-    one position move without the rest of the sequence. Garber and Meshi (2016) take one such step for
-    the whole labeling.
+    The dual depends on the average labeling only by these marginals. They are a flow on the edges of a
+    trellis, and only edges with flow are stored. A visit finds the best labeling, and the worst one with
+    flow. On every segment where both differ, it does an exact step from the worst to the best. Segments
+    move independently. Garber and Meshi (2016) do one step for the whole labeling.
 
     Parameters
     ----------
     case : Case
-        Worst cases of sequences whose rows do not change; linear in the input.
+        Losses of sequences without perturbations; linear in x.
     rng : numpy.random.Generator
+        Source of the order of sequences.
     """
 
     def __init__(self, case: Case, rng: np.random.Generator) -> None:
@@ -36,7 +36,7 @@ class FlowState(SequenceState):
         self._take(none, none, np.zeros((0, 0), dtype=np.int64), np.zeros(0))
 
     def _numbers(self, labels: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """The edges that labelings take into rows, which come one sequence behind the other."""
+        """Return the numbers of the labelings' edges into rows, for consecutive sequences."""
         n_labels, places = self._truth[2].shape[1], rows - self.layout.starts[self.layout.owners[rows]]
         before = np.where(places == 0, n_labels, np.r_[0, labels[:-1]])
         numbers: np.ndarray = (places * (n_labels + 1) + before) * n_labels + labels
@@ -46,7 +46,7 @@ class FlowState(SequenceState):
         self, blocks: np.ndarray, labels: np.ndarray, edits: np.ndarray, masses: np.ndarray
     ) -> None:
         totals = np.bincount(blocks, masses, len(self._sizes))
-        # Masses may be more than one by rounding.
+        # Rounding errors may raise the sum of dual variables above 1.
         masses = masses / np.maximum(totals, 1.0)[blocks]
         left = np.maximum(1.0 - totals, 0.0)
         layout, own = self.layout.take(blocks), np.arange(self.layout.n_rows)
@@ -63,7 +63,7 @@ class FlowState(SequenceState):
         self._kept = np.r_[0, np.cumsum(used)], used, edges, flow[flow > 0]
 
     def _used(self) -> tuple[np.ndarray, ...]:
-        """Of each edge with flow: slot, sequence, row, the label before it and the label of the row."""
+        """Return slot, sequence, row, previous label and label of each edge with flow."""
         first, used, edges, _ = self._kept
         slots, blocks = ranges(first[:-1], used)
         n_labels = self._truth[2].shape[1]
@@ -91,7 +91,7 @@ class FlowState(SequenceState):
         # A visit adds the edges of one labeling at most.
         if np.all(np.diff(first)[order] - used[order] >= self._sizes[order]):
             return
-        # For all at once, as those that have room now are short soon.
+        # For all sequences at once, because the others will need more slots soon.
         room = np.where(self.weights > 0, used + used // 2 + 2 * self._sizes, used)
         starts = np.r_[0, np.cumsum(room)]
         others = np.zeros(starts[-1], dtype=np.int64), np.zeros(starts[-1])
@@ -118,9 +118,9 @@ class FlowState(SequenceState):
         return f
 
     def planes(self) -> PlaneSet:
-        """See `DualState.planes`: labelings whose average has these marginals, but the true ones."""
+        # Wrong labelings whose average, with the true ones, has these marginals.
         used, sizes = self._kept[1], self._sizes
-        # Each labeling takes all the flow of an edge. One edge of each position is needed for the last.
+        # Each labeling takes all the flow of an edge. The last one takes one edge of each position.
         most = used - sizes + 1
         labels = np.zeros(int(most @ sizes), dtype=np.int32)
         masses, n_labels = np.zeros(int(most.sum())), self._truth[2].shape[1]

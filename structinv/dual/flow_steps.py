@@ -1,20 +1,20 @@
-"""Exact steps on the edge marginals of sequences whose rows do not change, compiled.
+"""Exact steps on the edge marginals of unperturbed sequences.
 
-The labelings of a sequence are the paths through a trellis with a node for each position and label.
-An average of labelings is a flow of one unit through it. The flow on an edge is the mass of the
-labelings that take it: the marginal of two neighboring labels (Taskar, Guestrin and Koller 2003).
-Groups of arrays:
+The labelings of a sequence are paths through a trellis with one node per position and label. An average
+of labelings is a flow of one unit. The flow on an edge is the total dual variable of all labelings with
+this edge. It is the marginal of two neighboring labels (Taskar, Guestrin and Koller 2003). Functions
+share these groups of arrays, for K labels:
 
-- ``rows``: indptr, indices and data of CSR rows;
-- ``truth``: starts of the sequences, true labels (n,), costs (n, K), what is added to transitions, first
-  and last labels (K + 2, K), minus infinity where they are forbidden, else zero, and the sequences'
-  weights;
-- ``kept``: of each sequence its first slot (n_blocks + 1,), and how many slots are used; of each slot
-  an edge and its flow. The edge from label j to label k of position t has the number
-  ``(t (K + 1) + j) K + k``; j is K before the first position;
-- ``parameters``: weights by feature (d, K), then transitions, first and last labels (K + 2, K);
-- ``zeros``: (d, K) and (K + 2, K), for the normal of a step;
-- ``room``: see `workspace`.
+- ``rows``: indptr, indices and data of CSR rows.
+- ``truth``: starts of the sequences, true labels (n,), costs (n, K), a mask (K + 2, K), and weights of
+  the sequences. The mask of transitions, first and last labels is minus infinity for forbidden ones, and
+  0 otherwise.
+- ``kept``: first slot (n_blocks + 1,) and number of used slots of each sequence, edge and flow of each
+  slot. The edge from label j to label k of position t has the number ``(t (K + 1) + j) K + k``. Before
+  the first position, j is K.
+- ``parameters``: weights by feature (d, K), and transitions, first and last labels (K + 2, K).
+- ``zeros``: (d, K) and (K + 2, K), for the normal of a step.
+- ``room``: arrays of `workspace`.
 """
 
 from __future__ import annotations
@@ -26,29 +26,29 @@ from ..structures.viterbi import viterbi
 from ..utils.jit import njit
 from .chain_scores import fill_scores, score
 
-# Less flow than this is none.
+# Smaller flows are set to zero.
 LEAST_FLOW = 1e-14
 
 
 def workspace(longest: int, n_labels: int) -> tuple[np.ndarray, ...]:
-    """Arrays for the visit of a sequence of at most `longest` rows.
+    """Return arrays for the visit of a sequence of at most `longest` rows.
 
     Returns
     -------
     flow : (longest, n_labels + 1, n_labels) array
-        By position, label before it, and label. Zero between visits.
+        Flow by position, previous label and label. Zero between visits.
     tables : (2, longest + 1, n_labels) array
-        Scores of rows; heights of labelings up to each position.
+        Scores of rows, and scores of labelings up to each position.
     links : (n_labels + 2, n_labels) array
         Scores of transitions, first and last labels.
     gains : (1, n_labels) array
-        For `fill_scores`: rows without edits.
+        Argument of `fill_scores` for rows without edits.
     active : (longest + 1, n_labels) array of int
-        The labels with flow, from the place before the first position on.
+        Labels with flow, starting before the first position.
     back : (longest + 1, n_labels) array of int
-        The label before each of them on the lowest labeling.
+        Previous label of each of them on the worst labeling.
     paths : (3, longest + 1) array of int
-        The best labeling, the lowest one, and how many labels of each position have flow.
+        Best labeling, worst labeling, and the number of labels with flow at each position.
     """
     return (
         np.zeros((longest, n_labels + 1, n_labels)),
@@ -63,10 +63,10 @@ def workspace(longest: int, n_labels: int) -> tuple[np.ndarray, ...]:
 
 @njit(cache=True, nogil=True)
 def sweep(order, moves, rows, truth, kept, parameters, zeros, room, gaps, losses):
-    """Raise the dual in each sequence of `order`; parameters, slots and gaps change in place.
+    """Maximize the dual over each sequence of `order`, and change arrays in place.
 
-    A visit looks for the best labeling, and moves flow to it wherever it differs from the lowest
-    labeling that has flow. Unless `moves`, it is but to find the `losses`, without weights.
+    A visit finds the best labeling, and moves flow to it on each segment where it differs from the worst
+    labeling with flow. If `moves` is False, it only computes the `losses`, without weights.
     """
     starts, codes, costs, barred, weights = truth
     flow, tables, links, gains, active, back, paths = room
@@ -105,7 +105,7 @@ def sweep(order, moves, rows, truth, kept, parameters, zeros, room, gaps, losses
 
 @njit(cache=True, nogil=True)
 def unpack(b, size, kept, flow, active, counts):
-    """Put the flow of a sequence into a table that is zero, and list the labels that have some."""
+    """Write the flow of a sequence into a table of zeros; list the labels with flow."""
     first, used, edges, masses = kept
     n_labels = flow.shape[2]
     counts[0] = 1
@@ -123,7 +123,7 @@ def unpack(b, size, kept, flow, active, counts):
 
 @njit(cache=True, nogil=True)
 def pack(b, size, kept, flow, active, counts):
-    """Put the flow of a sequence into its slots, and leave the table zero."""
+    """Write the flow of a sequence into its slots, and reset the table to zero."""
     first, used, edges, masses = kept
     n_labels, i = flow.shape[2], first[b]
     for t in range(size):
@@ -140,9 +140,9 @@ def pack(b, size, kept, flow, active, counts):
 
 @njit(cache=True, nogil=True)
 def find_lowest(size, potentials, links, flow, active, counts, heights, back, worst):
-    """Find the labeling of the lowest score among those with flow on all edges; the mean score of all.
+    """Find the labeling with flow and the smallest score; return the mean score.
 
-    Labels that no flow reaches are struck off the lists.
+    Labels without flow are removed from the lists.
     """
     n_labels, mean = links.shape[1], 0.0
     for t in range(size):
@@ -159,7 +159,7 @@ def find_lowest(size, potentials, links, flow, active, counts, heights, back, wo
                     if value < low:
                         low, origin = value, j
             if mass == 0.0:
-                # What rounding has left behind it goes, too.
+                # Rounding errors after it are also removed.
                 for i in range(n_labels if t + 1 < size else 0):
                     flow[t + 1, k, i] = 0.0
                 continue
@@ -184,10 +184,11 @@ def find_lowest(size, potentials, links, flow, active, counts, heights, back, wo
 
 @njit(cache=True, nogil=True)
 def move(begin, start, end, size, weight, rows, costs, paths, flow, active, parameters, zeros):
-    """Take an exact step from the lowest labeling to the best one, from `start` to before `end`.
+    """Do an exact step from the worst labeling to the best one on a segment.
 
-    The two differ at all these positions, and agree at those on either side. Scores are read off the
-    weights, which earlier steps may have changed. A step takes at most the flow that all edges have.
+    Both differ at all positions from `start` to ``end - 1``, and agree at the neighboring positions.
+    Scores are computed from the weights, because earlier steps may have changed them. A step moves at
+    most the smallest flow of all edges.
     """
     indptr, ids, data = rows
     table, link_weights = parameters
@@ -252,11 +253,11 @@ def move(begin, start, end, size, weight, rows, costs, paths, flow, active, para
 
 @njit(cache=True, nogil=True)
 def split(starts, codes, kept, room, labels, masses):
-    """Split the flow of each sequence into labelings, one behind the other, and their masses.
+    """Split the flow of each sequence into labelings with dual variables.
 
-    A labeling follows the largest flow, and takes all that the smallest edge on its way has. There are
-    at most as many as edges, less the positions but one. Those that are not needed have no mass, and
-    neither has the true labeling.
+    A labeling follows the largest flow, and takes the smallest flow on its path. The number of labelings
+    is the number of edges minus the number of positions plus 1. Unneeded labelings and the true labeling
+    have the dual variable 0.
     """
     flow, active, paths = room[0], room[4], room[6]
     counts, path, place, at = paths[2], paths[0], 0, 0

@@ -1,4 +1,4 @@
-"""Sweeps over rows that come back to those which are far off."""
+"""Sweeps over rows, with additional passes over those with a large gap."""
 
 from __future__ import annotations
 
@@ -11,34 +11,35 @@ from ..spaces.base import Element
 from ..utils.matrices import Matrix
 from .base import OutOfTime, never
 
-# Neighboring rows are visited in runs, since they share lines of memory.
+# Neighboring rows are visited in runs, because they share cache lines.
 ROWS_IN_A_RUN = 4
 # Passes over the rows with most of the gap, before a pass over all.
 FOCUSED_PASSES = 10
-# Between two looks at the clock so many entries of rows are visited, but at least so many rows.
+# Number of entries of rows between two checks of the time, and minimum number of rows.
 ENTRIES_AT_ONCE, LEAST_ROWS = 10_000_000, 64
 
 
 class FocusedSweeps(ABC):
-    """Of a dual state whose rows take one step a visit.
+    """Mixin class for dual states whose rows take one step per visit.
 
     Attributes
     ----------
     rng : numpy.random.Generator
+        Source of the order of rows.
     rows : (m,) array of int
-        The rows that count.
+        Rows with a positive weight.
     gaps : (n_rows,) array
-        What each row's gap was on its last visit.
+        Gap of each row at its last visit.
     rows_at_once : int
-        Between two looks at the clock.
+        Number of rows between two checks of the time.
     unwatched : int
-        How many rows have been visited since the last look at the clock.
+        Number of rows visited since the last check of the time.
     far_off : float
-        Rows with more than this share of the mean gap are visited again.
+        Rows with more than this fraction of the mean gap are visited again.
     enough : float
-        Of the gap, this share is left to the next pass over all rows.
+        Fraction of the gap at which additional passes end.
     focused_passes : int
-        Passes over the rows with most of the gap, before a pass over all.
+        Maximum number of passes over rows with a large gap, before a pass over all rows.
     """
 
     far_off: float = 0.1
@@ -53,26 +54,26 @@ class FocusedSweeps(ABC):
 
     @abstractmethod
     def _step(self, f: Element, order: np.ndarray, again: bool) -> None:
-        """Raise the dual in each row of `order` once, updating `f` and the gaps.
+        """Do a step on each row of `order`, and update `f` and the gaps.
 
-        `again` says that these are rows that were far off, and not a pass over all.
+        `again` is True in additional passes over rows with a large gap.
         """
 
     def sweep(self, f: Element, out_of_time: OutOfTime = never) -> tuple[float, int]:
-        """See `DualState.sweep`: first the rows that were far off, again and again, then all."""
-        # The first portion waits for a look at the clock.
+        # Additional passes over the rows with a large gap, then one pass over all. The time is checked
+        # before the first portion.
         self.unwatched = self.rows_at_once
         visits = self._revisit(f, out_of_time)
         gap, visited = self.visit_all(f, out_of_time)
         return gap, visits + visited
 
     def visit_all(self, f: Element, out_of_time: OutOfTime) -> tuple[float, int]:
-        """Visit each row once, in random order; see `DualState.sweep` for what it returns."""
+        """Visit each row once, in random order; return values as in `DualState.sweep`."""
         visited = self.visit(f, self._order(), out_of_time, again=False)
         return float(self.gaps.sum()) if visited == len(self.rows) else np.inf, visited
 
     def visit(self, f: Element, order: np.ndarray, out_of_time: OutOfTime, again: bool) -> int:
-        """Visit rows in portions until all are done or time is up; how many were done."""
+        """Visit rows in portions until time is up; return the number of visited rows."""
         for first in range(0, len(order), self.rows_at_once):
             if self.unwatched >= self.rows_at_once:
                 if out_of_time():
@@ -84,13 +85,13 @@ class FocusedSweeps(ABC):
         return len(order)
 
     def _order(self) -> np.ndarray:
-        """A random order of short runs of rows: neighbors in memory are cheaper to visit."""
+        """Return a random order of short runs of rows, because neighbors in memory are faster."""
         starts = ROWS_IN_A_RUN * self.rng.permutation(-(-len(self.rows) // ROWS_IN_A_RUN))
         places = (starts[:, None] + np.arange(ROWS_IN_A_RUN)).ravel()
         return self.rows[places[places < len(self.rows)]]
 
     def _revisit(self, f: Element, out_of_time: OutOfTime) -> int:
-        """Sweep over the rows that hold most of the gap until little is left; how many visits."""
+        """Visit the rows with most of the gap until it is small; return the number of visits."""
         visits, total = 0, self.gaps.sum()
         for _ in range(self.focused_passes):
             active = np.flatnonzero(self.gaps > self.far_off * total / len(self.gaps))
@@ -104,7 +105,7 @@ class FocusedSweeps(ABC):
 
 
 def rows_at_once(X: Matrix, entries: int | None = None) -> int:
-    """How many rows, of so many entries together, to visit between two looks at the clock."""
+    """Return the number of rows to visit between two checks of the time."""
     most = ENTRIES_AT_ONCE if entries is None else entries
     own = X.nnz if sp.issparse(X) else X.size
     return max(LEAST_ROWS, most * X.shape[0] // max(1, own))

@@ -1,4 +1,4 @@
-"""One averaged plane a row, moved inside the hull of S(x)."""
+"""Dual state with one averaged plane per row, for in-hull steps."""
 
 from __future__ import annotations
 
@@ -20,21 +20,23 @@ from .focused import FocusedSweeps, rows_at_once
 
 
 class HullState(FocusedSweeps, DualState):
-    """One averaged plane a row, moved inside the hull of S(x) by the oracle's own kernel.
+    """One averaged plane per row, updated in the convex hull of S(x) by the oracle.
 
     Parameters
     ----------
     case : Case
-        Worst cases of two classes with one function, linear in the input.
+        Worst-case losses of two classes with one function that is linear in x.
     rng : numpy.random.Generator
+        Source of the order of rows.
 
     Attributes
     ----------
     hull : Hull
-        The oracle's own.
+        In-hull steps of the oracle.
     signs : (n_rows,) array of -1 and 1
+        Sign of the label of each row.
     factor : (n_rows,) array
-        What the hull's planes are multiplied with to become planes of the term (slack rescaling).
+        Factor of the hull's planes in the term (slack rescaling).
     """
 
     checks_planes = True
@@ -71,18 +73,18 @@ class HullState(FocusedSweeps, DualState):
         return self.hull.combination()
 
     def planes(self) -> PlaneSet:
-        """See `DualState.planes`; only rows whose plane is not the null plane."""
+        # Only rows with a plane other than the null plane.
         if self.hull.makes_normals:
             return self._made()
         parts = self.hull.planes_by_part()
         if len(parts) == 1:
             return self._of_part(*parts[0])
-        # Masses tell what each part has of a row's level.
+        # The dual variables of the planes are those of the parts of each row.
         split = [self._of_part(normals, levels, masses=levels) for normals, levels in parts]
         return join_planes(self.space, split)
 
     def _made(self) -> PlaneSet:
-        """Planes whose normals are made when they are asked for: together they may outweigh the rows."""
+        """Return planes with normals computed on access, which may be larger than the rows."""
         levels = self.hull.levels.copy()
         active = np.flatnonzero(levels > 0)
         make = AveragedPoints(self.hull, self.space, self.signs * levels)
@@ -92,7 +94,7 @@ class HullState(FocusedSweeps, DualState):
     def _of_part(
         self, normals: Matrix, levels: np.ndarray, masses: np.ndarray | None = None
     ) -> PlaneSet:
-        """Planes with a level; of mass 1 unless told."""
+        """Return planes with a positive level; their dual variables are 1 by default."""
         active = np.flatnonzero(levels > 0)
         mass = np.ones(len(active)) if masses is None else masses[active]
         levels, factor = levels[active] / mass, self.factor[active] / mass
@@ -123,12 +125,12 @@ class HullState(FocusedSweeps, DualState):
 
 @dataclass(frozen=True)
 class AveragedPoints:
-    """Normals of a hull's averaged planes, made when they are asked for; see `ComputedRows`."""
+    """Normals of a hull's averaged planes, computed on access; see `ComputedRows`."""
 
     hull: Hull
     space: ExplicitSpace
     constants: np.ndarray
 
     def __call__(self, rows: np.ndarray) -> Matrix:
-        """The normals of some rows, the constant feature included."""
+        """Return the normals of some rows, including the constant feature."""
         return self.space.with_constants(self.hull.normals_of(rows), self.constants[rows])

@@ -1,4 +1,4 @@
-"""A few points of each row whose edits bring words in, and what all rows of a sign add."""
+"""Dual state for oracles whose edits insert features, such as token edits."""
 
 from __future__ import annotations
 
@@ -17,30 +17,32 @@ from .base import OutOfTime, never
 from .case import Case
 from .insertion_steps import sweep_points
 
-# Rows that the oracle is asked about together.
+# Number of rows per call of the oracle.
 _ROWS_AT_ONCE = 1024
-# Points without a mass are forgotten after more sweeps than these.
+# Number of sweeps after which a point with a zero dual variable is dropped.
 _MOST_IDLE = 2
-# A point is new if it rises more than this share above the others of its row.
+# A point is added if its value exceeds that of the row's other points by more than this, relatively.
 _RISE = 1e-12
 
 
 @dataclass
 class Points:
-    """Points of rows without the words that their edits bring in, in the order of the rows.
+    """Perturbed rows without the inserted features, in the order of the rows.
 
     Parameters
     ----------
     rows : (m,) array of int
-        Whose point each is.
+        Row of each point.
     points : (m, d) CSR matrix
+        Points without inserted features.
     masses : (m,) array
+        Dual variable of each point.
     edits : (m,) array
-        How many edits each has.
+        Number of edits of each point.
     edited : (m,) array
-        How much of it has an edit, at most 1: more of no word is added.
+        Fraction of the point with an edit, at most 1. It bounds the amount of each inserted feature.
     idle : (m,) array of int
-        Sweeps since it had a mass.
+        Number of sweeps since the point was last active.
     """
 
     rows: np.ndarray
@@ -54,18 +56,18 @@ class Points:
     def new(
         cls, rows: np.ndarray, points: sp.csr_matrix, edits: np.ndarray, edited: np.ndarray
     ) -> Points:
-        """Points without a mass."""
+        """Create points with zero dual variables."""
         return cls(rows, points, np.zeros(len(rows)), edits, edited, np.zeros(len(rows), dtype=np.int64))
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def chosen(self, some: np.ndarray) -> Points:
-        """Some of them."""
+        """Return some of the points."""
         return Points(*(getattr(self, field.name)[some] for field in fields(self)))
 
     def joined(self, others: Points) -> Points:
-        """These and others."""
+        """Return the points of both, in the order of the rows."""
         both = [[getattr(each, field.name) for each in (self, others)] for field in fields(self)]
         joined = Points(
             *(stack(each) if sp.issparse(each[0]) else np.concatenate(each) for each in both)
@@ -74,22 +76,25 @@ class Points:
 
 
 class InsertionState(AdditionState):
-    """A few points of each row without the words that its edits bring in, and what all rows add.
+    """A few points per row without insertions, and the features that all rows insert.
 
-    A list of planes needs a plane for each set of words that a row may add. Here the list is of what
-    else the edits of a row do. Each point tells how many edits it has, and so how many words it may add.
-    Steps take it that each edit adds the average of what all edits of its sign add. Of full words, which
-    rows that have them cannot add, that is not true; a list of planes follows where it makes steps slow.
+    A list of planes would need one plane for each set of inserted features. The points here only include
+    the other effects of the edits. The number of edits of a point bounds its insertions.
+
+    Steps assume that each edit adds the average of the insertions of all edits of its sign. This does
+    not hold for full features, because rows that have them cannot insert them. If steps are slow for
+    that reason, the state continues with a list of planes.
 
     Parameters
     ----------
     case : Case
-        Worst cases of two classes with one function, the hinge loss, and edits that bring words in.
+        Worst-case hinge losses of two classes with one function, and edits that insert features.
     rng : numpy.random.Generator
+        Source of the order of rows.
     """
 
     checks_planes = False
-    # To ask the oracle is dear.
+    # Calls of the oracle are expensive.
     focused_passes = 30
 
     def __init__(self, case: Case, rng: np.random.Generator) -> None:
@@ -113,23 +118,23 @@ class InsertionState(AdditionState):
     def sweep(self, f: Element, out_of_time: OutOfTime = never) -> tuple[float, int]:
         found = super().sweep(f, out_of_time)
         if not any(np.any(np.abs(words.place) == 2) for words in self.added):
-            # Steps are exact, and planes would be slower still.
+            # Steps are exact, and a list of planes would be even slower.
             self.slow_sweeps = 0
         self.points.idle = np.where(self.points.masses > 0, 0, self.points.idle + 1)
         self.points = self.points.chosen(self.points.idle <= _MOST_IDLE)
         return found
 
     def _step(self, f: Element, order: np.ndarray, again: bool) -> None:
-        """See `AdditionState._step`; in a pass over all rows the oracle is asked first."""
+        # In a pass over all rows, the oracle is called first.
         if again:
             super()._step(f, order, again)
             return
-        rows, gaps = self._ask(f, order)
+        rows, gaps = self._add_points(f, order)
         super()._step(f, order, again)
         self.gaps[rows] = gaps
 
-    def _ask(self, u: np.ndarray, order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Take up the points at the worst edits of some rows; these rows, and their gaps."""
+    def _add_points(self, u: np.ndarray, order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Add the points at the worst edits of some rows; return these rows and their gaps."""
         found, w = self.additions, self._weights(u)
         changes = self.side[order] >= 0
         changed, still = np.sort(order[changes]), np.sort(order[~changes])
@@ -153,16 +158,16 @@ class InsertionState(AdditionState):
         return rows, self.weights[rows] * np.maximum(losses - mean[rows], 0.0)
 
     def _heights(self, points: Points, w: np.ndarray, gains: np.ndarray) -> np.ndarray:
-        """By how much points are above the null plane, with what their edits add."""
+        """Return the values of points' planes, including insertions."""
         d, side = len(self.pushed), self.side[points.rows]
         margins = self.signs[points.rows] * (points.points @ w[:d] + w[d:].sum())
         heights: np.ndarray = 1.0 - margins + np.where(side >= 0, points.edits * gains[side], 0.0)
         return heights
 
     def _directions(self, u: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """What an edit adds on average, what that gains on each side, and how many edits there are.
+        """Return the average insertion of an edit, its gain and the number of edits by side.
 
-        `w` are the weights with what all rows add.
+        `w` are the weights, including the insertions of all rows.
         """
         d, points = len(self.pushed), self.points
         amounts, side = self.weights[points.rows] * points.masses * points.edits, self.side[points.rows]
@@ -175,7 +180,7 @@ class InsertionState(AdditionState):
                 if edits[number] > 0:
                     average[mine] /= edits[number]
                 else:
-                    # The word that would come first.
+                    # The feature that would be inserted first.
                     average[mine] = sign * words.every * words.value[mine]
         return average, -_by_side(average * w, average), edits
 
@@ -190,7 +195,7 @@ class InsertionState(AdditionState):
             _by_side(average**2, average), gains, self.gaps, np.empty((most, most)),
             np.empty((4, most)), np.zeros(len(average)),
         )  # fmt: skip
-        # Masses may be more than one by rounding.
+        # Rounding errors may raise the sum of dual variables above 1.
         self.levels[:] = np.minimum(self._sums(points.masses), 1.0)
         self._count()
 
@@ -198,7 +203,7 @@ class InsertionState(AdditionState):
         return *super()._parts(f), self.points.masses
 
     def _sums(self, amounts: np.ndarray) -> np.ndarray:
-        """Sums over the points of each row."""
+        """Return the sums over the points of each row."""
         return np.bincount(self.points.rows, amounts, len(self.signs))
 
     def _left_over(self) -> tuple[np.ndarray, np.ndarray]:
@@ -223,7 +228,7 @@ class InsertionState(AdditionState):
         return sp.csr_matrix(gather[active] @ points.points)
 
     def _take_over(self, levels: np.ndarray, planes: PlaneSet) -> None:
-        """See `AdditionState`; a point a row, and what it has more than the row has come in."""
+        # One point per row. Its excess over the row was inserted.
         super()._take_over(levels, planes)
         found, normals = self.additions, planes.normals
         if isinstance(normals, TensorRows):
@@ -244,5 +249,5 @@ class InsertionState(AdditionState):
 
 
 def _by_side(amounts: np.ndarray, average: np.ndarray) -> np.ndarray:
-    """Sums over the words of each side."""
+    """Return the sums over the features of each side."""
     return np.array([amounts[average > 0].sum(), amounts[average < 0].sum()])

@@ -1,9 +1,9 @@
-r"""Pairwise steps over a few points of each row, where all rows of a sign add the same words.
+r"""Pairwise steps over a few points per row, if rows insert the same features.
 
-A point of a row is the row without the words that its k edits bring in. What all rows of a sign add is
-known in sum, as in `addition_steps`. Here it moves in one direction: each edit adds the average of what
-all edits add, :math:`B`. So the weights are :math:`w = u + \sum_\sigma E_\sigma B_\sigma`, with u the
-rows' own part and E the number of edits of a sign, masses counted.
+A point of a row is a perturbed row without the features that its k edits insert. The sum of all
+insertions of a sign is stored, as in `addition_steps`. Here each edit adds the average insertion
+:math:`B` of all edits. The weights are :math:`w = u + \sum_\sigma E_\sigma B_\sigma`. Here u is the part
+of the rows themselves, and E is the number of edits of a sign, weighted by dual variables.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..utils.ascent import ascend
 from ..utils.jit import njit
 
 _PLAIN: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
-# Steps within a row end at this share of its gap.
+# Steps within a row end at this fraction of its gap.
 _LEAVE = 0.1
 _NOTHING = 1e-14
 
@@ -24,32 +24,34 @@ _NOTHING = 1e-14
 @njit(**_PLAIN)
 def sweep_points(order, first, indptr, indices, data, counts, masses, weights, signs, mine, intercept, u,
                  edits, average, squares, gains, gaps, gram, room, spread):  # fmt: skip
-    """Raise the dual over the points of each row of `order`.
+    """Maximize the dual over the points of each row of `order`.
 
     Parameters
     ----------
     order : (m,) array of int
+        Rows to visit, in this order.
     first : (n + 1,) array of int
         Row i has the points ``first[i]`` to ``first[i + 1] - 1``.
     indptr, indices, data : arrays
-        The points in CSR format.
+        Points in CSR format.
     counts, masses : (n_points,) arrays
-        How many edits each has, and its mass; masses change.
+        Number of edits and dual variable of each point; dual variables are updated in place.
     weights, signs : (n,) arrays
+        Weight and sign of each row.
     mine : (n,) array of int
-        The side of each row: 0 for positive ones, 1 for negative ones, -1 for those that never change.
+        Side of each row: 0 for positive rows, 1 for negative rows, -1 for rows that are not edited.
     intercept : bool
-        Whether `u` ends with the coefficient of a constant feature, to which nothing is added.
+        Whether `u` ends with the weight of a constant feature, which has no insertions.
     u : (d [+ 1],) array
-        The weights without what is added; changes.
+        Weights without insertions, updated in place.
     edits : (2,) array
-        How many edits each side has; changes.
+        Number of edits of each side, updated in place.
     average : (d,) array
-        What an edit adds to each weight: above 0 for words of the first side, below for the second.
+        Average insertion of an edit: positive for features of the first side, negative for the second.
     squares, gains : (2,) arrays
-        Of the average edit of each side its squared length, and what it gains; the last changes.
+        Squared length and gain of the average insertion of each side; gains are updated in place.
     gaps : (n,) array
-        Receives each row's weighted gap, over its points, on arrival.
+        Receives each row's weighted gap over its points, before its step.
     gram, room : (q, q) and (4, q) arrays
         Workspace for the points of a row.
     spread : (d,) array

@@ -1,4 +1,4 @@
-"""Averaged planes of pairs of a row and a label, moved inside the hull of S(x)."""
+"""Dual state with averaged planes of rows and labels, for in-hull steps."""
 
 from __future__ import annotations
 
@@ -18,20 +18,21 @@ from .base import DualState
 from .case import Case
 from .focused import FocusedSweeps, rows_at_once
 
-# Of so few labels all compete in every visit: leaving some out would save next to nothing.
+# For at most this number of labels, every visit includes all of them.
 FEW_LABELS = 4
-# Between two looks at the clock so many products are made.
+# Number of products between two checks of the time.
 PRODUCTS_AT_ONCE = 100_000_000
 
 
 class LabelState(FocusedSweeps, DualState):
-    """One averaged plane for each pair of a row and a label that has a level.
+    """One averaged plane for each row and each label with a positive dual variable.
 
     Parameters
     ----------
     case : Case
-        Worst cases of several labels with a function each, and costs as margins; linear in the input.
+        Worst-case losses of several labels with one function each, with margin rescaling; linear in x.
     rng : numpy.random.Generator
+        Source of the order of rows.
     """
 
     checks_planes = True
@@ -58,7 +59,7 @@ class LabelState(FocusedSweeps, DualState):
         return self.hull.offset
 
     def _step(self, f: Element, order: np.ndarray, again: bool) -> None:
-        """See `FocusedSweeps._step`; rows that come again look at few labels."""
+        # Additional passes include only a few labels of each row.
         every_label = not again or self.space.n_outputs <= FEW_LABELS
         self.hull.sweep(self.space.table(f), order, self.gaps, every_label)
 
@@ -70,7 +71,7 @@ class LabelState(FocusedSweeps, DualState):
         return self.hull.combination().ravel()
 
     def planes(self) -> PlaneSet:
-        """See `DualState.planes`: one of each row that has a level, a sum over its labels."""
+        # One plane per active row, the sum over its labels.
         points, rows, levels = self.hull.points()
         blocks, first = np.unique(rows, return_index=True)
         start = np.concatenate([first, [len(rows)]])
@@ -105,7 +106,7 @@ class LabelState(FocusedSweeps, DualState):
         self.hull.unpack(replace(packed, each=packed.each[1:]))
 
     def restore(self, planes: PlaneSet) -> None:
-        """See `DualState.restore`; what is no sum of points and labels is left to the null plane."""
+        # Planes that are not sums over points and labels are replaced by the null plane.
         rows: Any = planes.normals
         if not isinstance(rows, TensorRows):
             return

@@ -1,4 +1,4 @@
-"""Normals of planes of labelings, which are made of rows and labels when they are asked for."""
+"""Normals of labelings, computed from rows and labels on access."""
 
 from __future__ import annotations
 
@@ -16,25 +16,26 @@ from ..utils.matrices import Matrix, csr
 
 
 class LabeledRows(TensorRows):
-    """Normals of labelings of examples: a labeling each is all that is kept.
+    """Normals of labelings of examples, stored as labelings.
 
-    The points of a normal are the rows at which the labeling is wrong, as it edits them. What they are
-    made of must not change as long as these rows are in use.
+    The points of a normal are the rows with wrong labels, with their edits. All arguments must stay
+    unchanged while the normals are in use.
 
     Parameters
     ----------
     X : (n, d) array or CSR matrix
-        The rows of all examples as a space takes them, a constant included.
+        Rows of all examples, including the constant feature of the space.
     bound : BoundStructure
-        The true labels.
+        True labels.
     blocks : (m,) array of int
-        The example that each labeling is of.
+        Example of each labeling.
     labels : array of int
-        The labels of all labelings, one behind the other.
+        Labels of all labelings, concatenated.
     edits : (n_labels, n_edits) array of int, optional
-        What is edited in the row of each label: 0 nothing, else 1 or 2 and twice the place of the entry
-        in the row; 1 multiplies it with the low factor, 2 with the high one.
+        Edits of the row of each label. An edit is 0 for none. Otherwise it is twice the position of the
+        entry in the row, plus 1 for the low factor or 2 for the high factor.
     factors : (low, high), default=(1.0, 1.0)
+        Factors of edited entries.
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class LabeledRows(TensorRows):
         self.start = np.r_[0, np.cumsum(wrong)]
 
     def _rows_of_all(self) -> np.ndarray:
-        """The row of each label."""
+        """Return the row of each label."""
         assert self.bound.layout is not None
         return self.bound.layout.rows(self.blocks)
 
@@ -67,12 +68,12 @@ class LabeledRows(TensorRows):
 
     @property
     def _wrong(self) -> np.ndarray:
-        """The places of labels that are not the true ones."""
+        """Positions of wrong labels."""
         return np.flatnonzero(self.labels != self._truth())
 
     @property
     def points(self) -> Matrix:
-        """The rows at which labelings are wrong, edited."""
+        """Edited rows with wrong labels."""
         wrong = self._wrong
         rows, edits = self.X[self._rows_of_all()[wrong]], self.edits[wrong]
         if not np.any(edits):
@@ -85,7 +86,7 @@ class LabeledRows(TensorRows):
 
     @property
     def coefficients(self) -> sp.csr_matrix:
-        """1 for the true label, -1 for that of the labeling."""
+        """Coefficients: 1 for the true label, -1 for the label of the labeling."""
         wrong = self._wrong
         columns = np.column_stack([self._truth()[wrong], self.labels[wrong]]).ravel()
         signs = np.tile([1.0, -1.0], len(wrong))
@@ -94,7 +95,7 @@ class LabeledRows(TensorRows):
 
     @property
     def pairwise(self) -> sp.csr_matrix:
-        """By how much features of the true labelings exceed those of these."""
+        """Pairwise features of the true labelings minus those of the labelings."""
         if len(self) == 0:
             return sp.csr_matrix((0, self.bound.n_pairwise))
         found: Any = self.bound.moved(self.labels.astype(np.int64), self._truth(), self.layout)
@@ -111,7 +112,7 @@ class LabeledRows(TensorRows):
         return LabeledRows(self.X, self.bound, self.blocks[chosen], labels, edits, self.factors)
 
     def __reduce__(self) -> tuple:
-        """Pickled with the points, without what makes them."""
+        # Pickles contain the points, not the rows.
         return TensorRows, (self.points, self.coefficients, self.start, self.pairwise)
 
 
@@ -123,10 +124,10 @@ def labeled_rows(
     edits: np.ndarray,
     factors: tuple[float, float],
 ) -> LabeledRows:
-    """Normals of labelings of the examples of a term."""
+    """Return the normals of labelings of a term's examples."""
     return LabeledRows(constant_rows(term.bound.X, space), term.labels, blocks, labels, edits, factors)
 
 
 def constant_rows(X: Matrix, space: ExplicitSpace) -> Matrix:
-    """Rows with the constant that the space may have; themselves, if it has none."""
+    """Return rows with the constant feature of the space, if it has one."""
     return space.with_constants(X, np.ones(X.shape[0], dtype=X.dtype)) if space.intercept else X

@@ -1,4 +1,4 @@
-"""Masses on labelings of examples and on the members of their rows, in a kernel's space."""
+"""Dual state with labelings of examples and members of their rows, for kernels."""
 
 from __future__ import annotations
 
@@ -22,32 +22,34 @@ from .labeling_steps import ascend_blocks, mean_heights
 if TYPE_CHECKING:
     from ..structures.competitors import Competitors
 
-# Members of blocks that are visited together, and how often before the others hear of it.
+# Number of members of a batch of blocks, and number of rounds before other blocks are updated.
 MEMBERS_AT_ONCE, ROUNDS = 2048, 8
-# Blocks with less than this share of the mean gap wait for a later sweep.
+# Blocks with less than this fraction of the mean gap are skipped.
 FAR_OFF = 0.1
-# So many labelings of a block are kept before those without mass give way.
+# Number of stored labelings of a block from which on inactive ones are replaced.
 LABELINGS_KEPT = 16
-# Planes that are off by no more than this are the same.
+# Tolerance of the comparison of planes.
 NEGLIGIBLE = 1e-9
 
 
 class Labelingstate(DualState):
-    """A mass for a few labelings of every example, and one for every row, member and wrong label.
+    """Dual variables of labelings of every example, and of members of every row.
 
-    Each row changes by itself, so what a wrong label of a row has of mass may lie on any of the row's
-    members, whatever the other rows have: the two kinds of masses together say all about the average of
-    a block's planes, without a list of its pairs of labeling and members. Batches of blocks are visited
-    together, at the values at their own members and the kernel between these: their worst labelings
-    are asked for, then each block takes exact pairwise steps between its labelings and, in each row,
-    between members. Then what changed is carried to the values at all members at once, through BLAS.
+    Rows are perturbed independently. The dual variable of a row's wrong label can therefore be divided
+    among the members of the row, for any members of other rows. Both kinds of dual variables determine
+    the average plane of a block, without a list of pairs of a labeling and members.
+
+    Batches of blocks are visited together, with function values and kernel values at their own members.
+    Each round finds the worst labelings. Each block then does exact pairwise steps between its labelings
+    and, in each row, between members. After all rounds, the function values at all members are updated.
 
     Parameters
     ----------
     case : Case
-        Worst cases of any structure with a function for each label, costs as margins. The kernel's space
-        knows all members of the oracle, and these are all there are.
+        Worst-case losses of a structure with one function per label and margin rescaling. The space of
+        the kernel stores all members of the oracle, and their list is complete.
     rng : numpy.random.Generator
+        Source of the order of blocks.
     """
 
     checks_planes = True
@@ -89,10 +91,10 @@ class Labelingstate(DualState):
         return float(self.gaps[self.blocks].sum()), asked
 
     def _visit(self, f: Expansion, blocks: np.ndarray, far_off: float) -> None:
-        """Rounds of asking for labelings of a batch and of steps; then all values hear of it."""
+        """Add labelings of a batch and do steps, for several rounds; then update `f`."""
         batch = _Batch(self, f, blocks)
         for count in range(ROUNDS):
-            gaps = batch.ask()
+            gaps = batch.add_worst()
             if count == 0:
                 self.gaps[blocks] = gaps
                 chosen = np.flatnonzero(gaps > far_off)
@@ -102,9 +104,9 @@ class Labelingstate(DualState):
         f += batch.change()
 
     def enlist(self, blocks: np.ndarray, labels: np.ndarray) -> None:
-        """Put a labeling of each block on its list, unless it is there; `labels` are of all rows.
+        """Add a labeling to the list of each block, unless it is listed.
 
-        It takes the place of one without mass where the list is long.
+        `labels` has the labels of all rows. In a long list, the labeling replaces an inactive one.
         """
         rows, layout = self.layout.rows(blocks), self.layout.take(blocks)
         new = layout.sums(labels != self.codes[rows]) > 0
@@ -120,19 +122,20 @@ class Labelingstate(DualState):
         self.n_listed[blocks[new]] = np.maximum(self.n_listed[blocks[new]], places[new] + 1)
 
     def listed(self, blocks: np.ndarray, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray, Layout]:
-        """Labelings of some blocks, one after the other: labels, the rows that have them, their layout.
+        """Return labels, rows and layout of one listed labeling per entry of `blocks`.
 
         Parameters
         ----------
         blocks : (m,) array of int
+            Block of each labeling.
         chosen : (m,) array of int
-            Which labeling of each block.
+            Number of each labeling in the list of its block.
         """
         rows, layout = self.layout.rows(blocks), self.layout.take(blocks)
         return self.labelings[rows, chosen[layout.owners]], rows, layout
 
     def moved(self, blocks: np.ndarray, chosen: np.ndarray) -> sp.csr_matrix:
-        """By how much features of labelings differ from those of the true one, (m, n_pairwise)."""
+        """Return pairwise features minus those of the true labelings, (m, n_pairwise)."""
         if not self.space.n_pairwise or not len(blocks):
             return sp.csr_matrix((len(blocks), self.space.n_pairwise))
         labels, rows, layout = self.listed(blocks, chosen)
@@ -154,7 +157,7 @@ class Labelingstate(DualState):
         return f
 
     def planes(self) -> PlaneSet:
-        """See `DualState.planes`: one of each labeling with mass, averaged over members of its rows."""
+        # One plane per active labeling, averaged over the members of its rows.
         blocks, chosen = np.nonzero(self.masses)
         labels, rows, layout = self.listed(blocks, chosen)
         parts = self.shares[rows, :, labels]
@@ -173,7 +176,7 @@ class Labelingstate(DualState):
         return PlaneSet(normals, np.diff(costs[ends]), blocks, self.masses[blocks, chosen])
 
     def restore(self, planes: PlaneSet) -> None:
-        """See `DualState.restore`; what is no labeling and members is left to the null plane."""
+        # Planes that do not belong to a labeling and members are replaced by the null plane.
         normals: Any = self.space.over_atoms(planes.normals)
         owners = np.repeat(np.arange(len(planes)), np.diff(normals.start))
         numbers, places = split_keys(normals.keys)
@@ -183,7 +186,7 @@ class Labelingstate(DualState):
         within = rows - self.layout.starts[planes.blocks][owners]
         mine &= (within >= 0) & (within < layout.lengths[owners])
         places = np.where(mine, layout.starts[owners] + within, 0)
-        # What label of which row a term speaks of, and how much of it.
+        # Label of each summand, and its size.
         found, sizes = np.argmin(normals.coefficients, axis=1), -normals.coefficients.min(axis=1)
         wanted = np.zeros(normals.coefficients.shape)
         np.add.at(wanted, (np.arange(len(owners)), self.codes[rows]), sizes)
@@ -204,7 +207,7 @@ class Labelingstate(DualState):
     def _take_up(
         self, planes: PlaneSet, usable: np.ndarray, labels: np.ndarray, layout: Layout, pairwise: Any
     ) -> None:
-        """List the labelings of planes that are usable, and whose features are those of the planes."""
+        """List the labelings of usable planes with matching pairwise features."""
         blocks = planes.blocks
         if pairwise is not None and len(planes):
             moved = self.labels.moved(labels, self.codes[self.layout.rows(blocks)], layout)
@@ -223,7 +226,7 @@ class Labelingstate(DualState):
         self.labelings[self.layout.rows(blocks)[rows], place[layout.owners[rows]]] = labels[rows]
 
     def _make_room(self, n_listed: int) -> None:
-        """Have room for at least so many labelings of a block."""
+        """Enlarge the lists to at least `n_listed` labelings per block."""
         short = n_listed - self.masses.shape[1]
         if short > 0:
             short += self.masses.shape[1] // 2
@@ -232,7 +235,7 @@ class Labelingstate(DualState):
 
 
 class _Batch:
-    """Blocks that are visited together: what they have, at their own members only."""
+    """Blocks that are visited together, with function values at their own members."""
 
     def __init__(self, state: Labelingstate, f: Expansion, blocks: np.ndarray) -> None:
         self.state = state
@@ -246,13 +249,13 @@ class _Batch:
         self.values = np.ascontiguousarray(f.values().T[:, self.places.ravel()])
         self.pairwise = f.pairwise.copy()
         self.changes = np.zeros(self.values.shape)
-        # Which row of `kernel` a member is, -1 for those that are no atoms.
+        # Row of `kernel` of each member, -1 for members without an atom.
         self.held = np.full(self.places.size, -1)
         self.kernel = np.zeros((0, self.places.size), dtype=self.values.dtype)
         self.listed = self._listed()
 
-    def ask(self) -> np.ndarray:
-        """List the worst labeling of each block, and make atoms of its members; the blocks' gaps."""
+    def add_worst(self) -> np.ndarray:
+        """List the worst labeling of each block with atoms for its members; return the gaps."""
         state = self.state
         shape = (-1, *self.places.shape)
         values = self.values.reshape(shape).transpose(1, 2, 0)
@@ -272,7 +275,7 @@ class _Batch:
         return self.weights * np.maximum(chosen.upper - means, 0.0)
 
     def _listed(self) -> tuple[tuple, np.ndarray]:
-        """Features of the blocks' labelings, as CSR arrays, and where those of each block begin."""
+        """Return pairwise features of the blocks' labelings, as CSR arrays, and starts of blocks."""
         sizes = self.state.n_listed[self.blocks]
         ends = np.r_[0, np.cumsum(sizes)]
         chosen = np.arange(ends[-1]) - np.repeat(ends[:-1], sizes)
@@ -280,10 +283,10 @@ class _Batch:
         return (moved.indptr, moved.indices, moved.data), ends
 
     def ascend(self, order: np.ndarray) -> None:
-        """Steps in some of the blocks, by their places in the batch."""
+        """Do steps in some of the blocks, by their positions in the batch."""
         state, store = self.state, self.state.space.atoms
         atoms = state.pool.slots[state.pool.numbers[self.rows]]
-        # The row itself once more is never better than the row.
+        # Members that equal the row itself are redundant.
         atoms[:, 1:][self.places[:, 1:] == self.places[:, :1]] = -1
         atoms = atoms.ravel()
         new = np.flatnonzero((atoms >= 0) & (self.held < 0))
@@ -301,7 +304,7 @@ class _Batch:
         state.masses[self.blocks], state.shares[self.rows] = masses, shares
 
     def change(self) -> Expansion:
-        """By how much the function has changed."""
+        """Return the change of the function."""
         state = self.state
         total = state.space.zeros()
         total.make_room(len(state.space.atoms))

@@ -1,4 +1,4 @@
-"""Exact steps between the labelings of examples of several rows, and between the members of a row."""
+"""Exact pairwise steps between labelings of examples and between members of rows."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from ..utils.jit import njit
 
-# Steps on a block at most, and the share of its gap at which it is left.
+# Maximum number of steps on a block, and the fraction of its gap at which they end.
 MOST_STEPS = 10
 BLOCK_SHARE = 0.1
 
@@ -23,11 +23,11 @@ def mean_heights(
     starts: np.ndarray,
     pairwise: np.ndarray,
 ) -> np.ndarray:
-    """What the planes that carry each block are worth on average.
+    """Return the mean value of the active planes of each block.
 
-    `values`, (n_outputs, n_rows * s), are those at the rows' members, `shares`, (n_rows, s, n_labels),
-    the masses there, `moved` the features of listed labelings as CSR arrays, of which block b owns
-    those from ``listed[b]`` on.
+    `values`, (n_outputs, n_rows * s), are function values at the members of the rows. `shares`,
+    (n_rows, s, n_labels), are dual variables of the members. `moved` has the pairwise features of listed
+    labelings, as CSR arrays. Block b has the labelings from ``listed[b]`` on.
     """
     n_blocks, size = len(starts) - 1, grades.shape[1]
     rows, members, labels = np.nonzero(shares)
@@ -48,11 +48,11 @@ def ascend_blocks(
     order, starts, values, kernel, held, codes, costs, grades, weights, labelings, listed, moved,
     masses, shares, pairwise, changes,
 ):  # fmt: skip
-    """Steps in each block of `order` on the labelings and members that it has.
+    """Do steps in each block of `order` over its stored labelings and members.
 
-    `held` says which row of `kernel` a member is, -1 for none; `kernel` has a column a member. Of
-    `values`, `masses`, `shares` and `pairwise` the changes are made in place, those of the atoms'
-    coefficients are added to `changes`, (n_outputs, n_rows * s).
+    `held` is the row of `kernel` of each member, -1 for none; `kernel` has one column per member.
+    `values`, `masses`, `shares` and `pairwise` are updated in place. Changes of the atoms' coefficients
+    are added to `changes`, (n_outputs, n_rows * s).
     """
     size = grades.shape[1]
     for b in order:
@@ -71,12 +71,12 @@ def ascend_blocks(
             labelings[mine], listed[b], listed[b + 1] - listed[b], moved, masses[b], shares[mine],
             pairwise, changes[:, begin:end],
         )  # fmt: skip
-        # What changed of the block's atoms goes to the values at all members of the batch.
+        # Changes of the block's atoms update the values at all members of the batch.
         used = 0
         for p in range(begin, end):
             changed = False
             for k in range(values.shape[0]):
-                # Columns of atoms that changed take the place of those before them.
+                # Columns of changed atoms are moved to the front.
                 before[k, used] = changes[k, p] - before[k, p - begin]
                 changed |= before[k, used] != 0.0
             if changed:
@@ -95,7 +95,7 @@ def _ascend(
     local, kernel, held, codes, costs, grades, weight, labelings, first, n_listed, moved, masses,
     shares, pairwise, changes,
 ):  # fmt: skip
-    """Pairwise steps in one block until its gap on what it has is a tenth."""
+    """Do pairwise steps in one block until its gap over the stored planes is a tenth."""
     shape = costs.shape
     best, members = np.empty(shape), np.empty(shape, dtype=np.int64)
     mean, mass = np.empty(shape), np.empty(shape)
@@ -154,7 +154,7 @@ def _ascend(
                 direction[k, p] = 0.0
         if step <= 0.0:
             break
-    # No mass, be it rounding only, stays on a label that no labeling with mass has.
+    # Remove rounding errors from labels that no active labeling has.
     for t in range(len(codes)):
         for k in range(shares.shape[2]):
             carried = False
@@ -170,10 +170,10 @@ def _pair(
     local, held, codes, costs, grades, shares, labelings, first, n_listed, moved, masses, pairwise,
     best, members, mean, mass,
 ):  # fmt: skip
-    """The highest labeling and the lowest with mass (-1: the true one), the gap, the mass in use.
+    """Return the best labeling, the worst active one, the gap and the sum of dual variables.
 
-    Put in place for each row and label: the worst held member, and what those with mass are worth on
-    average.
+    Labeling -1 is the true one. Arrays receive the worst stored member of each row and label, and the
+    mean value of the active members.
     """
     n_rows, n_labels = costs.shape
     size = grades.shape[1]
@@ -223,7 +223,7 @@ def _pair(
 
 @njit(cache=True, nogil=True)
 def _toward(up, down, labelings, codes, best, members, mean, mass, shares, direction):
-    """The direction from one labeling to another, where their labels differ; how much it gains."""
+    """Compute the direction from one labeling to another; return its gain."""
     gained, size = 0.0, shares.shape[1]
     for t in range(len(codes)):
         c = codes[t]
@@ -235,7 +235,7 @@ def _toward(up, down, labelings, codes, best, members, mean, mass, shares, direc
         if new != c:
             direction[c, t * size + members[t, new]] += 1.0
             direction[new, t * size + members[t, new]] -= 1.0
-        # Shares that were split off may be so small that their sum is none.
+        # Very small dual variables may have a sum of 0.
         if old != c and mass[t, old] > 0.0:
             for m in range(size):
                 share = shares[t, m, old] / mass[t, old]
@@ -247,7 +247,7 @@ def _toward(up, down, labelings, codes, best, members, mean, mass, shares, direc
 
 @njit(cache=True, nogil=True)
 def _between_members(local, kernel, held, codes, costs, grades, weight, shares, changes):
-    """In each row and label that has mass, an exact step from its lowest member to its highest."""
+    """Do an exact step from the lowest active member to the highest, for each row and label."""
     n_rows, size, n_labels = shares.shape
     for t in range(n_rows):
         c = codes[t]
@@ -292,7 +292,7 @@ def _between_members(local, kernel, held, codes, costs, grades, weight, shares, 
 
 @njit(cache=True, nogil=True)
 def _multiplied(direction, kernel, products):
-    """The direction's values at all members of the block; its squared norm."""
+    """Compute the direction's values at all members of the block; return its squared norm."""
     square = 0.0
     for k in range(direction.shape[0]):
         for q in range(direction.shape[1]):

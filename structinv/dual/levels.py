@@ -1,4 +1,4 @@
-"""Newton's method on the levels of all rows together, one point of S(x) a row."""
+"""Newton's method over all rows together, with one point of S(x) per row."""
 
 from __future__ import annotations
 
@@ -16,26 +16,27 @@ if TYPE_CHECKING:
     from ..losses import ScalarLoss
 
 NEWTON_STEPS, GRADIENT_STEPS, SEARCH_STEPS = 20, 60, 30
-# How far the equations of a step are solved, at first and near the optimum.
+# Relative tolerance of the equations of a step, and required decrease of the line search.
 FORCING = 0.1
 ENOUGH = 1e-4
 
 
 @dataclass(frozen=True)
 class Descent:
-    """Where Newton's method has ended.
+    """Result of Newton's method.
 
     Parameters
     ----------
     f : element
+        Last iterate.
     gap : float
-        Between the value at `f` and the dual value of the slopes there.
+        Gap between the value at `f` and the dual value of the slopes there.
     slopes : (n,) array
-        ``L'(u)`` at `f`.
+        Dual variables ``L'(u)`` at `f`.
     of_slopes : element
-        The function that the slopes and g stand for: `f` less the gradient.
+        Function of the slopes and g: `f` minus the gradient.
     proven : float
-        The dual value of the slopes, without what other terms add.
+        Dual value of the slopes, without contributions of other terms.
     """
 
     f: Element
@@ -46,22 +47,23 @@ class Descent:
 
 
 class Levels(ABC):
-    """``1/2 |f - g|^2 + sum_i c_i L(u_i)`` with ``u_i = -<n_i, f>`` the depth of row i's point.
+    """Minimization of a smooth loss over all rows by Newton's method.
 
-    g is what other terms have of f.
-
-    A smooth problem without constraints, whose minimizer is found by Newton's method where steps of one
-    row after the other crawl: rows that are many and long for their weight. Its slopes p_i = L'(u_i) are
-    a dual point of the rows, and their gap is half of the gradient's square.
+    The objective is ``1/2 |f - g|^2 + sum_i c_i L(u_i)`` with ``u_i = -<n_i, f>``, the negative margin
+    of row i's point. The element g is the part of f of other terms. Coordinate steps on one row after
+    the other are slow for many rows with a large norm relative to their weight. The slopes p_i = L'(u_i)
+    are dual variables of the rows. Their gap is half the squared norm of the gradient.
 
     Parameters
     ----------
     space : Space
+        Space of the functions.
     loss : ScalarLoss
-        The margin loss r, with L(u) = r(-u); smooth.
+        Smooth margin loss r, with L(u) = r(-u).
     weights : (n,) array
+        Weight c_i of each row.
     others : element
-        g.
+        Part g of other terms.
     """
 
     def __init__(self, space: Space, loss: ScalarLoss, weights: np.ndarray, others: Element) -> None:
@@ -72,14 +74,14 @@ class Levels(ABC):
 
     @abstractmethod
     def depths(self, f: Element) -> np.ndarray:
-        """``-<n_i, f>`` of each row."""
+        """Return ``-<n_i, f>`` of each row."""
 
     @abstractmethod
     def sum_of(self, slopes: np.ndarray) -> Element:
-        """``sum_i c_i slopes_i n_i``."""
+        """Return ``sum_i c_i slopes_i n_i``."""
 
     def minimize(self, f: Element, share: float, target: float, out_of_time: OutOfTime) -> Descent:
-        """Lower the problem from `f` until its gap is at most `target`, or this share of what it was."""
+        """Minimize from `f` to a gap of `target`, or `share` times the initial gap."""
         found, u = f.copy(), self.depths(f)
         slopes, gradient = self._slopes(found, u)
         gap = 0.5 * self.space.dot(gradient, gradient)
@@ -101,7 +103,7 @@ class Levels(ABC):
         return Descent(found, gap, slopes, own, proven)
 
     def _slopes(self, f: Element, u: np.ndarray) -> tuple[np.ndarray, Element]:
-        """``L'(u)``, and the gradient at `f`."""
+        """Return ``L'(u)``, and the gradient at `f`."""
         slopes = -self.loss.derivative(-u)
         gradient = f.copy()
         gradient -= self.others
@@ -111,7 +113,7 @@ class Levels(ABC):
     def _direction(
         self, gradient: Element, u: np.ndarray, out_of_time: OutOfTime
     ) -> tuple[Element, np.ndarray]:
-        """Newton's direction by conjugate gradients, and how the depths change along it."""
+        """Return Newton's direction by conjugate gradients, and the change of u along it."""
         bend = self.loss.curvature(-u)
         rest = -1.0 * gradient
         conjugate, way = rest.copy(), self.space.zeros()
@@ -133,7 +135,7 @@ class Levels(ABC):
         return way, along
 
     def _search(self, f: Element, u: np.ndarray, way: Element, along: np.ndarray, slope: float) -> float:
-        """The first of 1, 1/2, 1/4 ... that lowers the value enough; 0 if none does."""
+        """Return the first of 1, 1/2, 1/4 ... that lowers the value enough, or 0."""
         own = f.copy()
         own -= self.others
         half, cross = 0.5 * self.space.dot(way, way), self.space.dot(own, way)

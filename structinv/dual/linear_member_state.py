@@ -1,4 +1,4 @@
-"""Masses on the members of every orbit, for functions that are linear in the input."""
+"""Dual state with members of listed perturbation sets, for functions linear in x."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from .base import DualState, OutOfTime, in_runs, never
 from .case import Case
 from .member_steps import ActiveMembers
 
-# Rows that are priced together: this many at most, and about a twelfth of all.
+# Maximum number of rows whose members are scored together, and minimum number of batches in a sweep.
 ROWS_AT_ONCE = 256
 BATCHES_OF_A_SWEEP = 12
-# Rounds over rows with planes, until this share of the gap is left.
+# Maximum number of rounds over active rows, and the fraction of the gap at which they end.
 FOCUSED_ROUNDS = 20
 FOCUSED_SHARE = 0.2
-# A sweep that adds no plane has settled once this share of the gap is left.
+# A sweep without new planes has converged if at most this fraction of the gap is left.
 SETTLED_SHARE = 0.01
-# Members made at once to go over them again and again: half as much as the rows themselves, or so much.
+# Bytes of members in memory for these rounds: at least this, or half the size of the rows.
 LEAST_MADE = 64_000_000
 
 
 @dataclass
 class MemberBlock:
-    """The members of some rows that have mass or may get it, row by row.
+    """Members of some rows in the active set, row by row.
 
-    Row number r of those asked about owns the entries ``start[r]`` to ``start[r + 1] - 1``; `masses`
-    is (n_entries, n_labels).
+    The r-th row has the entries ``start[r]`` to ``start[r + 1] - 1``; `masses`, (n_entries, n_labels),
+    are dual variables.
     """
 
     start: np.ndarray
@@ -48,19 +48,20 @@ class MemberBlock:
 
 
 class LinearMemberState(DualState):
-    """Which members of its orbit a row's planes are of, and their masses; never the members themselves.
+    """Numbers of the active members of every row, with their dual variables.
 
-    A batch of rows is priced at once, by moving the few weights instead of the many rows. The worst
-    member of each row and those that have mass are then made, which are a few a row, and each row
-    takes exact pairwise steps between them. So memory does not grow with the size of the inputs, and
-    sparse rows stay sparse.
+    The members of a batch of rows are scored together, by a transformation of the weights instead of the
+    rows. Only the worst member and the active members of each row are then computed, and each row does
+    exact pairwise steps between them. Memory does not depend on the number of members, and sparse rows
+    stay sparse.
 
     Parameters
     ----------
     case : Case
-        Worst cases of single rows, linear in the input, whose oracle has lists. A new member must
-        rise by `plane_tol` above those of its row that have mass to be taken up.
+        Worst-case losses of single rows, linear in x, with an oracle that lists members. A member is
+        added if its value exceeds that of the row's active members by more than `plane_tol`.
     rng : numpy.random.Generator
+        Source of the order of rows.
     """
 
     checks_planes = True
@@ -76,7 +77,7 @@ class LinearMemberState(DualState):
         self.grades = np.ones((1, self.size)) if grades is None else grades
         self.rows = np.flatnonzero(term.weights > 0)
         self.gaps = np.zeros(len(term.labels.codes))
-        # Of each row a few (member, label) pairs, as one number, -1 for none; and their masses.
+        # A few pairs (member, label) of each row, as one number, -1 for none; and their dual variables.
         self.pairs = np.full((len(self.gaps), 2), -1, dtype=np.int32)
         self.masses = np.zeros(self.pairs.shape)
 
@@ -100,14 +101,14 @@ class LinearMemberState(DualState):
         return self.grades[rows if len(self.grades) > 1 else 0, members]
 
     def _active(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Place in `rows`, member, label and mass of every plane of these rows that has one."""
+        """Return position in `rows`, member, label and dual variable of every active plane."""
         masses = self.masses[rows]
         owners, slots = np.nonzero(masses)
         members, labels = np.divmod(self.pairs[rows[owners], slots], self.n_labels)
         return owners, members, labels, masses[owners, slots]
 
     def sweep(self, f: np.ndarray, out_of_time: OutOfTime = never) -> tuple[float, int]:
-        """See `DualState.sweep`: all rows once, then those with planes, again and again."""
+        # One pass over all rows, then several rounds over active rows.
         self.n_added, self.converged = 0, False
         order = self.rng.permutation(self.rows)
         step = min(ROWS_AT_ONCE, 1 + len(order) // BATCHES_OF_A_SWEEP)
@@ -125,7 +126,7 @@ class LinearMemberState(DualState):
         return total, len(self.rows)
 
     def _visit(self, f: np.ndarray, rows: np.ndarray) -> None:
-        """Take up the worst members of some rows, and step between the planes of each; the gaps."""
+        """Add the worst members of some rows, do steps in each row, and update the gaps."""
         newcomers = np.full(len(rows), -1)
         self.gaps[rows] = self._price(f, rows, newcomers)
         self.n_added += int(np.count_nonzero(newcomers >= 0))
@@ -136,18 +137,18 @@ class LinearMemberState(DualState):
             self._keep(rows, held)
 
     def _portions(self, rows: np.ndarray) -> list[np.ndarray]:
-        """Rows in runs whose members fit in memory next to the rows themselves."""
+        """Split rows into runs whose members fit into memory next to the rows."""
         return in_runs(rows, np.count_nonzero(self.masses[rows], axis=1), self._room)
 
     @property
     def _room(self) -> int:
-        """How many members fit in memory next to the rows themselves, if they are like these."""
+        """Number of members of average size that fit into memory next to the rows."""
         X = self.term.bound.X
         size = X.data.nbytes + X.indices.nbytes if sp.issparse(X) else X.nbytes
         return int(max(LEAST_MADE, size // 2) // max(1, size // max(1, X.shape[0])))
 
     def _focus(self, f: np.ndarray, rows: np.ndarray, out_of_time: OutOfTime) -> float:
-        """Go over the planes of some rows until most of their gap is gone; what is left of it."""
+        """Optimize over the planes of some rows until their gap is small; return the rest."""
         total = self.gaps[rows].sum()
         held = self._held(rows, np.full(len(rows), -1))
         carrying = ActiveMembers(self._points(held.rows, held.members), held.start)
@@ -162,7 +163,7 @@ class LinearMemberState(DualState):
         return float(gaps.sum())
 
     def _price(self, f: np.ndarray, rows: np.ndarray, newcomers: np.ndarray) -> np.ndarray:
-        """The weighted gaps at `f`; the worst member that is not held goes into `newcomers`."""
+        """Return the weighted gaps at `f`, and write the worst new members into `newcomers`."""
         arrival = np.empty(len(rows))
         scores = self.changes.scores(rows, self.space.weights(f))
         assert scores is not None
@@ -174,7 +175,7 @@ class LinearMemberState(DualState):
         return self.term.weights[rows] * arrival
 
     def _held(self, rows: np.ndarray, newcomers: np.ndarray) -> MemberBlock:
-        """The members with mass, and the newcomers of rows that have one."""
+        """Return the active members, and the new member of each row."""
         owners, members, labels, masses = self._active(rows)
         new = np.flatnonzero(newcomers >= 0)
         nothing = np.zeros(len(new), dtype=np.int64)
@@ -194,7 +195,7 @@ class LinearMemberState(DualState):
         labels: np.ndarray,
         masses: np.ndarray,
     ) -> MemberBlock:
-        """Masses of members and labels, each of the row ``rows[owners]``, by member."""
+        """Return dual variables by member; the k-th pair belongs to the row ``rows[owners[k]]``."""
         entries, places = np.unique(owners * self.size + members, return_inverse=True)
         dense = np.zeros((len(entries), self.n_labels))
         np.add.at(dense, (places, labels), masses)
@@ -212,13 +213,13 @@ class LinearMemberState(DualState):
         carrying: ActiveMembers,
         order: np.ndarray,
     ) -> np.ndarray:
-        """Steps between the planes of the rows ``rows[order]``; the gaps of these on arrival."""
+        """Do steps in the rows ``rows[order]``; return their gaps before the steps."""
         grades = self._grades_of(held.rows, held.members)
         problem = *self._rivals(rows).arrays, grades, self.term.weights[rows]
         return carrying.ascend(self.space.table(f), order, problem, held.masses)
 
     def _keep(self, rows: np.ndarray, held: MemberBlock) -> None:
-        """Write masses back, with as many columns as the row with most planes needs."""
+        """Store dual variables, with as many columns as the row with most planes needs."""
         entries, labels = np.nonzero(held.masses)
         owners = np.searchsorted(held.start, entries, side="right") - 1
         slots = np.arange(len(entries)) - np.searchsorted(owners, owners)
@@ -227,12 +228,12 @@ class LinearMemberState(DualState):
             self.pairs = np.pad(self.pairs, ((0, 0), (0, short)), constant_values=-1)
             self.masses = np.pad(self.masses, ((0, 0), (0, short)))
         self.masses[rows], self.pairs[rows] = 0.0, -1
-        # Masses last: Ctrl-C in between must leave none without a member.
+        # Dual variables are written last, so that Ctrl-C leaves none without a member.
         self.pairs[rows[owners], slots] = held.members[entries] * self.n_labels + labels
         self.masses[rows[owners], slots] = held.masses[entries, labels]
 
     def combination(self) -> np.ndarray:
-        """See `DualState.combination`; members are made in portions, each once for all its planes."""
+        # Members are computed in portions, each once for all its planes.
         f = self.space.zeros()
         rows, members, labels, masses = self._active(np.arange(len(self.masses)))
         sizes = self.term.weights[rows] * masses
@@ -246,13 +247,13 @@ class LinearMemberState(DualState):
         return f
 
     def planes(self) -> PlaneSet:
-        """See `DualState.planes`; the normals make their points when they are asked for."""
+        # Normals are computed on access.
         rows, members, labels, masses = self._active(np.arange(len(self.masses)))
         normals = self.made_rows(np.column_stack([rows, members]), self._rivals(rows).normals(labels))
         return PlaneSet(normals, self._offsets(rows, members, labels), rows, masses)
 
     def pack(self) -> PackedRows:
-        """See `DualState.pack`; normals that make their points would keep the rows."""
+        # Planes with normals that are computed on access would keep the rows in memory.
         each = self.gaps, self.pairs, self.masses
         return PackedRows(each)
 
@@ -260,29 +261,32 @@ class LinearMemberState(DualState):
         self.gaps, self.pairs, self.masses = (array.copy() for array in packed.each)
 
     def restore(self, planes: PlaneSet) -> None:
-        """See `DualState.restore`; planes that are none of this set's are left to the null plane."""
+        # Planes of other points are replaced by the null plane.
         if isinstance(planes.normals, MemberRows) and self._restored(planes, planes.normals):
             return
-        # Of a single function the plane alone does not say which label its point is of.
+        # For a single function, the plane does not determine the label of its point.
         shifts = range(1, self.n_labels) if self.space.n_outputs == 1 else [1]
         places, members, labels = (
             np.concatenate(each)
             for each in zip(*(self._members_of(planes, shift) for shift in shifts), strict=True)
         )
-        # None is taken twice.
+        # Each plane is used once.
         places, first = np.unique(places, return_index=True)
         if len(places):
             self._set(planes.blocks[places], members[first], labels[first], planes.masses[places])
 
     def _members_of(self, planes: PlaneSet, shift: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Which planes are of members of this set, and of which, for labels so far behind the true."""
+        """Return planes, members and labels of all planes that belong to members.
+
+        For a single function, `shift` is the assumed difference of label and true label.
+        """
         points, coefficients, single = self._terms(planes, shift)
         blocks = planes.blocks[single]
         labels = self._rivals(blocks).labels_of(coefficients)
         members = np.full(len(blocks), -1)
         for member in range(self.size - 1, -1, -1) if len(blocks) else ():
             made = self._points(blocks, np.full(len(blocks), member))
-            # A factor may have been multiplied in and divided out.
+            # Multiplication and division by a factor may have caused rounding errors.
             excess = abs(made - points) - 4 * np.finfo(made.dtype).eps * abs(made)
             largest = excess.max(axis=1)
             largest = np.ravel(largest.toarray() if sp.issparse(largest) else largest)
@@ -293,12 +297,12 @@ class LinearMemberState(DualState):
     def _set(
         self, blocks: np.ndarray, members: np.ndarray, labels: np.ndarray, masses: np.ndarray
     ) -> None:
-        """Give masses to members and labels of rows."""
+        """Set the dual variables of members and labels of rows."""
         rows, owners = np.unique(blocks, return_inverse=True)
         self._keep(rows, self._gathered(rows, owners, members, labels, masses))
 
     def _restored(self, planes: PlaneSet, normals: MemberRows) -> bool:
-        """Take over planes of members by their numbers, if those are the same members here."""
+        """Restore planes by the numbers of their members; return False if members differ."""
         rows, members = normals.which.T
         if not np.array_equal(rows, planes.blocks) or np.any(members >= self.size):
             return False
@@ -314,11 +318,11 @@ class LinearMemberState(DualState):
         return True
 
     def made_rows(self, which: np.ndarray, coefficients: np.ndarray) -> MemberRows:
-        """Normals of members, (n, 2) rows and numbers, which make their points when asked for."""
+        """Return normals of members, (n, 2) rows and numbers, computed on access."""
         return made_rows(self.term.bound, self.space, which, coefficients)
 
     def _terms(self, planes: PlaneSet, shift: int) -> tuple[Matrix, np.ndarray, np.ndarray]:
-        """Points and coefficients of the planes that have a single point, and which planes those are."""
+        """Return points, coefficients and numbers of the planes with a single point."""
         normals = planes.normals
         if not isinstance(normals, TensorRows):
             normals = TensorRows.of_rows(normals, self.space.n_outputs, 0)
@@ -326,7 +330,7 @@ class LinearMemberState(DualState):
         chosen = normals[single]
         points, coefficients = chosen.points[:, : self.space.n_features], chosen.coefficients
         if coefficients.shape[1] == 1:
-            # The factor may stand with the point or in front of it.
+            # The factor may belong to the point or to the coefficient.
             competitors = self._rivals(planes.blocks[single])
             wanted = competitors.normals((competitors.codes + shift) % self.n_labels)
             factor = np.divide(coefficients, wanted, out=np.zeros(wanted.shape), where=wanted != 0)
@@ -335,7 +339,7 @@ class LinearMemberState(DualState):
 
 
 def member_points(bound: BoundOracle, rows: np.ndarray, members: np.ndarray) -> Matrix:
-    """Members of rows as compiled functions take them."""
+    """Return members of rows, in the format of compiled functions."""
     made = floating(listed(bound).points(rows, members))
     return made if sp.issparse(made) else np.ascontiguousarray(made)
 
@@ -343,19 +347,19 @@ def member_points(bound: BoundOracle, rows: np.ndarray, members: np.ndarray) -> 
 def made_rows(
     bound: BoundOracle, space: ExplicitSpace, which: np.ndarray, coefficients: np.ndarray
 ) -> MemberRows:
-    """Normals of members of a bound oracle, (n, 2) rows and numbers, made when they are asked for."""
+    """Return normals of members, (n, 2) rows and numbers, computed on access."""
     return MemberRows(MemberPoints(bound, space), space.stride, which, coefficients)
 
 
 @dataclass(frozen=True)
 class MemberPoints:
-    """Members of a bound oracle as a space takes them, its constant feature included."""
+    """Members of a bound oracle, including the constant feature of a space."""
 
     bound: BoundOracle
     space: ExplicitSpace
 
     def __call__(self, which: np.ndarray) -> Matrix:
-        """The points of members, (n, 2) rows and numbers."""
+        """Return the points of members, given as (n, 2) rows and numbers."""
         made = member_points(self.bound, *which.T)
         return self.space.with_constants(made, np.ones(len(which), dtype=made.dtype))
 
@@ -365,7 +369,7 @@ def _worst_newcomers(
     scores, constants, codes, outputs, signs, costs, slack, grades, pairs, masses, plane_tol, newcomers,
     arrival,
 ):  # fmt: skip
-    """The worst member of each row, if it is not held and lies above those that are; the gaps."""
+    """Find the gap of each row, and its worst member if its value exceeds the active ones."""
     n_labels = len(outputs)
     for r in range(len(codes)):
         c, own = codes[r], min(r, grades.shape[0] - 1)

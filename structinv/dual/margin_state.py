@@ -1,4 +1,4 @@
-"""Slopes on points of S(x), for losses of the least margin."""
+"""Dual state with slopes of points of S(x), for losses of the worst-case margin."""
 
 from __future__ import annotations
 
@@ -20,22 +20,24 @@ if TYPE_CHECKING:
     from ..losses import ScalarLoss
     from ..terms.worst_margin import WorstMargin
 
-# After so many rounds over known points the levels of all rows are solved for together.
+# Number of rounds over stored points before Newton's method over all rows.
 ROUNDS_ALONE = 4
 NEWTON_SHARE, SLOW = 0.1, 0.5
 
 
 class PointSet(WorkingSet):
-    """Points of S(x) of some rows, their Gram matrix, and their slopes, which are the masses.
+    """Working set of points of S(x) of some rows, with slopes as dual variables.
 
-    Normals are ``y_i z_i``, and offsets are zero: scores are the depths ``-y_i f(z_i)``.
+    Normals are ``y_i z_i``, and offsets are zero. Scores are negative margins ``-y_i f(z_i)``.
 
     Parameters
     ----------
     space : Space
+        Space of the functions.
     term : WorstMargin
+        Term of the rows.
     rows : (n,) array of int
-        The rows of the term.
+        Numbers of the rows in the term.
     """
 
     def __init__(self, space: Space, term: WorstMargin, rows: np.ndarray) -> None:
@@ -46,23 +48,23 @@ class PointSet(WorkingSet):
 
     @property
     def levels(self) -> np.ndarray:
-        """The sum of each row's slopes."""
+        """Sum of each row's slopes."""
         return np.bincount(self.blocks, self.masses, minlength=len(self.weights))
 
     @property
     def offset(self) -> float:
-        """The part of the dual beside the norm."""
+        """Part of the dual without the norm."""
         return -float(self.weights @ self.term.conjugate(self.levels))
 
     def depths(self, f: Element) -> tuple[np.ndarray, np.ndarray]:
-        """At `f`, the depth of each row's deepest point, and the sum of depths times slopes."""
+        """Return the largest negative margin of each row, and the sum times slopes."""
         depths = self.scores(f)
         deepest = np.full(len(self.weights), -np.inf)
         np.maximum.at(deepest, self.blocks, depths)
         return deepest, np.bincount(self.blocks, self.masses * depths, minlength=len(self.weights))
 
     def ascend(self, f: Element, tolerance: float, max_passes: int) -> float:
-        """See `WorkingSet.ascend`: over slopes, whose sums the loss's conjugate bounds."""
+        # Slopes replace the dual variables of `WorkingSet`, with the conjugate of the loss.
         if self.normals is None:
             return 0.0
         order, start = self._by_block()
@@ -77,7 +79,10 @@ class PointSet(WorkingSet):
         return float(gap)
 
     def planes(self) -> PlaneSet | None:
-        """Each row's slopes as planes of one slope, their sum, with shares as masses."""
+        """Return planes of one slope per row, with fractions as dual variables.
+
+        The slope is the sum of the row's slopes.
+        """
         used = np.flatnonzero(self.masses)
         if self.normals is None or len(used) == 0:
             return None
@@ -88,19 +93,22 @@ class PointSet(WorkingSet):
 
 
 class MarginState(BatchedState):
-    """A few points of S(x) a row with a slope each, for a smooth loss of the least margin.
+    """A few points of S(x) per row, for losses of the worst-case margin.
 
-    The dual of row i is ``-L*(tau_i)``, tau_i the sum of its slopes, and ``y_i sum_j slope_j z_j`` is
-    its part of f. A list of planes would lose: between two planes of different slopes lies the chord
-    of L*, and not L*. Points are asked for in batches, and those that are deeper than the row's others
-    taken up; exact steps over a batch's Gram matrix follow, of the slope of one point and between two.
+    Each point has a slope. The dual of row i is ``-L*(tau_i)`` with the sum tau_i of its slopes. Its
+    part of f is ``y_i sum_j slope_j z_j``. A list of planes would be less accurate: an average of planes
+    with different slopes has the chord of L* instead of L*.
+
+    Points are computed in batches. Those with a larger negative margin than the row's other points are
+    added. Exact steps on one slope, and between two slopes, follow.
 
     Parameters
     ----------
     case : Case
-        Losses of the least margin that the compiled steps know. A new point must have a loss that
-        is larger by `plane_tol` than at the row's other points.
+        Losses of the worst-case margin with compiled steps. A point is added if its loss exceeds that of
+        the row's other points by more than `plane_tol`.
     rng : numpy.random.Generator
+        Source of the order of rows.
     """
 
     term: WorstMargin
@@ -112,24 +120,24 @@ class MarginState(BatchedState):
     def _new_set(self, batch: np.ndarray) -> PointSet:
         return PointSet(self.space, self.term, batch)
 
-    def _asked(self, f: Element, total: float, out_of_time: OutOfTime) -> None:
+    def _after_oracle(self, f: Element, total: float, out_of_time: OutOfTime) -> None:
         if total > SLOW * self.total:
-            # What rows see on arrival says little where each undoes the steps of the others.
+            # Slow progress: rows undo the steps of each other.
             self._solve_levels(f, 0.2 * total, out_of_time)
         self.total = total
 
-    def _still_at_it(self, f: Element, count: int, target: float, out_of_time: OutOfTime) -> None:
+    def _after_round(self, f: Element, count: int, target: float, out_of_time: OutOfTime) -> None:
         if count == ROUNDS_ALONE:
             self._solve_levels(f, target, out_of_time)
 
     def _solve_levels(self, f: Element, target: float, out_of_time: OutOfTime) -> None:
-        """The best levels of all rows together, shares of points as they are."""
+        """Optimize the sums of slopes of all rows, with fixed fractions of points."""
         if self.term.loss.smooth and any(len(points) for points in self.sets):
             levels = LevelsOfSets(self.space, self.sets, self.term.loss, f)
             levels.keep(f, levels.minimize(f, 0.0, NEWTON_SHARE * target, out_of_time))
 
     def _visit(self, f: Element, number: int, out_of_time: OutOfTime) -> tuple[float, int]:
-        """See `BatchedState`: points that are deeper than the known ones are taken up."""
+        # Points with a larger negative margin than the stored ones are added.
         points = self.sets[number]
         known, means = points.depths(f)
         reached, normals, new, asked = [], [], [], 0
@@ -162,12 +170,12 @@ class MarginState(BatchedState):
             points.add(self.space.stack(normals), np.zeros(len(blocks)), blocks)
 
     def planes(self) -> PlaneSet:
-        """See `DualState.planes`; a row's planes all have its level as their slope."""
+        # All planes of a row have the sum of its slopes as their slope.
         parts = [points.planes() for points in self.sets]
         return join_planes(self.space, [part for part in parts if part is not None])
 
     def restore(self, planes: PlaneSet) -> None:
-        """See `DualState.restore`; planes whose slopes nobody can tell are left to the null plane."""
+        # Planes with unknown slopes are replaced by the null plane.
         if len(planes) == 0:
             return
         told = self.space.apart(planes.normals)
@@ -183,15 +191,19 @@ class MarginState(BatchedState):
 
 
 class LevelsOfSets(Levels):
-    """See `Levels`; the points of each row are averaged, which is a point of the hull of S(x_i).
+    """Minimization over all rows, with the average of each row's points.
 
     Parameters
     ----------
     space : Space
+        Space of the functions.
     sets : sequence of PointSet
+        Points of all rows.
     loss : ScalarLoss
+        Smooth margin loss.
     f : element
-        What the slopes and g come to. There the deepest points stand for rows without slopes.
+        Function of the current slopes and g. A row without slopes has the point with the smallest
+        margin.
     """
 
     def __init__(self, space: Space, sets: Sequence[PointSet], loss: ScalarLoss, f: Element) -> None:
@@ -200,13 +212,13 @@ class LevelsOfSets(Levels):
         others = f.copy()
         for points in self.sets:
             others -= points.combination()
-        # Rows without points have no part in it.
+        # Rows without points have weight 0.
         weights = np.concatenate([_counted(points) for points in self.sets])
         super().__init__(space, loss, weights, others)
         self.edges = np.cumsum([0, *(len(points.weights) for points in self.sets)])
 
     def depths(self, f: Element) -> np.ndarray:
-        """See `Levels.depths`; 0 of a row without points."""
+        # The value of rows without points is 0.
         found = [
             np.bincount(points.blocks, share * points.scores(f), minlength=len(points.weights))
             for points, share in zip(self.sets, self.shares, strict=True)
@@ -221,7 +233,7 @@ class LevelsOfSets(Levels):
         return f
 
     def keep(self, f: Element, found: Descent) -> None:
-        """Take over slopes, and change `f`, unless the slopes that there are prove more."""
+        """Store the slopes and update `f`, if that increases the dual value."""
         before = sum(points.offset for points in self.sets) - 0.5 * self.space.dot(f, f)
         if not found.proven > before:
             return
@@ -234,7 +246,7 @@ class LevelsOfSets(Levels):
 
 
 def _shares(points: PointSet, f: Element) -> np.ndarray:
-    """Each point's share of its row's slopes; the deepest has all where there is none."""
+    """Return each point's fraction of its row's slopes; without slopes, the worst point has 1."""
     levels = points.levels[points.blocks]
     depths = points.scores(f)
     deepest, _ = points.depths(f)
@@ -244,6 +256,6 @@ def _shares(points: PointSet, f: Element) -> np.ndarray:
 
 
 def _counted(points: PointSet) -> np.ndarray:
-    """The weights of the rows that have points; of others, 0."""
+    """Return the weights of rows, 0 for rows without points."""
     known = np.bincount(points.blocks, minlength=len(points.weights))
     return np.where(known > 0, points.weights, 0.0)

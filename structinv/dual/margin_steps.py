@@ -1,4 +1,4 @@
-"""Exact steps over slopes on points of S(x), for losses of the least margin."""
+"""Exact steps on slopes of points of S(x), for losses of the worst-case margin."""
 
 from __future__ import annotations
 
@@ -7,46 +7,49 @@ import numpy as np
 from ..losses import Hinge, Logistic, ScalarLoss, SquaredHinge
 from ..utils.jit import njit
 
-# The losses that the compiled steps below know, by number.
+# Numbers of losses with compiled steps.
 HINGE, SQUARED_HINGE, LOGISTIC = 0, 1, 2
 KINDS: dict[type[ScalarLoss], int] = {
     Hinge: HINGE,
     SquaredHinge: SQUARED_HINGE,
     Logistic: LOGISTIC,
 }
-# Share of its gap at which a row is left.
+# Fraction of a row's gap at which its steps end.
 ROW_SHARE = 0.1
-# Newton steps for a slope at most, and a step whose square does not count.
+# Maximum number of Newton steps for a slope, and a step with a negligible square.
 NEWTON_STEPS, NEARLY = 60, 1e-8
 
 
 @njit(cache=True, nogil=True)
 def slope_ascent(gram, depths, order, start, weights, slopes, kind, tolerance, max_passes):
-    """Raise the dual of losses of the least margin over slopes on known points.
+    """Maximize the dual over the slopes of stored points.
 
-    Maximizes ``sum_b c_b (-L*(tau_b)) - 1/2 |f|^2`` over slopes of at least 0, with
-    ``tau_b = sum_j slopes_j`` and ``f = sum_b c_b sum_j slopes_j normal_j``; `depths` are
-    ``-<normal_j, f>`` at the current slopes. `depths` and `slopes` are changed in place.
+    The dual is ``sum_b c_b (-L*(tau_b)) - 1/2 |f|^2`` for slopes of at least 0, with
+    ``tau_b = sum_j slopes_j`` and ``f = sum_b c_b sum_j slopes_j normal_j``.
 
     Parameters
     ----------
     gram : (m, m) array
-        Inner products of the normals.
+        Gram matrix of the normals.
     depths, slopes : (m,) arrays
+        Negative margins ``-<normal_j, f>`` and slopes of the points, changed in place.
     order : (m,) array of int
+        Points in the order of their blocks.
     start : (n + 1,) array of int
-        Block b owns the points ``order[start[b]]`` to ``order[start[b + 1] - 1]``.
+        Block b has the points ``order[start[b]]`` to ``order[start[b + 1] - 1]``.
     weights : (n,) array
+        Weight c_b of each block.
     kind : int
-        Which loss; see `KINDS`.
+        Number of the loss, as in `KINDS`.
     tolerance : float
-        The passes end when the gap over these points is at most this.
+        Gap over these points at which the passes end.
     max_passes : int
+        Maximum number of passes over the blocks.
 
     Returns
     -------
     float
-        The gap over these points as measured in the last pass.
+        Gap over these points in the last pass.
     """
     total = 0.0
     for _ in range(max_passes):
@@ -62,7 +65,7 @@ def slope_ascent(gram, depths, order, start, weights, slopes, kind, tolerance, m
 
 @njit(cache=True, nogil=True)
 def _row_ascent(gram, depths, members, weight, slopes, kind):
-    """Steps on one row until its gap has shrunk tenfold; the gap on arrival."""
+    """Do steps on one row until its gap is a tenth; return the initial gap."""
     arrival = -1.0
     for _ in range(4 * len(members) + 4):
         best, worst, level, mean = _ends(depths, members, slopes)
@@ -73,7 +76,7 @@ def _row_ascent(gram, depths, members, weight, slopes, kind):
             break
         moved = _step(gram, depths, slopes, best, level, weight, kind)
         if worst >= 0 and worst != best:
-            # Slope goes from the highest point to the deepest.
+            # Move slope from the point with the largest margin to that with the smallest.
             advantage = depths[best] - depths[worst]
             curvature = weight * (gram[best, best] + gram[worst, worst] - 2.0 * gram[best, worst])
             size = slopes[worst]
@@ -95,7 +98,11 @@ def _row_ascent(gram, depths, members, weight, slopes, kind):
 
 @njit(cache=True, nogil=True)
 def _ends(depths, members, slopes):
-    """The deepest point, the highest one that has a slope, the sum of slopes and that of products."""
+    """Return the points with the smallest and the largest margin, and two sums.
+
+    The second point must have a slope. The sums are those of slopes, and of slopes times negative
+    margins.
+    """
     best, worst, level, mean = members[0], -1, 0.0, 0.0
     for j in members:
         level += slopes[j]
@@ -109,7 +116,7 @@ def _ends(depths, members, slopes):
 
 @njit(cache=True, nogil=True)
 def _step(gram, depths, slopes, j, level, weight, kind):
-    """The best slope of one point, all others as they are; whether that changed anything."""
+    """Set the slope of one point to its optimum, with all others fixed; return True if it changed."""
     curvature = weight * gram[j, j]
     found = best_level(kind, depths[j] + curvature * level, curvature)
     size = found - level
@@ -117,7 +124,7 @@ def _step(gram, depths, slopes, j, level, weight, kind):
         size = -slopes[j]
     if size == 0.0:
         return False
-    # A slope of 0 is one exactly: points without are forgotten in time.
+    # Slopes become exactly 0, so that inactive points can be dropped.
     slopes[j] = 0.0 if size == -slopes[j] else slopes[j] + size
     own = gram[j]
     for k in range(depths.shape[0]):
@@ -127,7 +134,7 @@ def _step(gram, depths, slopes, j, level, weight, kind):
 
 @njit(cache=True, nogil=True)
 def loss_value(kind, u):
-    """``L(u)``."""
+    """Return ``L(u)``."""
     if kind == LOGISTIC:
         return (0.0 if u < 0.0 else u) + np.log1p(np.exp(-abs(u)))
     short = 0.0 if 1.0 + u < 0.0 else 1.0 + u
@@ -136,7 +143,7 @@ def loss_value(kind, u):
 
 @njit(cache=True, nogil=True)
 def conjugate(kind, t):
-    """``L*(t)``, t moved into its domain."""
+    """Return ``L*(t)``, with t clipped to its domain."""
     if kind == SQUARED_HINGE:
         return 0.25 * t * t - t
     inside = 0.0 if t < 0.0 else t
@@ -150,17 +157,20 @@ def conjugate(kind, t):
 
 @njit(cache=True, nogil=True)
 def best_level(kind, v, q):
-    """The t that minimizes ``L*(t) + q t^2 / 2 - v t``: L' at the s where ``s + q L'(s) = v``."""
+    """Return the minimizer t of ``L*(t) + q t^2 / 2 - v t``.
+
+    It is L'(s) for the s with ``s + q L'(s) = v``.
+    """
     if kind == SQUARED_HINGE:
         return 2.0 * (0.0 if 1.0 + v < 0.0 else 1.0 + v) / (1.0 + 2.0 * q)
     if kind == HINGE:
         if 1.0 + v <= 0.0:
             return 0.0
         return 1.0 if q <= 1.0 + v else (1.0 + v) / q
-    # L'(-s) = 1 - L'(s), so that s may be taken to be negative. There L' is convex and at least
-    # exp(s) / 2: s starts above the solution, and Newton's method descends without a safeguard.
-    turned = 2.0 * v > q
-    w = q - v if turned else v
+    # L'(-s) = 1 - L'(s), so s may be assumed to be negative. There L' is convex and at least exp(s) / 2:
+    # s starts above the solution, and Newton's method converges without a safeguard.
+    mirrored = 2.0 * v > q
+    w = q - v if mirrored else v
     s = 0.0 if w > 0.0 else w
     if q > 0.0:
         half = np.log(0.5 * q)
@@ -175,7 +185,7 @@ def best_level(kind, v, q):
         step = (s + q * slope - w) / (1.0 + q * bend)
         s -= step
         if step <= NEARLY:
-            # The rest is known to the last digit.
+            # The remaining error is below machine precision.
             slope -= step * bend
             break
-    return 1.0 - slope if turned else slope
+    return 1.0 - slope if mirrored else slope

@@ -1,4 +1,4 @@
-"""Rows in blocks that share what they look at: the kernel among the atoms of a block alone."""
+"""Blocks of rows with the kernel matrix of their atoms, for fast steps."""
 
 from __future__ import annotations
 
@@ -11,31 +11,33 @@ from ..utils.matrices import in_threads
 from .base import in_runs
 from .row_steps import ascend_row
 
-# Of the table so many columns at once: the functions' values there stay in a core's cache.
+# Number of columns of the kernel matrix per portion, so that function values stay in the CPU cache.
 COLUMNS_AT_ONCE = 4096
-# So many numbers of the table are added in the time of one exponential.
+# Number of additions with the run time of one exponential.
 NUMBERS_A_VALUE = 100
-# Passes over a block until so much of its gap is left; rows with less than a share of the mean gap
-# wait, and a row is left when this share of its own gap is.
+# Maximum number of passes over a block, and the fraction of its gap at which they end; the fraction of
+# the mean gap below which rows are skipped; and the fraction of a row's gap at which its steps end.
 MOST_PASSES, LEFT, ACTIVE, ROW_SHARE = 8, 0.1, 0.6, 0.5
 
 
 class RowBlock:
-    """Some rows, the atoms that they have, and the kernel among these.
+    """Some rows with their atoms and the kernel matrix of these.
 
     Parameters
     ----------
     store : AtomStore
+        Store of all atoms.
     rows : (n,) array of int
+        Numbers of the rows.
     slots : (n, n_members) array of int
-        The atoms that the rows' members are, -1 for none.
+        Atom of each member, -1 for none.
 
     Attributes
     ----------
     atoms, owners, members : (m,) arrays of int
-        Numbers of the atoms, row by row; whose each is, by its place among the rows; which member.
+        Number, position of the row, and member number of each atom, row by row.
     start : (n + 1,) array of int
-        Row r has the atoms from number ``start[r]`` to ``start[r + 1] - 1``.
+        Row r has the atoms ``start[r]`` to ``start[r + 1] - 1`` of these.
     """
 
     def __init__(self, store: AtomStore, rows: np.ndarray, slots: np.ndarray) -> None:
@@ -55,22 +57,22 @@ class RowBlock:
         weights: np.ndarray,
         masses: np.ndarray,
     ) -> np.ndarray:
-        """Exact steps between the atoms of each row of `order`; the gap of each when last visited.
+        """Do exact steps between the atoms of rows; return the gaps at the last visits.
 
         Parameters
         ----------
         f : Expansion
-            Changed in place.
+            Function, changed in place.
         order : (r,) array of int
-            Places of rows.
+            Positions of the rows to visit.
         problem : tuple
-            `Competitors.arrays` of the block's rows.
+            Arrays `Competitors.arrays` of the block's rows.
         grades : (m,) array
-            Of the atoms.
+            Grade of each atom.
         weights : (n,) array
-            Of the rows.
+            Weight of each row.
         masses : (m, n_labels) array
-            Changed in place.
+            Dual variables, changed in place.
         """
         values = f.values().T
         local = np.ascontiguousarray(values[:, self.store.places[self.atoms]])
@@ -87,7 +89,7 @@ class RowBlock:
 
 
 def _carry(store: AtomStore, values: np.ndarray, atoms: np.ndarray, moved: np.ndarray) -> None:
-    """Add changes of coefficients, (m, n_outputs), to the functions' values at all known points."""
+    """Add the effect of changed coefficients, (m, n_outputs), to the values at all known points."""
     late = np.where(atoms >= store.n_whole_rows, 1, 0)
     for part in in_runs(np.arange(len(atoms)), late, store.rows_at_once):
         _carry_some(store, values, atoms[part], moved[part])
@@ -114,7 +116,7 @@ def _add_rows(values, first, last, table, extra, where, moved, columns_at_once):
             products = (extra[row] if row >= 0 else table[where[a]])[start : start + size]
             for k in range(values.shape[0]):
                 if moved[a, k] != 0.0:
-                    # In one precision, from 0 on: what compilers turn into vector instructions.
+                    # Compilers vectorize loops in one precision that start at 0.
                     factor = values.dtype.type(moved[a, k])
                     own = values[k, start : start + size]
                     for u in range(own.shape[0]):
@@ -126,11 +128,11 @@ def _passes(
     local, moved, own, kernel, start, order, codes, outputs, signs, costs, slack, grades, weights,
     masses, gaps, left, active, most_passes, row_share,
 ):  # fmt: skip
-    """Visit the rows of `order` again and again until a share of their gap is left.
+    """Visit the rows of `order` repeatedly until a fraction of their gap is left.
 
-    `local` holds the functions' values at the block's atoms, `kernel` is that among them, `moved`
-    collects the changes of their coefficients; row r has the atoms from ``start[r]`` on. `own` has
-    room for the values and the changes of a row.
+    `local` has the function values at the block's atoms, and `kernel` their kernel matrix. `moved`
+    receives the changes of coefficients. Row r has the atoms from ``start[r]`` on. `own` is a workspace
+    for the values and the changes of a row.
     """
     n_outputs = local.shape[0]
     arrival, floor = -1.0, -1.0

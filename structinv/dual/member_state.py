@@ -1,4 +1,4 @@
-"""Masses on the members of every orbit, in a kernel's space where all members are known."""
+"""Dual state with members of listed perturbation sets, in the space of a kernel."""
 
 from __future__ import annotations
 
@@ -14,39 +14,43 @@ from .base import DualState, OutOfTime, in_runs, never
 from .case import Case
 from .member_blocks import RowBlock
 
-# Passes over the rows with most of the gap, before a pass over all.
+# Maximum number of additional passes over rows with most of the gap.
 FOCUSED_PASSES = 5
-# Rows priced together, and the share of the gap that is left for the next sweep. With an plane_tol,
-# newcomers are what is to be saved, so each sweep does more before it asks for some.
+# Number of rows whose members are evaluated together, and the fraction of the gap at which additional
+# passes end. With a plane_tol, fewer atoms matter more than time, so each sweep does more passes.
 ROWS_AT_ONCE, FOCUSED_SHARE = 512, 1.0
 ROWS_AT_ONCE_SPARSE, FOCUSED_SHARE_SPARSE = 256, 0.3
-# A sweep has settled once this share of the gap is left.
+# A sweep without new atoms has converged if at most this fraction of the gap is left.
 SETTLED_SHARE = 0.01
-# Most members of a row that become atoms in a sweep, if plane_tol is 0: one more for so many.
+# Maximum number of new atoms of a row in a sweep if plane_tol is 0, and the number of members for each
+# atom after the first.
 MOST_NEWCOMERS, MEMBERS_A_NEWCOMER = 3, 10
-# Atoms of a block: the kernel among them stays in a core's cache. Fewer where memory is short.
+# Numbers of atoms of a block: its kernel matrix stays in the CPU cache; fewer if memory is short.
 LEAST_ATOMS, MOST_ATOMS = 64, 600
-# Between two looks at the clock so many products of numbers are taken for the kernel's values.
+# Number of multiplications for kernel values between two checks of the time.
 PRODUCTS_AT_ONCE = 2e10
+# Fraction of the mean gap by which a member must exceed the atoms, far from the optimum.
 PATIENCE = 0.3
 
 
 class MemberState(DualState):
-    """One mass for every row, member of its orbit and label, most of them zero.
+    """One dual variable for every row, member and label; most of them are zero.
 
-    A batch of rows is priced at once: the worst members of each join the atoms if they rise above the
-    planes of the row's own atoms by more than `plane_tol`, and the kernel's columns of those that join
-    are computed in one product. Then rows take exact pairwise steps between their own atoms: in blocks,
-    each of which goes over its rows several times before what changed in it is added to the function's
-    values at all members. Blocks are drawn anew in every sweep: fixed ones need twice as many sweeps.
-    Atoms without a mass that lie below all planes of their row with one are left out of its block.
+    The members of a batch of rows are evaluated together. The worst members of each row become atoms if
+    they exceed the row's atoms by more than `plane_tol`. Their kernel values are computed in one
+    product. Then rows do exact pairwise steps between their own atoms, in blocks. Each block visits its
+    rows several times before the function values at all members are updated.
+
+    Blocks are random in every sweep: fixed blocks need twice as many sweeps. Inactive atoms below all
+    active planes of their row are left out of its block.
 
     Parameters
     ----------
     case : Case
-        Worst cases of single rows. The kernel's space knows all members of the oracle, and these are all
-        there are.
+        Worst-case losses of single rows. The space of the kernel stores all members of the oracle, and
+        their list is complete.
     rng : numpy.random.Generator
+        Source of the order of rows.
     """
 
     checks_planes = True
@@ -77,36 +81,36 @@ class MemberState(DualState):
         return float(np.einsum("i,isk,is,ik->", *parts, optimize=True))
 
     def sweep(self, f: Expansion, out_of_time: OutOfTime = never) -> tuple[float, int]:
-        """See `DualState.sweep`: all rows once, then the rows that hold most of the gap."""
+        # One pass over all rows, then passes over the rows with most of the gap.
         order = self.rng.permutation(self.rows)
         self.n_added, self.converged, total = 0, False, 0.0
         blocks: list[RowBlock] = []
-        # While the function is far off, newcomers that hardly beat the others would soon be idle.
-        ask = self.plane_tol
+        # Far from the optimum, members that hardly exceed the atoms would soon be inactive.
+        required = self.plane_tol
         if self.total > 0:
-            ask = max(ask, PATIENCE * self.total / self.term.weights.sum())
+            required = max(required, PATIENCE * self.total / self.term.weights.sum())
         for first in range(0, len(order), self.rows_at_once):
             if out_of_time():
                 return np.inf, first
             rows = order[first : first + self.rows_at_once]
-            total += self._grow(f, rows, ask, out_of_time)
-            # Atoms may be new, or older than the function: of an earlier run on the same space.
+            total += self._grow(f, rows, required, out_of_time)
+            # Atoms may be new, or belong to an earlier run in the same space.
             f.make_room(len(self.space.atoms))
-            # Whoever is far from all borders, and has no mass, is left alone.
+            # Rows without a gap are skipped.
             fresh = self._blocks(rows[self.gaps[rows] > 0])
             for block in fresh:
                 self._ascend(f, block, self.rng.permutation(len(block.rows)))
             blocks += fresh
         self.total = total
-        if self.n_added == 0 and ask == self.plane_tol > 0:
-            # What is left on the rows' own atoms, against what plane_tol leaves out.
+        if self.n_added == 0 and required == self.plane_tol > 0:
+            # The gap over the rows' own atoms, compared with the gap due to plane_tol.
             self._again(f, blocks, 0.0, out_of_time)
             self.converged = not out_of_time() and bool(self.gaps.sum() <= SETTLED_SHARE * self.total)
         self._focus(f, blocks, out_of_time)
         return self.total, len(self.rows)
 
     def _blocks(self, rows: np.ndarray) -> list[RowBlock]:
-        """The rows in blocks of so many atoms that the kernel among these stays in a core's cache."""
+        """Return rows in blocks whose kernel matrices stay in the CPU cache."""
         store, slots = self.space.atoms, self._atoms_of(rows)
         room = 0.5 * store.cache_bytes / (max(1, len(store)) * store.dtype.itemsize)
         most = max(LEAST_ATOMS, min(MOST_ATOMS, int(room)))
@@ -114,7 +118,7 @@ class MemberState(DualState):
         return [RowBlock(store, rows[own], slots[own]) for own in places]
 
     def _focus(self, f: Expansion, blocks: list[RowBlock], out_of_time: OutOfTime) -> None:
-        """Go over the rows that hold most of the gap, again and again, with the atoms there are."""
+        """Do several passes over the rows with most of the gap, without new atoms."""
         for _ in range(FOCUSED_PASSES):
             left = self.gaps.sum()
             if out_of_time() or (left <= self.focused_share * self.total and self.n_added):
@@ -122,7 +126,7 @@ class MemberState(DualState):
             self._again(f, blocks, self.focused_share * left / len(self.gaps), out_of_time)
 
     def _again(self, f: Expansion, blocks: list[RowBlock], floor: float, out_of_time: OutOfTime) -> None:
-        """Steps on their own atoms of rows with a gap above `floor`, of as many as there is time for."""
+        """Do steps on rows with a gap of at least `floor`, until time is up."""
         for number in self.rng.permutation(len(blocks)):
             if out_of_time():
                 break
@@ -130,19 +134,19 @@ class MemberState(DualState):
             far_off = np.flatnonzero(self.gaps[block.rows] >= floor)
             self._ascend(f, block, self.rng.permutation(far_off))
 
-    def _grow(self, f: Expansion, rows: np.ndarray, ask: float, out_of_time: OutOfTime) -> float:
-        """Make atoms of the worst members that rise above the atoms of their rows by more than `ask`.
+    def _grow(self, f: Expansion, rows: np.ndarray, required: float, out_of_time: OutOfTime) -> float:
+        """Add the worst members as atoms, if they exceed the row's atoms by more than `required`.
 
-        Returns the rows' gap over all members.
+        Return the rows' gap over all members.
         """
         members = np.empty((len(rows), self.newcomers), dtype=np.int64)
         _worst_newcomers(
             f.values().T, self.pool.first, self.pool.numbers, rows, self.pool.slots,
-            *self.competitors.arrays, self.grades, self.term.weights, self.masses, ask,
+            *self.competitors.arrays, self.grades, self.term.weights, self.masses, required,
             np.empty((2, self.pool.size)), members, self.gaps, self.idle,
         )  # fmt: skip
-        if ask <= self.plane_tol:
-            # Whether a run has settled is told by all atoms.
+        if required <= self.plane_tol:
+            # Convergence is checked over all atoms.
             self.idle[rows] = False
         owners, which = np.nonzero(members >= 0)
         new = self.pool.keys(rows[owners], members[owners, which])
@@ -157,7 +161,7 @@ class MemberState(DualState):
         return float(self.gaps[rows].sum())
 
     def _ascend(self, f: Expansion, block: RowBlock, order: np.ndarray) -> None:
-        """Steps in some rows of a block, in order, by their places in it."""
+        """Do steps in some rows of a block, by their positions in it."""
         rows = block.rows
         own = rows[block.owners], block.members
         masses = self.masses[own]
@@ -172,7 +176,7 @@ class MemberState(DualState):
         self.masses[own] = masses
 
     def _atoms_of(self, rows: np.ndarray) -> np.ndarray:
-        """Which atoms the members of each row are; -1 for none, for idle ones and for the row again."""
+        """Return the atoms of each row's members; -1 for none, idle ones and copies of the row."""
         numbers = self.pool.numbers[rows]
         slots = self.pool.slots[numbers]
         slots[:, 1:][numbers[:, 1:] == numbers[:, :1]] = -1
@@ -192,7 +196,7 @@ class MemberState(DualState):
         return PlaneSet(normals, offsets, rows, self.masses[rows, members, labels])
 
     def restore(self, planes: PlaneSet) -> None:
-        """See `DualState.restore`; planes that are none of this set's are left to the null plane."""
+        # Planes of other points are replaced by the null plane.
         single = np.flatnonzero(np.diff(planes.normals.start) == 1)
         rows, masses = planes.blocks[single], planes.masses[single]
         terms = planes.normals.start[single]
@@ -204,7 +208,7 @@ class MemberState(DualState):
         self.space.atoms.slots(self.pool.keys(rows[usable], members[usable]))
 
     def _members_of(self, keys: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Which member of its row each point is, -1 for none."""
+        """Return the number of each point among its row's members, -1 for none."""
         points = self.space.atoms.points(self.space.atoms.slots(keys))
         known = self.space.atoms.known[self.pool.first :]
         members = np.full(len(rows), -1)
@@ -217,17 +221,17 @@ class MemberState(DualState):
 @njit(cache=True, nogil=True)
 def _worst_newcomers(
     values, start, numbers, rows, slots, codes, outputs, signs, costs, slack, grades, weights, masses,
-    ask, heights, newcomers, gaps, idle,
+    required, heights, newcomers, gaps, idle,
 ):  # fmt: skip
-    """The worst members of each row that are no atoms and beat all its atoms, -1 for none; the gaps.
+    """Find the gap of each row, its worst members that exceed all its atoms, and idle members.
 
-    Idle members have no mass, and lie below all planes of the row that have some.
+    Missing members are -1. Idle members are inactive and below all active planes of the row.
     """
     for r in range(len(rows)):
         i, c = rows[r], codes[rows[r]]
         best, covered, mean, used, low = 0.0, 0.0, 0.0, 0.0, np.inf
         for m in range(heights.shape[1]):
-            # Of the planes of a member, and of those among them that have mass or might get it.
+            # Largest value of a member without an atom, and of any member.
             heights[0, m], heights[1, m], idle[i, m] = -1.0, -1.0, True
             point = numbers[i, m]
             if m > 0 and point == numbers[i, 0]:
@@ -259,6 +263,6 @@ def _worst_newcomers(
             worst = 0
             for m in range(1, heights.shape[1]):
                 worst = m if heights[0, m] > heights[0, worst] else worst
-            rises = heights[0, worst] > covered + ask + 1e-12 * (1.0 + abs(best))
+            rises = heights[0, worst] > covered + required + 1e-12 * (1.0 + abs(best))
             newcomers[r, place] = worst if rises else -1
             heights[0, worst] = -1.0

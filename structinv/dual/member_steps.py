@@ -1,4 +1,4 @@
-"""Exact steps between the members that carry a row, on explicit points that are dense or CSR."""
+"""Exact pairwise steps between active members of rows, for dense and CSR points."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from ..utils.jit import njit
 from ..utils.matrices import Matrix
 from .row_steps import ascend_row
 
-# Of a row's gap, what its steps leave: all of them cost little beside the row's own products.
+# Fraction of a row's gap at which its steps end. Steps cost little compared with inner products.
 ROW_SHARE = 0.1
 
 
 class ActiveMembers:
-    """Points of some rows' members, over which the rows take steps again and again.
+    """Points of some rows' active members, for repeated steps.
 
-    Of CSR points only the columns that they use are looked at, so that a step costs their entries,
-    whatever the number of features.
+    For CSR points, a step costs the number of their entries, for any number of features.
 
     Parameters
     ----------
     points : (n_entries, n_features) array or CSR matrix
+        Points of all rows.
     start : (n_rows + 1,) array of int
-        Row r owns the points ``start[r]`` to ``start[r + 1] - 1``.
+        Row r has the points ``start[r]`` to ``start[r + 1] - 1``.
     """
 
     def __init__(self, points: Matrix, start: np.ndarray) -> None:
@@ -43,24 +43,25 @@ class ActiveMembers:
     def ascend(
         self, table: np.ndarray, order: np.ndarray, problem: tuple, masses: np.ndarray
     ) -> np.ndarray:
-        """Exact steps in each row of `order` between its members; the gaps of these on arrival.
+        """Do exact steps between the members of rows; return the gaps before them.
 
         Parameters
         ----------
         table : (n_features [+ 1], n_outputs) array
-            Weights by feature, the constants last; changed in place.
+            Weights by feature, and constants in the last row; changed in place.
         order : (m,) array of int
+            Rows to visit, in this order.
         problem : tuple
-            Codes of the rows; outputs and signs of the labels; what these cost each row, and whether
-            that is a factor, too; the members' grades; the rows' weights.
+            True labels of the rows, outputs and signs of the labels, costs by row and label, a flag for
+            slack rescaling, grades of the members, and weights of the rows.
         masses : (n_entries, n_labels) array
-            Changed in place.
+            Dual variables, changed in place.
         """
         gaps = np.zeros(len(self.start) - 1)
-        # A copy of those columns only that the points use.
+        # A copy of the columns that the points use.
         weights = np.ascontiguousarray(table[self.columns])
         constants = table[self.n_features :].T.copy()
-        # Room for the values and the changes of a row, and for the products of its members.
+        # Workspace for the values and the changes of a row, and for the products of its members.
         most = np.diff(self.start).max(initial=0)
         room = np.empty((2, most, weights.shape[1])), np.empty((most, most))
         rows = self.start, order, weights, constants, *room

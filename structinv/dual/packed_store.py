@@ -11,21 +11,21 @@ from ..utils.packed_rows import PackedRows
 
 
 class PackedStore:
-    """What the dual state of each block has packed; None of a block that has packed nothing yet.
+    """Packed dual states of blocks; None for blocks without one.
 
     Parameters
     ----------
     size : int
         Number of blocks.
     most_bytes : float
-        What more would take is written to files in a temporary folder.
+        Maximum number of bytes in memory. The rest is written to files in a temporary folder.
 
     Attributes
     ----------
     in_memory : int
-        Bytes in memory.
+        Number of bytes in memory.
     on_disk : int
-        Bytes in files.
+        Number of bytes in files.
 
     Examples
     --------
@@ -49,7 +49,7 @@ class PackedStore:
 
     @property
     def on_disk(self) -> int:
-        """Bytes in files."""
+        """Number of bytes in files."""
         return sum(self._written)
 
     def __getitem__(self, number: int) -> Any:
@@ -70,7 +70,7 @@ class PackedStore:
         self.in_memory = others + size
 
     def _write(self, number: int, content: bytes) -> None:
-        """Write a block's file anew; OSError leaves the one that is there."""
+        """Replace a block's file; OSError leaves the old file unchanged."""
         path = self._path(number)
         neighbor = path.with_suffix(".new")
         try:
@@ -80,7 +80,7 @@ class PackedStore:
             raise OSError(
                 error.errno,
                 f"dual variables of rows that are read in blocks could not be written to {path.parent} "
-                f"({error.strerror}): point TMPDIR to a folder with more room, or raise memory_limit",
+                f"({error.strerror}): set TMPDIR to a folder with more space, or raise memory_limit",
             ) from error
         self._written[number] = len(content)
 

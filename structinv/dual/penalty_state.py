@@ -1,4 +1,4 @@
-"""One slope for each functional of a penalty."""
+"""Dual state with one slope for each functional of a penalty."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ STEPS = 5
 
 
 class PenaltyState(DualState):
-    """One slope a functional; a list of planes would lose, since slopes may be averaged.
+    """One slope per functional, which is more accurate than a list of planes.
 
-    The dual of ``sum_j c_j r(L_j f)`` is ``- sum_j c_j r*(p_j)`` with ``- sum_j c_j p_j z_j`` as its
-    part of f. A sweep takes proximal-gradient steps on p, whose step length is one over the largest
-    eigenvalue of the weighted Gram matrix of the functionals.
+    The dual of ``sum_j c_j r(L_j f)`` is ``- sum_j c_j r*(p_j)``, and its part of f is
+    ``- sum_j c_j p_j z_j``. A sweep does proximal-gradient steps on p. The step length is the reciprocal
+    of the largest eigenvalue of the weighted Gram matrix of the functionals.
 
     Parameters
     ----------
     case : Case
-        A penalty. Its `plane_tol` changes nothing, since there is no list of planes.
+        Penalty on functionals. `plane_tol` has no effect, because no planes are stored.
     rng : numpy.random.Generator
+        Source of the initial vector for the largest eigenvalue.
     """
 
     checks_planes = True
@@ -76,24 +77,16 @@ class PenaltyState(DualState):
         return self.functionals.combine(self.space, -self.weights * self.slopes)
 
     def planes(self) -> PlaneSet:
-        """See `DualState.planes`: the family is one block, its state one plane."""
+        # The family is one block with one plane.
         return self.term.plane_of_slopes(self.space, self.slopes)
 
     def restore(self, planes: PlaneSet) -> None:
-        """See `DualState.restore`; only where the slopes are known and the loss has them."""
+        # Only known slopes in the domain of the loss are restored.
         slopes = planes.slopes.get(0)
         if slopes is not None and slopes_fit(slopes, self.loss, len(self.slopes)):
             self.slopes = slopes.copy()
 
 
 def slopes_fit(slopes: np.ndarray, loss: ScalarLoss, size: int) -> bool:
-    """Whether slopes, as planes remember them, are of so many functionals and in the loss's domain.
-
-    Parameters
-    ----------
-    slopes : array
-    loss : ScalarLoss
-    size : int
-        Number of functionals.
-    """
+    """Return whether slopes match `size` functionals and the domain of the loss."""
     return slopes.shape == (size,) and bool(np.all(np.isfinite(loss.conjugate(slopes))))

@@ -1,4 +1,4 @@
-"""Rows that nothing changes: one number a row says all, and each takes its best value in turn."""
+"""Dual coordinate descent on unperturbed rows, with one dual variable per row."""
 
 from __future__ import annotations
 
@@ -18,23 +18,27 @@ TUBE = 3
 
 
 class PlainRows(FocusedSweeps, DualState):
-    """The pull b of each row, with ``f = sum_i b_i x_i``, and steps to the best of one pull.
+    """Base class of dual states with one coefficient b_i per row.
+
+    The part of f is ``sum_i b_i x_i``. A visit of a row sets its coefficient to the optimum.
 
     Parameters
     ----------
     case : Case
-        Losses of rows that nothing changes, linear in the input.
+        Losses of unperturbed rows, linear in x.
     rng : numpy.random.Generator
+        Source of the order of rows.
     kind : int
-        Which loss: a number of `margin_steps`, or `TUBE`.
+        Number of the loss: one of `margin_steps`, or `TUBE`.
     targets : (n_rows,) array
         Signs of labels, or targets.
     tube : float, default=0.0
-        How far f may be from a target at no loss.
+        Half-width of the interval around a target without loss.
 
     Attributes
     ----------
     pulls : (n_rows,) array
+        Coefficients b_i.
     """
 
     packs_rows = True
@@ -64,12 +68,12 @@ class PlainRows(FocusedSweeps, DualState):
             _steps_dense(self.X, *rows)
 
     def scores(self, f: np.ndarray) -> np.ndarray:
-        """``f(x_i)`` of each row."""
+        """Return ``f(x_i)`` of each row."""
         found: np.ndarray = self.X @ self.space.weights(f)[0] + self.space.constants(f)[0]
         return found
 
     def combined(self, pulls: np.ndarray) -> np.ndarray:
-        """``sum_i pulls_i x_i``."""
+        """Return ``sum_i pulls_i x_i``."""
         f = self.space.zeros()
         self.space.add(f, self.X, pulls[:, None])
         return f
@@ -87,7 +91,7 @@ class PlainRows(FocusedSweeps, DualState):
 
     @property
     def _counted(self) -> np.ndarray:
-        """The weights, which may be others when packed pulls are taken up; 1 in place of 0."""
+        """Weights, with 1 instead of 0; they may differ between packing and unpacking."""
         weights = self.term.weights
         return np.where(weights > 0, weights, 1.0)
 
@@ -137,10 +141,10 @@ def _product(row, f):
 
 @njit(cache=True, nogil=True)
 def _gap_and_pull(kind, value, target, tube, weight, square, pull):
-    """A row's weighted loss minus what it has in the dual, and its best pull, all others as they are.
+    """Return a row's weighted gap, and its optimal coefficient with all others fixed.
 
-    `value` is f at the row. Of a margin loss the pull is the slope times weight and sign; of a tube it
-    is known, too (Ho and Lin 2012, sec. 3.2).
+    `value` is f at the row. For a margin loss, the coefficient is slope times weight times sign. For a
+    tube it has a closed form (Ho and Lin 2012, sec. 3.2).
     """
     if kind != TUBE:
         depth, slope, q = -target * value, target * pull / weight, weight * square

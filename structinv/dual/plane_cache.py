@@ -1,4 +1,4 @@
-"""A few planes a block, for any term and space."""
+"""Dual state with a cache of planes per block, for any term and space."""
 
 from __future__ import annotations
 
@@ -11,20 +11,22 @@ from .batches import BatchedState
 
 
 class PlaneCache(BatchedState):
-    """A few planes a block, asked for in batches; pairwise steps over each batch's planes.
+    """A few planes per block, with pairwise steps over each batch of blocks.
 
     Parameters
     ----------
     case : Case
-        Any term and space. A plane is kept if it rises by `plane_tol` above the planes of its block.
+        Any term and space. A plane is stored if it exceeds the block's other planes by more than
+        `plane_tol`.
     rng : numpy.random.Generator
+        Source of the batches and their order.
     """
 
     def _new_set(self, batch: np.ndarray) -> WorkingSet:
         return WorkingSet(self.space, self.term.weights[batch], self.term.floors[batch])
 
     def _visit(self, f: Element, number: int, out_of_time: OutOfTime) -> tuple[float, int]:
-        """See `BatchedState`: planes that rise above the known ones are added."""
+        # Planes that exceed the stored ones are added.
         blocks, working = self.batches[number], self.sets[number]
         normals, offsets, heights = self._planes_in_time(f, blocks, out_of_time)
         asked = len(heights)
@@ -39,7 +41,7 @@ class PlaneCache(BatchedState):
     def _planes_in_time(
         self, f: Element, blocks: np.ndarray, out_of_time: OutOfTime
     ) -> tuple[Normals, np.ndarray, np.ndarray]:
-        """Normals, offsets and heights of planes: of one portion, then more while there is time."""
+        """Return normals, offsets and values of planes, of at least one portion of the blocks."""
         step = self.term.blocks_at_once(self.space)
         found = [self.term.planes(self.space, f, blocks[:step])]
         for first in range(step, len(blocks), step):

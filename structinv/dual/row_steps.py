@@ -1,4 +1,4 @@
-"""Exact steps between the planes of one row, of which each is a member of S(x) and a label."""
+"""Exact pairwise steps between the planes of one row: members of S(x) and labels."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from ..utils.jit import njit
 
-# Pairwise steps on a row at most.
+# Maximum number of pairwise steps on a row.
 MOST_STEPS = 200
 
 
@@ -14,29 +14,29 @@ MOST_STEPS = 200
 def ascend_row(
     own, moved, q, kernel, corner, c, outputs, signs, costs, slack, grades, weight, masses, first, share
 ):  # fmt: skip
-    """Exact pairwise steps between the planes of a row's members, until a share of its gap is left.
+    """Do exact pairwise steps between the planes of a row until its gap is small.
 
-    Returns the weighted gap on arrival.
+    Return the weighted gap before the steps.
 
     Parameters
     ----------
     own, moved : (at least q, n_outputs) arrays
-        The functions' values at the members, and where changes of the members' coefficients are
-        collected; changed in place.
+        Function values at the members, and changes of the members' coefficients; updated in place.
     q : int
-        How many members the row has.
+        Number of members of the row.
     kernel : array
-        The kernel among the members is the square of q rows and columns that starts at
+        Kernel matrix; that of the members has q rows and columns and starts at
         ``kernel[corner, corner]``.
     c : int
-        The true label.
+        True label.
     outputs, signs, costs : (n_labels,) arrays
-        Of the labels; `costs` are those of the row.
+        Output, sign and cost of each label of the row.
     slack : bool
-        Whether costs are factors, too.
+        Whether rescaling is "slack".
     grades : array
+        Grades of members, from number `first` on.
     masses : (..., n_labels) array
-        Changed in place. The first member of the row has number `first` in these two.
+        Dual variables of members, from number `first` on; updated in place.
     """
     arrival = -1.0
     for _ in range(MOST_STEPS):
@@ -67,7 +67,8 @@ def ascend_row(
             low, low_m, low_k = 0.0, -1, -1
         if low_m == -2 or best <= low:
             break
-        # Parts of the two planes: those of the label and of the true one. Member -1 is the null plane.
+        # Summands of the two planes: those of the label and of the true label. Member -1 is the null
+        # plane.
         up = costs[best_k] if slack else 1.0
         down = (costs[low_k] if slack else 1.0) if low_m >= 0 else 0.0
         parts = (

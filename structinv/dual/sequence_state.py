@@ -1,4 +1,4 @@
-"""Sequences for functions that are linear in the input: what their dual states share."""
+"""Base class of dual states for sequences, for functions that are linear in x."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ PRODUCTS_AT_ONCE = 100_000_000
 
 
 class SequenceState(FocusedSweeps, DualState):
-    """Of a dual state whose blocks are sequences, and whose planes are labelings of these.
+    """Base class of dual states with sequences as blocks and labelings as planes.
 
     Parameters
     ----------
     case : Case
-        Worst cases of sequences, linear in the input.
+        Worst-case losses of sequences, linear in x.
     rng : numpy.random.Generator
+        Source of the order of sequences.
     """
 
     checks_planes = True
@@ -58,20 +59,20 @@ class SequenceState(FocusedSweeps, DualState):
 
     @abstractmethod
     def _visit(self, f: Element, order: np.ndarray, moves: bool, gaps: np.ndarray) -> np.ndarray:
-        """Visit sequences, to raise the dual or but to see; their losses, without weights."""
+        """Visit sequences and return their losses, without weights; do steps if `moves` is True."""
 
     @abstractmethod
     def _make_room(self, order: np.ndarray) -> None:
-        """Slots for all that a visit of each sequence may find."""
+        """Provide slots for all labelings that a visit of each sequence may add."""
 
     @abstractmethod
     def _take(
         self, blocks: np.ndarray, labels: np.ndarray, edits: np.ndarray, masses: np.ndarray
     ) -> None:
-        """Start from labelings, one behind the other, of the blocks named, which do not fall."""
+        """Start from concatenated labelings of `blocks`, which are in increasing order."""
 
     def _parameters(self, f: Element) -> tuple[np.ndarray, np.ndarray]:
-        """The parts of an element; views."""
+        """Return weights and transitions of an element, as views."""
         n_labels = self._truth[2].shape[1]
         return self.space.table(f), self.space.pairwise(f).reshape(n_labels + 2, n_labels)
 
@@ -91,9 +92,9 @@ class SequenceState(FocusedSweeps, DualState):
         return value, value
 
     def restore(self, planes: PlaneSet) -> None:
-        """See `DualState.restore`: planes of other kinds give their masses to labelings next to them.
+        """Restore labelings; other planes are replaced by the nearest labeling.
 
-        What is no labeling of its example, is not allowed or is the true one is left to the null plane.
+        True, forbidden and invalid labelings are replaced by the null plane.
         """
         normals: Any = planes.normals
         if isinstance(normals, LabeledRows) and np.array_equal(normals.blocks, planes.blocks):
@@ -111,7 +112,7 @@ class SequenceState(FocusedSweeps, DualState):
             self._take(planes.blocks[chosen], labels[places], edits[places], planes.masses[chosen])
 
     def _sound(self, blocks: np.ndarray, labels: np.ndarray, masses: np.ndarray) -> np.ndarray:
-        """Which labelings have mass, are allowed and not the true ones; by example."""
+        """Return the numbers of active, allowed and wrong labelings, sorted by example."""
         bound, layout = self.term.labels, self.layout.take(blocks)
         wrong = layout.sums((labels != bound.codes[self.layout.rows(blocks)]).astype(np.int64)) > 0
         sound = wrong & (masses > 0) & bound.structure.allows(labels, layout, bound.n_labels)
@@ -119,9 +120,9 @@ class SequenceState(FocusedSweeps, DualState):
         return chosen
 
     def _known(self, blocks: np.ndarray, edits: np.ndarray) -> np.ndarray:
-        """As many edits of labelings as there may be, of entries that there are.
+        """Return the valid edits of labelings, at most the allowed number.
 
-        Whatever oracle they come from, they are changes that this one allows.
+        They are allowed by this oracle, also if they belong to another one.
         """
         found = np.zeros((len(edits), self.n_edits), dtype=np.int32)
         common = min(found.shape[1], edits.shape[1])
@@ -132,7 +133,7 @@ class SequenceState(FocusedSweeps, DualState):
         return found
 
     def _nearest(self, planes: PlaneSet) -> np.ndarray:
-        """The labels whose normals are next to given ones."""
+        """Return the labelings whose normals are nearest to those of planes."""
         found, bound = [np.zeros(0, dtype=np.int64)], self.term.labels
         X = constant_rows(self.term.bound.X, self.space)
         for place, block in enumerate(planes.blocks):
@@ -144,10 +145,10 @@ class SequenceState(FocusedSweeps, DualState):
 
 
 def _levels(space: ExplicitSpace, rows: Matrix, normal: Any) -> np.ndarray:
-    """How much of each row there is in a normal, for each label, (n, n_labels).
+    """Return the coefficients of each row and label in a normal, (n, n_labels).
 
-    Where a normal says what it is a sum of, its points are looked for among the rows; else least squares
-    tell, of rows that depend on one another the smallest of all answers.
+    The points of a sum are matched with rows. Otherwise the coefficients are the least-squares solution
+    of smallest norm.
     """
     if isinstance(normal, TensorRows):
         points, levels = normal.points, np.zeros((rows.shape[0], space.n_outputs))
@@ -162,7 +163,7 @@ def _levels(space: ExplicitSpace, rows: Matrix, normal: Any) -> np.ndarray:
 
 
 def _places(rows: Matrix, points: Matrix) -> list[int] | None:
-    """Which row each point is, in rising order; None if one is none of them."""
+    """Return the row of each point, in increasing order; None if a point is not among the rows."""
     own, theirs = (np.diag(dense(each @ each.T)) for each in (rows, points))
     inner = dense(points @ rows.T)
     apart = theirs[:, None] + own - 2.0 * inner

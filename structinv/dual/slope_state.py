@@ -1,4 +1,4 @@
-"""Smooth losses of the margin on rows that nothing changes: one slope a row."""
+"""Dual state with one slope per row, for smooth losses of unperturbed rows."""
 
 from __future__ import annotations
 
@@ -15,24 +15,25 @@ from .linear_member_state import made_rows
 from .margin_steps import KINDS
 from .plain_rows import PlainRows
 
-# A pass that leaves more than this share of the gap is slow, and Newton's method takes over. Each of its
-# sweeps goes on until so little is left.
+# After a pass that leaves more than this fraction of the gap, Newton's method is used. Each of its
+# sweeps ends at this fraction of the gap.
 SLOW, NEWTON_SHARE = 0.5, 0.1
 
 
 class SlopeState(PlainRows):
-    """One slope tau a row: its part of f is ``tau y x``, and of the dual ``-L*(tau)``.
+    """One slope tau per row, with ``tau y x`` in f and ``-L*(tau)`` in the dual.
 
     Sweeps are those of dual coordinate descent (Hsieh et al. 2008; Yu, Huang and Lin 2011): each row
-    takes its best slope. Where rows are long for their weight, rows undo each other's steps. There
-    Newton's method takes over, from the function that the sweeps have found. Its point is kept as
-    `primal`: the function of its slopes is a step along the gradient away, which may be far too long.
+    takes its optimal slope. Rows with a large norm relative to their weight undo each other's steps.
+    Newton's method then continues from the function of the sweeps. Its iterate is stored as `primal`,
+    because the function of its slopes may have a much larger objective.
 
     Parameters
     ----------
     case : Case
-        Smooth losses of the margin, whose oracle changes nothing, linear in the input.
+        Smooth losses of the margin, linear in x, with an oracle without perturbations.
     rng : numpy.random.Generator
+        Source of the order of rows.
     """
 
     checks_planes = True
@@ -43,7 +44,7 @@ class SlopeState(PlainRows):
 
     @property
     def slopes(self) -> np.ndarray:
-        """The slope of each row, (n_rows,)."""
+        """Slope of each row, (n_rows,)."""
         return np.maximum(0.0, self.targets * self.pulls / self._counted)
 
     @property
@@ -51,7 +52,7 @@ class SlopeState(PlainRows):
         return -float(self.term.weights @ self.term.conjugate(self.slopes))
 
     def sweep(self, f: np.ndarray, out_of_time: OutOfTime = never) -> tuple[float, int]:
-        """See `DualState.sweep`: a pass over all rows, or steps of Newton's method."""
+        # A pass over all rows, or steps of Newton's method.
         visits = 0
         if self.primal is None:
             self.unwatched = self.rows_at_once
@@ -62,7 +63,7 @@ class SlopeState(PlainRows):
         start = f if self.primal is None else self.primal
         found = LevelsOfRows(self, f).minimize(start, NEWTON_SHARE, 0.0, out_of_time)
         self.primal = found.f
-        # Far from the optimum the slopes that there are may prove more.
+        # Far from the optimum, the current slopes may have a larger dual value.
         if found.proven > self.offset - 0.5 * self.space.dot(f, f):
             self.pulls = self.targets * self.term.weights * found.slopes
             f[:] = found.of_slopes
@@ -73,7 +74,7 @@ class SlopeState(PlainRows):
         return value, value
 
     def planes(self) -> PlaneSet:
-        """See `DualState.planes`; only rows with a slope. Normals make their points when asked."""
+        # Only rows with a positive slope. Normals are computed on access.
         slopes = self.slopes
         rows = np.flatnonzero(slopes)
         which = np.column_stack([rows, np.zeros_like(rows)])
@@ -82,7 +83,7 @@ class SlopeState(PlainRows):
         return PlaneSet(normals, -self.term.conjugate(slopes)[rows], rows, np.ones(len(rows)))
 
     def restore(self, planes: PlaneSet) -> None:
-        """See `DualState.restore`; of each normal the part along the row itself."""
+        # The slope is the coefficient of the projection of each normal on its row.
         self.primal, self.total = None, np.inf
         normals, rows = planes.normals, planes.blocks
         if len(planes) == 0:
@@ -100,7 +101,7 @@ class SlopeState(PlainRows):
 
 
 class LevelsOfRows(Levels):
-    """See `Levels`; each row is its own point."""
+    """Minimization over all rows, with each row itself as its point."""
 
     def __init__(self, state: SlopeState, f: np.ndarray) -> None:
         self.state = state
@@ -115,7 +116,7 @@ class LevelsOfRows(Levels):
 
 
 def _row_products(left: Matrix, right: Matrix) -> np.ndarray:
-    """``<left[i], right[i]>`` of every row i."""
+    """Return ``<left[i], right[i]>`` of every row i."""
     if sp.issparse(right):
         left, right = right, left
     products = left.multiply(right) if sp.issparse(left) else left * right

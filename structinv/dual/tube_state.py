@@ -1,4 +1,4 @@
-"""Regression on rows that nothing changes: one number a row, and a step in closed form."""
+"""Dual state for regression on unperturbed rows, with steps in closed form."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from .plain_rows import TUBE, PlainRows
 
 
 class TubeState(PlainRows, LinearMemberState):
-    """How far each row pulls the function up or down, between its weight and minus its weight.
+    """Coefficient b_i of each row, between minus its weight and its weight.
 
-    A row has a plane that is below the tube and one that is above, and only one of them has mass, so
-    that a number b with ``f = sum_i b_i x_i`` says all. The dual is ``sum_i b_i y_i - epsilon |b_i|``
-    minus half of the squared norm.
+    A row has one plane below the tube and one above it. Only one of them is active, so that a number b_i
+    with ``f = sum_i b_i x_i`` determines both. The dual is ``sum_i b_i y_i - epsilon |b_i|`` minus half
+    the squared norm.
 
     Parameters
     ----------
     case : Case
-        Worst cases of a regression, linear in the input, whose oracle changes nothing.
+        Losses of a regression, linear in x, with an oracle without perturbations.
     rng : numpy.random.Generator
+        Source of the order of rows.
     """
 
     def __init__(self, case: Case, rng: np.random.Generator) -> None:

@@ -88,7 +88,7 @@ def explain_solver(model: Any, X: Any, y: Any) -> SolverExplanation:
     >>> told.reason
     'there are more than 16 weights'
     >>> print(str(told).splitlines()[2])
-      additions       no   FDrop does not say that rows change by added words
+      additions       no   FDrop does not declare edits that add features
     """
     if not isinstance(model, InvariantEstimator):
         raise TypeError(f"explain_solver needs a model with a solver, got {type(model).__name__}")
