@@ -150,7 +150,7 @@ def test_kernels_require_lists():
     X, y = data()
     codes, layout = positions(y)
     term = OneChange(X, codes, Box(RADIUS), Multilabel(), layout=layout)
-    with pytest.raises(ValueError, match="oracle must be finite where functions are not linear"):
+    with pytest.raises(ValueError, match="oracle must be finite if functions are not linear"):
         Objective(KernelSpace(Linear(), FEATURES, SIZE), [term])
 
 
@@ -352,7 +352,7 @@ def test_invalid_arguments_raise():
         OneChange(X, codes, Identity(), Multilabel("all"), layout=layout)
     with pytest.raises(ValueError, match="same number of labels in all rows"):
         Multilabel("tree").bind(codes, layout=Layout.of_lengths([5, *[1] * (len(codes) - 5)]))
-    with pytest.raises(ValueError, match="as many positions for every row"):
+    with pytest.raises(ValueError, match="same number of positions for every row"):
         OneChange(X, codes, Identity(), Multilabel(), layout=Layout.of_lengths([4, 2, *[3] * (N - 2)]))
     with pytest.raises(ValueError, match="labels for each of 7 rows"):
         OneChange(X[:7], codes, Identity(), Multilabel(), layout=layout)

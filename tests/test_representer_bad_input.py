@@ -263,7 +263,7 @@ def test_labels_that_are_all_missing():
 @pytest.mark.usefixtures("no_work")
 def test_coordinates_take_a_free_constant_of_one_output():
     model = classifier(loss="hinge", bias=True, solver="dual-cd")
-    check_refused(model, ValueError, "free constant of one output, .*n_outputs=3", X, THREE)
+    check_refused(model, ValueError, "free constant of one output only, .*n_outputs=3", X, THREE)
 
 
 def test_targets_that_are_nan_are_refused_unless_they_stand_for_none():

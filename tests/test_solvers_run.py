@@ -99,7 +99,7 @@ class NotFinite(FrankWolfe):
         (DualTooHigh(), "dual value .* above the optimum"),
         (NeverImproves(), "misses the optimum: ended with status 'stalled'"),
         (WrongPlanes(), "returned planes prove a dual value"),
-        (ForgetsTheStart(), "restart from its own solution"),
+        (ForgetsTheStart(), "warm start from its own solution"),
         (SpoilsTheStart(), "changed the solution of its warm start"),
         (OwnSeed(), "same random_state returned other numbers"),
         (NotFinite(), "misses the optimum: ended with status 'not finite'"),
@@ -298,7 +298,7 @@ def test_a_solution_starts_another_weight_of_a_penalty(name, loss):
         assert_brackets(warm, tight.primal)
         assert warm.primal == pytest.approx(cold.primal, rel=2e-5)
     else:
-        with pytest.raises(ValueError, match="not proportional"):
+        with pytest.raises(ValueError, match="proportional"):
             solve(problem, REGISTRY[name](), stop, warm_start=runs[0.5][1], random_state=0)
 
 
@@ -317,7 +317,7 @@ def test_planes_of_a_sum_do_not_start_single_blocks(name):
         with pytest.raises(ValueError, match="planes of single blocks"):
             solve(objective(FDrop(2)), REGISTRY[other](), warm_start=start, random_state=0)
     reweighted = replace(SETTING["binary"], weights=SETTING["binary"].weights[::-1])
-    with pytest.raises(ValueError, match="not proportional"):
+    with pytest.raises(ValueError, match="proportional"):
         solve(objective(FDrop(2), reweighted), REGISTRY[name](), warm_start=start, random_state=0)
 
 

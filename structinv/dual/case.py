@@ -51,7 +51,7 @@ class Case:
         Cost of the wrong label of each row, for two classes.
     hull, label_hull : Hull, LabelHull or None
         In-hull steps of the oracle.
-    edits : WordEdits or None
+    edits : RowEdits or None
         Edits of features, if the oracle has no other perturbations.
     insertions : Insertions or None
         Edits that insert features, if the oracle has no other perturbations.

@@ -60,8 +60,8 @@ class FocusedSweeps(ABC):
         """
 
     def sweep(self, f: Element, out_of_time: OutOfTime = never) -> tuple[float, int]:
-        # Additional passes over the rows with a large gap, then one pass over all. The time is checked
-        # before the first portion.
+        """Visit rows with a large gap several times, then all rows."""
+        # The time is checked before the first portion.
         self.unwatched = self.rows_at_once
         visits = self._revisit(f, out_of_time)
         gap, visited = self.visit_all(f, out_of_time)

@@ -173,7 +173,7 @@ class Solution(Summarized):
     Examples
     --------
     >>> from structinv import InvariantLinearSVC
-    >>> model = InvariantLinearSVC(bias=False).fit([[0.0], [1.0]], [0, 1])
+    >>> model = InvariantLinearSVC().fit([[0.0], [1.0]], [0, 1])
     >>> solution = model.solution_
     >>> solution.status.value
     'converged'

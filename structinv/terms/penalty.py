@@ -43,7 +43,7 @@ class Penalty(Term):
     >>> from structinv.terms import Objective
     >>> penalty = Penalty(LinearFunctionals(np.array([[1.0, -1.0]])), Squared())
     >>> Objective(ExplicitSpace(2), [penalty]).value(np.array([1.0, 0.0]))
-    Value(upper=1.0, attained=1.0)
+    Value(upper=1.5, attained=1.5)
     """
 
     def __init__(self, functionals: Functionals, loss: ScalarLoss, weights: ArrayLike = 1.0) -> None:
