@@ -161,7 +161,7 @@ def gaussian(distances: np.ndarray, sigma: float) -> np.ndarray:
 def clipped(K: np.ndarray, *asked: np.ndarray) -> tuple[list[np.ndarray], float]:
     """Tables without the negative part of the spectrum, for new rows, too, and the least eigenvalue.
 
-    With K = U L U' over the training rows the mended kernel is ``k_x' U h(L) U' k_z`` with
+    With K = U L U' over the training rows the corrected kernel is ``k_x' U h(L) U' k_z`` with
     ``h(l) = max(l, 0) / l^2``: a new row keeps what lies in the space of the positive eigenvalues.
     """
     values, vectors = np.linalg.eigh(K)

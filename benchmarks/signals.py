@@ -18,7 +18,7 @@ methods are told the limits that the generator has: `Segment(low, high)` and `Of
 - worst case: `InvariantSVC` with covers of four factors times three levels, to a gap of 0.1 in folds
   and 0.02 at last, at C = 10; linear worst case: `InvariantLinearSVC`, whose support is exact.
 
-`--mending` compares the set kernel of segment and offset as it is with mended ones, in SVC.
+`--corrections` compares spectrum corrections of the set kernel of segment and offset, in SVC.
 
 Parameters are chosen by 3 folds of the training signals (2 for the kernel machine on worst cases), from
 the grids below, which were fixed beforehand; on ties the first point. Seconds are those of the last
@@ -97,7 +97,7 @@ def virtual(oracle: InvarianceOracle) -> Fit:
 
 
 def objects(oracle: InvarianceOracle, spectrum: str | None = "clip", sides: str = "two") -> Fit:
-    """SVC with a kernel of distances between sets, mended or as it is."""
+    """SVC with a set kernel, with or without a spectrum correction."""
 
     def fit(X: np.ndarray, y: np.ndarray, params: Params) -> Fitted:
         sigma, C = params
@@ -146,15 +146,15 @@ def linear_worst(oracle: InvarianceOracle) -> Fit:
 
 
 def methods(
-    world: Mapping[str, Any], mending: bool
+    world: Mapping[str, Any], corrections: bool
 ) -> dict[str, tuple[Fit, Fit, Sequence[Params], int]]:
-    """Of each method the fit in folds, the last fit, the grid, the folds; or of each mended kernel."""
+    """Return the fit in folds, the last fit, grid and folds of each method or correction."""
     (low, high), limit = world["scale"], world["offset"]
     both = Offset(limit) @ Segment(low, high)
     cover = Offset(limit, resolution=3) @ Segment(low, high, resolution=3)
     plain, wide = tuple(product(GAMMAS, CS)), tuple(product(SIGMAS, CS))
 
-    if mending:
+    if corrections:
         found = {}
         for spectrum, sides in product((None, "clip", "flip", "square", "shift"), ("two", "mean")):
             fit = objects(both, spectrum, sides)
@@ -248,7 +248,9 @@ def main() -> None:
     parser.add_argument("--worlds", nargs="+", choices=list(WORLDS), default=list(WORLDS))
     parser.add_argument("--sizes", nargs="+", type=int, default=[50, 100, 200, 400])
     parser.add_argument("--draws", type=int, default=10)
-    parser.add_argument("--mending", action="store_true", help="compare ways to mend the set kernel")
+    parser.add_argument(
+        "--corrections", action="store_true", help="compare spectrum corrections of the set kernel"
+    )
     parser.add_argument("--json", type=Path, help="write the results to this file")
     options = parser.parse_args()
     warnings.simplefilter("ignore", ConvergenceWarning)
@@ -257,7 +259,7 @@ def main() -> None:
     for name in options.worlds:
         world = WORLDS[name]
         test = make_signals(TEST_SIZE, random_state=TEST_SEED, **world)
-        table_of = methods(world, options.mending)
+        table_of = methods(world, options.corrections)
         found = {method: {size: [] for size in options.sizes} for method in table_of}
         for seed in range(options.draws):
             for size in options.sizes:

@@ -262,9 +262,9 @@ def kernels(
                 ("as it is", lambda g=gram, k=new: (g, k)),
                 ("clip", lambda g=gram, k=new: clipped(g, k)),
             ):
-                mended_gram, mended_new = tables()
-                machine = SVC(C=C, kernel="precomputed").fit(mended_gram, labels)
-                error = 100.0 * np.mean(machine.predict(mended_new) != truth)
+                corrected_gram, corrected_new = tables()
+                machine = SVC(C=C, kernel="precomputed").fit(corrected_gram, labels)
+                error = 100.0 * np.mean(machine.predict(corrected_new) != truth)
                 row = [
                     n,
                     name,

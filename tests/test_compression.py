@@ -414,7 +414,7 @@ def test_invalid_arguments_raise_before_work(monkeypatch):
         fitted().compress(n_support=20)
 
 
-def test_kernels_without_a_norm_are_refused_and_mended_ones_taken():
+def test_compression_requires_a_positive_semi_definite_kernel():
     X, y = images(2)
 
     def bad(A, B):
@@ -422,7 +422,9 @@ def test_kernels_without_a_norm_are_refused_and_mended_ones_taken():
 
     with pytest.warns(IndefiniteKernelWarning):
         model = InvariantSVC(kernel=bad, C=0.1, tol=0.5, random_state=0).fit(X, y)
-    with pytest.raises(ValueError, match="compress needs a norm, .* eigenvalues go from -"):
+    with pytest.raises(
+        ValueError, match="compress requires a positive semi-definite kernel, .* go from -"
+    ):
         model.compress(0.1)
     kernel = psd_corrected(structinv.kernels.CallableKernel(bad), X)
     model = InvariantSVC(kernel=kernel, random_state=0).fit(X, y)

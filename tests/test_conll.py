@@ -33,11 +33,11 @@ def read(text, **options):
         "-DOCSTART- -X- O\n\n" + TEXT.replace("\n\n", "\n-DOCSTART-\n"),
     ],
 )
-def test_layouts_of_one_text(text):
+def test_layouts_of_a_text_give_equal_sentences(text):
     assert read(text) == (SENTENCES, LABELS)
 
 
-def test_the_last_column_is_a_label_only_if_asked():
+def test_the_last_column_is_a_label_only_if_labeled():
     sentences, labels = read(TEXT, labeled=False)
     assert labels is None
     assert sentences[0] == [("He", "PRP", "B-NP"), ("reckons", "VBZ", "B-VP")]
@@ -45,32 +45,32 @@ def test_the_last_column_is_a_label_only_if_asked():
 
 
 @pytest.mark.parametrize("opener", [gzip.open, lzma.open])
-def test_compressed_files_are_read_whatever_their_name(tmp_path, opener):
+def test_compressed_files_are_detected_by_content(tmp_path, opener):
     with opener(tmp_path / "train.conll", "wb") as stream:
         stream.write(TEXT.encode())
     assert load_conll(tmp_path / "train.conll") == (SENTENCES, LABELS)
 
 
-def test_between_tabs_tokens_have_blanks_and_remarks_are_skipped():
+def test_files_with_tabs_have_blanks_in_tokens_and_comments():
     text = "# sent_id = 1\nNew York\tNNP\tB-NP\n#\tSYM\tO\n"
     assert read(text) == ([[("New York", "NNP"), ("#", "SYM")]], [["B-NP", "O"]])
 
 
-def test_only_white_space_of_ascii_divides_columns_and_lines():
+def test_only_ascii_white_space_separates_columns_and_lines():
     sentences, _ = read("a\N{NO-BREAK SPACE}b X\nc\N{LINE SEPARATOR}d Y\n")
     assert sentences == [[("a\N{NO-BREAK SPACE}b",), ("c\N{LINE SEPARATOR}d",)]]
 
 
-def test_remarks_of_as_many_columns_are_tokens_where_there_are_no_tabs():
+def test_files_without_tabs_have_no_comments():
     assert read("# a remark\n\nHe PRP B-NP\n")[0][0] == [("#", "a")]
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (b"He PRP B-NP\nreckons B-VP\n", "line 2: 2 columns, and line 1 has 3"),
-        (b"a X\n\nb\n", "line 3: 1 column, and line 1 has 2"),
-        (b"\nHe\n", "line 2: a token and its label are needed, got one column"),
+        (b"He PRP B-NP\nreckons B-VP\n", "line 2: 2 columns, but line 1 has 3"),
+        (b"a X\n\nb\n", "line 3: 1 column, but line 1 has 2"),
+        (b"\nHe\n", "line 2: must have a token and its label, got one column"),
         (b"a\tb\tX\na\t\tX\n", "line 2: an empty column between tabs"),
         (b"a X\n\xff Y\n", "line 2: not UTF-8"),
         (b"a X\n" * 40000 + b"\0 Y\n", "line 40001: a NUL byte"),
@@ -81,7 +81,7 @@ def test_remarks_of_as_many_columns_are_tokens_where_there_are_no_tabs():
         (gzip.compress(TEXT.encode() * 99, mtime=0)[:-20], "truncated"),
     ],
 )
-def test_bad_files_are_refused_by_their_name_and_line(tmp_path, text, said):
+def test_errors_name_the_file_and_line(tmp_path, text, said):
     path = tmp_path / "bad.conll"
     path.write_bytes(text)
     with pytest.raises(ValueError, match=f"bad.conll.*{said}"):
@@ -95,7 +95,7 @@ PHRASE = st.lists(WORD, min_size=1, max_size=3).map(" ".join)
 
 
 @given(st.data(), st.sampled_from([" ", "\t"]), st.integers(1, 3))
-def test_what_is_written_is_read_back(data, separator, width):
+def test_written_sentences_are_read_back(data, separator, width):
     cell = PHRASE if separator == "\t" else WORD
     token = st.tuples(cell.filter(lambda word: not word.startswith("-DOCSTART-")), *[cell] * width)
     sentences = data.draw(st.lists(st.lists(token, min_size=1, max_size=3), min_size=1, max_size=3))
@@ -117,20 +117,20 @@ def test_files_are_written(tmp_path):
     ("sentences", "labels", "said"),
     [
         ([["a"], []], None, "sentence 1 is empty"),
-        ([["a"]], [["X", "Y"]], "sentence 0 needs 1 labels, one a token, got 2"),
+        ([["a"]], [["X", "Y"]], "sentence 0 must have 1 labels, one per token, got 2"),
         ([["a"]], [], "one list for each of 1 sentences, got 0"),
-        ([["a", ("b", "c")]], None, "sentence 0, token 1 has 2 columns, and the first has 1"),
-        ([["a b"]], None, "'a b' is empty or has blanks"),
+        ([["a", ("b", "c")]], None, "sentence 0, token 1 has 2 columns, but the first token has 1"),
+        ([["a b"]], None, "'a b' is empty or contains blanks"),
         ([[("a", "")]], None, "'' is empty"),
-        ([["a\0"]], None, "has a NUL"),
-        ([["\ud800"]], None, "cannot be written in UTF-8"),
+        ([["a\0"]], None, "contains a NUL"),
+        ([["\ud800"]], None, "cannot be encoded in UTF-8"),
         ([[("a", 3)]], None, "columns must be strings, got 3"),
         ([[()]], None, "has no columns"),
         ([["-DOCSTART-"]], None, "starts a document"),
         ([["\ufeffa"]], None, "byte-order mark"),
     ],
 )
-def test_what_could_not_be_read_back_is_not_written(tmp_path, sentences, labels, said):
+def test_unreadable_sentences_are_not_written(tmp_path, sentences, labels, said):
     with pytest.raises(ValueError, match=said):
         write_conll(tmp_path / "text", sentences, labels)
     assert not (tmp_path / "text").exists()

@@ -30,7 +30,7 @@ def ending(request):
     return request.param
 
 
-def test_names_do_not_matter(tmp_path, ending):
+def test_compression_is_detected_by_content(tmp_path, ending):
     written = write(tmp_path / f"rows{ending}", ROWS)
     for name in ("rows.json", "rows.gz", "rows.xz", "rows.svm"):
         (tmp_path / name).write_bytes(written.read_bytes())
@@ -110,14 +110,14 @@ def test_svmlight_names_the_first_broken_line(tmp_path, ending, broken, place):
         load_svmlight(path)
 
 
-def test_svmlight_shows_a_broken_line_cut_short(tmp_path):
+def test_svmlight_errors_shorten_a_broken_line(tmp_path):
     path = write(tmp_path / "rows.svm", b"1 1:1\n" + b"x" * 5000)
     with pytest.raises(ValueError, match="line 2") as caught:
         load_svmlight(path)
     assert len(str(caught.value)) < 400 + len(str(path))
 
 
-def test_svmlight_refuses_more_features_than_asked(tmp_path):
+def test_svmlight_with_more_features_than_n_features_is_an_error(tmp_path):
     with pytest.raises(ValueError, match=r"rows.svm: .*n_features"):
         load_svmlight(write(tmp_path / "rows.svm", ROWS), n_features=2)
 
@@ -180,7 +180,7 @@ def test_jsonlines_with_other_keys_and_without_labels(tmp_path):
     ("broken", "reason"),
     [
         (b'{"text": "x"', "not JSON"),
-        (b"[1, 2]", "object is needed, got list"),
+        (b"[1, 2]", "must be a JSON object, got list"),
         (b'{"label": 1}', "text key 'text'.*only"),
         (b'{"text": 3, "label": 1}', "text key 'text'.*got 3"),
         (b'{"text": "x"}', "label key 'label'.*only"),
@@ -199,7 +199,7 @@ def test_jsonlines_names_the_broken_line(tmp_path, ending, broken, reason):
 
 
 @pytest.mark.parametrize("indent", [None, 2])
-def test_a_json_array_of_objects(tmp_path, ending, indent):
+def test_json_arrays_of_objects_are_read(tmp_path, ending, indent):
     content = json.dumps([{"text": "a", "label": "x"}, {"text": "b", "label": "y"}], indent=indent)
     path = write(tmp_path / f"mails.json{ending}", f"\n \n{content}".encode())
     texts, labels = load_jsonlines(path)
@@ -212,12 +212,12 @@ def test_a_json_array_of_objects(tmp_path, ending, indent):
     ("content", "message"),
     [
         (b'[{"text": "x", "label": 1}, {"text": "y"}]', "item 2: the label key 'label'"),
-        (b'[{"text": "x", "label": 1}, 3]', "item 2: a JSON object is needed, got int"),
+        (b'[{"text": "x", "label": 1}, 3]', "item 2: must be a JSON object, got int"),
         (b'[\n{"text": "x", "label": 1},\n oops]', "not JSON .* at line 3, column 2"),
         (b"[]", "holds no rows"),
     ],
 )
-def test_a_broken_json_array(tmp_path, content, message):
+def test_broken_json_arrays_are_errors(tmp_path, content, message):
     with pytest.raises(ValueError, match=f"mails: .*{message}|mails, {message}|mails {message}"):
         load_jsonlines(write(tmp_path / "mails", content))
 
@@ -244,10 +244,10 @@ class TestTables:
         [
             (b"1,2,3\n1,2,3\n", "names of its columns"),
             (b"a,b\n1,2\n", "no column 'label' of labels, only a, b"),
-            (b"a,a,label\n1,2,3\n", "several columns of one name: a"),
-            (b"a,label\n1,x\n2\n", "line 3: 1 cells, and the header names 2"),
-            (b"a,label\n1,x\ntwo,y\n", "line 3: a finite number is needed, got 'two'"),
-            (b"a,label\nnan,x\n", "line 2: a finite number"),
+            (b"a,a,label\n1,2,3\n", "different names of columns, got several a"),
+            (b"a,label\n1,x\n2\n", "line 3: must have the 2 cells of the header, got 1"),
+            (b"a,label\n1,x\ntwo,y\n", "line 3: must be a finite number, got 'two'"),
+            (b"a,label\nnan,x\n", "line 2: must be a finite number"),
             (b"a,label\n", "holds no rows"),
             (b"a,label\n1,\xff\n", "not UTF-8"),
             (b"", "is empty"),
@@ -258,7 +258,7 @@ class TestTables:
             load_table(write(tmp_path / "table", content))
 
 
-def test_what_can_be_read_once_is_kept(tmp_path, monkeypatch):
+def test_pipes_can_be_read_again(tmp_path, monkeypatch):
     assert rereadable(tmp_path / "nowhere") == tmp_path / "nowhere"
     os.mkfifo(tmp_path / "pipe")
     writer = threading.Thread(target=(tmp_path / "pipe").write_bytes, args=(b"1 1:1\n0 x\n",))
@@ -296,18 +296,18 @@ def test_idx_reads_every_type_plain_and_compressed(tmp_path, ending, name):
         (b"\0\0\x08", "is not an IDX file.*00 00 08"),
         (b"1 1:2 3:1", "is not an IDX file"),
         (b"\0\0\x0a\x01\0\0\0\0", "is not an IDX file"),
-        (b"\0\0\x08\x02\0\0\0\1", "truncated: its header of 12 bytes has 8"),
+        (b"\0\0\x08\x02\0\0\0\1", "truncated: its header must have 12 bytes, got 8"),
         (idx(8, "B", (2, 3), range(5)), r"18 bytes for shape \(2, 3\) of uint8, got 17"),
         (idx(13, "f", (2,), range(3)), r"16 bytes for shape \(2,\) of float32, got 20"),
         (idx(8, "B", (2**32 - 1,) * 9, range(5)), "must have [0-9]{80,} bytes"),
     ],
 )
-def test_idx_refuses_what_is_damaged(tmp_path, content, message):
+def test_damaged_idx_files_are_errors(tmp_path, content, message):
     with pytest.raises(ValueError, match=f"labels.*{message}"):
         read_idx(write(tmp_path / "labels", content))
 
 
-def test_idx_refuses_a_truncated_archive(tmp_path):
+def test_truncated_idx_archives_are_errors(tmp_path):
     path = write(tmp_path / "images.gz", idx(8, "B", (100,), range(100)))
     path.write_bytes(path.read_bytes()[:-12])
     with pytest.raises(ValueError, match="images.gz is truncated"):
@@ -347,13 +347,13 @@ def test_mail_has_both_classes_in_the_smallest_draw():
         ("spam_share", 1),
     ],
 )
-def test_mail_names_a_bad_argument(name, value):
+def test_invalid_arguments_of_mail_are_errors(name, value):
     with pytest.raises((TypeError, ValueError), match=f"{name} must .*got"):
         make_mail_like(**{name: value})
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
-def test_a_mark_of_utf_8_is_no_part_of_the_rows(encoding, tmp_path):
+def test_byte_order_marks_are_not_part_of_the_rows(encoding, tmp_path):
     path = tmp_path / "rows"
     path.write_text("1 1:2\n-1 2:3\n", encoding=encoding)
     X, y = load_svmlight(path)
@@ -361,7 +361,7 @@ def test_a_mark_of_utf_8_is_no_part_of_the_rows(encoding, tmp_path):
     np.testing.assert_array_equal(y, [1, -1])
 
 
-def test_a_mark_of_utf_8_does_not_stand_for_the_broken_line(tmp_path):
+def test_byte_order_marks_do_not_change_line_numbers(tmp_path):
     path = tmp_path / "rows"
     path.write_text("# rows\n1 1:2\n-1 2:x\n", encoding="utf-8-sig")
     with pytest.raises(ValueError, match="line 3: not 'label index:value"):

@@ -117,7 +117,7 @@ def test_margins_are_those_of_the_worst_corner(classifier, n_classes):
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("oracle", [Box(0.3), FScale(2), Flip(shape=(1, D))], ids=str)
-def test_agrees_with_our_own_machine_of_the_same_weights(n_classes, oracle):
+def test_margins_equal_those_of_invariant_linear_svc(n_classes, oracle):
     X, y = rows(n_classes)
     own = InvariantLinearSVC(random_state=0).fit(X, y)
     other = LogisticRegression().fit(X, y)
@@ -129,7 +129,7 @@ def test_agrees_with_our_own_machine_of_the_same_weights(n_classes, oracle):
     np.testing.assert_array_equal(unlabeled.margins, own.certify(X, oracle=oracle).margins)
 
 
-def test_our_own_estimators_are_asked():
+def test_estimators_of_structinv_use_their_certify():
     X, y = rows()
     for own in (InvariantLinearSVC(Box(0.2), random_state=0), InvariantSVC(Flip(shape=(1, D)))):
         own.fit(X, y)
@@ -149,7 +149,7 @@ def test_the_second_class_is_the_positive_one():
     assert certify(model, Box(1.5), X, [7, 7, 3, 3]).correct.tolist() == [True, False, False, True]
 
 
-def test_a_certificate_without_labels_says_that_predictions_stay():
+def test_without_labels_predictions_are_certified():
     X, y = rows()
     model = RidgeClassifier().fit(X, y)
     same = certify(model, Box(0.2), X, model.predict(X))
@@ -157,7 +157,7 @@ def test_a_certificate_without_labels_says_that_predictions_stay():
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
-def test_sparse_rows_and_other_numbers(dtype):
+def test_certificates_of_sparse_rows_and_other_dtypes(dtype):
     rng = np.random.default_rng(1)
     X = rng.poisson(1.0, (40, D)).astype(dtype)
     y = np.where(X[:, 0] > X[:, 1], "a", "b")
@@ -326,10 +326,18 @@ REFUSED = {
     "no classes": (LinearRegression(), TypeError, "LinearRegression has no classes_"),
     "neighbors": (KNeighborsClassifier(), TypeError, "KNeighborsClassifier has no coef_"),
     "kernel": (SVC(), TypeError, "SVC has no coef_"),
-    "virtual samples": (VirtualSVC(), TypeError, "VirtualSVC has no coef_.*InvariantSVC certifies"),
+    "virtual samples": (
+        VirtualSVC(),
+        TypeError,
+        "VirtualSVC has no coef_.*InvariantSVC supports certificates",
+    ),
     "kernel of ours": (RepresenterClassifier(), TypeError, "RepresenterClassifier has no coef_"),
     "pairs": (OneVsOneClassifier(LinearSVC()), TypeError, "OneVsOneClassifier has no coef_"),
-    "rest": (OneVsRestClassifier(KNeighborsClassifier()), TypeError, "linear classifiers, .* KNeigh"),
+    "rest": (
+        OneVsRestClassifier(KNeighborsClassifier()),
+        TypeError,
+        "linear classifiers with one label per row, got KNeigh",
+    ),
     "bag": (BaggingClassifier(LinearSVC()), TypeError, "BaggingClassifier has no coef_"),
     "calibrated": (CalibratedClassifierCV(LinearSVC(), cv=2), TypeError, "linear classifier inside"),
     "scores": (Shifted(), ValueError, "Shifted is not a linear classifier: its decision_function"),
@@ -338,7 +346,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_models_that_are_not_linear(name):
+def test_models_that_are_not_linear_are_errors(name):
     model, error, message = REFUSED[name]
     X, y = rows()
     codes = (y == "b").astype(int)
@@ -346,11 +354,11 @@ def test_models_that_are_not_linear(name):
         certify(model.fit(X, codes), Box(0.1), X, codes)
 
 
-def test_a_kernel_machine_is_not_linear_around_the_input():
+def test_kernel_models_are_errors_at_the_input():
     X, y = rows()
     own = InvariantSVC(Flip(shape=(1, D))).fit(X, y)
     assert certify(own, None, X, y, at="input").margins.shape == (N,)
-    with pytest.raises(TypeError, match="linear classifier, or with at='features' .* InvariantSVC"):
+    with pytest.raises(TypeError, match="linear classifier, .* with at='features' .* InvariantSVC"):
         certify(make_pipeline(StandardScaler().fit(X), own), None, X, y, at="input")
 
 
@@ -363,10 +371,10 @@ def test_pairs_of_classes_are_not_linear():
         certify(SVC(kernel="linear").fit(X, y), Box(0.1), X, y)
 
 
-def test_several_labels_a_row():
+def test_several_labels_per_row_are_errors():
     X, _ = rows()
     Y = (X[:, :3] > 0).astype(int)
-    with pytest.raises(TypeError, match="linear classifiers, one label a row, got several labels"):
+    with pytest.raises(TypeError, match="linear classifiers with one label per row, got several labels"):
         certify(OneVsRestClassifier(LogisticRegression()).fit(X, Y), Box(0.1), X)
     with pytest.raises(ValueError, match="RidgeClassifier is not a linear classifier"):
         certify(RidgeClassifier().fit(X, Y), Box(0.1), X)
@@ -375,7 +383,7 @@ def test_several_labels_a_row():
 LOGISTIC, ROWS = LogisticRegression(), rows()
 WRONG = [
     ({"at": "pixels"}, ValueError, "at must be one of"),
-    ({"oracle": None}, TypeError, "oracle must say what may change: LogisticRegression"),
+    ({"oracle": None}, TypeError, "oracle must be an InvarianceOracle for LogisticRegression"),
     ({"oracle": Box}, TypeError, "oracle must be an InvarianceOracle"),
     ({"oracle": Box(-1.0)}, ValueError, "radius must be at least 0"),
     ({"y": np.where(ROWS[1] == "a", "z", ROWS[1])}, ValueError, r"not among the classes: \['z'\]"),
@@ -399,7 +407,7 @@ def test_what_is_wrong_is_named(change, error, message):
         certify(**given)
 
 
-def test_many_rows_come_in_portions(monkeypatch):
+def test_many_rows_are_certified_in_blocks(monkeypatch):
     X, y = rows(3)
     model = LogisticRegression().fit(X, y)
     oracle = FDrop(1).only_for("a") | Box(0.1).only_for("b")

@@ -92,7 +92,7 @@ def read(kernel, distances, products, order):
 
 
 @every_kernel
-def test_each_partial_is_the_slope_of_the_one_before(kernel):
+def test_each_partial_is_the_derivative_of_the_previous_one(kernel):
     s, t = (grid.ravel() for grid in np.meshgrid(np.geomspace(0.05, 9, 12), np.linspace(-2, 2, 9)))
     step = 1e-5
     order = highest(kernel)
@@ -108,7 +108,7 @@ def test_each_partial_is_the_slope_of_the_one_before(kernel):
 
 
 @every_kernel
-def test_the_first_is_the_kernel(kernel):
+def test_the_partial_of_order_0_is_the_kernel(kernel):
     X, Y = rows(30), rows(20, seed=1)
     Y[:3] = X[:3]
     found = read(kernel, cdist(X, Y, "sqeuclidean"), X @ Y.T, 0)
@@ -160,7 +160,7 @@ def test_shapes_and_precision_are_the_inputs(kernel, dtype):
 
 
 @pytest.mark.parametrize(("nu", "finite", "order"), [(1.5, 1, 2), (2.5, 2, 4)])
-def test_infinite_derivatives_meet_factors_that_vanish(nu, finite, order):
+def test_infinite_derivatives_are_0_at_distance_0(nu, finite, order):
     s = np.array([0.0, 1e-16, 1e-8, 1e-4])
     found = Matern(0.8, nu).partials(s, None, order)
     for i in range(finite + 1):
@@ -184,7 +184,7 @@ def test_smoothness_by_hand():
     assert (Linear() * (3 * Matern(nu=1.5))).smoothness == 1
 
 
-def test_what_is_read_is_said():
+def test_declared_inputs_are_those_that_partials_read():
     for kernel, distances, products in (
         (Gaussian(), True, False),
         (Polynomial(), False, True),
@@ -194,9 +194,11 @@ def test_what_is_read_is_said():
         (Gaussian() * Matern(), True, False),
     ):
         assert (kernel.uses_distances, kernel.uses_products) == (distances, products)
-    with pytest.raises(ValueError, match=r"Gaussian\(sigma=1.0\) needs distances, got None"):
+    with pytest.raises(
+        ValueError, match=r"distances must be an array for Gaussian\(sigma=1.0\), got None"
+    ):
         Gaussian().partials(None, np.ones(1), 0)
-    with pytest.raises(ValueError, match=r"Linear\(\) needs products, got None"):
+    with pytest.raises(ValueError, match=r"products must be an array for Linear\(\), got None"):
         (Gaussian() + Linear()).partials(np.ones(1), None, 0)
 
 
@@ -221,7 +223,7 @@ def test_orders_out_of_range_are_errors_by_name(kernel, order, message):
 
 
 @pytest.mark.parametrize("rough", [Laplacian(), CallableKernel(np.dot), PrecomputedKernel(np.eye(2))])
-def test_kernels_without_derivatives_say_so(rough):
+def test_kernels_without_derivatives_raise_an_error(rough):
     for kernel in (rough, Gaussian() + rough, rough * Linear(), 2 * rough):
         for order in (0, 2):
             with pytest.raises(
@@ -244,7 +246,7 @@ def test_kernels_without_derivatives_say_so(rough):
     ],
     ids=repr,
 )
-def test_blurred_kernels_are_means(kernel, variance, n_features):
+def test_blurred_kernels_are_averages(kernel, variance, n_features):
     nodes, weights = np.polynomial.hermite_e.hermegauss(120)
     grid = np.stack([g.ravel() for g in np.meshgrid(*[nodes] * n_features)], axis=1)
     share = np.prod([g.ravel() for g in np.meshgrid(*[weights] * n_features)], axis=0)
@@ -258,7 +260,7 @@ def test_blurred_kernels_are_means(kernel, variance, n_features):
     np.testing.assert_allclose(found.matrix(X, Y), expected, rtol=1e-8, atol=1e-10)
 
 
-def test_kernels_without_a_closed_mean_have_none():
+def test_kernels_without_a_closed_form_are_not_blurred():
     for kernel in (
         Matern(),
         RationalQuadratic(),
@@ -296,7 +298,7 @@ def test_combinations_by_their_definitions(dtype):
 
 @every_combination
 @given(pair=pairs_of_points, scale=st.sampled_from([1.0, 1e-1, 1e-2]))
-def test_the_lipschitz_constant_is_never_beaten(kernel, pair, scale):
+def test_lipschitz_constant_is_an_upper_bound(kernel, pair, scale):
     if kernel.lipschitz() == np.inf:
         return
     x, y = pair[:1], pair[:1] + scale * pair[1:]
@@ -349,7 +351,7 @@ def test_parameters_are_checked_by_name(kernel, error, message):
         kernel.validate()
 
 
-def test_operators_refuse_what_is_no_kernel():
+def test_operators_require_kernels():
     for other in (3, "rbf", None, np.ones(2)):
         with pytest.raises(TypeError, match="operand.*'Gaussian'"):
             Gaussian() + other

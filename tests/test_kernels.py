@@ -69,7 +69,7 @@ def test_every_registered_kernel_is_tested():
 
 
 @pytest.mark.parametrize(("kernel", "theirs"), EVERY_CASE, ids=NAMES)
-def test_equals_scikit_learns_or_the_formula(kernel, theirs):
+def test_kernels_equal_scikit_learn_or_the_formula(kernel, theirs):
     X, Y = rows(40), rows(70, seed=1)
     Y[:3] = X[:3]
     found = kernel.matrix(X, Y)
@@ -89,7 +89,7 @@ def test_is_symmetric_and_positive_semidefinite(kernel):
 
 @every_kernel_at_all
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_the_diagonal(kernel, dtype):
+def test_diagonal_is_that_of_the_matrix(kernel, dtype):
     X = rows(30, dtype=dtype)
     diagonal = kernel.diagonal(X)
     assert diagonal.shape == (30,)
@@ -99,7 +99,7 @@ def test_the_diagonal(kernel, dtype):
 
 
 @every_kernel_at_all
-def test_precision_is_the_common_one(kernel):
+def test_values_have_the_common_precision_of_inputs(kernel):
     X, Y = rows(30), rows(20, seed=1)
     single, other = X.astype(np.float32), Y.astype(np.float32)
     exact = kernel.matrix(single.astype(np.float64), other.astype(np.float64))
@@ -148,7 +148,7 @@ def test_rows_far_from_the_origin_lose_no_digits(name, offset, dtype):
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_the_rough_kernel_is_exact_for_close_inputs(dtype):
+def test_exponential_kernel_is_accurate_for_close_inputs(dtype):
     X = 10 * rows(50, 20, dtype=dtype)
     near = X + dtype(1e-3) * rows(50, 20, seed=1, dtype=dtype)
     kernel = Matern(1.0, nu=0.5)
@@ -158,7 +158,7 @@ def test_the_rough_kernel_is_exact_for_close_inputs(dtype):
 
 
 @every_kernel_at_all
-def test_blocks_equal_the_whole(kernel, monkeypatch):
+def test_blocks_equal_the_kernel_matrix(kernel, monkeypatch):
     X, Y = rows(150), rows(90, seed=1)
     whole = kernel.matrix(X, Y)
     blocks = [
@@ -185,7 +185,7 @@ def test_inputs_stay_untouched_in_any_layout(kernel):
 
 @every_kernel
 @given(pair=points, scale=st.sampled_from([1.0, 1e-1, 1e-2]))
-def test_the_lipschitz_constant_is_never_beaten(kernel, pair, scale):
+def test_lipschitz_constant_is_an_upper_bound(kernel, pair, scale):
     x, y = pair[:1], pair[:1] + scale * pair[1:]
     values = kernel.diagonal(x) + kernel.diagonal(y) - 2 * kernel.matrix(x, y)[0]
     # Squares, with the error of a difference of numbers near 1 or of their own size.
@@ -248,12 +248,12 @@ def test_a_function_is_a_kernel():
         (lambda X, Y: np.full((len(X), len(Y)), np.nan), "finite"),
     ],
 )
-def test_answers_of_functions_are_checked(function, message):
+def test_values_of_callable_kernels_are_checked(function, message):
     with pytest.raises(ValueError, match=f"kernel .*lambda.*{message}"):
         CallableKernel(function).matrix(rows(3), rows(2))
 
 
-def test_a_table_is_read_by_row_numbers():
+def test_precomputed_kernel_reads_row_numbers():
     gram = rows(4, 6)
     kernel = PrecomputedKernel(gram)
     X, Y = np.array([[3.0], [0.0]]), np.array([[5.0], [1.0], [1.0]])
@@ -274,7 +274,7 @@ def test_gamma_is_resolved_as_in_svc(gamma, sparse):
     assert resolve_gamma("scale", constant) == 1.0
 
 
-def test_names_are_scikit_learns():
+def test_kernel_names_are_those_of_scikit_learn():
     X = 2 * rows(30)
     settings = {"gamma": 0.3, "degree": 4, "coef0": 0.5, "X": X}
 
@@ -353,7 +353,7 @@ FAMILIES = [
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("width", [1e-100, 1e-30, 1e-9, 1e-3, 1.0, 1e9, 1e30, 1e100])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_values_are_right_for_all_widths(family, width, dtype):
+def test_values_are_correct_for_all_length_scales(family, width, dtype):
     kernel, rows = family(width), FEW.astype(dtype)
     # Neighbors, too: half a width apart, where the precision has such numbers.
     rows = np.vstack([rows, rows[:1] + dtype(0.25 * min(width, 1e9))])
@@ -367,8 +367,8 @@ def test_values_are_right_for_all_widths(family, width, dtype):
 @warnings_are_errors
 @pytest.mark.parametrize("size", [1e160, 1e300])
 @pytest.mark.parametrize("base", [Gaussian(), Matern(), RationalQuadratic()], ids=str)
-def test_rows_whose_squares_are_no_numbers_are_refused_by_name(base, size):
-    said = r"{} must have rows whose squared norms are numbers, got entries up to .*: scale"
+def test_overflow_of_squared_norms_is_an_error(base, size):
+    said = r"{} must have rows with finite squared norms, got entries up to .*: rescale"
     for kernel in (base, OrbitMean(Flip(shape=(2, 2)), base), OrbitDistance(Flip(shape=(2, 2)), base)):
         with pytest.raises(ValueError, match=said.format("X")):
             kernel.matrix(size * FEW, size * FEW)
@@ -391,7 +391,7 @@ EPS = float(np.finfo(np.float32).eps)
 
 
 @pytest.mark.parametrize("low", [-1e-6, -1.0, -20.0, -87.2])
-def test_exponentials_are_right_to_the_last_digit(low):
+def test_exponentials_are_accurate_to_the_last_digit(low):
     x = np.linspace(low, 0.0, 200_001, dtype=np.float32)
     wanted = np.exp(x.astype(np.float64))
     found = exponentials(x.copy())
@@ -423,7 +423,7 @@ def test_exponentials_of_any_layout_change_in_place(dtype):
 
 
 @pytest.mark.parametrize("kind", ["callable", "table"])
-def test_a_kernel_that_is_not_symmetric_is_told(kind):
+def test_asymmetric_kernels_raise_a_warning(kind):
     X, y = np.random.default_rng(0).standard_normal((20, 3)), np.arange(20) % 2
 
     def skew(A, B):

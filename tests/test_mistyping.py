@@ -18,7 +18,7 @@ def words(sentences):
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "all"])
-def test_a_seed_settles_everything(text, kind):
+def test_seeds_determine_the_text(text, kind):
     first = mistype(text, 0.3, kind, random_state=5)
     assert first == mistype(text, 0.3, kind, random_state=np.random.RandomState(5))
     assert first != mistype(text, 0.3, kind, random_state=6)
@@ -26,7 +26,7 @@ def test_a_seed_settles_everything(text, kind):
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "all"])
-def test_only_tokens_change_and_higher_rates_change_more_of_the_same(text, kind):
+def test_higher_rates_change_more_of_the_same_tokens(text, kind):
     before, low, high = (
         mistype(text, rate, kind, random_state=1) if rate else text for rate in (0.0, 0.1, 0.3)
     )
@@ -59,7 +59,7 @@ def test_all_kinds_of_slips_occur():
     assert {"eltter", "leter", "leetter", "lwtter"} <= slips
 
 
-def test_unseen_words_are_unseen(text):
+def test_unseen_words_are_not_among_known_ones(text):
     known = {"known"}
     made = words(mistype(text, 1.0, "unseen", known=known, random_state=0))
     for old, new in zip(words(text), made, strict=True):
@@ -89,7 +89,7 @@ def test_plain_words_and_lists_of_columns():
         (([[()]], 0.1), TypeError, "sentence 0, token 0"),
     ],
 )
-def test_bad_arguments_are_refused(arguments, error, said):
+def test_invalid_arguments_of_mistype_are_errors(arguments, error, said):
     with pytest.raises(error, match=said):
         mistype(*arguments)
     with pytest.raises(TypeError, match="known"):
@@ -109,6 +109,6 @@ def test_generated_text_is_iob2():
 @pytest.mark.parametrize(
     ("arguments", "said"), [({"n_sentences": 0}, "n_sentences"), ({"mistaken": 1.5}, "mistaken")]
 )
-def test_bad_arguments_of_the_generator(arguments, said):
+def test_invalid_arguments_of_tagged_text_are_errors(arguments, said):
     with pytest.raises(ValueError, match=said):
         make_tagged_text(**arguments)

@@ -108,7 +108,7 @@ SQUARE = r"shape must be square for axes='both', got \(8, 2\)"
         (LocalTangents(X, radius=-1.0), 2, X, "radius must be at least 0, got -1.0"),
     ],
 )
-def test_what_has_no_mean_is_refused_by_name(oracle, size, rows, message):
+def test_oracles_without_an_average_are_errors(oracle, size, rows, message):
     kernel = OrbitMean(oracle, Gaussian(), size)
     asked = [
         lambda: kernel(rows),
@@ -130,7 +130,7 @@ def test_what_has_no_mean_is_refused_by_name(oracle, size, rows, message):
             kernel.diagonal(rows)
 
 
-def test_parameters_are_looked_at_wherever_a_mean_is_asked():
+def test_parameters_are_checked_by_every_method():
     for kernel, message in (
         (OrbitMean(Flip, Gaussian()), r"oracle must be .*; pass an instance: Flip\(\)"),
         (OrbitMean(Flip(), Gaussian), r"kernel must be a Kernel, .*; pass an instance: Gaussian\(\)"),
@@ -183,14 +183,14 @@ def test_parameters_are_looked_at_wherever_a_mean_is_asked():
         (lambda: learned(kernel=Gaussian), r"got the class Gaussian; pass an instance: Gaussian\(...\)"),
     ],
 )
-def test_classes_and_names_are_told_from_instances(make, message):
+def test_classes_and_names_instead_of_instances_are_errors(make, message):
     with pytest.raises((TypeError, ValueError), match=message):
         make()
 
 
 @pytest.mark.parametrize("estimator", TRANSFORMERS, ids=lambda each: type(each).__name__)
 @pytest.mark.parametrize("shape", [(4, 4), (2, 8), (2, 4, 2)])
-def test_transformers_say_which_rows_stacks_of_images_are(estimator, shape):
+def test_transformers_recommend_reshaping_stacks_of_images(estimator, shape):
     images, fitted = X.reshape(20, *shape), clone(estimator).fit(X)
     said = r"X must have .*pass np.reshape\(X, \(len\(X\), -1\)\), and shape=\({}\)"
     for ask in (clone(estimator).fit, clone(estimator).fit_transform, fitted.transform):
@@ -201,7 +201,7 @@ def test_transformers_say_which_rows_stacks_of_images_are(estimator, shape):
 
 @pytest.mark.parametrize("estimator", TRANSFORMERS, ids=lambda each: type(each).__name__)
 @pytest.mark.parametrize("bad", ["seed", 1.5, -1, 2**32, [1], np.random.default_rng(0), True], ids=str)
-def test_random_states_that_are_none_are_refused_by_name(estimator, bad):
+def test_invalid_random_states_are_errors(estimator, bad):
     before = vars(clone(estimator))
     model = clone(estimator).set_params(random_state=bad)
     if bad == 2**32 and not isinstance(estimator, PatchOrbits):
@@ -231,7 +231,7 @@ def test_random_states_that_are_none_are_refused_by_name(estimator, bad):
         (Y.reshape(20, 1, 1), ValueError, "dim 3"),
     ],
 )
-def test_targets_that_are_none_are_refused_by_name(monkeypatch, y, error, message):
+def test_invalid_targets_are_errors(monkeypatch, y, error, message):
     monkeypatch.setattr("structinv.estimators.ridge.kernel_matrix", None)
     model = OrbitRidge(Gaussian())
     with pytest.raises(error, match=message):
@@ -249,7 +249,7 @@ def test_targets_that_are_none_are_refused_by_name(monkeypatch, y, error, messag
         (lambda model, X, y: "good", ValueError, "scoring must give a number"),
     ],
 )
-def test_scorers_that_cannot_judge_are_refused(scoring, error, message):
+def test_invalid_scorers_are_errors(scoring, error, message):
     model = OrbitRidge(Gaussian(), scoring=scoring)
     with pytest.raises(error, match=message):
         model.fit(X, Y)
@@ -271,13 +271,13 @@ def test_scorers_that_cannot_judge_are_refused(scoring, error, message):
         ({"cv": 1}, ValueError, "at least one train/test split"),
     ],
 )  # fmt: skip
-def test_grids_and_folds_that_are_none_are_refused_before_work(monkeypatch, changes, error, message):
+def test_invalid_grids_and_folds_are_errors_before_the_fit(monkeypatch, changes, error, message):
     monkeypatch.setattr("structinv.model_selection.widths.kernel_matrix", None)
     with pytest.raises(error, match=message):
         learned(**changes)
 
 
-def test_folds_may_be_masks_and_none_stands_for_five():
+def test_folds_may_be_masks_and_are_five_by_default():
     first = np.arange(20) < 10
     folds = [(first, ~first), (~first, first)]
     numbers = [(np.flatnonzero(a), np.flatnonzero(b)) for a, b in folds]

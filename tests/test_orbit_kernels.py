@@ -75,7 +75,7 @@ def over_pairs(oracle, kernel, size, X, Y):
 
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
 @pytest.mark.parametrize("name", ORACLES)
-def test_it_is_the_mean_over_all_pairs(name, kernel, rows, small_blocks):
+def test_orbit_mean_is_the_average_over_all_pairs(name, kernel, rows, small_blocks):
     X, Y = rows
     oracle, size = ORACLES[name]
     mean = OrbitMean(oracle, kernel, size)
@@ -96,7 +96,7 @@ def test_it_is_the_mean_over_all_pairs(name, kernel, rows, small_blocks):
         assert (left.size, right.size) == (3, 12)
 
 
-def test_whole_groups_give_invariant_kernels(rows):
+def test_groups_give_invariant_kernels(rows):
     X, Y = rows
     mean = OrbitMean(Flip() @ Rotations((90, 180, 270)), Gaussian(2.0))
     turned = np.stack([np.rot90(x.reshape(4, 4)).ravel() for x in X])
@@ -122,7 +122,7 @@ class Turns(FiniteOracle):
 @pytest.mark.parametrize(
     ("kernel", "one_sided"), [(Gaussian(), True), (Laplacian(), False)], ids=["gaussian", "laplacian"]
 )
-def test_isometries_move_one_side_only_of_kernels_that_they_keep(kernel, one_sided, rows):
+def test_isometries_transform_one_side_of_symmetric_kernels(kernel, one_sided, rows):
     X, Y = (part[:, :2] for part in rows)
     mean = OrbitMean(Turns(), kernel)
     assert (mean.sides(2)[0] is None) == one_sided
@@ -183,7 +183,7 @@ def test_nested_parameters_that_change_in_place_count(rows):
         np.testing.assert_array_equal(mean.matrix(X, Y), fresh.matrix(X, Y))
 
 
-def test_changes_are_kept_from_call_to_call(rows, monkeypatch):
+def test_transformations_are_cached_between_calls(rows, monkeypatch):
     made = []
 
     def counted(*arguments):
@@ -205,7 +205,7 @@ def test_changes_are_kept_from_call_to_call(rows, monkeypatch):
 
 
 @pytest.mark.parametrize("first", [Gaussian(2.0), Laplacian(0.1), Matern() * Laplacian()])
-def test_another_kernel_moves_other_sides(first, rows):
+def test_transformed_sides_depend_on_the_kernel(first, rows):
     X, Y = rows
     oracle = Rotations((90, 180, 270)) | Shifts(1, fill="wrap")
     group = Mirror()
@@ -239,7 +239,7 @@ class Skewed(Gaussian):
 
 
 @pytest.mark.parametrize("place", ["law", "sides"])
-def test_threads_ask_one_kernel_about_rows_of_two_widths(place, monkeypatch):
+def test_threads_share_a_kernel_for_rows_of_two_lengths(place, monkeypatch):
     """While one thread makes its changes, another asks about rows of another width."""
     rng = np.random.default_rng(0)
     tables = [rng.standard_normal((5, d)) for d in (64, 144)]
@@ -277,7 +277,7 @@ def test_threads_ask_one_kernel_about_rows_of_two_widths(place, monkeypatch):
         np.testing.assert_array_equal(mean.matrix(X, X), ours)
 
 
-def test_a_pickle_has_the_same_members(rows):
+def test_pickled_kernels_have_the_same_transformations(rows):
     X, Y = rows
     mean = OrbitMean(Box(0.5), Gaussian(2.0), n_draws=4)
     wanted = mean.matrix(X, Y)
@@ -317,7 +317,7 @@ class Wordy(Gaussian):
         (OrbitDistance(Flip(), "rbf"), TypeError, "kernel must be a Kernel"),
     ],
 )
-def test_what_cannot_be_a_kernel_is_refused_by_name(kernel, error, message):
+def test_invalid_orbit_kernels_are_errors(kernel, error, message):
     with pytest.raises(error, match=message):
         kernel.validate(16)
 
@@ -347,14 +347,14 @@ def test_kernels_are_functions_as_scikit_learn_calls_them(kernel, rows):
         (sp.csr_matrix((2, 16)), None, TypeError, "X must be dense"),
     ],
 )
-def test_questions_that_have_no_answer_are_refused_by_name(X, Y, error, message):
+def test_invalid_rows_of_orbit_kernels_are_errors(X, Y, error, message):
     with pytest.raises(error, match=message):
         OrbitMean(Flip(), Gaussian())(X, Y)
 
 
 @pytest.mark.parametrize("layer", [OrbitMean, lambda *args: OrbitDistance(*args[:2], 0.7, args[2])])
 @pytest.mark.parametrize("name", sorted(set(ORACLES) - {"words"}))
-def test_the_lipschitz_constant_is_never_beaten(name, layer, rows):
+def test_lipschitz_constant_is_an_upper_bound(name, layer, rows):
     oracle, size = ORACLES[name]
     kernel = layer(oracle, Gaussian(1.5), size)
     X, far = rows[0], rows[0] + rows[0][::-1]
@@ -377,7 +377,7 @@ def test_lipschitz_constants_of_means_by_hand():
 
 
 @pytest.mark.parametrize("name", ["weighted turns", "drawn turns", "cut shifts"])
-def test_a_law_stretches_no_row_more_than_it_says(name):
+def test_norm_bound_is_an_upper_bound(name):
     oracle, size = ORACLES[name]
     law = averaged(oracle, 16, size)
     norms = [np.linalg.norm(T, 2) for T in law.adjoint(np.eye(16))]

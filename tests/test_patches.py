@@ -109,7 +109,7 @@ def two_layers(**options):
     return PatchOrbits(patch_size=2, below=below, **options)
 
 
-def test_a_second_layer_takes_patches_of_the_map_of_the_first():
+def test_second_layer_has_patches_of_the_first_map():
     X = images()
     made = two_layers().fit(X)
     assert made.below_.map_shape_ == ImageShape(4, 4, 4)
@@ -117,7 +117,7 @@ def test_a_second_layer_takes_patches_of_the_map_of_the_first():
         np.testing.assert_allclose(row, slowly(made, image, ImageShape(7, 7)), atol=1e-9)
 
 
-def test_the_mean_over_whole_images_is_one_of_features():
+def test_features_are_averaged_over_whole_images():
     X = images()
     whole = Rotations([-30, 30], distribution="normal", spread=20)
     made = PatchOrbits(patch_size=3, n_components=5, whole=whole, random_state=0).fit(X)
@@ -140,7 +140,7 @@ def test_the_mean_over_whole_images_is_one_of_features():
         (Shifts((1, 2, 3), fill="wrap", directions=8), None),
     ],
 )
-def test_features_do_not_change_inside_the_orbit_of_a_group(whole, change, layers):
+def test_features_are_invariant_to_a_group(whole, change, layers):
     X = images(side=6)
     changed = X if change is None else change(X.reshape(-1, 6, 6)).reshape(len(X), -1)
     options = {"whole": whole, "random_state": 0}
@@ -161,7 +161,7 @@ def test_features_do_not_change_inside_the_orbit_of_a_group(whole, change, layer
         (Rotations((90,)), Gaussian(0.5), False),  # no group, so that whitening depends on the turn
     ],
 )
-def test_landmarks_move_only_where_that_is_the_same(oracle, kernel, moves):
+def test_landmarks_are_transformed_only_if_equivalent(oracle, kernel, moves):
     X = images(n=40)
     made = PatchOrbits(oracle, 3, kernel=kernel, n_components=5, random_state=0).fit(X)
     assert (made.moved_ is not None) == moves
@@ -192,7 +192,7 @@ class Mirrored(FiniteOracle):
         (Gaussian(0.5), 0.01, None, False),
     ],
 )
-def test_landmarks_move_by_reflections_where_values_and_means_stay(kernel, contrast, whitening, moves):
+def test_landmarks_are_reflected_if_values_and_means_are_invariant(kernel, contrast, whitening, moves):
     X = images(n=40)
     options = {"contrast": contrast, "whitening": whitening}
     made = PatchOrbits(Mirrored(), 3, kernel=kernel, n_components=5, **options).fit(X)
@@ -201,7 +201,7 @@ def test_landmarks_move_by_reflections_where_values_and_means_stay(kernel, contr
 
 
 @pytest.mark.parametrize("where", ["oracle", "whole"])
-def test_landmarks_come_from_changed_patches_as_likely_as_changes(where):
+def test_landmarks_come_from_patches_transformed_by_the_weights(where):
     # Brighter from left to right, and in the other direction after the change.
     X = np.tile(np.arange(7.0), 7) + 0.1 * images(n=40)
     options = {where: Weighted(Flip(), [1e-9, 1.0])}
@@ -214,7 +214,7 @@ def test_landmarks_come_from_changed_patches_as_likely_as_changes(where):
 
 
 @pytest.mark.parametrize("unit", [1e-8, 1.0, 1e8])
-def test_landmarks_stay_where_whitening_moves_the_mean_of_patches(unit):
+def test_landmarks_are_not_transformed_if_whitening_depends_on_the_mean(unit):
     X = unit * images(n=40)
     # Whitening by next to nothing but a factor commutes with all changes; the mean does not.
     made = PatchOrbits(
@@ -226,7 +226,7 @@ def test_landmarks_stay_where_whitening_moves_the_mean_of_patches(unit):
     np.testing.assert_allclose(made.transform(X[:1])[0], slowly(made, X[0], ImageShape(7, 7)), atol=1e-8)
 
 
-def test_with_all_patches_as_landmarks_products_are_means_of_the_kernel():
+def test_products_are_exact_if_all_patches_are_landmarks():
     X = images(n=3, side=4)
     made = PatchOrbits(
         patch_size=2, kernel=Gaussian(0.7), n_components=27, pool=1, landmarks="random", random_state=0
@@ -237,7 +237,7 @@ def test_with_all_patches_as_landmarks_products_are_means_of_the_kernel():
     np.testing.assert_allclose(found @ found.T, means, atol=1e-8)
 
 
-def test_cells_share_the_patches_evenly():
+def test_cells_divide_the_patches_evenly():
     grid = PatchGrid(ImageShape(6, 8), size=2, stride=2)
     assert grid.sides == (3, 4)
     down = np.array([[2, 1, 0], [0, 1, 2]]) / 3
@@ -269,7 +269,7 @@ def test_contrast_is_in_units_of_the_variance_of_training_patches():
     np.testing.assert_allclose(moved.transform(255.0 * X + 9.0), made.transform(X), atol=1e-8)
 
 
-def test_blocks_make_no_difference(monkeypatch):
+def test_features_do_not_depend_on_blocks(monkeypatch):
     X = images(n=15)
     made = two_layers(whole=Rotations(QUARTERS)).fit(X)
     found = made.transform(X)
@@ -290,7 +290,7 @@ def test_single_precision_is_close_where_landmarks_are_nearly_dependent():
     assert {"float32", "float64"} == set(made.__sklearn_tags__().transformer_tags.preserves_dtype)
 
 
-def test_drawn_changes_are_the_same_in_every_fit():
+def test_drawn_transformations_are_the_same_in_every_fit():
     X = images()
     made = PatchOrbits(
         Rotations(interval=(-30, 30)), 3, n_components=4, n_draws=3,
@@ -317,27 +317,31 @@ REFUSED = [
     ({"window": "max"}, ValueError, "window must be one of 'average', 'gaussian'"),
     ({"landmarks": "grid"}, ValueError, "landmarks must be one of 'random', 'kmeans', 'leverage'"),
     ({"kernel": "rbf"}, TypeError, "kernel must be None or a Kernel"),
-    ({"oracle": Flip(shape=(7, 7))}, ValueError, "oracle must list its changes"),
+    ({"oracle": Flip(shape=(7, 7))}, ValueError, "oracle must list its transformations"),
     ({"oracle": Rotations(interval=(-9, 9))}, ValueError, "n_draws"),
     ({"whole": Rotations(interval=(-9, 9))}, ValueError, "n_whole_draws"),
-    ({"whole": OnlyFor(Flip(), [1])}, ValueError, "whole must list its changes"),
+    ({"whole": OnlyFor(Flip(), [1])}, ValueError, "whole must list its transformations"),
     ({"shape": (5, 5)}, ValueError, "shape"),
     ({"below": Gaussian()}, TypeError, "below must be None or a PatchOrbits"),
     ({"below": PatchOrbits(whole=Flip())}, ValueError, "must be None in the layer below"),
-    ({"below": PatchOrbits(pool=2), "shape": (7, 7)}, ValueError, "shape must be given to the lowest"),
+    (
+        {"below": PatchOrbits(pool=2), "shape": (7, 7)},
+        ValueError,
+        "shape must be None except in the first layer",
+    ),
     ({"below": PatchOrbits(pool=2)}, ValueError, "patch_size must be at most the sides of the images"),
 ]
 
 
 @pytest.mark.parametrize(("options", "error", "message"), REFUSED)
-def test_bad_parameters_are_refused_before_work(options, error, message):
+def test_invalid_parameters_are_errors_before_the_fit(options, error, message):
     made = PatchOrbits(**{"patch_size": 3, "n_components": 5} | options)
     with pytest.raises(error, match=message):
         made.fit(images())
     assert vars(made) == made.get_params(deep=False)
 
 
-def test_rows_that_are_no_images_are_refused():
+def test_rows_of_another_shape_are_errors():
     made = PatchOrbits(patch_size=2, n_components=2)
     with pytest.raises(ValueError, match="shape must be .*not square"):
         made.fit(np.ones((4, 10)))
@@ -359,7 +363,7 @@ ROWS = AnyRows(Flip(), 1, n_components=1, pool=1, whole=Flip(), random_state=0)
     "check",
     [pytest.param(check, id=str(check.func.__name__)) for _, check in estimator_checks_generator(ROWS)],
 )
-def test_it_keeps_the_rules_of_scikit_learn(check):
+def test_patch_orbits_pass_the_checks_of_scikit_learn(check):
     check(clone(ROWS))
 
 
@@ -391,7 +395,7 @@ def pooled(kernel, question):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", KERNELS)
-def test_values_are_pooled_whatever_the_threads(name, dtype, question, monkeypatch):
+def test_pooled_values_do_not_depend_on_threads(name, dtype, question, monkeypatch):
     monkeypatch.setattr(patch_values, "VALUES", 77)
     monkeypatch.setattr(patch_values, "LEAST", 1)
     kernel = KERNELS[name]
@@ -420,7 +424,7 @@ def test_values_are_pooled_whatever_the_threads(name, dtype, question, monkeypat
     np.testing.assert_array_equal(found[2], found[0])
 
 
-def test_answers_of_another_shape_are_refused_by_name(question):
+def test_values_of_another_shape_are_errors_by_name(question):
     class Short(Gaussian):
         def matrix(self, X, Y, norms=None):
             return super().matrix(X, Y)[:, :-1]

@@ -95,7 +95,7 @@ def test_unpenalized_part_has_norm_zero(free_degree):
     np.testing.assert_allclose(space.scores(f, rows), scores, atol=1e-11)
 
 
-def test_points_that_become_known_later_have_their_values():
+def test_points_added_later_have_correct_values():
     model = model_of(cache_mb=0.0, free_degree=1)
     f, dense = model.function()
     before = len(f.values())
@@ -135,9 +135,9 @@ def test_families_of_other_spaces_raise():
     model = model_of()
     family = FamilyFunctionals(model.system, 0, 2)
     for space in (model_of().space, KernelSpace(model.kernel, D, 2)):
-        with pytest.raises(ValueError, match="RepresenterSpace of its own representers"):
+        with pytest.raises(ValueError, match="RepresenterSpace of the representers"):
             family.validate(space)
-    with pytest.raises(ValueError, match="of 1 outputs, the space has 2"):
+    with pytest.raises(ValueError, match="must have the 1 outputs of the family, got 2"):
         FamilyFunctionals(model.system, 0).validate(model.space)
 
 
@@ -155,7 +155,7 @@ def test_linear_functionals_are_those_of_the_linear_kernel():
     assert space.weights(g).ravel() @ weights == pytest.approx(c @ family.apply(space, f))
     with pytest.raises(ValueError, match="coefficients must have 6 columns"):
         LinearFunctionals(A[:, :4]).validate(space)
-    with pytest.raises(ValueError, match="explicit weights"):
+    with pytest.raises(ValueError, match="must be an ExplicitSpace"):
         family.validate(model_of().space)
     # Gradients of a linear function are its weights.
     bound = Gradient().bind(Z)

@@ -1,4 +1,4 @@
-"""Kernels of distances between sets, kernels that are none, and how they are mended."""
+"""Set kernels, indefinite kernels and spectrum correction."""
 
 import pickle
 import warnings
@@ -43,7 +43,7 @@ MENDING = ("clip", "flip", "square")
 
 @pytest.mark.parametrize("sides", ["two", "mean", "tangent"])
 @pytest.mark.parametrize("inner", [Gaussian(0.7), Matern(1.5, 2.5), 2.0 * Gaussian() * Gaussian(3.0)])
-def test_values_are_those_of_the_distances(sides, inner):
+def test_set_kernel_is_a_function_of_the_set_distance(sides, inner):
     kernel = SetKernel(Segment(0.5, 2.0), inner, sides)
     if sides == "tangent":
         distances = tangent_distance(kernel.oracle, NEW, X)
@@ -56,7 +56,7 @@ def test_values_are_those_of_the_distances(sides, inner):
     assert kernel(X.astype(np.float32)).dtype == np.float32
 
 
-def test_without_changes_it_is_the_kernel():
+def test_set_kernel_without_perturbations_is_the_kernel():
     np.testing.assert_allclose(SetKernel(Identity(), Gaussian())(NEW, X), Gaussian()(NEW, X), atol=1e-12)
 
 
@@ -84,7 +84,7 @@ def test_parameters_are_refused_by_name(change, kind, message):
     assert set(vars(model)) == before
 
 
-def test_a_fit_warns_by_name_with_the_least_eigenvalue():
+def test_a_fit_warns_of_the_smallest_eigenvalue():
     model = InvariantSVC(kernel=WIDE)
     least = np.linalg.eigvalsh(WIDE(X))[0]
     assert least < -0.05
@@ -95,7 +95,7 @@ def test_a_fit_warns_by_name_with_the_least_eigenvalue():
 
 @pytest.mark.parametrize("spectrum", MENDING)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_mended_kernels_are_positive_semi_definite_everywhere(spectrum, dtype):
+def test_corrected_kernels_are_positive_semi_definite_everywhere(spectrum, dtype):
     kernel = psd_corrected(WIDE, X.astype(dtype), spectrum)
     assert kernel.definite
     points = np.vstack([X, NEW]).astype(dtype)
@@ -118,7 +118,7 @@ def test_mended_kernels_are_positive_semi_definite_everywhere(spectrum, dtype):
     np.testing.assert_allclose(kernel.diagonal(points), np.diagonal(table), atol=atol)
 
 
-def test_a_shift_promises_training_rows_alone():
+def test_shift_corrects_training_rows_only():
     kernel = psd_corrected(WIDE, X, "shift")
     np.testing.assert_allclose(np.linalg.eigvalsh(kernel(X))[0], 0.0, atol=1e-10)
     np.testing.assert_allclose(kernel(NEW, X), WIDE(NEW, X))
@@ -140,7 +140,7 @@ MACHINES = [
 
 @pytest.mark.parametrize("spectrum", [*MENDING, "shift"])
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda m: type(m).__name__ + str(m.oracle or ""))
-def test_machines_mend_with_their_training_rows(machine, spectrum):
+def test_estimators_correct_with_their_training_rows(machine, spectrum):
     model = clone(machine).set_params(kernel=clone(WIDE).set_params(spectrum=spectrum))
     with warnings.catch_warnings():
         warnings.simplefilter("error", IndefiniteKernelWarning)
@@ -154,10 +154,10 @@ def test_machines_mend_with_their_training_rows(machine, spectrum):
     assert model.set_params(kernel="rbf").fit(X, y).min_eigenvalue_ is None
 
 
-def test_outside_of_an_estimator_a_spectrum_asks_for_training_rows():
+def test_spectrum_requires_training_rows_outside_an_estimator():
     kernel = clone(WIDE).set_params(spectrum="clip")
     with pytest.raises(
-        ValueError, match=r"write structinv.kernels.psd_corrected\(kernel, X_train, 'clip'\)"
+        ValueError, match=r"use structinv.kernels.psd_corrected\(kernel, X_train, 'clip'\)"
     ):
         kernel(X)
     # Within sums, multiples and means, too.
@@ -169,7 +169,7 @@ def test_outside_of_an_estimator_a_spectrum_asks_for_training_rows():
     assert InvariantSVC(kernel=mean).fit(X, y).score(X, y) > 0.5
 
 
-def test_definiteness_of_what_is_made_of_kernels():
+def test_combined_kernels_are_definite_if_all_parts_are():
     assert (Gaussian() * Linear() + 2.0 * Laplacian()).definite
     assert not (Gaussian() + WIDE).definite
     assert not (3.0 * WIDE).definite
@@ -177,7 +177,7 @@ def test_definiteness_of_what_is_made_of_kernels():
     assert not (CallableKernel(lambda a, b: a @ b.T)).definite
 
 
-def test_tables_and_functions_of_users_are_looked_at_too():
+def test_precomputed_and_callable_kernels_are_checked():
     table = WIDE(X)
     with pytest.warns(IndefiniteKernelWarning, match="PrecomputedKernel is not positive"):
         InvariantSVC(kernel="precomputed").fit(table, y)
@@ -190,13 +190,13 @@ def test_tables_and_functions_of_users_are_looked_at_too():
     assert good.min_eigenvalue_ > -1e-9
 
 
-def test_only_some_of_many_rows_are_looked_at(monkeypatch):
+def test_eigenvalues_are_those_of_a_subset_of_many_rows(monkeypatch):
     monkeypatch.setattr(indefinite, "MOST_ROWS", 20)
     with pytest.warns(IndefiniteKernelWarning, match="on 20 of the training rows"):
         InvariantSVC(kernel=WIDE).fit(X, y)
 
 
-def test_scikit_learn_takes_the_kernels():
+def test_scikit_learn_supports_set_kernels():
     table = WIDE(X)
     by_table = SVC(kernel="precomputed").fit(table, y)
     by_kernel = SVC(kernel=WIDE).fit(X, y)
@@ -210,27 +210,27 @@ def test_scikit_learn_takes_the_kernels():
     assert features.shape == (12, 5)
 
 
-def test_features_of_landmarks_warn_and_mend_too():
+def test_landmark_features_warn_of_and_correct_indefinite_kernels():
     with pytest.warns(IndefiniteKernelWarning, match="OrbitNystroem: kernel SetKernel"):
         plain = OrbitNystroem(kernel=WIDE, n_components=20).fit(X)
     assert plain.min_eigenvalue_ < -0.05
-    mending = clone(WIDE).set_params(spectrum="clip")
+    corrected = clone(WIDE).set_params(spectrum="clip")
     with warnings.catch_warnings():
         warnings.simplefilter("error", IndefiniteKernelWarning)
-        features = OrbitNystroem(kernel=mending, n_components=40).fit(X)
+        features = OrbitNystroem(kernel=corrected, n_components=40).fit(X)
     F = features.transform(NEW)
     np.testing.assert_allclose(F @ F.T, psd_corrected(WIDE, X, "clip")(NEW), atol=1e-6)
     assert OrbitNystroem(n_components=20).fit(X).min_eigenvalue_ is None
 
 
-def test_kernel_ridge_takes_the_mended_kernel_and_refuses_the_other():
+def test_kernel_ridge_requires_a_corrected_kernel():
     values = X[:, 0] * X[:, 1]
     assert OrbitRidge(clone(WIDE).set_params(spectrum="clip")).fit(X, values).best_score_ is not None
-    with pytest.raises(ValueError, match=r"psd_corrected\(kernel, X\) mends it"):
+    with pytest.raises(ValueError, match=r"psd_corrected\(kernel, X\)"):
         OrbitRidge(WIDE, alphas=(1e-6, 1e-3)).fit(X, values)
 
 
-def test_sets_are_made_anew_where_parameters_or_rows_change_in_place():
+def test_set_kernels_follow_changes_of_parameters_and_rows_in_place():
     kernel, rows = clone(WIDE), X.copy()
     first = kernel(rows, rows[:3])
     kernel.oracle.high = 1.0
@@ -247,16 +247,20 @@ def test_sets_are_made_anew_where_parameters_or_rows_change_in_place():
         ((WIDE, X, "clippy"), ValueError, "spectrum must be one of"),
         ((WIDE, np.full((2, 2), np.nan)), ValueError, "finite"),
         ((WIDE, X[0]), ValueError, "shape"),
-        ((clone(WIDE).set_params(spectrum="clip"), X), ValueError, "spectrum='clip' mends the kernel"),
+        (
+            (clone(WIDE).set_params(spectrum="clip"), X),
+            ValueError,
+            "spectrum='clip' requires training rows",
+        ),
     ],
 )
-def test_mending_refuses_by_name(arguments, kind, message):
+def test_spectrum_correction_validates_its_arguments(arguments, kind, message):
     with pytest.raises(kind, match=message):
         psd_corrected(*arguments)
 
 
 @pytest.mark.parametrize("spectrum", [*MENDING, "shift"])
-def test_the_least_eigenvalue_is_that_before_mending(spectrum):
+def test_min_eigenvalue_is_that_before_the_correction(spectrum):
     kernel, least = clone(WIDE).set_params(spectrum=spectrum), np.linalg.eigvalsh(WIDE(X))[0]
     values = X[:, 0]
     models = [
@@ -271,10 +275,12 @@ def test_the_least_eigenvalue_is_that_before_mending(spectrum):
 
 
 @pytest.mark.parametrize("spectrum", [None, "clip"])
-def test_a_kernel_that_tells_no_rows_apart_is_warned_about(spectrum):
+def test_constant_kernels_raise_a_warning(spectrum):
     # All lines go through 0, so that all tangent lines are at distance 0.
     same = SetKernel(Segment(0.5, 2.0), Gaussian(), "tangent", spectrum)
-    with pytest.warns(UninformativeFitWarning, match="SetKernel has the same value, 1, for all pairs"):
+    with pytest.warns(
+        UninformativeFitWarning, match="SetKernel has the same value, 1, for all checked pairs"
+    ):
         InvariantSVC(kernel=same).fit(X, y)
     with warnings.catch_warnings():
         warnings.simplefilter("error", UninformativeFitWarning)
@@ -282,10 +288,10 @@ def test_a_kernel_that_tells_no_rows_apart_is_warned_about(spectrum):
 
 
 @pytest.mark.parametrize("spectrum", ["clip", "shift"])
-def test_a_mended_kernel_refuses_other_parameters(spectrum):
+def test_corrected_kernels_have_no_parameters_to_set(spectrum):
     kernel = psd_corrected(WIDE, X, spectrum)
-    with pytest.raises(ValueError, match="a mended kernel has no parameters to set"):
+    with pytest.raises(ValueError, match="after a spectrum correction has no parameters to set"):
         kernel.set_params(kernel__kernel__sigma=3.0)
-    with pytest.raises(ValueError, match="a mended kernel has no parameters to set"):
+    with pytest.raises(ValueError, match="after a spectrum correction has no parameters to set"):
         SVC(kernel=kernel).set_params(kernel__kernel__kernel__sigma=3.0)
     np.testing.assert_array_equal(clone(kernel)(NEW), kernel(NEW))

@@ -25,7 +25,7 @@ def test_both_classes_are_in_the_smallest_draw():
         assert sorted(make_signals(2, random_state=seed)[1]) == ["rest", "task"]
 
 
-def test_factor_and_level_are_all_that_scale_and_offset_change():
+def test_scale_and_offset_change_only_factor_and_constant():
     settings = {"n_features": 40, "noise": 0.0, "random_state": 0}
     plain, y = make_signals(200, scale=(1.0, 1.0), offset=0.0, **settings)
     moved, y_moved = make_signals(200, scale=(0.5, 3.0), offset=1.5, **settings)
@@ -61,7 +61,7 @@ def test_the_quicker_rhythm_is_the_task():
     assert np.mean(turns[y == "task"] >= 4) > 0.9
 
 
-def test_no_line_tells_the_classes_apart_and_rows_without_size_and_level_are_easy():
+def test_classes_are_separable_only_after_normalization():
     X, y = make_signals(200, random_state=0)
     X_new, y_new = make_signals(500, random_state=1)
     assert LinearSVC(C=0.1).fit(standardized(X), y).score(standardized(X_new), y_new) < 0.6
@@ -80,7 +80,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_a_bad_argument_is_named(name):
+def test_invalid_arguments_of_signals_are_errors(name):
     for value in BAD[name]:
         with pytest.raises((TypeError, ValueError), match=f"{name} must .*got"):
             make_signals(**{name: value})

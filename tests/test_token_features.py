@@ -49,14 +49,14 @@ def test_the_template_is_that_of_crfsuite(text):
 
 
 @pytest.mark.data
-def test_the_usual_number_of_features(data_folder):
+def test_number_of_features_equals_that_of_crfsuite(data_folder):
     sentences, _ = load_conll(data_folder / "conll2000" / "train.txt.xz")
     features = conll_features(sentences)
     assert sum(map(len, features)) == 211727
     assert len({name for sentence in features for token in sentence for name in token}) == 335674
 
 
-def test_words_alone_have_forms_in_place_of_parts_of_speech(text):
+def test_words_without_parts_of_speech_have_word_forms(text):
     words = [[word for word, _ in sentence] for sentence in text]
     features = conll_features(words)
     assert features == conll_features([[(word,) for word in sentence] for sentence in words])
@@ -79,7 +79,7 @@ def test_words_alone_have_forms_in_place_of_parts_of_speech(text):
     ]
 
 
-def test_further_columns_count_too():
+def test_further_columns_are_features():
     features = conll_features([[("a", "DT", "B-NP"), ("cat", "NN", "I-NP")]])
     assert features[0][1][-3:] == ["column3[-1]=B-NP", "column3[0]=I-NP", "__EOS__"]
 
@@ -92,10 +92,14 @@ def test_further_columns_count_too():
         ([["a"], [3]], TypeError, "sentence 1, token 0 must be a string"),
         ([["a", ("a", 3)]], TypeError, "sentence 0, token 1 must be a string"),
         ([[()]], TypeError, "sentence 0, token 0 must be a string"),
-        ([["a", ("a", "b")]], ValueError, "sentence 0, token 1 has another number of columns, 2"),
+        (
+            [["a", ("a", "b")]],
+            ValueError,
+            "sentence 0, token 1 must have the 1 columns of the first token, got 2",
+        ),
     ],
 )
-def test_bad_sentences_are_refused_by_place(sentences, error, said):
+def test_invalid_sentences_are_errors_by_position(sentences, error, said):
     with pytest.raises(error, match=said):
         conll_features(sentences)
 
@@ -284,7 +288,7 @@ def test_empty_sequences_can_be_transformed_and_not_learned():
         ([[[], []]], ValueError, "X must have features"),
     ],
 )
-def test_bad_tokens_are_refused_by_place_before_anything_changes(X, error, said):
+def test_invalid_tokens_are_errors_before_the_fit(X, error, said):
     vectorizer = TokenVectorizer().fit([[["a"]]])
     before = dict(vars(vectorizer))
     with pytest.raises(error, match=said):
@@ -309,7 +313,7 @@ def test_bad_tokens_are_refused_by_place_before_anything_changes(X, error, said)
         (3, False),
     ],
 )
-def test_tokens_are_told_from_rows_of_numbers(X, expected):
+def test_tokens_are_distinguished_from_numbers(X, expected):
     assert are_tokens(X) is expected
 
 

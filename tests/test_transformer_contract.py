@@ -38,7 +38,7 @@ def test_copies_pickles_and_files_have_the_same_features(case, tmp_path):
 
 
 @every_case
-def test_precision_is_that_of_the_rows(case):
+def test_features_have_the_precision_of_the_rows(case):
     made, found = fitted(case)
     single = case.X.astype(np.float32)
     few = clone(made).fit(single)
@@ -49,16 +49,20 @@ def test_precision_is_that_of_the_rows(case):
 
 
 @every_case
-def test_a_refused_fit_leaves_the_one_before_it_and_no_fit_leaves_nothing(case):
+def test_a_failed_fit_keeps_the_state_before_it(case):
     made, found = fitted(case)
     with pytest.raises(ValueError, match="NaN"):
         made.fit(np.full((20, 9), np.nan))
     made.set_params(oracle=Box(0.1))
-    with pytest.raises(ValueError, match="n_draws must be given|oracle must list its changes|draws"):
+    with pytest.raises(
+        ValueError, match="n_draws must be given|oracle must list its transformations|draws"
+    ):
         made.fit(case.X)
     np.testing.assert_array_equal(made.transform(case.X), found)
     fresh = clone(made)
-    with pytest.raises(ValueError, match="n_draws must be given|oracle must list its changes|draws"):
+    with pytest.raises(
+        ValueError, match="n_draws must be given|oracle must list its transformations|draws"
+    ):
         fresh.fit(case.X)
     assert vars(fresh) == fresh.get_params(deep=False)
     with pytest.raises(NotFittedError):
@@ -66,7 +70,7 @@ def test_a_refused_fit_leaves_the_one_before_it_and_no_fit_leaves_nothing(case):
 
 
 @every_case
-def test_parameters_changed_after_the_fit_change_no_features(case):
+def test_parameters_set_after_the_fit_do_not_change_features(case):
     made, found = fitted(case)
     made.set_params(**dict.fromkeys(made.get_params(deep=False)))
     again = pickle.loads(pickle.dumps(made))

@@ -1,4 +1,4 @@
-"""Readers of rows with labels, of tagged sentences and of arrays, and generators."""
+"""Readers of samples, tagged sentences and arrays, and generators of data."""
 
 from .conll import load_conll, write_conll
 from .generators import make_mail_like

@@ -1,4 +1,4 @@
-"""CoNLL column files: a token a line, its columns beside it, a blank line after each sentence."""
+"""CoNLL files: sentences in columns, with one token per line."""
 
 from __future__ import annotations
 
@@ -9,43 +9,51 @@ from typing import TypeAlias
 from ..utils.files import write_atomically
 from .opening import Source, name_of, opened_text
 
-# A token's columns, and the tokens of a sentence.
+# The columns of a token, and the tokens of a sentence.
 Token: TypeAlias = tuple[str, ...]
 Sentence: TypeAlias = list[Token]
 
-# Starts a document in files of CoNLL-2003; no token.
+# Starts a document in files of CoNLL-2003; it is not a token.
 DOCUMENT_START = "-DOCSTART-"
 
 _BLANKS = " \t\n\r\v\f"
 
 
 def load_conll(path: Source, *, labeled: bool = True) -> tuple[list[Sentence], list[list[str]] | None]:
-    """Read sentences from columns: one token a line, such as ``token POS label``, the label last.
+    """Read sentences in columns, with one token per line.
 
-    Blank lines end a sentence, and so do lines that start with ``-DOCSTART-``, which are skipped.
-    Columns are divided by tabs if most lines have one, so that tokens may contain blanks, otherwise by
-    any number of blanks. All lines have the same number of columns. In a file with tabs, lines that
-    start with # and have no tab are skipped.
+    A line has, for example, ``token POS label``.
+
+    Sentences end at blank lines and at lines that start with ``-DOCSTART-``. Columns are separated by
+    tabs if most lines have one, so tokens may then contain blanks. Otherwise any number of blanks
+    separates columns. All lines have the same number of columns. In a file with tabs, lines without a
+    tab that start with # are skipped.
 
     Parameters
     ----------
     path : str, path-like or stream of bytes
-        In UTF-8, with any ends of lines; what gzip or xz compressed is decompressed, whatever its name.
+        File in UTF-8, with any line endings, plain or compressed by gzip or xz. Compression is detected
+        by content.
     labeled : bool, default=True
-        Whether the last column is the label.
+        If True, the last column is the label.
 
     Returns
     -------
     sentences : list of lists of tuples of str
-        The columns of each token, without the label.
+        Columns of each token, without the label.
     labels : list of lists of str, or None
-        None unless `labeled`.
+        Labels of the tokens; None if `labeled` is False.
 
     Raises
     ------
     ValueError
-        For an empty or truncated file, one without tokens, bytes that are no UTF-8, NUL bytes, and a
-        line with another number of columns or an empty one, with the file and the line's number.
+        For an empty or truncated file, one without tokens, bytes that are not UTF-8, and NUL bytes. For
+        a line with another number of columns or an empty column. The message has the file and the line.
+
+    See Also
+    --------
+    write_conll : Write such a file.
+    conll_features : Features of the tokens.
 
     Examples
     --------
@@ -66,11 +74,11 @@ def load_conll(path: Source, *, labeled: bool = True) -> tuple[list[Sentence], l
                 width, first = len(cells), number
                 if labeled and width < 2:
                     raise ValueError(
-                        f"{name}, line {number}: a token and its label are needed, got one column"
+                        f"{name}, line {number}: must have a token and its label, got one column"
                     )
             if len(cells) != width:
                 raise ValueError(
-                    f"{name}, line {number}: {_columns(len(cells))}, and line {first} has {width}"
+                    f"{name}, line {number}: {_columns(len(cells))}, but line {first} has {width}"
                 )
         sentences.append([cells for _, cells in group])
     if not sentences:
@@ -88,24 +96,28 @@ def write_conll(
     *,
     separator: str = " ",
 ) -> None:
-    """Write sentences as columns, in UTF-8, so that `load_conll` gives them back.
+    """Write sentences as columns in UTF-8, in the format of `load_conll`.
 
     Parameters
     ----------
     path : str or path-like
-        The file, which is replaced as a whole.
+        File, which is replaced as a whole.
     sentences : sequence of sequences of str, or of tuples of str
-        Tokens, or the columns of each.
+        Tokens, or the columns of each token.
     labels : sequence of sequences of str, optional
-        A last column, in the shape of the sentences.
+        Labels of the tokens, for a last column.
     separator : " " or tab, default=" "
-        What stands between columns; only between tabs may cells contain blanks.
+        Separator of columns. Only with tabs may columns contain blanks.
 
     Raises
     ------
     ValueError
-        If a sentence is empty or has not one label a token, if tokens differ in their number of
-        columns, or a cell could not be read back: which, and of what sentence and token.
+        If a sentence is empty or does not have one label per token, if tokens have different numbers of
+        columns, or if a column could not be read back. The message has the sentence and the token.
+
+    See Also
+    --------
+    load_conll : Read such a file.
 
     Examples
     --------
@@ -126,7 +138,7 @@ def conll_bytes(
     *,
     separator: str = " ",
 ) -> bytes:
-    """What `write_conll` writes."""
+    """Return the bytes that `write_conll` writes."""
     if separator not in (" ", "\t"):
         raise ValueError(f"separator must be a blank or a tab, got {separator!r}")
     if labels is not None and len(labels) != len(sentences):
@@ -137,10 +149,10 @@ def conll_bytes(
     width = 0
     for i, sentence in enumerate(sentences):
         if not len(sentence):
-            raise ValueError(f"sentence {i} is empty, which columns cannot say")
+            raise ValueError(f"sentence {i} is empty: every sentence must have a token")
         if labels is not None and len(labels[i]) != len(sentence):
             raise ValueError(
-                f"sentence {i} needs {len(sentence)} labels, one a token, got {len(labels[i])}"
+                f"sentence {i} must have {len(sentence)} labels, one per token, got {len(labels[i])}"
             )
         for t, token in enumerate(sentence):
             cells = [token] if isinstance(token, str) else list(token)
@@ -149,38 +161,40 @@ def conll_bytes(
             width = width or len(cells)
             where = f"sentence {i}, token {t}"
             if len(cells) != width:
-                raise ValueError(f"{where} has {_columns(len(cells))}, and the first has {width}")
+                raise ValueError(f"{where} has {_columns(len(cells))}, but the first token has {width}")
             _check_cells(cells, where, blanks=separator == "\t" and width > 1)
             lines.append(separator.join(cells))
         lines.append("")
     if lines and lines[0].startswith("\ufeff"):
-        raise ValueError("the first token starts with a byte-order mark, which readers drop")
+        raise ValueError("the first token must not start with a byte-order mark, which readers remove")
     return "".join(f"{line}\n" for line in lines).encode()
 
 
 def _check_cells(cells: Sequence[str], where: str, *, blanks: bool) -> None:
-    """Raise ValueError for what would not be read back."""
+    """Raise ValueError if columns could not be read back."""
     for cell in cells:
         if not isinstance(cell, str):
             raise ValueError(f"{where}: columns must be strings, got {cell!r}")
         refused = _BLANKS[1:] if blanks else _BLANKS
         if not cell or cell != cell.strip(_BLANKS) or any(blank in cell for blank in refused):
-            more = "" if blanks else "; separator='\\t' lets cells have blanks inside"
-            raise ValueError(f"{where}: {cell!r} is empty or has blanks, which divide columns{more}")
+            more = "" if blanks else "; with separator='\\t' columns may contain blanks"
+            raise ValueError(
+                f"{where}: {cell!r} is empty or contains blanks, which separate columns{more}"
+            )
         if "\0" in cell:
-            raise ValueError(f"{where}: {cell!r} has a NUL, which is no text")
+            raise ValueError(f"{where}: {cell!r} contains a NUL character")
         try:
             cell.encode()
         except UnicodeEncodeError as error:
-            raise ValueError(f"{where}: {cell!r} cannot be written in UTF-8 ({error.reason})") from None
+            raise ValueError(f"{where}: {cell!r} cannot be encoded in UTF-8 ({error.reason})") from None
     if not cells:
         raise ValueError(f"{where} has no columns")
     if cells[0].startswith(DOCUMENT_START):
-        raise ValueError(f"{where}: {cells[0]!r} starts a document, and is no token")
+        raise ValueError(f"{where}: {cells[0]!r} starts a document and cannot be a token")
 
 
 def _groups(path: Source, name: str) -> Iterator[list[tuple[int, Token]]]:
-    """The lines of each sentence: their numbers and cells."""
+    """Yield the lines of each sentence, as numbers and columns."""
     with opened_text(path) as stream:
         lines = stream.read().replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
     tabs = _divided_by_tabs(lines)
@@ -192,26 +206,27 @@ def _groups(path: Source, name: str) -> Iterator[list[tuple[int, Token]]]:
             if group:
                 yield group
             group = []
-        elif not (tabs and _is_remark(line)):
-            # Most columns are seen again and again: each is decoded and kept once.
-            found = tuple(known.get(cell) or _decoded(cell, known, name, number) for cell in cells)
-            group.append((number, found))
+        elif not (tabs and _is_comment(line)):
+            # Most columns occur many times, so each is decoded and stored once.
+            group.append(
+                (number, tuple(known.get(c) or _decoded(c, known, name, number) for c in cells))
+            )
     if group:
         yield group
 
 
 def _divided_by_tabs(lines: list[bytes]) -> bool:
-    tokens = [line for line in lines if line.strip() and not _is_remark(line)]
+    tokens = [line for line in lines if line.strip() and not _is_comment(line)]
     return 2 * sum(b"\t" in line for line in tokens) > len(tokens)
 
 
-def _is_remark(line: bytes) -> bool:
+def _is_comment(line: bytes) -> bool:
     return line.startswith(b"#") and b"\t" not in line
 
 
 def _decoded(cell: bytes, known: dict[bytes, str], name: str, line: int) -> str:
     if b"\0" in cell:
-        raise ValueError(f"{name}, line {line}: a NUL byte, which no text has")
+        raise ValueError(f"{name}, line {line}: a NUL byte, which text must not contain")
     try:
         text = cell.decode().strip(_BLANKS)
     except UnicodeDecodeError as error:

@@ -1,4 +1,4 @@
-"""Generated data that behave like the real kind, for demonstrations and tests."""
+"""Generated word counts that resemble mail, for demonstrations and tests."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from sklearn.utils import check_random_state
 
 from ..utils.parameters import check_integer, check_number
 
-_N_STRONG = 16  # telltale words per class
-_STRONG_RATE = 0.3  # share of a class's mails that have a given telltale word
+_N_STRONG = 16  # indicative words per class
+_STRONG_RATE = 0.3  # fraction of the mails of a class with a given indicative word
 _STRONG_LEAK = 0.01  # the same in the other class
-_WEAK_SHARE = 0.25  # share of the vocabulary that leans to one class, half of it to each
-_WEAK_TILT = 1.2  # how much likelier, in log odds, a leaning word is in its own class
+_WEAK_SHARE = 0.25  # fraction of the vocabulary with a small preference, half of it for each class
+_WEAK_TILT = 1.2  # log odds of such a word in its class
 _MEDIAN_LENGTH = 80  # words in a mail
 
 
@@ -27,27 +27,28 @@ def make_mail_like(
     spam_share: float = 0.4,
     random_state: int | np.random.RandomState | None = None,
 ) -> tuple[sparse.csr_matrix, NDArray[np.str_]]:
-    """Generate word counts that look like mail, with senders of spam who adapt.
+    """Generate word counts that resemble mail, with adaptive senders of spam.
 
-    The vocabulary follows Zipf's law and lengths have a long tail. A few words are telltale for
-    one class; a quarter of the vocabulary leans a little to one class. A plain hinge loss relies
-    on the telltale words, and these are what senders of spam change: with probability `shift` each
-    telltale word of spam is left out of a spam mail, and telltale words of ham are put in as often
-    as ham has them, times `shift`. Ham does not change.
+    Word frequencies follow a Zipf distribution, and lengths have a long tail. A few words strongly
+    indicate one class. A quarter of the vocabulary has a small preference for one class.
 
-    Which word is telltale depends on `n_features` only, so draws with other seeds and other shifts
-    belong together.
+    A plain hinge loss relies on the indicative words, and senders of spam change these. They remove each
+    indicative word of spam with probability `shift`. They insert indicative words of ham with the
+    frequency of ham, multiplied by `shift`. Ham does not change.
+
+    The indicative words depend on `n_features` only, so draws with other seeds and other shifts can be
+    combined.
 
     Parameters
     ----------
     n_samples : int, default=2000
-        Number of mails.
+        Number of mails (>= 2).
     n_features : int, default=2000
-        Number of words, at least 100.
+        Number of words (>= 100).
     shift : float, default=0.0
-        How far the senders of spam adapted, from 0 (not at all) to 1.
+        Adaptation of the senders of spam, from 0 (none) to 1 (complete).
     spam_share : float, default=0.4
-        Expected share of spam, strictly between 0 and 1. Both classes occur if `n_samples` >= 2.
+        Expected fraction of spam, strictly between 0 and 1. Both classes occur.
     random_state : int, RandomState or None, default=None
         Seed or generator.
 
@@ -56,7 +57,11 @@ def make_mail_like(
     X : csr_matrix of shape (n_samples, n_features), int64
         Word counts.
     y : ndarray of shape (n_samples,)
-        "ham" or "spam".
+        Labels "ham" or "spam".
+
+    See Also
+    --------
+    make_signals : Signals of unknown size and baseline.
 
     Examples
     --------
@@ -93,7 +98,7 @@ def _check(n_samples: Any, n_features: Any, shift: Any, spam_share: Any) -> None
 def _vocabulary(
     n_features: int,
 ) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float64]]:
-    """Telltale words of either class, and the lean of every word: 1 spam, -1 ham, 0 neither."""
+    """Return indicative words of both classes, and each word's preference: 1 spam, -1 ham."""
     order = np.random.RandomState(n_features).permutation(n_features)
     spam_words, ham_words = order[:_N_STRONG], order[_N_STRONG : 2 * _N_STRONG]
     n_lean = int(_WEAK_SHARE * n_features / 2)

@@ -1,4 +1,4 @@
-"""Reading files of rows a block at a time, in memory that does not grow with the file."""
+"""Readers of large files in blocks, with constant memory."""
 
 from __future__ import annotations
 
@@ -13,31 +13,33 @@ from scipy import sparse
 from .opening import Source, name_of, opened_text
 from .readers import located, parse_svmlight, texts_and_labels
 
-# Bytes of SVMlight text, or characters of texts, in a block.
+# Size of a block: bytes of SVMlight text, or characters of texts.
 BLOCK_SIZE = 1 << 22
 
 
 def svmlight_blocks(
     source: Source, zero_based: bool = True
 ) -> Iterator[tuple[sparse.csr_matrix, NDArray[np.float64]]]:
-    """Read rows in SVMlight format, some lines at a time.
+    """Read rows in SVMlight format in blocks of lines.
 
     Parameters
     ----------
     source : path or stream of bytes
         Plain, or compressed by gzip or xz.
     zero_based : bool, default=True
-        Whether the first feature has the number 0.
+        If True, the first feature has the number 0.
 
     Yields
     ------
     X : csr_matrix of shape (n_rows, largest index of the block), float64
+        Rows of the block.
     y : ndarray of shape (n_rows,), float64
+        Labels of the block.
 
     Raises
     ------
     ValueError
-        For an empty or truncated file and for a broken line, with the file and the line's number.
+        For an empty or truncated file and for a broken line; the message has the file and the line.
 
     Examples
     --------
@@ -64,28 +66,30 @@ def svmlight_blocks(
 def text_blocks(
     source: Source, text_key: str = "text", label_key: str | None = "label"
 ) -> Iterator[tuple[list[str], NDArray[Any] | None]]:
-    """Read texts and labels from JSON lines, some at a time.
+    """Read texts and labels from JSON lines in blocks.
 
-    A JSON array is read as well, as a whole.
+    A JSON array is read as a whole.
 
     Parameters
     ----------
     source : path or stream of bytes
         Plain, or compressed by gzip or xz.
     text_key : str, default="text"
-        The key of the text.
+        Key of the text.
     label_key : str or None, default="label"
-        The key of the label. None reads no labels.
+        Key of the label; None for no labels.
 
     Yields
     ------
     texts : list of str
-    labels : ndarray of shape (n_texts,), or None if `label_key` is None
+        Texts of the block.
+    labels : ndarray of shape (n_texts,), or None
+        Labels of the block; None if `label_key` is None.
 
     Raises
     ------
     ValueError
-        As `load_jsonlines`.
+        As for `load_jsonlines`.
 
     Examples
     --------
@@ -104,7 +108,7 @@ def text_blocks(
         for text, label in texts_and_labels(stream, name, text_key, label_key):
             texts.append(text)
             labels.append(label)
-            # Short texts cost more than their characters.
+            # A short text takes more memory than its characters.
             size, empty = size + len(text) + 100, False
             if size >= BLOCK_SIZE:
                 yield block()
@@ -116,7 +120,7 @@ def text_blocks(
 
 
 def _lines(stream: BinaryIO) -> Iterator[bytes]:
-    """Whole lines, about `BLOCK_SIZE` bytes of them at a time."""
+    """Yield complete lines, about `BLOCK_SIZE` bytes at a time."""
     waiting: list[bytes] = []
     while part := stream.read(BLOCK_SIZE):
         end = part.rfind(b"\n") + 1

@@ -1,4 +1,4 @@
-"""Text that is typed badly: words with typos, without capitals, or that nobody has seen before."""
+"""Noise for text: typos, lost capitals, and unseen words."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ Kind: TypeAlias = Literal["typo", "lower", "unseen"]
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
-# Keys beside each letter's own.
+# Neighbors of each key.
 _BESIDE = {
     letter: (row[place - 1] if place else "") + row[place + 1 : place + 2]
     for row in _ROWS
     for place, letter in enumerate(row)
 }
-# Numbers that each token draws, changed or not: so a lower rate changes fewer of the same.
+# Number of draws per token, changed or not, so that a lower rate changes a subset of the tokens.
 _DRAWS = 5
 
 
@@ -33,25 +33,26 @@ def mistype(
     known: Collection[str] = (),
     random_state: int | np.random.RandomState | None = None,
 ) -> list[list[Any]]:
-    """Mistype words of sentences, each with the same chance and independently of the others.
+    """Add noise to words of sentences, independently with equal probability.
 
-    - "typo": two neighboring letters change places, a letter is left out or doubled, or the key beside
-      it is hit, each as often; words of one letter and signs stay.
-    - "lower": capitals become small letters; words without capitals stay.
-    - "unseen": letters become other letters and digits other digits, so that no such word is among
-      the sentences or `known`; signs stay.
-    - "all": one of the three for each word, each as often.
+    - "typo": two adjacent letters are exchanged, or a letter is removed, doubled or replaced by a
+      neighboring key, with equal probabilities. Words of one letter and punctuation do not change.
+    - "lower": capitals become lower case.
+    - "unseen": letters and digits are replaced, so that the word is not among the sentences or `known`.
+      Punctuation does not change.
+    - "all": one of the three for each word, with equal probabilities.
 
-    Of tokens with several columns the first changes; parts of speech stay those of the text as it was.
-    With one seed, what a rate changes a higher one changes alike.
+    In tokens with several columns the first one changes, so parts of speech stay those of the original
+    text. With the same seed, a higher rate changes the same tokens in the same way, and more tokens.
 
     Parameters
     ----------
     sentences : sequence of sequences of str, or of tuples of str
-        Tokens, or the columns of each, as `load_conll` gives them.
+        Tokens, or the columns of each token, as from `load_conll`.
     rate : float
-        The chance of each token, from 0 to 1; 0.3 is text that is hard to read.
+        Probability of a change for each token, from 0 to 1; 0.3 gives text that is hard to read.
     kind : {"typo", "lower", "unseen", "all"}, default="all"
+        Kind of the noise.
     known : collection of str, default=()
         More words that unseen ones must differ from, such as those of the training text.
     random_state : int, RandomState or None, default=None
@@ -60,12 +61,17 @@ def mistype(
     Returns
     -------
     list of lists of str, or of tuples of str
-        As many tokens as before.
+        The changed sentences.
 
     Raises
     ------
     TypeError, ValueError
-        If an argument is none of these.
+        If an argument is invalid.
+
+    See Also
+    --------
+    make_tagged_text : Generated sentences.
+    load_conll : Sentences from a file.
 
     Examples
     --------
@@ -86,7 +92,7 @@ def mistype(
     rng = check_random_state(random_state)
     kinds = list(_CHANGES.values()) if kind == "all" else [_CHANGES[kind]]
     draws = iter(rng.random_sample((sum(map(len, words)), _DRAWS)).tolist())
-    made = []
+    mistyped = []
     for sentence, row in zip(sentences, words, strict=True):
         changed = []
         for token, word in zip(sentence, row, strict=True):
@@ -94,8 +100,8 @@ def mistype(
             if chance < rate:
                 word = kinds[int(len(kinds) * which)](word, more, seen)
             changed.append(word if isinstance(token, str) else (word, *token[1:]))
-        made.append(changed)
-    return made
+        mistyped.append(changed)
+    return mistyped
 
 
 def _word(token: Any, i: int, t: int) -> str:
@@ -106,21 +112,21 @@ def _word(token: Any, i: int, t: int) -> str:
 
 
 def _typo(word: str, draws: Sequence[float], seen: Collection[str]) -> str:
-    """One slip of the fingers; the first of four kinds, from the one drawn on, that changes the word."""
+    """Return a typo: the first of four kinds, in cyclic sequence, that changes the word."""
     if len(word) < 2 or not any(letter.isalnum() for letter in word):
         return word
     place = int(draws[1] * (len(word) - 1))
     first, second, rest = word[place], word[place + 1], word[place + 2 :]
-    beside = _BESIDE.get(second.lower(), "") or second
-    hit = beside[int(draws[2] * len(beside))]
-    slips = (
+    neighbors = _BESIDE.get(second.lower(), "") or second
+    key = neighbors[int(draws[2] * len(neighbors))]
+    typos = (
         word[:place] + second + first + rest,
         word[: place + 1] + rest,
         word[: place + 1] + second + second + rest,
-        word[: place + 1] + (hit.upper() if second.isupper() else hit) + rest,
+        word[: place + 1] + (key.upper() if second.isupper() else key) + rest,
     )
-    start = int(len(slips) * draws[0])
-    return next(slip for slip in slips[start:] + slips[:start] if slip != word)
+    start = int(len(typos) * draws[0])
+    return next(typo for typo in typos[start:] + typos[:start] if typo != word)
 
 
 def _lower(word: str, draws: Sequence[float], seen: Collection[str]) -> str:
@@ -128,7 +134,7 @@ def _lower(word: str, draws: Sequence[float], seen: Collection[str]) -> str:
 
 
 def _unseen(word: str, draws: Sequence[float], seen: Collection[str]) -> str:
-    """A word of the same shape, longer by letters where so short a one is known."""
+    """Return a new word of the same shape, or a longer one if that is known."""
     if not any(letter.isalnum() for letter in word):
         return word
     rng = Random(int(draws[0] * 2**53))

@@ -1,4 +1,4 @@
-"""Opening files of rows, plain or compressed, and telling by their content what they hold."""
+"""Opening of plain and compressed files, and detection of their format."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ Source: TypeAlias = str | PathLike[str] | BinaryIO
 
 Kind: TypeAlias = Literal["svmlight", "json", "table", "conll"]
 
-# How names of column files end, before an ending of compression.
+# Endings of the names of column files, before an ending of compression.
 _COLUMN_ENDINGS = (".conll", ".iob", ".iob2", ".bio")
 
 _MAGIC: dict[bytes, tuple[str, Any]] = {
     b"\x1f\x8b": (".gz", gzip.open),
     b"\xfd7zXZ\0": (".xz", lzma.open),
 }
-# Bytes at the start of a file that tell what it holds.
+# Number of bytes at the start of a file that determine its format.
 _LOOKED_AT = 65536
-# Bytes at the start of a pipe that can be read again: more than a look at compressed text takes.
+# Number of bytes at the start of a pipe that can be read again, enough to detect compressed text.
 _KEPT = 1 << 20
 
-# A label and values, then the comment of an SVMlight row; and one of its values.
+# A label and values, then the comment of an SVMlight row; and a value of such a row.
 _COMMENTED_ROW = re.compile(rb"([+-]?[\d.][\w.+-]*(?:\s+(?:\d+|qid):\S+)*)\s*#")
 _VALUE = re.compile(rb"(?:\d+|qid):")
 
-# Byte-order marks of what is text and not UTF-8; the mark of UTF-16 is the start of one of UTF-32.
+# Byte-order marks of text that is not UTF-8. UTF-32 comes first, as its mark starts with that of UTF-16.
 _MARKS = {
     codecs.BOM_UTF32_LE: "UTF-32",
     codecs.BOM_UTF32_BE: "UTF-32",
@@ -46,27 +46,31 @@ _MARKS = {
 
 
 def name_of(source: Source) -> str:
-    """What messages call it."""
+    """Return the name of a source for messages."""
     if isinstance(source, (str, PathLike)):
         return str(Path(source))
     return str(getattr(source, "name", "the data"))
 
 
 def is_standard_input(path: str | PathLike[str]) -> bool:
-    """Whether a path names standard input."""
+    """Return True if a path names standard input."""
     return str(path) in ("-", "/dev/stdin")
 
 
 def rereadable(path: str | PathLike[str]) -> Source:
-    """The path itself, or all bytes of what can be read once only: "-" (standard input), a pipe.
+    """Return a path, or all bytes of a source that can be read only once.
+
+    Such sources are "-" (standard input) and pipes.
 
     Parameters
     ----------
     path : str or path-like
+        Path of a file or pipe, or "-".
 
     Returns
     -------
     path, or stream of bytes with a `name`
+        A source that can be read several times.
     """
     standard = str(path) == "-"
     if not standard and (not Path(path).exists() or Path(path).is_file()):
@@ -78,17 +82,19 @@ def rereadable(path: str | PathLike[str]) -> Source:
 
 @contextmanager
 def opened_once(path: str | PathLike[str]) -> Iterator[BinaryIO]:
-    """Open a file, a pipe or "-" (standard input) to be read once, in memory that does not grow with it.
+    """Open a file, a pipe or "-" (standard input) for one pass with constant memory.
 
-    Its start can be read several times, so that `kind_of` can look at it.
+    Its start can be read several times, as `kind_of` does.
 
     Parameters
     ----------
     path : str or path-like
+        Path of a file or pipe, or "-".
 
     Returns
     -------
-    stream of bytes with a `name`, that other functions of this module take
+    stream of bytes with a `name`
+        A source for the other functions of this module.
     """
     if str(path) == "-":
         yield _read_once(sys.stdin.buffer, "standard input")
@@ -104,7 +110,7 @@ def _read_once(stream: BinaryIO, name: str) -> BinaryIO:
 
 
 class _RewindableStream(RawIOBase):
-    """A stream whose first bytes can be read again, until more than `_KEPT` are read."""
+    """A stream that can be rewound while at most `_KEPT` bytes have been read."""
 
     name: str
 
@@ -141,12 +147,12 @@ class _RewindableStream(RawIOBase):
 
 @contextmanager
 def opened(source: Source) -> Iterator[BinaryIO]:
-    """Open for reading bytes, decompressed where the content is, whatever the name says.
+    """Open for reading bytes, and decompress them if their content is compressed.
 
     Raises
     ------
     ValueError
-        For an empty file, and for damage of a compressed one.
+        For an empty file, and for damaged compressed data.
     """
     name, ending = name_of(source), ""
     try:
@@ -155,8 +161,8 @@ def opened(source: Source) -> Iterator[BinaryIO]:
             raw.seek(0)
             if not start:
                 raise ValueError(f"{name} is empty")
-            found = (each for magic, each in _MAGIC.items() if start.startswith(magic))
-            ending, opener = next(found, ("", None))
+            formats = (each for magic, each in _MAGIC.items() if start.startswith(magic))
+            ending, opener = next(formats, ("", None))
             if opener is None:
                 yield raw
             else:
@@ -170,12 +176,12 @@ def opened(source: Source) -> Iterator[BinaryIO]:
 
 @contextmanager
 def opened_text(source: Source) -> Iterator[BinaryIO]:
-    """As `opened`, for what must be text in UTF-8; bytes that are none further on are for the reader.
+    """Open text in UTF-8, like `opened`, with a check of the start only.
 
     Raises
     ------
     ValueError
-        As `opened`; and for a byte-order mark of UTF-16 or UTF-32, and for NUL bytes near the start.
+        As for `opened`, and for a byte-order mark of UTF-16 or UTF-32, and NUL bytes near the start.
 
     Examples
     --------
@@ -184,23 +190,23 @@ def opened_text(source: Source) -> Iterator[BinaryIO]:
     ...     stream.read()
     Traceback (most recent call last):
     ...
-    ValueError: the data must be text in UTF-8, and its byte-order mark is that of UTF-16: ...
+    ValueError: the data must be text in UTF-8, but its byte-order mark is that of UTF-16: ...
     """
     with opened(source) as stream:
         start = stream.read(_LOOKED_AT)
-        # A mark of UTF-8 says nothing, and is no part of the text.
+        # A byte-order mark of UTF-8 is not part of the text.
         stream.seek(len(codecs.BOM_UTF8) if start.startswith(codecs.BOM_UTF8) else 0)
-        found = next((name for mark, name in _MARKS.items() if start.startswith(mark)), None)
-        if found is not None:
-            what, encoding = f"its byte-order mark is that of {found}: convert it", found
+        encoding = next((name for mark, name in _MARKS.items() if start.startswith(mark)), None)
+        if encoding is not None:
+            what = f"its byte-order mark is that of {encoding}: convert it"
         elif b"\0" in start:
-            what = "it has NUL bytes, as binary data and UTF-16 have: convert what is text"
+            what = "it has NUL bytes, as binary data and UTF-16 have: convert it if it is text"
             encoding = "UTF-16LE"
         else:
             yield stream
             return
         raise ValueError(
-            f"{name_of(source)} must be text in UTF-8, and {what}, such as with iconv -f {encoding} "
+            f"{name_of(source)} must be text in UTF-8, but {what}, such as with iconv -f {encoding} "
             "-t UTF-8"
         )
 
@@ -216,9 +222,10 @@ def _raw(source: Source) -> Iterator[BinaryIO]:
 
 
 def in_columns(source: Source) -> bool:
-    """Whether text looks like sentences in columns: equal lines of words, and blank ones between.
+    """Return True if text looks like sentences in columns with blank lines between.
 
-    The start of the text decides, without its comments. Lines of ``index:value`` are none.
+    The start of the text without comments decides. All lines must have the same number of columns, and
+    lines of ``index:value`` are not columns.
 
     Examples
     --------
@@ -230,34 +237,35 @@ def in_columns(source: Source) -> bool:
     with opened_text(source) as stream:
         start = stream.read(_LOOKED_AT)
         whole = not stream.read(1)
-    # The last line may be cut.
+    # The last line may be incomplete.
     complete = start.strip().splitlines()[: None if whole else -1]
     lines = [line.split() for line in _without_comments(complete)]
     words = [line for line in lines if line]
     values = any(_VALUE.match(cell) for line in words[:1] for cell in line[1:])
-    # A label or an opening brace alone is no column.
+    # A single label or opening brace is not a column.
     widths = {len(line) for line in words}
     return len(words) < len(lines) and len(widths) == 1 and min(widths) > 1 and not values
 
 
 def kind_of(source: Source) -> Kind:
-    """Whether a file holds JSON, a table with commas (CSV), or SVMlight rows, by its content.
+    """Detect the format of a file: JSON, a table (CSV), SVMlight rows or CoNLL.
 
-    Sentences in columns are told by the name alone, which ends in .conll, .iob, .iob2 or .bio, and then
-    in .gz or .xz if it likes: their words may look like anything.
+    Only the name shows CoNLL columns, because their words can be anything. It ends in .conll, .iob,
+    .iob2 or .bio, possibly with .gz or .xz.
 
-    The first line decides that is not empty once comments are removed: "json" starts with a brace or a
-    bracket, a "table" has a comma, a semicolon or a tab and no ``index:value``. All else is left to the
-    reader of SVMlight rows, whose errors name the line.
+    Otherwise the first nonempty line without comments decides. "json" starts with a brace or a bracket.
+    A "table" has a comma, a semicolon or a tab, and no ``index:value``. Everything else is "svmlight",
+    whose reader raises errors with the line.
 
     Parameters
     ----------
     source : path or stream of bytes
+        Plain or compressed text.
 
     Raises
     ------
     ValueError
-        As `opened_text`.
+        As for `opened_text`.
 
     Examples
     --------
@@ -281,7 +289,7 @@ def kind_of(source: Source) -> Kind:
 
 
 def _without_comments(lines: list[bytes]) -> Iterator[bytes]:
-    """Lines that are no comments, SVMlight rows without theirs; elsewhere # is part of the text."""
+    """Yield lines that are not comments, and SVMlight rows without their comments."""
     for line in lines:
         row = _COMMENTED_ROW.match(line.lstrip())
         if row:

@@ -1,4 +1,4 @@
-"""Readers for labeled rows and for arrays, plain or compressed, whose errors name file and line."""
+"""Readers of SVMlight files, JSON lines and IDX arrays."""
 
 from __future__ import annotations
 
@@ -32,22 +32,29 @@ def load_svmlight(
     Parameters
     ----------
     path : str, path-like or stream of bytes
-        The file; what gzip or xz compressed is decompressed, whatever its name.
+        File, plain or compressed by gzip or xz. Compression is detected by content.
     n_features : int or None, default=None
-        Number of columns of the result; None takes the largest index in the file.
+        Number of columns of the result; by default the largest index in the file.
     zero_based : bool or "auto", default="auto"
-        Whether the first feature has the number 0. "auto" says yes if the file uses the number 0.
-        Files that belong together should be read with the same value.
+        If True, the first feature has the number 0; if False, the number 1. "auto" means True if the
+        file contains the number 0. Pass the same value for files that belong together.
 
     Returns
     -------
     X : csr_matrix of shape (n_samples, n_features), float64
+        Rows.
     y : ndarray of shape (n_samples,), float64
+        Labels.
 
     Raises
     ------
     ValueError
-        For an empty or truncated file and for a broken line, with the file and the line's number.
+        For an empty or truncated file and for a broken line; the message has the file and the line.
+
+    See Also
+    --------
+    load_table : Rows of a CSV file.
+    load_jsonlines : Texts with labels.
 
     Examples
     --------
@@ -77,27 +84,34 @@ def load_jsonlines(
 ) -> tuple[list[str], NDArray[Any] | None]:
     """Read texts and labels from JSON lines, or from a JSON array of objects.
 
-    JSON lines have one object per line; blank lines are skipped. An array may be laid out in any way.
+    JSON lines have one object per line; blank lines are skipped.
 
     Parameters
     ----------
     path : str, path-like or stream of bytes
-        The file, in UTF-8; what gzip or xz compressed is decompressed, whatever its name.
+        File in UTF-8, plain or compressed by gzip or xz. Compression is detected by content.
     text_key : str, default="text"
-        The key of the text, a string.
+        Key of the text, a string.
     label_key : str or None, default="label"
-        The key of the label: strings, integers or booleans, one kind per file. None reads no
-        labels.
+        Key of the label; None for no labels. The labels of a file are strings, integers or booleans.
 
     Returns
     -------
     texts : list of str
-    labels : ndarray of shape (n_samples,), or None if `label_key` is None
+        Texts.
+    labels : ndarray of shape (n_samples,), or None
+        Labels; None if `label_key` is None.
 
     Raises
     ------
     ValueError
-        For an empty or truncated file, and for a broken line or item, with the file and its number.
+        For an empty or truncated file, and for a broken line or item; the message has the file and the
+        number.
+
+    See Also
+    --------
+    load_svmlight : Sparse rows with labels.
+    load_conll : Tagged sentences.
 
     Examples
     --------
@@ -125,7 +139,7 @@ def load_jsonlines(
 def texts_and_labels(
     stream: BinaryIO, name: str, text_key: str, label_key: str | None
 ) -> Iterator[tuple[str, str | bool | int | None]]:
-    """Texts and labels one by one, as `load_jsonlines` reads them; labels are None without a key."""
+    """Yield texts and labels, as for `load_jsonlines`; labels None without a key."""
     kind = None
     for place, line in _records(stream, name):
         try:
@@ -139,27 +153,32 @@ def texts_and_labels(
 
 
 def read_idx(path: Source) -> NDArray[Any]:
-    """Read an array in IDX format, that of MNIST (LeCun, Cortes and Burges).
+    """Read an array in the IDX format of MNIST (LeCun, Cortes and Burges).
 
-    Two zero bytes, a byte for the type of the numbers and one for the number of dimensions, then the
-    dimensions as 32-bit integers, then the numbers in C order; all big-endian.
+    The file starts with two zero bytes, one byte for the type of the numbers and one for the number of
+    dimensions. The dimensions follow as 32-bit integers, then the numbers in C order. All are
+    big-endian.
 
     Parameters
     ----------
     path : str, path-like or stream of bytes
-        The file; what gzip or xz compressed is decompressed, whatever its name.
+        File, plain or compressed by gzip or xz. Compression is detected by content.
 
     Returns
     -------
     ndarray
-        With the shape and the type of the header: MNIST's images are (n, 28, 28) uint8, its labels
-        (n,) uint8.
+        Array with the shape and the type of the header. The images of MNIST are (n, 28, 28) uint8, its
+        labels (n,) uint8.
 
     Raises
     ------
     ValueError
-        For an empty or truncated file, for one that is no IDX file, and for one with fewer or more
-        numbers than its header says.
+        For an empty or truncated file, for one that is not an IDX file, and for another number of values
+        than in the header.
+
+    See Also
+    --------
+    load_table : Rows of a CSV file.
 
     Examples
     --------
@@ -181,7 +200,7 @@ def read_idx(path: Source) -> NDArray[Any]:
         )
     start = 4 + 4 * content[3]
     if len(content) < start:
-        raise ValueError(f"{name} is truncated: its header of {start} bytes has {len(content)}")
+        raise ValueError(f"{name} is truncated: its header must have {start} bytes, got {len(content)}")
     shape = np.frombuffer(content[4:start], dtype=">u4").tolist()
     stored = np.dtype(_IDX_TYPES[content[2]])
     expected = start + prod(shape) * stored.itemsize
@@ -195,13 +214,14 @@ def read_idx(path: Source) -> NDArray[Any]:
 
 
 def line_of_row(path: Source, row: int) -> int:
-    """The number of the line, from 1, of a row of a file in SVMlight format.
+    """Return the line number, from 1, of a row of a file in SVMlight format.
 
     Parameters
     ----------
     path : str, path-like or stream of bytes
+        File, plain or compressed.
     row : int
-        Counted from 0; lines that are empty or comments have none.
+        Number of the row, from 0, without empty lines and comments.
 
     Raises
     ------
@@ -224,7 +244,7 @@ def line_of_row(path: Source, row: int) -> int:
 def parse_svmlight(
     stream: BinaryIO, n_features: int | None, zero_based: bool | Literal["auto"]
 ) -> tuple[sparse.csr_matrix, NDArray[np.float64]]:
-    """Rows of a stream; ValueError or OverflowError for a broken line, without its place."""
+    """Parse rows; raise ValueError or OverflowError without the line of an error."""
     X, y = load_svmlight_file(stream, n_features=n_features, zero_based=zero_based)
     if not (np.isfinite(X.data).all() and np.isfinite(y).all()):
         raise ValueError("labels and values must be finite")
@@ -238,20 +258,22 @@ def located(
     zero_based: bool | Literal["auto"],
     before: int = 0,
 ) -> ValueError:
-    """Say where the parser stumbled, by bisection with the parser itself.
+    """Return an error with the first broken line, found by bisection with the parser.
 
     Parameters
     ----------
     error : Exception
-        What `parse_svmlight` raised.
+        The error of `parse_svmlight`.
     lines : list of bytes
+        Parsed lines.
     name : str
-        What the message calls the file.
+        Name of the file in the message.
     zero_based : bool or "auto"
+        Parameter of the parser.
     before : int, default=0
-        Number of lines that come before.
+        Number of preceding lines.
     """
-    # A block alone cannot tell where indices start, so "auto" lets every block start at 0.
+    # The first index of the file is unknown in a block, so with "auto" every block may start at 0.
     base = zero_based is not False
 
     def failure(first: int, last: int) -> Exception | None:
@@ -266,7 +288,7 @@ def located(
         middle = (low + high) // 2
         low, high = (low, middle) if failure(low, middle) else (middle, high)
     reason = failure(low, high)
-    if reason is None:  # every line is fine by itself: the file has more than n_features features
+    if reason is None:  # Every line is correct by itself: the file has more than n_features features.
         return ValueError(f"{name}: {error}")
     line = lines[low].decode("utf-8", "replace").strip()
     return ValueError(
@@ -280,7 +302,7 @@ def _cut(text: str, length: int) -> str:
 
 
 def _records(stream: BinaryIO, name: str) -> Iterator[tuple[str, Any]]:
-    """Where each record stands, and its line, or what an array has there."""
+    """Yield the position of each record, and its line or its item of an array."""
     first = b""
     number = 0
     while not first.strip():
@@ -315,12 +337,12 @@ def _parsed(content: bytes) -> Any:
         line = f"line {error.lineno}, " if error.lineno > 1 else ""
         raise ValueError(f"not JSON ({error.msg} at {line}column {error.colno})") from None
     except RecursionError:
-        raise ValueError("not JSON that can be read (nested too deeply)") from None
+        raise ValueError("not JSON (nested too deeply)") from None
 
 
 def _checked_record(record: Any) -> dict[str, Any]:
     if not isinstance(record, dict):
-        raise ValueError(f"a JSON object is needed, got {type(record).__name__}")
+        raise ValueError(f"must be a JSON object, got {type(record).__name__}")
     return record
 
 

@@ -1,4 +1,4 @@
-"""Generated signals of unknown size and zero level, for demonstrations and tests."""
+"""Generated signals of unknown size and baseline, for demonstrations and tests."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from sklearn.utils import check_random_state
 
 from ..utils.parameters import check_integer, check_number
 
-_SHORTEST = 16  # features, below which the quicker rhythm has too few values a turn
-_SLOW = (2.0, 3.5)  # turns of the rhythm in a recording
+_SHORTEST = 16  # features; shorter signals have too few values per cycle
+_SLOW = (2.0, 3.5)  # cycles of the rhythm per signal
 _QUICK = (3.5, 5.0)
-_STRENGTH = 0.3  # standard deviation of the logarithm of the wave's height
-_MOMENT = (0.3, 0.7)  # of the wave that both classes have, as a share of the recording
-_WIDTH = 0.08  # of a wave, as a share of the recording
+_STRENGTH = 0.3  # standard deviation of the logarithm of the amplitude of the wave
+_MOMENT = (0.3, 0.7)  # position of the wave of both classes, as a fraction of the signal
+_WIDTH = 0.08  # width of the wave, as a fraction of the signal
 
 
 def make_signals(
@@ -30,36 +30,37 @@ def make_signals(
     noise: float = 0.1,
     random_state: int | np.random.RandomState | None = None,
 ) -> tuple[NDArray[np.float64], NDArray[np.str_]]:
-    """Generate short signals whose size and zero level carry no information.
+    """Generate short signals whose size and baseline are independent of the label.
 
-    Each signal looks like a piece of an electroencephalogram: a rhythm of height 1 and of any phase,
-    slower in "rest" than in "task", and a wave at some moment that has nothing to do with the label.
-    The whole is multiplied by a factor, log-uniform between the limits of `scale`, a constant, uniform
-    within `offset`, is added, and then white noise. Neither factor nor constant depends on the label.
-    As phases are random, no linear function tells the classes apart.
+    Each signal resembles a piece of an electroencephalogram. A rhythm of amplitude 1 and random phase is
+    slower in "rest" than in "task". A wave at a random position does not depend on the label. The signal
+    is multiplied by a log-uniform factor between the limits of `scale`. A uniform constant within
+    `offset` and white noise are added. Due to the random phases, no linear function separates the
+    classes.
 
     Parameters
     ----------
     n_samples : int, default=200
-        Number of signals, at least 2.
+        Number of signals (>= 2).
     n_features : int, default=32
-        Values of a signal, at equal distances in time, at least 16.
+        Number of equally spaced values per signal (>= 16).
     scale : (low, high) of float, default=(0.25, 4.0)
-        Limits of the factors, above 0; both 1 for none.
+        Limits (> 0) of the factors; both 1 for no factor.
     offset : float, default=2.0
-        How far the zero level moves up or down, at least 0. Rhythm and wave are about 1 high before
-        they are scaled.
+        Largest absolute value (>= 0) of the baseline. Rhythm and wave have amplitudes of about 1 before
+        they are rescaled.
     noise : float, default=0.1
-        Standard deviation of the noise of each value, at least 0. It is that of the recorder, which
-        the factor does not multiply: small signals have more of it for their size.
+        Standard deviation (>= 0) of the noise of each value. The factor does not multiply the noise, so
+        small signals have more noise relative to their size.
     random_state : int, RandomState or None, default=None
         Seed or generator.
 
     Returns
     -------
     X : ndarray of shape (n_samples, n_features), float64
+        Signals.
     y : ndarray of shape (n_samples,)
-        "rest" or "task", each as likely; both occur.
+        Labels "rest" or "task" with equal probabilities; both occur.
 
     Raises
     ------
@@ -68,7 +69,8 @@ def make_signals(
 
     See Also
     --------
-    structinv.oracles.Segment, structinv.oracles.Offset : the two changes as oracles.
+    structinv.oracles.Segment : Oracle for unknown sizes.
+    structinv.oracles.Offset : Oracle for unknown baselines.
 
     Examples
     --------
@@ -95,15 +97,15 @@ def _rhythms(
     time: NDArray[np.float64], task: NDArray[np.bool_], rng: np.random.RandomState
 ) -> NDArray[np.float64]:
     slow, quick = (rng.uniform(*limits, size=len(task)) for limits in (_SLOW, _QUICK))
-    turns, phase = np.where(task, quick, slow)[:, None], rng.uniform(size=(len(task), 1))
-    rhythms: NDArray[np.float64] = np.sin(2 * np.pi * (turns * time + phase))
+    cycles, phase = np.where(task, quick, slow)[:, None], rng.uniform(size=(len(task), 1))
+    rhythms: NDArray[np.float64] = np.sin(2 * np.pi * (cycles * time + phase))
     return rhythms
 
 
 def _waves(time: NDArray[np.float64], n_samples: int, rng: np.random.RandomState) -> NDArray[np.float64]:
     moments = rng.uniform(*_MOMENT, size=(n_samples, 1))
-    heights = np.exp(_STRENGTH * rng.standard_normal((n_samples, 1)))
-    waves: NDArray[np.float64] = heights * np.exp(-(((time - moments) / _WIDTH) ** 2) / 2)
+    amplitudes = np.exp(_STRENGTH * rng.standard_normal((n_samples, 1)))
+    waves: NDArray[np.float64] = amplitudes * np.exp(-(((time - moments) / _WIDTH) ** 2) / 2)
     return waves
 
 

@@ -1,4 +1,4 @@
-"""Reading tables of numbers with a header: CSV files."""
+"""Reader of CSV files: tables of numbers with a header."""
 
 from __future__ import annotations
 
@@ -16,32 +16,37 @@ from .opening import Source, name_of, opened_text
 def load_table(
     path: Source, label_key: str | None = "label", *, required: bool = True
 ) -> tuple[NDArray[np.float64], NDArray[np.str_] | None, list[str]]:
-    """Read a table: a header with the names of the columns, then one row a line.
+    """Read a CSV file with the names of the columns in its header.
 
     Parameters
     ----------
     path : str, path-like or stream of bytes
-        In UTF-8, plain or compressed by gzip or xz; commas, semicolons or tabs between the cells,
-        whichever the header has most of.
+        File in UTF-8, plain or compressed by gzip or xz. Cells are separated by commas, semicolons or
+        tabs, the most frequent of them in the header.
     label_key : str or None, default="label"
-        The name of the column of labels; None reads no labels, and every column is a feature. All
-        other columns must hold finite numbers.
+        Name of the column of labels; None for no labels. All other columns must contain finite numbers.
     required : bool, default=True
-        Whether a table without the column of labels is refused; if not, it has no labels.
+        If True, a table without the column of labels is an error. If False, such a table has no labels.
 
     Returns
     -------
-    X : (n_samples, n_features) array, float64
-    y : (n_samples,) array of str, or None
-        Labels as they are written.
+    X : ndarray of shape (n_samples, n_features), float64
+        Values of all columns except the labels.
+    y : ndarray of str of shape (n_samples,), or None
+        Labels as written in the file.
     names : list of str
-        Of the columns of X.
+        Names of the columns of X.
 
     Raises
     ------
     ValueError
-        For an empty or truncated file, a header without names or without the label, and a broken
-        line, with the file and the line's number.
+        For an empty or truncated file, a header without names or without the label, and a broken line.
+        The message has the file and the line.
+
+    See Also
+    --------
+    load_svmlight : Sparse rows with labels.
+    load_jsonlines : Texts with labels.
 
     Examples
     --------
@@ -61,7 +66,8 @@ def load_table(
         for number, cells in lines:
             if len(cells) != len(header):
                 raise ValueError(
-                    f"{name}, line {number}: {len(cells)} cells, and the header names {len(header)}"
+                    f"{name}, line {number}: must have the {len(header)} cells of the header, got "
+                    f"{len(cells)}"
                 )
             if place is not None:
                 labels.append(cells.pop(place).strip())
@@ -73,7 +79,7 @@ def load_table(
 
 
 def _lines(stream: BinaryIO, name: str) -> Iterator[tuple[int, list[str]]]:
-    """The cells of every line that is not empty, and its number; comments may stand before the first."""
+    """Yield the number and cells of every nonempty line; comments may precede the first one."""
     text = codecs.iterdecode(stream, "utf-8")
     try:
         first, number = next(text, ""), 1
@@ -93,19 +99,18 @@ def _lines(stream: BinaryIO, name: str) -> Iterator[tuple[int, list[str]]]:
 
 def _check_header(header: list[str], name: str, label_key: str | None) -> None:
     if not any(header) or all(_is_number(cell) for cell in header):
-        raise ValueError(f"{name} needs a first line with the names of its columns")
+        raise ValueError(f"{name} must have a first line with the names of its columns")
     if label_key is not None and label_key not in header:
         raise ValueError(f"{name} has no column {label_key!r} of labels, only {', '.join(header)}")
     if len(set(header)) < len(header):
         twice = sorted({each for each in header if header.count(each) > 1})
-        raise ValueError(f"{name} has several columns of one name: {', '.join(twice)}")
+        raise ValueError(f"{name} must have different names of columns, got several {', '.join(twice)}")
 
 
 def _number(cell: str, name: str, line: int) -> float:
     if not _is_number(cell) or not np.isfinite(float(cell)):
         raise ValueError(
-            f"{name}, line {line}: a finite number is needed, got {cell[:60]!r}; tables hold numbers, "
-            "and text goes into JSON lines"
+            f"{name}, line {line}: must be a finite number, got {cell[:60]!r}; use JSON lines for text"
         )
     return float(cell)
 

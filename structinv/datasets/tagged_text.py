@@ -1,4 +1,4 @@
-"""Generated sentences with parts of speech and chunks, for demonstrations and tests."""
+"""Generated sentences with parts of speech and chunks, for demonstrations."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from sklearn.utils import check_random_state
 
 from ..utils.parameters import check_integer, check_number
 
-# Patterns with how often each is drawn: of parts of speech for a phrase, of phrases for a sentence.
-# A sign or a conjunction between phrases is a part of speech, outside all chunks.
+# Patterns with their frequencies: parts of speech of a phrase, and phrases of a sentence. A punctuation
+# mark or a conjunction between phrases is a part of speech outside all chunks.
 _PHRASES: dict[str, dict[str, float]] = {
     "NP": {
         "DT NN": 6,
@@ -62,7 +62,8 @@ _SENTENCES: dict[str, float] = {
 }
 _CHUNKS = {"GENITIVE": "NP", "INFINITIVE": "VP"}
 
-# Common words first: the k-th is drawn in proportion to 1 / (k + 2). Many stand in several lines.
+# Common words come first: the k-th has a probability proportional to 1 / (k + 2). Many are in several
+# lines.
 _WORDS: dict[str, str] = {
     "DT": "the a this that an some each no any",
     "NN": "plan market report deal trade rise offer bank company price group rate sale vote move issue"
@@ -88,7 +89,7 @@ _WORDS: dict[str, str] = {
     ".": ". . . ! ?",
     ",": ", , ;",
 }
-# A tagger's usual mistakes.
+# Typical mistakes of taggers.
 _TAKEN_FOR = {"NN": "VB", "VB": "NN", "NNS": "VBZ", "VBZ": "NNS", "VBD": "VBN", "VBN": "VBD"}
 _TAKEN_FOR |= {"JJ": "NN", "RB": "JJ", "IN": "RB", "RP": "IN", "VBG": "NN", "NNP": "NN"}
 
@@ -101,28 +102,36 @@ def make_tagged_text(
 ) -> tuple[list[list[tuple[str, str]]], list[list[str]]]:
     """Generate sentences with parts of speech and, as labels, chunks in IOB2.
 
-    A small grammar joins noun, verb, prepositional, adverbial and subordinate phrases. Many words belong
-    to several parts of speech, and parts of speech are read wrongly now and then, as taggers do, so
-    that neither column tells the chunks alone and neighbors help.
+    A small grammar combines noun, verb, prepositional, adverbial and subordinate phrases. Many words
+    belong to several parts of speech, and some parts of speech are wrong, as those of taggers are. So
+    neither column determines the chunks by itself, and neighbors help.
 
     Parameters
     ----------
     n_sentences : int, default=300
+        Number of sentences (>= 1).
     mistaken : float, default=0.05
-        The chance that a part of speech is one that is often taken for it, from 0 to 1.
+        Probability, from 0 to 1, that a part of speech is replaced by one often confused with it.
     random_state : int, RandomState or None, default=None
         Seed or generator.
 
     Returns
     -------
     sentences : list of lists of (token, part of speech)
+        Columns of the tokens.
     labels : list of lists of str
-        "B-NP" starts a noun phrase, "I-NP" goes on with it, "O" is outside all chunks.
+        Labels of the tokens: "B-NP" starts a noun phrase, "I-NP" continues it, "O" is outside all
+        chunks.
 
     Raises
     ------
     ValueError
-        If an argument is none of these.
+        If an argument is out of its range.
+
+    See Also
+    --------
+    conll_features : Features of the tokens.
+    mistype : Noise for the words.
 
     Examples
     --------
@@ -151,7 +160,7 @@ def make_tagged_text(
 
 
 def _sentence(rng: np.random.RandomState) -> list[tuple[str, str]]:
-    """Parts of speech and their labels."""
+    """Draw parts of speech with their labels."""
     tagged = []
     for phrase in _drawn(_table(_SENTENCES), rng).split():
         if phrase not in _PHRASES:
@@ -176,5 +185,5 @@ def _cumulated(weights: Sequence[float]) -> np.ndarray:
 
 
 def _drawn(table: tuple[Sequence[str], np.ndarray], rng: Any) -> str:
-    values, shares = table
-    return values[int(np.searchsorted(shares[:-1], rng.random_sample(), side="right"))]
+    values, cumulated = table
+    return values[int(np.searchsorted(cumulated[:-1], rng.random_sample(), side="right"))]

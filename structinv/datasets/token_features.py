@@ -1,52 +1,58 @@
-"""The default template: which features of a token a sentence gives, as strings."""
+"""Features of tokens in sentences, as strings, by the templates of CRFsuite."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TypeAlias
 
-# Fields and offsets whose values, joined, make one feature.
+# Fields and offsets; the joined values are one feature.
 Template: TypeAlias = tuple[tuple[str, int], ...]
 
 _OFFSETS = (-2, -1, 0, 1, 2)
 
-# Of the word alone.
+# Templates of words.
 WORD_TEMPLATES: tuple[Template, ...] = (
     *((("w", offset),) for offset in _OFFSETS),
     (("w", -1), ("w", 0)),
     (("w", 0), ("w", 1)),
 )
-# Of parts of speech, which stand in the second column.
+# Templates of parts of speech, the second column.
 POS_TEMPLATES: tuple[Template, ...] = (
     *((("pos", offset),) for offset in _OFFSETS),
     *((("pos", offset), ("pos", offset + 1)) for offset in (-2, -1, 0, 1)),
     *((("pos", offset), ("pos", offset + 1), ("pos", offset + 2)) for offset in (-2, -1, 0)),
 )
 _FORMS = ("lower", "shape", *(f"{end}{k}" for end in ("prefix", "suffix") for k in (1, 2, 3)))
-# In place of parts of speech: how words are written.
+# Templates of word forms, instead of parts of speech.
 FORM_TEMPLATES: tuple[Template, ...] = (
     *(((form, 0),) for form in _FORMS),
     *((("shape", offset),) for offset in (-1, 1)),
     *((("suffix3", offset),) for offset in (-1, 1)),
 )
 
-# Of the first and of the last token, which have no neighbor.
+# Features of the first and of the last token, which have only one neighbor.
 FIRST, LAST = "__BOS__", "__EOS__"
 
 
 def conll_features(sentences: Sequence[Sequence[str | Sequence[str]]]) -> list[list[list[str]]]:
-    """Features of tokens by the default template, as lists of strings.
+    """Return features of tokens as lists of strings, by the templates of CRFsuite.
 
-    With parts of speech in the second column they are the 19 templates of the chunking example of
-    CRFsuite (Okazaki 2007), with its names: the words ``w[-2]`` to ``w[2]`` around the token, the
-    pairs ``w[-1]|w[0]`` and ``w[0]|w[1]``, the parts of speech ``pos[-2]`` to ``pos[2]``, and their four
-    pairs and three triples of neighbors in that window. A template that reaches over an end of the
-    sentence gives no feature; the first token has ``__BOS__``, the last ``__EOS__``.
+    With parts of speech in the second column they are the 19 templates of CRFsuite's chunking example,
+    with its names (Okazaki 2007):
 
-    Tokens without a second column have the seven templates of words, and in place of parts of speech how
-    words are written: ``lower[0]``, ``prefix1[0]`` to ``prefix3[0]``, ``suffix1[0]`` to ``suffix3[0]``
-    (so many first and last letters), and ``shape`` (X, x and 0 for capitals, other letters and
-    digits, once a run) and ``suffix3`` of the token's neighbors, too.
+    - the words ``w[-2]`` to ``w[2]`` around the token, and the pairs ``w[-1]|w[0]`` and ``w[0]|w[1]``;
+    - the parts of speech ``pos[-2]`` to ``pos[2]``, and their four pairs and three triples of neighbors.
+
+    A template that exceeds the sentence gives no feature. The first token has the feature ``__BOS__``,
+    the last ``__EOS__``.
+
+    Tokens without a second column have the seven templates of words, and word forms instead of parts of
+    speech:
+
+    - ``lower[0]``, and the first and last letters ``prefix1[0]`` to ``prefix3[0]`` and ``suffix1[0]``
+      to ``suffix3[0]``;
+    - ``shape`` and ``suffix3`` of the token's neighbors, and ``shape[0]``. The shape has X for capitals,
+      x for other letters and 0 for digits, once per run.
 
     Columns from the third on, such as lemmas or chunks, give their values at the token and its
     neighbors: ``column3[-1]``, ``column3[0]``, ``column3[1]``.
@@ -54,19 +60,24 @@ def conll_features(sentences: Sequence[Sequence[str | Sequence[str]]]) -> list[l
     Parameters
     ----------
     sentences : sequence of sequences of str, or of tuples of str
-        Tokens, or the columns of each, as `load_conll` gives them.
+        Tokens, or the columns of each token, as from `load_conll`.
 
     Returns
     -------
     list of lists of lists of str
-        For each token of each sentence its features, as structured estimators and `TokenVectorizer`
-        take them.
+        Features of each token of each sentence, as input of structured estimators and of
+        `TokenVectorizer`.
 
     Raises
     ------
     TypeError, ValueError
-        If a token is neither a string nor a tuple of strings, or if tokens differ in their number of
-        columns: which.
+        If a token is neither a string nor a tuple of strings, or if tokens have different numbers of
+        columns. The message has the sentence and the token.
+
+    See Also
+    --------
+    load_conll : Sentences from a file.
+    structinv.estimators.InvariantStructuredSVC : Estimator for sentences.
 
     Examples
     --------
@@ -81,23 +92,23 @@ def conll_features(sentences: Sequence[Sequence[str | Sequence[str]]]) -> list[l
     more = [f"column{number}" for number in range(3, width + 1)]
     templates += [((name, offset),) for name in more for offset in (-1, 0, 1)]
     names = ["w", "pos", *more]
-    # Most features are seen again and again: each string is kept once, and hashed once.
+    # Most features occur many times, so each string is stored and hashed once.
     known: dict[str, str] = {}
-    found = []
+    features = []
     for sentence in sentences:
         tokens = [(token,) if isinstance(token, str) else token for token in sentence]
         columns = zip(*tokens, strict=True)
         fields: dict[str, Sequence[str]] = dict(zip(names, columns, strict=False))
         if width == 1 and tokens:
             fields.update(_forms(fields["w"]))
-        found.append(_applied(templates, fields, len(tokens), known))
-    return found
+        features.append(_applied(templates, fields, len(tokens), known))
+    return features
 
 
 def _applied(
     templates: Sequence[Template], fields: dict[str, Sequence[str]], length: int, known: dict[str, str]
 ) -> list[list[str]]:
-    """The features of a sentence's tokens, template by template."""
+    """Return the features of a sentence's tokens, template by template."""
     features: list[list[str]] = [[] for _ in range(length)]
     for template in templates:
         name = "|".join(f"{field}[{offset}]" for field, offset in template) + "="
@@ -117,7 +128,7 @@ def _applied(
 
 
 def _forms(words: Sequence[str]) -> dict[str, list[str]]:
-    """How words are written."""
+    """Return the forms of words."""
     forms = {"lower": [word.lower() for word in words], "shape": [shape(word) for word in words]}
     for k in (1, 2, 3):
         forms[f"prefix{k}"] = [word[:k] for word in words]
@@ -126,7 +137,7 @@ def _forms(words: Sequence[str]) -> dict[str, list[str]]:
 
 
 def shape(word: str) -> str:
-    """Kinds of letters, each run once.
+    """Return the shape of a word: the kinds of its letters, once per run.
 
     Examples
     --------
@@ -143,7 +154,7 @@ def shape(word: str) -> str:
 
 
 def _check(sentences: Sequence[Sequence[str | Sequence[str]]]) -> int:
-    """The number of columns of every token."""
+    """Return the number of columns of every token."""
     if isinstance(sentences, str):
         raise TypeError(f"sentences must be a list of lists of tokens, got {sentences!r}")
     width = 0
@@ -159,7 +170,7 @@ def _check(sentences: Sequence[Sequence[str | Sequence[str]]]) -> int:
             width = width or len(cells)
             if len(cells) != width:
                 raise ValueError(
-                    f"sentence {i}, token {t} has another number of columns, {len(cells)}, than the "
-                    f"first token, {width}"
+                    f"sentence {i}, token {t} must have the {width} columns of the first token, got "
+                    f"{len(cells)}"
                 )
     return width

@@ -1,4 +1,4 @@
-"""Features whose inner products are kernels between orbits, for rows that are many."""
+"""Explicit features of invariant kernels, for large data sets."""
 
 from .distributions import GroupCDF
 from .fourier import OrbitFourier

@@ -1,4 +1,4 @@
-"""What features of orbits share: checks, the changes, errors against the exact kernel."""
+"""Base classes of invariant features: validation, transformations, kernel error."""
 
 from __future__ import annotations
 
@@ -25,18 +25,19 @@ from ..utils.matrices import Matrix, dense
 from ..utils.parameters import check_number
 from .embedded_rows import checked_random, checked_rows
 
-# Rows on which a fit tells its error, and how many of their members are compared with one another.
+# Maximum number of rows for the kernel error of a fit, and of their transformed samples.
 HELD = 100
 HELD_MEMBERS = 2048
 LEAST_HELD = 5
 
 
 class KernelError(NamedTuple):
-    """How far inner products of features are from a kernel, relative to the norm of its matrix.
+    """Relative error of inner products of features, compared with a kernel matrix.
 
     Parameters
     ----------
     spectral, frobenius : float
+        Errors in the spectral and in the Frobenius norm, divided by the norm of the kernel matrix.
     """
 
     spectral: float
@@ -44,7 +45,7 @@ class KernelError(NamedTuple):
 
 
 class OrbitFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """A transformer of rows whose columns are means over the changes of an oracle."""
+    """A transformer with averages over the transformations of an oracle as columns."""
 
     oracle: Any
     n_components: Any
@@ -54,25 +55,25 @@ class OrbitFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     n_draws_: int | None
 
     def fit(self, X: Any, y: Any = None) -> Any:
-        """Draw what rows are compared with.
+        """Draw random templates or landmarks.
 
         Parameters
         ----------
-        X : (n_samples, n_features) array-like or sparse matrix
-            Sparse only where the class, and the oracle, take such rows. Of float32 numbers the features
-            are float32, of all others float64.
-        y : ignored
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Training rows. Sparse rows are supported if the class and the oracle support them. Features
+            are float32 for float32 rows, else float64.
+        y : Ignored
+            Not used.
 
         Returns
         -------
         object
-            This transformer.
+            The fitted transformer.
 
         Raises
         ------
         ValueError, TypeError
-            For parameters or rows that cannot be used, before any work; what an earlier fit has learned
-            stays.
+            If parameters or rows are invalid, before any work. The state of an earlier fit stays.
         """
         with taken_back(self):
             oracle = self._check_oracle()
@@ -89,16 +90,17 @@ class OrbitFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         return self
 
     def transform(self, X: Any) -> Matrix:
-        """The features of rows, in blocks, so that rows on disk (`numpy.memmap`) stay there.
+        """Compute the features of rows in blocks, so a `numpy.memmap` stays on disk.
 
         Parameters
         ----------
-        X : (n_samples, n_features) array-like or sparse matrix
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows.
 
         Returns
         -------
-        (n_samples, n_components) array
-            float32 if the rows are, else float64.
+        ndarray of shape (n_samples, n_components)
+            Features; their dtype is float32 if the rows are float32, else float64.
         """
         check_is_fitted(self)
         X = checked_rows(self, X, reset=False, **self._rows)
@@ -106,19 +108,19 @@ class OrbitFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
     @abstractmethod
     def _check_parameters(self) -> None:
-        """Raise where a parameter is out of its range."""
+        """Raise TypeError or ValueError if a parameter is out of its range."""
 
     def _read(self, X: Any) -> Any:
-        """Checked rows of a fit, whose features are learned; `_learn` asks for some by their numbers."""
+        """Return validated rows of a fit; `_learn` indexes them by numbers."""
         return checked_rows(self, X, reset=True, **self._rows)
 
     @abstractmethod
     def _learn(self, X: Matrix, changes: Changes, rng: np.random.Generator) -> None:
-        """Set what `transform` needs."""
+        """Set the attributes that `transform` requires."""
 
     @abstractmethod
     def _features(self, X: Matrix) -> np.ndarray:
-        """`transform` of checked rows."""
+        """Compute `transform` of validated rows."""
 
     @property
     def _rows(self) -> dict[str, Any]:
@@ -133,25 +135,25 @@ class OrbitFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         return as_oracle(self.oracle, default=Identity())
 
     def _seed(self) -> int:
-        """The integer that draws depend on: `random_state` itself if it is one."""
+        """Return the seed of the draws: `random_state` itself if it is an integer."""
         if isinstance(self.random_state, Integral) and not isinstance(self.random_state, bool):
             check_seed(self.random_state)
             return int(self.random_state)
         return int(checked_random(self.random_state).randint(2**31 - 1))
 
     def _keep(self, name: str, make: Any) -> Any:
-        """What is made once for many calls, and made again by whoever loads this transformer."""
-        kept: Cache = self.__dict__.setdefault("_kept", Cache())
-        return kept.get(name, make)
+        """Return a cached object; a loaded transformer computes it again."""
+        cache: Cache = self.__dict__.setdefault("_kept", Cache())
+        return cache.get(name, make)
 
     def _changes(self) -> Changes:
-        """The changes that features are means over."""
+        """Return the transformations that features are averages over."""
         return self._keep(
             "changes", lambda: averaged(self.oracle_, self.n_features_in_, self.n_draws_, self.seed_)
         )
 
     def __sklearn_tags__(self) -> Any:
-        """The precision of the rows stays."""
+        """Return the tags; the precision of the rows is preserved."""
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         tags.input_tags.sparse = bool(self._rows["accept_sparse"])
@@ -159,7 +161,7 @@ class OrbitFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
 
 class KernelFeatures(OrbitFeatures):
-    """Features whose inner products stand for a kernel between orbits."""
+    """Features whose inner products approximate an invariant kernel."""
 
     kernel: Any
     layers: Any
@@ -168,18 +170,19 @@ class KernelFeatures(OrbitFeatures):
     kernel_error_: KernelError
 
     def kernel_error(self, X: Any) -> KernelError:
-        """How far inner products of the features of these rows are from the exact kernel.
+        """Compute the relative error of inner products of features.
 
         Parameters
         ----------
-        X : (n_samples, n_features) array-like or sparse matrix
-            As many rows as a kernel matrix of all their members is wanted of: the exact kernel,
-            `structinv.kernels.OrbitMean` or `OrbitDistance`, is asked for all pairs.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows. The exact kernel, `structinv.kernels.OrbitMean` or `OrbitDistance`, is computed for all
+            pairs of rows, so pass a small sample.
 
         Returns
         -------
         KernelError
-            ``|F F' - K| / |K|`` in the spectral and in Frobenius' norm (Raj et al. 2017, figure 1).
+            The ratio ``|F F' - K| / |K|`` in the spectral and in the Frobenius norm (Raj et al. 2017,
+            figure 1).
         """
         check_is_fitted(self)
         return self._error(checked_rows(self, X, reset=False, **self._rows))
@@ -195,7 +198,7 @@ class KernelFeatures(OrbitFeatures):
         )
 
     def _check_kernel(self) -> Kernel:
-        """The base kernel; raises where it, or what the layers are made of, is out of range."""
+        """Return the base kernel; raise TypeError or ValueError for invalid parameters."""
         kernel = Gaussian() if self.kernel is None else self.kernel
         check_kernel("kernel", kernel, allowed="a Kernel or None")
         if not isinstance(self.layers, Integral) or isinstance(self.layers, bool):
@@ -206,7 +209,7 @@ class KernelFeatures(OrbitFeatures):
         return kernel
 
     def _learn_kernel(self) -> Kernel:
-        """Set the exact kernel that the features stand for."""
+        """Set the exact kernel and return the base kernel."""
         kernel = clone(self._check_kernel())
         kernel.validate(self.n_features_in_)
         changes: dict[str, Any] = {"n_draws": self.n_draws_, "random_state": self.seed_}
@@ -219,23 +222,23 @@ class KernelFeatures(OrbitFeatures):
         return kernel
 
     def _learn_error(self, X: Matrix, landmarks: np.ndarray, rng: np.random.Generator) -> None:
-        """Set `kernel_error_`, of some rows that are no landmarks, if there are such."""
+        """Set `kernel_error_` from rows that are not landmarks, if there are any."""
         if len(landmarks) == X.shape[0]:
             landmarks = landmarks[:0]
         n_others = X.shape[0] - len(landmarks)
         most = max(LEAST_HELD, min(HELD, HELD_MEMBERS // self._changes().size))
-        held = np.sort(rng.choice(n_others, min(most, n_others), replace=False))
-        # Numbers among the others become numbers among all rows.
-        held += np.searchsorted(landmarks - np.arange(len(landmarks)), held, side="right")
-        self.kernel_error_ = self._error(X[held])
+        sample = np.sort(rng.choice(n_others, min(most, n_others), replace=False))
+        # Numbers among the other rows become numbers among all rows.
+        sample += np.searchsorted(landmarks - np.arange(len(landmarks)), sample, side="right")
+        self.kernel_error_ = self._error(X[sample])
 
 
 def refuse_sparse(X: Matrix, oracle: InvarianceOracle) -> None:
-    """Raise TypeError where CSR rows meet changes that make members of them."""
+    """Raise TypeError for sparse rows if the rows themselves must be transformed."""
     if sp.issparse(X):
         raise TypeError(
-            f"X must be dense, as changes of {type(oracle).__name__} are no fixed linear maps that "
-            "templates could move by: pass X.toarray()"
+            f"X must be dense for {type(oracle).__name__}, whose transformations are not linear maps: "
+            "pass X.toarray()"
         )
 
 

@@ -1,4 +1,4 @@
-"""Features by the distribution of responses over an orbit: the baseline of orbit kernels."""
+"""Empirical distributions of random projections over an orbit, as features."""
 
 from __future__ import annotations
 
@@ -14,53 +14,66 @@ from .base import OrbitFeatures, refuse_sparse
 from .responses import Responses, mean_steps
 from .templates import check_templates, unit_templates
 
-# Rows, and members of them, that quantiles are taken from.
+# Maximum numbers of rows and of transformed samples for the quantiles.
 QUANTILE_ROWS = 1000
 QUANTILE_MEMBERS = 10_000
-# Gaps between responses, on either side of a quantile, that its threshold is looked for in.
+# Number of gaps between projections on either side of a quantile in which a threshold may lie.
 GAPS = 3
 
 
 class GroupCDF(OrbitFeatures):
-    r"""Distributions of the responses of random templates over an orbit, at some thresholds.
+    r"""Distribution functions of random projections over an orbit, at some thresholds.
 
     .. math:: \phi(x) = \bigl(P(\langle w_j, g x\rangle \le b_{jk})\bigr)_{j, k}
 
-    (Mroueh, Voinea and Poggio 2015, eq. 7), with templates w_j of length 1 and random direction.
-    Columns stand template by template, thresholds ascending. Templates move in the place of rows where
-    changes are fixed linear maps; see `OrbitFourier`.
+    (Mroueh, Voinea and Poggio 2015, eq. 7), with templates w_j of length 1 and random direction. The
+    columns of a template are adjacent, with ascending thresholds. If transformations are linear maps,
+    templates are transformed instead of rows; see `OrbitFourier`.
 
     Parameters
     ----------
     oracle : InvarianceOracle, optional
-        See `InvarianceOracle.changes` and `draws`; nothing changes by default. Oracles that depend on
-        labels are refused.
+        Transformations, either a finite list or a distribution for `n_draws`; by default none. The
+        oracle must not depend on labels.
     n_components : int, default=100
-        Columns of the features: `n_bins` for each template, and what is left for the last.
+        Number of columns: `n_bins` for each template, and the rest for the last template.
     n_bins : int, default=10
-        Thresholds of each template, near the quantiles ``k / (n_bins + 1)`` of its responses to members
-        of training rows. Each lies in the middle of a gap between responses, the widest of the six
-        that are nearest, so that rounding moves no response across.
+        Number of thresholds per template. They are close to the quantiles ``k / (n_bins + 1)`` of the
+        projections of transformed training rows. Each is the center of the widest of the six nearest
+        gaps between projections, so that rounding does not change the features.
     templates : {"orthogonal", "gaussian", "quasi", "fastfood"}, default="gaussian"
-        How directions are drawn; see `OrbitFourier`.
+        Method to draw directions. "gaussian": independent. "quasi": a scrambled Sobol sequence.
+        "orthogonal": blocks of orthogonal directions. "fastfood": products of random diagonals and
+        Walsh-Hadamard matrices.
     n_draws : int, optional
-        How many changes to draw; without it all members that the oracle lists, by their weights.
+        Number of randomly drawn transformations (>= 1). By default the average is over all perturbed
+        samples of the oracle's list, with their weights.
     random_state : int, RandomState or None, default=0
-        Templates, drawn changes and the rows that quantiles are of depend on it.
+        Seed of templates, drawn transformations and the rows for quantiles.
 
     Attributes
     ----------
-    templates_ : (p, n_features) array
-    thresholds_ : (p, n_bins) array
-        Infinite where the last template has fewer.
+    templates_ : ndarray of shape (n_templates, n_features)
+        Directions of length 1.
+    thresholds_ : ndarray of shape (n_templates, n_bins)
+        Ascending thresholds; infinite where the last template has fewer.
     oracle_ : InvarianceOracle
+        The oracle of `fit`.
     seed_ : int
-        `random_state`, or what was drawn from it.
-    n_draws_, n_columns_ : int or None, int
-        `n_draws` and `n_components`, as they were in `fit`.
+        `random_state`, or an integer drawn from it.
+    n_draws_ : int or None
+        `n_draws` of `fit`.
+    n_columns_ : int
+        `n_components` of `fit`.
     n_features_in_ : int
-    feature_names_in_ : (n_features_in_,) array
-        Only if all feature names of X are strings.
+        Number of features of `fit`.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features of `fit`; only if all are strings.
+
+    See Also
+    --------
+    OrbitFourier : Random features of an invariant kernel.
+    OrbitNystroem : Landmark features of an invariant kernel.
 
     Examples
     --------
@@ -126,24 +139,24 @@ class GroupCDF(OrbitFeatures):
 
 
 def _all_responses(responses: Responses, X: Matrix) -> np.ndarray:
-    """Of all members of the rows, member by member, to all templates, (n * s, p)."""
+    """Return the projections of all transformed rows on all templates, (n * s, p)."""
     size, p = responses.changes.size, len(responses.templates)
-    found = np.empty((X.shape[0], size, p))
+    projections = np.empty((X.shape[0], size, p))
 
     def use(rows: slice, templates: slice, values: np.ndarray) -> None:
-        found[rows, :, templates] = values.reshape(len(values), size, -1)
+        projections[rows, :, templates] = values.reshape(len(values), size, -1)
 
     responses.each(X, use)
-    return found.reshape(-1, p)
+    return projections.reshape(-1, p)
 
 
 def _thresholds(values: np.ndarray, weights: np.ndarray, n_bins: int, resolution: float) -> np.ndarray:
-    """Thresholds near the quantiles of each column of (m, p) weighted values, (p, n_bins)."""
+    """Return thresholds near the quantiles of the columns of values (m, p), (p, n_bins)."""
     order = np.argsort(values, axis=0, kind="stable")
     values = np.take_along_axis(values, order, axis=0)
     below = np.cumsum(weights[order], axis=0) / np.sum(weights)
     margin = resolution * np.max(np.abs(values), axis=0)
-    found = np.empty((values.shape[1], n_bins))
+    thresholds = np.empty((values.shape[1], n_bins))
     last = max(len(values) - 2, 0)
     for k in range(n_bins):
         place = np.sum(below < (k + 1) / (n_bins + 1), axis=0)
@@ -152,6 +165,6 @@ def _thresholds(values: np.ndarray, weights: np.ndarray, n_bins: int, resolution
         high = np.take_along_axis(values, np.minimum(near + 1, len(values) - 1), axis=0)
         widest = np.argmax(high - low, axis=0)[None]
         low, high = (np.take_along_axis(part, widest, axis=0)[0] for part in (low, high))
-        # Where all are one number, it lies below.
-        found[:, k] = np.where(high - low > 2.0 * margin, 0.5 * (low + high), high + margin)
-    return np.maximum.accumulate(found, axis=1)
+        # If all values are equal, the threshold is just above them.
+        thresholds[:, k] = np.where(high - low > 2.0 * margin, 0.5 * (low + high), high + margin)
+    return np.maximum.accumulate(thresholds, axis=1)

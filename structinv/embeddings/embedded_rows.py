@@ -1,4 +1,4 @@
-"""Rows and random states as transformers take them: checked, before any work."""
+"""Validation of rows and random states of transformers, before any work."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from ..utils.matrices import Matrix, refuse_half_or_masked
 
 
 def checked_rows(transformer: BaseEstimator, X: Any, *, reset: bool, **rules: Any) -> Matrix:
-    """`X` by scikit-learn's `validate_data`, with its `rules`.
+    """Return `X` validated by scikit-learn's `validate_data`, with its `rules`.
 
     Raises
     ------
     TypeError
-        For float16, and what else scikit-learn refuses.
+        For float16, and if scikit-learn raises it.
     ValueError
-        For stacks of images, with the rows that they should be, and what else scikit-learn refuses.
+        For stacks of images, with the shape to pass, and if scikit-learn raises it.
     """
     refuse_half_or_masked("X", X)
     shape = getattr(X, "shape", ())
@@ -29,19 +29,19 @@ def checked_rows(transformer: BaseEstimator, X: Any, *, reset: bool, **rules: An
         shape = (len(X), *X[0].shape)
     if len(shape) > 2:
         raise ValueError(
-            f"X must have shape (n, d), a row an input, got {tuple(shape)}: pass np.reshape(X, (len(X), "
-            f"-1)), and shape={tuple(shape[1:])} for images that are not square"
+            f"X must have shape (n, d), got {tuple(shape)}: pass np.reshape(X, (len(X), -1)), and "
+            f"shape={tuple(shape[1:])} for images that are not square"
         )
     return validate_data(transformer, X, reset=reset, **rules)
 
 
 def checked_random(random_state: Any) -> np.random.RandomState:
-    """What draws come from.
+    """Return a RandomState.
 
     Raises
     ------
     TypeError, ValueError
-        Unless it is an integer from 0 to 2**32 - 1, a RandomState, or None.
+        If it is not an integer from 0 to 2**32 - 1, a RandomState, or None.
     """
     allowed = "random_state must be an integer from 0 to 2**32 - 1, a numpy.random.RandomState or None"
     whole = isinstance(random_state, Integral) and not isinstance(random_state, bool)

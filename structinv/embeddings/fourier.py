@@ -1,4 +1,4 @@
-"""Random Fourier features of kernels between orbits."""
+"""Random Fourier features of invariant kernels."""
 
 from __future__ import annotations
 
@@ -20,85 +20,93 @@ from .templates import check_templates, draw_templates, spectrum_of
 
 
 class OrbitFourier(KernelFeatures):
-    r"""Random Fourier features of the mean of a kernel over changes of both inputs.
+    r"""Random Fourier features of an invariant kernel.
 
     .. math:: \phi(x) = (2 / D)^{1/2}\,
         \bigl(E \cos\langle w_j, g x\rangle,\ E \sin\langle w_j, g x\rangle\bigr)_{j = 1, \dots, D / 2}
 
-    with templates w_j drawn from the spectrum of a kernel k of ``x - y``, and the mean over the changes
-    g of an oracle (Raj, Kumar, Mroueh, Fletcher and Schoelkopf 2017, eq. 7; Rahimi and Recht 2007).
-    Then ``<phi(x), phi(x')>`` has the mean ``K(x, x') = E k(g x, g' x')``, the kernel
-    `structinv.kernels.OrbitMean`, and an error that falls like ``D^(-1/2)`` with the columns.
+    The templates w_j are drawn from the spectrum of a kernel k of ``x - y``, and the average is over
+    the transformations g of an oracle. See Raj, Kumar, Mroueh, Fletcher and Schölkopf 2017, eq. 7, and
+    Rahimi and Recht 2007.
 
-    Where changes are fixed linear maps T, as those of images are with a background of 0, the templates
-    move and no row does, since ``<w, T x> = <T'w, x>``, whether the maps keep inner products or not: of
-    n rows and s changes, s times the templates in the place of n s members. Else members of the rows
-    are made, a block at a time.
+    The mean of ``<phi(x), phi(x')>`` is ``K(x, x') = E k(g x, g' x')``, the kernel
+    `structinv.kernels.OrbitMean`. The error decreases like ``D^(-1/2)`` with the number of columns.
+
+    Transformations of images with background 0 are linear maps T, so ``<w, T x> = <T'w, x>``. The
+    templates are then transformed instead of the rows: s times the templates for s transformations,
+    instead of n s samples for n rows. For other transformations the rows are transformed in blocks.
 
     Parameters
     ----------
     oracle : InvarianceOracle, optional
-        See `InvarianceOracle.changes` and `draws`; nothing changes by default. Oracles that depend on
-        labels are refused.
+        Transformations, either a finite list or a distribution for `n_draws`; by default none. The
+        oracle must not depend on labels.
     kernel : Kernel, optional
-        Gaussian, Laplacian, Matern or RationalQuadratic, or another with `Kernel.spectral_law`;
-        ``Gaussian()`` by default. Sums and products have none.
+        Gaussian, Laplacian, Matern, RationalQuadratic, or another kernel with `Kernel.spectral_law`; by
+        default ``Gaussian()``. Sums and products have no known spectrum.
     n_components : int, default=100
-        Columns of the features: the cosine and the sine of each template side by side. Of an odd number
-        the last is ``cos(<w, x> + b)`` with a random phase b.
+        Number of columns. Cosine and sine of a template are adjacent. For an odd number the last column
+        is ``cos(<w, x> + b)`` with a random phase b.
     layers : {1, 2}, default=1
-        With 2, Fourier features of a Gaussian of width `tau` on those of the first layer: of the kernel
-        `structinv.kernels.OrbitDistance`.
+        Number of layers. 2 adds Fourier features of a Gaussian of length scale `tau` of the first
+        features; they approximate `structinv.kernels.OrbitDistance`.
     n_hidden : int, optional
-        Columns of the first of two layers; `n_components` by default.
+        Number of columns of the first of two layers; by default `n_components`.
     templates : {"orthogonal", "gaussian", "quasi", "fastfood"}, default="orthogonal"
-        How they are drawn. "gaussian": independently, from the spectrum, whatever that is. "quasi": by
-        Sobol's sequence, scrambled (Avron et al. 2016). "orthogonal": as blocks of orthogonal directions
-        with stratified lengths (Yu et al. 2016), and "fastfood": by products of random diagonals and
-        Walsh and Hadamard's matrices (Le, Sarlos and Smola 2013), both for kernels of Euclidean
-        distances alone, so not for Laplacian. Fastfood saves time when templates are drawn; once moved
-        they are as dense as others.
+        Method to draw templates. "gaussian": independently from the spectrum. "quasi": a scrambled Sobol
+        sequence (Avron et al. 2016). "orthogonal": blocks of orthogonal directions with stratified
+        lengths (Yu et al. 2016). "fastfood": products of random diagonals and Walsh-Hadamard matrices
+        (Le, Sarlos and Smola 2013), which are faster to draw. The last two require a kernel of Euclidean
+        distances, so they do not support Laplacian.
     n_draws : int, optional
-        How many changes to draw; without it all members that the oracle lists, by their weights.
+        Number of randomly drawn transformations (>= 1). By default the average is over all perturbed
+        samples of the oracle's list, with their weights.
     tau : float, default=1.0
-        Width of the second layer, above 0.
+        Length scale (> 0) of the second layer.
     random_state : int, RandomState or None, default=0
-        Templates and drawn changes depend on it. Changes are those of ``OrbitMean(...,
-        random_state=seed_)``.
+        Seed of templates and drawn transformations. The transformations are those of
+        ``OrbitMean(..., random_state=seed_)``.
 
     Attributes
     ----------
-    templates_ : (p, n_features) array
-        Before they move.
-    second_templates_ : (p, n_hidden) array
-        Of the second layer; only with two.
-    phases_ : (layers,) array
-        In [0, 2 pi), of the last column of each layer, where columns are odd in number.
+    templates_ : ndarray of shape (n_templates, n_features)
+        Templates before their transformation.
+    second_templates_ : ndarray of shape (n_templates, n_hidden)
+        Templates of the second layer; only with two layers.
+    phases_ : ndarray of shape (layers,)
+        Phases in [0, 2 pi) of the last column of each layer, for odd numbers of columns.
     kernel_error_ : KernelError
-        ``spectral`` and ``frobenius``: relative errors of inner products against the exact kernel, on
-        at most 100 rows of `fit`, and on fewer where changes are many. See `kernel_error`.
+        Relative errors ``spectral`` and ``frobenius`` of inner products compared with the exact kernel.
+        They are those of at most 100 rows of `fit`, fewer for many transformations.
     orbit_kernel_ : OrbitMean or OrbitDistance
         The exact kernel.
     oracle_ : InvarianceOracle
+        The oracle of `fit`.
     seed_ : int
-        `random_state`, or what was drawn from it.
-    n_draws_, n_columns_ : int or None, int
-        `n_draws` and `n_components`, as they were in `fit`.
+        `random_state`, or an integer drawn from it.
+    n_draws_ : int or None
+        `n_draws` of `fit`.
+    n_columns_ : int
+        `n_components` of `fit`.
     n_features_in_ : int
-    feature_names_in_ : (n_features_in_,) array
-        Only if all feature names of X are strings.
+        Number of features of `fit`.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features of `fit`; only if all are strings.
+
+    See Also
+    --------
+    OrbitNystroem : Landmark features, for any kernel.
+    structinv.kernels.OrbitMean : The exact kernel.
 
     Notes
     -----
-    Moved templates are kept in memory up to 270 MB, and moved again for each block of rows beyond that.
-    Pickles and model files leave them out.
+    Transformed templates are cached up to 270 MB; larger ones are computed again for each block of rows.
+    Pickles and model files do not contain them. Sparse CSR rows are supported if templates are
+    transformed.
 
-    CSR rows are fine where templates move.
-
-    `InvariantLinearSVC` on these features is trained, and certified, for changes of the features that
-    its own oracle allows. They have forgotten part of what changes the input, but no such certificate
-    speaks of the input itself: the features are not linear in it, and `structinv.certify` refuses to go
-    through them with ``at="input"``.
+    `InvariantLinearSVC` on these features is certified for perturbations of the features. Such a
+    certificate does not hold for the input, because the features are not linear in it. So
+    `structinv.certify` does not support them with ``at="input"``.
 
     Examples
     --------
@@ -176,10 +184,10 @@ class OrbitFourier(KernelFeatures):
         if "second_templates_" not in vars(self):
             return mean_waves(self._first(), X, self.n_columns_, self.phases_[0])
         n_hidden = self.second_templates_.shape[1]
-        found = np.empty((X.shape[0], self.n_columns_), dtype=X.dtype)
+        features = np.empty((X.shape[0], self.n_columns_), dtype=X.dtype)
         step = max(1024, self._first().rows_at_once(n_hidden))
-        for start in range(0, len(found), step):
+        for start in range(0, len(features), step):
             rows = slice(start, start + step)
             hidden = mean_waves(self._first(), X[rows], n_hidden, self.phases_[0])
-            found[rows] = mean_waves(self._second(), hidden, self.n_columns_, self.phases_[1])
-        return found
+            features[rows] = mean_waves(self._second(), hidden, self.n_columns_, self.phases_[1])
+        return features

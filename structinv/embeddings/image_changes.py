@@ -1,4 +1,4 @@
-"""What may change in images of one shape."""
+"""Lists of transformations of images with one shape."""
 
 from __future__ import annotations
 
@@ -15,15 +15,18 @@ from ..oracles.shapes import with_shape
 
 @dataclass(frozen=True)
 class ImageChanges:
-    """What may change in images of one shape, or in their patches, as a list.
+    """Transformations of images with one shape, or of their patches, as a list.
 
     Parameters
     ----------
     oracle : InvarianceOracle
+        Oracle of the transformations.
     shape : ImageShape
+        Shape of the images.
     n_draws : int or None
-        How many changes to draw.
+        Number of randomly drawn transformations.
     seed : int
+        Seed of the draws.
     """
 
     oracle: InvarianceOracle
@@ -33,7 +36,7 @@ class ImageChanges:
 
     @cached_property
     def changes(self) -> Changes:
-        """Made from what is above alone, also by whoever loads this."""
+        """The transformations, computed from the fields, also after loading."""
         return averaged(self.oracle, self.shape.size, self.n_draws, self.seed)
 
 
@@ -45,30 +48,34 @@ def image_changes(
     *,
     names: tuple[str, str],
 ) -> ImageChanges:
-    """Changes of images of a shape, which image oracles without one are given.
+    """Return transformations of images; image oracles without a shape get this one.
 
     Parameters
     ----------
     oracle : InvarianceOracle or None
+        Oracle of the transformations.
     shape : ImageShape
+        Shape of the images.
     n_draws : int or None
+        Number of randomly drawn transformations.
     seed : int
+        Seed of the draws.
     names : tuple of str
-        What users call `oracle` and `n_draws`.
+        Names of the parameters `oracle` and `n_draws` for errors.
 
     Raises
     ------
     TypeError, ValueError
-        Where they cannot be listed.
+        If the oracle has no list and `n_draws` is None.
     """
     oracle = Identity() if oracle is None else clone(with_shape(oracle, shape))
-    found = ImageChanges(oracle, shape, None if n_draws is None else int(n_draws), seed)
+    transformations = ImageChanges(oracle, shape, None if n_draws is None else int(n_draws), seed)
     try:
-        found.changes  # noqa: B018
+        transformations.changes  # noqa: B018
     except (TypeError, ValueError) as error:
-        called, counted = names
+        oracle_name, draws_name = names
         raise type(error)(
-            f"{called} must list its changes on images of {shape}, {counted}={n_draws} being its size: "
-            f"{error}"
+            f"{oracle_name} must list its transformations of images of {shape}, with "
+            f"{draws_name}={n_draws}: {error}"
         ) from error
-    return found
+    return transformations

@@ -1,4 +1,4 @@
-"""Landmarks of Nystroem's features: which rows, or points between them, stand for all; their root."""
+"""Landmarks of Nyström features: selection of rows or centers, inverse root."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from ..kernels.checked_kernel import kernel_diagonal, kernel_matrix
 
 Landmarks = tuple[np.ndarray, np.ndarray]
 
-# Rows of the uniform sample that leverage scores come from, for each landmark.
+# Number of rows per landmark in the uniform sample for leverage scores.
 SAMPLED = 4
-# Rows whose scores are worked on at once.
+# Number of rows whose scores are computed at once.
 _AT_ONCE = 4096
 
 
@@ -38,36 +38,40 @@ def _leverage(X: np.ndarray, size: int, kernel: Kernel, rng: np.random.Generator
 
 
 def leverage_scores(X: np.ndarray, size: int, kernel: Kernel, rng: np.random.Generator) -> np.ndarray:
-    """Ridge leverage scores of rows, estimated from a uniform sample of them, (n,).
+    """Estimate ridge leverage scores of rows from a uniform sample of them, (n,).
 
-    The score of row i is ``(K (K + ridge I)^-1)_ii``, with a ridge of the eigenvalues beyond the first
-    `size`, their sum over `size`: then the scores have a sum of at most ``2 * size`` (Musco and Musco
+    The score of row i is ``(K (K + ridge I)^-1)_ii``. The ridge is the sum of the eigenvalues beyond the
+    first `size`, divided by `size`. The sum of the scores is then at most ``2 * size`` (Musco and Musco
     2017, eq. 4).
 
     Parameters
     ----------
     X : (n, d) array
+        Rows.
     size : int
+        Number of landmarks.
     kernel : Kernel
+        Kernel of the scores.
     rng : numpy.random.Generator
+        Generator of the sample.
 
     Returns
     -------
     (n,) array
-        Above 0, at most 1.
+        Scores above 0, at most 1.
     """
     n = len(X)
     sample = np.sort(rng.choice(n, min(n, SAMPLED * size), replace=False))
     points = np.asarray(X[sample], dtype=np.float64)
     inner = kernel_matrix(kernel, points, points)
-    share = len(sample) / n
+    fraction = len(sample) / n
     values, vectors = np.linalg.eigh(0.5 * (inner + inner.T))
     values = np.maximum(values, 0.0)
-    tail = float(np.sum(values[:-size])) / share
-    least = np.finfo(np.float64).eps * n * float(np.max(values, initial=0.0)) / share
+    tail = float(np.sum(values[:-size])) / fraction
+    least = np.finfo(np.float64).eps * n * float(np.max(values, initial=0.0)) / fraction
     ridge = max(tail / size, least, np.finfo(np.float64).tiny)
-    # A row of ``K_iS`` times this has the squared length ``K_iS (K_SS + share * ridge I)^-1 K_Si``.
-    roots = vectors / np.sqrt(values + share * ridge)
+    # A row of ``K_iS`` times this has the squared length ``K_iS (K_SS + fraction * ridge I)^-1 K_Si``.
+    roots = vectors / np.sqrt(values + fraction * ridge)
     scores = np.empty(n)
     for first in range(0, n, _AT_ONCE):
         rows = np.asarray(X[first : first + _AT_ONCE], dtype=np.float64)
@@ -80,30 +84,32 @@ def leverage_scores(X: np.ndarray, size: int, kernel: Kernel, rng: np.random.Gen
 def inverse_root(
     kernel: Kernel, landmarks: np.ndarray, precision: np.dtype | type[np.floating]
 ) -> tuple[np.ndarray, int]:
-    """``K(Z, Z)^(-1/2)`` of landmarks Z, (m, d), and its rank.
+    """Compute ``K(Z, Z)^(-1/2)`` of landmarks Z, (m, d), and its rank.
 
     Parameters
     ----------
     kernel : Kernel
+        Kernel K.
     landmarks : (m, d) array
+        Landmarks Z.
     precision : dtype
-        Of the kernel's values that are multiplied by it, at the least: eigenvalues that rounding them
-        could have made, below ``m * eps`` times the largest, count as 0, and so do their inverses.
+        Lowest precision of kernel values that will be multiplied by the root. Eigenvalues below
+        ``m * eps`` times the largest may be rounding errors, so they and their inverses count as 0.
 
     Returns
     -------
     root : (m, m) array
-        Symmetric, of float64.
+        The symmetric root, of float64.
     rank : int
-        How many eigenvalues count.
+        Number of nonzero eigenvalues.
     """
-    # The points are as many as columns, so that precision is cheap here, and what counts.
+    # There are few landmarks, so float64 is cheap here.
     points = landmarks.astype(np.float64)
     matrix = kernel_matrix(kernel, points, points)
     values, vectors = np.linalg.eigh(0.5 * (matrix + matrix.T))
-    kept = values > len(values) * np.finfo(precision).eps * max(values[-1], 0.0)
-    roots = vectors[:, kept] / np.sqrt(values[kept])
-    return roots @ vectors[:, kept].T, int(np.sum(kept))
+    nonzero = values > len(values) * np.finfo(precision).eps * max(values[-1], 0.0)
+    roots = vectors[:, nonzero] / np.sqrt(values[nonzero])
+    return roots @ vectors[:, nonzero].T, int(np.sum(nonzero))
 
 
 LANDMARKS: dict[str, Callable[[np.ndarray, int, Kernel, np.random.Generator], Landmarks]] = {

@@ -1,4 +1,4 @@
-"""Nystroem's features of kernels between orbits."""
+"""Nyström features of invariant kernels."""
 
 from __future__ import annotations
 
@@ -15,78 +15,91 @@ from .base import KernelFeatures
 from .landmarks import LANDMARKS, inverse_root
 from .responses import VALUES
 
-# Rows whose kernel with the landmarks is held at once, at least.
+# Minimum number of rows whose kernel with the landmarks is computed at once.
 ROWS_AT_ONCE = 1024
 
 
 class OrbitNystroem(KernelFeatures):
-    r"""Nystroem's features of a kernel between orbits.
+    r"""Nyström features of an invariant kernel.
 
     .. math:: \phi(x) = K(Z, Z)^{-1/2} K(Z, x)
 
-    with landmarks Z and ``K(x, x') = E k(g x, g' x')``, `structinv.kernels.OrbitMean` (Raj, Kumar,
-    Mroueh, Fletcher and Schoelkopf 2017, eq. 8; Williams and Seeger 2001). Inner products of features
-    are those of the projections onto the span of the landmarks, and exact where that holds all rows.
+    with landmarks Z and ``K(x, x') = E k(g x, g' x')``, the kernel `structinv.kernels.OrbitMean`. See
+    Raj, Kumar, Mroueh, Fletcher and Schölkopf 2017, eq. 8, and Williams and Seeger 2001. Inner products
+    of features are those of projections onto the span of the landmarks. They are exact for samples in
+    that span.
 
-    Any kernel will do, and the error falls faster than that of `OrbitFourier` where the eigenvalues of
-    the kernel's matrix do. Landmarks alone move where changes keep inner products; else rows move, too.
+    Any kernel is supported. The error decreases faster than that of `OrbitFourier` if the eigenvalues of
+    the kernel matrix decrease fast. Only the landmarks are transformed if the transformations preserve
+    inner products; otherwise rows are transformed as well.
 
     Parameters
     ----------
     oracle : InvarianceOracle, optional
-        See `InvarianceOracle.changes` and `draws`; nothing changes by default. Oracles that depend on
-        labels are refused.
+        Transformations, either a finite list or a distribution for `n_draws`; by default none. The
+        oracle must not depend on labels.
     kernel : Kernel, optional
-        ``Gaussian()`` by default.
+        Base kernel k; by default ``Gaussian()``.
     n_components : int, default=100
-        How many landmarks there are, and columns of the features; at most the number of rows.
+        Number of landmarks and of columns; at most the number of rows.
     landmarks : {"random", "kmeans", "leverage"}, default="random"
-        Rows, all alike likely; centers of k-means (Zhang, Tsang and Kwok 2008), which are no rows; or
-        rows by ridge leverage scores (Alaoui and Mahoney 2015), which a uniform sample of four rows a
-        landmark estimates (Musco and Musco 2017), at the price of the kernel of all rows with that
-        sample.
+        Method to select landmarks. "random": rows with equal probabilities. "kmeans": cluster centers
+        (Zhang, Tsang and Kwok 2008). "leverage": rows drawn by ridge leverage scores (Alaoui and Mahoney
+        2015), estimated from a uniform sample of four rows per landmark (Musco and Musco 2017). The last
+        computes the kernel of all rows with that sample.
     layers : {1, 2}, default=1
-        With 2 the kernel is `structinv.kernels.OrbitDistance` of width `tau`.
+        Number of layers. With 2 the kernel is `structinv.kernels.OrbitDistance` of length scale `tau`.
     n_draws : int, optional
-        How many changes to draw; without it all members that the oracle lists, by their weights.
+        Number of randomly drawn transformations (>= 1). By default the average is over all perturbed
+        samples of the oracle's list, with their weights.
     tau : float, default=1.0
-        Width of the second layer, above 0.
+        Length scale (> 0) of the second layer.
     random_state : int, RandomState or None, default=0
-        Landmarks and drawn changes depend on it. Changes are those of ``OrbitMean(...,
-        random_state=seed_)``.
+        Seed of landmarks and drawn transformations. The transformations are those of
+        ``OrbitMean(..., random_state=seed_)``.
 
     Attributes
     ----------
-    landmarks_ : (n_components, n_features) array
-    landmark_indices_ : (n_components,) array of int
-        The rows of `fit` that they are; empty for "kmeans".
-    normalization_ : (n_components, n_components) array
-        ``K(Z, Z)^(-1/2)``, symmetric. Eigenvalues below ``n_components * eps`` times the largest count
-        as 0, and so do their inverses: the columns stay as many, and span fewer dimensions.
+    landmarks_ : ndarray of shape (n_components, n_features)
+        The landmarks Z.
+    landmark_indices_ : ndarray of int of shape (n_components,)
+        Row numbers of the landmarks in `fit`; empty for "kmeans".
+    normalization_ : ndarray of shape (n_components, n_components)
+        The symmetric root ``K(Z, Z)^(-1/2)``. Eigenvalues below ``n_components * eps`` times the largest
+        and their inverses count as 0. The number of columns stays the same.
     rank_ : int
-        How many eigenvalues count.
+        Number of nonzero eigenvalues.
     kernel_error_ : KernelError
-        ``spectral`` and ``frobenius``: relative errors of inner products against the exact kernel, on
-        at most 100 rows of `fit` that are no landmarks, if there are such, and on fewer where changes
-        are many. See `kernel_error`.
+        Relative errors ``spectral`` and ``frobenius`` of inner products compared with the exact kernel.
+        They are those of at most 100 rows of `fit` that are not landmarks, fewer for many
+        transformations.
     orbit_kernel_ : OrbitMean or OrbitDistance
         The kernel K.
     min_eigenvalue_ : float or None
-        Of the table of at most 2000 rows of `fit`, before a `spectrum` mends it; None for kernels that
-        are positive semi-definite by construction. See `structinv.kernels.SetKernel`.
+        Smallest eigenvalue of the kernel matrix of at most 2000 rows of `fit`, before a spectrum
+        correction. None for kernels that are positive semi-definite by construction.
     oracle_ : InvarianceOracle
+        The oracle of `fit`.
     seed_ : int
-        `random_state`, or what was drawn from it.
-    n_draws_, n_columns_ : int or None, int
-        `n_draws` and `n_components`, as they were in `fit`.
+        `random_state`, or an integer drawn from it.
+    n_draws_ : int or None
+        `n_draws` of `fit`.
+    n_columns_ : int
+        `n_components` of `fit`.
     n_features_in_ : int
-    feature_names_in_ : (n_features_in_,) array
-        Only if all feature names of X are strings.
+        Number of features of `fit`.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features of `fit`; only if all are strings.
+
+    See Also
+    --------
+    OrbitFourier : Random features, for kernels with a known spectrum.
+    structinv.kernels.OrbitMean : The exact kernel.
 
     Notes
     -----
-    What is certified for a linear machine on these features is certified around the features, not
-    around the input; see `OrbitFourier`.
+    A certificate of a linear model on these features holds for perturbations of the features, not of the
+    input; see `OrbitFourier`.
 
     Examples
     --------
@@ -137,18 +150,20 @@ class OrbitNystroem(KernelFeatures):
         self._learn_kernel()
         kernel, self.min_eigenvalue_ = trained_kernel(self.orbit_kernel_, X, type(self).__name__)
         self.orbit_kernel_ = kernel
-        found = LANDMARKS[self.landmarks](X, int(self.n_components), self.orbit_kernel_, rng)
-        self.landmarks_, self.landmark_indices_ = found
+        select = LANDMARKS[self.landmarks]
+        self.landmarks_, self.landmark_indices_ = select(
+            X, int(self.n_components), self.orbit_kernel_, rng
+        )
         self.normalization_, self.rank_ = inverse_root(
             self.orbit_kernel_, self.landmarks_, self.landmarks_.dtype
         )
         self._learn_error(X, self.landmark_indices_, rng)
 
     def _features(self, X: Matrix) -> np.ndarray:
-        found = np.empty((len(X), len(self.landmarks_)), dtype=X.dtype)
+        features = np.empty((len(X), len(self.landmarks_)), dtype=X.dtype)
         step = max(ROWS_AT_ONCE, 4 * VALUES // len(self.landmarks_))
         for first in range(0, len(X), step):
             rows = slice(first, min(first + step, len(X)))
             values = kernel_matrix(self.orbit_kernel_, np.asarray(X[rows]), self.landmarks_)
-            found[rows] = values @ self.normalization_.astype(values.dtype, copy=False)
-        return found
+            features[rows] = values @ self.normalization_.astype(values.dtype, copy=False)
+        return features

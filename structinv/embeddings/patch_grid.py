@@ -1,4 +1,4 @@
-"""Where the patches of an image lie, and how their features are pooled."""
+"""Positions of image patches, and weights to pool their features."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from ..oracles import ImageShape
 
 @dataclass(frozen=True)
 class PatchGrid:
-    """Square patches of images, their corners on a grid.
+    """Square patches of images, with corners on a grid.
 
     Parameters
     ----------
     shape : ImageShape
-        Of the images.
+        Shape of the images.
     size : int
-        Side of a patch, in pixels.
+        Side of a patch in pixels.
     stride : int
-        Pixels from one corner to the next.
+        Distance between adjacent corners in pixels.
 
     Examples
     --------
@@ -40,13 +40,13 @@ class PatchGrid:
 
     @property
     def sides(self) -> tuple[int, int]:
-        """How many patches there are from top to bottom, and from left to right."""
+        """Numbers of patches from top to bottom and from left to right."""
         height, width = self.shape.height, self.shape.width
         return (height - self.size) // self.stride + 1, (width - self.size) // self.stride + 1
 
     @property
     def count(self) -> int:
-        """How many patches an image has."""
+        """Number of patches of an image."""
         return self.sides[0] * self.sides[1]
 
     @property
@@ -55,27 +55,27 @@ class PatchGrid:
         return ImageShape(self.size, self.size, self.shape.channels)
 
     def _windows(self, images: np.ndarray) -> np.ndarray:
-        """A view of all patches, (n, rows, columns, size, size, channels)."""
+        """Return a view of all patches, (n, rows, columns, size, size, channels)."""
         shape = self.shape
         images = images.reshape(-1, shape.height, shape.width, shape.channels)
-        found = sliding_window_view(images, (self.size, self.size), axis=(1, 2))
-        return found[:, :: self.stride, :: self.stride].transpose(0, 1, 2, 4, 5, 3)
+        windows = sliding_window_view(images, (self.size, self.size), axis=(1, 2))
+        return windows[:, :: self.stride, :: self.stride].transpose(0, 1, 2, 4, 5, 3)
 
     def cut(self, images: np.ndarray) -> np.ndarray:
-        """All patches of images (n, d), one after the other, (n * count, values of a patch)."""
+        """Return all patches of images (n, d), (n * count, values of a patch)."""
         return self._windows(images).reshape(len(images) * self.count, self.patch.size)
 
     def cut_at(self, images: np.ndarray, image: np.ndarray, position: np.ndarray) -> np.ndarray:
-        """The patches at some positions of some images, (m, values of a patch)."""
+        """Return the patches at some positions of some images, (m, values of a patch)."""
         row, column = np.divmod(position, self.sides[1])
         return self._windows(images)[image, row, column].reshape(len(image), self.patch.size)
 
     def pooling(self, cells: int, window: str) -> np.ndarray:
-        """The weight of each patch in each of ``cells x cells`` means, (cells^2, count).
+        """Return the weights of patches in ``cells x cells`` means, (cells^2, count).
 
-        Cells share the grid of patches evenly, and a patch on an edge in proportion, so that cells
-        are mirrored where images are. A Gaussian window is centered in its cell, half of whose side is
-        its standard deviation.
+        Cells divide the grid of patches evenly. A patch on an edge counts in proportion, so that cells
+        are mirrored if images are. A Gaussian window is centered in its cell; its standard deviation is
+        half the side of the cell.
         """
         tables = [WINDOWS[window](cells, side) for side in self.sides]
         return np.kron(*[table / table.sum(axis=1, keepdims=True) for table in tables])
@@ -83,8 +83,8 @@ class PatchGrid:
 
 def _average(cells: int, side: int) -> np.ndarray:
     first = np.arange(cells)[:, None] * side / cells
-    place = np.arange(side)
-    return np.clip(np.minimum(first + side / cells, place + 1) - np.maximum(first, place), 0.0, None)
+    patch = np.arange(side)
+    return np.clip(np.minimum(first + side / cells, patch + 1) - np.maximum(first, patch), 0.0, None)
 
 
 def _gaussian(cells: int, side: int) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""What is done to patches before kernels see them: contrast, whitening, lengths."""
+"""Preprocessing of image patches: contrast normalization, whitening, lengths."""
 
 from __future__ import annotations
 
@@ -11,33 +11,34 @@ from scipy import linalg
 from ..kernels.values import squared_norms
 
 LENGTHS = ("unit", "kept", "given")
-# The least length that patches are divided by, in units of their root mean square.
+# The smallest divisor of patches, in units of the root mean square of their lengths.
 _LEAST = 1e-3
-# By how much whitening may miss what commutes with a change.
+# Tolerance for whitening to commute with a transformation.
 _COMMUTES = 1e-6
 
 
 @dataclass
 class PatchScaling:
-    r"""Contrast normalization, whitening and lengths of patches, learned from training patches.
+    r"""Contrast normalization, whitening and lengths of patches.
 
     .. math:: q = \frac{p - \bar p}{\sqrt{\mathrm{var}(p) + c\, v}}, \quad
        r = (S + e\, s I)^{-1/2} (q - m), \quad u = r / |r|
 
-    with the mean variance v of a training patch, the mean m and covariance S of q and the mean s of
-    the diagonal of S (Coates, Ng and Lee 2011), so that c and e have no unit.
+    The mean variance of a training patch is v. The mean and covariance of q are m and S, and s is the
+    mean of the diagonal of S. So c and e have no unit (Coates, Ng and Lee 2011).
 
     Parameters
     ----------
     contrast : float or None
-        c; None leaves contrasts alone.
+        The number c; None for no contrast normalization.
     whitening : float or None
-        e; None for no whitening.
+        The number e; None for no whitening.
     lengths : {"unit", "kept", "given"}
-        Whether patches are divided by their lengths. Flat ones are by a thousandth of the root mean
-        square of lengths instead, or noise would count like everything else.
+        Treatment of lengths. "unit" divides by them, "kept" divides and returns them, "given" does not
+        divide. The divisor is at least a thousandth of the root mean square of lengths, so that the
+        noise of uniform patches stays small.
     offset, mean, matrix, least
-        What `learn` sets: ``c v``, ``m``, the matrix that whitens, and the least divisor.
+        Set by `learn`: ``c v``, ``m``, the whitening matrix, and the smallest divisor.
     """
 
     contrast: float | None
@@ -51,22 +52,23 @@ class PatchScaling:
     def learn(
         self, patches: np.ndarray, changed: Callable[[], Iterable[tuple[float, np.ndarray]]]
     ) -> PatchScaling:
-        """Learn from patches (m, d), and from weighted tables of them, changed: what is whitened.
+        """Learn the parameters of contrast, whitening and lengths from patches.
 
         Parameters
         ----------
         patches : (m, d) array
+            Training patches.
         changed : callable
-            Tells pairs (weight, array (k, d)), portions of the same patches under each change of their
-            changes, whose weight each has; asked only where patches are whitened.
+            Function without arguments that yields pairs (weight, array (k, d)). They are blocks of the
+            patches under each transformation, with its weight. It is called for whitening only.
         """
         if self.contrast is not None:
             spread = np.mean(np.var(patches, axis=1, dtype=np.float64))
             self.offset = float(self.contrast * spread) or float(np.finfo(patches.dtype).tiny)
         if self.whitening is not None:
             self._learn_covariance(changed(), patches.shape[1])
-        found = squared_norms(self._whitened(patches))
-        self.least = _LEAST * float(np.sqrt(np.mean(found))) or 1.0
+        squares = squared_norms(self._whitened(patches))
+        self.least = _LEAST * float(np.sqrt(np.mean(squares))) or 1.0
         return self
 
     def _learn_covariance(self, parts: Iterable[tuple[float, np.ndarray]], d: int) -> None:
@@ -92,23 +94,23 @@ class PatchScaling:
         return centered
 
     def _whitened(self, patches: np.ndarray) -> np.ndarray:
-        found = self._contrasted(patches)
+        patches = self._contrasted(patches)
         if self.matrix is None or self.mean is None:
-            return found
-        matrix = self.matrix.astype(found.dtype)
-        return found @ matrix - (self.mean @ self.matrix).astype(found.dtype)
+            return patches
+        matrix = self.matrix.astype(patches.dtype)
+        return patches @ matrix - (self.mean @ self.matrix).astype(patches.dtype)
 
     def apply(self, patches: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-        """Patches as kernels see them, and the lengths that count: None where none do."""
-        found = self._whitened(patches)
+        """Return scaled patches, and their lengths if features are proportional to them."""
+        scaled = self._whitened(patches)
         if self.lengths == "given":
-            return found, None
-        norms = np.sqrt(squared_norms(found)).astype(found.dtype)
-        found = found / np.maximum(norms, found.dtype.type(self.least))[:, None]
-        return found, norms if self.lengths == "kept" else None
+            return scaled, None
+        norms = np.sqrt(squared_norms(scaled)).astype(scaled.dtype)
+        scaled = scaled / np.maximum(norms, scaled.dtype.type(self.least))[:, None]
+        return scaled, norms if self.lengths == "kept" else None
 
     def commutes(self, maps: Iterable[np.ndarray]) -> bool:
-        """Whether it makes no difference if isometries (d, d) come before or after."""
+        """Return True if scaling commutes with all these isometries (d, d)."""
         return all(self._commutes(each) for each in maps)
 
     def _commutes(self, each: np.ndarray) -> bool:
@@ -118,7 +120,7 @@ class PatchScaling:
         if self.matrix is None or self.mean is None:
             return True
         size = np.abs(self.matrix).max()
-        kept = np.allclose(each @ self.matrix, self.matrix @ each, rtol=0, atol=_COMMUTES * size)
-        # In units of whitened patches, as only these have a size that is known.
-        moved = (each @ self.mean - self.mean) @ self.matrix
-        return kept and bool(np.linalg.norm(moved) <= _COMMUTES * self.least / _LEAST)
+        commutes = np.allclose(each @ self.matrix, self.matrix @ each, rtol=0, atol=_COMMUTES * size)
+        # In units of whitened patches, whose size is known.
+        shift = (each @ self.mean - self.mean) @ self.matrix
+        return commutes and bool(np.linalg.norm(shift) <= _COMMUTES * self.least / _LEAST)

@@ -1,4 +1,4 @@
-"""Kernel values of patches, pooled while a core's cache holds them."""
+"""Pooled kernel values of image patches, in blocks that fit in the cache."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from ..kernels.values import half_norms
 from ..utils.jit import njit
 from ..utils.matrices import in_threads, one_blas_thread
 
-# Values of the kernel that each thread holds at once: 1 MB of float32.
+# Number of kernel values in a block of a thread: 1 MB of float32.
 VALUES = 2**18
-# Patches that are worth a product.
+# Minimum number of patches in a block.
 LEAST = 64
 
 
@@ -22,25 +22,28 @@ def add_kernel_values(
     landmarks: np.ndarray,
     pooling: np.ndarray,
     factors: np.ndarray,
-    found: np.ndarray,
+    features: np.ndarray,
 ) -> None:
-    """Add pooled values of a kernel between patches and landmarks to features of images, in place.
+    """Add pooled kernel values of patches and landmarks to features of images.
 
-    Images are worked on one by one, so that features of one depend neither on others nor on the number
-    of threads: several, if the kernel allows that, see `Kernel.thread_safe`. That values are finite is
-    left to the caller, who has fewer numbers to look at.
+    Images are processed one by one, so the features of an image depend neither on other images nor on
+    the number of threads. Several threads are used if `Kernel.thread_safe` is True. The caller checks
+    that features are finite.
 
     Parameters
     ----------
     kernel : Kernel
+        Kernel of the patches.
     patches : (n * count, d) array
-        Those of one image after those of another.
+        Patches of all images in sequence.
     landmarks : (k, d) array
+        Landmarks.
     pooling : (cells, count) array
+        Weight of each patch in each cell.
     factors : (n, count) array
-        What the values of each patch are multiplied by.
-    found : (n, cells, k) array
-        Changed.
+        Factors of the values of each patch.
+    features : (n, cells, k) array
+        Features, modified in place.
     """
     n, count = factors.shape
     x, y = half_norms(patches), half_norms(landmarks)
@@ -50,10 +53,10 @@ def add_kernel_values(
 
     def work(images: slice) -> None:
         for i in range(images.start, images.stop):
-            for part, shares in zip(parts, weights, strict=True):
+            for part, cell_weights in zip(parts, weights, strict=True):
                 these = slice(i * count + part.start, i * count + part.stop)
                 values = kernel_table(kernel, patches[these], landmarks, (x[these], y))
-                _add_pooled(shares, factors[i, part], values, found[i])
+                _add_pooled(cell_weights, factors[i, part], values, features[i])
 
     if not kernel.thread_safe:
         work(slice(0, n))
@@ -63,11 +66,11 @@ def add_kernel_values(
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
-def _add_pooled(pooling, factors, values, found):
-    # BLAS is slow where cells are few, and knows nothing of weights that are 0.
+def _add_pooled(pooling, factors, values, features):
+    # BLAS is slow for few cells, and does not skip weights of 0.
     for p in range(values.shape[0]):
         for c in range(pooling.shape[0]):
             weight = pooling[c, p] * factors[p]
             if weight != 0:
                 for k in range(values.shape[1]):
-                    found[c, k] += weight * values[p, k]
+                    features[c, k] += weight * values[p, k]

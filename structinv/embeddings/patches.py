@@ -1,4 +1,4 @@
-"""Kernel features of image patches, pooled."""
+"""Pooled kernel features of image patches."""
 
 from __future__ import annotations
 
@@ -27,104 +27,110 @@ from .patch_grid import WINDOWS, PatchGrid
 from .patch_scaling import LENGTHS, PatchScaling
 from .patch_values import add_kernel_values
 
-# Values of a kernel that are in memory at once.
+# Maximum number of kernel values in memory.
 AT_ONCE = 2**22
 
 
 class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    r"""Images as pooled kernel features of the orbits of their patches.
+    r"""Pooled kernel features of the orbits of image patches.
 
     .. math:: \psi_c(x) = E_h \sum_p w_{cp}\; K_{ZZ}^{-1/2}\; E_g\, k(Z, u(g\,(h x)_p))
 
-    for cells c of the image, its patches p with pooling weights w, changes g of a patch and h of the
-    whole image, landmarks Z learned from training patches, and patches u(p) of normalized contrast,
-    whitened and of unit length. The inner product of two such features is, up to what the landmarks
-    miss, the sum over cells of the mean of ``k`` between all patches in both: a kernel of images, and
-    no network is trained (Coates, Ng and Lee 2011; Mairal et al. 2014; Mairal 2016). They do not
-    change where a whole image moves inside its orbit, if its changes are a whole group, all alike.
+    The sum is over the patches p of the image, with pooling weights w for cells c. Transformations of a
+    patch are g, and those of the whole image h. Landmarks Z are learned from training patches. A patch
+    u(p) has normalized contrast, is whitened and has unit length.
 
-    The landmarks move in the place of the patches where that is the same: where changes are fixed
-    linear maps that keep inner products, and whitening takes no notice of them.
+    The inner product of two such features is a kernel of images, except for the error of the landmarks.
+    It is the sum over cells of the average of ``k`` between all patches in both. No network is trained
+    (Coates, Ng and Lee 2011; Mairal et al. 2014; Mairal 2016). The features are invariant to the
+    transformations of whole images if these are a group with equal weights.
+
+    Landmarks are transformed instead of patches if the result is the same. This requires linear maps
+    that preserve inner products and commute with whitening.
 
     Parameters
     ----------
     oracle : InvarianceOracle, optional
-        What may change in a patch, an image of shape (size, size, channels); nothing by default. Image
-        oracles without a shape get this one.
+        Transformations of a patch, an image of shape (patch_size, patch_size, channels); by default
+        none. Image oracles without a shape get this one.
     patch_size : int, default=5
-        Side of a patch, in pixels.
+        Side of a patch in pixels.
     stride : int, default=1
-        Pixels from one patch to the next.
+        Distance between adjacent patches in pixels.
     kernel : Kernel, optional
-        Of two patches as they are after `contrast`, `whitening` and `lengths`; ``Gaussian(0.5)`` by
-        default.
+        Kernel k of two patches after `contrast`, `whitening` and `lengths`; by default
+        ``Gaussian(0.5)``.
     n_components : int, default=100
-        How many landmarks there are: features of each cell.
+        Number of landmarks, which is the number of features per cell.
     pool : int, default=2
-        How many cells there are along each side of the image.
+        Number of cells along each side of the image.
     window : {"average", "gaussian"}, default="average"
-        The weights of patches in a cell: all alike, or falling off around its center.
+        Weights of patches in a cell: equal, or decreasing from its center.
     shape : ImageShape or tuple, optional
-        Of the images, ``(height, width)`` or ``(height, width, channels)``, rows being in C order of
-        it; None for square images of one channel.
+        Shape of the images, ``(height, width)`` or ``(height, width, channels)``, with rows in C order.
+        By default images are square with one channel.
     whole : InvarianceOracle, optional
-        What may change in the whole image; nothing by default. Image oracles without a shape get that
-        of the images.
+        Transformations of the whole image; by default none. Image oracles without a shape get that of
+        the images.
     below : PatchOrbits, optional
-        A first layer: patches are then those of its map, an image of `pool` by `pool` pixels with
-        `n_components` channels. `shape` is then its own, which must be None here, and all changes of
-        whole images are in `whole` here.
+        First layer. Patches then come from its map, an image of `pool` by `pool` pixels with
+        `n_components` channels. Pass `shape` to the first layer, and `whole` to the last.
     contrast : float or None, default=0.01
-        A patch less its mean is divided by ``sqrt(variance + contrast * v)``, v being the mean
-        variance of training patches; None to leave contrasts alone.
+        Constant c of the contrast normalization. A centered patch is divided by ``sqrt(variance + c v)``
+        with the mean variance v of training patches. None for no normalization.
     whitening : float or None, default=0.1
-        What is added to the eigenvalues of the covariance of training patches, in units of their
-        mean, before patches are whitened by it; None for no whitening.
+        Regularization of the whitening: added to the eigenvalues of the covariance of training patches,
+        in units of their mean. None for no whitening.
     lengths : {"unit", "kept", "given"}, default="unit"
-        Of patches after whitening: divided by, and forgotten; divided by, with features in proportion
-        to them (the homogeneous kernel ``|p| |q| k(p / |p|, q / |q|)`` of Mairal 2016); left as they
-        are.
+        Treatment of the lengths of whitened patches. "unit" divides by them. "kept" also multiplies the
+        features by them (the kernel ``|p| |q| k(p / |p|, q / |q|)`` of Mairal 2016). "given" does not
+        divide.
     landmarks : {"kmeans", "random", "leverage"}, default="kmeans"
-        Centers of k-means over training patches, or some of these patches, all alike likely or by
-        leverage scores; see `OrbitNystroem`.
+        Method to select landmarks from training patches: cluster centers, patches with equal
+        probabilities, or patches drawn by leverage scores.
     n_patches : int, default=100000
-        How many training patches are drawn to learn from; all, if there are fewer.
+        Maximum number of training patches.
     n_draws, n_whole_draws : int, optional
-        How many changes of a patch and of an image to draw; without it all members that the oracle
-        lists, by their weights.
+        Numbers of randomly drawn transformations of a patch and of an image (>= 1). By default averages
+        are over all perturbed samples of the oracle's list, with their weights.
     random_state : int, RandomState or None, default=0
-        Training patches, landmarks and drawn changes depend on it. None in `below` for what is left of
+        Seed of training patches, landmarks and drawn transformations. None in `below` continues with
         that of the layer above.
 
     Attributes
     ----------
-    landmarks_ : (n_components, values of a patch) array
-        As the kernel sees them.
-    normalization_ : (n_components, n_components) array
-        ``K_ZZ^{-1/2}``, symmetric. Eigenvalues below ``n_components`` times the precision of float32
-        times the largest count as 0, and so do their inverses, whatever rows `fit` has had: float32
-        rows have the features of float64 rows, up to rounding.
+    landmarks_ : ndarray of shape (n_components, n_values)
+        Landmarks, each with the values of a scaled patch.
+    normalization_ : ndarray of shape (n_components, n_components)
+        The symmetric root ``K_ZZ^{-1/2}``. Eigenvalues below ``n_components`` times float32's precision
+        times the largest, and their inverses, count as 0. This holds for rows of any precision, so
+        float32 rows have the features of float64 rows up to rounding.
     rank_ : int
-        How many eigenvalues count.
-    pooling_ : (pool * pool, number of patches) array
-        The weight of each patch of an image in each cell.
+        Number of nonzero eigenvalues.
+    pooling_ : ndarray of shape (pool * pool, n_patches_per_image)
+        Weight of each patch of an image in each cell.
     map_shape_ : ImageShape
-        Of the features of an image: rows are in C order of it.
+        Shape of the features of an image, which are in C order.
     below_ : PatchOrbits or None
-        The first layer, fitted, if there is one.
+        The fitted first layer, if there is one.
     n_features_in_ : int
+        Number of features of `fit`.
 
     Raises
     ------
     TypeError, ValueError
-        From `fit`, before work starts: for parameters out of their range, patches larger than images,
-        more cells than patches along a side, more landmarks than training patches, oracles without a
-        changes, rows that are no such images. What an earlier fit has learned stays.
+        From `fit`, before any work. For parameters out of their range, patches larger than images, more
+        cells than patches along a side, or more landmarks than training patches. For oracles without a
+        list, or rows that do not have the shape. The state of an earlier fit stays.
+
+    See Also
+    --------
+    OrbitNystroem : Landmark features of an invariant kernel of whole samples.
 
     Notes
     -----
-    Answers have the precision of the rows, float32 or float64, and so has the work. Rows are worked on
-    in blocks, and features of a row do not depend on the rows beside it.
+    Features and computations have the precision of the rows, float32 or float64. Rows are processed in
+    blocks, and the features of a row do not depend on other rows.
 
     Examples
     --------
@@ -182,18 +188,19 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> PatchOrbits:
-        """Learn whitening and landmarks from training images.
+        """Learn contrast, whitening and landmarks from training images.
 
         Parameters
         ----------
-        X : (n, d) array
-            A row an image.
-        y : ignored
+        X : array-like of shape (n_samples, n_features)
+            Images, one per row.
+        y : Ignored
+            Not used.
 
         Returns
         -------
         PatchOrbits
-            This one.
+            The fitted transformer.
         """
         with taken_back(self):
             self._check_parameters()
@@ -212,52 +219,53 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         return self
 
     def transform(self, X: Any) -> np.ndarray:
-        """Features of images.
+        """Compute the features of images.
 
         Parameters
         ----------
-        X : (n, d) array
+        X : array-like of shape (n_samples, n_features)
+            Images, one per row.
 
         Returns
         -------
-        (n, pool * pool * n_components) array
-            In C order of `map_shape_`.
+        ndarray of shape (n_samples, pool * pool * n_components)
+            Features in C order of `map_shape_`.
         """
         check_is_fitted(self)
         X = self._checked_images(X, reset=False)
-        found = np.empty((len(X), self._n_features_out), dtype=X.dtype)
+        features = np.empty((len(X), self._n_features_out), dtype=X.dtype)
         changes = self.whole_changes_.changes
         weights = changes.weights.astype(X.dtype)
         for part in _blocks(len(X), changes.size * max(X.shape[1], self._n_features_out)):
             members = changes.on(X[part]).members().astype(X.dtype, copy=False)
             maps = self._maps(members.reshape(-1, X.shape[1]))
-            found[part] = np.einsum("ijk,j->ik", maps.reshape(*members.shape[:2], -1), weights)
-        return found
+            features[part] = np.einsum("ijk,j->ik", maps.reshape(*members.shape[:2], -1), weights)
+        return features
 
     @property
     def _n_features_out(self) -> int:
         return self.map_shape_.size
 
     def __sklearn_tags__(self) -> Any:
-        """The precision of the rows stays."""
+        """Return the tags; the precision of the rows is preserved."""
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
     def _checked_images(self, X: Any, *, reset: bool) -> np.ndarray:
         X = checked_rows(self, X, reset=reset, dtype=(np.float64, np.float32))
-        # Sums of squares have to be numbers, and shares of them.
+        # Sums of squares, and a fraction of them, must be normal numbers.
         largest, info = max(float(X.max()), -float(X.min())), np.finfo(X.dtype)
         least, most = 100.0 * float(info.tiny) ** 0.5, float(info.max) ** 0.25
         if largest and not least <= largest <= most:
             raise ValueError(
                 f"X must have largest entries from {least:.1g} to {most:.1g}, got {largest:g}: "
-                "scale the images"
+                "rescale the images"
             )
         return X
 
     def _shapes(self, n_features: int) -> Iterator[tuple[PatchOrbits, ImageShape]]:
-        """The layers from below, and the shape of the images whose patches they take."""
+        """Yield the layers, from the first one on, with the shapes of the images of their patches."""
         if self.below is None:
             yield self, self._image_shape(n_features)
             return
@@ -266,15 +274,15 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
     def _image_shape(self, n_features: int) -> ImageShape:
         shape = self.shape if self.below is None else self.below._image_shape(n_features)
-        found = image_shape(shape, n_features)
-        assert found is not None
-        return found
+        known = image_shape(shape, n_features)
+        assert known is not None
+        return known
 
     def _map_shape(self) -> ImageShape:
         return ImageShape(int(self.pool), int(self.pool), int(self.n_components))
 
     def _check_parameters(self) -> None:
-        """Raise unless every parameter is in its range, those of the layers below too."""
+        """Raise TypeError or ValueError if a parameter of a layer is out of its range."""
         for name in ("patch_size", "stride", "n_components", "pool", "n_patches"):
             check_integer(name, getattr(self, name))
         for name in ("n_draws", "n_whole_draws"):
@@ -299,16 +307,16 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         if self.below is None:
             return
         if self.shape is not None:
-            raise ValueError(f"shape must be given to the lowest layer alone, got {self.shape!r}")
+            raise ValueError(f"shape must be None except in the first layer, got {self.shape!r}")
         if self.below.whole is not None or self.below.n_whole_draws is not None:
             raise ValueError(
-                "whole and n_whole_draws must be None in the layer below, as the topmost layer changes "
-                f"images for all, got {self.below!r}"
+                "whole and n_whole_draws must be None in the layer below: pass them to the last layer, "
+                f"got {self.below!r}"
             )
         self.below._check_parameters()
 
     def _check_grid(self, shape: ImageShape, n_images: int) -> None:
-        """Raise unless images of this shape have patches enough."""
+        """Raise ValueError if images of this shape do not have enough patches."""
         if self.patch_size > min(shape.height, shape.width):
             raise ValueError(
                 f"patch_size must be at most the sides of the images, {shape}, got {self.patch_size}"
@@ -335,12 +343,12 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         return image_changes(self.oracle, grid.patch, self.n_draws, seed, names=("oracle", "n_draws"))
 
     def _learn(self, X: np.ndarray, whole: Changes, random: np.random.RandomState) -> None:
-        """Learn all layers, from patches of images each of which is changed by some change."""
+        """Learn all layers from patches of randomly transformed images."""
         self.n_features_in_ = X.shape[1]
         self.below_ = None if self.below is None else clone(self.below)
         if self.below_ is not None:
-            own = self.below_.random_state
-            self.below_._learn(X, whole, random if own is None else checked_random(own))
+            seed = self.below_.random_state
+            self.below_._learn(X, whole, random if seed is None else checked_random(seed))
         *_, (_, shape) = self._shapes(X.shape[1])
         self.grid_ = self._grid(shape)
         self.pooling_ = self.grid_.pooling(int(self.pool), self.window)
@@ -353,40 +361,44 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         self.landmarks_ = self._find_landmarks(
             _change_each(self.changes_.changes, patches, random), random
         )
-        # The features of one fit are asked for in both precisions.
+        # float32, because features of one fit are computed in both precisions.
         root, self.rank_ = inverse_root(self.kernel_, self.landmarks_, np.float32)
         self.normalization_ = root.astype(self.landmarks_.dtype)
         self.moved_ = self._moved_landmarks()
 
     def _draw_patches(self, X: np.ndarray, whole: Changes, random: np.random.RandomState) -> np.ndarray:
-        """Training patches, as they are before anything is done to them, (m, values of a patch)."""
+        """Return training patches before scaling, (m, values of a patch)."""
         total = len(X) * self.grid_.count
         drawn = sample_without_replacement(total, min(total, self.n_patches), random_state=random)
         image, position = np.divmod(np.sort(drawn), self.grid_.count)
         images = np.unique(image)
         change = random.choice(whole.size, len(images), p=whole.weights)
-        found = np.empty((len(image), self.grid_.patch.size), dtype=X.dtype)
+        patches = np.empty((len(image), self.grid_.patch.size), dtype=X.dtype)
         for number in np.unique(change):
-            one, mine = whole.take([number]), images[change == number]
-            for part in _blocks(len(mine), max(whole.size * X.shape[1], self.grid_.shape.size)):
-                rows = one.on(X[mine[part]]).members()[:, 0].astype(X.dtype, copy=False)
-                asked = np.flatnonzero(np.isin(image, mine[part]))
-                at = np.searchsorted(mine[part], image[asked])
-                found[asked] = self.grid_.cut_at(self._images(rows), at, position[asked])
-        return found[random.permutation(len(found))]
+            one, chosen = whole.take([number]), images[change == number]
+            for part in _blocks(len(chosen), max(whole.size * X.shape[1], self.grid_.shape.size)):
+                rows = one.on(X[chosen[part]]).members()[:, 0].astype(X.dtype, copy=False)
+                those = np.flatnonzero(np.isin(image, chosen[part]))
+                at = np.searchsorted(chosen[part], image[those])
+                patches[those] = self.grid_.cut_at(self._images(rows), at, position[those])
+        return patches[random.permutation(len(patches))]
 
     def _find_landmarks(self, patches: np.ndarray, random: np.random.RandomState) -> np.ndarray:
         scaled, _ = self.scaling_.apply(patches)
         rng = np.random.default_rng(_seed(random))
-        found, chosen = LANDMARKS[self.landmarks](scaled, int(self.n_components), self.kernel_, rng)
+        select = LANDMARKS[self.landmarks]
+        landmarks, chosen = select(scaled, int(self.n_components), self.kernel_, rng)
         if len(chosen) or self.lengths == "given":
-            return found
-        # Means of patches of unit length are shorter.
-        norms = np.linalg.norm(found, axis=1, keepdims=True)
-        return found / np.where(norms > 0, norms, norms.dtype.type(1.0))
+            return landmarks
+        # Cluster centers of patches of unit length are shorter.
+        norms = np.linalg.norm(landmarks, axis=1, keepdims=True)
+        return landmarks / np.where(norms > 0, norms, norms.dtype.type(1.0))
 
     def _moved_landmarks(self) -> np.ndarray | None:
-        """The landmarks under each change, (s, n_components, d); None where patches must move."""
+        """Return the landmarks under each transformation, (s, n_components, d), or None.
+
+        None means that patches must be transformed instead.
+        """
         changes, symmetry = self.changes_.changes, self.kernel_.symmetry
         linear = changes.linear() if symmetry in (ISOMETRIES, PERMUTATIONS) else None
         if linear is None or not linear.isometric:
@@ -398,15 +410,15 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         return linear.adjoint(self.landmarks_).astype(self.landmarks_.dtype, copy=False)
 
     def _images(self, X: np.ndarray) -> np.ndarray:
-        """What this layer takes patches of: rows, or the map of the layer below."""
+        """Return the images of this layer's patches: rows, or the map of the layer below."""
         return X if self.below_ is None else self.below_._maps(X)
 
     def _maps(self, X: np.ndarray) -> np.ndarray:
-        """Features of images as they are, (n, values of the map)."""
+        """Compute features of untransformed images, (n, values of the map)."""
         pooling = self.pooling_.astype(X.dtype, copy=False)
         changes = self.changes_.changes.size if self.moved_ is None else 1
         count, (n_landmarks, n_values) = self.grid_.count, self.landmarks_.shape
-        found = np.zeros((len(X), len(pooling), n_landmarks), dtype=X.dtype)
+        features = np.zeros((len(X), len(pooling), n_landmarks), dtype=X.dtype)
         for part in _blocks(len(X), count * max(n_landmarks, changes * n_values)):
             patches = self.grid_.cut(self._images(X[part]))
             for weight, (scaled, lengths, landmarks) in self._pairs(patches):
@@ -414,17 +426,21 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
                 if lengths is not None:
                     factors *= lengths
                 factors = factors.reshape(-1, count)
-                add_kernel_values(self.kernel_, scaled, landmarks, pooling, factors, found[part])
-        # The kernel's values are looked at here, where they are few.
-        found = plugins.numbers(plugins.method(self.kernel_, "matrix"), "values", found, found.shape)
-        # One product for all images: each of its own would read the table from memory again.
-        found = found.reshape(-1, n_landmarks) @ self.normalization_.astype(X.dtype, copy=False)
-        return found.reshape(len(X), -1)
+                add_kernel_values(self.kernel_, scaled, landmarks, pooling, factors, features[part])
+        # Pooled values are checked instead of kernel values, because there are fewer.
+        source = plugins.method(self.kernel_, "matrix")
+        features = plugins.numbers(source, "values", features, features.shape)
+        # One product for all images reads the matrix from memory once.
+        features = features.reshape(-1, n_landmarks) @ self.normalization_.astype(X.dtype, copy=False)
+        return features.reshape(len(X), -1)
 
     def _pairs(
         self, patches: np.ndarray
     ) -> Iterator[tuple[float, tuple[np.ndarray, np.ndarray | None, np.ndarray]]]:
-        """Changes' weights; patches, lengths where these count, and landmarks, one of them moved."""
+        """Yield weights of transformations, patches, lengths (or None) and landmarks.
+
+        Either the patches or the landmarks are transformed.
+        """
         if self.moved_ is None:
             landmarks = self.landmarks_.astype(patches.dtype, copy=False)
             for weight, part in _under(self.changes_.changes, patches):
@@ -440,14 +456,14 @@ def _seed(random: np.random.RandomState) -> int:
 
 
 def _blocks(n_rows: int, values: int) -> Iterator[slice]:
-    """Portions of rows of which each needs so many values."""
+    """Yield blocks of rows of which each requires this number of values."""
     step = max(1, AT_ONCE // values)
     for first in range(0, n_rows, step):
         yield slice(first, min(first + step, n_rows))
 
 
 def _under(changes: Changes, patches: np.ndarray) -> Iterator[tuple[float, np.ndarray]]:
-    """The patches under each change, and its weight."""
+    """Yield the weight of each transformation, and the transformed patches."""
     members = changes.on(patches).members()
     for number, weight in enumerate(changes.weights):
         yield float(weight), members[:, number].astype(patches.dtype, copy=False)
@@ -459,13 +475,13 @@ def _under_in_blocks(changes: Changes, patches: np.ndarray) -> Iterator[tuple[fl
 
 
 def _change_each(changes: Changes, patches: np.ndarray, random: np.random.RandomState) -> np.ndarray:
-    """Every patch under a change of its own, drawn from a list."""
+    """Transform every patch with a random transformation."""
     change = random.choice(changes.size, len(patches), p=changes.weights)
-    found = np.empty_like(patches)
+    changed = np.empty_like(patches)
     for part in _blocks(len(patches), changes.size * patches.shape[1]):
         members = changes.on(patches[part]).members()
-        found[part] = members[np.arange(len(members)), change[part]]
-    return found
+        changed[part] = members[np.arange(len(members)), change[part]]
+    return changed
 
 
 def _check_kind(name: str, value: Any, kind: type) -> None:

@@ -1,4 +1,4 @@
-"""Inner products of changed rows and templates, in blocks, and what features make of them."""
+"""Inner products of transformed rows and templates, and averages of them."""
 
 from __future__ import annotations
 
@@ -12,31 +12,33 @@ from ..oracles.changes import Changes
 from ..utils.jit import njit
 from ..utils.matrices import Matrix, in_threads, one_blas_thread, products
 
-# Products of rows with templates that are held at once, by each thread.
+# Maximum number of products in memory, per thread.
 PRODUCTS = 2**20
-# Columns of such a block: changes times templates.
+# Maximum number of columns of such a block: transformations times templates.
 COLUMNS = 2048
-# Templates of a block come in multiples of this.
+# The number of templates of a block is a multiple of this.
 VECTOR = 32
-# Values of rows, and of moved templates or members, that are held at once.
+# Maximum number of values of rows, and of transformed templates or samples, in memory.
 VALUES = 2**20
-# Moved templates are kept for later calls up to so many values; blocks of rows are as large beyond.
+# Maximum number of values of cached templates; larger ones have larger blocks of rows.
 KEPT = 2**25
 
-# Told which rows, which templates, and their products, (rows, changes * templates), change by change.
+# Called with rows, templates and their products, (rows, changes * templates), ordered by transformation.
 Use = Callable[[slice, slice, np.ndarray], None]
 
 
 class Responses:
-    """``<g x, w>`` for all rows x, changes g and templates w, a block at a time.
+    """Products ``<g x, w>`` of rows x, transformations g and templates w, in blocks.
 
-    Where changes are fixed linear maps T the templates move, once, as ``<T x, w> = <x, T'w>``, whether
-    they keep inner products or not; else members of the rows are made.
+    If transformations are linear maps T, the templates are transformed once, as
+    ``<T x, w> = <x, T'w>``. Otherwise the rows are transformed.
 
     Parameters
     ----------
     changes : Changes
+        The transformations.
     templates : (p, d) array
+        The templates.
     """
 
     def __init__(self, changes: Changes, templates: np.ndarray) -> None:
@@ -46,15 +48,15 @@ class Responses:
         self.moves_templates = self._pull_back(slice(0, 1)) is not None
 
     def each(self, X: Matrix, use: Use) -> None:
-        """Call `use` with all products, from several threads where that pays.
+        """Call `use` with all products, possibly from several threads.
 
         Parameters
         ----------
         X : (n, d) array or CSR matrix
-            CSR only if templates move.
+            Rows; sparse ones only if templates are transformed.
         use : callable
-            ``use(rows, templates, values)``; blocks with other rows or templates may be underway at
-            the same time.
+            Function ``use(rows, templates, values)``. Calls for other rows or templates may run at the
+            same time.
         """
         if not self.moves_templates:
             self._each_of_members(X, use)
@@ -67,20 +69,20 @@ class Responses:
                 self._multiply(rows, first, part, use)
 
     def _parts(self) -> list[slice]:
-        """Blocks of templates."""
+        """Return blocks of templates."""
         p = len(self.templates)
         count = max(1, COLUMNS // self.changes.size)
-        # Whole vectors of the vector unit, where there are some.
+        # Complete vectors of the vector unit, if there are any.
         count -= count % VECTOR if count > VECTOR else 0
         return [slice(first, min(first + count, p)) for first in range(0, p, count)]
 
     def _multiply(self, rows: Matrix, offset: int, part: slice, use: Use) -> None:
         table = self._table(part, rows.dtype)
         step = max(1, PRODUCTS // len(table))
-        times = _times_csr(table) if sp.issparse(rows) else _times_dense(table)
+        products_of = _products_csr(table) if sp.issparse(rows) else _products_dense(table)
 
         def work(portion: slice) -> None:
-            multiply = times()
+            multiply = products_of()
             for first in range(portion.start, portion.stop, step):
                 last = min(first + step, portion.stop)
                 use(slice(offset + first, offset + last), part, multiply(rows[first:last]))
@@ -90,26 +92,26 @@ class Responses:
             in_threads(work, n, n * len(table))
 
     def _table(self, part: slice, dtype: Any) -> np.ndarray:
-        """Moved templates of a block, a row each, change by change."""
+        """Return the transformed templates of a block, one per row, ordered by transformation."""
         key = (part.start, np.dtype(dtype))
         if key in self._moved:
             return self._moved[key]
-        found = self._pull_back(part)
-        assert found is not None
-        table = found.reshape(-1, found.shape[2]).astype(dtype, copy=False)
-        if self._keeps:
+        transformed = self._pull_back(part)
+        assert transformed is not None
+        table = transformed.reshape(-1, transformed.shape[2]).astype(dtype, copy=False)
+        if self._caches:
             self._moved[key] = table
         return table
 
     def rows_at_once(self, width: int) -> int:
-        """How many rows of so many values a block has.
+        """Return the number of rows of a block, for rows of this number of values.
 
-        Templates that are not kept move once for each block: there, blocks are large.
+        Blocks are large if templates are not cached, because each block transforms them again.
         """
-        return max(256, (VALUES if self._keeps else KEPT) // width)
+        return max(256, (VALUES if self._caches else KEPT) // width)
 
     @property
-    def _keeps(self) -> bool:
+    def _caches(self) -> bool:
         return self.changes.size * self.templates.size <= KEPT
 
     def _pull_back(self, part: slice) -> np.ndarray | None:
@@ -132,45 +134,48 @@ class Responses:
             in_threads(work, len(members), values.size)
 
 
-def _times_dense(table: np.ndarray) -> Callable[[], Callable[[np.ndarray], np.ndarray]]:
-    """Makes functions, one for each thread, from rows to their products."""
+def _products_dense(table: np.ndarray) -> Callable[[], Callable[[np.ndarray], np.ndarray]]:
+    """Return a function that makes a function for each thread, from rows to products."""
 
-    def times() -> Callable[[np.ndarray], np.ndarray]:
-        held: list[np.ndarray] = []
+    def products_of() -> Callable[[np.ndarray], np.ndarray]:
+        buffer: list[np.ndarray] = []
 
         def multiply(rows: np.ndarray) -> np.ndarray:
             # One allocation for all blocks; the first is the largest.
-            if not held:
-                held.append(np.empty((len(rows), len(table)), dtype=table.dtype))
-            return np.matmul(rows, table.T, out=held[0][: len(rows)])
+            if not buffer:
+                buffer.append(np.empty((len(rows), len(table)), dtype=table.dtype))
+            return np.matmul(rows, table.T, out=buffer[0][: len(rows)])
 
         return multiply
 
-    return times
+    return products_of
 
 
-def _times_csr(table: np.ndarray) -> Callable[[], Callable[[Matrix], np.ndarray]]:
+def _products_csr(table: np.ndarray) -> Callable[[], Callable[[Matrix], np.ndarray]]:
     columns = np.ascontiguousarray(table.T)
     return lambda: lambda rows: products(rows, columns)
 
 
 def mean_waves(responses: Responses, X: Matrix, n_columns: int, phase: float) -> np.ndarray:
-    """Means over changes of cosines and sines, side by side for each template.
+    """Compute averages of cosines and sines over transformations.
 
     Parameters
     ----------
     responses : Responses
+        Products of rows and templates.
     X : (n, d) array or CSR matrix
+        Rows.
     n_columns : int
         ``2 p``, or ``2 p - 1``: then the last template has one column, ``cos(<w, x> + phase)``.
     phase : float
+        Phase of the last column if `n_columns` is odd.
 
     Returns
     -------
     (n, n_columns) array
-        Times ``(2 / n_columns)^(1/2)``, in the precision of the rows.
+        Averages times ``(2 / n_columns)^(1/2)``, in the precision of the rows.
     """
-    found = np.empty((X.shape[0], n_columns), dtype=X.dtype)
+    features = np.empty((X.shape[0], n_columns), dtype=X.dtype)
     weights = responses.changes.weights * np.sqrt(2.0 / n_columns)
     p = len(responses.templates)
 
@@ -182,43 +187,45 @@ def mean_waves(responses: Responses, X: Matrix, n_columns: int, phase: float) ->
             cosine, sine = waves[:, -2:].T.astype(np.float64)
             waves[:, -2] = np.cos(phase) * cosine - np.sin(phase) * sine
             waves = waves[:, :-1]
-        found[rows, columns] = waves
+        features[rows, columns] = waves
 
     responses.each(X, use)
-    return found
+    return features
 
 
 def mean_steps(responses: Responses, X: Matrix, thresholds: np.ndarray, n_columns: int) -> np.ndarray:
-    """Probabilities over changes that a product is at most a threshold of its template.
+    """Compute probabilities over transformations of products below thresholds.
 
     Parameters
     ----------
     responses : Responses
+        Products of rows and templates.
     X : (n, d) array or CSR matrix
+        Rows.
     thresholds : (p, b) array
-        Ascending in each row.
+        Thresholds of each template, ascending. A product equal to one counts as below it.
     n_columns : int
-        At most ``p * b``: the last template may have fewer.
+        Number of columns, at most ``p * b``: the last template may have fewer thresholds.
 
     Returns
     -------
     (n, n_columns) array
-        Of the precision of the rows.
+        Probabilities, in the precision of the rows.
     """
     bins = thresholds.shape[1]
-    found = np.empty((X.shape[0], n_columns), dtype=X.dtype)
+    features = np.empty((X.shape[0], n_columns), dtype=X.dtype)
 
     def use(rows: slice, templates: slice, values: np.ndarray) -> None:
-        first, own = bins * templates.start, thresholds[templates]
-        _mean_steps(values, responses.changes.weights, own, first, found[rows])
+        first, levels = bins * templates.start, thresholds[templates]
+        _mean_steps(values, responses.changes.weights, levels, first, features[rows])
 
     responses.each(X, use)
-    return found
+    return features
 
 
-# In each precision: 1 / (2 pi); what rounds to a whole number when it is added and taken off again; pi
-# in three parts, the first two so short that their multiples by whole numbers are exact; 1, 1/2; up to
-# where all this is right to the last bits.
+# For each precision: 1 / (2 pi); a number that rounds to integers by addition and subtraction; pi in
+# three parts, the first two so short that their integer multiples are exact; 1; 1/2; the largest
+# argument for which this is accurate.
 _NUMBERS = {
     np.dtype(precision): tuple(map(precision, (0.5 / np.pi, 1.5 * 2.0**bits, *pi, 1.0, 0.5, far)))
     for precision, bits, pi, far in (
@@ -226,8 +233,8 @@ _NUMBERS = {
         (np.float32, 23, (3.140625, 9.67502593994140625e-4, 1.509957990978376432e-7), 2e4),
     )
 }
-# Of ``(sin(t) / t - 1) / u`` and ``(cos(t) - 1) / u`` in ``u = t^2``: of all polynomials of their degree
-# those with the least error of sine and cosine up to pi / 2, some 1e-16, and 5e-9 for float32.
+# Coefficients of ``(sin(t) / t - 1) / u`` and ``(cos(t) - 1) / u`` in ``u = t^2``. Of all polynomials of
+# this degree they have the smallest error of sine and cosine up to pi / 2: 1e-16, and 5e-9 for float32.
 _SERIES = {
     np.dtype(precision): (tuple(map(precision, sine)), tuple(map(precision, cosine)))
     for precision, sine, cosine in (
@@ -256,20 +263,20 @@ _SERIES = {
 }  # fmt: skip
 
 
-def _take_waves(values: np.ndarray, weights: np.ndarray, found: np.ndarray) -> None:
-    """Weighted cosines and sines, side by side, in the precision of the values.
+def _take_waves(values: np.ndarray, weights: np.ndarray, features: np.ndarray) -> None:
+    """Compute weighted cosines and sines in adjacent columns, in the precision of the values.
 
-    Each wave is right to 4 times the precision: 5e-7 in float32, 9e-16 in float64.
+    The error of each is at most 4 times the precision: 5e-7 in float32, 9e-16 in float64.
     """
     numbers, (sine, cosine) = _NUMBERS[values.dtype], _SERIES[values.dtype]
     weights = weights.astype(values.dtype, copy=False)
-    room = np.empty((2, values.shape[1] // len(weights)), dtype=values.dtype)
-    _mean_waves(values, weights, room, found, numbers, sine, cosine)
+    buffers = np.empty((2, values.shape[1] // len(weights)), dtype=values.dtype)
+    _mean_waves(values, weights, buffers, features, numbers, sine, cosine)
 
 
 @njit(cache=True, nogil=True)
-def _mean_waves(values, weights, room, found, numbers, of_sine, of_cosine):
-    cosines, sines, n_templates = room[0], room[1], room.shape[1]
+def _mean_waves(values, weights, buffers, features, numbers, of_sine, of_cosine):
+    cosines, sines, n_templates = buffers[0], buffers[1], buffers.shape[1]
     for i in range(values.shape[0]):
         row = values[i]
         cosines[:] = 0
@@ -282,14 +289,14 @@ def _mean_waves(values, weights, room, found, numbers, of_sine, of_cosine):
                 cosines[p] += weights[k] * np.cos(np.float64(row[j]))
                 sines[p] += weights[k] * np.sin(np.float64(row[j]))
         for j in range(n_templates):
-            found[i, 2 * j] = cosines[j]
-            found[i, 2 * j + 1] = sines[j]
+            features[i, 2 * j] = cosines[j]
+            features[i, 2 * j + 1] = sines[j]
 
 
-# No reassociation: the multiples of pi have to be taken off part by part.
+# No reassociation: the multiples of pi are subtracted part by part.
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def _add_waves(row, weights, cosines, sines, numbers, of_sine, of_cosine):
-    """Add weighted cosines and sines, without branches, for the vector unit; whether some are wrong.
+    """Add weighted cosines and sines without branches; return True if an argument is too large.
 
     With ``x = 2 n pi + 2 t`` they are those of 2 t, and t lies within pi / 2: no sign depends on n.
     """
@@ -301,14 +308,14 @@ def _add_waves(row, weights, cosines, sines, numbers, of_sine, of_cosine):
             x = run[j]
             far |= not abs(x) < limit
             n = (x * over + rounds) - rounds
-            # The first difference is exact, so that one alone is rounded.
+            # The first difference is exact, so only the second is rounded.
             t = (half * x - n * pi_1) - (n * pi_2 + n * pi_3)
             u = t * t
             sine = t + t * u * _polynomial(u, of_sine)
             cosine = one + u * _polynomial(u, of_cosine)
-            share = weight * sine
-            cosines[j] += weight * (cosine * cosine) - share * sine
-            sines[j] += (share + share) * cosine
+            product = weight * sine
+            cosines[j] += weight * (cosine * cosine) - product * sine
+            sines[j] += (product + product) * cosine
     return far
 
 
@@ -321,18 +328,18 @@ def _polynomial(u, coefficients):
 
 
 @njit(cache=True, nogil=True)
-def _mean_steps(values, weights, thresholds, first, found):
-    """Weighted shares of values at most each threshold, in the columns from `first` on, if there."""
+def _mean_steps(values, weights, thresholds, first, features):
+    """Write weighted fractions of values up to each threshold, in the columns from `first` on."""
     n_templates, bins = thresholds.shape
-    n_columns = found.shape[1] - first
+    n_columns = features.shape[1] - first
     n_columns = n_columns if n_columns < n_templates * bins else n_templates * bins
     for i in range(values.shape[0]):
         for column in range(first, first + n_columns):
-            found[i, column] = 0
+            features[i, column] = 0
         for k in range(len(weights)):
             for j in range(n_templates):
                 value = values[i, k * n_templates + j]
-                # The first threshold that is not below it; the sums come afterward.
+                # The first threshold not below the value; cumulative sums follow.
                 low, high = 0, bins
                 while low < high:
                     middle = (low + high) // 2
@@ -341,7 +348,7 @@ def _mean_steps(values, weights, thresholds, first, found):
                     else:
                         high = middle
                 if low < bins and j * bins + low < n_columns:
-                    found[i, first + j * bins + low] += weights[k]
+                    features[i, first + j * bins + low] += weights[k]
         for column in range(n_columns):
             if column % bins > 0:
-                found[i, first + column] += found[i, first + column - 1]
+                features[i, first + column] += features[i, first + column - 1]

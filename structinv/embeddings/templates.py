@@ -1,4 +1,4 @@
-"""Templates of random features: directions that inputs are compared with, drawn in several ways."""
+"""Templates of random features: random directions, drawn by several methods."""
 
 from __future__ import annotations
 
@@ -12,99 +12,102 @@ from ..kernels import Kernel
 from ..kernels.frequencies import Spectrum, normals
 from ..utils import plugins
 
-# What SciPy has direction numbers of Sobol's sequence for.
+# Maximum number of dimensions of SciPy's Sobol sequence.
 _MOST_DIMENSIONS = 21201
 
 
 def draw_templates(
     kind: str, spectrum: Spectrum, size: int, n_features: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Frequencies of a kernel's spectrum, (size, n_features) of float64.
+    """Draw frequencies of a kernel's spectrum, (size, n_features) of float64.
 
     Parameters
     ----------
     kind : {"orthogonal", "gaussian", "quasi", "fastfood"}
+        Method.
     spectrum : Spectrum
+        Distribution of the frequencies.
     size, n_features : int
+        Shape of the result.
     rng : numpy.random.Generator
+        Generator of the draws.
 
     Raises
     ------
     ValueError
-        If the kind does not go with the spectrum, or with so many features.
+        If the method does not support the spectrum or the number of features.
     """
     return TEMPLATES[kind](spectrum, size, n_features, rng)
 
 
 def unit_templates(kind: str, size: int, n_features: int, rng: np.random.Generator) -> np.ndarray:
-    """Directions of length 1, (size, n_features) of float64."""
-    found = draw_templates(kind, normals(1.0), size, n_features, rng)
-    return found / np.linalg.norm(found, axis=1, keepdims=True)
+    """Draw directions of length 1, (size, n_features) of float64."""
+    directions = draw_templates(kind, normals(1.0), size, n_features, rng)
+    return directions / np.linalg.norm(directions, axis=1, keepdims=True)
 
 
 def check_templates(kind: Any) -> None:
-    """Raise ValueError unless it names a way to draw templates."""
+    """Raise ValueError if it is not the name of a method to draw templates."""
     if not isinstance(kind, str) or kind not in TEMPLATES:
         raise ValueError(f"templates must be one of {sorted(TEMPLATES)}, got {kind!r}")
 
 
 def spectrum_of(kernel: Kernel, kind: str) -> Spectrum:
-    """The spectrum of a kernel, with which this kind of templates goes.
+    """Return the spectrum of a kernel, for a method to draw templates.
 
     Raises
     ------
     TypeError
-        If the kernel has none that is known.
+        If the kernel has no known spectrum.
     ValueError
-        If the kind needs frequencies whose distribution is the same in all directions.
+        If the method requires frequencies with the same distribution in all directions.
     """
-    found = kernel.spectral_law()
-    if not isinstance(found, Spectrum):
+    spectrum = kernel.spectral_law()
+    if not isinstance(spectrum, Spectrum):
         raise TypeError(
-            "kernel must be a function of x - y with a spectrum that is known, such as Gaussian, "
-            "Laplacian, Matern or RationalQuadratic (OrbitNystroem takes any kernel), got "
-            f"{kernel!r}"
+            "kernel must be a function of x - y with a known spectrum, such as Gaussian, Laplacian, "
+            f"Matern or RationalQuadratic, got {kernel!r}; OrbitNystroem supports any kernel"
         )
-    if kind in ROTATED and found.scales(np.array([0.5])) is None:
+    if kind in ROTATED and spectrum.scales(np.array([0.5])) is None:
         raise ValueError(
-            f"templates={kind!r} needs a kernel of Euclidean distances, as it turns frequencies into "
-            f"all directions; take 'gaussian' or 'quasi' for {kernel!r}"
+            f"templates={kind!r} requires a kernel of Euclidean distances, got {kernel!r}; use "
+            "'gaussian' or 'quasi'"
         )
-    return found
+    return spectrum
 
 
 def _independent(spectrum: Spectrum, size: int, d: int, rng: np.random.Generator) -> np.ndarray:
-    """Rahimi and Recht (2007)."""
+    """Draw independent frequencies (Rahimi and Recht 2007)."""
     return _frequencies(spectrum, rng.random((size, spectrum.n_uniforms(d))), d)
 
 
 def _quasi(spectrum: Spectrum, size: int, d: int, rng: np.random.Generator) -> np.ndarray:
-    """Avron, Sindhwani, Yang and Mahoney (2016), with Sobol's points, scrambled."""
+    """Draw a scrambled Sobol sequence (Avron, Sindhwani, Yang and Mahoney 2016)."""
     from scipy.stats.qmc import Sobol  # takes a while to import
 
     n_uniforms = spectrum.n_uniforms(d)
     if n_uniforms > _MOST_DIMENSIONS:
         raise ValueError(
-            f"templates='quasi' has sequences for at most {_MOST_DIMENSIONS} dimensions, and "
-            f"{n_uniforms} are needed; take 'orthogonal' or 'gaussian'"
+            f"templates='quasi' supports at most {_MOST_DIMENSIONS} dimensions, got {n_uniforms}; use "
+            "'orthogonal' or 'gaussian'"
         )
     points = Sobol(n_uniforms, rng=rng).random_base2(int(size - 1).bit_length())
     return _frequencies(spectrum, points[:size], d)
 
 
 def _orthogonal(spectrum: Spectrum, size: int, d: int, rng: np.random.Generator) -> np.ndarray:
-    """Yu, Suresh, Choromanski, Holtmann-Rice and Kumar (2016): by blocks of d directions."""
+    """Draw blocks of d orthogonal directions (Yu et al. 2016)."""
     directions = np.empty((size, d))
     for first in range(0, size, d):
         part = directions[first : first + d]
-        found, signs = np.linalg.qr(rng.standard_normal((d, len(part))))
-        # Without the signs, a basis is not uniformly distributed.
-        part[:] = (found * np.sign(np.diagonal(signs))).T
+        basis, triangle = np.linalg.qr(rng.standard_normal((d, len(part))))
+        # Without the signs, the basis is not uniformly distributed.
+        part[:] = (basis * np.sign(np.diagonal(triangle))).T
     return directions * _lengths(spectrum, size, d, rng)
 
 
 def _fastfood(spectrum: Spectrum, size: int, d: int, rng: np.random.Generator) -> np.ndarray:
-    """Le, Sarlos and Smola (2013): ``S H G P H B``, by blocks, of which the first d columns count."""
+    """Draw blocks of ``S H G P H B``, the first d columns (Le, Sarlos and Smola 2013)."""
     width = 1 << int(d - 1).bit_length()
     directions = np.empty((size, d))
     for first in range(0, size, width):
@@ -122,28 +125,27 @@ def _fastfood(spectrum: Spectrum, size: int, d: int, rng: np.random.Generator) -
 
 
 def _frequencies(spectrum: Spectrum, uniforms: np.ndarray, d: int) -> np.ndarray:
-    """What a spectrum makes of uniform numbers, validated, (size, d)."""
+    """Return validated frequencies of a spectrum for uniform numbers, (size, d)."""
     source = plugins.method(spectrum, "frequencies")
-    found = spectrum.frequencies(uniforms, d)
-    return plugins.numbers(source, "frequencies", found, (len(uniforms), d)).astype(np.float64)
+    frequencies = spectrum.frequencies(uniforms, d)
+    return plugins.numbers(source, "frequencies", frequencies, (len(uniforms), d)).astype(np.float64)
 
 
 def _lengths(spectrum: Spectrum, size: int, d: int, rng: np.random.Generator) -> np.ndarray:
-    """Of vectors with d standard normal coordinates, times the scales of the spectrum, (size, 1)."""
+    """Draw lengths of d standard normal coordinates, times the spectrum's scales, (size, 1)."""
     source = plugins.method(spectrum, "scales")
-    found = spectrum.scales(_stratified(size, rng))
-    scales = plugins.numbers(source, "scales", found, (size,))
+    scales = plugins.numbers(source, "scales", spectrum.scales(_stratified(size, rng)), (size,))
     # Quantiles of the chi distribution.
     return (np.sqrt(2.0 * gammaincinv(0.5 * d, _stratified(size, rng))) * scales)[:, None]
 
 
 def _stratified(size: int, rng: np.random.Generator) -> np.ndarray:
-    """Numbers that are uniform in [0, 1), one in each of `size` equal parts, in random order."""
+    """Draw uniform numbers in [0, 1), one in each of `size` equal parts, shuffled."""
     return (rng.permutation(size) + rng.random(size)) / size
 
 
 def _hadamard(block: np.ndarray) -> None:
-    """Multiply the columns of (2^q, d) with the matrix of Walsh and Hadamard, in place."""
+    """Multiply the columns of (2^q, d) with the Walsh-Hadamard matrix, in place."""
     half = 1
     while half < len(block):
         pairs = block.reshape(-1, 2, half, block.shape[1])
@@ -159,5 +161,5 @@ TEMPLATES: dict[str, Callable[[Spectrum, int, int, np.random.Generator], np.ndar
     "quasi": _quasi,
     "fastfood": _fastfood,
 }
-# Kinds that turn frequencies into all directions.
+# Methods that rotate frequencies in all directions.
 ROTATED = frozenset({"orthogonal", "fastfood"})

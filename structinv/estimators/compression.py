@@ -104,8 +104,8 @@ def _check_norm(model: SupportVectorMachine) -> None:
     least, largest = min_eigenvalue(model.kernel_, atoms[some])
     if least < -rounding_of(model.dual_coef_.dtype) * largest:
         raise ValueError(
-            f"compress needs a norm, and kernel {model.kernel_!r} has none: on the support vectors "
-            f"eigenvalues go from {least:.3g} to {largest:.3g}; fit with "
+            "compress requires a positive semi-definite kernel, and on the support vectors the "
+            f"eigenvalues of {model.kernel_!r} go from {least:.3g} to {largest:.3g}. Fit with "
             "structinv.kernels.psd_corrected(kernel, X)"
         )
 

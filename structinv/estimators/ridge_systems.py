@@ -170,9 +170,9 @@ def _by_eigenvectors(
     values, vectors = eigh(gram.T, overwrite_a=True, check_finite=False, driver=driver)
     if values[0] < -rounding:
         raise ValueError(
-            "kernel must be positive semi-definite, and the Gram matrix of the rows, scaled by their "
-            f"weights, has the eigenvalue {values[0]:.3g}, below 0 by more than rounding, with "
-            f"{values[-1]:.3g} the largest; structinv.kernels.psd_corrected(kernel, X) mends it"
+            "kernel must be positive semi-definite, but the kernel matrix of the rows, scaled by their "
+            f"weights, has eigenvalues from {values[0]:.3g} to {values[-1]:.3g}. Pass the kernel "
+            "structinv.kernels.psd_corrected(kernel, X)"
         )
     if -values[0] > np.min(alphas):
         warnings.warn(

@@ -1,4 +1,4 @@
-"""Models that somebody else trained: which of them are linear, and certificates for them."""
+"""Certificates for linear models of scikit-learn and other libraries."""
 
 from .certify_model import certify
 

@@ -1,4 +1,4 @@
-"""Certificates for linear classifiers, whoever trained them."""
+"""Certificates for linear classifiers of any library."""
 
 from __future__ import annotations
 
@@ -41,64 +41,73 @@ def certify(
     *,
     at: str = "features",
 ) -> Certificate:
-    """Certify any fitted linear classifier against the changes that an oracle allows.
+    """Certify any fitted linear classifier against a perturbation set.
 
-    A linear classifier is known by what it exposes (`coef_`, `intercept_`, `classes_`), and believed
-    only if its `decision_function` is ``X coef' + intercept`` to rounding, and its `predict` the class
-    with the highest score, on the rows given: LinearSVC, LogisticRegression, RidgeClassifier,
-    SGDClassifier, Perceptron, LinearDiscriminantAnalysis and their like, also one against the rest.
-    The margin at the worst change is ``min over y' of (b_y - b_y') - sigma_S(w_y' - w_y)`` (as in Teo,
-    Globerson, Roweis and Smola 2007, eq. 2), exact where the oracle is.
+    A linear classifier has the attributes `coef_`, `intercept_` and `classes_`. `certify` checks on the
+    given rows that its `decision_function` is ``X coef' + intercept`` except for rounding, and that
+    `predict` returns the class with the highest score. So LinearSVC, LogisticRegression,
+    RidgeClassifier, SGDClassifier, Perceptron, LinearDiscriminantAnalysis and OneVsRestClassifier of
+    these are supported.
 
-    `MultinomialNB` and `ComplementNB` have linear scores as well. `BernoulliNB` looks only at which
-    features are above its `binarize`. It is certified for dropped and added features, on rows without
-    values between 0 and `binarize`. With ``binarize=None`` its scores are linear for every oracle.
+    The worst-case margin is ``min over y' of (b_y - b_y') - sigma_S(w_y' - w_y)`` (as in Teo,
+    Globerson, Roweis and Smola 2007, eq. 2). It is tight if the oracle is exact.
 
-    Of two classes, a threshold may be moved: by `FixedThresholdClassifier`, by
-    `TunedThresholdClassifierCV`, or by a `CalibratedClassifierCV` with a single classifier inside and
-    the method "sigmoid" or "isotonic". Such a label changes at one score, from which margins are
-    counted. A threshold beyond all scores gives infinite margins, because the label never changes.
+    `MultinomialNB` and `ComplementNB` have linear scores as well. `BernoulliNB` only compares features
+    with its `binarize`. It is certified for dropped and added features, on rows without values between
+    0 and `binarize`. With ``binarize=None`` its scores are linear for every oracle.
+
+    A model with two classes may have a moved threshold, as `FixedThresholdClassifier` and
+    `TunedThresholdClassifierCV` have. A `CalibratedClassifierCV` must have one classifier and the method
+    "sigmoid" or "isotonic". The margin is then the distance of the score from the threshold. A
+    threshold beyond all scores gives infinite margins, because the label never changes.
 
     Parameters
     ----------
     estimator : fitted classifier
-        Linear, or an estimator of structinv with `certify` of its own, which is asked; a Pipeline that
-        ends in either; a search with a `best_estimator_` of these kinds; or a classifier that moves the
-        threshold of one of these.
+        A linear classifier, or an estimator of structinv, whose own `certify` is then called. A
+        Pipeline that ends in either, a search with such a `best_estimator_`, or a classifier that moves
+        the threshold of one of these.
     oracle : InvarianceOracle or None
-        What may change. None stands for what an estimator of structinv was trained for.
-    X : (n, n_features) array-like or sparse matrix, or what the Pipeline takes
-    y : (n,) array-like, optional
-        True labels; without them it is certified that the prediction does not change, right or wrong:
-        an oracle for rows of some labels is then asked about all rows.
+        The perturbation sets. None means the oracle of an estimator of structinv.
+    X : array-like or sparse matrix of shape (n_samples, n_features), or input of the Pipeline
+        Samples to certify.
+    y : array-like of shape (n_samples,), optional
+        True labels. Without them the certificate is that the prediction does not change, correct or
+        not. An oracle for some labels then applies to all samples.
     at : {"features", "input"}, default="features"
-        Of a Pipeline, whether S lies around the rows that its LAST step takes, or around the rows of
-        `X`. Steps inside a classifier with a moved threshold count as well. "input" goes through
-        scalers, projections and selections, which are affine, and refuses all other steps by name.
+        Feature space of the perturbation sets in a Pipeline: the input of its last step, or `X`. Steps
+        inside a classifier with a moved threshold count as well. "input" supports scalers, projections
+        and selections, which are affine.
 
     Returns
     -------
     Certificate
-        ``margins`` in units of the scores, ``correct``, ``accuracy``, ``exact`` and ``attacked``.
+        The ``margins`` in units of the scores, with ``correct``, ``accuracy``, ``exact`` and
+        ``attacked``.
 
     Raises
     ------
     TypeError
-        If the estimator is not linear or averages several classifiers; if the oracle is none, does not
-        take sparse rows, or does more to rows of `BernoulliNB` than drop and add features; and for
-        `InvariantStructuredSVC`, whose own `certify` speaks of whole labelings.
+        If the estimator is not linear or averages several classifiers. If `oracle` is not an oracle,
+        does not support sparse rows, or allows other edits than dropped and added features for
+        `BernoulliNB`. For `InvariantStructuredSVC`, which has a separate `certify` for labelings.
     ValueError
-        If scores or predictions on `X` are not those of a linear classifier, if a step is not known
-        to be affine, or if `y` holds a label that is not among the classes. If weights of naive Bayes
-        are infinite, if `CalibratedClassifierCV` has more than two classes, or if a moved threshold lies
-        where probabilities round to 0 or 1.
+        If scores or predictions for `X` are not those of a linear classifier. If a step is not known to
+        be affine, or `y` contains a label that is not among the classes. If weights of naive Bayes are
+        infinite, or `CalibratedClassifierCV` has more than two classes. If probabilities round to 0 or 1
+        at a moved threshold.
     NotFittedError
         If the estimator is not fitted.
 
     Warns
     -----
     UnitLengthWarning
-        Of rows of length 1 whose single features are edited.
+        If single features are edited in rows of length 1.
+
+    See Also
+    --------
+    structinv.Certificate : The result.
+    structinv.estimators.InvariantLinearSVC : Linear classifier with worst-case training.
 
     Examples
     --------
@@ -133,15 +142,15 @@ def certify(
     parts = layers(estimator)
     last = parts.last
     if isinstance(last, InvariantStructuredSVC):
-        own = "pipe[-1].certify(pipe[:-1].transform(X), y" if parts.steps else "model.certify(X, y"
+        call = "pipe[-1].certify(pipe[:-1].transform(X), y" if parts.steps else "model.certify(X, y"
         raise TypeError(
-            "certify takes classifiers of single rows; InvariantStructuredSVC has a certify of its own, "
-            f"for whole labelings: {own}, oracle=...)"
+            "certify supports classifiers of single rows; call the method of InvariantStructuredSVC for "
+            f"labelings: {call}, oracle=...)"
         )
     if isinstance(last, InvariantTextClassifier) and parts.moved:
         raise TypeError(
-            f"{type(parts.head).__name__} around InvariantTextClassifier is not supported, whose "
-            "certificates are of texts; certify the InvariantTextClassifier itself"
+            f"{type(parts.head).__name__} around InvariantTextClassifier is not supported, because its "
+            "certificates are for texts; certify the InvariantTextClassifier itself"
         )
     if (
         isinstance(last, InvariantClassifier)
@@ -151,7 +160,7 @@ def certify(
         return last.certify(_transformed(X, parts.before), y, oracle=oracle)
     if oracle is None and not isinstance(last, InvariantClassifier):
         raise TypeError(
-            f"oracle must say what may change: {type(last).__name__} was trained without one, got None"
+            f"oracle must be an InvarianceOracle for {type(last).__name__}, which has none, got None"
         )
     oracle = check_oracle_type(last.oracle if oracle is None else oracle)
     model, checked, labels, oracle = _checked(parts, X, y, oracle, at)
@@ -165,11 +174,11 @@ def certify(
 def _checked(
     parts: Layers, X: Any, y: Any, oracle: InvarianceOracle, at: str
 ) -> tuple[LinearClassifier, Matrix, np.ndarray, InvarianceOracle]:
-    """What a model is on the rows that may change, those rows, the labels to certify, and the oracle."""
-    found, last = linear_classifier(parts.last), parts.last
+    """Return the model, the rows of the perturbation sets, the labels to certify and the oracle."""
+    known, last = linear_classifier(parts.last), parts.last
     steps = parts.steps if at == "input" else []
     refuse_before_comparison(last, steps)
-    linear = LinearClassifier(before_steps(found.scores, steps), found.classes)
+    linear = LinearClassifier(before_steps(known.scores, steps), known.classes)
     to_head = _transformed(X, parts.before)
     to_last = _transformed(to_head, parts.inside)
     given = X if at == "input" else to_last
@@ -181,7 +190,7 @@ def _checked(
     model = linear
     if parts.moved:
         name = type(parts.head).__name__
-        moved = thresholded(found, parts.head, np.result_type(rows.dtype, found.scores.coef.dtype))
+        moved = thresholded(known, parts.head, np.result_type(rows.dtype, known.scores.coef.dtype))
         model = replace(moved, scores=before_steps(moved.scores, steps))
     labels = parts.head.predict(to_head)
     check_labels(name, model, rows, labels)
@@ -191,14 +200,14 @@ def _checked(
 
 
 def _transformed(X: Any, steps: list[Any]) -> Any:
-    """The rows behind some steps."""
+    """Return the rows after some steps."""
     for step in steps:
         X = step.transform(X)
     return X
 
 
 def _rows(X: Any, model: LinearClassifier, oracle: InvarianceOracle) -> Matrix:
-    """Rows in the form that the oracle takes."""
+    """Return validated rows in the form that the oracle supports."""
     rows = check_array(
         X,
         accept_sparse="csr",
@@ -215,8 +224,8 @@ def _rows(X: Any, model: LinearClassifier, oracle: InvarianceOracle) -> Matrix:
 def _certificate(
     model: LinearClassifier, X: Matrix, y: np.ndarray, oracle: InvarianceOracle
 ) -> Certificate:
-    """The certificate of rows that are known to be scored as the model does."""
-    # All labels are looked at before any work.
+    """Return the certificate of rows whose scores are those of the model."""
+    # All labels are checked before any work.
     oracle.check_labels(model.classes)
     model.structure.bind(y, model.classes)
     if model.always is not None:
@@ -232,7 +241,7 @@ def _certificate(
 def _worst_change(
     model: LinearClassifier, oracle: InvarianceOracle, X: Matrix, y: np.ndarray
 ) -> WorstChange:
-    """The worst change of each row, with the rounding of all steps that predictions go through."""
+    """Return the worst change of each row, with the rounding of all steps of predictions."""
     scores, bound = model.scores, model.structure.bind(y, model.classes)
     change = worst_change(scores.coef, scores.intercept, oracle, bound, X, points=scores.n_steps > 0)
     if change.points is None:

@@ -1,4 +1,4 @@
-"""The parts of a fitted classifier: steps that change rows, a linear model, and a moved threshold."""
+"""Parts of a fitted classifier: transformers, linear model, moved threshold."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from sklearn.utils.validation import check_is_fitted
 
 @dataclass(frozen=True)
 class Layers:
-    """A fitted classifier taken apart.
+    """The parts of a fitted classifier.
 
     Parameters
     ----------
     before : list of transformers
-        Steps that rows pass first.
+        Steps before `head`.
     head : fitted classifier
-        What predicts behind these steps: a classifier with a moved threshold, or `last` itself.
+        Classifier after these steps: one with a moved threshold, or `last` itself.
     inside : list of transformers
         Steps inside `head`.
     last : fitted classifier
-        The innermost one.
+        The innermost classifier.
     """
 
     before: list[Any]
@@ -34,17 +34,18 @@ class Layers:
 
     @property
     def steps(self) -> list[Any]:
-        """All steps, in the order in which rows pass them."""
+        """All steps in sequence."""
         return [*self.before, *self.inside]
 
     @property
     def moved(self) -> bool:
-        """Whether something around `last` decides what is predicted."""
+        """True if a classifier around `last` decides the prediction."""
         return self.head is not self.last
 
 
 def layers(estimator: Any) -> Layers:
-    """The parts of a classifier: Pipelines, searches and classifiers around a classifier are opened.
+    """Return the parts of a Pipeline, a search, or a classifier around a classifier.
+
 
     Raises
     ------
@@ -60,7 +61,7 @@ def layers(estimator: Any) -> Layers:
 
 
 def opened(estimator: Any) -> tuple[list[Any], Any]:
-    """The steps that change rows, and the classifier behind them."""
+    """Return the transforming steps of an estimator, and the classifier after them."""
     steps: list[Any] = []
     while True:
         best = getattr(estimator, "best_estimator_", None)
@@ -77,7 +78,9 @@ def opened(estimator: Any) -> tuple[list[Any], Any]:
 
 
 def inner_of(estimator: Any) -> Any:
-    """The one classifier whose scores another one compares with a threshold; None if there is none.
+    """Return the classifier whose score another classifier compares with a threshold.
+
+    None if there is no such classifier.
 
     Raises
     ------
@@ -85,7 +88,7 @@ def inner_of(estimator: Any) -> Any:
         If it averages several.
     """
     if type(estimator) in threshold_kinds():
-        # Such a classifier may stand around a fitted one without having been fitted.
+        # Such a classifier may contain a fitted one and not be fitted itself.
         return getattr(estimator, "estimator_", estimator.estimator)
     if type(estimator) is not calibrated_kind():
         return None
@@ -93,14 +96,14 @@ def inner_of(estimator: Any) -> Any:
     if len(calibrated) != 1:
         raise TypeError(
             f"CalibratedClassifierCV averages {len(calibrated)} calibrated classifiers, and the average "
-            "is not a function of one score. Fit it with ensemble=False, or around a FrozenEstimator. "
-            "The linear classifier inside can be certified by itself"
+            "is not a function of one score. Fit it with ensemble=False or around a FrozenEstimator, or "
+            "certify the linear classifier inside"
         )
     return calibrated[0].estimator
 
 
 def check_fitted(estimator: Any) -> None:
-    """Raise NotFittedError unless the estimator can predict."""
+    """Raise NotFittedError if the estimator cannot predict."""
     if type(estimator) in threshold_kinds() and isinstance(estimator.estimator, BaseEstimator):
         check_is_fitted(getattr(estimator, "estimator_", estimator.estimator))
         return
@@ -109,7 +112,7 @@ def check_fitted(estimator: Any) -> None:
 
 @cache
 def threshold_kinds() -> tuple[Any, ...]:
-    """Classifiers that compare the scores of another one with a threshold of their own."""
+    """Return classifiers that compare the scores of another one with a threshold."""
     # Subclasses may predict by another rule.
     from sklearn.model_selection import FixedThresholdClassifier, TunedThresholdClassifierCV
 
@@ -118,7 +121,7 @@ def threshold_kinds() -> tuple[Any, ...]:
 
 @cache
 def calibrated_kind() -> Any:
-    """The classifier that maps the scores of another one to probabilities."""
+    """Return the classifier that maps the scores of another one to probabilities."""
     from sklearn.calibration import CalibratedClassifierCV
 
     return CalibratedClassifierCV

@@ -1,4 +1,4 @@
-"""Which models are linear classifiers, by what they expose and how they score rows."""
+"""Linear classifiers of other libraries: weights, and checks of their scores."""
 
 from __future__ import annotations
 
@@ -16,21 +16,22 @@ from .naive_bayes import is_naive_bayes, naive_bayes_scores
 from .steps import Affine
 
 EXPOSED = ("coef_", "intercept_", "classes_", "decision_function")
-# Scores that are computed in another order may differ by the rounding of both.
+# Scores computed in another sequence may differ by the rounding errors of both.
 ORDERS = 2.0
 
 
 @dataclass(frozen=True)
 class LinearClassifier:
-    """Scores of rows, and the labels that they stand for.
+    """Scores of rows, and the labels of the scores.
 
     Parameters
     ----------
     scores : Affine
         One function for two classes, positive for ``classes[1]``; else one for each class.
     classes : (n_classes,) array
+        The labels.
     always : int, optional
-        The place of the class that every row has, whatever its score.
+        Number of the class that is predicted for any score.
     """
 
     scores: Affine
@@ -39,17 +40,18 @@ class LinearClassifier:
 
     @property
     def structure(self) -> Structure:
-        """How scores become labels."""
+        """The output structure that maps scores to labels."""
         return Binary() if len(self.scores.coef) == 1 else Multiclass()
 
 
 def linear_classifier(model: Any) -> LinearClassifier:
-    """The linear classifier that a fitted model says it is.
+    """Return the linear classifier that the attributes of a fitted model define.
+
 
     Raises
     ------
     TypeError
-        If the model does not expose what a linear classifier does.
+        If the model does not have the attributes of a linear classifier.
     """
     name = type(model).__name__
     if is_naive_bayes(model):
@@ -61,11 +63,11 @@ def linear_classifier(model: Any) -> LinearClassifier:
         missing = [each for each in EXPOSED if getattr(model, each, None) is None]
         if missing:
             raise TypeError(
-                "estimator must be a fitted linear classifier, or with at='features' an estimator of "
-                "structinv that certifies; or a Pipeline that ends in one, or a refitted search for "
-                f"one; {name} has no {missing[0]}{_why_not(name)}. If there is a linear classifier "
-                "inside, pass that; "
-                "of kernel machines InvariantSVC certifies, trained with the same oracle and kernel"
+                "estimator must be a fitted linear classifier, a Pipeline that ends in one, or a "
+                "refitted search for one; with at='features' it may be an estimator of structinv that "
+                f"certifies. {name} has no {missing[0]}{_why_not(name)}. If it contains a linear "
+                "classifier, pass that. Among kernel SVMs, InvariantSVC supports certificates, if it is "
+                "trained with the same oracle and kernel"
             )
         coef, intercept = _dense(model.coef_), _dense(model.intercept_)
     classes = model.classes_
@@ -81,47 +83,47 @@ def linear_classifier(model: Any) -> LinearClassifier:
 
 
 def scores_of(model: Any, rows: Any) -> np.ndarray:
-    """What a model that `linear_classifier` knows computes itself, (n,) or (n, n_outputs)."""
+    """Compute the scores of a supported model by itself, (n,) or (n, n_outputs)."""
     if is_naive_bayes(model):
         return np.asarray(model.predict_joint_log_proba(rows))
     return np.asarray(model.decision_function(rows))
 
 
 def check_scores(name: str, model: LinearClassifier, rows: Matrix, scores: np.ndarray) -> None:
-    """Raise ValueError unless rows are scored as the linear classifier would; see `scores_of`."""
+    """Raise ValueError if `scores_of` has other scores than the linear classifier."""
     own = _own_scores(model, rows)
     given = scores[:, None] if scores.ndim == 1 else scores
     if given.shape != own.shape:
         raise ValueError(
-            f"{name} is not a linear classifier: its scores have shape {scores.shape}, where those of "
-            f"its coef_ have {own.shape}"
+            f"{name} is not a linear classifier: its scores have shape {scores.shape}, but those of its "
+            f"coef_ have {own.shape}"
         )
     if not np.all(np.abs(given - own) <= ORDERS * roundings(model.scores, rows)):
         raise ValueError(
             f"{name} is not a linear classifier: its decision_function differs from X coef' + intercept "
-            f"by up to {np.max(np.abs(given - own)):.2g} on the rows given"
+            f"by up to {np.max(np.abs(given - own)):.2g} on the given rows"
         )
 
 
 def check_labels(name: str, model: LinearClassifier, rows: Matrix, labels: Any) -> None:
-    """Raise ValueError unless the estimator's `predict` labels rows as the linear classifier would."""
+    """Raise ValueError if `predict` returns other labels than the linear classifier."""
     own, labels = _own_scores(model, rows), np.asarray(labels)
     if labels.shape != (len(own),):
         raise ValueError(
-            f"{name} is not a linear classifier: its labels have shape {labels.shape}, where those of "
-            f"its coef_ have {(len(own),)}"
+            f"{name} is not a linear classifier: its labels have shape {labels.shape}, but those of its "
+            f"coef_ have {(len(own),)}"
         )
     if model.always is not None:
         wrong = labels != model.classes[model.always]
     else:
-        turned = labels != model.classes[predicted(model.structure, len(model.classes), own)]
+        differs = labels != model.classes[predicted(model.structure, len(model.classes), own)]
         ordered = np.sort(own, axis=1)
-        lead = np.abs(own[:, 0]) if own.shape[1] == 1 else ordered[:, -1] - ordered[:, -2]
-        wrong = turned & (lead > 2 * ORDERS * roundings(model.scores, rows).max(axis=1))
+        margin = np.abs(own[:, 0]) if own.shape[1] == 1 else ordered[:, -1] - ordered[:, -2]
+        wrong = differs & (margin > 2 * ORDERS * roundings(model.scores, rows).max(axis=1))
     if np.any(wrong):
         raise ValueError(
             f"{name} does not predict the class with the highest score (of two classes, the second "
-            "where the score is above its threshold): no certificate can speak of its predictions"
+            "if the score is above its threshold), so its predictions cannot be certified"
         )
 
 
@@ -130,7 +132,7 @@ def _own_scores(model: LinearClassifier, rows: Matrix) -> np.ndarray:
 
 
 def roundings(scores: Affine, rows: Matrix) -> np.ndarray:
-    """How far computed scores of rows can be from those in exact arithmetic, (n, n_outputs)."""
+    """Bound the rounding errors of computed scores of rows, (n, n_outputs)."""
     sizes = np.asarray(abs(rows) @ scores.coef_size.T) + scores.intercept_size
     eps = max(np.finfo(rows.dtype).eps, np.finfo(scores.coef.dtype).eps)
     terms = max(rows.shape[1], scores.widest) + 8
@@ -145,7 +147,7 @@ def _check_classes(name: str, classes: Any) -> None:
 
 
 def _why_not(name: str) -> str:
-    """Why scores that look linear are none."""
+    """Return the reason why scores of a class are not linear."""
     reasons = {
         "GaussianNB": "squares of the features",
         "CategoricalNB": "a table of weights for each feature",
@@ -154,13 +156,13 @@ def _why_not(name: str) -> str:
 
 
 def _stacked(model: OneVsRestClassifier) -> tuple[np.ndarray, np.ndarray]:
-    """The functions of one classifier against the rest for each class."""
+    """Return the functions of one classifier against the rest for each class."""
     parts = []
     for part in model.estimators_:
         if model.multilabel_ or any(getattr(part, each, None) is None for each in EXPOSED[:2]):
             raise TypeError(
-                "OneVsRestClassifier must hold linear classifiers, one label a row, got "
-                f"{'several labels a row' if model.multilabel_ else type(part).__name__}"
+                "OneVsRestClassifier must hold linear classifiers with one label per row, got "
+                f"{'several labels per row' if model.multilabel_ else type(part).__name__}"
             )
         parts.append((np.atleast_2d(_dense(part.coef_)), np.ravel(part.intercept_)))
     coefs, intercepts = zip(*parts, strict=True)

@@ -1,4 +1,4 @@
-"""Monotone functions that turn the score of a two-class model into probabilities, and their slopes."""
+"""Link functions from scores of two classes to probabilities, and derivatives."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Link:
     Parameters
     ----------
     values : callable
-        Gives the values for both classes, (n, 2), from scores of the second class, (n,).
+        Function from scores of the second class, (n,), to the values of both classes, (n, 2).
     slope : callable
-        Gives the derivative of the second class's value at a score.
+        Function from a score to the derivative of the second class's value.
     of_logs : bool, default=False
-        Whether the values come from a score for each class, each of which rounds by itself.
+        True if values come from one score per class, each with a rounding error.
     """
 
     values: Callable[[np.ndarray], np.ndarray]
@@ -34,12 +34,12 @@ class Link:
 
 
 def probability_link(model: Any) -> Link:
-    """How a model with a linear score computes `predict_proba` from it.
+    """Return the link from the linear score of a model to its `predict_proba`.
 
     Raises
     ------
     TypeError
-        If that is not known.
+        If the link is not known.
     """
     if is_naive_bayes(model):
         return Link(_normalized, _logistic_slope, of_logs=True)
@@ -59,7 +59,8 @@ def probability_link(model: Any) -> Link:
 
 @cache
 def _known_probabilities() -> tuple[tuple[Any, ...], Any]:
-    """Classifiers whose probabilities are logistic, and the one whose loss decides; no subclasses."""
+    """Return classifiers with logistic probabilities, and the one whose loss decides."""
+    # Subclasses may differ.
     from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
     from sklearn.linear_model import LogisticRegression, LogisticRegressionCV, SGDClassifier
 
@@ -67,7 +68,7 @@ def _known_probabilities() -> tuple[tuple[Any, ...], Any]:
 
 
 def calibration_link(calibrated: Any) -> Link:
-    """How a fitted `CalibratedClassifierCV` maps the score of its one classifier to probabilities.
+    """Return the link from the score of a calibrated classifier to probabilities.
 
     Raises
     ------
@@ -77,8 +78,8 @@ def calibration_link(calibrated: Any) -> Link:
     if len(calibrated.classes_) > 2:
         raise ValueError(
             f"CalibratedClassifierCV of {len(calibrated.classes_)} classes divides one probability per "
-            "class by their sum, so that the label is not a function of the margins. Certify the linear "
-            "classifier inside by itself"
+            "class by their sum, so the label is not a function of the margins. Certify the linear "
+            "classifier inside"
         )
     (calibrator,) = calibrated.calibrated_classifiers_[0].calibrators
     slopes = {"sigmoid": _sigmoid_slope, "isotonic": _isotonic_slope}
@@ -115,7 +116,7 @@ def _sigmoid_slope(calibrator: Any, score: float) -> float:
 
 
 def _isotonic_slope(calibrator: Any, score: float) -> float:
-    """The slope of the piece that ends at the score or holds it."""
+    """Return the slope of the piece that contains the score, or ends there."""
     knots, values = calibrator.X_thresholds_, calibrator.y_thresholds_
     last = min(max(int(np.searchsorted(knots, score)), 1), len(knots) - 1)
     return float((values[last] - values[last - 1]) / (knots[last] - knots[last - 1]))

@@ -15,20 +15,20 @@ from .steps import Affine
 
 
 def is_naive_bayes(model: Any) -> bool:
-    """Whether the model is of a class whose joint log probabilities are linear in the rows."""
+    """Return True for naive Bayes with joint log probabilities linear in the rows."""
     # A subclass may score rows differently.
     return type(model) in _kinds()
 
 
 def naive_bayes_scores(model: Any) -> Affine:
-    """Joint log probabilities of the classes, as affine functions of the rows.
+    """Return joint log probabilities of the classes as affine functions of the rows.
 
     Those of `BernoulliNB` are affine in its binary rows.
 
     Parameters
     ----------
     model : MultinomialNB, ComplementNB or BernoulliNB
-        Fitted.
+        Fitted model.
 
     Raises
     ------
@@ -48,23 +48,25 @@ def naive_bayes_scores(model: Any) -> Affine:
 
 
 def binary_rows(model: Any, rows: Matrix, oracle: InvarianceOracle) -> tuple[Matrix, InvarianceOracle]:
-    """The rows as a model sees them, and the oracle that acts on these as the given one on the rows.
+    """Return the rows after `binarize`, and the oracle with the same edits of these.
 
-    `BernoulliNB` compares all features with its `binarize`. Dropping a feature before the comparison is
-    dropping it afterward, and the same holds for added features. It does not hold for other changes:
-    a factor either does nothing or drops the feature.
+    `BernoulliNB` compares all features with its `binarize`. Dropping or adding a feature before the
+    comparison is the same as after it. This does not hold for other edits: a factor has no effect, or
+    drops the feature.
 
     Parameters
     ----------
     model : fitted classifier
-        Any; only those with a `binarize` change the rows.
+        Any classifier; only those with a `binarize` change the rows.
     rows : (n, d) array or CSR matrix
+        Rows.
     oracle : InvarianceOracle
+        Oracle of the rows.
 
     Raises
     ------
     ValueError
-        If the comparison hides a feature that the oracle sees, or reveals an absent one.
+        If the comparison hides a feature of the oracle, or an absent feature counts as present.
     TypeError
         If the oracle allows other changes than dropped and added features.
     """
@@ -74,14 +76,14 @@ def binary_rows(model: Any, rows: Matrix, oracle: InvarianceOracle) -> tuple[Mat
     values = rows.data if sp.issparse(rows) else rows
     if cut < 0:
         raise ValueError(
-            f"BernoulliNB(binarize={cut!r}) must tell absent features from present ones, and takes "
-            "zeros for present ones. Fit it with binarize at 0 or above"
+            f"BernoulliNB(binarize={cut!r}) counts zeros as present features, so edits cannot be "
+            "certified. Fit it with binarize at 0 or above"
         )
     hidden = values[(values != 0) & ~(values > cut)]
     if hidden.size:
         raise ValueError(
-            f"BernoulliNB(binarize={cut!r}) must tell absent features from present ones: every value of "
-            f"X must be 0 or above {cut!r}, got {hidden[0].item()!r}. "
+            f"X must contain only 0 and values above {cut!r} for BernoulliNB(binarize={cut!r}), got "
+            f"{hidden[0].item()!r}. "
             "Pass binary rows to a model with binarize=None"
         )
     binary = rows.copy()
@@ -94,7 +96,7 @@ def binary_rows(model: Any, rows: Matrix, oracle: InvarianceOracle) -> tuple[Mat
 
 
 def refuse_before_comparison(model: Any, steps: list[Any]) -> None:
-    """Raise ValueError if rows pass steps before a model compares their features with a number."""
+    """Raise ValueError if steps precede a model that compares features with a number."""
     if steps and _compares(model):
         raise ValueError(
             f"BernoulliNB(binarize={model.binarize!r}) compares the features that {steps[-1]!r} returns "
@@ -104,7 +106,7 @@ def refuse_before_comparison(model: Any, steps: list[Any]) -> None:
 
 
 def _on_binary_rows(oracle: InvarianceOracle, cut: float, n_features: int) -> InvarianceOracle:
-    """The oracle that changes binary rows as the given one changes the rows they are made of."""
+    """Return the oracle of binary rows with the same edits as one of the rows themselves."""
     # Subclasses may do anything.
     kind: Any = type(oracle)
     edits: Any = oracle
@@ -112,7 +114,7 @@ def _on_binary_rows(oracle: InvarianceOracle, cut: float, n_features: int) -> In
         return oracle
     if kind is FAdd:
         _check_added("value", edits, cut, n_features)
-        # A present feature that is raised stays present.
+        # A present feature stays present if it is increased.
         return clone(edits).set_params(value=1.0, present=False)
     if kind is FEdit and edits.scale is None:
         if edits.add is None:
@@ -134,17 +136,17 @@ def _on_binary_rows(oracle: InvarianceOracle, cut: float, n_features: int) -> In
 
 
 def _check_added(name: str, oracle: FAdd | FEdit, cut: float, n_features: int) -> None:
-    """Raise ValueError if a model does not see what the oracle adds."""
+    """Raise ValueError if the model ignores the features that the oracle adds."""
     added = oracle.edits(n_features).value
     if np.any((added > 0) & (added <= cut)):
         raise ValueError(
-            f"{name} must be above binarize={cut!r} of BernoulliNB, which would not see what is added, "
-            f"got {getattr(oracle, name)!r}"
+            f"{name} must be above binarize={cut!r} of BernoulliNB, which ignores smaller values, got "
+            f"{getattr(oracle, name)!r}"
         )
 
 
 def _check_finite(name: str, coef: np.ndarray, added: np.ndarray) -> None:
-    """Raise ValueError naming what is infinite in the scores of the classes."""
+    """Raise ValueError for infinite weights or scores."""
     infinite = np.flatnonzero(~np.isfinite(coef).all(axis=0))
     if len(infinite):
         raise ValueError(
@@ -158,13 +160,13 @@ def _check_finite(name: str, coef: np.ndarray, added: np.ndarray) -> None:
 
 
 def _compares(model: Any) -> bool:
-    """Whether a model looks only at which features are above a number."""
+    """Return True if a model only compares features with a number."""
     return is_naive_bayes(model) and getattr(model, "binarize", None) is not None
 
 
 @cache
 def _kinds() -> tuple[type, ...]:
-    # Users who have such a model have imported its module already.
+    # Users of such a model have already imported its module.
     from sklearn.naive_bayes import BernoulliNB, ComplementNB, MultinomialNB
 
     return BernoulliNB, ComplementNB, MultinomialNB

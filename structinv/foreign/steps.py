@@ -1,4 +1,4 @@
-"""Steps of a Pipeline that are affine: scores of what they give as scores of what they take."""
+"""Affine steps of a Pipeline: scores of their output as scores of their input."""
 
 from __future__ import annotations
 
@@ -12,20 +12,23 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Affine:
-    """Scores ``X coef' + intercept``, and how large the terms are that they are computed from.
+    """Scores ``X coef' + intercept`` with bounds of the terms, for rounding errors.
 
     Parameters
     ----------
     coef : (n_outputs, d) array
+        Weights.
     intercept : (n_outputs,) array
+        Constants.
     coef_size : (n_outputs, d) array
-        At least ``|coef|``: the sizes of all products on the way, of which rounding is a small share.
+        Sums of absolute products in all steps, at least ``|coef|``. Rounding errors are a small fraction
+        of them.
     intercept_size : (n_outputs,) array
-        The same of what is added.
+        The same for the constants.
     n_steps : int
-        How many maps were composed.
+        Number of composed maps.
     widest : int
-        The largest number of features on the way.
+        Largest number of features of a step.
     """
 
     coef: np.ndarray
@@ -37,11 +40,11 @@ class Affine:
 
     @staticmethod
     def of(coef: np.ndarray, intercept: np.ndarray) -> Affine:
-        """The scores of one linear model."""
+        """Return the scores of one linear model."""
         return Affine(coef, intercept, np.abs(coef), np.abs(intercept))
 
     def scaled(self, factors: np.ndarray, before: np.ndarray, after: np.ndarray) -> Affine:
-        """Scores of x where these are scores of ``(x - before) * factors + after``."""
+        """Return scores of x if these are scores of ``(x - before) * factors + after``."""
         return Affine(
             self.coef * factors,
             self.intercept - (self.coef * factors) @ before + self.coef @ after,
@@ -54,7 +57,7 @@ class Affine:
         )
 
     def projected(self, components: np.ndarray, center: np.ndarray) -> Affine:
-        """Scores of x where these are scores of ``(x - center) @ components.T``."""
+        """Return scores of x if these are scores of ``(x - center) @ components.T``."""
         coef, size = self.coef @ components, self.coef_size @ np.abs(components)
         return Affine(
             np.asarray(coef),
@@ -65,28 +68,29 @@ class Affine:
             max(self.widest, self.coef.shape[1]),
         )
 
-    def spread(self, kept: np.ndarray) -> Affine:
-        """Scores of x where these are scores of the features kept, a mask."""
-        coef = np.zeros((len(self.coef), len(kept)), dtype=self.coef.dtype)
+    def spread(self, selected: np.ndarray) -> Affine:
+        """Return scores of x if these are scores of the features of a mask."""
+        coef = np.zeros((len(self.coef), len(selected)), dtype=self.coef.dtype)
         size = np.zeros(coef.shape)
-        coef[:, kept], size[:, kept] = self.coef, self.coef_size
+        coef[:, selected], size[:, selected] = self.coef, self.coef_size
         widest = max(self.widest, self.coef.shape[1])
         return Affine(coef, self.intercept, size, self.intercept_size, self.n_steps + 1, widest)
 
 
 def before_steps(scores: Affine, steps: Sequence[Any]) -> Affine:
-    """Scores of the rows that fitted steps take, from scores of the rows that they give.
+    """Return scores of the input of fitted steps, from scores of their output.
 
     Parameters
     ----------
     scores : Affine
+        Scores of the output.
     steps : sequence of transformers
-        In the order in which rows pass them.
+        Steps in sequence.
 
     Raises
     ------
     ValueError
-        Naming the first step that is not known to be affine, and what would be.
+        If a step is not known to be affine; the message lists the supported steps.
     """
     for step in reversed(steps):
         if step is None or (isinstance(step, str) and step == "passthrough"):
@@ -94,9 +98,9 @@ def before_steps(scores: Affine, steps: Sequence[Any]) -> Affine:
         before = _known_steps().get(type(step))
         if before is None:
             raise ValueError(
-                f"{type(step).__name__} is not known to be affine; at='input' goes through "
+                f"{type(step).__name__} is not known to be affine; at='input' supports "
                 f"{', '.join(sorted(kind.__name__ for kind in _known_steps()))} and 'passthrough'. "
-                "Pass at='features' to certify around the rows of the last step"
+                "Pass at='features' for perturbations of the input of the last step"
             )
         scores = before(scores, step)
     return scores
@@ -133,7 +137,7 @@ def _refuse_clipping(step: Any) -> None:
 def _principal_components(scores: Affine, step: Any) -> Affine:
     components = step.components_
     if step.whiten:
-        # What scikit-learn divides by, the smallest of which it keeps from zero.
+        # scikit-learn divides by this scale, with this lower bound.
         scale = np.sqrt(step.explained_variance_)
         components = components / np.maximum(scale, np.finfo(scale.dtype).eps)[:, None]
     return scores.projected(components, _or(step.mean_, 0.0, components.shape[1]))
@@ -165,8 +169,8 @@ def _pipeline(scores: Affine, step: Any) -> Affine:
 def _identity(scores: Affine, step: Any) -> Affine:
     if step.func is not None:
         raise ValueError(
-            f"FunctionTransformer(func={step.func!r}) is not known to be affine; with func=None, which "
-            "changes nothing, it is"
+            f"FunctionTransformer(func={step.func!r}) is not known to be affine; only func=None is "
+            "supported"
         )
     return scores
 
@@ -177,8 +181,8 @@ def _or(values: Any, otherwise: float, size: int) -> np.ndarray:
 
 @cache
 def _known_steps() -> dict[type, Callable[[Affine, Any], Affine]]:
-    """How to go through each kind of step; subclasses may do anything, and are not among them."""
-    # Whoever has such a step has imported its module already; who has none need not.
+    """Return the function for each kind of step; subclasses may differ, so they are left out."""
+    # Users of such a step have already imported its module.
     from sklearn import feature_selection as chosen
     from sklearn import random_projection
     from sklearn.decomposition import PCA, IncrementalPCA, TruncatedSVD

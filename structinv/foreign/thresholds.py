@@ -1,4 +1,4 @@
-"""Where the label of a two-class model changes, if something else than the sign of its score decides."""
+"""Moved thresholds of two-class models: the score at which the label changes."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from .links import Link, calibration_link, probability_link
 from .steps import Affine
 
 METHODS = ("predict_proba", "decision_function")
-# A computed value is this many units of rounding away from the exact one at most.
+# Maximum error of a computed value, in units of rounding.
 UNITS = 8.0
-# A threshold that rounding moves by more is refused: a share of its size, or of 1.
+# Maximum rounding error of a threshold, relative to its size, or to 1 if that is larger.
 MOST_ROOM = 0.01
 
 
@@ -27,13 +27,13 @@ class Threshold:
     Parameters
     ----------
     at : float
-        The second class is predicted where ``sign * (score - at) > 0``.
+        The second class is predicted if ``sign * (score - at) > 0``.
     sign : float
         1 or -1.
     room : float
-        How far rounding can move it.
+        Bound of the rounding error of `at`.
     growth : float
-        How many times the rounding of scores counts in addition to once.
+        Additional multiples of the rounding error of scores.
     """
 
     at: float
@@ -43,16 +43,16 @@ class Threshold:
 
 
 def thresholded(model: LinearClassifier, head: Any, dtype: np.dtype) -> LinearClassifier:
-    """The classifier that predicts as `head` does, which holds a linear one.
+    """Return the linear classifier with the threshold of `head`, which contains it.
 
     Parameters
     ----------
     model : LinearClassifier
-        What the innermost classifier is.
+        The innermost classifier.
     head : fitted classifier
-        A classifier around it that compares scores or probabilities with a threshold.
+        Classifier around it that compares scores or probabilities with a threshold.
     dtype : dtype
-        In which scores are computed.
+        Precision of computed scores.
 
     Raises
     ------
@@ -66,15 +66,15 @@ def thresholded(model: LinearClassifier, head: Any, dtype: np.dtype) -> LinearCl
             f"{type(head).__name__} must have two classes for a certificate, got {len(model.classes)}"
         )
     scores = _one_score(model.scores)
-    found = _threshold(links, positive, dtype, type(head).__name__)
-    if isinstance(found, bool):
-        return replace(model, scores=scores, always=int(found))
-    growth, room = 1.0 + found.growth, found.room / np.finfo(dtype).eps
+    threshold = _threshold(links, positive, dtype, type(head).__name__)
+    if isinstance(threshold, bool):
+        return replace(model, scores=scores, always=int(threshold))
+    growth, room = 1.0 + threshold.growth, threshold.room / np.finfo(dtype).eps
     moved = Affine(
-        found.sign * scores.coef,
-        found.sign * (scores.intercept - found.at),
+        threshold.sign * scores.coef,
+        threshold.sign * (scores.intercept - threshold.at),
         growth * scores.coef_size,
-        growth * scores.intercept_size + abs(found.at) + room,
+        growth * scores.intercept_size + abs(threshold.at) + room,
         scores.n_steps + 1,
         max(scores.widest, scores.coef.shape[1]),
     )
@@ -82,7 +82,7 @@ def thresholded(model: LinearClassifier, head: Any, dtype: np.dtype) -> LinearCl
 
 
 def _one_score(scores: Affine) -> Affine:
-    """The score of the second class, less that of the first if there are two."""
+    """Return the score of the second class, minus that of the first if there are two."""
     if len(scores.coef) == 1:
         return scores
     differences = np.diff(scores.coef, axis=0), np.diff(scores.intercept)
@@ -94,7 +94,7 @@ Rule = tuple[list[Link], Callable[[np.ndarray], np.ndarray]]
 
 
 def _rule(head: Any) -> Rule:
-    """The links between linear score and decision, and the decision from values of both classes."""
+    """Return the links from linear score to decision, and the decision from both values."""
     if type(head) is calibrated_kind():
         links, _ = _responses(head, METHODS)
         return links, lambda values: values[:, 1] > values[:, 0]
@@ -112,7 +112,7 @@ def _rule(head: Any) -> Rule:
 
 
 def _responses(estimator: Any, methods: Sequence[str]) -> tuple[list[Link], str]:
-    """The links between the linear score and what a method returns, and which method that is."""
+    """Return the links from the linear score to the result of a method, and the method."""
     method = next(each for each in methods if hasattr(estimator, each))
     _, head = opened(estimator)
     inner = inner_of(head)
@@ -125,7 +125,7 @@ def _responses(estimator: Any, methods: Sequence[str]) -> tuple[list[Link], str]
 
 
 def _values(links: Sequence[Link], score: np.ndarray) -> np.ndarray:
-    """The values of both classes, (n, 2)."""
+    """Return the values of both classes, (n, 2)."""
     values = np.stack([-score, score], axis=1)
     for link in links:
         values = link.values(values[:, 1])
@@ -138,7 +138,7 @@ def _threshold(
     dtype: np.dtype,
     name: str,
 ) -> Threshold | bool:
-    """Where the decision changes, found by asking the links; a bool where it never does."""
+    """Find the score at which the decision changes by bisection; a bool if it never does."""
 
     def decision(score: float) -> bool:
         return bool(positive(_values(links, np.array([score], dtype=dtype)))[0])
@@ -157,15 +157,15 @@ def _threshold(
     room, growth = _room(links, _number(above), dtype)
     if not room <= MOST_ROOM * max(1.0, abs(at)):
         raise ValueError(
-            f"{name} has a threshold where rounding decides: probabilities there are so close to 0 or "
-            "1, or so flat, that they do not tell scores apart. Move the threshold, or compare scores: "
+            f"{name} has a threshold at which probabilities are too close to 0 or 1, or too flat, to "
+            "distinguish scores after rounding. Move the threshold, or compare scores: "
             "response_method='decision_function'"
         )
     return Threshold(at, sign, room, growth)
 
 
 def _room(links: Sequence[Link], score: float, dtype: np.dtype) -> tuple[float, float]:
-    """How far rounding of the links' values moves a threshold, and how rounding of the score grows."""
+    """Bound the rounding error of a threshold, and the growth of the error of the score."""
     unit = UNITS * float(np.finfo(dtype).eps)
     room, slope, growth = unit * abs(score), 1.0, 0.0
     for link in links:
@@ -181,7 +181,7 @@ def _room(links: Sequence[Link], score: float, dtype: np.dtype) -> tuple[float, 
 
 
 def _place(number: float) -> int:
-    """The place of a number among all numbers of double precision."""
+    """Return the position of a number among all float64 numbers."""
     bits = int(np.float64(number).view(np.int64))
     return bits if bits >= 0 else -(2**63) - bits
 

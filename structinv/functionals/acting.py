@@ -1,4 +1,4 @@
-"""Families of functionals as objectives use them: acting on elements of a space."""
+"""Families of functionals for objectives: values, sums of representers."""
 
 from __future__ import annotations
 
@@ -13,40 +13,43 @@ from .representers import Representers
 
 
 class Functionals(ABC):
-    """A finite family of bounded linear functionals ``L_j`` of the elements of a space.
+    """A finite family of bounded linear functionals ``L_j`` of elements of a space.
 
-    Two products are all that an objective needs, so a family never has to form its representers.
+    An objective requires only two products, so a family never forms its representers.
     """
 
     @property
     @abstractmethod
     def size(self) -> int:
-        """How many functionals the family has."""
+        """The number of functionals."""
 
     @abstractmethod
     def validate(self, space: Space) -> None:
-        """Raise ValueError if the family cannot act on elements of the space."""
+        """Raise ValueError if the family is not defined on elements of the space."""
 
     @abstractmethod
     def apply(self, space: Space, f: Element) -> np.ndarray:
-        """``L_j f`` for each j, (size,)."""
+        """Return ``L_j f`` for each j, (size,)."""
 
     @abstractmethod
     def combine(self, space: Space, coefficients: np.ndarray) -> Element:
-        """The element ``sum_j coefficients_j z_j`` with ``z_j`` the representer of ``L_j``."""
+        """Return ``sum_j coefficients_j z_j`` with the representers ``z_j`` of ``L_j``."""
 
     def places(self) -> slice | None:
-        """Which functionals of a `RepresenterSpace`, all outputs of each together, they are; if any."""
+        """Return the slice of the family in a `RepresenterSpace`, or None.
+
+        Numbers of functionals include all outputs of each.
+        """
         return None
 
 
 class LinearFunctionals(Functionals):
-    """``L_j f = <a_j, w>`` for a function with explicit weights w.
+    """Functionals ``L_j f = <a_j, w>`` of a function with explicit weights w.
 
     Parameters
     ----------
     coefficients : (m, n_outputs * n_features) array or CSR matrix
-        The a_j, against the weights of all outputs one after the other, constants left out.
+        The a_j, for the weights of all outputs in sequence, without constants.
 
     Examples
     --------
@@ -84,14 +87,18 @@ class LinearFunctionals(Functionals):
 
 
 class FamilyFunctionals(Functionals):
-    """One family of a `RepresenterSpace`: number ``j * n_outputs + k`` is ``L_j f(., k)``.
+    """One family of a `RepresenterSpace`.
+
+    Functional ``j * n_outputs + k`` is ``L_j f(., k)``.
 
     Parameters
     ----------
     representers : Representers
+        Representers of all families.
     number : int
-        Which family of them.
+        Number of the family.
     n_outputs : int, default=1
+        Number of outputs of f.
 
     Examples
     --------
@@ -117,10 +124,10 @@ class FamilyFunctionals(Functionals):
 
     def validate(self, space: Space) -> None:
         if not isinstance(space, RepresenterSpace) or space.system is not self.representers:
-            raise ValueError("a family needs the RepresenterSpace of its own representers")
+            raise ValueError("space must be the RepresenterSpace of the representers of this family")
         if space.n_outputs != self.n_outputs:
             raise ValueError(
-                f"the family is of {self.n_outputs} outputs, the space has {space.n_outputs}"
+                f"space must have the {self.n_outputs} outputs of the family, got {space.n_outputs}"
             )
 
     def apply(self, space: Space, f: Element) -> np.ndarray:
@@ -138,5 +145,5 @@ class FamilyFunctionals(Functionals):
 
 def _explicit(space: Space) -> ExplicitSpace:
     if not isinstance(space, ExplicitSpace):
-        raise ValueError("LinearFunctionals need a space with explicit weights")
+        raise ValueError(f"space must be an ExplicitSpace for LinearFunctionals, got {space!r}")
     return space

@@ -1,4 +1,4 @@
-"""Families of bounded linear functionals in a kernel's space, and how they are bound to rows."""
+"""Base class of functionals: bounded linear maps from a function to numbers."""
 
 from __future__ import annotations
 
@@ -19,15 +19,20 @@ from .representers import Representers
 
 
 class Functional(BaseEstimator, ABC):
-    """A family of bounded linear functionals ``L_j``, parameters only; `bind` gives it rows.
+    """A family of bounded linear functionals ``L_j``, before it is bound to rows.
 
-    An author writes one method, `parts`: how the L_j act, as finite sums of values and derivatives at
-    points. What L_j does to the kernel, inner products with every other family, and products with
-    them follow. Families can be added and multiplied by numbers: ``2.0 * Gradient() - other``.
+    A subclass implements one method, `parts`: the L_j as finite sums of values and derivatives at
+    points. Representers, inner products with every other family, and products with them follow from
+    it. Families can be added and multiplied by numbers: ``2.0 * Gradient() - other``.
+
+    See Also
+    --------
+    check_functional : Test a custom family.
+    structinv.estimators.RepresenterClassifier : Classifier with penalties of functionals.
 
     Examples
     --------
-    The rise of f from each row to a point one step ahead, as a family of one's own:
+    The increase of f from each row to a point one step ahead, as a custom family:
 
     >>> import numpy as np
     >>> from structinv.functionals import Functional
@@ -44,32 +49,54 @@ class Functional(BaseEstimator, ABC):
     """
 
     def validate(self, X: np.ndarray) -> None:
-        """Raise ValueError or TypeError if a parameter is out of range, or does not fit the rows."""
+        """Raise ValueError or TypeError if a parameter is invalid for these rows.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_samples, n_features)
+            Rows of the family.
+        """
 
     @abstractmethod
     def parts(self, X: np.ndarray, kernel: Kernel) -> Sequence[Part]:
-        """How the functionals act: parts of the same size, which are added up.
+        """Return parts of the same size; the functionals are their sum.
 
         Parameters
         ----------
-        X : (n, d) array
-            The rows that the family is bound to. Parts that take values there should have this very
-            array as their points, so that families share what they compute.
+        X : ndarray of shape (n_samples, n_features)
+            Rows of the family. Parts with values at the rows should use this array as their points, so
+            that families share computations.
         kernel : Kernel
-            Whose space f lives in; few families look at it.
+            Kernel of the space of f; few families depend on it.
+
+        Returns
+        -------
+        sequence of Part
+            At least one part.
+
+        Raises
+        ------
+        ValueError
+            If the family cannot be computed for this kernel or these rows.
         """
 
     def bind(self, X: np.ndarray) -> BoundFunctional:
-        """The family for these rows, its parameters checked.
+        """Bind the family to rows, and check its parameters.
 
         Parameters
         ----------
-        X : (n, d) array
+        X : array-like of shape (n_samples, n_features)
+            Rows of the family, finite.
+
+        Returns
+        -------
+        BoundFunctional
+            The family at these rows.
 
         Raises
         ------
         ValueError, TypeError
-            For parameters out of range, or that do not fit the rows.
+            If a parameter is out of range, or does not fit the rows.
         """
         X = _finite_rows(X)
         self.validate(X)
@@ -100,7 +127,9 @@ class BoundFunctional:
     Parameters
     ----------
     functional : Functional
+        The family.
     X : (n, d) array
+        The rows.
     """
 
     def __init__(self, functional: Functional, X: np.ndarray) -> None:
@@ -111,22 +140,25 @@ class BoundFunctional:
         return f"{self.functional!r}.bind(<{len(self.X)} rows>)"
 
     def parts(self, kernel: Kernel) -> list[Part]:
-        """The family's parts in a kernel's space, checked.
+        """Return the validated parts of the family in a kernel's space.
 
         Raises
         ------
         ValueError, TypeError
-            If the parts are not of one size, have not the rows' features, or hold arrays that do not
-            fit each other.
+            If the parts do not have one size or the features of the rows, or if their arrays do not fit
+            each other.
         """
         return checked_parts(self.functional, self.X, kernel)
 
     def gram(self, kernel: Kernel, other: BoundFunctional | None = None) -> np.ndarray:
-        """Inner products ``<z_i, z_j>`` of the representers with those of another family, or its own.
+        """Compute inner products ``<z_i, z_j>`` with another family.
+
+        By default they are those of the family with itself.
 
         Returns
         -------
         (size, size of the other) array
+            The Gram matrix of the representers.
         """
         pair, own, others = self._pair(kernel, other)
         return pair.gram(own, others)
@@ -134,18 +166,21 @@ class BoundFunctional:
     def product(
         self, kernel: Kernel, coefficients: np.ndarray, other: BoundFunctional | None = None
     ) -> np.ndarray:
-        """``gram(kernel, other) @ coefficients`` without forming the matrix.
+        """Compute ``gram(kernel, other) @ coefficients`` without forming the matrix.
 
         Parameters
         ----------
         kernel : Kernel
+            Kernel of the space.
         coefficients : (size of the other,) array
+            Coefficients of the other family.
         other : BoundFunctional, optional
-            This family by default.
+            The other family; by default this one.
 
         Returns
         -------
         (size,) array
+            The product.
         """
         pair, own, others = self._pair(kernel, other)
         coefficients = np.asarray(coefficients, dtype=np.float64)
@@ -158,14 +193,14 @@ class BoundFunctional:
     def _pair(
         self, kernel: Kernel, other: BoundFunctional | None
     ) -> tuple[Representers, np.ndarray, np.ndarray]:
-        """Both families together, and the numbers of the functionals of each."""
+        """Return representers of both families, and the numbers of the functionals of each."""
         bound = [self] if other is None else [self, other]
         pair = Representers(kernel, [each.parts(kernel) for each in bound])
         first, last = (np.arange(rows.start, rows.stop) for rows in (pair.slices[0], pair.slices[-1]))
         return pair, first, last
 
     def representers(self, kernel: Kernel, points: np.ndarray) -> np.ndarray:
-        """``z_j(x) = L_j k(., x)`` of every functional at given points, (n_points, size)."""
+        """Compute representers ``z_j(x) = L_j k(., x)`` at points, (n_points, size)."""
         pair = Representers(kernel, [[Values(_finite_rows(points))], self.parts(kernel)])
         values, own = (np.arange(rows.start, rows.stop) for rows in pair.slices)
         return pair.gram(values, own)
@@ -187,7 +222,9 @@ class Scaled(Functional):
     Parameters
     ----------
     functional : Functional
+        The family.
     factor : float
+        The number.
 
     Examples
     --------
@@ -212,13 +249,14 @@ class Scaled(Functional):
 
 
 class WeightedSum(Functional):
-    """``left_weight * left + right_weight * right``, functional by functional.
+    """Sum of two families, ``left_weight * left + right_weight * right``.
 
     Parameters
     ----------
     left, right : Functional
-        Of the same size on the same rows.
+        Families with the same size on the same rows.
     left_weight, right_weight : float, default=1.0
+        Factors of the families.
 
     Examples
     --------
@@ -248,7 +286,6 @@ class WeightedSum(Functional):
             getattr(self, name).validate(X)
 
     def parts(self, X: np.ndarray, kernel: Kernel) -> list[Part]:
-        """See `Functional.parts`; ValueError if both have not the same size."""
         left, right = (checked_parts(side, X, kernel) for side in (self.left, self.right))
         if left[0].size != right[0].size:
             raise ValueError(
@@ -260,12 +297,12 @@ class WeightedSum(Functional):
 
 
 def checked_parts(functional: Functional, X: np.ndarray, kernel: Kernel) -> list[Part]:
-    """``functional.parts(X, kernel)``, validated; for errors see `BoundFunctional.parts`."""
+    """Return validated parts; for errors see `BoundFunctional.parts`."""
     source = plugins.method(functional, "parts")
-    found: Any = functional.parts(X, kernel)
-    parts = list(found) if np.iterable(found) else []
+    returned: Any = functional.parts(X, kernel)
+    parts = list(returned) if np.iterable(returned) else []
     if not parts or not all(isinstance(part, Part) for part in parts):
-        raise ValueError(f"{source} must return a list of at least one Part, got {found!r}")
+        raise ValueError(f"{source} must return a list of at least one Part, got {returned!r}")
     parts = [part.checked(source, X.shape[1]) for part in parts]
     sizes = sorted({part.size for part in parts})
     if len(sizes) > 1:
@@ -274,13 +311,13 @@ def checked_parts(functional: Functional, X: np.ndarray, kernel: Kernel) -> list
 
 
 def check_family(name: str, value: object) -> None:
-    """Raise TypeError unless `value` is a `Functional`."""
+    """Raise TypeError if `value` is not a `Functional`."""
     if not isinstance(value, Functional):
         raise TypeError(f"{name} must be a Functional, got {value!r}")
 
 
 def differences(pairs: np.ndarray, weights: np.ndarray, n_rows: int) -> sp.csr_matrix:
-    """The matrix of ``weights_j (f(x_a) - f(x_b))`` for pairs (a, b) of rows, (m, n_rows)."""
+    """Return the matrix of weighted differences for pairs of rows, (m, n_rows)."""
     m = len(pairs)
     rows = np.repeat(np.arange(m), 2)
     signed = np.column_stack([weights, -weights]).ravel()

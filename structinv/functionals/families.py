@@ -26,12 +26,17 @@ if TYPE_CHECKING:
 
 
 class Evaluation(Functional):
-    """Values ``f(x_i)``.
+    """Values ``f(x_i)`` at the rows.
 
     Parameters
     ----------
-    rows : (m,) array of int, optional
-        Rows of X that are evaluated; all by default.
+    rows : array-like of int of shape (n_evaluated,), optional
+        Numbers of the evaluated rows; by default all rows.
+
+    See Also
+    --------
+    Gradient : All partial derivatives at the rows.
+    LocalAverage : Average around a row minus the value there.
 
     Examples
     --------
@@ -52,12 +57,21 @@ class Evaluation(Functional):
         if self.rows is None:
             return [Values(X)]
         rows = np.asarray(self.rows)
-        chosen = sp.csr_matrix((np.ones(len(rows)), (np.arange(len(rows)), rows)), (len(rows), len(X)))
-        return [Values(X, chosen)]
+        selection = sp.csr_matrix(
+            (np.ones(len(rows)), (np.arange(len(rows)), rows)), (len(rows), len(X))
+        )
+        return [Values(X, selection)]
 
 
 class Gradient(Functional):
-    """All partial derivatives at each row: number ``i * d + p`` is that of row i by feature p.
+    """All partial derivatives at each row.
+
+    Functional ``i * n_features + p`` is the derivative at row i by feature p.
+
+    See Also
+    --------
+    PartialDerivative : Derivatives by some features.
+    DirectionalDerivative : Derivatives along directions.
 
     Examples
     --------
@@ -73,12 +87,27 @@ class Gradient(Functional):
 
 
 class PartialDerivative(FeatureParameters, Functional):
-    """Partial derivatives by some features at each row, all of a row one after the other.
+    """Partial derivatives by some features at each row.
+
+    Functional ``i * n_chosen + p`` is the derivative at row i by the p-th chosen feature.
 
     Parameters
     ----------
-    features : array-like of bool of shape (d,), of int or of str
-        A mask, numbers of features, or names of columns if X is a data frame.
+    features : array-like of bool of shape (n_features,), of int or of str
+        Chosen features: a mask, numbers, or names of columns if X is a data frame.
+
+    See Also
+    --------
+    Gradient : Derivatives by all features.
+    SecondDerivative : Second derivative by two features.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv.functionals import PartialDerivative
+    >>> from structinv.kernels import Gaussian
+    >>> PartialDerivative([1]).bind(np.zeros((1, 2))).gram(Gaussian(sigma=0.5))
+    array([[4.]])
     """
 
     feature_parameters = ("features",)
@@ -90,8 +119,8 @@ class PartialDerivative(FeatureParameters, Functional):
         check_features("features", self.features, X.shape[1])
 
     def parts(self, X: np.ndarray, kernel: Kernel) -> list[Part]:
-        given = np.asarray(self.features)
-        return [Gradients(X, features=np.flatnonzero(given) if given.dtype == bool else given)]
+        features = np.asarray(self.features)
+        return [Gradients(X, features=np.flatnonzero(features) if features.dtype == bool else features)]
 
 
 class DirectionalDerivative(Functional):
@@ -99,8 +128,14 @@ class DirectionalDerivative(Functional):
 
     Parameters
     ----------
-    directions : (d,), (t, d) or (n, t, d) array
-        One direction, t that all rows share, or t a row.
+    directions : array-like of shape (d,), (t, d) or (n, t, d)
+        One direction v for all rows, t for all rows, or t for each of the n rows; d is the number of
+        features.
+
+    See Also
+    --------
+    Tangents : Derivatives along the tangents of an oracle.
+    Gradient : Derivatives by all features.
 
     Examples
     --------
@@ -134,11 +169,12 @@ class DirectionalDerivative(Functional):
 
 
 class _OracleFunctional(Functional):
-    """A family that an oracle's changes make.
+    """A family that depends on the perturbations of an oracle.
 
     Parameters
     ----------
     oracle : InvarianceOracle
+        Oracle of the perturbations.
     """
 
     def __init__(self, oracle: InvarianceOracle) -> None:
@@ -149,12 +185,17 @@ class _OracleFunctional(Functional):
 
 
 class Tangents(_OracleFunctional):
-    """Derivatives along the tangents of an oracle: how f changes as an input begins to change.
+    """Derivatives of f along the tangents of an oracle.
 
     Parameters
     ----------
     oracle : InvarianceOracle
-        With `tangents`.
+        Oracle with `tangents`.
+
+    See Also
+    --------
+    TransformDifference : Differences to transformed samples instead of derivatives.
+    DirectionalDerivative : Derivatives along given directions.
 
     Examples
     --------
@@ -175,12 +216,19 @@ class Tangents(_OracleFunctional):
 
 
 class TransformDifference(_OracleFunctional):
-    """``f(T x_i) - f(x_i)`` for every change T of an oracle's orbit but the identity.
+    """Differences ``f(T x_i) - f(x_i)`` for all transformations T of an oracle.
+
+    The unperturbed sample is left out.
 
     Parameters
     ----------
     oracle : InvarianceOracle
-        With `orbit`.
+        Oracle with `orbit`.
+
+    See Also
+    --------
+    Tangents : Derivatives along tangents instead of differences.
+    Difference : Differences between rows.
 
     Examples
     --------
@@ -195,23 +243,31 @@ class TransformDifference(_OracleFunctional):
     def validate(self, X: np.ndarray) -> None:
         super().validate(X)
         if listed(bind(self.oracle, X[:1])).size < 2:
-            raise ValueError(f"oracle must have changes beside the identity, got {self.oracle!r}")
+            raise ValueError(
+                f"oracle must list perturbed samples other than the sample itself, got {self.oracle!r}"
+            )
 
     def parts(self, X: np.ndarray, kernel: Kernel) -> list[Part]:
-        changed = listed(bind(self.oracle, X)).members().astype(X.dtype, copy=False)[:, 1:]
-        size = changed.shape[0] * changed.shape[1]
-        owners = np.repeat(np.arange(len(X)), changed.shape[1])
-        own = sp.csr_matrix((np.full(size, -1.0), (np.arange(size), owners)), (size, len(X)))
-        return [Values(changed.reshape(size, -1)), Values(X, own)]
+        transformed = listed(bind(self.oracle, X)).members().astype(X.dtype, copy=False)[:, 1:]
+        size = transformed.shape[0] * transformed.shape[1]
+        rows = np.repeat(np.arange(len(X)), transformed.shape[1])
+        minus = sp.csr_matrix((np.full(size, -1.0), (np.arange(size), rows)), (size, len(X)))
+        return [Values(transformed.reshape(size, -1)), Values(X, minus)]
 
 
 class Difference(Functional):
-    """``weights_j (f(x_a) - f(x_b))`` for pairs (a, b) of rows.
+    """Weighted differences ``weights_j (f(x_a) - f(x_b))`` for pairs (a, b) of rows.
 
     Parameters
     ----------
-    pairs : (m, 2) array of int
-    weights : float or (m,) array, default=1.0
+    pairs : array-like of int of shape (n_pairs, 2)
+        Numbers a and b of the rows of each pair.
+    weights : float or array-like of shape (n_pairs,), default=1.0
+        Weights of the differences.
+
+    See Also
+    --------
+    GraphLaplacian : Differences between nearest neighbors.
 
     Examples
     --------
@@ -233,7 +289,10 @@ class Difference(Functional):
             raise ValueError(f"pairs must have shape (m, 2), got {pairs.shape}")
         check_indices("pairs", pairs.ravel(), len(X))
         if weights.shape not in ((), (len(pairs),)) or not np.all(np.isfinite(weights)):
-            raise ValueError(f"weights must be a finite number or ({len(pairs)},) of them")
+            raise ValueError(
+                f"weights must be a finite number or one finite number for each of {len(pairs)} pairs, "
+                f"got {self.weights!r}"
+            )
 
     def parts(self, X: np.ndarray, kernel: Kernel) -> list[Part]:
         pairs = np.asarray(self.pairs)
@@ -242,17 +301,23 @@ class Difference(Functional):
 
 
 class GraphLaplacian(Functional):
-    """``sqrt(w_ab) (f(x_a) - f(x_b))`` over the edges of a graph of nearest neighbors.
+    """Differences of f over the edges of a graph of nearest neighbors.
 
-    Under the squared loss they sum to ``f' L f`` with L the Laplacian of the graph, the penalty of
-    LapSVM (Belkin, Niyogi and Sindhwani 2006).
+    A functional is ``sqrt(w_ab) (f(x_a) - f(x_b))``. With the squared loss they add up to ``f' L f``
+    with the graph Laplacian L, the penalty of LapSVM (Belkin, Niyogi and Sindhwani 2006).
 
     Parameters
     ----------
     n_neighbors : int, default=6
-        An edge joins two rows if either is among the other's nearest.
+        Number of neighbors. An edge joins two rows if either is among the nearest neighbors of the
+        other.
     width : float, optional
-        Edges weigh ``exp(-distance^2 / (2 width^2))``; 1 each by default.
+        Length scale (> 0) of the edge weights ``w_ab = exp(-distance^2 / (2 width^2))``; by default all
+        weights are 1.
+
+    See Also
+    --------
+    Difference : Weighted differences for given pairs.
 
     Examples
     --------
@@ -284,19 +349,26 @@ class GraphLaplacian(Functional):
 
 
 class LocalAverage(Functional):
-    """The average of f around a row minus its value there, ``E f(x_i + width * noise) - f(x_i)``.
+    """Local average minus the value, ``E f(x_i + width * noise) - f(x_i)``.
 
-    The noise is standard Gaussian. Gaussian kernels have it in closed form (Zhang, Lee and Teh 2013,
-    section 4.3, whose inner product is misprinted: with kappa_s of width s and t the `width` it is
-    ``kappa_s + c_2 kappa_sqrt(s^2 + 2 t^2) - 2 c_1 kappa_sqrt(s^2 + t^2)`` with
-    ``c_m = (1 + m t^2 / s^2)^(-d/2)``). For other kernels the average is Gauss-Hermite quadrature
-    with `n_nodes` nodes a feature, for few features; a finite sum of values, and exact as that.
+    The noise is standard normal. For Gaussian kernels the average has a closed form (Zhang, Lee and Teh
+    2013, section 4.3). The inner product printed there has a slip. With kappa_s of length scale s and t
+    the `width`, it is ``kappa_s + c_2 kappa_sqrt(s^2 + 2 t^2) - 2 c_1 kappa_sqrt(s^2 + t^2)`` with
+    ``c_m = (1 + m t^2 / s^2)^(-d/2)``.
+
+    For other kernels the average is a Gauss-Hermite quadrature with `n_nodes` nodes per feature. It
+    requires few features: at most 1000 nodes per row. Inner products of these finite sums are exact.
 
     Parameters
     ----------
     width : float
-        Standard deviation of the noise, above 0.
+        Standard deviation (> 0) of the noise.
     n_nodes : int, default=7
+        Number of nodes (>= 1) per feature, for kernels without a closed form.
+
+    See Also
+    --------
+    VicinalAverages : Averages without the value at the row, along tangents.
 
     Examples
     --------
@@ -315,7 +387,6 @@ class LocalAverage(Functional):
         check_integer("n_nodes", self.n_nodes)
 
     def parts(self, X: np.ndarray, kernel: Kernel) -> list[Part]:
-        """See `Functional.parts`; ValueError where neither closed form nor quadrature will do."""
         minus = Values(X).scaled(-1.0)
         variance = float(self.width) ** 2
         if kernel.blurred(variance, X.shape[1]) is not None:
@@ -323,21 +394,26 @@ class LocalAverage(Functional):
         if int(self.n_nodes) ** X.shape[1] > MOST_NODES:
             raise ValueError(
                 f"LocalAverage has no closed form for {kernel!r}, and quadrature with n_nodes="
-                f"{self.n_nodes} in {X.shape[1]} features would need more than {MOST_NODES} nodes a row"
+                f"{self.n_nodes} in {X.shape[1]} features takes more than {MOST_NODES} nodes per row: "
+                "use a Gaussian kernel, or fewer nodes"
             )
-        grid, shares = nodes(int(self.n_nodes), X.shape[1])
+        grid, weights = nodes(int(self.n_nodes), X.shape[1])
         around = (X[:, None, :] + float(self.width) * grid).reshape(-1, X.shape[1]).astype(X.dtype)
-        mix = sp.kron(sp.identity(len(X)), shares[None, :], format="csr")
+        mix = sp.kron(sp.identity(len(X)), weights[None, :], format="csr")
         return [Values(around, mix), minus]
 
 
 class SecondDerivative(FeatureParameters, Functional):
-    """The second partial derivative by features i and j at each row.
+    """Second partial derivative by features i and j at each row.
 
     Parameters
     ----------
     i, j : int or str
-        Features, which may be the same: numbers, or names of columns if X is a data frame.
+        Features, possibly equal: numbers, or names of columns if X is a data frame.
+
+    See Also
+    --------
+    PartialDerivative : First derivatives by some features.
 
     Examples
     --------
@@ -369,7 +445,7 @@ def _unit(feature: Any, X: np.ndarray) -> np.ndarray:
 
 
 def check_indices(name: str, value: ArrayLike | Sequence[int], size: int) -> None:
-    """Raise ValueError unless `value` holds integers from 0 to ``size - 1``."""
+    """Raise ValueError if `value` does not hold integers from 0 to ``size - 1``."""
     array = np.asarray(value)
     integers = array.ndim == 1 and array.dtype.kind in "iu" and len(array) > 0
     if not integers or np.any(array < 0) or np.any(array >= size):

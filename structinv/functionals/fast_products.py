@@ -1,4 +1,4 @@
-"""Products with the Gram matrix of values and gradients that never form it."""
+"""Products with the Gram matrix of values and gradients, without the matrix."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..utils.jit import njit
 from ..utils.matrices import in_threads
 from .gram import centered, partials_between
 
-# Values of a kernel that are made at once: 32 MB in double precision.
+# Maximum number of kernel values computed at once: 32 MB in double precision.
 VALUES_AT_ONCE = 4_000_000
 
 Partials = dict[tuple[int, int], np.ndarray]
@@ -20,12 +20,14 @@ Partials = dict[tuple[int, int], np.ndarray]
 
 @dataclass
 class Jets:
-    """Numbers for the values and for the gradients of f at some points; None for zeros.
+    """Numbers for values and gradients of f at points; None for zeros.
 
     Parameters
     ----------
     values : (u,) array or None
+        One number per point.
     gradients : (u, d) array or None
+        One vector per point.
     """
 
     values: np.ndarray | None = None
@@ -33,26 +35,29 @@ class Jets:
 
 
 class JetGram:
-    """The Gram matrix between jets at two lists of points, as something to multiply with.
+    """Gram matrix between values and gradients at two lists of points, for products.
 
-    With d = x_i - y_j, f = sum_j [alpha_j k(., y_j) + <A_j, grad_y k(., y_j)>] and k = Phi(s, t) for
-    s = |x - y|^2 and t = <x, y>, gradients need three matrix products: ``P = X A'``, one with A, and
-    one with Y,
+    The kernel is k = Phi(s, t) with s = |x - y|^2, t = <x, y> and d = x_i - y_j. The function is
+    f = sum_j [alpha_j k(., y_j) + <A_j, grad_y k(., y_j)>]. Its gradients take three matrix products:
+    ``P = X A'``, one with A, and one with Y. They are
 
-        grad f(x_i) = sum_j (Phi_t - 2 Phi_s) A_j + W_ij d + V_ij y_j,
-        W = 2 Phi_s alpha_j - 4 Phi_ss E + 2 Phi_st T,   V = Phi_t alpha_j - 2 Phi_st E + Phi_tt T,
+        ``grad f(x_i) = sum_j (Phi_t - 2 Phi_s) A_j + W_ij d + V_ij y_j`` with
+        ``W = 2 Phi_s alpha_j - 4 Phi_ss E + 2 Phi_st T``,
+        ``V = Phi_t alpha_j - 2 Phi_st E + Phi_tt T``,
 
-    where E_ij = P_ij - <y_j, A_j> and T = P. For Gaussian kernels this is eq. 11 of Zhang, Lee and
+    ``E_ij = P_ij - <y_j, A_j>`` and T = P. For Gaussian kernels this is eq. 11 of Zhang, Lee and
     Teh (2013).
 
     Parameters
     ----------
     kernel : Kernel
+        Kernel k.
     X, Y : (u, d) and (w, d) arrays
+        Points.
     order : int
-        The largest sum of orders that will be asked for: 0 for values, 2 for gradients.
+        Largest sum of the orders of both sides: 0 for values only, 2 for gradients.
     cache_bytes : float
-        Partial derivatives of the kernel are kept if they need no more than this.
+        Maximum memory of cached partial derivatives of the kernel; larger ones are not cached.
     """
 
     def __init__(
@@ -65,14 +70,14 @@ class JetGram:
         self.order = order
         self._kept: Partials | None = None
         self._room = np.zeros((0, 0), dtype=X.dtype)
-        # A function of the user's need not know what to do with no rows.
+        # The kernel of a user may not support empty arrays.
         n_tables = 1 if order == 0 else len(partials_between(kernel, X[:0], Y[:0], order))
         if n_tables * len(X) * len(Y) * X.dtype.itemsize <= cache_bytes:
             self._kept = self._partials(slice(None))
 
     @property
     def kept_bytes(self) -> int:
-        """What the tables that are kept take."""
+        """The memory of cached partial derivatives, in bytes."""
         return 0 if self._kept is None else sum(table.nbytes for table in self._kept.values())
 
     def _partials(self, rows: slice) -> Partials:
@@ -88,20 +93,20 @@ class JetGram:
                 yield rows, {order: table[rows] for order, table in self._kept.items()}
 
     def _space(self, n_rows: int) -> np.ndarray:
-        """Room for a tile, taken once: fresh pages cost as much as a pass over them."""
+        """Return memory for a tile, allocated once, because new pages are slow."""
         if len(self._room) < n_rows:
             self._room = np.empty((n_rows, len(self.Y)), dtype=self.X.dtype)
         return self._room[:n_rows]
 
     def product(self, jets: Jets, values: bool = True, gradients: bool = True) -> Jets:
-        """Values and gradients at X, as wanted, of the function with these jets' coefficients at Y.
+        """Compute values and gradients at X of the function with these coefficients at Y.
 
         Parameters
         ----------
         jets : Jets
             Coefficients of the values and of the gradients at Y.
         values, gradients : bool, default=True
-            What is wanted.
+            If True, the result contains them.
         """
         alpha, slopes = jets.values, jets.gradients
         dtype, shape = self.X.dtype, self.X.shape
@@ -125,7 +130,7 @@ class JetGram:
 
 @dataclass
 class _Tile:
-    """Some rows of X against all of Y."""
+    """Some rows of X with all rows of Y."""
 
     kernel: Kernel
     X: np.ndarray
@@ -137,7 +142,7 @@ class _Tile:
     along: np.ndarray | None
 
     def values(self) -> np.ndarray:
-        """f at the rows."""
+        """Compute f at the rows."""
         total = np.zeros(len(self.X), dtype=self.X.dtype)
         if self.alpha is not None and (0, 0) in self.partials:
             total += self.partials[0, 0] @ self.alpha
@@ -149,7 +154,7 @@ class _Tile:
         return total
 
     def gradients(self) -> np.ndarray:
-        """The gradient of f at the rows; the last to be called, as it overwrites what it has."""
+        """Compute the gradient of f at the rows; call it last, as it overwrites fields."""
         if not self.kernel.uses_products:
             return self._gradients_of_distances()
         total = np.zeros_like(self.X)
@@ -160,13 +165,13 @@ class _Tile:
                 total += self.partials[0, 1] @ self.slopes
         along_differences, along_y = self._weights()
         if along_differences is not None:
-            # sum_j W_ij (x_i - y_j) + V_ij y_j, with one product by Y.
+            # sum_j W_ij (x_i - y_j) + V_ij y_j, with one product with Y.
             total += self.X * along_differences.sum(axis=1)[:, None]
             along_y = -along_differences if along_y is None else along_y - along_differences
         return total if along_y is None else total + along_y @ self.Y
 
     def _gradients_of_distances(self) -> np.ndarray:
-        """`gradients` where k depends on the distance alone, with few passes beside the products."""
+        """Compute `gradients` for a kernel of distances only, with few passes over the tile."""
         weights, sums = self._weights_of_distances()
         if weights is None:
             return np.zeros_like(self.X)
@@ -179,7 +184,7 @@ class _Tile:
         return total
 
     def _weights(self) -> tuple[np.ndarray | None, np.ndarray | None]:
-        """W and V of `JetGram`, None for zeros."""
+        """Return W and V of `JetGram`; None for zeros."""
         sides: list[np.ndarray | None] = []
         for (first, mixed, last), factor in (
             (((1, 0), (2, 0), (1, 1)), 2.0),
@@ -199,7 +204,7 @@ class _Tile:
         return sides[0], sides[1]
 
     def _weights_of_distances(self) -> tuple[np.ndarray | None, np.ndarray]:
-        """-W and its row sums where k depends on the distance alone, in place of ``X A'``."""
+        """Return -W and its row sums for a kernel of distances only; overwrites ``X A'``."""
         sums = np.empty(len(self.X), dtype=self.X.dtype)
         if self.along is None or self.own is None or (2, 0) not in self.partials:
             if self.alpha is None:
@@ -241,7 +246,7 @@ def _weigh(along, own, first, second, alpha, sums):
 
 @njit(cache=True, nogil=True)
 def _finish(total, X, sums, moved):
-    """``total - sums_i x_i - 2 moved`` in place of `total`; no `moved` for zeros."""
+    """Compute ``total - sums_i x_i - 2 moved`` in place; an empty `moved` means zeros."""
     two = total.dtype.type(2)
     for i in range(total.shape[0]):
         for p in range(total.shape[1]):

@@ -1,4 +1,4 @@
-"""Squared penalties folded into the kernel, so that a plain kernel machine remains."""
+"""Kernel that includes squared penalties, for training without a penalty term."""
 
 from __future__ import annotations
 
@@ -14,39 +14,46 @@ from ..kernels.checked_kernel import kernel_diagonal, kernel_matrix
 from .base import BoundFunctional
 from .representers import Representers
 
-# Up to so many functionals their Gram matrix is factorized.
+# Maximum number of functionals whose Gram matrix is factorized.
 MOST_FACTORIZED = 3000
 MOST_STEPS = 1000
 COLUMNS_AT_ONCE = 64
 
 
 class Folded(Kernel):
-    """The kernel of ``|f|^2 + 2 sum_j nu_j (L_j f)^2``, a norm that has squared penalties in it.
+    """Kernel that includes penalties, of the norm ``|f|^2 + 2 sum_j nu_j (L_j f)^2``.
 
-    ``k~(x, y) = k(x, y) - z(x)' (G + diag(1 / (2 nu)))^-1 z(y)`` with ``z_j(x) = L_j k(., x)`` and G the
-    Gram matrix of the functionals, by Woodbury's formula. A plain machine with this kernel and the
-    same C has the optimum that the penalized one has with `kernel`, and the same function. It pays
-    where many fits share the penalties: each point costs one system of equations, by factors of G
-    where it is small, else by conjugate gradients with fast products.
+    It is ``k~(x, y) = k(x, y) - z(x)' (G + diag(1 / (2 nu)))^-1 z(y)`` by Woodbury's formula. Here
+    ``z_j(x) = L_j k(., x)``, and G is the Gram matrix of the functionals. A plain kernel SVM with this
+    kernel and the same C has the same optimum and function as the penalized one with `kernel`.
 
-    A constant that the machine leaves unpenalized, as `sklearn.svm.SVC` does, is the same in both only
-    if no functional sees constants, as derivatives and differences do not: `sees_constants` tells.
-    Where one does, `free_constant` folds the constant in as well: eliminating the bordered system
-    adds ``c(x) c(y) / s`` with ``c = 1 - z' M^-1 L1``, ``s = L1' M^-1 L1``, M the matrix above and L1
-    what the functionals are of 1, and the machine then needs no constant of its own.
+    It pays off if many fits share the penalties. Each sample takes one linear system, with a
+    factorization of a small G, else with conjugate gradients and fast products.
+
+    An unpenalized intercept, as in `sklearn.svm.SVC`, is the same in both if all functionals are 0 for
+    constants; see `sees_constants`. Derivatives and differences are. For others pass `free_constant`:
+    the kernel then includes the constant, and the model needs no intercept. The constant adds
+    ``c(x) c(y) / s`` with ``c = 1 - z' M^-1 L1`` and ``s = L1' M^-1 L1``. M is the matrix above and L1
+    are the values of the functionals for the constant 1.
 
     Parameters
     ----------
     kernel : Kernel
+        Kernel k of the function without penalties.
     families : sequence of BoundFunctional
+        Families of functionals at their rows.
     nu : float or sequence of float, default=1.0
-        Weight of each family's squares, at least 0.
+        Weight (>= 0) of the squares of each family. Larger weights give smaller functionals.
     free_constant : bool, default=False
-        Whether functions have a constant part that only the squares pay for.
+        If True, functions have a constant part that only the penalties restrict.
     tol : float, default=1e-10
-        Relative residual at which the equations count as solved.
+        Relative residual at which the linear systems count as solved.
     cache_mb : float, default=1000
-        Memory for the kernel's values, and as much again for solved points.
+        Memory for kernel values in units of 10^6 bytes, and the same amount for solved samples.
+
+    See Also
+    --------
+    structinv.estimators.RepresenterClassifier : Classifier with penalties of any loss.
 
     Examples
     --------
@@ -58,7 +65,7 @@ class Folded(Kernel):
     array([[1.]])
     """
 
-    # What has been solved.
+    # Solutions of the linear systems.
     _made: _Equations | None = None
 
     def __init__(
@@ -91,13 +98,13 @@ class Folded(Kernel):
 
         if self.free_constant and not self.sees_constants:
             raise ValueError(
-                "free_constant must be False where no functional sees constants, which nothing would "
-                "then pay for; leave the constant to the machine"
+                "free_constant must be False if all functionals are 0 for constants, got True: use an "
+                "intercept of the model"
             )
 
     @property
     def sees_constants(self) -> bool:
-        """Whether a functional of a weight above 0 is other than zero on constants."""
+        """True if a functional with a weight above 0 is not zero for constants."""
         return bool(np.any(self._equations().representers.monomials(0)))
 
     def matrix(self, X: np.ndarray, Y: np.ndarray, norms: Any = None) -> np.ndarray:
@@ -105,7 +112,7 @@ class Folded(Kernel):
         equations = self._equations()
         if equations.representers.size == 0:
             return total
-        # Kernels of others may keep what they return.
+        # Third-party kernels may store the arrays that they return.
         total = total.copy()
         fewer, more = (X, Y) if len(X) < len(Y) else (Y, X)
         for first in range(0, len(fewer), COLUMNS_AT_ONCE):
@@ -134,31 +141,53 @@ class Folded(Kernel):
         return total
 
     def lipschitz(self, n_features: int | None = None) -> float:
-        """That of the kernel: folding shortens all distances; infinity with a free constant."""
+        """Return the constant of the kernel, as penalties only decrease distances.
+
+        Parameters
+        ----------
+        n_features : int, optional
+            Number of features, for constants that depend on it.
+
+        Returns
+        -------
+        float
+            The constant; infinity with `free_constant`.
+        """
         return np.inf if self.free_constant else self.kernel.lipschitz(n_features)
 
     def _equations(self) -> _Equations:
-        """The equations of the penalties, made once."""
-        found = self._made
-        if found is None:
-            # `validate` itself asks whether functionals see constants.
+        """Return the linear systems of the penalties, created once."""
+        equations = self._made
+        if equations is None:
+            # Not `validate`, which calls `sees_constants` and so this method.
             _check_nu(self.nu, len(self.families))
             weights = np.broadcast_to(np.asarray(self.nu, dtype=float), (len(self.families),))
             used = [number for number in range(len(self.families)) if weights[number] > 0]
             parts = [self.families[number].parts(self.kernel) for number in used]
             representers = Representers(self.kernel, parts, self.cache_mb)
             sizes = [rows.stop - rows.start for rows in representers.slices]
-            found = _Equations(representers, 0.5 / np.repeat(weights[used], sizes), self.tol)
-            self._made = found
-        return found
+            equations = _Equations(representers, 0.5 / np.repeat(weights[used], sizes), self.tol)
+            self._made = equations
+        return equations
 
     def set_params(self, **parameters: Any) -> Folded:
-        """See `sklearn.base.BaseEstimator.set_params`; what has been solved is forgotten."""
+        """Set parameters and delete the solutions of the linear systems.
+
+        Parameters
+        ----------
+        **parameters : dict
+            Parameters of this kernel or, as ``kernel__name``, of its part.
+
+        Returns
+        -------
+        Folded
+            This kernel.
+        """
         self._made = None
         return super().set_params(**parameters)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what has been solved."""
+        """Return the state without solutions."""
         state: dict[str, Any] = dict(super().__getstate__())
         state.pop("_made", None)
         return state
@@ -171,7 +200,7 @@ def _check_nu(nu: Any, n_families: int) -> None:
 
 
 class _Equations:
-    """``(G + diag(shift)) c = z(x)`` for points x, solved ones kept."""
+    """Linear systems ``(G + diag(shift)) c = z(x)`` for points x, with a cache of solutions."""
 
     def __init__(self, representers: Representers, shift: np.ndarray, tol: float) -> None:
         self.representers = representers
@@ -182,31 +211,31 @@ class _Equations:
         self._constants: tuple[np.ndarray, float] | None = None
 
     def solved(self, points: np.ndarray) -> np.ndarray:
-        """The solution of each point, (n_functionals, n)."""
+        """Return the solution for each point, (n_functionals, n)."""
         names = [point.tobytes() for point in points]
         new = [number for number, name in enumerate(names) if name not in self.known]
         fresh = self._solve(points[new]) if new else np.zeros((self.representers.size, 0))
         columns = dict(zip((names[number] for number in new), fresh.T, strict=True))
-        found = np.column_stack([columns[n] if n in columns else self.known[n] for n in names])
-        room = self.representers.cache_bytes / (8.0 * self.representers.size)
-        if len(self.known) + len(columns) <= room:
+        solutions = np.column_stack([columns[n] if n in columns else self.known[n] for n in names])
+        most = self.representers.cache_bytes / (8.0 * self.representers.size)
+        if len(self.known) + len(columns) <= most:
             self.known.update(columns)
-        return found
+        return solutions
 
     def _solve(self, points: np.ndarray) -> np.ndarray:
         return self._inverse(self.representers.on_points(points, np.eye(len(points))))
 
     def constants(self, points: np.ndarray) -> np.ndarray:
-        """``c(x) / sqrt(s)``: what the constant has come to, (n,)."""
+        """Return ``c(x) / sqrt(s)`` of the included constant, (n,)."""
         if self._constants is None:
-            seen = self.representers.monomials(0)
-            turned = self._inverse(seen)
-            self._constants = turned[:, 0], float(np.sum(seen * turned))
-        turned, square = self._constants
-        return (1.0 - self.representers.values(turned, points)) / np.sqrt(square)
+            of_one = self.representers.monomials(0)
+            solution = self._inverse(of_one)
+            self._constants = solution[:, 0], float(np.sum(of_one * solution))
+        coefficients, square = self._constants
+        return (1.0 - self.representers.values(coefficients, points)) / np.sqrt(square)
 
     def _inverse(self, right: np.ndarray) -> np.ndarray:
-        """The solutions for some right-hand sides."""
+        """Solve the system for some right-hand sides."""
         if self.representers.size <= MOST_FACTORIZED and self.representers.fits:
             if self._factors is None:
                 table = self.representers.table().copy()
@@ -222,46 +251,48 @@ class _Equations:
 def conjugate_gradients(
     times: Callable[[np.ndarray], np.ndarray], right: np.ndarray, scale: np.ndarray, tol: float
 ) -> np.ndarray:
-    """Solve ``A C = B`` for positive definite A, all columns at once, preconditioned by `scale`.
+    """Solve ``A C = B``, A positive definite, by preconditioned conjugate gradients.
 
     Parameters
     ----------
     times : callable
-        From (n, k) to A times it.
+        Function that multiplies an (n, k) array with A.
     right : (n, k) array
+        The right-hand sides B.
     scale : (n,) array
-        A diagonal near A.
+        Diagonal preconditioner, close to A.
     tol : float
-        Relative residual at which a column is done.
+        Relative residual at which a column is solved.
 
     Returns
     -------
     (n, k) array
+        The solutions C.
 
     Raises
     ------
     ValueError
-        If a column is not done after many steps.
+        If a column is not solved after 1000 steps.
     """
-    found, residual = np.zeros_like(right), right.copy()
-    going = np.arange(right.shape[1])
+    solution, residual = np.zeros_like(right), right.copy()
+    active = np.arange(right.shape[1])
     goal = tol * np.linalg.norm(right, axis=0)
-    turned = residual / scale[:, None]
-    direction, level = turned.copy(), np.sum(residual * turned, axis=0)
+    scaled = residual / scale[:, None]
+    direction, product = scaled.copy(), np.sum(residual * scaled, axis=0)
     for _ in range(MOST_STEPS):
-        going = going[np.linalg.norm(residual[:, going], axis=0) > goal[going]]
-        if len(going) == 0:
-            return found
-        own = direction[:, going]
-        moved = times(own)
-        length = level[going] / np.sum(own * moved, axis=0)
-        found[:, going] += length * own
-        residual[:, going] -= length * moved
-        turned = residual[:, going] / scale[:, None]
-        after = np.sum(residual[:, going] * turned, axis=0)
-        direction[:, going] = turned + after / level[going] * own
-        level[going] = after
+        active = active[np.linalg.norm(residual[:, active], axis=0) > goal[active]]
+        if len(active) == 0:
+            return solution
+        step = direction[:, active]
+        change = times(step)
+        length = product[active] / np.sum(step * change, axis=0)
+        solution[:, active] += length * step
+        residual[:, active] -= length * change
+        scaled = residual[:, active] / scale[:, None]
+        after = np.sum(residual[:, active] * scaled, axis=0)
+        direction[:, active] = scaled + after / product[active] * step
+        product[active] = after
     raise ValueError(
-        f"the equations of the folded kernel are not solved to {tol:g} after {MOST_STEPS} steps: "
-        "lower nu, or raise tol"
+        f"the linear systems of Folded have residuals above tol={tol:g} after {MOST_STEPS} steps: lower "
+        "nu, or raise tol"
     )

@@ -1,4 +1,4 @@
-"""A public check of families of functionals, for those here and for those of users."""
+"""Check of custom functionals: `check_functional` and the tested properties."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from .parts import Part
 from .quadrature import nodes
 from .representers import Representers
 
-# Steps of differences, relative to the length over which the kernel changes.
+# Steps of numerical derivatives, relative to the distance over which the kernel changes.
 STEP = 4e-3
-# Gauss-Hermite nodes a feature, by the number of features.
+# Number of Gauss-Hermite nodes per feature, for each number of features.
 NODES = {1: 64, 2: 32, 3: 16}
 VALUES_AT_ONCE = 2_000_000
-# What sums of products lose, relative to their terms; and in single precision.
+# Rounding errors of sums of products, relative to their terms, in double and in single precision.
 ROUNDING = 1e-10
 SINGLE_ROUNDING = 1e-3
-# The derivative to fourth order, from points so many steps away.
+# Coefficients of the numerical derivative of order 4, for points at these numbers of steps.
 STENCIL = ((-2, 1 / 12), (-1, -8 / 12), (1, 8 / 12), (2, -1 / 12))
 
 # From points (n, d) to the values of some functions there, (n, k).
@@ -43,33 +43,43 @@ def check_functional(
     tolerance: float = 1e-6,
     random_state: int | None = 0,
 ) -> None:
-    """Raise if a family breaks the contract of `Functional` on rows like these.
+    """Raise CheckError if a family breaks the contract of `Functional` on these rows.
 
-    The parts are of one size and finite; representers and inner products are what the parts give
-    when their derivatives become differences and their averages sums (averages in up to three
-    features only); inner products are bounded, symmetric, positive semi-definite, linear in the
-    family, and those that products without the matrix give; binding the same rows again, copies and
-    rows in single precision give the same; rows stay untouched.
+    The checked properties are:
+
+    - The parts have one size and finite numbers.
+    - Representers and inner products equal those of numerical derivatives and averages of the parts.
+      Averages are checked for at most three features.
+    - Inner products are bounded, symmetric, positive semi-definite, and linear in the family.
+    - Products without the Gram matrix equal those with it.
+    - Another `bind`, copies, and rows in single precision give the same functionals.
+    - `bind` and `parts` do not modify the rows.
 
     Parameters
     ----------
     functional : Functional
-    X : (n, d) array
-        Rows to try, a dozen or two: matrices of all functionals are formed. Families that choose
-        rows by their distances need rows that single precision can tell apart.
+        The family.
+    X : array-like of shape (n_samples, n_features)
+        Rows, a dozen or two, because Gram matrices of all functionals are formed. If the family selects
+        rows by their distances, these must differ in single precision.
     kernel : Kernel, optional
-        Gaussian, as wide as the median distance of two rows, by default.
+        Kernel of the space; by default a Gaussian with the median distance of two rows as length scale.
     tolerance : float, default=1e-6
-        Of representers and inner products, relative to the norms of the representers.
+        Tolerance of representers and inner products, relative to the norms of the representers.
     random_state : int, optional
         Seed of points and coefficients.
 
     Raises
     ------
     CheckError
-        Names the family, the property that fails and the largest error.
+        If a property fails; the message names the family, the property and the largest error.
     ValueError, TypeError
-        For parameters that do not fit the rows, and kernels that do not fit the family.
+        If a parameter does not fit the rows, or the kernel does not fit the family.
+
+    See Also
+    --------
+    Functional : The contract.
+    structinv.oracles.check_oracle : Check of custom oracles.
 
     Examples
     --------
@@ -88,7 +98,7 @@ def check_functional(
 
 @dataclass
 class _Trial:
-    """What all checks share."""
+    """The family, rows and numbers that all checks share."""
 
     functional: Functional
     X: np.ndarray
@@ -100,36 +110,36 @@ class _Trial:
     sizes: np.ndarray = field(init=False)
 
     def start(self, parts: list[Part]) -> None:
-        """Compute what the checks behind the first one compare with."""
+        """Compute the numbers for the checks after the first one."""
         self.bound = self.functional.bind(self.X)
         self.sizes = _sizes(self.kernel, parts)
         self.gram = self.bound.gram(self.kernel)
 
     def fail(self, message: str) -> None:
-        """Raise with the family's name."""
+        """Raise CheckError with the family's name."""
         raise CheckError(f"{self.functional!r}: {message}")
 
-    def compare(self, message: str, found: np.ndarray, wanted: np.ndarray, allowed: np.ndarray) -> None:
-        """Raise with the largest error if one is larger than allowed."""
-        if found.shape != wanted.shape:
-            self.fail(f"{message}: shape {found.shape} instead of {wanted.shape}")
-        if not np.all(np.isfinite(found)):
+    def compare(self, message: str, values: np.ndarray, wanted: np.ndarray, allowed: np.ndarray) -> None:
+        """Raise CheckError with the largest error if an error is larger than allowed."""
+        if values.shape != wanted.shape:
+            self.fail(f"{message}: shape {values.shape} instead of {wanted.shape}")
+        if not np.all(np.isfinite(values)):
             self.fail(f"{message}: numbers that are not finite")
-        errors = np.abs(found - wanted)
+        errors = np.abs(values - wanted)
         excess = errors - np.broadcast_to(allowed, errors.shape)
         if np.any(excess > 0):
             place = np.unravel_index(np.argmax(excess), errors.shape)
             self.fail(
                 f"{message}: largest error {errors.max():.3g}; number "
-                f"{', '.join(map(str, place))} is {found[place]:.6g} instead of {wanted[place]:.6g}"
+                f"{', '.join(map(str, place))} is {values[place]:.6g} instead of {wanted[place]:.6g}"
             )
 
     def coefficients(self, gram: np.ndarray) -> np.ndarray:
-        """Some to multiply a Gram matrix with."""
+        """Draw coefficients for a product with a Gram matrix."""
         return self.rng.standard_normal(gram.shape[1:])
 
     def rounding(self, others: np.ndarray | None = None) -> np.ndarray:
-        """What inner products with functionals of some sizes lose to rounding; with itself for None."""
+        """Return rounding errors of inner products with functionals of these sizes."""
         return 1e-300 + ROUNDING * np.outer(self.sizes, self.sizes if others is None else others)
 
 
@@ -140,7 +150,7 @@ def _median_distance(X: np.ndarray) -> float:
 
 
 def _sizes(kernel: Kernel, parts: list[Part]) -> np.ndarray:
-    """Bounds of the representers' norms that terms do not cancel in: what rounding is relative to."""
+    """Return bounds of the representers' norms without cancellation, to scale rounding errors."""
     total = np.zeros(parts[0].size)
     for part in parts:
         squares = Representers(kernel, [[replace(part, mix=None)]]).diagonal()
@@ -155,7 +165,7 @@ def _sizes(kernel: Kernel, parts: list[Part]) -> np.ndarray:
 def _check_parts(trial: _Trial) -> None:
     before = trial.X.copy()
     bound = trial.functional.bind(trial.X)
-    # Of a kernel that does not fit the author's own error tells more.
+    # Called directly, as the error of the author about an unsuitable kernel is more helpful.
     parts = list(trial.functional.parts(bound.X, trial.kernel))
     if not all(isinstance(part, Part) for part in parts):
         trial.fail(f"parts must return a list of Part, got {parts!r}")
@@ -183,15 +193,15 @@ def _check_part(trial: _Trial, part: Part) -> None:
 
 
 def _check_representers(trial: _Trial) -> None:
-    """``z_j(x)`` is L_j, done numerically, of ``k(., x)``."""
+    """Compare ``z_j(x)`` with a numerical L_j of ``k(., x)``."""
     around = _median_distance(trial.X) * trial.rng.standard_normal(trial.X.shape)
     points = np.vstack([trial.X, trial.X + around])
     exact = trial.bound.representers(trial.kernel, points).T
-    heights = np.sqrt(np.maximum(trial.kernel.diagonal(points), 0.0))
-    norms = np.outer(_norms(trial.gram), heights)
+    scales = np.sqrt(np.maximum(trial.kernel.diagonal(points), 0.0))
+    norms = np.outer(_norms(trial.gram), scales)
     functions = partial(_kernels, trial.kernel, points)
     message = "representers differ from the parts applied to the kernel numerically"
-    _against_numerics(trial, message, exact, functions, norms, trial.rounding(heights))
+    _against_numerics(trial, message, exact, functions, norms, trial.rounding(scales))
 
 
 def _kernels(kernel: Kernel, points: np.ndarray, at: np.ndarray) -> np.ndarray:
@@ -200,7 +210,7 @@ def _kernels(kernel: Kernel, points: np.ndarray, at: np.ndarray) -> np.ndarray:
 
 
 def _check_gram(trial: _Trial) -> None:
-    """``<z_i, z_j>`` is L_i, done numerically, of ``z_j``."""
+    """Compare ``<z_i, z_j>`` with a numerical L_i of ``z_j``."""
     norms = np.outer(_norms(trial.gram), _norms(trial.gram))
     functions = partial(trial.bound.representers, trial.kernel)
     message = "inner products differ from the parts applied to representers numerically"
@@ -226,13 +236,13 @@ def _against_numerics(
     step, n_nodes = STEP * _length(trial), NODES.get(n_features, 1)
     fine = _applied(parts, functions, step, n_nodes)
     coarse = _applied(parts, functions, 2 * step, 3 * n_nodes // 4)
-    # Where the kernel is only just smooth enough, differences are no better than this.
-    unsure = 2 * np.abs(fine - coarse)
-    trial.compare(message, exact, fine, trial.tolerance * norms + rounding + unsure)
+    # If the kernel is not smoother than necessary, numerical derivatives are less accurate.
+    uncertainty = 2 * np.abs(fine - coarse)
+    trial.compare(message, exact, fine, trial.tolerance * norms + rounding + uncertainty)
 
 
 def _length(trial: _Trial) -> float:
-    """Over which distance the kernel changes, no more than that of the rows."""
+    """Return the distance over which the kernel changes, at most the median distance of rows."""
     length = _median_distance(trial.X)
     if trial.kernel.smoothness < 1:
         return length
@@ -242,22 +252,22 @@ def _length(trial: _Trial) -> float:
 
 
 def _applied(parts: list[Part], functions: Functions, step: float, n_nodes: int) -> np.ndarray:
-    """All functionals of functions, (size, k), by differences and sums."""
+    """Apply all functionals to functions numerically, (size, k)."""
     total = np.zeros(())
     for part in parts:
         atoms, mix = part.chosen(None)
         averaged = functions
         if atoms.blur:
             averaged = partial(_averaged, functions, float(np.sqrt(atoms.blur)), n_nodes)
-        found = _differences(averaged, atoms.points, atoms.directions, step)
-        total = total + (found if mix is None else mix @ found)
+        values = _differences(averaged, atoms.points, atoms.directions, step)
+        total = total + (values if mix is None else mix @ values)
     return total
 
 
 def _differences(
     functions: Functions, points: np.ndarray, directions: tuple[np.ndarray, ...], step: float
 ) -> np.ndarray:
-    """Derivatives of functions at each point along its directions, one inside the other."""
+    """Compute numerical derivatives of functions at each point along its directions."""
     if not directions:
         return functions(points)
     lengths = np.linalg.norm(directions[0], axis=1, keepdims=True)
@@ -270,15 +280,15 @@ def _differences(
 
 
 def _averaged(functions: Functions, width: float, n_nodes: int, points: np.ndarray) -> np.ndarray:
-    """Means of functions under Gaussian noise at each point, by Gauss-Hermite quadrature."""
+    """Compute averages of functions over Gaussian noise by Gauss-Hermite quadrature."""
     d = points.shape[1]
-    grid, shares = nodes(n_nodes, d)
+    grid, weights = nodes(n_nodes, d)
     some = max(1, VALUES_AT_ONCE // (len(grid) * functions(points[:1]).shape[1]))
     means = []
     for first in range(0, len(points), some):
         part = points[first : first + some]
         values = functions((part[:, None] + width * grid).reshape(-1, d))
-        means.append(np.einsum("q,nqk->nk", shares, values.reshape(len(part), len(grid), -1)))
+        means.append(np.einsum("q,nqk->nk", weights, values.reshape(len(part), len(grid), -1)))
     return np.concatenate(means)
 
 
@@ -295,13 +305,13 @@ def _check_bounded(trial: _Trial) -> None:
     rounding = np.diagonal(trial.rounding())
     if np.any(squares < -rounding):
         trial.fail(f"{message} negative, {squares.min():.3g}")
-    found = Representers(trial.kernel, [trial.bound.parts(trial.kernel)]).diagonal()
-    trial.compare("the diagonal is not that of the Gram matrix", found, squares, rounding)
+    diagonal = Representers(trial.kernel, [trial.bound.parts(trial.kernel)]).diagonal()
+    trial.compare("the diagonal is not that of the Gram matrix", diagonal, squares, rounding)
 
 
 def _check_definite(trial: _Trial) -> None:
     trial.compare("the Gram matrix is not symmetric", trial.gram, trial.gram.T, trial.rounding())
-    # In units in which no functional's rounding drowns another's.
+    # In units in which rounding errors of all functionals are comparable.
     units = np.where(trial.sizes > 0, trial.sizes, 1.0)
     scaled = 0.5 * (trial.gram + trial.gram.T) / np.outer(units, units)
     least = float(np.linalg.eigvalsh(scaled)[0])
@@ -310,7 +320,7 @@ def _check_definite(trial: _Trial) -> None:
 
 
 def _check_products(trial: _Trial) -> None:
-    """Products and transposes, with itself, values and gradients."""
+    """Compare products and transposes, with the family itself, values and gradients."""
     families = [("itself", trial.bound), ("Evaluation", Evaluation().bind(trial.X))]
     if trial.kernel.smoothness >= 1:
         families.append(("Gradient", Gradient().bind(trial.X)))
@@ -318,20 +328,20 @@ def _check_products(trial: _Trial) -> None:
         sizes = _sizes(trial.kernel, other.parts(trial.kernel))
         rounding = trial.rounding(sizes)
         gram = trial.bound.gram(trial.kernel, other)
-        turned = other.gram(trial.kernel, trial.bound)
-        message = f"inner products with {name} are not those the other way round, transposed"
-        trial.compare(message, gram, turned.T, rounding)
+        transposed = other.gram(trial.kernel, trial.bound).T
+        message = f"inner products with {name} are not the transposed ones of {name} with the family"
+        trial.compare(message, gram, transposed, rounding)
         for left, right, table, allowed in (
             (trial.bound, other, gram, rounding),
             (other, trial.bound, gram.T, rounding.T),
         ):
             c = trial.coefficients(table)
-            found = left.product(trial.kernel, c, right)
+            product = left.product(trial.kernel, c, right)
             message = f"product with {name} is not that of the Gram matrix"
-            trial.compare(message, found, table @ c, 2 * allowed @ np.abs(c))
+            trial.compare(message, product, table @ c, 2 * allowed @ np.abs(c))
 
 
-# -- the same again ----------------------------------------------------------------------------------
+# -- the same functionals again ----------------------------------------------------------------------
 
 
 def _check_linear(trial: _Trial) -> None:
@@ -347,11 +357,11 @@ def _check_linear(trial: _Trial) -> None:
 
 
 def _check_same_again(trial: _Trial) -> None:
-    """The same rows again, before any number is compared with those of another binding."""
+    """Bind the same rows again, before comparisons of numbers of different bindings."""
     message = "the same rows bound again give other functionals"
     for bound in (trial.bound, trial.functional.bind(trial.X), trial.functional.bind(trial.X.copy())):
-        found = bound.gram(trial.kernel)
-        trial.compare(message, found, trial.gram, trial.rounding())
+        gram = bound.gram(trial.kernel)
+        trial.compare(message, gram, trial.gram, trial.rounding())
         crossed = bound.gram(trial.kernel, trial.bound)
         trial.compare(message, crossed, trial.gram, trial.rounding())
 
@@ -368,12 +378,12 @@ def _check_copies(trial: _Trial) -> None:
     for name, copy in copies.items():
         if type(copy) is not type(functional):
             trial.fail(f"{name} must have the same class, got {type(copy).__name__}")
-        found = copy.bind(trial.X).gram(trial.kernel, trial.bound)
-        trial.compare(f"{name} gives other functionals", found, trial.gram, trial.rounding())
+        gram = copy.bind(trial.X).gram(trial.kernel, trial.bound)
+        trial.compare(f"{name} gives other functionals", gram, trial.gram, trial.rounding())
 
 
 def _check_single_precision(trial: _Trial) -> None:
-    """Rows in float32 against the same rows, rounded, in float64."""
+    """Compare rows in float32 with the same rounded rows in float64."""
     single = trial.X.astype(np.float32)
     rounded = single.astype(np.float64)
     wanted = trial.functional.bind(rounded).gram(trial.kernel)
@@ -381,9 +391,9 @@ def _check_single_precision(trial: _Trial) -> None:
     allowed = SINGLE_ROUNDING * np.outer(trial.sizes, trial.sizes) + 1e-30
     trial.compare("rows in float32 give other functionals", bound.gram(trial.kernel), wanted, allowed)
     c = trial.coefficients(wanted)
-    found = bound.product(trial.kernel, c)
-    message = "product of rows in float32 is another one"
-    trial.compare(message, found, wanted @ c, allowed @ np.abs(c))
+    product = bound.product(trial.kernel, c)
+    message = "product of rows in float32 differs"
+    trial.compare(message, product, wanted @ c, allowed @ np.abs(c))
 
 
 _CHECKS = (

@@ -1,4 +1,4 @@
-"""Inner products of values and derivatives, formed from a kernel's partial derivatives."""
+"""Gram matrices of values and derivatives, from partial derivatives of a kernel."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from ..kernels.checked_kernel import kernel_matrix
 from ..kernels.values import squared_norms
 from .parts import Atoms
 
-# A block of directions, by number: one, or two that are differentiated together.
+# Numbers of directions: one, or two that are differentiated together.
 Block = tuple[int, ...]
 
 
 def centered(kernel: Kernel, *points: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Points moved so that distances lose fewer digits, where the kernel sees differences alone."""
+    """Center points to lose fewer digits, if the kernel depends on differences only."""
     if (kernel.uses_distances, kernel.uses_products) != (True, False) or sum(map(len, points)) == 0:
         return points
     center = np.concatenate([each.mean(axis=0, keepdims=True) for each in points if len(each)])
@@ -26,9 +26,12 @@ def centered(kernel: Kernel, *points: np.ndarray) -> tuple[np.ndarray, ...]:
 def partials_between(
     kernel: Kernel, X: np.ndarray, Y: np.ndarray, order: int
 ) -> dict[tuple[int, int], np.ndarray]:
-    """The kernel's partial derivatives of up to some order between all rows; zeros are left out."""
+    """Compute partial derivatives of the kernel up to an order between all rows.
+
+    Derivatives that are zero are left out.
+    """
     if order == 0:
-        # Any kernel has values.
+        # Values exist for any kernel.
         return {(0, 0): kernel_matrix(kernel, X, Y)}
     products = X @ Y.T
     distances = None
@@ -41,18 +44,19 @@ def partials_between(
 
 
 def gram_of_atoms(kernel: Kernel, left: Atoms, right: Atoms) -> np.ndarray:
-    """``D_x D_y k(x, y)`` for every atom on the left and on the right, (m, k).
+    """Compute ``D_x D_y k(x, y)`` for all atoms on the left and on the right, (m, k).
 
-    With k = Phi(s, t), s = |x - y|^2 and t = <x, y>, it is the sum over all ways to split the
-    directions into blocks of one or two, and to give each block to s or to t, of the derivative of
-    Phi times those of s and t along the blocks (Faa di Bruno); no higher derivative of s or t is
-    not zero.
+    The kernel is k = Phi(s, t) with s = |x - y|^2 and t = <x, y>. By Faa di Bruno's formula the result
+    is a sum of products. The directions are split into blocks of one or two in all ways, and each block
+    is assigned to s or t. A product is the derivative of Phi times the derivatives of s and t along the
+    blocks. Third derivatives of s and t are zero.
 
     Parameters
     ----------
     kernel : Kernel
-        Differentiable as often as the atoms need.
+        Kernel with the derivatives of the atoms.
     left, right : Atoms
+        The atoms.
     """
     blurred = kernel.blurred(left.blur + right.blur, left.points.shape[1])
     if blurred is None:
@@ -69,7 +73,7 @@ def gram_of_atoms(kernel: Kernel, left: Atoms, right: Atoms) -> np.ndarray:
 
 
 def _splits(numbers: Block) -> Iterator[list[Block]]:
-    """All ways to split a set into blocks of one or two."""
+    """Yield all ways to split a set into blocks of one or two."""
     if not numbers:
         yield []
         return
@@ -88,7 +92,7 @@ def _over_assignments(
     order: tuple[int, int],
     product: np.ndarray | None,
 ) -> np.ndarray | float:
-    """The sum over all ways to give the blocks left to s or t."""
+    """Return the sum over all ways to assign the remaining blocks to s or t."""
     if not blocks:
         if order not in partials:
             return 0.0
@@ -103,7 +107,7 @@ def _over_assignments(
 
 
 class _Slopes:
-    """Derivatives of s = |x - y|^2 and t = <x, y> along directions at x (the first ones) and at y."""
+    """Derivatives of s = |x - y|^2 and t = <x, y> along directions at x (first) and at y."""
 
     def __init__(
         self,
@@ -121,7 +125,7 @@ class _Slopes:
         self.along_y = [u @ Y.T for u in left] + [np.sum(Y * v, axis=1)[None, :] for v in right]
 
     def of_distance(self, block: Block) -> np.ndarray | None:
-        """Of s; None where it is zero."""
+        """Return the derivative of s, or None if it is zero."""
         if not self.uses[0]:
             return None
         if len(block) == 2:
@@ -131,7 +135,7 @@ class _Slopes:
         return sign * (self.along_x[block[0]] - self.along_y[block[0]])
 
     def of_product(self, block: Block) -> np.ndarray | None:
-        """Of t; None where it is zero."""
+        """Return the derivative of t, or None if it is zero."""
         if not self.uses[1]:
             return None
         if len(block) == 2:
@@ -140,7 +144,7 @@ class _Slopes:
         return self.along_y[block[0]] if block[0] < self.n_left else self.along_x[block[0]]
 
     def _between(self, first: int, second: int) -> tuple[np.ndarray, bool]:
-        """Inner products of two directions of each pair of atoms, and whether both are at one point."""
+        """Return inner products of two directions of each pair, and True if at one point."""
         u, v = self.directions[first], self.directions[second]
         if second < self.n_left:
             return np.sum(u * v, axis=1)[:, None], True

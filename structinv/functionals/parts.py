@@ -1,4 +1,4 @@
-"""What functionals are made of: values and derivatives at points, mixed by a sparse matrix."""
+"""Parts of functionals: weighted sums of values and derivatives at points."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from ..utils import plugins
 
 @dataclass(frozen=True)
 class Atoms:
-    """Values or directional derivatives, one a row: ``D_u D_v f(x)`` with as many directions as it has.
+    """Values ``f(x)``, or derivatives ``D_u f(x)`` or ``D_u D_v f(x)``, at points.
 
     Parameters
     ----------
     points : (m, d) array
+        One point per atom.
     directions : tuple of (m, d) arrays
-        None for values, one for first derivatives, two for second ones.
+        No array for values, one for first derivatives, two for second ones.
     blur : float
-        Variance of Gaussian noise over which f is averaged first; 0 for f itself.
+        Variance of Gaussian noise; f is averaged over it first. 0 means f itself.
     """
 
     points: np.ndarray
@@ -31,51 +32,52 @@ class Atoms:
     blur: float = 0.0
 
     def take(self, rows: slice) -> Atoms:
-        """Some of them."""
+        """Return some of the atoms."""
         return Atoms(self.points[rows], tuple(each[rows] for each in self.directions), self.blur)
 
 
 @dataclass(frozen=True)
 class Part(ABC):
-    """``L_j f = sum_a mix[j, a] (D_a f)(x_a)``: one kind of derivative at some points.
+    """One kind of derivative at points, ``L_j f = sum_a mix[j, a] (D_a f)(x_a)``.
 
-    A functional is a list of parts of the same size, which are added up.
+    A functional is the sum of a list of parts of the same size.
 
     Parameters
     ----------
     points : (u, d) array
+        Points of the values or derivatives.
     mix : CSR matrix (size, n_atoms), optional
-        The identity if there is none.
+        Weights of the atoms in each functional; by default the identity.
     blur : float, default=0.0
-        Variance of Gaussian noise over which f is averaged before anything else.
+        Variance of Gaussian noise; f is averaged over it first.
     """
 
     points: np.ndarray
     mix: Any = None
     blur: float = 0.0
 
-    # How many derivatives an atom takes.
+    # Number of derivatives of an atom.
     order = 0
 
     @property
     @abstractmethod
     def n_atoms(self) -> int:
-        """How many values or derivatives it is made of."""
+        """The number of values or derivatives."""
 
     def checked(self, source: str, n_features: int) -> Part:
-        """The part with arrays that fit each other, as plain ones and a CSR mix.
+        """Return the part with plain arrays and a CSR mix, after validation.
 
         Parameters
         ----------
         source : str
-            The class and method that made it, for messages.
+            Class and method that returned the part, for messages.
         n_features : int
             Number of features that points must have.
 
         Raises
         ------
         TypeError, ValueError
-            If an array is none, has another shape, or holds what it must not.
+            If an array is not an array, has another shape, or has invalid values.
         """
         points = plugins.numbers(source, "points", self.points, ("u", n_features))
         plugins.number(source, "a blur", self.blur, least=0.0)
@@ -83,11 +85,11 @@ class Part(ABC):
         return part._checked_own(source)._with_mix(source)
 
     def _checked_own(self, source: str) -> Part:
-        """`checked` for what a kind of part has of its own; its points are checked."""
+        """Validate the arrays of a subclass; the points are valid."""
         return self
 
     def _with_mix(self, source: str) -> Part:
-        """`checked` for the mix; all else is checked."""
+        """Validate the mix; all other arrays are valid."""
         if self.mix is None:
             return self
         if not sp.issparse(self.mix):
@@ -95,8 +97,8 @@ class Part(ABC):
         mix: Any = self.mix if self.mix.format == "csr" else self.mix.tocsr()
         if mix.shape[1] != self.n_atoms:
             raise ValueError(
-                f"{source} must return a mix of shape (size, {self.n_atoms}), a column an atom, got "
-                f"{mix.shape}"
+                f"{source} must return a mix of shape (size, {self.n_atoms}), with one column per atom, "
+                f"got {mix.shape}"
             )
         plugins.places(source, "a mix", mix)
         plugins.numbers(source, "entries of a mix", mix.data, mix.indices.shape)
@@ -104,31 +106,31 @@ class Part(ABC):
 
     @property
     def size(self) -> int:
-        """How many functionals it is a part of."""
+        """The number of functionals."""
         return self.n_atoms if self.mix is None else self.mix.shape[0]
 
     @abstractmethod
     def listed(self, atoms: np.ndarray) -> Atoms:
-        """Some of the atoms, by number."""
+        """Return the atoms with these numbers."""
 
     @abstractmethod
     def spread(self, coefficients: np.ndarray) -> np.ndarray:
-        """From atoms' coefficients to those of all values, (u,), or partial derivatives, (u, d)."""
+        """Map coefficients of atoms to those of all values (u,) or derivatives (u, d)."""
 
     @abstractmethod
     def collect(self, jets: np.ndarray) -> np.ndarray:
-        """The transpose of `spread`: from all values or partial derivatives to the atoms, (n_atoms,)."""
+        """Map all values or derivatives to atoms, (n_atoms,); transpose of `spread`."""
 
     def to_atoms(self, coefficients: np.ndarray) -> np.ndarray:
-        """From the functionals' coefficients (size, ...) to those of the atoms (n_atoms, ...)."""
-        return coefficients if self.mix is None else self._mix_turned @ coefficients
+        """Map coefficients of functionals (size, ...) to those of atoms (n_atoms, ...)."""
+        return coefficients if self.mix is None else self._mix_transposed @ coefficients
 
     def from_atoms(self, values: np.ndarray) -> np.ndarray:
-        """From what the atoms are (n_atoms, ...) to the functionals (size, ...)."""
+        """Map values of atoms (n_atoms, ...) to those of functionals (size, ...)."""
         return values if self.mix is None else self.mix @ values
 
     def chosen(self, functionals: np.ndarray | None) -> tuple[Atoms, Any]:
-        """The atoms that some functionals (all for None) need, and the mix from these to those."""
+        """Return the atoms of some functionals (None for all), and the mix for them."""
         if functionals is None:
             return self.listed(np.arange(self.n_atoms)), self.mix
         if self.mix is None:
@@ -138,16 +140,19 @@ class Part(ABC):
         return self.listed(used), rows[:, used]
 
     def scaled(self, factor: float) -> Part:
-        """The part of the functionals times a number."""
+        """Return the part of the functionals times a number."""
         mix = sp.identity(self.n_atoms, format="csr") if self.mix is None else self.mix
         return replace(self, mix=factor * mix)
 
     @abstractmethod
     def monomials(self, degree: int) -> np.ndarray:
-        """The functionals of 1, (size, 1), and for degree 1 of each coordinate, too, (size, 1 + d)."""
+        """Apply the functionals to 1, and for degree 1 also to each coordinate.
+
+        The shape is (size, 1) or (size, 1 + d).
+        """
 
     @cached_property
-    def _mix_turned(self) -> Any:
+    def _mix_transposed(self) -> Any:
         return self.mix.T.tocsr()
 
 
@@ -158,7 +163,7 @@ class Values(Part):
     Parameters
     ----------
     points, mix, blur
-        As in `Part`.
+        Fields of `Part`.
 
     Examples
     --------
@@ -181,21 +186,23 @@ class Values(Part):
         return jets
 
     def monomials(self, degree: int) -> np.ndarray:
-        """See `Part.monomials`; noise of mean zero moves neither."""
+        # Noise with mean zero changes neither 1 nor the coordinates.
         ones = np.ones((len(self.points), 1))
         return self.from_atoms(np.hstack([ones, self.points]) if degree else ones)
 
 
 @dataclass(frozen=True)
 class Gradients(Part):
-    """Partial derivatives of f at points, atom ``i * n_chosen + p`` being that of row i and feature p.
+    """Partial derivatives of f at points, by all or some features.
+
+    Atom ``i * n_chosen + p`` is the derivative at point i by the p-th chosen feature.
 
     Parameters
     ----------
     points, mix, blur
-        As in `Part`.
+        Fields of `Part`.
     features : (n_chosen,) array of int, optional
-        All by default.
+        Numbers of the chosen features; by default all.
     """
 
     features: np.ndarray | None = None
@@ -208,7 +215,7 @@ class Gradients(Part):
 
     @property
     def n_chosen(self) -> int:
-        """How many features it differentiates by."""
+        """The number of chosen features."""
         return self.points.shape[1] if self.features is None else len(self.features)
 
     @property
@@ -246,13 +253,16 @@ class Gradients(Part):
 
 @dataclass(frozen=True)
 class Derivatives(Part):
-    """First derivatives of f at points along directions, t a point: atom ``i * t + k``.
+    """First derivatives of f at points along directions.
+
+    Atom ``i * t + k`` is the derivative at point i along the k-th of its t directions.
 
     Parameters
     ----------
     points, mix, blur
-        As in `Part`.
+        Fields of `Part`.
     directions : (u, t, d) array
+        Directions of each point.
     """
 
     directions: np.ndarray | None = None
@@ -292,13 +302,14 @@ class Derivatives(Part):
 
 @dataclass(frozen=True)
 class SecondDerivatives(Part):
-    """Second derivatives of f at points, along two directions a point.
+    """Second derivatives of f at points, along two directions per point.
 
     Parameters
     ----------
     points, mix, blur
-        As in `Part`.
+        Fields of `Part`.
     left, right : (u, d) arrays
+        First and second direction of each point.
     """
 
     left: np.ndarray | None = None
@@ -322,11 +333,11 @@ class SecondDerivatives(Part):
         return Atoms(self.points[atoms], (self.left[atoms], self.right[atoms]), self.blur)
 
     def spread(self, coefficients: np.ndarray) -> np.ndarray:
-        """Second derivatives have no jets: their products are formed in blocks."""
-        raise NotImplementedError("second derivatives are not spread over jets")
+        """Raise NotImplementedError: the Gram matrix is formed in blocks instead."""
+        raise NotImplementedError("SecondDerivatives does not support products without a Gram matrix")
 
     def collect(self, jets: np.ndarray) -> np.ndarray:
-        raise NotImplementedError("second derivatives are not collected from jets")
+        raise NotImplementedError("SecondDerivatives does not support products without a Gram matrix")
 
     def monomials(self, degree: int) -> np.ndarray:
         return np.zeros((self.size, 1 + degree * self.points.shape[1]))

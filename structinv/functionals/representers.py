@@ -1,4 +1,4 @@
-"""The representers of several families of functionals together: products with their Gram matrix."""
+"""Representers of families of functionals: products with their Gram matrix."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from .fast_products import VALUES_AT_ONCE, JetGram, Jets
 from .gram import gram_of_atoms
 from .parts import Atoms, Part, Values
 
-# Each entry of a Gram matrix has some ten numbers beside it while it is formed.
+# Forming an entry of a Gram matrix takes the memory of about ten numbers.
 ENTRIES_AT_ONCE = 500_000
 DEFAULT_CACHE_MB = 1000.0
 
 
 @dataclass
 class _Member:
-    """A part of a family, and which of all functionals the family has."""
+    """A part of a family, and the numbers of the family's functionals."""
 
     part: Part
     rows: slice
@@ -28,7 +28,7 @@ class _Member:
 
 @dataclass
 class _Site:
-    """Parts whose values and gradients are at the same points, under the same blur."""
+    """Parts with values and gradients at the same points, with the same blur."""
 
     points: np.ndarray
     blur: float
@@ -36,44 +36,45 @@ class _Site:
 
     @property
     def order(self) -> int:
-        """The highest derivative that is taken here."""
+        """The highest order of a derivative at these points."""
         return max((member.part.order for member in self.members), default=0)
 
     def holds(self, part: Part) -> bool:
-        """Whether a part belongs here."""
+        """Return True if a part has these points and this blur."""
         same = part.points is self.points or np.array_equal(part.points, self.points)
         return part.blur == self.blur and same
 
 
 class Representers:
-    """The representers ``z_j = L_j k(x, .)`` of families of functionals, one family after the other.
+    """Representers ``z_j = L_j k(x, .)`` of several families of functionals.
 
-    Products with their Gram matrix G never form it, but for second derivatives: of gradients at l
-    points of d features they take O(l^2 d) time and O(l d + l^2) memory, less where the cache is
-    small. `table` forms it, where it is small enough for that to be better.
+    Products with their Gram matrix G do not form it, except for second derivatives. For gradients at l
+    points with d features they take O(l^2 d) time and O(l d + l^2) memory, less with a small cache.
+    `table` forms G if it is small enough for that to be faster.
 
     Parameters
     ----------
     kernel : Kernel
+        Kernel k.
     families : sequence of sequences of Part
-        The parts of each family; the parts of a family have the same size.
+        Parts of each family; the parts of a family have the same size.
     cache_mb : float, default=1000
-        Memory for values of the kernel and for `table`, in units of 10^6 bytes.
+        Memory for kernel values and for `table`, in units of 10^6 bytes.
 
     Attributes
     ----------
     size : int
-        How many functionals there are.
+        Number of functionals.
     slices : list of slice
-        Which of them each family has.
+        Numbers of the functionals of each family.
     n_products : int
-        How many products with G there have been, for comparisons of solvers.
+        Number of products with G so far, for comparisons of solvers.
 
     Raises
     ------
     ValueError, TypeError
-        If the kernel has not the derivatives that a family needs, or a parameter out of its range, by
-        name.
+        If the kernel does not have the derivatives of a family, or a parameter is out of its range; the
+        message names it.
     """
 
     def __init__(
@@ -100,15 +101,15 @@ class Representers:
         self.n_products = 0
 
     def forget(self) -> None:
-        """Give back the tables that products have filled; they fill again when they are needed."""
+        """Free the memory of cached kernel values; products compute them again."""
         self._grams, self._table = {}, None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without tables."""
+        """Return the state without caches."""
         return vars(self) | {"_grams": {}, "_table": None}
 
     def emptied(self) -> Representers:
-        """The same representers without the tables that have been filled."""
+        """Return the same representers without cached kernel values."""
         return Representers(self.kernel, self.families, 1e-6 * self.cache_bytes)
 
     def _place(self, member: _Member) -> None:
@@ -116,8 +117,8 @@ class Representers:
         smoothness = self.kernel.smoothness
         if part.order > smoothness:
             raise ValueError(
-                f"{self.kernel!r} has derivatives up to order {smoothness:g} in each "
-                f"argument; {type(part).__name__} needs order {part.order}"
+                f"{type(part).__name__} requires derivatives of order {part.order} in each argument, "
+                f"but {self.kernel!r} has them up to order {smoothness:g}"
             )
         if part.order > 1:
             self._formed.append(member)
@@ -131,15 +132,19 @@ class Representers:
     # -- products ---------------------------------------------------------------------------------
 
     def apply(self, coefficients: np.ndarray) -> np.ndarray:
-        """``L_i f`` of all functionals for ``f = sum_j coefficients_j z_j``: the product with G.
+        """Compute ``L_i f`` of all functionals for ``f = sum_j coefficients_j z_j``.
+
+        This is the product with G.
 
         Parameters
         ----------
         coefficients : (size,) or (size, k) array
+            Coefficients of one or several functions.
 
         Returns
         -------
         array of the same shape, float64
+            The values of the functionals.
         """
         if coefficients.ndim == 2:
             columns = [self.apply(column) for column in coefficients.T]
@@ -158,7 +163,7 @@ class Representers:
         return total
 
     def _apply_formed(self, coefficients: np.ndarray, total: np.ndarray) -> None:
-        """Add the products with second derivatives, whose Gram matrix is formed in blocks."""
+        """Add products with second derivatives, with the Gram matrix formed in blocks."""
         members = [member for site in self._sites for member in site.members]
         for member in self._formed:
             own = member.part
@@ -186,21 +191,24 @@ class Representers:
         return self._grams[left, right]
 
     def values(self, coefficients: np.ndarray, points: np.ndarray) -> np.ndarray:
-        """``f(z)`` of ``f = sum_j coefficients_j z_j`` at points.
+        """Compute ``f(z)`` of ``f = sum_j coefficients_j z_j`` at points.
 
         Parameters
         ----------
         coefficients : (size,) or (size, k) array
+            Coefficients of one or several functions.
         points : (m, d) array
+            Points z.
 
         Returns
         -------
         (m,) or (m, k) array
+            Values of the functions.
         """
         columns = np.atleast_2d(coefficients.T)
         total = np.zeros((len(columns), len(points)))
         for site in self._sites:
-            # With several columns, tables that have been computed for one serve all.
+            # Kernel values of the first column are cached for the others.
             gram = self._passing(points, site.points, site, len(columns))
             for column, own in zip(columns, total, strict=True):
                 jets = _spread(site, column)
@@ -213,16 +221,21 @@ class Representers:
         return total.T.reshape(len(points), *coefficients.shape[1:])
 
     def on_points(self, points: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
-        """``L_j f`` of all functionals for ``f = sum_i coefficients_i k(point_i, .)``.
+        """Compute ``L_j f`` of all functionals for a kernel expansion.
+
+        The function is ``f = sum_i coefficients_i k(point_i, .)``.
 
         Parameters
         ----------
         points : (m, d) array
+            Points of the expansion.
         coefficients : (m,) or (m, k) array
+            Coefficients of one or several functions.
 
         Returns
         -------
         (size,) or (size, k) array
+            The values of the functionals.
         """
         columns = np.atleast_2d(coefficients.T)
         total = np.zeros((len(columns), self.size))
@@ -238,7 +251,7 @@ class Representers:
         return total.T.reshape(self.size, *coefficients.shape[1:])
 
     def _passing(self, X: np.ndarray, Y: np.ndarray, site: _Site, n_columns: int) -> JetGram:
-        """The Gram matrix of jets between a site and points that come once."""
+        """Return the Gram matrix between a site and points that are used once."""
         kernel = _blurred(self.kernel, site.blur, X.shape[1])
         return JetGram(kernel, X, Y, site.order, self.cache_bytes if n_columns > 1 else 0.0)
 
@@ -246,13 +259,13 @@ class Representers:
 
     @property
     def product_cost(self) -> float:
-        """About how many multiplications a product takes that does not form the Gram matrix."""
+        """The approximate number of multiplications of a product without the Gram matrix."""
         cost = 0.0
         for site in self._sites:
             for other in self._sites:
                 widest = 1 + 3 * site.points.shape[1] * min(site.order + other.order, 1)
                 cost += len(site.points) * len(other.points) * widest
-        # Second derivatives are formed anew each time: about ten numbers an entry.
+        # Second derivatives are formed in every product: about ten numbers per entry.
         return cost + 10.0 * self.size * sum(member.part.n_atoms for member in self._formed)
 
     @property
@@ -263,25 +276,27 @@ class Representers:
 
     @property
     def fits(self) -> bool:
-        """Whether there is room for the whole Gram matrix."""
+        """True if the Gram matrix fits in `cache_mb`."""
         return 8.0 * self.size**2 <= self.cache_bytes
 
     def table(self) -> np.ndarray:
-        """The Gram matrix of all functionals, formed once; products use it from then on."""
+        """Return the Gram matrix of all functionals; later products use it."""
         if self._table is None:
             self._table = self.gram()
         return self._table
 
     def gram(self, rows: np.ndarray | None = None, columns: np.ndarray | None = None) -> np.ndarray:
-        """The Gram matrix between some functionals and some others; all by default.
+        """Compute the Gram matrix between some functionals and others, by default all.
 
         Parameters
         ----------
         rows, columns : arrays of int, optional
+            Numbers of the functionals.
 
         Returns
         -------
         (n_rows, n_columns) array
+            The inner products.
         """
         if self._table is not None:
             own, other = (slice(None) if each is None else each for each in (rows, columns))
@@ -294,7 +309,7 @@ class Representers:
             for other_places, other_part, other_chosen in right:
                 sides = part.chosen(chosen), other_part.chosen(other_chosen)
                 if chosen is None and other_chosen is None:
-                    # A view, as a copy of a large block would not fit beside it.
+                    # A view, because a copy of a large block would not fit in memory as well.
                     where = (
                         slice(places[0], places[-1] + 1),
                         slice(other_places[0], other_places[-1] + 1),
@@ -307,12 +322,12 @@ class Representers:
         return total
 
     def diagonal(self, rows: np.ndarray | None = None) -> np.ndarray:
-        """``|z_j|^2`` of every functional, or of some, (number of rows,)."""
+        """Compute ``|z_j|^2`` of every functional, or of some, (number of rows,)."""
         rows = np.arange(self.size) if rows is None else rows
         if self._table is not None:
             return self._table[rows, rows]
         total = np.empty(len(rows))
-        # Tables are formed for their diagonals alone: they are kept small.
+        # Gram matrices are formed for their diagonals only, so they are small.
         step = 64
         for first in range(0, len(rows), step):
             some = rows[first : first + step]
@@ -320,21 +335,23 @@ class Representers:
         return total
 
     def monomials(self, degree: int) -> np.ndarray:
-        """``L_j 1``, and behind it ``L_j`` of each coordinate for degree 1: (size, 1 or 1 + d)."""
+        """Apply the functionals to 1, and for degree 1 also to each coordinate.
+
+        The shape is (size, 1) or (size, 1 + d)."""
         if not self.families:
             return np.zeros((0, 1))
         return np.concatenate([sum(part.monomials(degree) for part in parts) for parts in self.families])
 
 
 def _blurred(kernel: Kernel, variance: float, n_features: int) -> Kernel:
-    found = kernel.blurred(variance, n_features)
-    if found is None:
+    blurred = kernel.blurred(variance, n_features)
+    if blurred is None:
         raise ValueError(f"{kernel!r} has no closed form under Gaussian noise")
-    return found
+    return blurred
 
 
 def _spread(site: _Site, coefficients: np.ndarray) -> Jets | None:
-    """The jets that the coefficients of a site's members stand for; None if all are zero."""
+    """Return the coefficients of a site's values and gradients, or None if all are zero."""
     sums: list[Any] = [None, None]
     for member in site.members:
         own = coefficients[member.rows]
@@ -351,17 +368,17 @@ def _wanted(site: _Site) -> tuple[bool, bool]:
 
 
 def _collect(site: _Site, jets: Jets, total: np.ndarray) -> None:
-    """Add what the jets are to the site's members."""
+    """Add values and gradients at a site to the functionals of its members."""
     for member in site.members:
-        found = jets.gradients if member.part.order else jets.values
-        assert found is not None
-        total[member.rows] += member.part.from_atoms(member.part.collect(found))
+        results = jets.gradients if member.part.order else jets.values
+        assert results is not None
+        total[member.rows] += member.part.from_atoms(member.part.collect(results))
 
 
 def _add_block(
     kernel: Kernel, left: tuple[Atoms, Any], right: tuple[Atoms, Any], total: np.ndarray
 ) -> None:
-    """Add the Gram matrix between functionals given by atoms and mixes, a tile at a time."""
+    """Add the Gram matrix between functionals given by atoms and mixes, in tiles."""
     (atoms, mix), (others, other_mix) = left, right
     step = max(1, ENTRIES_AT_ONCE // max(1, len(others.points)))
     for first in range(0, len(atoms.points), step):
@@ -375,7 +392,7 @@ def _add_block(
 
 
 def _blocks(kernel: Kernel, left: Part, right: Part) -> Any:
-    """Rows of the Gram matrix between all atoms of two parts, a block at a time."""
+    """Yield rows of the Gram matrix between all atoms of two parts, in blocks."""
     every = right.listed(np.arange(right.n_atoms))
     step = max(1, VALUES_AT_ONCE // max(1, right.n_atoms))
     for first in range(0, left.n_atoms, step):
@@ -386,13 +403,13 @@ def _blocks(kernel: Kernel, left: Part, right: Part) -> Any:
 def _pieces(
     families: list[list[Part]], slices: list[slice], chosen: np.ndarray | None
 ) -> list[tuple[np.ndarray, Part, np.ndarray | None]]:
-    """Each part with the functionals of it that are chosen, and their places among those chosen."""
-    found: list[tuple[np.ndarray, Part, np.ndarray | None]] = []
+    """Return each part with its chosen functionals, and their positions among all chosen ones."""
+    pieces: list[tuple[np.ndarray, Part, np.ndarray | None]] = []
     for parts, rows in zip(families, slices, strict=True):
         if chosen is None:
             places, own = np.arange(rows.start, rows.stop), None
         else:
             places = np.flatnonzero((chosen >= rows.start) & (chosen < rows.stop))
             own = chosen[places] - rows.start
-        found += [(places, part, own) for part in parts if len(places)]
-    return found
+        pieces += [(places, part, own) for part in parts if len(places)]
+    return pieces

@@ -1,4 +1,4 @@
-"""Averages of f over normal laws around the rows."""
+"""Averages of f over normal distributions around the rows."""
 
 from __future__ import annotations
 
@@ -20,35 +20,44 @@ from .quadrature import MOST_NODES, nodes
 
 
 class VicinalAverages(Functional):
-    r"""Averages ``E f(z)`` over normal laws around the rows, along an oracle's tangents.
+    r"""Averages ``E f(z)`` over normal distributions around the rows.
 
     .. math:: z \sim N\bigl(x_i,\; \nu^2 + \textstyle\sum_j s_j^2 t_j t_j'\bigr)
 
     with the oracle's tangents :math:`t_j` at the row, their `spread` s and the `noise` nu (after
-    Pozdnoukhov and Bengio 2006; Chapelle et al. 2001). Under a Gaussian kernel inner products of their
-    representers are the two-vicinal kernel, and values of these at points the one-vicinal one:
-    `structinv.kernels.VicinalKernel` has both in closed form.
+    Pozdnoukhov and Bengio 2006; Chapelle et al. 2001). For a Gaussian kernel, the inner products of
+    their representers are the two-vicinal kernel, and the values of representers are the one-vicinal
+    kernel. `structinv.kernels.VicinalKernel` has both in closed form.
 
-    Along the tangents the average is Gauss-Hermite quadrature with `n_nodes` nodes each, a finite sum
-    of values and exact as that; it is close to the integral where f changes little over a spread. Noise
-    has a closed form under Gaussian kernels and sums and products of such; under others it is quadrature
-    along all features, for few features.
+    Along the tangents the average is a Gauss-Hermite quadrature with `n_nodes` nodes each. Inner
+    products of these finite sums are exact. The quadrature is accurate if f changes little over a
+    spread.
+
+    Noise has a closed form for Gaussian kernels and their sums and products. For other kernels it is a
+    quadrature along all features, which requires few features.
 
     Parameters
     ----------
     oracle : InvarianceOracle, optional
-        With `tangents`; none by default.
-    spread : float or (J,) array, default=1.0
-        Standard deviation along each tangent, at least 0, in units of its length; 0 leaves it out.
+        Oracle with `tangents`; by default none.
+    spread : float or array-like of shape (n_tangents,), default=1.0
+        Standard deviation (>= 0) along each tangent, in units of its length. Tangents with spread 0 are
+        left out.
     noise : float, default=0.0
-        Standard deviation of every feature beside that, at least 0.
+        Additional standard deviation (>= 0) of every feature.
     n_nodes : int, default=7
+        Number of nodes (>= 1) per tangent, and per feature for noise without a closed form.
 
     Raises
     ------
     TypeError, ValueError, NotImplementedError
-        When it is bound, if a parameter is out of its range, or the oracle depends on labels or has no
-        tangents; when it meets a kernel, if more than 1000 nodes a row would be needed.
+        From `bind`, if a parameter is out of its range, or the oracle depends on labels or has no
+        tangents. From computations with a kernel, if they take more than 1000 nodes per row.
+
+    See Also
+    --------
+    structinv.kernels.VicinalKernel : Closed form for Gaussian kernels.
+    LocalAverage : Average over noise minus the value at the row.
 
     Examples
     --------
@@ -87,27 +96,28 @@ class VicinalAverages(Functional):
             spreads_of(self.spread, tangents_of(self.oracle, X[:1]).shape[1])
 
     def parts(self, X: np.ndarray, kernel: Kernel) -> list[Part]:
-        """See `Functional.parts`; ValueError where there would be too many nodes."""
         axes, variance = self._axes(X), float(self.noise) ** 2
         if variance > 0 and kernel.blurred(variance, X.shape[1]) is None:
-            alike = float(self.noise) * np.eye(X.shape[1])
-            axes = np.concatenate([axes, np.broadcast_to(alike, (len(X), *alike.shape))], axis=1)
+            per_feature = float(self.noise) * np.eye(X.shape[1])
+            noise_axes = np.broadcast_to(per_feature, (len(X), *per_feature.shape))
+            axes = np.concatenate([axes, noise_axes], axis=1)
             variance = 0.0
         n_axes = axes.shape[1]
         if int(self.n_nodes) ** n_axes > MOST_NODES:
             raise ValueError(
                 f"VicinalAverages has no closed form for {kernel!r} along {n_axes} directions, and "
-                f"quadrature with n_nodes={self.n_nodes} would need more than {MOST_NODES} nodes a row"
+                f"quadrature with n_nodes={self.n_nodes} takes more than {MOST_NODES} nodes per row: "
+                "use fewer nodes or tangents"
             )
         if n_axes == 0:
             return [Values(X, blur=variance)]
-        grid, shares = nodes(int(self.n_nodes), n_axes)
+        grid, weights = nodes(int(self.n_nodes), n_axes)
         around = (X[:, None, :] + grid @ axes).reshape(-1, X.shape[1]).astype(X.dtype)
-        mix = sp.kron(sp.identity(len(X)), shares[None, :], format="csr")
+        mix = sp.kron(sp.identity(len(X)), weights[None, :], format="csr")
         return [Values(around, mix, variance)]
 
     def _axes(self, X: np.ndarray) -> np.ndarray:
-        """Tangents times their spreads, (n, J, d), without those that nothing spreads along."""
+        """Return tangents times their spreads, (n, J, d), without those with spread 0."""
         if self.oracle is None:
             return np.zeros((len(X), 0, X.shape[1]))
         tangents = tangents_of(self.oracle, X)

@@ -1,4 +1,7 @@
-"""Positive definite kernels of dense inputs, as blocks of Gram matrices."""
+"""Kernels of dense rows, computed as blocks of kernel matrices.
+
+All are positive semi-definite by construction if `Kernel.definite` is True.
+"""
 
 from .base import Kernel
 from .dot_products import Linear, Polynomial

@@ -1,4 +1,4 @@
-"""What every kernel is: values, derivatives, and what it says of them."""
+"""Base class of kernels: values, derivatives, properties, sums and products."""
 
 from __future__ import annotations
 
@@ -20,28 +20,32 @@ if TYPE_CHECKING:
 
 Partials: TypeAlias = dict[tuple[int, int], np.ndarray]
 
-# What classes declare about the values of `matrix`.
+# Properties that a class declares about the values of its own `matrix`.
 _OF_MATRIX = {"symmetry", "thread_safe", "spectral_law", "lipschitz", "smoothness", "uses_distances"}
 _OF_MATRIX |= {"uses_products", "adds_features", "partials", "_partials", "_blurred", "_stacked"}
 
 
 class Kernel(BaseEstimator, ABC):
-    """A positive semi-definite function ``k(x, y) = <phi(x), phi(y)>``, parameters only.
+    """Positive semi-definite function ``k(x, y) = <phi(x), phi(y)>`` of dense rows.
 
-    Constructors store their parameters, so that kernels clone, pickle and can be searched over;
-    `validate` checks them. Inputs are dense. Answers have the common precision of both inputs:
-    float32 if both are, else float64.
+    Constructors only store their parameters; `validate` checks them. So kernels can be cloned, pickled
+    and searched over. Values have the common precision of both inputs: float32 if both are float32,
+    else float64.
 
-    A kernel with derivatives is a function ``Phi(s, t)`` of ``s = |x - y|^2`` and ``t = <x, y>``.
-    It says which of the two it reads, by `uses_distances` and `uses_products`, how smooth it is,
-    and overrides `_partials`.
+    A kernel with derivatives is a function ``Phi(s, t)`` of ``s = |x - y|^2`` and ``t = <x, y>``. Its
+    class declares `uses_distances`, `uses_products` and `smoothness`, and overrides `_partials`.
 
-    A subclass that overrides `matrix` does not inherit what its parents declare about their values:
-    `symmetry`, `thread_safe`, `spectral_law`, `lipschitz`, `smoothness`, `uses_distances`,
-    `uses_products`, `adds_features` and the derivatives. The defaults of this class apply to those that
-    it does not declare itself.
+    A subclass that overrides `matrix` does not inherit the declarations of its parents about values.
+    These are `symmetry`, `thread_safe`, `spectral_law`, `lipschitz`, `smoothness`, `uses_distances`,
+    `uses_products`, `adds_features` and the derivatives. Declare them again, or the defaults of this
+    class apply.
 
-    ``k1 + k2``, ``k1 * k2`` and ``2.0 * k`` are kernels too.
+    ``k1 + k2``, ``k1 * k2`` and ``2.0 * k`` are also kernels.
+
+    See Also
+    --------
+    CallableKernel : Kernel of a function ``f(X, Y)``, without a class.
+    OrbitMean : Average of any kernel over transformations.
 
     Examples
     --------
@@ -50,8 +54,8 @@ class Kernel(BaseEstimator, ABC):
     >>> kernel = 2.0 * Gaussian() + Linear()
     >>> kernel
     Sum(left=Scaled(factor=2.0, kernel=Gaussian()), right=Linear())
-    >>> found = kernel.partials(np.array([0.0]), np.array([1.0]), order=1)
-    >>> {which: float(values[0]) for which, values in sorted(found.items())}
+    >>> derivatives = kernel.partials(np.array([0.0]), np.array([1.0]), order=1)
+    >>> {which: float(values[0]) for which, values in sorted(derivatives.items())}
     {(0, 0): 3.0, (0, 1): 1.0, (1, 0): -1.0}
     """
 
@@ -60,136 +64,167 @@ class Kernel(BaseEstimator, ABC):
         plugins.reset_declarations(cls, Kernel, {"matrix"}, _OF_MATRIX)
         plugins.reset_declarations(cls, Kernel, {"diagonal"}, {"_level"})
 
-    # Else NumPy's numbers and arrays would take ``array * kernel`` for themselves, entry by entry.
+    # Otherwise NumPy evaluates ``array * kernel`` entry by entry.
     __array_ufunc__ = None
 
     def validate(self, n_features: int | None = None) -> None:
-        """Raise ValueError or TypeError if a parameter is out of its range."""
-
-    @abstractmethod
-    def matrix(self, X: np.ndarray, Y: np.ndarray, norms: Norms | None = None) -> np.ndarray:
-        """The kernel of every row of `X` and every row of `Y`.
-
-        Parameters
-        ----------
-        X : (n, d) array
-        Y : (m, d) array
-        norms : pair of arrays, optional
-            `half_norms` of both, from a caller that asks about the same rows again and again.
-
-        Returns
-        -------
-        (n, m) array
-            ``k(x_i, y_j)``, an array of the caller's own.
-        """
-
-    @abstractmethod
-    def diagonal(self, X: np.ndarray) -> np.ndarray:
-        """``k(x_i, x_i)`` for every row of `X`, (n,)."""
-
-    def lipschitz(self, n_features: int | None = None) -> float:
-        """The least known L with ``|phi(x) - phi(y)| <= L |x - y|``; infinity where there is none.
+        """Raise ValueError or TypeError if a parameter is out of its range.
 
         Parameters
         ----------
         n_features : int, optional
-            Number of coordinates, for kernels whose constant depends on it; without it the answer is
-            about any number of them.
+            Number of features, for kernels with parameters that depend on it.
+        """
+
+    @abstractmethod
+    def matrix(self, X: np.ndarray, Y: np.ndarray, norms: Norms | None = None) -> np.ndarray:
+        """Compute the kernel for every row of `X` and every row of `Y`.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_samples_X, n_features)
+            First input.
+        Y : ndarray of shape (n_samples_Y, n_features)
+            Second input. If it is the same object as `X`, some kernels compute half the values.
+        norms : tuple of two ndarrays, optional
+            Half the squared norms of the rows of `X` and of `Y`, from a caller that has them.
+
+        Returns
+        -------
+        ndarray of shape (n_samples_X, n_samples_Y)
+            The values ``k(x_i, y_j)``. The caller may modify this array.
+        """
+
+    @abstractmethod
+    def diagonal(self, X: np.ndarray) -> np.ndarray:
+        """Compute ``k(x_i, x_i)`` for every row of `X`.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_samples, n_features)
+            Input.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            The values ``k(x_i, x_i)``.
+        """
+
+    def lipschitz(self, n_features: int | None = None) -> float:
+        """Return the smallest known L with ``|phi(x) - phi(y)| <= L |x - y|``.
+
+        Parameters
+        ----------
+        n_features : int, optional
+            Number of features, for constants that depend on it. Without it, the constant holds for any
+            number of features.
+
+        Returns
+        -------
+        float
+            The constant L, or infinity if none is known.
         """
         return np.inf
 
     @property
     def symmetry(self) -> str:
-        """Under which linear maps T ``k(T x, T y) = k(x, y)``, as far as is known.
+        """Linear maps T with ``k(T x, T y) = k(x, y)``.
 
-        "isometries": all that keep inner products; "permutations": those that reorder features;
-        "nothing", the default.
+        "isometries" are all maps that preserve inner products, "permutations" are those of features.
+        The default is "nothing".
         """
         return NOTHING
 
     @property
     def definite(self) -> bool:
-        """Whether it is positive semi-definite by construction; True, the default.
+        """True if the kernel is positive semi-definite by construction.
 
-        A kernel of which that is not so, or not known, says False: machines then look at the eigenvalues
-        of their training rows, and warn if one is below 0.
+        The default is True. If it is False, estimators compute the eigenvalues of the kernel matrix of
+        their training rows, and warn if one is below 0.
         """
         return True
 
-    # Of the table of the training rows that it was mended with, if it was.
+    # Of the kernel matrix of the training rows before the spectrum correction.
     min_eigenvalue: float | None = None
 
     def prepared(self, X: np.ndarray) -> Kernel:
-        """This kernel as a machine uses it whose training rows are `X`: itself, by default.
+        """Return the kernel that an estimator uses after training on these rows.
 
-        Kernels that are mended with training rows return what they were mended to.
+        Parameters
+        ----------
+        X : ndarray of shape (n_samples, n_features)
+            Training rows.
+
+        Returns
+        -------
+        Kernel
+            The kernel itself by default; a corrected one if the kernel has a spectrum correction.
         """
         return self
 
     @property
     def adds_features(self) -> bool:
-        """Whether two equal features count as much as one of twice the size; no, by default.
+        """True if two equal features count as much as one feature of twice the size.
 
-        It is so for functions of ``sum_k |x_k - y_k|``.
+        This holds for functions of ``sum_k |x_k - y_k|``. The default is False.
         """
         return False
 
     @property
     def thread_safe(self) -> bool:
-        """Whether several threads may ask for `matrix` at once; False, the default, if nobody says so.
+        """True if several threads may call `matrix` at the same time.
 
-        Means over changes are then made by several threads, each with products of its own; those of
-        other kernels are asked for by one.
+        If it is False, the default, averages over perturbations call `matrix` from one thread only.
         """
         return False
 
     @property
     def smoothness(self) -> float:
-        """How often k can be differentiated in each argument.
+        """Number of derivatives of k with respect to each argument.
 
-        The largest m such that ``D_x^a D_y^b k`` exists and is continuous for all ``|a|, |b| <= m``,
-        as far as is known.
+        This is the largest known m such that ``D_x^a D_y^b k`` exists and is continuous for all
+        ``|a|, |b| <= m``.
         """
         return 0.0
 
     @property
     def uses_distances(self) -> bool:
-        """Whether `partials` reads squared distances."""
+        """True if `partials` requires squared distances."""
         return False
 
     @property
     def uses_products(self) -> bool:
-        """Whether `partials` reads inner products."""
+        """True if `partials` requires inner products."""
         return False
 
     def partials(
         self, distances: np.ndarray | None, products: np.ndarray | None, order: int
     ) -> Partials:
-        """All partial derivatives of Phi up to an order.
+        """Compute all partial derivatives of Phi up to an order.
 
         Parameters
         ----------
-        distances : array, optional
-            ``s = |x - y|^2``, at least 0; None will do unless `uses_distances`.
-        products : array, optional
-            ``t = <x, y>``; None will do unless `uses_products`.
+        distances : ndarray, optional
+            Squared distances ``s = |x - y|^2``, at least 0; required if `uses_distances` is True.
+        products : ndarray, optional
+            Inner products ``t = <x, y>``; required if `uses_products` is True.
         order : int
-            At most ``2 * smoothness``.
+            Largest order, from 0 to ``2 * smoothness``.
 
         Returns
         -------
         dict
-            ``{(i, j): d^(i + j) Phi / ds^i dt^j}`` with ``i + j <= order``: arrays of the caller's
-            own, with the shape and precision of the input. Those absent are identically 0. Those
-            that are infinite at ``s = 0`` are 0 there, as are the terms of k's derivatives that they
-            belong to.
+            The arrays ``{(i, j): d^(i + j) Phi / ds^i dt^j}`` with ``i + j <= order``. The caller may
+            modify them. They have the shape and precision of the input. Missing entries are identically
+            0. A derivative that is infinite at ``s = 0`` is replaced by 0 there; the corresponding term
+            of k's derivatives is 0 as well.
 
         Raises
         ------
         NotImplementedError
-            If the kernel is no function of s and t, or its derivatives are not known.
+            If the kernel is not a function of s and t, or its derivatives are not known.
         ValueError
-            If it has fewer derivatives, or an array that it reads is missing.
+            If the kernel has fewer derivatives, or a required array is missing.
         """
         uses_distances, uses_products = self.uses_distances, self.uses_products
         if not (uses_distances or uses_products):
@@ -200,36 +235,40 @@ class Kernel(BaseEstimator, ABC):
             ("products", products, uses_products),
         ):
             if used and values is None:
-                raise ValueError(f"{describe(self)} needs {name}, got None")
+                raise ValueError(f"{name} must be an array for {describe(self)}, got None")
         distances, products = floats(distances), floats(products)
-        found: Any = self._partials(distances, products, order)
+        derivatives: Any = self._partials(distances, products, order)
         known: Any = distances if uses_distances else products
         source = plugins.method(self, "_partials")
-        if not isinstance(found, dict):
-            raise TypeError(f"{source} must return a dict of arrays, got {type(found).__name__}")
+        if not isinstance(derivatives, dict):
+            raise TypeError(f"{source} must return a dict of arrays, got {type(derivatives).__name__}")
         shape = known.shape
-        return {key: plugins.numbers(source, f"entry {key}", v, shape) for key, v in found.items()}
+        return {
+            key: plugins.numbers(source, f"entry {key}", values, shape)
+            for key, values in derivatives.items()
+        }
 
     def __call__(self, X: Any, Y: Any = None) -> Any:
-        """The values between rows as scikit-learn asks a kernel for them: looked at, as is the question.
+        """Compute the kernel matrix of validated rows, as scikit-learn calls a kernel.
 
         Parameters
         ----------
-        X : (n, d) array-like, or (d,)
-            A single row only if `Y` is one, too.
-        Y : (m, d) array-like, or (d,), optional
-            `X` itself by default.
+        X : array-like of shape (n_samples_X, n_features) or (n_features,)
+            First input; one row only if `Y` is also one row.
+        Y : array-like of shape (n_samples_Y, n_features) or (n_features,), optional
+            Second input, by default `X`.
 
         Returns
         -------
-        (n, m) array, or float
-            A number for two single rows, as ``sklearn.metrics.pairwise_kernels`` wants it.
+        ndarray of shape (n_samples_X, n_samples_Y) or float
+            The values ``k(x_i, y_j)``; a float for two single rows, as
+            ``sklearn.metrics.pairwise_kernels`` requires.
 
         Raises
         ------
         TypeError, ValueError
-            Unless both are dense, finite real numbers with as many features, in more than half
-            precision, and where a parameter is out of its range.
+            If a parameter is out of its range. If the inputs are not dense, finite real arrays with the
+            same number of features; float16 is not supported.
         """
         same = Y is None or Y is X
         self.validate()
@@ -244,24 +283,25 @@ class Kernel(BaseEstimator, ABC):
         return float(kernel_matrix(self, rows[None], others[None])[0, 0])
 
     def _partials(self, distances: Any, products: Any, order: int) -> Partials:
-        """`partials` of checked arguments: those that the kernel reads are arrays of floats."""
+        """Compute `partials` from validated arguments; the required ones are arrays of floats."""
         raise NotImplementedError(f"{describe(self)} has no derivatives")
 
     def blurred(self, variance: float, n_features: int) -> Kernel | None:
-        """The mean of ``k(x + e, y + e')`` over Gaussian noise, None where no closed form is known.
+        """Return the average of ``k(x + e, y + e')`` over Gaussian noise.
 
         Parameters
         ----------
         variance : float
-            Of every coordinate of ``e - e'``. The noises are independent, with mean 0 and
-            covariances that are multiples of the identity.
+            Variance (>= 0) of every coordinate of ``e - e'``. The noises are independent, with mean 0
+            and covariances that are multiples of the identity.
         n_features : int
-            Number of coordinates.
+            Number of features.
 
         Returns
         -------
         Kernel or None
-            The kernel itself if `variance` is 0.
+            The averaged kernel, or None if no closed form is known. The kernel itself if `variance` is
+            0.
         """
         check_number("variance", variance)
         if variance == 0:
@@ -269,26 +309,31 @@ class Kernel(BaseEstimator, ABC):
         return self._blurred(float(variance), n_features)
 
     def _blurred(self, variance: float, n_features: int) -> Kernel | None:
-        """`blurred` by a variance above 0."""
+        """Compute `blurred` for a variance above 0."""
         return None
 
     def spectral_law(self) -> Spectrum | None:
-        """The law of w in ``k(x, y) = E cos(<w, x - y>)``; None, the default, where it is not known.
+        """Return the distribution of w in ``k(x, y) = E cos(<w, x - y>)``.
 
-        Random features draw their templates from it.
+        Random features draw their frequencies from it.
+
+        Returns
+        -------
+        Spectrum or None
+            The distribution, or None if it is not known.
         """
         return None
 
     def _stacked(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray | None:
-        """The kernel of points (n, s, d) and others (n, t, d) of the same row, (n, s, t).
+        """Compute the kernel of rows (n, s, d) and (n, t, d) with equal first index, (n, s, t).
 
-        None, the default, where there is no short cut.
+        None, the default, if the kernel has no faster way than `matrix`.
         """
         return None
 
     @property
     def _level(self) -> float | None:
-        """``k(x, x)`` if it is the same for every x, else None."""
+        """The common value of all ``k(x, x)``, or None if they differ."""
         return None
 
     def __add__(self, other: Any) -> Sum:

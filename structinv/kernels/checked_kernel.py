@@ -1,4 +1,4 @@
-"""Values of kernels, and what third-party classes declare about them, validated."""
+"""Validation of kernel values and of the declarations of third-party kernels."""
 
 from __future__ import annotations
 
@@ -12,80 +12,89 @@ if TYPE_CHECKING:
     from .base import Kernel
     from .values import Norms
 
-# Linear maps of both inputs that keep the values of a kernel, `Kernel.symmetry`: few, then more.
+# Values of `Kernel.symmetry`, from the smallest to the largest set of linear maps.
 NOTHING = "nothing"
 PERMUTATIONS = "permutations"
 ISOMETRIES = "isometries"
 SYMMETRIES = (NOTHING, PERMUTATIONS, ISOMETRIES)
-# Declarations that are true or false.
+# Declarations with the type bool.
 _FLAGS = ("definite", "thread_safe", "uses_distances", "uses_products", "adds_features")
 
 
 def kernel_matrix(
     kernel: Kernel, X: np.ndarray, Y: np.ndarray, norms: Norms | None = None
 ) -> np.ndarray:
-    """``kernel.matrix(X, Y, norms)``, which must be finite.
+    """Return ``kernel.matrix(X, Y, norms)`` and check that it is finite.
 
     Parameters
     ----------
     kernel : Kernel
+        Kernel of the values.
     X : (n, d) array
+        First input.
     Y : (m, d) array
+        Second input.
     norms : Norms, optional
-        `half_norms` of the rows, where they are known.
+        `half_norms` of both inputs, if they are known.
 
     Raises
     ------
     TypeError, ValueError
-        If a value is not finite, or a third-party kernel returns no array of shape (n, m).
+        If a value is not finite, or a third-party kernel does not return an array of shape (n, m).
     """
-    found = kernel.matrix(X, Y, norms)
-    return _finite(kernel, "matrix", found, (len(X), len(Y)))
+    values = kernel.matrix(X, Y, norms)
+    return _finite(kernel, "matrix", values, (len(X), len(Y)))
 
 
 def kernel_table(kernel: Kernel, X: np.ndarray, Y: np.ndarray, norms: Norms) -> np.ndarray:
-    """`kernel_matrix` that may overflow, for callers that check what they make of it."""
-    found = kernel.matrix(X, Y, norms)
+    """Return the values of `kernel_matrix` without a check for overflow.
+
+    The caller checks the results that it computes from the values.
+    """
+    values = kernel.matrix(X, Y, norms)
     if plugins.is_third_party(kernel):
-        return plugins.table(plugins.method(kernel, "matrix"), "values", found, (len(X), len(Y)))
-    return found
+        return plugins.table(plugins.method(kernel, "matrix"), "values", values, (len(X), len(Y)))
+    return values
 
 
 def kernel_diagonal(kernel: Kernel, X: np.ndarray) -> np.ndarray:
-    """``kernel.diagonal(X)``, which must be finite and at least 0.
+    """Return ``kernel.diagonal(X)`` and check that it is finite and at least 0.
 
     Parameters
     ----------
     kernel : Kernel
+        Kernel of the values.
     X : (n, d) array
+        Input.
 
     Raises
     ------
     TypeError, ValueError
-        If a value is not finite, or below 0 by more than rounding, or a third-party kernel returns no
-        array of shape (n,).
+        If a value is not finite, or below 0 by more than rounding. If a third-party kernel does not
+        return an array of shape (n,).
     """
-    found = _finite(kernel, "diagonal", kernel.diagonal(X), (len(X),))
-    if np.min(found, initial=0.0) < -1e-4 * np.max(found, initial=0.0):
+    values = _finite(kernel, "diagonal", kernel.diagonal(X), (len(X),))
+    if np.min(values, initial=0.0) < -1e-4 * np.max(values, initial=0.0):
         source = plugins.method(kernel, "diagonal")
-        raise ValueError(f"{source} must return values of at least 0, got {found.min():g}")
-    return np.maximum(found, 0.0)
+        raise ValueError(f"{source} must return values of at least 0, got {values.min():g}")
+    return np.maximum(values, 0.0)
 
 
-def _finite(kernel: Kernel, name: str, found: Any, shape: tuple[int, ...]) -> np.ndarray:
-    if not plugins.is_third_party(kernel) and plugins.all_finite(found):
-        return found
-    return plugins.numbers(plugins.method(kernel, name), "values", found, shape)
+def _finite(kernel: Kernel, name: str, values: Any, shape: tuple[int, ...]) -> np.ndarray:
+    if not plugins.is_third_party(kernel) and plugins.all_finite(values):
+        return values
+    return plugins.numbers(plugins.method(kernel, name), "values", values, shape)
 
 
 def check_declarations(kernel: Kernel, n_features: int | None = None) -> None:
-    """Raise TypeError or ValueError if a third-party kernel declares something of the wrong kind.
+    """Raise TypeError or ValueError for invalid declarations of a third-party kernel.
 
     Parameters
     ----------
     kernel : Kernel
+        Kernel to check; kernels of this package pass.
     n_features : int, optional
-        Number of features for which `Kernel.lipschitz` is asked.
+        Number of features for `Kernel.lipschitz`.
 
     Examples
     --------

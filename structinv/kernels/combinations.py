@@ -1,4 +1,4 @@
-"""Kernels made of kernels: sums, products, multiples."""
+"""Combinations of kernels: sums, products and multiples."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from .kernel_names import check_kernel
 
 
 class CompositeKernel(Kernel):
-    """A kernel that is positive semi-definite if the kernels are of which it is made."""
+    """A kernel that is positive semi-definite if all its parts are."""
 
-    # The parameters that are kernels.
+    # Names of the parameters that are kernels.
     _names: ClassVar[tuple[str, ...]] = ("kernel",)
 
     @property
@@ -26,26 +26,37 @@ class CompositeKernel(Kernel):
 
     @property
     def definite(self) -> bool:
-        """Whether all parts are."""
+        """True if all parts are positive semi-definite."""
         return all(part.definite for part in self._parts)
 
     @property
     def min_eigenvalue(self) -> float | None:  # type: ignore[override]
-        """That of the part that was mended, the least of several."""
+        """The smallest eigenvalue that a part had before its spectrum correction."""
         known = [part.min_eigenvalue for part in self._parts]
-        return min((each for each in known if each is not None), default=None)
+        return min((value for value in known if value is not None), default=None)
 
     def prepared(self, X: np.ndarray) -> Kernel:
-        """See `Kernel.prepared`: all parts are."""
-        made = [part.prepared(X) for part in self._parts]
-        if all(new is part for new, part in zip(made, self._parts, strict=True)):
+        """Return this kernel of the parts that an estimator uses after training.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_samples, n_features)
+            Training rows.
+
+        Returns
+        -------
+        Kernel
+            The kernel itself if no part has a spectrum correction.
+        """
+        prepared = [part.prepared(X) for part in self._parts]
+        if all(new is part for new, part in zip(prepared, self._parts, strict=True)):
             return self
-        parameters = self.get_params(deep=False) | dict(zip(self._names, made, strict=True))
+        parameters = self.get_params(deep=False) | dict(zip(self._names, prepared, strict=True))
         return type(self)(**parameters)
 
 
 class _Pointwise(CompositeKernel):
-    """A kernel whose value for a pair of inputs is made of the values of its parts for that pair."""
+    """A kernel whose value for two inputs depends only on the values of its parts for them."""
 
     def validate(self, n_features: int | None = None) -> None:
         for name in self._names:
@@ -53,40 +64,40 @@ class _Pointwise(CompositeKernel):
 
     @property
     def smoothness(self) -> float:
-        """The least of the parts."""
+        """The smallest smoothness of the parts."""
         return min(part.smoothness for part in self._parts)
 
     @property
     def symmetry(self) -> str:
-        """What keeps the values of all parts."""
+        """The linear maps that preserve the values of all parts."""
         return min((part.symmetry for part in self._parts), key=SYMMETRIES.index)
 
     @property
     def thread_safe(self) -> bool:
-        """Whether all parts are."""
+        """True if all parts are thread-safe."""
         return all(part.thread_safe for part in self._parts)
 
     @property
     def uses_distances(self) -> bool:
-        """Whether a part does, if all are functions of distances or products."""
+        """True if a part does, and all parts are functions of distances or products."""
         return self._known and any(part.uses_distances for part in self._parts)
 
     @property
     def uses_products(self) -> bool:
-        """Whether a part does, if all are functions of distances or products."""
+        """True if a part does, and all parts are functions of distances or products."""
         return self._known and any(part.uses_products for part in self._parts)
 
     @property
     def _known(self) -> bool:
-        """Whether all parts are functions of distances or products."""
+        """True if all parts are functions of distances or products."""
         return all(part.uses_distances or part.uses_products for part in self._parts)
 
 
 class _Pair(_Pointwise):
-    """A kernel made of two."""
+    """A kernel of two parts."""
 
     _names = ("left", "right")
-    # Of values of both: a new array, as third-party kernels may keep what they return.
+    # It returns a new array, because third-party kernels may store the arrays that they return.
     _operation: ClassVar[np.ufunc]
 
     def __init__(self, left: Kernel, right: Kernel) -> None:
@@ -101,7 +112,7 @@ class _Pair(_Pointwise):
         return self._operation(kernel_diagonal(self.left, X), kernel_diagonal(self.right, X))
 
     def partials(self, distances, products, order):
-        """See `Kernel.partials`; errors name the one of both that has too few."""
+        """Compute all partial derivatives; errors name the part with too few derivatives."""
         return self._join(
             self.left.partials(distances, products, order),
             self.right.partials(distances, products, order),
@@ -110,15 +121,16 @@ class _Pair(_Pointwise):
 
     @abstractmethod
     def _join(self, left: Partials, right: Partials, order: int) -> Partials:
-        """The pair's partials from those of both, which it leaves as they are."""
+        """Compute the partials of the pair from those of both parts, without modifying these."""
 
 
 class Sum(_Pair):
-    """``k(x, y) = left(x, y) + right(x, y)``, as ``left + right`` makes it.
+    """The kernel ``left(x, y) + right(x, y)``, written ``left + right``.
 
     Parameters
     ----------
     left, right : Kernel
+        The parts.
 
     Examples
     --------
@@ -134,7 +146,7 @@ class Sum(_Pair):
     _operation = np.add
 
     def lipschitz(self, n_features: int | None = None) -> float:
-        """The root of the sum of both squares."""
+        """Return the root of the sum of both squared constants."""
         return float(np.hypot(self.left.lipschitz(n_features), self.right.lipschitz(n_features)))
 
     @property
@@ -155,11 +167,12 @@ class Sum(_Pair):
 
 
 class Product(_Pair):
-    """``k(x, y) = left(x, y) right(x, y)``, as ``left * right`` makes it.
+    """The kernel ``left(x, y) right(x, y)``, written ``left * right``.
 
     Parameters
     ----------
     left, right : Kernel
+        The parts.
 
     Examples
     --------
@@ -173,18 +186,18 @@ class Product(_Pair):
     _operation = np.multiply
 
     def lipschitz(self, n_features: int | None = None) -> float:
-        """Finite where both are and ``k(x, x)`` is the same for all x in both, as it is for Gaussians.
+        """Return a constant if both parts have one and have a constant ``k(x, x)``.
 
-        With ``d = |phi(x) - phi(y)|^2 / 2`` a kernel is ``k(x, x) - d``, so that half the squared
-        distance in the product's space is at most ``left(x, x) d_right + right(x, x) d_left``.
+        With ``d = |phi(x) - phi(y)|^2 / 2`` a kernel is ``k(x, x) - d``. So half the squared distance in
+        the product's space is at most ``left(x, x) d_right + right(x, x) d_left``.
         """
         left, right = self.left._level, self.right._level
         if left is None or right is None:
             return np.inf
-        # A level of 0 is a kernel of 0, whatever the other's constant.
-        left_share = np.sqrt(right) * self.left.lipschitz(n_features) if right > 0 else 0.0
-        right_share = np.sqrt(left) * self.right.lipschitz(n_features) if left > 0 else 0.0
-        return float(np.hypot(left_share, right_share))
+        # A kernel with k(x, x) = 0 is 0 everywhere, even if the other constant is infinite.
+        left_part = np.sqrt(right) * self.left.lipschitz(n_features) if right > 0 else 0.0
+        right_part = np.sqrt(left) * self.right.lipschitz(n_features) if left > 0 else 0.0
+        return float(np.hypot(left_part, right_part))
 
     @property
     def _level(self):
@@ -192,27 +205,28 @@ class Product(_Pair):
         return None if left is None or right is None else left * right
 
     def _join(self, left, right, order):
-        found: Partials = {}
-        for (i, j), ours in left.items():
-            for (p, q), theirs in right.items():
+        product: Partials = {}
+        for (i, j), left_values in left.items():
+            for (p, q), right_values in right.items():
                 if i + j + p + q > order:
                     continue
-                which, times = (i + p, j + q), comb(i + p, i) * comb(j + q, j)
-                term = ours * theirs
-                if times > 1:
-                    term = _changed(np.multiply, term, times)
-                found[which] = _changed(np.add, found[which], term) if which in found else term
-        return found
+                which, factor = (i + p, j + q), comb(i + p, i) * comb(j + q, j)
+                term = left_values * right_values
+                if factor > 1:
+                    term = _in_place(np.multiply, term, factor)
+                product[which] = _in_place(np.add, product[which], term) if which in product else term
+        return product
 
 
 class Scaled(_Pointwise):
-    """``factor`` times a kernel, as ``factor * kernel`` makes it.
+    """The kernel ``factor * k(x, y)``, written ``factor * kernel``.
 
     Parameters
     ----------
     kernel : Kernel
+        The kernel k.
     factor : float, default=1.0
-        At least 0.
+        Factor of the kernel (>= 0).
 
     Examples
     --------
@@ -237,17 +251,17 @@ class Scaled(_Pointwise):
         return float(self.factor) * kernel_diagonal(self.kernel, X)
 
     def lipschitz(self, n_features: int | None = None) -> float:
-        """``sqrt(factor)`` times the kernel's."""
+        """Return ``sqrt(factor)`` times the kernel's constant."""
         return (
             float(np.sqrt(self.factor)) * self.kernel.lipschitz(n_features) if self.factor > 0 else 0.0
         )
 
     def partials(self, distances, products, order):
-        """See `Kernel.partials`; errors name the kernel."""
-        found = dict(self.kernel.partials(distances, products, order))
+        """Compute all partial derivatives; errors name the kernel without the factor."""
+        values = dict(self.kernel.partials(distances, products, order))
         factor = float(self.factor)
-        # Taken out one by one, so that memory that nobody keeps is used again.
-        return {which: factor * found.pop(which) for which in list(found)}
+        # Entries are removed one by one, so that their memory is free for the next product.
+        return {which: factor * values.pop(which) for which in list(values)}
 
     def _blurred(self, variance, n_features):
         kernel = self.kernel.blurred(variance, n_features)
@@ -259,7 +273,7 @@ class Scaled(_Pointwise):
         return None if level is None else self.factor * level
 
 
-def _changed(ufunc: np.ufunc, values: np.ndarray, other: Any) -> np.ndarray:
-    """``ufunc(values, other)``, in place of `values` where their type holds it."""
-    kept = isinstance(values, np.ndarray) and np.result_type(values, other) == values.dtype
-    return ufunc(values, other, out=values if kept else None)
+def _in_place(ufunc: np.ufunc, values: np.ndarray, other: Any) -> np.ndarray:
+    """Return ``ufunc(values, other)``, computed in place if the type of `values` permits it."""
+    fits = isinstance(values, np.ndarray) and np.result_type(values, other) == values.dtype
+    return ufunc(values, other, out=values if fits else None)

@@ -1,4 +1,4 @@
-"""What kernels of rows with directions of their own share: the rows, and tables of pairs in tiles."""
+"""Base of kernels of rows with directions: row data, cache, kernel matrix."""
 
 from __future__ import annotations
 
@@ -20,49 +20,50 @@ from .base import Kernel
 from .row_cache import RowCache
 from .values import DOUBLE, SINGLE, check_rows, same_precision
 
-# Rows whose directions are kept: all rows that a machine knows, and those it asks about.
+# Number of cached arrays: the training rows and the rows of the last call.
 KEPT = 2
-# Exponents of float32 rows may be so large before their inner products are taken in double precision,
-# as those lose 1e-7 of it.
+# Exponents of float32 rows lose 1e-7 of their size. Above this size they are computed in float64.
 MOST_IN_SINGLE = 1e3
-# How much memory is free is not asked for less.
+# Smaller requests do not check the free memory.
 FEW_BYTES = 1e7
-# Rows whose directions are turned at once.
+# Number of rows whose directions are orthogonalized at once.
 ROWS_AT_ONCE = 256
 
 
 class DirectedRows(NamedTuple):
-    """Rows with directions, and what else a kernel knows of each.
+    """Rows with their directions, and numbers that a kernel computes for each row.
 
     Attributes
     ----------
     stack : Stack
+        Rows and directions with their inner products.
     numbers : (n, p) array of float64
+        Numbers of each row.
     """
 
     stack: Stack
     numbers: np.ndarray
 
     def part(self, rows: slice) -> DirectedRows:
-        """Some of the rows."""
+        """Return a slice of the rows."""
         return DirectedRows(self.stack.part(rows), self.numbers[rows])
 
     def moved(self, step: np.ndarray) -> DirectedRows:
-        """The rows moved by a vector."""
+        """Return the rows with a vector added."""
         return DirectedRows(self.stack.moved(step), self.numbers)
 
     def in_double(self) -> DirectedRows:
-        """The same in double precision."""
+        """Return the rows in double precision."""
         return DirectedRows(self.stack.in_double(), self.numbers)
 
     @property
     def largest_square(self) -> float:
-        """The largest squared length of a row."""
+        """The largest squared norm of a row."""
         return float(np.max(self.stack.own[:, 0, 0]))
 
 
 class DirectedKernel(Kernel):
-    """A kernel of rows and directions of theirs; a subclass says which, and what a pair is worth."""
+    """A kernel of rows with directions; subclasses define directions and values."""
 
     oracle: Any
 
@@ -72,59 +73,74 @@ class DirectedKernel(Kernel):
 
     @abstractmethod
     def _made(self, X: np.ndarray) -> DirectedRows:
-        """Rows of `X`, in its precision or double, with their directions."""
+        """Compute rows and directions, in the precision of `X` or in float64."""
 
     @abstractmethod
     def _sharpness(self, left: DirectedRows, right: DirectedRows) -> float:
-        """By how much an exponent changes at most with a squared distance."""
+        """Return the largest derivative of an exponent with respect to a squared distance."""
 
     @abstractmethod
     def _fill(self, left: DirectedRows, right: DirectedRows, out: np.ndarray) -> None:
-        """Put the values of all pairs into a tile."""
+        """Write the kernel values of all pairs into a tile."""
 
     def matrix(self, X, Y, norms=None):
-        """See `Kernel.matrix`; half of the work where `Y` is `X` itself."""
+        """Compute the kernel matrix; half the values if `Y` is `X`.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_samples_X, n_features)
+            First input.
+        Y : ndarray of shape (n_samples_Y, n_features)
+            Second input.
+        norms : tuple of two ndarrays, optional
+            Ignored.
+
+        Returns
+        -------
+        ndarray of shape (n_samples_X, n_samples_Y)
+            The values ``k(x_i, y_j)``.
+        """
         same = Y is X
         self._check(X, Y)
         X, Y = same_precision(X, Y)
         if not len(X) or not len(Y):
             return np.zeros((len(X), len(Y)), dtype=X.dtype)
-        right = self._known(Y)
-        out = self._table(right if same else self._known(X), right, X.dtype)
+        right = self._directed(Y)
+        out = self._table(right if same else self._directed(X), right, X.dtype)
         if same:
             np.fill_diagonal(out, self.diagonal(X))
         return out
 
     def _check(self, X: np.ndarray, Y: np.ndarray) -> None:
-        """Raise unless parameters and rows will do."""
+        """Raise TypeError or ValueError if parameters or rows are invalid."""
         check_rows(X, Y)
         self.validate(X.shape[1])
 
-    def _known(self, X: np.ndarray) -> DirectedRows:
-        """The rows with their directions, kept for those asked about last."""
-        kept: RowCache = self.__dict__.setdefault("_rows", RowCache(KEPT))
+    def _directed(self, X: np.ndarray) -> DirectedRows:
+        """Return the rows with their directions, cached for the last arrays."""
+        cache: RowCache = self.__dict__.setdefault("_rows", RowCache(KEPT))
         key = parameters_of(tuple(self.get_params(deep=False).values()))
 
         def make() -> DirectedRows:
             with np.errstate(over="ignore", invalid="ignore"):
-                return self._looked_at(self._made(floating(X)), X.dtype)
+                return self._checked(self._made(floating(X)), X.dtype)
 
-        found: DirectedRows = kept.get(X, key, make)
-        return found
+        directed: DirectedRows = cache.get(X, key, make)
+        return directed
 
-    def _looked_at(self, rows: DirectedRows, dtype: np.dtype) -> DirectedRows:
-        """The rows themselves, for values of a precision; ValueError where numbers are too large."""
+    def _checked(self, rows: DirectedRows, dtype: np.dtype) -> DirectedRows:
+        """Return the rows; raise ValueError if their numbers are too large."""
         if not np.all(np.isfinite(rows.stack.own)):
             raise ValueError(
-                f"{type(self).__name__}: squares of rows, or of their directions, are no numbers for "
-                "widths like these: scale the features"
+                f"{type(self).__name__}: squared norms of rows or directions overflow; rescale the "
+                "features, or take larger length scales"
             )
         return rows
 
     def _table(self, left: DirectedRows, right: DirectedRows, dtype: np.dtype) -> np.ndarray:
-        """Values of all pairs, by several threads; by halves if both sides are the same."""
+        """Compute all pairs in several threads; half of them if both sides are the same."""
         same = left is right
-        # Around their mean rows lose few digits.
+        # Centered rows lose few digits.
         centers = right.stack.vectors[:, 0]
         step = (-np.mean(centers, axis=0, dtype=DOUBLE)).astype(centers.dtype)
         right = right.moved(step)
@@ -145,7 +161,7 @@ class DirectedKernel(Kernel):
         return out
 
     def _tangents(self, X: np.ndarray) -> np.ndarray:
-        """The oracle's tangents at the rows, (n, J, d), validated; errors before much is done."""
+        """Compute the oracle's tangents at the rows, (n, J, d); one row first, for early errors."""
         try:
             one = tangents_of(self.oracle, X[:1])
         except NotImplementedError as error:
@@ -154,31 +170,31 @@ class DirectedKernel(Kernel):
         return one if len(X) == 1 else tangents_of(self.oracle, X)
 
     def _differences(self, X: np.ndarray) -> np.ndarray:
-        """The way from each row to every other member of the oracle's list, (n, s - 1, d)."""
+        """Compute the differences from each row to its perturbed samples, (n, s - 1, d)."""
         if not self.oracle.finite:
             raise NotImplementedError(
-                f"{type(self.oracle).__name__} lists no members, which directions='differences' of "
-                f"{type(self).__name__} need"
+                f"directions='differences' of {type(self).__name__} requires a finite list of perturbed "
+                f"samples, which {type(self.oracle).__name__} does not have; pass directions='tangents'"
             )
         changes = listed(bind(self.oracle, X))
         self._check_room(X, changes.size)
         return changes.members()[:, 1:] - X[:, None]
 
     def _check_room(self, X: np.ndarray, size: int) -> None:
-        # The directions, those made of them, and what is kept.
+        # The directions, the orthogonal ones, and the cache.
         needed = 24.0 * X.size * (1 + size)
         if needed > FEW_BYTES:
             check_memory(f"the directions of {len(X)} rows", needed, "take fewer rows")
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what can be made again."""
+        """Return the state without the cache."""
         state: dict[str, Any] = dict(super().__getstate__())
         state.pop("_rows", None)
         return state
 
 
 def unit_directions(directions: np.ndarray) -> np.ndarray:
-    """Directions (n, r, d) of length 1, of float64; zero vectors, which are no directions, stay zero."""
+    """Normalize directions (n, r, d), as float64; zero vectors stay zero."""
     peaks = np.max(np.abs(directions), axis=2, keepdims=True, initial=0.0)
     unit = np.zeros(directions.shape)
     np.divide(directions, peaks, out=unit, where=peaks > 0)
@@ -187,24 +203,27 @@ def unit_directions(directions: np.ndarray) -> np.ndarray:
     return unit
 
 
-def turned(directions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Orthogonal directions with the same ``sum_k b_k b_k'``, and their squared lengths, ascending.
+def orthogonal_directions(directions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Compute orthogonal directions with the same ``sum_k b_k b_k'``.
 
     Parameters
     ----------
     directions : (n, r, d) array of float64
-        Any; those that depend on each other become shorter, or zero.
+        Directions of each row; linearly dependent ones become shorter, or zero.
 
     Returns
     -------
-    (n, r, d) and (n, r) arrays
+    orthogonal : (n, r, d) array
+        The orthogonal directions.
+    squares : (n, r) array
+        Their squared lengths, ascending.
     """
-    found, squares = np.empty_like(directions), np.zeros(directions.shape[:2])
+    orthogonal, squares = np.empty_like(directions), np.zeros(directions.shape[:2])
     if not directions.shape[1]:
-        return found, squares
+        return orthogonal, squares
     for first in range(0, len(directions), ROWS_AT_ONCE):
         rows = slice(first, first + ROWS_AT_ONCE)
         some = directions[rows]
-        squares[rows], turns = np.linalg.eigh(some @ some.swapaxes(1, 2))
-        found[rows] = turns.swapaxes(1, 2) @ some
-    return found, np.maximum(squares, 0.0)
+        squares[rows], vectors = np.linalg.eigh(some @ some.swapaxes(1, 2))
+        orthogonal[rows] = vectors.swapaxes(1, 2) @ some
+    return orthogonal, np.maximum(squares, 0.0)

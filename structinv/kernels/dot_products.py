@@ -1,4 +1,4 @@
-"""Kernels of the inner product."""
+"""Kernels of the inner product: linear and polynomial."""
 
 from __future__ import annotations
 
@@ -14,7 +14,11 @@ from .values import holds, in_double, in_tiles, precision, same_precision, squar
 
 
 class Linear(Kernel):
-    """``k(x, y) = <x, y>``.
+    """Linear kernel ``k(x, y) = <x, y>``.
+
+    See Also
+    --------
+    Polynomial : Powers of the inner product.
 
     Examples
     --------
@@ -39,30 +43,45 @@ class Linear(Kernel):
             return squared_norms(X).astype(dtype, copy=False)
 
     def lipschitz(self, n_features: int | None = None) -> float:
-        """1: phi is the identity."""
+        """Return 1.
+
+        Parameters
+        ----------
+        n_features : int, optional
+            Ignored.
+
+        Returns
+        -------
+        float
+            The constant 1, as phi is the identity.
+        """
         return 1.0
 
     def _partials(self, distances, products, order):
-        found = {(0, 0): products.copy()}
+        partials = {(0, 0): products.copy()}
         if order >= 1:
-            found[0, 1] = np.ones_like(products)
-        return found
+            partials[0, 1] = np.ones_like(products)
+        return partials
 
     def _blurred(self, variance, n_features):
         return self
 
 
 class Polynomial(Kernel):
-    """``k(x, y) = (gamma <x, y> + coef0)^degree``.
+    """Polynomial kernel ``k(x, y) = (gamma <x, y> + coef0)^degree``.
 
     Parameters
     ----------
     degree : int, default=3
-        At least 1.
+        Degree of the polynomial (>= 1).
     coef0 : float, default=1.0
-        At least 0, as the kernel need not be positive definite otherwise.
+        Constant term (>= 0). With a negative one the kernel may be indefinite.
     gamma : float, default=1.0
-        Above 0.
+        Factor of the inner product (> 0).
+
+    See Also
+    --------
+    Linear : The inner product itself.
 
     Examples
     --------
@@ -102,23 +121,34 @@ class Polynomial(Kernel):
             return powers.astype(dtype, copy=False)
 
     def lipschitz(self, n_features: int | None = None) -> float:
-        """Infinity but for degree 1."""
+        """Return ``sqrt(gamma)`` for degree 1, infinity for others.
+
+        Parameters
+        ----------
+        n_features : int, optional
+            Ignored.
+
+        Returns
+        -------
+        float
+            The constant.
+        """
         return float(np.sqrt(self.gamma)) if self.degree == 1 else np.inf
 
     def _partials(self, distances, products, order):
         degree, gamma, one = int(self.degree), float(self.gamma), products.dtype.type(1)
         base = np.multiply(products, gamma, out=np.empty(products.shape, products.dtype))
         base += products.dtype.type(self.coef0)
-        # Upwards from the least power: all others are one multiplication away.
+        # All powers follow from the lowest one by multiplication.
         last = min(order, degree)
         power = base.copy()
         _power(power.reshape(1, -1), one, products.dtype.type(0), degree - last)
-        found = {}
+        partials = {}
         for j in range(last, -1, -1):
-            found[0, j] = power * (perm(degree, j) * gamma**j)
+            partials[0, j] = power * (perm(degree, j) * gamma**j)
             if j > 0:
                 power *= base
-        return found
+        return partials
 
     def _blurred(self, variance, n_features):
         return self if self.degree == 1 else None
@@ -126,7 +156,7 @@ class Polynomial(Kernel):
 
 @njit(cache=True, nogil=True)
 def _power(products, gamma, coef0, degree):
-    """``(gamma p + coef0)^degree`` in place, by squaring; whole runs at a time, for the vector unit."""
+    """Compute ``(gamma p + coef0)^degree`` in place, by squaring, in vectorized runs."""
     squares = np.empty(1024, dtype=products.dtype)
     one = products.dtype.type(1)
     for i in range(products.shape[0]):

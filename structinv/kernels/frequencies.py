@@ -1,4 +1,4 @@
-"""Distributions of frequencies whose mean cosines are kernels, for random features."""
+"""Spectral distributions of stationary kernels, for random Fourier features."""
 
 from __future__ import annotations
 
@@ -8,37 +8,37 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import gammaincinv, ndtri
 
-# Uniform numbers are kept so far from 0 and 1, where quantiles are infinite.
+# Uniform numbers keep this distance from 0 and 1, where quantiles are infinite.
 _EDGE = 2.0**-53
 
 
 class Spectrum(ABC):
-    """A distribution of frequencies w with ``k(x, y) = E cos(<w, x - y>)`` (Bochner's theorem)."""
+    """Distribution of frequencies w with ``k(x, y) = E cos(<w, x - y>)`` (Bochner)."""
 
     @abstractmethod
     def n_uniforms(self, n_features: int) -> int:
-        """How many uniform numbers a frequency is made of."""
+        """Return the number of uniform numbers per frequency."""
 
     @abstractmethod
     def frequencies(self, uniforms: np.ndarray, n_features: int) -> np.ndarray:
-        """Frequencies, (p, n_features), from numbers in [0, 1), (p, n_uniforms)."""
+        """Return frequencies, (p, n_features), for numbers in [0, 1), (p, n_uniforms)."""
 
     def scales(self, uniforms: np.ndarray) -> np.ndarray | None:
-        """Of a frequency ``scale * z`` with z of standard normal coordinates: scales, (p,), from (p,).
+        """Return the scales of frequencies ``scale * z`` with standard normal z.
 
-        None, the default, where frequencies do not have this form: then their law depends on the
-        direction, and templates that are made by rotations are none of theirs.
+        Both arrays have the shape (p,). None, the default, means that frequencies do not have this form.
+        Their distribution then depends on the direction, and rotated templates do not have it.
         """
         return None
 
 
 class NormalMixture(Spectrum):
-    """``w = scale * z`` with z standard normal, and a scale that is random or not.
+    """Frequencies ``scale * z`` with standard normal z and a random or fixed scale.
 
     Parameters
     ----------
     quantile : callable or float
-        From numbers in (0, 1) to scales; a number if all scales are the same.
+        Function from numbers in (0, 1) to scales, or the scale if it is fixed.
 
     Examples
     --------
@@ -51,7 +51,7 @@ class NormalMixture(Spectrum):
         self._quantile = quantile
 
     def n_uniforms(self, n_features: int) -> int:
-        """A normal number for each coordinate, and one for the scale if it is random."""
+        """Return one number per coordinate, and one more for a random scale."""
         return n_features + callable(self._quantile)
 
     def frequencies(self, uniforms: np.ndarray, n_features: int) -> np.ndarray:
@@ -65,19 +65,19 @@ class NormalMixture(Spectrum):
 
 
 class Coordinates(Spectrum):
-    """Independent coordinates of one distribution.
+    """Frequencies with independent, identically distributed coordinates.
 
     Parameters
     ----------
     quantile : callable
-        From numbers in (0, 1) to coordinates.
+        Function from numbers in (0, 1) to coordinates.
     """
 
     def __init__(self, quantile: Callable[[np.ndarray], np.ndarray]) -> None:
         self._quantile = quantile
 
     def n_uniforms(self, n_features: int) -> int:
-        """One for each coordinate."""
+        """Return one number per coordinate."""
         return n_features
 
     def frequencies(self, uniforms: np.ndarray, n_features: int) -> np.ndarray:
@@ -85,20 +85,20 @@ class Coordinates(Spectrum):
 
 
 def normals(sigma: float) -> Spectrum:
-    """Of a Gaussian of this width: normal coordinates of standard deviation ``1 / sigma``."""
+    """Return the spectrum of `Gaussian`: normal, standard deviation ``1 / sigma``."""
     return NormalMixture(1.0 / float(sigma))
 
 
 def students(length_scale: float, nu: float) -> Spectrum:
-    """Of Matern's kernel: Student's t of ``2 nu`` degrees of freedom, with a random direction.
+    """Return the spectrum of `Matern`: Student's t with ``2 nu`` degrees of freedom.
 
     Examples
     --------
-    The median frequency of one coordinate, a quarter above it, is Cauchy's for nu = 1/2:
+    For nu = 1/2 one coordinate has a Cauchy distribution with this upper quartile:
 
     >>> import numpy as np
-    >>> drawn = students(2.0, 0.5).frequencies(np.random.default_rng(0).random((20000, 2)), 1)
-    >>> bool(abs(np.quantile(drawn, 0.75) - 1 / 2.0) < 0.02)
+    >>> draws = students(2.0, 0.5).frequencies(np.random.default_rng(0).random((20000, 2)), 1)
+    >>> bool(abs(np.quantile(draws, 0.75) - 1 / 2.0) < 0.02)
     True
     """
     length_scale, nu = float(length_scale), float(nu)
@@ -106,13 +106,13 @@ def students(length_scale: float, nu: float) -> Spectrum:
 
 
 def gamma_mixture(length_scale: float, alpha: float) -> Spectrum:
-    """Of a rational quadratic: normal with a variance drawn from a gamma distribution."""
+    """Return the spectrum of `RationalQuadratic`: normal, gamma-distributed variance."""
     length_scale, alpha = float(length_scale), float(alpha)
     return NormalMixture(lambda u: np.sqrt(gammaincinv(alpha, u) / alpha) / length_scale)
 
 
 def cauchy(gamma: float) -> Spectrum:
-    """Of a Laplacian: Cauchy coordinates of scale gamma."""
+    """Return the spectrum of `Laplacian`: Cauchy coordinates with scale gamma."""
     return Coordinates(lambda u: float(gamma) * np.tan(np.pi * (u - 0.5)))
 
 

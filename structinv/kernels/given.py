@@ -1,4 +1,4 @@
-"""Kernels whose values the user gives: by a function, or in a table."""
+"""Kernels given by a function or by a precomputed kernel matrix."""
 
 from __future__ import annotations
 
@@ -13,15 +13,20 @@ from .values import precision, same_precision
 
 
 class CallableKernel(Kernel):
-    """A kernel that a function of yours computes.
+    """Kernel of a function that returns the kernel matrix.
 
-    Whether it is positive semi-definite is not known: machines look at the eigenvalues of training rows.
+    It may be indefinite, so estimators compute the eigenvalues of the kernel matrix of training rows.
 
     Parameters
     ----------
     function : callable
-        ``function(X, Y)`` gives the (n, m) array of ``k(x_i, y_j)``. The diagonal is taken from
-        small blocks of it.
+        Function ``function(X, Y)`` that returns the (n, m) array of ``k(x_i, y_j)``. The diagonal comes
+        from calls with small blocks of rows.
+
+    See Also
+    --------
+    Kernel : Base class of kernels with derivatives.
+    psd_corrected : Spectrum correction of an indefinite kernel.
 
     Examples
     --------
@@ -42,7 +47,6 @@ class CallableKernel(Kernel):
             raise TypeError(f"function must be callable as function(X, Y), got {self.function!r}")
 
     def matrix(self, X, Y, norms=None):
-        """See `Kernel.matrix`; ValueError where the function's answer is none."""
         X, Y = same_precision(X, Y)
         values = np.array(self.function(X, Y), dtype=X.dtype)
         expected = (X.shape[0], Y.shape[0])
@@ -63,14 +67,18 @@ class CallableKernel(Kernel):
 
 
 class PrecomputedKernel(Kernel):
-    """Kernel values read from a table: inputs are row numbers, as one float feature.
+    """Kernel values from a precomputed matrix; inputs are row numbers in one column.
 
     Parameters
     ----------
-    gram : (n_rows, n_columns) array
-        ``k(x, y)`` of row number x on the left and of row number y on the right. Kept as it is.
-    numbers : (n_rows,) array of int, optional
-        The numbers that the rows and columns of `gram` have, ascending; by default from 0 on.
+    gram : ndarray of shape (n_rows, n_columns)
+        The matrix; x on the left is a row number, y on the right a column number. It is not copied.
+    numbers : ndarray of int of shape (n_rows,), optional
+        Ascending row numbers of the rows and columns of `gram`, by default 0, 1, 2, ...
+
+    See Also
+    --------
+    CallableKernel : Kernel of a function of both inputs.
 
     Examples
     --------
@@ -91,15 +99,14 @@ class PrecomputedKernel(Kernel):
             raise ValueError(f"gram must have two dimensions, got shape {np.shape(self.gram)}")
 
     def matrix(self, X, Y, norms=None):
-        """See `Kernel.matrix`; in the precision of `gram`."""
-        values = self.gram[np.ix_(self._places(X), self._places(Y))]
+        values = self.gram[np.ix_(self._positions(X), self._positions(Y))]
         return plugins.table("PrecomputedKernel.matrix", "values", values, ("n", "m"))
 
     def diagonal(self, X):
-        rows = self._places(X)
+        rows = self._positions(X)
         return self.gram[rows, rows]
 
-    def _places(self, X: np.ndarray) -> np.ndarray:
-        """Where in the table the rows are that inputs name."""
+    def _positions(self, X: np.ndarray) -> np.ndarray:
+        """Return the positions in `gram` of the row numbers in X."""
         rows = X[:, 0].astype(np.intp)
         return rows if self.numbers is None else np.searchsorted(self.numbers, rows)

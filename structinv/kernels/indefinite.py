@@ -1,4 +1,4 @@
-"""Kernels that are not positive semi-definite: found out in a fit, and mended with training rows."""
+"""Indefinite kernels: smallest eigenvalue, warnings of fits, spectrum correction."""
 
 from __future__ import annotations
 
@@ -17,32 +17,41 @@ from .row_cache import RowCache
 from .values import check_rows, precision, same_precision
 
 SPECTRA = ("clip", "flip", "square", "shift")
-# Tables whose features are kept: all rows that a machine knows, and those it asks about.
+# Number of cached arrays: the training rows and the rows of the last call.
 FEATURES = 2
-# Three tables of all pairs: the kernel, its eigenvectors, and what finds them.
+# Three matrices of all pairs: the kernel matrix, its eigenvectors, and the work space of `eigh`.
 _TABLES = 3
-# Rows whose table is looked at, at equal distances in the order given: eigenvalues take n^3 steps.
+# Eigenvalues take n^3 steps, so at most this many evenly spaced rows are checked.
 MOST_ROWS = 2000
-# Rows among which a kernel of distances between sets has to see some difference.
+# Number of rows among which a set kernel must have different values.
 _COMPARED = 100
 
 
 def min_eigenvalue(kernel: Kernel, X: np.ndarray) -> tuple[float, float]:
-    """The least and the largest eigenvalue of a kernel's table of some rows.
+    """Compute the smallest and the largest eigenvalue of a kernel matrix.
 
     Parameters
     ----------
     kernel : Kernel
-    X : (n, d) array
+        Kernel to check.
+    X : ndarray of shape (n_samples, n_features)
+        Rows of the kernel matrix, at least one.
 
     Returns
     -------
-    least, largest : float
+    smallest : float
+        The smallest eigenvalue; below 0 the kernel is indefinite, except for rounding.
+    largest : float
+        The largest eigenvalue.
 
     Raises
     ------
     TypeError, ValueError
-        If `kernel` is none, or `X` no table of rows.
+        If `kernel` is not a valid Kernel, or `X` is not a finite two-dimensional array with rows.
+
+    See Also
+    --------
+    psd_corrected : Spectrum correction of an indefinite kernel.
 
     Examples
     --------
@@ -59,7 +68,7 @@ def min_eigenvalue(kernel: Kernel, X: np.ndarray) -> tuple[float, float]:
 
 
 def rounding_of(dtype: np.dtype) -> float:
-    """The share of the largest eigenvalue that counts as rounding: a root of the precision's unit.
+    """Return the fraction of the largest eigenvalue that counts as rounding.
 
     Parameters
     ----------
@@ -70,43 +79,49 @@ def rounding_of(dtype: np.dtype) -> float:
 
 
 def psd_corrected(kernel: Kernel, X: Any, spectrum: str = "clip") -> Kernel:
-    r"""A kernel made positive semi-definite with training rows.
+    r"""Make an indefinite kernel positive semi-definite with training rows.
 
-    With :math:`K = U \Lambda U'` over the rows, the mended kernel is
+    With :math:`K = U \Lambda U'` over the training rows, the corrected kernel is
 
     .. math:: k_x'\, U h(\Lambda) U'\, k_z, \quad h(\lambda) = \max(\lambda, 0) / \lambda^2, \;
         |\lambda| / \lambda^2, \; 1
 
-    for ``"clip"``, ``"flip"`` and ``"square"``, with :math:`k_x` the kernel of x and all training rows;
-    eigenvalues that are 0 up to rounding are left out. It is positive semi-definite for all points, not
-    only for the training rows, where it is K with its eigenvalues clipped at 0, with their absolute
-    values, or their squares (Chen, Garcia, Gupta, Rahimi and Cazzanti 2009; Wu, Chang and Zhang 2005).
+    for ``"clip"``, ``"flip"`` and ``"square"``, with :math:`k_x` the kernel of x and all training rows.
+    Eigenvalues that are 0 up to rounding are left out. This kernel is positive semi-definite for all
+    samples. On the training rows its matrix is K with clipped, absolute or squared eigenvalues. See
+    Chen, Garcia, Gupta, Rahimi and Cazzanti 2009, and Wu, Chang and Zhang 2005.
 
-    ``"shift"`` adds the size of the least eigenvalue to k(x, z) where x and z are the same row: positive
-    semi-definite on the training rows is promised, and **on no others**.
+    ``"shift"`` adds the absolute value of the smallest eigenvalue to k(x, z) if x and z are the same
+    row. The result is positive semi-definite on the training rows, and **possibly on no others**.
 
     Parameters
     ----------
     kernel : Kernel
-        Without a spectrum of its own.
-    X : (n, d) array-like
-        The training rows. Finding eigenvectors takes n^3 steps, and every value of the mended kernel
+        Indefinite kernel, without a spectrum correction.
+    X : array-like of shape (n_samples, n_features)
+        The training rows. The eigenvectors take n^3 steps. Every value of the corrected kernel takes the
         values of `kernel` with all n rows.
     spectrum : {"clip", "flip", "square", "shift"}, default="clip"
+        Correction of the negative eigenvalues.
 
     Returns
     -------
     Kernel
-        With `min_eigenvalue`, that of the table of the training rows.
+        The corrected kernel; its `min_eigenvalue` is that of K before the correction.
 
     Raises
     ------
     TypeError, ValueError, MemoryError
-        If an argument is not what it should be, or the table does not fit in memory.
+        If an argument is invalid, or the kernel matrix does not fit in memory.
+
+    See Also
+    --------
+    min_eigenvalue : Smallest eigenvalue of a kernel matrix.
+    SetKernel : Kernel of set distances, with a spectrum correction in `fit`.
 
     Examples
     --------
-    With scikit-learn's machine, which hears of no spectrum:
+    scikit-learn does not pass training rows to a kernel, so correct the kernel before the fit:
 
     >>> import numpy as np
     >>> from sklearn.svm import SVC
@@ -128,49 +143,51 @@ def psd_corrected(kernel: Kernel, X: Any, spectrum: str = "clip") -> Kernel:
     check_rows(rows, rows)
     kernel.validate(rows.shape[1])
     n = len(rows)
-    check_memory(f"mending a kernel with {n} rows", _TABLES * 8.0 * n**2, "take fewer rows")
+    check_memory(f"the spectrum correction with {n} rows", _TABLES * 8.0 * n**2, "take fewer rows")
     values, vectors = np.linalg.eigh(_symmetric(kernel_matrix(kernel, rows, rows)))
     least, largest = float(values[0]), float(np.max(np.abs(values)))
     if spectrum == "shift":
         return ShiftedKernel(kernel, least)
-    kept = np.abs(values) > n * np.finfo(precision(rows)).eps * largest
+    nonzero = np.abs(values) > n * np.finfo(precision(rows)).eps * largest
     if spectrum == "clip":
-        kept &= values > 0
-    values, vectors = np.abs(values[kept]), vectors[:, kept]
+        nonzero &= values > 0
+    values, vectors = np.abs(values[nonzero]), vectors[:, nonzero]
     root = vectors if spectrum == "square" else vectors / np.sqrt(values)
     return PSDCorrectedKernel(kernel, rows.copy(), root, least)
 
 
 def check_spectrum(spectrum: Any) -> None:
-    """Raise ValueError unless it is the name of a way to mend a kernel."""
+    """Raise ValueError if it is not the name of a spectrum correction."""
     if not isinstance(spectrum, str) or spectrum not in SPECTRA:
         hint = closest_of(spectrum, SPECTRA)
         raise ValueError(f"spectrum must be one of {list(SPECTRA)}, got {spectrum!r}{hint}")
 
 
 def trained_kernel(kernel: Kernel, rows: np.ndarray, owner: str) -> tuple[Kernel, float | None]:
-    """The kernel as a fit on these rows takes it, and the least eigenvalue of their table.
+    """Return the kernel for a fit on these rows, and the smallest eigenvalue.
 
     Parameters
     ----------
     kernel : Kernel
+        Kernel of the estimator.
     rows : (n, d) array
+        Training rows.
     owner : str
-        Who fits, for the warning.
+        Name of the estimator, for warnings.
 
     Returns
     -------
     kernel : Kernel
-        Mended, if it says so.
-    least : float or None
-        Of the kernel as it was before; None where it is positive semi-definite by construction.
+        The kernel, after its spectrum correction if it has one.
+    smallest : float or None
+        Smallest eigenvalue before the correction; None for a definite kernel.
 
     Warns
     -----
     IndefiniteKernelWarning
-        If the kernel in use has an eigenvalue below 0 by more than rounding, or is not symmetric.
+        If the returned kernel has an eigenvalue below 0 by more than rounding, or is not symmetric.
     UninformativeFitWarning
-        If a kernel that is not positive semi-definite by construction takes all rows for the same.
+        If a kernel that may be indefinite has the same value for all pairs of rows.
     """
     plain, kernel = kernel, kernel.prepared(rows)
     if not plain.definite:
@@ -190,8 +207,8 @@ def trained_kernel(kernel: Kernel, rows: np.ndarray, owner: str) -> tuple[Kernel
             ways = f"spectrum='clip', 'flip' or 'square', or by {ways}"
         warnings.warn(
             f"{owner}: kernel {_name(kernel)} is not positive semi-definite: on {seen} eigenvalues go "
-            f"from {least:.3g} to {largest:.3g}, so that no gap of a fit certifies anything; mend it by "
-            f"{ways}",
+            f"from {least:.3g} to {largest:.3g}, so the duality gap certifies nothing. Correct the "
+            f"kernel by {ways}",
             IndefiniteKernelWarning,
             stacklevel=2,
         )
@@ -200,7 +217,7 @@ def trained_kernel(kernel: Kernel, rows: np.ndarray, owner: str) -> tuple[Kernel
 
 
 def _spread_over(rows: np.ndarray, most: int) -> np.ndarray:
-    """So many rows at most, at equal distances in the order given."""
+    """Return at most this number of evenly spaced rows."""
     return rows[np.linspace(0, len(rows) - 1, min(len(rows), most)).astype(int)]
 
 
@@ -208,21 +225,21 @@ def _warn_if_constant(kernel: Kernel, rows: np.ndarray, who: str) -> None:
     table = kernel_matrix(kernel, rows, rows)
     if len(rows) > 1 and np.ptp(table) <= rounding_of(table.dtype) * np.max(np.abs(table)):
         warnings.warn(
-            f"{who} has the same value, {table[0, 0]:.3g}, for all pairs of training rows looked "
-            "at: there is nothing to learn; sets that meet, as lines through 0 do, are at distance 0",
+            f"{who} has the same value, {table[0, 0]:.3g}, for all checked pairs of training rows, so "
+            "the fit learns nothing. Sets that intersect, such as lines through 0, have the distance 0",
             UninformativeFitWarning,
             stacklevel=3,
         )
 
 
 def _warn_if_not_symmetric(table: np.ndarray, who: str) -> None:
-    apart = np.abs(table - table.T)
-    if np.max(apart) > rounding_of(table.dtype) * np.max(np.abs(table)):
-        i, j = np.unravel_index(np.argmax(apart), table.shape)
+    asymmetry = np.abs(table - table.T)
+    if np.max(asymmetry) > rounding_of(table.dtype) * np.max(np.abs(table)):
+        i, j = np.unravel_index(np.argmax(asymmetry), table.shape)
         warnings.warn(
             f"{who} is not symmetric: {table[i, j]:.6g} for two of the training rows, and "
-            f"{table[j, i]:.6g} for the same rows in the other order; a kernel must be, or no gap of a "
-            "fit certifies anything",
+            f"{table[j, i]:.6g} for the same rows in the other order. The duality gap certifies nothing "
+            "for such a kernel",
             IndefiniteKernelWarning,
             stacklevel=3,
         )
@@ -233,7 +250,7 @@ def _name(kernel: Kernel) -> str:
 
 
 def _indefinite_part(kernel: Kernel) -> Kernel:
-    """Of a kernel made of kernels, the part that is none."""
+    """Return the innermost part of a combined kernel that may be indefinite."""
     parts = [each for each in kernel.get_params(deep=False).values() if isinstance(each, Kernel)]
     for part in parts:
         if not part.definite:
@@ -242,30 +259,32 @@ def _indefinite_part(kernel: Kernel) -> Kernel:
 
 
 class _TrainingRowsKernel(Kernel):
-    """A kernel that belongs to training rows and to the kernel it was made of, with its parameters."""
+    """A kernel that depends on training rows and on another kernel with its parameters."""
 
     def set_params(self, **params: Any) -> Self:
-        """Refuses any: with other parameters the kernel is another one, which must be mended anew."""
+        """Raise ValueError if parameters are given, as the correction depends on all of them."""
         if params:
             raise ValueError(
-                f"a mended kernel has no parameters to set, got {sorted(params)}: mend the other "
-                "kernel, psd_corrected(kernel, X, spectrum); in searches take an estimator of structinv "
-                "and the kernel's own spectrum"
+                f"a kernel after a spectrum correction has no parameters to set, got {sorted(params)}. "
+                "Correct the kernel with these parameters, by psd_corrected(kernel, X, spectrum). In "
+                "searches, use an estimator of structinv and the kernel's own parameter spectrum"
             )
         return self
 
 
 class PSDCorrectedKernel(_TrainingRowsKernel):
-    """``k_x' R R' k_z`` with a root R: see `psd_corrected`, which makes it.
+    """Kernel ``k_x' R R' k_z`` with a root R, as `psd_corrected` returns it.
 
     Parameters
     ----------
     kernel : Kernel
+        Kernel before the correction.
     rows : (n, d) array
         The training rows.
     root : (n, r) array of float64
+        The root R.
     min_eigenvalue : float
-        Of the table of `kernel` for the training rows.
+        Smallest eigenvalue of the matrix of `kernel` for the training rows.
     """
 
     definite = True
@@ -283,8 +302,8 @@ class PSDCorrectedKernel(_TrainingRowsKernel):
         check_kernel("kernel", self.kernel)
         if n_features is not None and n_features != self.rows.shape[1]:
             raise ValueError(
-                f"X must have the {self.rows.shape[1]} features of the rows that the kernel was mended "
-                f"with, got {n_features}"
+                f"X must have the {self.rows.shape[1]} features of the rows of the spectrum correction, "
+                f"got {n_features}"
             )
         self.kernel.validate(n_features)
 
@@ -302,28 +321,30 @@ class PSDCorrectedKernel(_TrainingRowsKernel):
         return np.einsum("ij,ij->i", features, features).astype(precision(X), copy=False)
 
     def _features(self, X: np.ndarray) -> np.ndarray:
-        """``k_x' R`` of all rows, kept for those asked about last."""
-        kept: RowCache = self.__dict__.setdefault("_kept", RowCache(FEATURES))
-        found: np.ndarray = kept.get(
+        """Compute ``k_x' R`` of all rows, cached for the last arrays."""
+        cache: RowCache = self.__dict__.setdefault("_kept", RowCache(FEATURES))
+        features: np.ndarray = cache.get(
             X, None, lambda: kernel_matrix(self.kernel, X, self.rows) @ self.root
         )
-        return found
+        return features
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what can be made again."""
+        """Return the state without the cache."""
         state: dict[str, Any] = dict(super().__getstate__())
         state.pop("_kept", None)
         return state
 
 
 class ShiftedKernel(_TrainingRowsKernel):
-    """A kernel plus a constant where both inputs are the same row: see `psd_corrected`.
+    """A kernel plus a constant if both inputs are the same row; see `psd_corrected`.
 
     Parameters
     ----------
     kernel : Kernel
+        Kernel before the correction.
     min_eigenvalue : float
-        Of the table of `kernel` for the training rows; what is added is its size, where it is below 0.
+        Smallest eigenvalue of the matrix of `kernel` for the training rows. The added constant is its
+        absolute value if it is below 0, else 0.
     """
 
     definite = False
@@ -353,22 +374,22 @@ class ShiftedKernel(_TrainingRowsKernel):
 
 
 def _numbers(X: np.ndarray, Y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers of the rows of both, equal for equal rows."""
-    # Zeros of either sign are equal.
+    """Number the rows of both arrays; equal rows have equal numbers."""
+    # Adding 0 makes both signs of zero equal.
     both = np.ascontiguousarray(np.concatenate([X, Y])) + X.dtype.type(0.0)
     texts = both.view(np.dtype((np.void, both.dtype.itemsize * both.shape[1])))[:, 0]
-    found = np.unique(texts, return_inverse=True)[1]
-    return found[: len(X)], found[len(X) :]
+    numbers = np.unique(texts, return_inverse=True)[1]
+    return numbers[: len(X)], numbers[len(X) :]
 
 
 def _ends(table: np.ndarray) -> tuple[float, float]:
-    """The least and the largest eigenvalue of a table."""
+    """Return the smallest and the largest eigenvalue of a kernel matrix."""
     values = np.linalg.eigvalsh(_symmetric(table))
     return float(values[0]), float(values[-1])
 
 
 def _symmetric(table: np.ndarray) -> np.ndarray:
-    """A kernel's table of some rows in double precision, without what rounding makes unequal."""
+    """Return the symmetric part of a kernel matrix, in double precision."""
     table = table.astype(np.float64)
     table += table.T.copy()
     table *= 0.5

@@ -1,4 +1,4 @@
-"""Kernels by the names and parameters that scikit-learn gives them."""
+"""Kernels for scikit-learn's names and parameters; validation of kernels."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .radial import Gaussian, Laplacian
 from .values import is_real
 
 NAMES = ("laplacian", "linear", "poly", "precomputed", "rbf")
-# What takes kernels alone is often given their names.
+# Classes for names, for hints of errors if a Kernel is required.
 _WRITTEN = {"rbf": "Gaussian", "gaussian": "Gaussian", "poly": "Polynomial", "polynomial": "Polynomial"}
 _WRITTEN |= {"laplacian": "Laplacian", "linear": "Linear", "matern": "Matern"}
 
@@ -27,7 +27,7 @@ _WRITTEN |= {"laplacian": "Laplacian", "linear": "Linear", "matern": "Matern"}
 def check_kernel(
     name: str, kernel: Any, n_features: int | None = None, allowed: str = "a Kernel"
 ) -> None:
-    """Raise TypeError or ValueError unless it is a Kernel with parameters in their ranges.
+    """Raise TypeError or ValueError if it is not a Kernel with valid parameters.
 
     Examples
     --------
@@ -48,34 +48,37 @@ def check_kernel(
 
 
 def _as_object(name: Any) -> str:
-    """How the kernel is written that a name may stand for."""
+    """Return a hint with the class that a kernel's name may stand for."""
     close = get_close_matches(name.lower(), _WRITTEN, 1) if isinstance(name, str) else []
     return "".join(f"; write structinv.kernels.{_WRITTEN[each]}(...)" for each in close)
 
 
 def as_kernel(kernel: Any, *, gamma: Any, degree: int, coef0: float, X: Matrix) -> Kernel:
-    """The kernel that scikit-learn's spelling names, its parameters checked.
+    """Return a validated kernel for scikit-learn's parameters of kernels.
 
     Parameters
     ----------
     kernel : {"rbf", "poly", "linear", "laplacian", "precomputed"}, Kernel or callable
-        A `Kernel` is cloned and has parameters of its own; a callable becomes a `CallableKernel`.
-        "precomputed" is the table `X` itself, by row numbers (`PrecomputedKernel`).
+        Name or kernel. A `Kernel` is cloned; a callable becomes a `CallableKernel`. "precomputed"
+        means that `X` is the kernel matrix, whose rows have numbers (`PrecomputedKernel`).
     gamma : {"scale", "auto"} or float
-        For "rbf", "poly" and "laplacian": `resolve_gamma`.
-    degree, coef0 : int, float
-        For "poly".
+        Parameter of "rbf", "poly" and "laplacian"; see `resolve_gamma`.
+    degree : int
+        Degree of "poly".
+    coef0 : float
+        Constant term of "poly".
     X : (n, d) array or CSR matrix
         The training rows.
 
     Returns
     -------
     Kernel
+        The kernel with validated parameters.
 
     Raises
     ------
     ValueError, TypeError
-        Naming the argument, for unknown names and parameters out of range.
+        If the name is unknown or a parameter is out of its range; the message names the argument.
 
     Examples
     --------
@@ -84,16 +87,16 @@ def as_kernel(kernel: Any, *, gamma: Any, degree: int, coef0: float, X: Matrix) 
     >>> as_kernel("rbf", gamma="scale", degree=3, coef0=0.0, X=X)
     Gaussian(sigma=1.4142135623730951)
     """
-    found = _find_kernel(kernel, gamma, degree, coef0, X)
-    check_kernel("kernel", found, X.shape[1])
-    return found
+    made = _find_kernel(kernel, gamma, degree, coef0, X)
+    check_kernel("kernel", made, X.shape[1])
+    return made
 
 
 def _find_kernel(kernel: Any, gamma: Any, degree: int, coef0: float, X: Matrix) -> Kernel:
     if isinstance(kernel, type) and issubclass(kernel, Kernel):
         raise TypeError(
-            f"kernel must be a Kernel, got the class {kernel.__name__}; write {kernel.__name__}(...) "
-            "for an instance of it"
+            f"kernel must be a Kernel, got the class {kernel.__name__}; pass an instance: "
+            f"{kernel.__name__}(...)"
         )
     if isinstance(kernel, Kernel):
         return clone(kernel)
@@ -118,16 +121,17 @@ def _find_kernel(kernel: Any, gamma: Any, degree: int, coef0: float, X: Matrix) 
 
 
 def resolve_gamma(gamma: Any, X: Matrix) -> float:
-    """The number that scikit-learn's `gamma` stands for on the training rows.
+    """Return the number that scikit-learn's `gamma` means for the training rows.
 
-    "scale" is ``1 / (d var)`` with var the variance of all entries of `X`, or 1 if that is 0;
-    "auto" is ``1 / d``; a number above 0 is itself.
+    "scale" is ``1 / (d var)``, with var the variance of all entries of `X`; it is 1 if var is 0. "auto"
+    is ``1 / d``. A number is returned unchanged.
 
     Parameters
     ----------
     gamma : {"scale", "auto"} or float
+        Rule, or number above 0.
     X : (n, d) array or CSR matrix
-        Training rows.
+        The training rows.
 
     Examples
     --------
@@ -144,8 +148,8 @@ def resolve_gamma(gamma: Any, X: Matrix) -> float:
                 variance = float(np.var(X, dtype=np.float64))
         if not np.isfinite(X.shape[1] * variance) or 0 < variance < np.finfo(float).tiny:
             raise ValueError(
-                f"gamma='scale' needs a variance of X that is finite and not tiny, got {variance:g}: "
-                "scale the features"
+                f"gamma='scale' requires a variance of X that is finite and not tiny, got {variance:g}: "
+                "rescale the features"
             )
         return 1.0 / (X.shape[1] * variance) if variance != 0 else 1.0
     if isinstance(gamma, str) and gamma == "auto":

@@ -1,4 +1,4 @@
-"""Rows as the means of normal laws, and what two such laws have in common."""
+"""Kernels of normal distributions around rows: overlaps in closed form."""
 
 from __future__ import annotations
 
@@ -13,49 +13,61 @@ from ..utils.jit import njit
 from .directed_rows import MOST_IN_SINGLE, DirectedKernel, DirectedRows
 from .values import DOUBLE, precision
 
-# Which of the numbers of a law is that of its kernel with itself.
+# Column of the logarithm of the kernel of a row with itself.
 OWN = 3
-# Widths from 0 beyond which single precision rounds rows by more than it does values of the kernel.
+# Distance from 0, in length scales, from which rounding of rows to float32 changes the kernel more than
+# rounding of its values.
 FAR = 16.0
 
 
 class LawKernel(DirectedKernel):
-    r"""A kernel of what two normal laws around the rows have in common.
+    r"""Kernel of the overlap of normal distributions around both rows.
 
     With covariances L and L' and :math:`C = w + L + L'` it is
 
     .. math:: |C|^{-1/2} e^{-r\, D' C^{-1} D} f_x f_z
 
-    for numbers f of either row. A subclass makes the laws, tells w, r and the logarithm of what values
-    are at most, and what to do where values of rows with themselves are no numbers.
+    with a factor f for each row. A subclass computes the distributions and defines w, r and the
+    logarithm of an upper bound of the values.
     """
 
     definite = True
 
     @abstractmethod
     def _constants(self) -> tuple[float, float, float]:
-        """``(w, r, log of the most)``."""
+        """Return ``(w, r, logarithm of the largest value)``."""
 
     @abstractmethod
     def _advice(self) -> str:
-        """What is so large, and what to do about it."""
+        """Return what to do if the kernel of a row with itself overflows or underflows."""
 
     def diagonal(self, X):
-        """See `Kernel.diagonal`; in closed form."""
+        """Compute ``k(x, x)`` for every row in closed form.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_samples, n_features)
+            Input.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            The values ``k(x_i, x_i)``.
+        """
         self._check(X, X)
         X = X.astype(precision(X), copy=False)
         if not len(X):
             return np.zeros(0, dtype=X.dtype)
-        return np.exp(self._known(X).numbers[:, OWN]).astype(X.dtype)
+        return np.exp(self._directed(X).numbers[:, OWN]).astype(X.dtype)
 
-    def _looked_at(self, rows: DirectedRows, dtype: np.dtype) -> DirectedRows:
-        own = super()._looked_at(rows, dtype).numbers[:, OWN]
+    def _checked(self, rows: DirectedRows, dtype: np.dtype) -> DirectedRows:
+        own = super()._checked(rows, dtype).numbers[:, OWN]
         least, most = np.log(np.finfo(dtype).tiny), np.log(np.finfo(dtype).max)
         outside = (own < least) | (own > most)
         if np.any(outside):
             raise ValueError(
-                f"K(x, x) = exp({own[outside][0]:.4g}) in {rows.stack.vectors.shape[2]} features is no "
-                f"{dtype} number with all its digits: {self._advice()}"
+                f"K(x, x) = exp({own[outside][0]:.4g}) in {rows.stack.vectors.shape[2]} features is "
+                f"outside the range of {dtype}: {self._advice()}"
             )
         return rows
 
@@ -77,26 +89,27 @@ def normal_laws(
     numbers: Sequence[np.ndarray],
     width: float = 0.0,
 ) -> DirectedRows:
-    """Laws with means `centers` and covariances ``v 1 + sum_k b_k b_k'``.
+    """Return normal distributions with covariances ``v 1 + sum_k b_k b_k'``.
 
     Parameters
     ----------
     centers : (n, d) array
+        The means.
     axes : (n, r, d) array of float64
         The b_k, orthogonal to one another.
     squares : (n, r) array
-        Their squared lengths.
+        Squared lengths of the b_k.
     numbers : four (n,) arrays
-        The v; of the factor f of a row its logarithm a feature, and what it is beside that; and the
-        logarithm of the row's kernel with itself.
+        The variances v. Two parts of log f, where f is the factor of a row: one for each feature, and
+        the rest. The logarithm of the kernel of a row with itself.
     width : float, default=0.0
         The w of `LawKernel`.
 
     Returns
     -------
     DirectedRows
-        In the precision of the centers, or in double where axes are so long, against the least
-        variance, that single precision would not do.
+        In the precision of the centers, or in float64 if axes are too long for float32, compared with
+        the smallest variance.
     """
     least = width + 2.0 * float(np.min(numbers[0]))
     if float(np.max(squares, initial=0.0)) > MOST_IN_SINGLE * least:
@@ -105,9 +118,9 @@ def normal_laws(
 
 
 def in_units(X: np.ndarray, sigma: float) -> np.ndarray:
-    """``X / sigma`` in the precision of X; infinite where that has no such numbers.
+    """Return ``X / sigma`` in the precision of X; infinite if it overflows.
 
-    In double precision where rows are so far from 0 that what tells them apart would be rounded off.
+    The precision is float64 for rows so far from 0 that float32 would round off their differences.
     """
     with np.errstate(over="ignore"):
         units = X / np.float64(sigma)
@@ -151,7 +164,7 @@ def _overlaps(
 def _rest(
     square: float, v: float, inverse: Any, along: Any, across: Any, cross: Any, own: Any, factor: Any
 ) -> Any:
-    """``v D' C^-1 D`` and ``log |C / v|`` by a system of the right axes, the left ones eliminated."""
+    """Return ``v D' C^-1 D`` and ``log |C / v|`` after elimination of the left axes."""
     r, s = cross.shape
     grown, volume, rest = 0.0, 1.0, square
     for a in range(r):
@@ -173,7 +186,7 @@ def _rest(
                 factor[b, c] = entry * factor[c, c]
                 part -= factor[b, c] * across[c]
             else:
-                # No pivot of a matrix that is at least v is less, but for rounding.
+                # The matrix is at least v, so only rounding makes a pivot smaller.
                 entry = max(entry, v)
                 factor[b, b] = 1.0 / np.sqrt(entry)
                 volume *= entry / v

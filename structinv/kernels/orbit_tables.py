@@ -1,4 +1,4 @@
-"""Tables and diagonals of means over changes: blocks of members, and tiles of them for threads."""
+"""Averages of a kernel over transformations, in tiles and threads."""
 
 from __future__ import annotations
 
@@ -14,49 +14,53 @@ from .base import Kernel
 from .checked_kernel import kernel_matrix, kernel_table
 from .values import half_norms
 
-# Values of members that are held at once, of each side: 64 MB of float32.
+# Maximum number of values of transformed samples in memory, for each side: 64 MB of float32.
 MEMBERS = 2**24
-# Members of the left and of the right whose kernel a thread works on at once: a few MB, as a core's
-# cache holds, yet so many that BLAS is at its best.
+# Numbers of transformed samples on the left and right of one tile of a thread. A tile of a few MB fits
+# in the cache of a core and is large enough for BLAS to be fast.
 LEFT = 2048
 RIGHT = 512
-# Of kernels that are asked from one thread alone: so many that their own threads have something to do.
+# Tiles are larger for kernels that run in one thread, so that their own threads have enough work.
 LEFT_ALONE = 8192
-# Equal features are merged where no more than this share of them is left, to a multiple of so many.
+# Equal features are merged if at most this fraction remains, padded to a multiple of LANES.
 MERGED, LANES = 0.75, 8
-# Members by which features are told apart before all are compared.
+# Number of transformed samples by which features are compared first.
 SEEN_FIRST = 64
-# Values of the kernel within rows that are held at once, for the diagonal.
+# Maximum number of kernel values of single rows in memory, for the diagonal.
 WITHIN = 2**20
-# Of a square of a table that is turned round at a time.
+# Side of the squares in which a matrix is transposed.
 SIDE = 256
 
-# Rows of the table, and its columns.
+# Rows and columns of the kernel matrix.
 Tile = tuple[slice, slice]
 
 
 def mean_table(
     kernel: Kernel, X: np.ndarray, Y: np.ndarray, left: Changes | None, right: Changes, symmetric: bool
 ) -> np.ndarray:
-    """Means of a kernel over changes of both sides, (n, m).
+    """Compute averages of a kernel over the transformations of both sides, (n, m).
 
-    Members of at most ``2 * MEMBERS`` values, or those of one row of each side, are in memory at once
-    (three quarters more where equal features are merged), and for each thread the kernel of `LEFT` and
-    `RIGHT` of them. Which members meet in which product does not depend on the number of threads, and
-    neither does the table, to the last bit, for kernels that threads may share: `Kernel.thread_safe`.
-    Others are asked by the calling thread alone.
+    At most ``2 * MEMBERS`` values of transformed samples are in memory at once, or those of one row of
+    each side. Merged features take three quarters more. Each thread also has the kernel values of one
+    tile.
+
+    The tiles do not depend on the number of threads. So the values are the same to the last bit for
+    kernels with `Kernel.thread_safe`. Other kernels are called from the calling thread only.
 
     Parameters
     ----------
     kernel : Kernel
+        Kernel to average.
     X : (n, d) array
+        First input.
     Y : (m, d) array
-        In the precision of `X`.
+        Second input, in the precision of `X`.
     left : Changes or None
-        Of changes of rows of `X`; None for no change.
+        Transformations of the rows of `X`; None for no transformation.
     right : Changes
+        Transformations of the rows of `Y`.
     symmetric : bool
-        Whether `Y` is `X`, and both sides may change places: half of the table is mirrored.
+        True if `Y` is `X` and the average is symmetric; then half of the matrix is mirrored.
     """
     out = np.empty((len(X), len(Y)), dtype=X.dtype)
     of_left = np.ones(1) if left is None else left.weights
@@ -66,23 +70,23 @@ def mean_table(
         max(1, MEMBERS // (max(1, X.shape[1]) * (most or len(weights))))
         for weights in (of_left, of_right)
     )
-    held: tuple[slice, np.ndarray, np.ndarray] | None = None
+    cached: tuple[slice, np.ndarray, np.ndarray] | None = None
     for rows in _portions(0, len(X), rows_at_once):
         points = X[rows] if left is None else _members(left, X[rows])
         firsts = _firsts(kernel, points)
         for columns in _portions(rows.start if symmetric else 0, len(Y), columns_at_once):
             if symmetric and left is right and columns == rows:
-                held = columns, points, firsts
-            elif held is None or held[0] != columns:
+                cached = columns, points, firsts
+            elif cached is None or cached[0] != columns:
                 others = _members(right, Y[columns])
-                held = columns, others, _firsts(kernel, others)
-            pair = _merged((points, held[1]), (firsts, held[2]))
+                cached = columns, others, _firsts(kernel, others)
+            pair = _merged((points, cached[1]), (firsts, cached[2]))
             sides = [(each, half_norms(each)) for each in pair]
             own = symmetric and columns == rows
             _fill(kernel, sides[0], sides[1], (of_left, of_right), out[rows, columns], own)
     if symmetric:
         _mirror(out)
-    # Looked at here, where values are few: what is not finite makes means that are not.
+    # The averages are checked instead of the many kernel values; they are finite only if those are.
     return plugins.numbers(plugins.method(kernel, "matrix"), "values", out, out.shape)
 
 
@@ -92,41 +96,44 @@ def _portions(first: int, last: int, size: int) -> Iterator[slice]:
 
 
 def _members(changes: Changes, X: np.ndarray) -> np.ndarray:
-    """All members of the rows, one after another, in the precision of the rows."""
-    found = np.empty((len(X), changes.size, X.shape[1]), dtype=X.dtype)
-    # In portions, as lists may answer in another precision.
+    """Return all transformed samples of the rows in sequence, in the precision of the rows."""
+    members = np.empty((len(X), changes.size, X.shape[1]), dtype=X.dtype)
+    # In portions, because the transformed samples may have another precision.
     for rows in _portions(0, len(X), max(1, LEFT_ALONE // changes.size)):
-        found[rows] = changes.on(X[rows]).members()
-    return found.reshape(-1, X.shape[1])
+        members[rows] = changes.on(X[rows]).members()
+    return members.reshape(-1, X.shape[1])
 
 
 def _firsts(kernel: Kernel, points: np.ndarray) -> np.ndarray:
-    """The first feature that equals each in all points, (d,); itself, unless the kernel adds them."""
+    """Return the first feature that equals each in all points, (d,).
+
+    This is the feature itself for kernels without `Kernel.adds_features`.
+    """
     numbers = np.arange(points.shape[1])
     if not kernel.adds_features:
         return numbers
     some = points[:: max(1, len(points) // SEEN_FIRST)]
     _, first, which = np.unique(some, axis=1, return_index=True, return_inverse=True)
-    found = first[which.ravel()]
-    alike = np.flatnonzero(found != numbers)
-    equal = np.all(points[:, alike] == points[:, found[alike]], axis=0)
-    found[alike[~equal]] = alike[~equal]
-    return found
+    firsts = first[which.ravel()]
+    candidates = np.flatnonzero(firsts != numbers)
+    equal = np.all(points[:, candidates] == points[:, firsts[candidates]], axis=0)
+    firsts[candidates[~equal]] = candidates[~equal]
+    return firsts
 
 
 def _merged(
     pair: tuple[np.ndarray, np.ndarray], firsts: tuple[np.ndarray, np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Points of both sides with one feature, as many times as large, for those equal on both sides."""
+    """Replace features that are equal on both sides by one, multiplied by their number."""
     _, first, counts = np.unique(np.stack(firsts), axis=1, return_index=True, return_counts=True)
     if len(first) > MERGED * len(firsts[0]):
         return pair
 
     def narrow(points: np.ndarray) -> np.ndarray:
-        # Features of zeros make the rest of a row as fast as its start.
-        found = np.zeros((len(points), -(-len(first) // LANES) * LANES), dtype=points.dtype)
-        np.multiply(points[:, first], counts.astype(points.dtype), out=found[:, : len(first)])
-        return found
+        # Columns of zeros fill the last vector register.
+        merged = np.zeros((len(points), -(-len(first) // LANES) * LANES), dtype=points.dtype)
+        np.multiply(points[:, first], counts.astype(points.dtype), out=merged[:, : len(first)])
+        return merged
 
     left = narrow(pair[0])
     return left, left if pair[1] is pair[0] else narrow(pair[1])
@@ -140,7 +147,7 @@ def _fill(
     out: np.ndarray,
     symmetric: bool,
 ) -> None:
-    """Means over the kernel of members, given with half norms; from the diagonal on if `symmetric`."""
+    """Write averages over points with half norms; only from the diagonal on if `symmetric`."""
     (points, x), (others, y), (of_left, of_right) = left, right, weights
     s, t = len(of_left), len(of_right)
 
@@ -153,7 +160,7 @@ def _fill(
         _means(values, of_left, of_right, np.empty(values.shape[1], dtype=values.dtype), out[tile])
 
     shared = kernel.thread_safe
-    # Fewer, where there are few, so that there is something for each thread.
+    # Tiles are smaller if there are few points, so that each thread has work.
     most = min(LEFT, max(RIGHT, len(points) // 4)) if shared else LEFT_ALONE
     rows, columns = max(1, most // s), max(1, RIGHT // t)
     tiles = _tiles(out.shape, rows, columns, symmetric)
@@ -166,13 +173,13 @@ def _fill(
         for tile in tiles[numbers]:
             work(tile)
 
-    # BLAS within each thread alone: its own pool waits busily, and takes the processors from ours.
+    # BLAS threads that wait actively would take the processors from these threads.
     with one_blas_thread():
         in_threads(portion, len(tiles), len(points) * len(others), most=1)
 
 
 def _tiles(shape: tuple[int, ...], rows: int, columns: int, symmetric: bool) -> list[Tile]:
-    """Tiles of a table of about the same size, so that threads have as much to do."""
+    """Return tiles of about the same size, so that threads have equal work."""
     down, across = _even(shape[0], rows), _even(shape[1], columns)
     return [(i, j) for i in down for j in across if not symmetric or j.stop > i.start]
 
@@ -184,7 +191,7 @@ def _even(n: int, size: int) -> list[slice]:
 
 
 def mean_diagonal(kernel: Kernel, X: np.ndarray, left: Changes | None, right: Changes) -> np.ndarray:
-    """The mean of the kernel over the changes of both sides, of each row with itself, (n,)."""
+    """Compute the average kernel between transformed copies of each row, (n,)."""
     values = np.empty(len(X))
     weights = np.ones(1) if left is None else left.weights
     within = len(weights) * right.size
@@ -194,30 +201,31 @@ def mean_diagonal(kernel: Kernel, X: np.ndarray, left: Changes | None, right: Ch
         points = others if left is right else X[rows] if left is None else _members(left, X[rows])
         n = rows.stop - rows.start
         stacks = points.reshape(n, len(weights), -1), others.reshape(n, right.size, -1)
-        found = _stacked(kernel, *stacks).astype(np.float64, copy=False)
-        values[rows] = (found @ right.weights) @ weights
+        averages = _stacked(kernel, *stacks).astype(np.float64, copy=False)
+        values[rows] = (averages @ right.weights) @ weights
     return values
 
 
 def _stacked(kernel: Kernel, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """The kernel of points (n, s, d) and others (n, t, d) of the same row, (n, s, t)."""
+    """Compute the kernel of rows (n, s, d) and (n, t, d) with equal first index, (n, s, t)."""
     if kernel.thread_safe:
-        found = kernel._stacked(left, right)
-        found = _from_partials(kernel, left, right) if found is None else found
-        if found is not None:
-            return found
-    found = np.empty((len(left), left.shape[1], right.shape[1]), dtype=left.dtype)
+        values = kernel._stacked(left, right)
+        values = _from_partials(kernel, left, right) if values is None else values
+        if values is not None:
+            return values
+    values = np.empty((len(left), left.shape[1], right.shape[1]), dtype=left.dtype)
     for number, (points, others) in enumerate(zip(left, right, strict=True)):
-        found[number] = kernel_matrix(kernel, points, others)
-    return found
+        values[number] = kernel_matrix(kernel, points, others)
+    return values
 
 
 def _from_partials(kernel: Kernel, left: np.ndarray, right: np.ndarray) -> np.ndarray | None:
-    """`_stacked` of a function of distances and products, all rows at once; None where it is none.
+    """Compute `_stacked` for functions of distances and products; None for other kernels.
 
-    In float64, which holds what widths far out make of distances; None, too, where that does not.
+    The values are float64, which also holds distances in very small length scales. None if they
+    overflow float64.
     """
-    # Kernels that are less smooth turn rounding errors of a distance of 0 into roots of them.
+    # A kernel with an infinite slope at distance 0 returns the root of the rounding error.
     uses_distances, uses_products = kernel.uses_distances, kernel.uses_products
     if kernel.smoothness < 1 or not (uses_distances or uses_products):
         return None
@@ -227,7 +235,7 @@ def _from_partials(kernel: Kernel, left: np.ndarray, right: np.ndarray) -> np.nd
         if uses_products:
             products = left @ right.transpose(0, 2, 1)
         if uses_distances:
-            # Members of a row are close to each other, perhaps far from the origin.
+            # Transformed copies of a row are close to each other, perhaps far from the origin.
             x, y = left - left[:, :1], right - left[:, :1]
             distances = x @ y.transpose(0, 2, 1)
             distances -= half_norms(x.reshape(-1, x.shape[2])).reshape(len(x), -1, 1)
@@ -259,7 +267,7 @@ def _means(values, left, right, sums, out):
 
 
 def _mirror(table: np.ndarray) -> None:
-    """Put what is above the diagonal below it, by squares that the cache holds."""
+    """Copy the values above the diagonal below it, in squares that fit in the cache."""
     for first in range(0, len(table), SIDE):
         rows = slice(first, first + SIDE)
         for start in range(0, first, SIDE):

@@ -1,4 +1,4 @@
-"""Means of kernels over changes: kernels between the distributions that an oracle makes of inputs."""
+"""Invariant kernels: averages over transformations, distances of embeddings."""
 
 from __future__ import annotations
 
@@ -20,52 +20,61 @@ from .orbit_tables import mean_diagonal, mean_table
 from .row_cache import RowCache
 from .values import check_rows, holds, precision, same_precision
 
-# Squared distances of embeddings are the difference of numbers that are rounded so often.
+# Number of rounding errors in a squared distance, which is a difference of kernel values.
 ROUNDINGS = 8
-# Tables whose diagonals are kept: the centers of a machine, and blocks of its rows.
+# Number of cached diagonals: landmarks of a model, and blocks of its rows.
 DIAGONALS = 64
-# What a kernel of this file can make again.
-_MADE = ("_changes", "_sides", "_stretched", "_diagonals")
+# Attributes that are caches.
+_MADE = ("_changes", "_sides", "_bound", "_diagonals")
 
 
 class OrbitMean(CompositeKernel):
-    r"""The mean of a kernel over changes of both inputs.
+    r"""Invariant kernel: the average of a kernel over transformations of both inputs.
 
     .. math:: K(x, x') = E\, k(g x, g' x') = \langle E \phi(g x), E \phi(g' x') \rangle
 
-    for independent changes g and g' of the oracle (Raj et al. 2017, eq. 3; Haasdonk and Burkhardt
-    2007). It is the inner product of mean embeddings, and does not change where x moves inside its
-    orbit, if the changes are a whole group, all alike; else it is smooth along it.
+    for independent transformations g and g' of the oracle (Raj et al. 2017, eq. 3; Haasdonk and
+    Burkhardt 2007). K is the inner product of mean embeddings. It is exactly invariant if the
+    transformations are a group with equal weights: K(g x, x') = K(x, x'). Otherwise it is smooth along
+    the orbits.
 
-    Where changes are fixed linear maps that keep inner products, and k depends on these alone, the
-    mean is one over the difference of both changes, ``E k(x, h x')`` with ``h = g^-1 g'``:
-    as many values as there are differences, in the place of pairs of changes. Whether maps keep inner
-    products is measured on their matrices: shifts by whole pixels with ``fill="wrap"``, quarter turns,
-    mirror images and permutations do, interpolated images and those cut off at the border do not. Of
-    ``left @ right`` the part `left` moves one side only, if it alone is of that kind:
-    ``Rotations((90, 180, 270)) @ Rotations([30, 60])`` are twelve turns at a quarter of the cost.
+    If the transformations are linear maps that preserve inner products, K needs fewer values. The
+    average is then over the differences of both transformations, ``E k(x, h x')`` with ``h = g^-1 g'``,
+    for a kernel with symmetry "isometries". Permutations of features suffice for "permutations".
+
+    The matrices of the maps decide whether they preserve inner products. Shifts by whole pixels with
+    ``fill="wrap"``, rotations by 90 degrees, mirror images and permutations do. Interpolated or cropped
+    images do not. If only `left` of ``left @ right`` preserves them, it transforms one side only. So
+    ``Rotations((90, 180, 270)) @ Rotations([30, 60])`` has twelve rotations at a quarter of the cost.
 
     Parameters
     ----------
     oracle : InvarianceOracle
-        See `InvarianceOracle.changes` and `draws`. Oracles that depend on labels are refused.
+        Transformations, either a finite list or a distribution for `n_draws`. The oracle must not depend
+        on labels.
     kernel : Kernel
+        Base kernel k.
     n_draws : int, optional
-        How many changes to draw; without it all members that the oracle lists, by their weights.
+        Number of randomly drawn transformations (>= 1). By default the average is over all perturbed
+        samples of the oracle's list, with their weights.
     random_state : int, default=0
-        The draws depend on this alone, so that a row has the same members in every block and call.
+        Seed of the draws. A row has the same transformations in every block and call.
 
     Raises
     ------
     TypeError, ValueError
-        From `validate`, and where the oracle lists no changes and no `n_draws` is given.
+        If a parameter is invalid, or if the oracle has no list and `n_draws` is None.
+
+    See Also
+    --------
+    OrbitDistance : Gaussian of the distances of mean embeddings.
+    structinv.embeddings.OrbitFourier : Random features of an invariant kernel, for many rows.
 
     Notes
     -----
-    The changes are kept from call to call, and made anew where parameters are others, of the oracle and
-    of what it is made of, too. Arrays of more than 1000 numbers, functions and objects that are no
-    estimators count as others only if they are other objects: do not change them in place. Diagonals are
-    kept, too, of the last tables asked about, by what they hold.
+    Transformations are cached between calls, and computed again if a parameter changes, including those
+    of the oracle. Arrays of more than 1000 numbers, functions and other objects are compared by
+    identity, so do not modify them in place. The diagonals of the last arrays are also cached.
 
     Examples
     --------
@@ -74,8 +83,8 @@ class OrbitMean(CompositeKernel):
     >>> from structinv.oracles import Rotations
     >>> kernel = OrbitMean(Rotations((90, 180, 270)), Gaussian(2.0))
     >>> image = np.array([[1.0, 0.0, 0.0, 0.0]])
-    >>> turned = np.array([[0.0, 1.0, 0.0, 0.0]])
-    >>> kernel.matrix(image, np.vstack([image, turned])).round(4)
+    >>> rotated = np.array([[0.0, 1.0, 0.0, 0.0]])
+    >>> kernel.matrix(image, np.vstack([image, rotated])).round(4)
     array([[0.8341, 0.8341]])
     """
 
@@ -96,15 +105,39 @@ class OrbitMean(CompositeKernel):
             self.changes(n_features)
 
     def changes(self, n_features: int) -> Changes:
-        """The changes of rows of so many features."""
+        """Return the transformations of rows.
+
+        Parameters
+        ----------
+        n_features : int
+            Number of features of a row.
+
+        Returns
+        -------
+        Changes
+            The listed or drawn transformations with their weights.
+        """
         return self._changes_record(n_features).made
 
     def sides(self, n_features: int) -> tuple[Changes | None, Changes]:
-        """The changes of the left input, None for none, and of the right one; see `Changes.sides`."""
+        """Return the transformations of the left and of the right input.
+
+        Parameters
+        ----------
+        n_features : int
+            Number of features of a row.
+
+        Returns
+        -------
+        left : Changes or None
+            Transformations of the left input; None if only the right input is transformed.
+        right : Changes
+            Transformations of the right input.
+        """
         return self._sides_by(self._changes_record(n_features), self.kernel.symmetry)
 
     def _sides_by(self, known: Record, symmetry: str) -> tuple[Changes | None, Changes]:
-        # Which changes it is of stands in its key: another thread may put another one there meanwhile.
+        # The key contains the transformations, because another thread may replace the record.
         key = known, symmetry
         record: Record | None = vars(self).get("_sides")
         if record is None or record.key != key:
@@ -113,7 +146,7 @@ class OrbitMean(CompositeKernel):
         return record.made
 
     def _changes_record(self, n_features: int) -> Record:
-        """The changes, and what it was made of: parameters may change in place."""
+        """Return the transformations with their parameters, which may change in place."""
         key = parameters_of((self.oracle, self.n_draws, self.random_state, n_features))
         record: Record | None = vars(self).get("_changes")
         if record is None or record.key != key:
@@ -123,12 +156,27 @@ class OrbitMean(CompositeKernel):
         return record
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what can be made again."""
+        """Return the state without the caches."""
         state: dict[str, Any] = dict(super().__getstate__())
         return {name: value for name, value in state.items() if name not in _MADE}
 
     def matrix(self, X, Y, norms=None):
-        """See `Kernel.matrix`; half of the work where `Y` is `X` itself."""
+        """Compute the kernel matrix; half the values if `Y` is `X`.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_samples_X, n_features)
+            First input.
+        Y : ndarray of shape (n_samples_Y, n_features)
+            Second input.
+        norms : tuple of two ndarrays, optional
+            Ignored.
+
+        Returns
+        -------
+        ndarray of shape (n_samples_X, n_samples_Y)
+            The averages ``K(x_i, y_j)``.
+        """
         self.validate()
         check_rows(X, Y)
         return self._table(X, Y)
@@ -139,63 +187,84 @@ class OrbitMean(CompositeKernel):
         return self._own_values(X)
 
     def _table(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
-        """`matrix` of checked rows."""
+        """Compute `matrix` of validated rows."""
         same = Y is X
         X, Y = same_precision(X, Y)
         left, right = self.sides(X.shape[1])
         if left is None and len(X) < len(Y):
-            # The smaller side moves.
+            # The smaller side is transformed.
             return np.ascontiguousarray(mean_table(self.kernel, Y, X, left, right, False).T)
         return mean_table(self.kernel, X, X if same else Y, left, right, same)
 
     def _own_values(self, X: np.ndarray) -> np.ndarray:
-        """`diagonal` of checked rows."""
+        """Compute `diagonal` of validated rows."""
         known, symmetry = self._changes_record(X.shape[1]), self.kernel.symmetry
-        kept: RowCache = self.__dict__.setdefault("_diagonals", RowCache(DIAGONALS))
+        cache: RowCache = self.__dict__.setdefault("_diagonals", RowCache(DIAGONALS))
         X = X.astype(precision(X), copy=False)
 
         def make() -> np.ndarray:
             values = mean_diagonal(self.kernel, X, *self._sides_by(known, symmetry))
             return values.astype(X.dtype, copy=False)
 
-        return np.array(kept.get(X, (known, symmetry, parameters_of(self.kernel)), make))
+        return np.array(cache.get(X, (known, symmetry, parameters_of(self.kernel)), make))
 
     def lipschitz(self, n_features: int | None = None) -> float:
-        """That of the kernel times the mean of the maps' norms, `Changes.norm_bound`.
+        """Return the base kernel's constant times `Changes.norm_bound`.
 
-        Infinity without a number of features, and where changes are no fixed linear maps.
+        Parameters
+        ----------
+        n_features : int, optional
+            Number of features; without it the constant is infinity.
+
+        Returns
+        -------
+        float
+            The constant, or infinity if the transformations are not linear maps.
         """
         if n_features is None:
             return np.inf
-        slope = self.kernel.lipschitz(n_features)
-        # Both may be infinite, or the kernel constant.
-        return slope * self._stretch(n_features) if 0 < slope < np.inf else slope
+        constant = self.kernel.lipschitz(n_features)
+        # A constant of 0 or infinity does not depend on the bound, which may be infinite.
+        return constant * self._norm_bound(n_features) if 0 < constant < np.inf else constant
 
-    def _stretch(self, n_features: int) -> float:
-        """`Changes.norm_bound`, kept: it takes the matrices of all maps."""
+    def _norm_bound(self, n_features: int) -> float:
+        """Return `Changes.norm_bound`, cached because it takes the matrices of all maps."""
         changes = self.changes(n_features)
-        record: Record | None = vars(self).get("_stretched")
+        record: Record | None = vars(self).get("_bound")
         if record is None or record.key is not changes:
             record = Record(changes, changes.norm_bound(n_features))
-            self._stretched = record
+            self._bound = record
         return float(record.made)
 
 
 class OrbitDistance(CompositeKernel):
-    r"""A Gaussian of the distance of mean embeddings: the second layer over `OrbitMean`.
+    r"""Gaussian kernel of the distance of mean embeddings.
 
     .. math:: \exp\bigl(-|\mu_x - \mu_{x'}|^2 / (2 \tau^2)\bigr), \quad \mu_x = E \phi(g x)
 
-    with ``|mu_x - mu_x'|^2 = K(x, x) + K(x', x') - 2 K(x, x')``, K being the `OrbitMean` (Raj et al.
-    2017, section 4; Christmann and Steinwart 2010).
+    with ``|mu_x - mu_x'|^2 = K(x, x) + K(x', x') - 2 K(x, x')``. K is the `OrbitMean` of the same
+    parameters (Raj et al. 2017, section 4; Christmann and Steinwart 2010).
 
     Parameters
     ----------
-    oracle, kernel, n_draws, random_state
-        See `OrbitMean`.
+    oracle : InvarianceOracle
+        Transformations, either a finite list or a distribution for `n_draws`. The oracle must not depend
+        on labels.
+    kernel : Kernel
+        Base kernel k.
     tau : float, default=1.0
-        Width, in the unit of the embeddings' distances, which are at most ``sqrt(2)`` for kernels with
-        ``k(x, x) = 1``, above 0.
+        Length scale (> 0) of the embeddings' distances. These are at most ``sqrt(2)`` for nonnegative
+        kernels with ``k(x, x) = 1``.
+    n_draws : int, optional
+        Number of randomly drawn transformations (>= 1). By default the average is over all perturbed
+        samples of the oracle's list, with their weights.
+    random_state : int, default=0
+        Seed of the draws. A row has the same transformations in every block and call.
+
+    See Also
+    --------
+    OrbitMean : Inner product of the mean embeddings.
+    structinv.embeddings.OrbitNystroem : Landmark features of a kernel, for many rows.
 
     Examples
     --------
@@ -226,8 +295,8 @@ class OrbitDistance(CompositeKernel):
         self._mean().validate(n_features)
 
     def _mean(self) -> OrbitMean:
-        """The first layer."""
-        # One and the same, since it keeps its changes from call to call.
+        """Return the `OrbitMean`."""
+        # The same object in each call, because it caches its transformations.
         mean: OrbitMean = self.__dict__.setdefault("_first", OrbitMean(self.oracle, self.kernel))
         mean.oracle, mean.kernel = self.oracle, self.kernel
         mean.n_draws, mean.random_state = self.n_draws, self.random_state
@@ -243,7 +312,7 @@ class OrbitDistance(CompositeKernel):
         values *= 2.0
         values -= left[:, None]
         values -= right
-        # What rounding alone may leave of equal ones would decide where tau is small.
+        # For a small tau, rounding errors of equal embeddings would change the kernel.
         least = ROUNDINGS * np.finfo(values.dtype).eps * (np.abs(left[:, None]) + np.abs(right))
         values[values > -least] = 0.0
         rate = 0.5 / float(self.tau) ** 2
@@ -259,7 +328,18 @@ class OrbitDistance(CompositeKernel):
         return np.ones(len(X), dtype=precision(X))
 
     def lipschitz(self, n_features: int | None = None) -> float:
-        """That of the first layer over tau."""
+        """Return the constant of the `OrbitMean` divided by tau.
+
+        Parameters
+        ----------
+        n_features : int, optional
+            Number of features; without it the constant is infinity.
+
+        Returns
+        -------
+        float
+            The constant.
+        """
         return self._mean().lipschitz(n_features) / float(self.tau)
 
     @property

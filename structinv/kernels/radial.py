@@ -1,4 +1,4 @@
-"""Kernels of the difference of two points: Gaussian, rational quadratic, Laplacian, Matern."""
+"""Stationary kernels: Gaussian, rational quadratic, Laplacian and Matern."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from .exponentials import exponentials
 from .frequencies import cauchy, gamma_mixture, normals, students
 from .values import Norms, half_norms, holds, in_double, in_tiles, precision, same_precision
 
-# Below this share of |x|^2 + |y|^2 a squared distance is computed again, without cancellation,
+# A squared distance below this fraction of |x|^2 + |y|^2 is computed again, without cancellation,
 CLOSE = 0.01
-# if half of it, in units of the width, is the difference of numbers above this one: rounding moves the
-# kernel by at most about so many units in the last place.
+# if half of it, in units of the squared length scale, is the difference of numbers above this one.
+# Rounding then changes the kernel by at most about this many units in the last place.
 FAR = 500.0
 
 
 class _Stationary(Kernel):
-    """A kernel of ``x - y`` alone, with ``k(x, x) = 1``."""
+    """A kernel of ``x - y`` with ``k(x, x) = 1``."""
 
     def diagonal(self, X):
         return np.ones(X.shape[0], dtype=precision(X))
@@ -35,17 +35,27 @@ class _Stationary(Kernel):
 
 
 class Gaussian(_Stationary):
-    """``k(x, y) = exp(-|x - y|^2 / (2 sigma^2))``; scikit-learn's gamma is ``1 / (2 sigma^2)``.
+    """Gaussian kernel ``k(x, y) = exp(-|x - y|^2 / (2 sigma^2))``.
 
-    Squared distances come from inner products, in the precision of the inputs, and are clipped at
-    0. Rounding moves k, and ``k(x, x)`` too, by a few ``eps |x| |y| / sigma^2``, and by at most some
-    1e-4 in float32 and 2e-13 in float64: rows farther from the origin than about 20 sigma and close to
-    each other are compared feature by feature, which is slower. Take the mean of the features off.
+    scikit-learn's `gamma` is ``1 / (2 sigma^2)``.
 
     Parameters
     ----------
     sigma : float, default=1.0
-        Width, above 0, in the unit of the inputs.
+        Length scale (> 0), in the units of the features.
+
+    See Also
+    --------
+    Matern : Kernel with fewer derivatives.
+    RationalQuadratic : Mixture of Gaussians of many length scales.
+
+    Notes
+    -----
+    Squared distances come from inner products, in the precision of the inputs, and are at least 0.
+    Rounding changes k, also ``k(x, x)``, by a few ``eps |x| |y| / sigma^2``. The change is at most about
+    1e-4 in float32 and 2e-13 in float64. Two rows that are close to each other but farther than about
+    20 sigma from the origin are compared feature by feature, which is slower. Center the features to
+    avoid this.
 
     Examples
     --------
@@ -71,16 +81,27 @@ class Gaussian(_Stationary):
         return _of_distances(self, X, Y, norms, rate, exponentials)
 
     def lipschitz(self, n_features: int | None = None) -> float:
-        """1 / sigma."""
+        """Return ``1 / sigma``.
+
+        Parameters
+        ----------
+        n_features : int, optional
+            Ignored.
+
+        Returns
+        -------
+        float
+            The constant.
+        """
         return 1.0 / self.sigma
 
     def _partials(self, distances, products, order):
         rate = -0.5 / float(self.sigma) ** 2
         values = np.multiply(distances, rate, out=np.empty_like(distances))
-        found = {(0, 0): np.exp(values, out=values)}
+        partials = {(0, 0): np.exp(values, out=values)}
         for i in range(order):
-            found[i + 1, 0] = np.multiply(found[i, 0], rate, out=np.empty_like(values))
-        return found
+            partials[i + 1, 0] = np.multiply(partials[i, 0], rate, out=np.empty_like(values))
+        return partials
 
     def _blurred(self, variance, n_features):
         square = float(self.sigma) ** 2
@@ -88,22 +109,26 @@ class Gaussian(_Stationary):
         return factor * Gaussian(float(np.sqrt(square + variance)))
 
     def spectral_law(self):
-        """See `Kernel.spectral_law`: normal coordinates."""
         return normals(self.sigma)
 
 
 class RationalQuadratic(_Stationary):
-    """``k(x, y) = (1 + |x - y|^2 / (2 alpha length_scale^2))^(-alpha)``.
+    """Rational quadratic kernel, a mixture of Gaussians of many length scales.
 
-    A mixture of Gaussians of many widths, with tails the longer the smaller `alpha`, and a Gaussian
-    of width `length_scale` in the limit of large `alpha` (Rasmussen and Williams 2006, section 4.2.1).
+    It is ``k(x, y) = (1 + |x - y|^2 / (2 alpha length_scale^2))^(-alpha)``. Its tails are longer for a
+    smaller `alpha`. In the limit of large `alpha` it is a Gaussian of this length scale (Rasmussen and
+    Williams 2006, section 4.2.1).
 
     Parameters
     ----------
     length_scale : float, default=1.0
-        Above 0, in the unit of the inputs.
+        Length scale (> 0), in the units of the features.
     alpha : float, default=1.0
-        Above 0.
+        Exponent (> 0).
+
+    See Also
+    --------
+    Gaussian : The limit of large `alpha`.
 
     Examples
     --------
@@ -136,7 +161,18 @@ class RationalQuadratic(_Stationary):
         return _of_distances(self, X, Y, norms, 2.0 * self._rate, transform, alpha, cost=2)
 
     def lipschitz(self, n_features: int | None = None) -> float:
-        """1 / length_scale."""
+        """Return ``1 / length_scale``.
+
+        Parameters
+        ----------
+        n_features : int, optional
+            Ignored.
+
+        Returns
+        -------
+        float
+            The constant.
+        """
         return 1.0 / self.length_scale
 
     @property
@@ -145,27 +181,30 @@ class RationalQuadratic(_Stationary):
 
     def _partials(self, distances, products, order):
         alpha = float(self.alpha)
-        grown = np.multiply(distances, self._rate, out=np.empty_like(distances))
-        values = np.log1p(grown, out=np.empty_like(grown))
-        found = {(0, 0): np.exp(np.multiply(values, -alpha, out=values), out=values)}
-        inverse = np.divide(-self._rate, np.add(grown, 1.0, out=grown), out=grown)
+        inverse = np.multiply(distances, self._rate, out=np.empty_like(distances))
+        values = np.log1p(inverse, out=np.empty_like(inverse))
+        partials = {(0, 0): np.exp(np.multiply(values, -alpha, out=values), out=values)}
+        inverse = np.divide(-self._rate, np.add(inverse, 1.0, out=inverse), out=inverse)
         for i in range(order):
-            found[i + 1, 0] = np.multiply(found[i, 0], inverse, out=np.empty_like(values))
-            found[i + 1, 0] *= alpha + i
-        return found
+            partials[i + 1, 0] = np.multiply(partials[i, 0], inverse, out=np.empty_like(values))
+            partials[i + 1, 0] *= alpha + i
+        return partials
 
     def spectral_law(self):
-        """See `Kernel.spectral_law`: normal, of a variance that has a gamma distribution."""
         return gamma_mixture(self.length_scale, self.alpha)
 
 
 class Laplacian(_Stationary):
-    """``k(x, y) = exp(-gamma |x - y|_1)``.
+    """Laplacian kernel ``k(x, y) = exp(-gamma |x - y|_1)``.
 
     Parameters
     ----------
     gamma : float, default=1.0
-        Above 0.
+        Inverse length scale (> 0).
+
+    See Also
+    --------
+    Gaussian : Kernel of Euclidean distances.
 
     Examples
     --------
@@ -212,28 +251,33 @@ class Laplacian(_Stationary):
         return exponentials(values)
 
     def spectral_law(self):
-        """See `Kernel.spectral_law`: Cauchy coordinates."""
         return cauchy(self.gamma)
 
 
 class Matern(_Stationary):
-    """Matern's family: functions of the distance r, the smoother the larger `nu`.
+    """Matern kernel, with more derivatives for a larger `nu`.
 
-    With ``a = sqrt(2 nu) r / length_scale`` the kernel is ``exp(-a)``, ``(1 + a) exp(-a)``,
-    ``(1 + a + a^2 / 3) exp(-a)`` for nu = 1/2, 3/2, 5/2, and a Gaussian of width `length_scale` for
-    nu = infinity (Rasmussen and Williams 2006, section 4.2.1).
+    With ``a = sqrt(2 nu) r / length_scale`` and the distance r, the kernel is ``exp(-a)`` for nu = 1/2
+    and ``(1 + a) exp(-a)`` for nu = 3/2. It is ``(1 + a + a^2 / 3) exp(-a)`` for nu = 5/2, and a
+    Gaussian of this length scale for nu = infinity (Rasmussen and Williams 2006, section 4.2.1).
 
     Parameters
     ----------
     length_scale : float, default=1.0
-        Above 0, in the unit of the inputs.
+        Length scale (> 0), in the units of the features.
     nu : {0.5, 1.5, 2.5, inf}, default=1.5
+        Smoothness: k has ``nu - 1/2`` derivatives with respect to each argument.
+
+    See Also
+    --------
+    Gaussian : Kernel with all derivatives.
+    Laplacian : Exponential kernel of 1-norms.
 
     Notes
     -----
-    As a function of ``s = r^2`` the second derivative for nu = 3/2, and the third and fourth for
-    nu = 5/2, are infinite at 0. `partials` has 0 there: derivatives of k multiply them by powers of
-    ``x - y`` that vanish faster.
+    `partials` differentiates by ``s = r^2``. At 0 the second derivative is infinite for nu = 3/2, and
+    the third and fourth for nu = 5/2. `partials` contains 0 there. In derivatives of k they are
+    multiplied by powers of ``x - y`` that vanish faster.
 
     Examples
     --------
@@ -263,7 +307,7 @@ class Matern(_Stationary):
 
         def transform(tile):
             a = np.sqrt(np.negative(tile, out=tile), out=tile)
-            # From there on exponentials are 0, and infinity times 0 would be no number.
+            # For larger a the exponential is 0, and infinity times 0 would be NaN.
             np.minimum(a, 1e3, out=a)
             decay = np.exp(-a)
             if self.nu == 0.5:
@@ -272,13 +316,23 @@ class Matern(_Stationary):
                 a *= decay if self.nu == 1.5 else decay * (1.0 + a / 3.0)
                 a += decay
 
-        # For nu = 1/2 it is not smooth at 0: the root of a rounding error would be a large one.
+        # For nu = 1/2, rounding errors of distances near 0 would appear with their root.
         return _of_distances(self, X, Y, norms, rate, transform, far=0.0 if self.nu == 0.5 else FAR)
 
     def lipschitz(self, n_features: int | None = None) -> float:
-        """``sqrt(-k''(0))``, which is ``sqrt(nu / (nu - 1)) / length_scale`` above nu = 1.
+        """Return ``sqrt(-k''(0))``: ``sqrt(nu / (nu - 1)) / length_scale`` for nu > 1.
 
-        By Bochner's theorem k is a mean of cosines, so ``2 - 2 k(r) <= -k''(0) r^2``.
+        By Bochner's theorem k is an average of cosines, so ``2 - 2 k(r) <= -k''(0) r^2``.
+
+        Parameters
+        ----------
+        n_features : int, optional
+            Ignored.
+
+        Returns
+        -------
+        float
+            The constant; infinity for nu = 1/2.
         """
         if self.nu == np.inf:
             return 1.0 / self.length_scale
@@ -286,7 +340,7 @@ class Matern(_Stationary):
 
     @property
     def smoothness(self) -> float:
-        """``nu - 1/2``."""
+        """Number of derivatives, ``nu - 1/2``."""
         return self.nu - 0.5
 
     def _partials(self, distances, products, order):
@@ -296,17 +350,17 @@ class Matern(_Stationary):
         a = np.multiply(distances, rate, out=np.empty_like(distances))
         a = np.sqrt(a, out=a)
         decay = np.exp(-a)
-        found = {}
-        # Powers of a small distance overflow where the derivative is infinite or all but that.
+        partials = {}
+        # Powers of a small distance may overflow where the derivative is very large or infinite.
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             for i in range(order + 1):
                 values = np.asarray(_MATERN[self.nu][i](a, decay))
                 values *= (0.5 * rate) ** i
-                # From here on derivatives are infinite at 0.
+                # Derivatives of a higher order are infinite at 0.
                 if i > self.smoothness:
                     values[~np.isfinite(values)] = 0
-                found[i, 0] = values
-        return found
+                partials[i, 0] = values
+        return partials
 
     def _blurred(self, variance, n_features):
         if self.nu == np.inf:
@@ -314,14 +368,13 @@ class Matern(_Stationary):
         return None
 
     def spectral_law(self):
-        """See `Kernel.spectral_law`: Student's t of ``2 nu`` degrees of freedom."""
         if self.nu == np.inf:
             return normals(self.length_scale)
         return students(self.length_scale, self.nu)
 
 
-# Matern's kernel and its derivatives by ``s = r^2`` up to powers of ``nu / length_scale^2``, as
-# functions of a and ``exp(-a)``. Every one is the derivative by a of the one before, over a.
+# The kernel and its derivatives by ``s = r^2``, except for powers of ``nu / length_scale^2``, as
+# functions of a and ``exp(-a)``. Each is the derivative by a of the one before, divided by a.
 _MATERN: dict[float, tuple[Callable[[np.ndarray, np.ndarray], np.ndarray], ...]] = {
     0.5: (lambda a, decay: decay.copy(),),
     1.5: (
@@ -350,9 +403,10 @@ def _of_distances(
     far: float = FAR,
     cost: int = 1,
 ) -> np.ndarray:
-    """Tiles of ``-rate |x_i - y_j|^2 / 2``, each transformed in place; `numbers` are what that uses.
+    """Compute tiles of ``-rate |x_i - y_j|^2 / 2`` and transform each in place.
 
-    Small distances of rows farther out than `far`, as rates have it, come from their differences.
+    `numbers` are those that `transform` uses. If half squared norms times `rate` exceed `far`, small
+    distances are computed from differences.
     """
     X, Y = same_precision(X, Y)
     x, y = norms or (half_norms(X), half_norms(Y))
@@ -362,12 +416,12 @@ def _of_distances(
     if not largest < np.inf:
         name, rows = ("X", X) if np.max(x, initial=0.0) == np.inf else ("Y", Y)
         raise ValueError(
-            f"{name} must have rows whose squared norms are numbers, got entries up to "
-            f"{np.max(np.abs(rows)):g}: scale the features"
+            f"{name} must have rows with finite squared norms, got entries up to "
+            f"{np.max(np.abs(rows)):g}: rescale the features"
         )
     factor = X.dtype.type(rate)
     left, right = contiguous_read_only(X), contiguous_read_only(Y)
-    # Rounding may put some above `far` that are not.
+    # The margin is for rounding errors.
     some_far = rate * largest > 0.99 * far
     highest = y.max(initial=0.0)
 
@@ -380,21 +434,21 @@ def _of_distances(
     return in_tiles(X @ Y.T, work, cost=cost)
 
 
-# Constants that meet arrays below have the arrays' type: a plain 0 or 2 would make float32 float64.
+# Constants have the type of the arrays: a plain 0 or 2 would change float32 to float64.
 @njit(cache=True, nogil=True)
 def _negative_distances(products, x, y, factor):
-    """``-factor |x_i - y_j|^2 / 2``, at most 0, in place of products; x, y are half squared norms."""
+    """Replace products by ``-factor |x_i - y_j|^2 / 2 <= 0``; x, y are half squared norms."""
     zero = products.dtype.type(0)
     for i in range(products.shape[0]):
         for j in range(products.shape[1]):
-            # The norms first: so it is symmetric in x and y to the last bit.
+            # The sum of both norms comes first, so the value is symmetric in x and y to the last bit.
             value = factor * (products[i, j] - (x[i] + y[j]))
             products[i, j] = zero if value > zero else value
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
 def _correct_close(negative, X, Y, x, y, highest, factor, far):
-    """Compute values again from the differences where products above `far` have canceled."""
+    """Compute values from differences if products above `far` have canceled."""
     close = negative.dtype.type(-CLOSE)
     half, least = factor * negative.dtype.type(0.5), negative.dtype.type(far)
     for i in range(negative.shape[0]):
@@ -412,11 +466,11 @@ def _correct_close(negative, X, Y, x, y, highest, factor, far):
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
 def _absolute_distances(X, Y, out, factor):
-    """``-factor |x_i - y_j|_1`` into `out` for each pair of tables of rows, all (m, n, d).
+    """Write ``-factor |x_i - y_j|_1`` into `out` for each pair of arrays of rows, all (m, n, d).
 
-    Eight rows of Y at a time meet a row of X, and their sums stay in registers. At the edge the last row
-    stands in for missing ones, so that every pair is summed in the same order. The factor is part of the
-    sums: processors multiply and add at once, beside the differences.
+    Eight rows of Y are compared with a row of X at a time, so that their sums stay in registers. At the
+    edge the last row is repeated, so that every pair is summed in the same sequence. The factor is part
+    of the sums, because processors multiply and add in one step.
     """
     zero = X.dtype.type(0)
     for m in range(X.shape[0]):

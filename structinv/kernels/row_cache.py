@@ -1,4 +1,4 @@
-"""What is made of rows that are asked about again and again, as by machines that ask in blocks."""
+"""Cache of results for arrays of rows, by a digest of their values."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from ..oracles.cache import Record
 
 
 class RowCache:
-    """What is made of tables of rows, such as ``k(x, x)``, by a digest of all their numbers.
+    """Cache of results for arrays of rows, such as ``k(x, x)``, by their values.
 
-    Arrays may change in place: those that hold other numbers are others. Only the digests and what was
-    made are kept, of the tables asked about last.
+    An array that was modified in place has another digest. The cache stores digests and results of the
+    last arrays, not the arrays.
 
     Parameters
     ----------
     most : int
-        How many tables.
+        Maximum number of arrays.
 
     Examples
     --------
-    >>> kept, X = RowCache(2), np.ones((2, 3))
-    >>> kept.get(X, "sums", lambda: X.sum(axis=1))
+    >>> cache, X = RowCache(2), np.ones((2, 3))
+    >>> cache.get(X, "sums", lambda: X.sum(axis=1))
     array([3., 3.])
     >>> X[0] = 2.0
-    >>> kept.get(X, "sums", lambda: X.sum(axis=1))
+    >>> cache.get(X, "sums", lambda: X.sum(axis=1))
     array([6., 3.])
     """
 
@@ -40,15 +40,16 @@ class RowCache:
         self._lock = Lock()
 
     def get(self, X: np.ndarray, key: Any, make: Callable[[], Any]) -> Any:
-        """What was made of a table, the very object: not to be changed.
+        """Return the result for an array, computed if it is not cached; do not modify it.
 
         Parameters
         ----------
         X : (n, d) array
+            The rows.
         key : object
-            Of who makes it: equal where the same is made.
+            Value that is equal for calls with the same result for the same rows.
         make : callable
-            Makes it, where it is not known.
+            Function without arguments that computes the result.
         """
         numbers = np.ascontiguousarray(X)
         digest = blake2b(numbers.data if numbers.size else b"", digest_size=16).digest()

@@ -1,4 +1,4 @@
-"""Kernels of the distances between the sets that an oracle describes."""
+"""Set kernels: kernels of the distance between two perturbation sets."""
 
 from __future__ import annotations
 
@@ -19,48 +19,55 @@ from .row_cache import RowCache
 from .values import check_rows, describe, precision, same_precision
 
 SIDES = ("two", "mean", "tangent")
-# Rows whose sets are kept: all rows that a machine knows, and those it asks about.
+# Number of cached arrays: the training rows and the rows of the last call.
 REGIONS = 2
 
 
 class SetKernel(Kernel):
-    r"""A kernel of the distance between the sets around both inputs.
+    r"""Kernel of the distance between the perturbation sets of both inputs.
 
     .. math:: K(x, x') = k\bigl(d(S(x), S(x'))\bigr)
 
-    with k a function of distances, such as the Gaussian: the set around an input *is* the input
-    (Pozdnoukhov and Bengio 2006, section 3; with a list of members it is the jittering kernel of
-    DeCoste and Schoelkopf 2002; Haasdonk and Keysers 2002 use tangent distances).
+    with a function of distances k, such as a Gaussian (Pozdnoukhov and Bengio 2006, section 3). For a
+    finite list it is the jittering kernel of DeCoste and Schölkopf 2002. Haasdonk and Keysers 2002 use
+    tangent distances.
 
-    Such distances are no distances of points in any space, so **K need not be positive semi-definite**:
-    eigenvalues down to -1 were seen. A machine that is fitted with it warns by name and tells the
-    `min_eigenvalue_` of its training rows, or mends the kernel by `spectrum`; see `psd_corrected`.
+    Set distances are not metrics, so **K may be indefinite**: eigenvalues down to -1 occurred. An
+    estimator with an indefinite kernel warns and stores the smallest eigenvalue of its training rows in
+    `min_eigenvalue_`. Pass `spectrum` to correct the kernel; see `psd_corrected`.
 
     Parameters
     ----------
     oracle : InvarianceOracle
-        See `structinv.metrics.set_distance`.
+        The perturbation sets, as for `structinv.metrics.set_distance`.
     kernel : Kernel
-        One of distances alone: `Gaussian`, `Matern`, `RationalQuadratic`, or sums and products of these.
+        Function of distances alone: `Gaussian`, `Matern`, `RationalQuadratic`, or sums and products of
+        these.
     sides : {"two", "mean", "tangent"}, default="two"
-        The distance of both sets; the mean of both distances from a point to the other set; or that of
-        the tangent planes, by the oracle's tangents with coefficients of any size. For bounded ones take
-        ``TangentDerivative(oracle, bounds)`` and "two".
+        Kind of distance. "two": between both sets. "mean": the mean of the distances from each sample to
+        the set of the other. "tangent": between tangent planes, with unbounded coefficients; for bounded
+        ones use ``TangentDerivative(oracle, bounds)`` and "two".
     spectrum : {None, "clip", "flip", "square", "shift"}, default=None
-        How estimators mend the kernel with their training rows.
+        Spectrum correction of an estimator, computed from its training rows.
 
     Raises
     ------
     TypeError, ValueError, NotImplementedError
-        From `validate`, and as `structinv.metrics.set_distance`. With a `spectrum`, from all questions
-        outside of an estimator, where no training rows are known.
+        If a parameter is invalid, or the set distance is not available for the oracle. If `spectrum` is
+        not None and values are computed without an estimator, as training rows are then unknown.
+
+    See Also
+    --------
+    psd_corrected : Spectrum correction outside an estimator.
+    structinv.metrics.set_distance : The distances.
 
     Notes
     -----
-    Sets of the rows asked about last are kept: the tangents of training rows are made once. Functions
-    inside an oracle count as others only if they are other objects.
+    The sets of the last arrays are cached, so the tangents of training rows are computed once. Functions
+    inside an oracle are compared by identity.
 
-    No Lipschitz constant is known: machines certify lists of changes, but no continuum of them.
+    No Lipschitz constant is known. So finite lists of perturbed samples can be certified, continuous
+    sets cannot.
 
     Examples
     --------
@@ -93,8 +100,8 @@ class SetKernel(Kernel):
         as_oracle(self.oracle, hint="; the oracle comes first, then the kernel" if swapped else "")
         if isinstance(self.sides, str) and self.sides == "one":
             raise ValueError(
-                "sides must be one of 'two', 'mean', 'tangent', got 'one': distances from a point to a "
-                "set are not symmetric; 'mean' takes both"
+                "sides must be one of 'two', 'mean', 'tangent', got 'one': the distance from a sample "
+                "to a set is not symmetric; use 'mean' for the mean of both distances"
             )
         check_sides(self.sides, SIDES)
         if self.spectrum is not None:
@@ -108,13 +115,39 @@ class SetKernel(Kernel):
         self.oracle.validate(n_features)
 
     def prepared(self, X: np.ndarray) -> Kernel:
-        """See `Kernel.prepared`: psd_corrected with the training rows, if a `spectrum` is given."""
+        """Return the corrected kernel if a `spectrum` is given.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_samples, n_features)
+            Training rows.
+
+        Returns
+        -------
+        Kernel
+            The kernel itself if `spectrum` is None.
+        """
         if self.spectrum is None:
             return self
         return psd_corrected(SetKernel(self.oracle, self.kernel, self.sides), X, self.spectrum)
 
     def matrix(self, X, Y, norms=None):
-        """See `Kernel.matrix`; half of the work where `Y` is `X` itself."""
+        """Compute the kernel matrix; half the distances if `Y` is `X`.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_samples_X, n_features)
+            First input.
+        Y : ndarray of shape (n_samples_Y, n_features)
+            Second input.
+        norms : tuple of two ndarrays, optional
+            Ignored.
+
+        Returns
+        -------
+        ndarray of shape (n_samples_X, n_samples_Y)
+            The values ``K(x_i, y_j)``.
+        """
         self.validate()
         self._refuse_spectrum()
         check_rows(X, Y)
@@ -127,7 +160,6 @@ class SetKernel(Kernel):
         return self._of_squares(np.square(distances, out=distances))
 
     def diagonal(self, X):
-        """See `Kernel.diagonal`: the kernel at no distance."""
         self.validate()
         self._refuse_spectrum()
         check_rows(X, X)
@@ -147,22 +179,22 @@ class SetKernel(Kernel):
         return compare_regions(right if X is Y else self._region(X), right, sides)
 
     def _region(self, X: np.ndarray) -> Region:
-        kept: RowCache = self.__dict__.setdefault("_regions", RowCache(REGIONS))
+        cache: RowCache = self.__dict__.setdefault("_regions", RowCache(REGIONS))
         make = tangent_planes if self.sides == "tangent" else region_of
         key = parameters_of((self.oracle, self.sides == "tangent"))
-        found: Region = kept.get(X, key, lambda: make(self.oracle, X))
-        return found
+        region: Region = cache.get(X, key, lambda: make(self.oracle, X))
+        return region
 
     def _refuse_spectrum(self) -> None:
         if self.spectrum is not None:
             raise ValueError(
-                f"spectrum={self.spectrum!r} mends the kernel with training rows, which an estimator of "
-                "structinv gives it in fit; elsewhere write structinv.kernels.psd_corrected(kernel, "
-                f"X_train, {self.spectrum!r}) around a SetKernel without a spectrum"
+                f"spectrum={self.spectrum!r} requires training rows, which only an estimator of "
+                "structinv passes to the kernel. Elsewhere use structinv.kernels.psd_corrected(kernel, "
+                f"X_train, {self.spectrum!r}) with a SetKernel without spectrum"
             )
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what can be made again."""
+        """Return the state without the cache."""
         state: dict[str, Any] = dict(super().__getstate__())
         state.pop("_regions", None)
         return state

@@ -1,4 +1,4 @@
-"""Overlaps of normal laws that spread along the tangents of their rows."""
+"""Kernel of the overlap of normal distributions that are wide along tangents."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import numpy as np
 
 from ..oracles import InvarianceOracle
 from ..utils.parameters import check_number
-from .directed_rows import DirectedRows, turned, unit_directions
+from .directed_rows import DirectedRows, orthogonal_directions, unit_directions
 from .normal_laws import LawKernel, in_units, normal_laws
 
 
 class TangentDistributionKernel(LawKernel):
-    r"""The overlap of normal laws that spread along the tangents of their rows.
+    r"""Overlap of normal distributions that are wide along the tangents of their rows.
 
     .. math:: K(x, z) = \int p_x(u)^\rho\, p_z(u)^\rho\, du, \quad p_x = N(x, L_x), \quad
         L_x^{-1} = P_x = \Bigl(\frac{1}{\sigma^2} + \frac{J}{\gamma_w^2}\Bigr) 1
@@ -22,39 +22,44 @@ class TangentDistributionKernel(LawKernel):
     .. math:: (2 \pi)^{(1 - 2 \rho) N / 2}\, |\rho (P_x + P_z)|^{-1/2}\, (|L_x| |L_z|)^{-\rho / 2}
         \exp\bigl(-\tfrac{\rho}{2} (x - z)' (L_x + L_z)^{-1} (x - z)\bigr)
 
-    (after Pozdnoukhov and Bengio 2006, eqs. 22 and 23; Jebara, Kondor and Howard 2004). The precision
-    that is printed there is half of this P: with `sigma` and `gamma_w` as the widths along all tangents
-    and across one, it is twice as large. It is positive semi-definite by construction, as an inner
-    product of functions.
+    (after Pozdnoukhov and Bengio 2006, eqs. 22 and 23; Jebara, Kondor and Howard 2004). The paper prints
+    half of this P. With `sigma` and `gamma_w` as the standard deviations along all tangents and across
+    one, P is twice as large. The kernel is positive semi-definite by construction, as an inner product
+    of functions.
 
     Parameters
     ----------
     oracle : InvarianceOracle
-        One that has `tangents`; their lengths do not count, and a zero vector is no tangent.
+        Oracle with `tangents`. Their lengths do not matter, and zero vectors are ignored.
     sigma : float, default=1.0
-        Width of a law without tangents, above 0, in the units of the features.
+        Length scale (> 0) of a distribution without tangents, in the units of the features.
     gamma_w : float, default=1.0
-        Width across a tangent, above 0, beside that.
+        Additional length scale (> 0) across a tangent.
     rho : float, default=0.5
-        Above 0. With 1/2 it is the coefficient of Bhattacharyya, with 1 the mean density of one law
-        under the other.
+        Exponent of the densities (> 0). 1/2 gives the Bhattacharyya coefficient, 1 the mean density of
+        one distribution under the other.
     normalized : bool, default=True
-        Whether values are divided by ``sqrt(K(x, x) K(z, z))``; with ``rho=0.5`` that is 1 as it is. In
-        many features other rho have values that are no numbers, unless they are divided.
+        If True, values are divided by ``sqrt(K(x, x) K(z, z))``, which is 1 for ``rho=0.5``. For other
+        `rho` and many features, unnormalized values overflow or underflow.
 
     Raises
     ------
     TypeError, ValueError
-        From `validate` and all questions, if a parameter is out of its range, or the oracle depends on
-        labels; without `normalized`, if ``K(x, x)`` is no number, or so small that digits are lost.
+        If a parameter is out of its range, or the oracle depends on labels. If ``K(x, x)`` overflows or
+        underflows without `normalized`.
     NotImplementedError
         If the oracle has no tangents.
 
+    See Also
+    --------
+    TangentVectorKernel : Kernel of tangents that may be indefinite.
+    VicinalKernel : Gaussian kernel averaged over normal distributions.
+
     Notes
     -----
-    A pair takes the inner products of both rows and their tangents, and a system of as many unknowns as
-    one of them has tangents: no table of features by features. Tangents that depend on each other will
-    do; each counts, so that one given twice is another law. Those of the rows asked about last are kept.
+    A pair takes the inner products of both rows and their tangents, and a linear system with one unknown
+    per tangent. No matrix has the size of the features. Tangents may depend on each other linearly, but
+    each counts: a repeated tangent gives another distribution. Tangents of the last arrays are cached.
 
     Examples
     --------
@@ -92,7 +97,7 @@ class TangentDistributionKernel(LawKernel):
 
     @property
     def _is_one(self) -> bool:
-        """Whether ``K(x, x)`` is 1."""
+        """True if ``K(x, x)`` is 1."""
         return bool(self.normalized) or float(self.rho) == 0.5
 
     @property
@@ -109,24 +114,24 @@ class TangentDistributionKernel(LawKernel):
             size = d * (np.log(variances) + 2.0 * np.log(float(self.sigma))) + along
             level = 0.5 * d * ((1.0 - 2.0 * rho) * np.log(2.0 * np.pi) - np.log(2.0 * rho))
             own = level - (rho - 0.5) * size
-        # |L|^(1/4) in units of sigma, and what every |C / 2| has.
+        # |L|^(1/4) in units of sigma, and a factor that every |C / 2| has.
         numbers = variances, 0.25 * np.log(2.0 * variances), 0.25 * along + 0.5 * own, own
         return normal_laws(in_units(X, self.sigma), axes, squares, numbers)
 
     def _spreads(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Axes, their squared lengths and the other variance of each ``L``, in units of sigma."""
+        """Compute the axes, their squared lengths and the other variance of each L / sigma^2."""
         unit = unit_directions(self._tangents(X))
         counts = np.any(unit != 0, axis=2).sum(axis=1)
         ratio = (float(self.sigma) / float(self.gamma_w)) ** 2
-        axes, shares = turned(unit)
-        # L's variance along an axis is 1 / (1 + ratio (J - share)), and 1 / (1 + ratio J) elsewhere.
+        axes, squares = orthogonal_directions(unit)
+        # L's variance along an axis is 1 / (1 + ratio (J - square)), and 1 / (1 + ratio J) elsewhere.
         whole = 1.0 + ratio * counts
-        along = 1.0 + ratio * np.maximum(counts[:, None] - shares, 0.0)
-        grown = (ratio / whole)[:, None] / along
-        return axes * np.sqrt(grown)[:, :, None], shares * grown, 1.0 / whole
+        along = 1.0 + ratio * np.maximum(counts[:, None] - squares, 0.0)
+        excess = (ratio / whole)[:, None] / along
+        return axes * np.sqrt(excess)[:, :, None], squares * excess, 1.0 / whole
 
     def _constants(self) -> tuple[float, float, float]:
         return 0.0, 0.5 * float(self.rho), 0.0 if self._is_one else np.inf
 
     def _advice(self) -> str:
-        return f"take normalized=True with rho={self.rho!r}"
+        return f"use normalized=True with rho={self.rho!r}"

@@ -1,4 +1,4 @@
-"""Kernels that fall off slowly along the tangents of either input, and fast across them."""
+"""Tangent vector kernels: slow decay along tangents, fast decay across them."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ DIRECTIONS = ("tangents", "differences")
 
 
 class _TangentSum(DirectedKernel):
-    """The mean of both sides' ``[exp(-a |D|^2) + h sum_j exp(-b d_par^2 - c d_perp^2)] / (1 + h J)``.
+    """Mean over sides of ``[exp(-a |D|^2) + h sum_j exp(-b d_par^2 - c d_perp^2)] / (1 + h J)``.
 
-    A subclass tells the rates a, b, c and the share h of every direction.
+    A subclass defines the rates a, b, c and the weight h of every direction.
     """
 
     definite = False
@@ -51,11 +51,22 @@ class _TangentSum(DirectedKernel):
             )
 
     def _rates(self) -> tuple[float, float, float, float]:
-        """``(a, b, c, h)``."""
+        """Return ``(a, b, c, h)``."""
         raise NotImplementedError
 
     def diagonal(self, X):
-        """See `Kernel.diagonal`: 1."""
+        """Return ones, as ``K(x, x) = 1``.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_samples, n_features)
+            Input.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Ones.
+        """
         check_rows(X, X)
         return np.ones(len(X), dtype=precision(X))
 
@@ -75,7 +86,7 @@ class _TangentSum(DirectedKernel):
     def _fill(self, left: DirectedRows, right: DirectedRows, out: np.ndarray) -> None:
         ours, theirs = left.stack, right.stack
         d = ours.vectors.shape[2]
-        # Directions of one side meet rows of the other alone.
+        # The directions of one side are multiplied with the rows of the other side only.
         forth = ours.vectors.reshape(-1, d) @ theirs.vectors[:, 0].T
         back = np.ascontiguousarray(ours.vectors[:, 0]) @ theirs.vectors[:, 1:].reshape(-1, d).T
         forth = forth.reshape(len(out), ours.size, -1)
@@ -85,7 +96,7 @@ class _TangentSum(DirectedKernel):
 
 
 class TangentVectorKernel(_TangentSum):
-    r"""A Gaussian that falls off across the tangents of either input, and hardly along them.
+    r"""Gaussian kernel with a larger length scale along the tangents of either input.
 
     With the density around x
 
@@ -94,38 +105,41 @@ class TangentVectorKernel(_TangentSum):
         d_j^2 = |z - x|^2 - \frac{\langle z - x, l_j \rangle^2}{|l_j|^2}
 
     for the tangents :math:`l_j` of x, it is ``K(x, z) = (p_x(z) + p_z(x)) / 2``, with ``K(x, x) = 1``
-    (after Pozdnoukhov and Bengio 2006, eqs. 19, 21 and 38, and 2004): points along a tangent are nearer
-    than others.
+    (after Pozdnoukhov and Bengio 2006, eqs. 19, 21 and 38, and 2004).
 
-    K is the mean of two one-sided densities and **need not be positive semi-definite**: `definite` is
-    False, and fits look at the eigenvalues. `TangentDistributionKernel` always is.
+    K is the mean of two one-sided densities and **may be indefinite**: `definite` is False, and
+    estimators compute eigenvalues. `TangentDistributionKernel` is always positive semi-definite.
 
     Parameters
     ----------
     oracle : InvarianceOracle
-        One that has `tangents`, or lists its members; see `directions`.
+        Oracle with `tangents`, or with a finite list for ``directions="differences"``.
     sigma : float, default=1.0
-        Width in all directions, above 0, in the units of the features.
+        Length scale (> 0) in all directions, in the units of the features.
     gamma_w : float, default=1.0
-        Width across a tangent, above 0.
+        Length scale (> 0) across a tangent.
     eta : float, default=1.0
-        Weight of each tangent against the plain Gaussian, at least 0.
+        Weight (>= 0) of each tangent compared with the plain Gaussian.
     directions : {"tangents", "differences"}, default="tangents"
-        The oracle's tangents, or the finite differences ``l_j = z_j - x`` to all other members
-        :math:`z_j` of its list, which is then finite. Lengths do not count.
+        The oracle's tangents, or the differences ``l_j = z_j - x`` to all other perturbed samples
+        :math:`z_j` of its finite list. Lengths do not matter.
 
     Raises
     ------
     TypeError, ValueError
-        From `validate` and all questions, if a parameter is out of its range, or the oracle depends on
-        labels.
+        If a parameter is out of its range, or the oracle depends on labels.
     NotImplementedError
-        If the oracle has no tangents, or lists no members.
+        If the oracle has no tangents, or no finite list.
+
+    See Also
+    --------
+    TangentOverlapKernel : Overlaps of these densities.
+    TangentDistributionKernel : Positive semi-definite kernel of tangents.
 
     Notes
     -----
-    A zero vector is no direction: J is the number of the others. Directions of the rows asked about last
-    are kept, so that those of training rows are made once.
+    Zero vectors are not directions: J is the number of the others. Directions of the last arrays are
+    cached, so those of training rows are computed once.
 
     Examples
     --------
@@ -145,30 +159,46 @@ class TangentVectorKernel(_TangentSum):
 
 
 class TangentOverlapKernel(_TangentSum):
-    r"""Overlaps of the densities of `TangentVectorKernel`, term by term: the practical form.
+    r"""Overlap of the densities of `TangentVectorKernel`, without tangent products.
 
     .. math:: K(x, z) \propto e^{-|D|^2 / (4 s^2)} + \eta \sum_j [I_j(x) + I_j(z)], \quad
         I_j = \exp\Bigl(-\frac{d_{par}^2}{4 s^2}
             - d_{perp}^2 \frac{s^2 + g^2}{2 s^2 (2 g^2 + s^2)}\Bigr)
 
-    with D = x - z, s = `sigma`, g = `gamma_w`, and ``d_par`` and ``d_perp`` the parts of D along and
-    across the j-th tangent of x, or of z (after Pozdnoukhov and Bengio 2006, eq. 24). Each term is the
-    integral of the product of one side's plain Gaussian with a term of the other side's density, divided
-    by its largest value; products of two tangents' terms are left out, that of both plain Gaussians is
-    kept. Either side's terms are divided by ``1 + 2 eta J``, so that ``K(x, x) = 1``.
+    with D = x - z, s = `sigma` and g = `gamma_w` (after Pozdnoukhov and Bengio 2006, eq. 24). ``d_par``
+    and ``d_perp`` are the parts of D along and across the j-th tangent of x, or of z.
 
-    K **need not be positive semi-definite**: `definite` is False, and fits look at the eigenvalues.
-    `TangentDistributionKernel`, the exact overlap of two laws, always is.
+    Each term is an integral of one side's plain Gaussian times a term of the other side's density,
+    divided by its largest value. Products of terms of two tangents are left out; the product of both
+    plain Gaussians is included. The terms of a side are divided by ``1 + 2 eta J``, so ``K(x, x) = 1``.
+
+    K **may be indefinite**: `definite` is False, and estimators compute eigenvalues. The exact overlap
+    `TangentDistributionKernel` is always positive semi-definite.
 
     Parameters
     ----------
-    oracle, sigma, gamma_w, eta, directions
-        See `TangentVectorKernel`.
+    oracle : InvarianceOracle
+        Oracle with `tangents`, or with a finite list for ``directions="differences"``.
+    sigma : float, default=1.0
+        Length scale (> 0) in all directions, in the units of the features.
+    gamma_w : float, default=1.0
+        Length scale (> 0) across a tangent.
+    eta : float, default=1.0
+        Weight (>= 0) of each tangent compared with the plain Gaussian.
+    directions : {"tangents", "differences"}, default="tangents"
+        The oracle's tangents, or the differences to all other perturbed samples of its finite list.
 
     Raises
     ------
-    TypeError, ValueError, NotImplementedError
-        As `TangentVectorKernel`.
+    TypeError, ValueError
+        If a parameter is out of its range, or the oracle depends on labels.
+    NotImplementedError
+        If the oracle has no tangents, or no finite list.
+
+    See Also
+    --------
+    TangentVectorKernel : Kernel of the same densities, without integrals.
+    TangentDistributionKernel : Positive semi-definite kernel of tangents.
 
     Examples
     --------
@@ -184,7 +214,7 @@ class TangentOverlapKernel(_TangentSum):
 
     def _rates(self) -> tuple[float, float, float, float]:
         rate = 0.25 / float(self.sigma) ** 2
-        # Of the square of a large number none would be left.
+        # The square of a larger ratio overflows.
         ratio = min(float(self.gamma_w) / float(self.sigma), 1e100) ** 2
         return rate, rate, rate * (2.0 + 2.0 * ratio) / (1.0 + 2.0 * ratio), 2.0 * float(self.eta)
 
@@ -193,21 +223,24 @@ class TangentOverlapKernel(_TangentSum):
 def _tangent_sums(
     forth: Any, back: Any, own_left: Any, own_right: Any, left: Any, right: Any, rates: Any, out: Any
 ) -> None:
-    """Means of both sides' sums over directions; see `_TangentSum`.
+    """Compute the means of both sides' sums over directions; see `_TangentSum`.
 
     Parameters
     ----------
     forth : (n, 1 + r, m) array
         Inner products of the left vectors with the right rows.
     back : (n, m, s) array
-        Of the left rows with the right directions.
+        Inner products of the left rows with the right directions.
     own_left, own_right : (n, 1 + r, 1 + r) and (m, 1 + s, 1 + s) arrays
+        Inner products of the vectors of each row.
     left, right : (n,) and (m,) arrays
-        How many directions there are.
+        Numbers of directions.
     rates : tuple of four floats
+        The numbers ``(a, b, c, h)`` of `_TangentSum`.
     out : (n, m) array
+        The result.
     """
-    near, along_rate, across_rate, share = rates
+    near, along_rate, across_rate, weight = rates
     for i in range(out.shape[0]):
         for j in range(out.shape[1]):
             square = own_left[i, 0, 0] + own_right[j, 0, 0] - 2.0 * forth[i, 0, j]
@@ -218,10 +251,10 @@ def _tangent_sums(
                 if own_left[i, a, a] > 0.0:
                     along = own_left[i, a, 0] - forth[i, a, j]
                     along = along * along if along * along < square else square
-                    ours += share * np.exp(-along_rate * along - across_rate * (square - along))
+                    ours += weight * np.exp(-along_rate * along - across_rate * (square - along))
             for b in range(1, own_right.shape[1]):
                 if own_right[j, b, b] > 0.0:
                     along = own_right[j, b, 0] - back[i, j, b - 1]
                     along = along * along if along * along < square else square
-                    theirs += share * np.exp(-along_rate * along - across_rate * (square - along))
-            out[i, j] = 0.5 * (ours / (1.0 + share * left[i]) + theirs / (1.0 + share * right[j]))
+                    theirs += weight * np.exp(-along_rate * along - across_rate * (square - along))
+            out[i, j] = 0.5 * (ours / (1.0 + weight * left[i]) + theirs / (1.0 + weight * right[j]))

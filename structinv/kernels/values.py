@@ -1,4 +1,4 @@
-"""What kernels share: precision, norms, tiles, checks of rows and parameters."""
+"""Helpers of kernels: precision, norms, tiles, validation of rows."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 Norms: TypeAlias = tuple[np.ndarray, np.ndarray]
 
-# Values worked on at once: two tiles of float64 stay in a core's cache.
+# Number of values per tile: two tiles of float64 fit in the cache of a core.
 TILE = 2**15
 
 HALF, SINGLE, DOUBLE = np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64)
-# Of float32 numbers with all their digits.
+# Range of normal float32 numbers.
 _LEAST, _MOST = float(np.finfo(SINGLE).tiny), float(np.finfo(SINGLE).max)
 
 
 def precision(*arrays: np.ndarray) -> np.dtype:
-    """float32 if all arrays are, else float64; TypeError for float16, in which kernels lose too much."""
+    """Return float32 if all arrays are, else float64; raise TypeError for float16."""
     kinds = [array.dtype for array in arrays]
     if HALF in kinds:
         refuse_half_or_masked("XY"[kinds.index(HALF)], arrays[kinds.index(HALF)])
@@ -34,11 +34,12 @@ def precision(*arrays: np.ndarray) -> np.dtype:
 
 
 def squared_norms(X: np.ndarray) -> np.ndarray:
-    """``|x_i|^2`` of every row, summed in float64.
+    """Compute ``|x_i|^2`` of every row, summed in float64.
 
     Parameters
     ----------
     X : (n, d) array
+        The rows.
     """
     norms = np.empty(len(X))
     _sum_squares(contiguous_read_only(X), norms)
@@ -46,48 +47,51 @@ def squared_norms(X: np.ndarray) -> np.ndarray:
 
 
 def half_norms(X: np.ndarray) -> np.ndarray:
-    """Half the squared norm of every row, in the precision of `X`, infinite where that has none.
+    """Compute half the squared norm of every row, in the precision of `X`.
+
+    Norms that overflow are infinite.
 
     Parameters
     ----------
     X : (n, d) array
+        The rows.
     """
-    # Whoever needs them looks at them.
+    # Callers check for infinity.
     with np.errstate(over="ignore"):
         return (0.5 * squared_norms(X)).astype(precision(X), copy=False)
 
 
 def same_precision(X: np.ndarray, Y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Both arrays in their common precision, uncopied if they are."""
+    """Return both arrays in their common precision, without a copy if they have it."""
     dtype = precision(X, Y)
     return X.astype(dtype, copy=False), Y.astype(dtype, copy=False)
 
 
 def holds(dtype: np.dtype, *values: float) -> bool:
-    """Whether float32, if it is that, has these numbers of at least 0 neither infinite nor cut short."""
+    """Return True if numbers >= 0 are zero or normal numbers of this type."""
     return dtype == DOUBLE or all(value == 0 or _LEAST <= value <= _MOST for value in values)
 
 
 def in_double(kernel: Kernel, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
-    """Its values of float32 rows, worked out in float64: for what float32 does not hold."""
+    """Compute the values of float32 rows in float64, against overflow."""
     values = kernel.matrix(X.astype(np.float64), Y.astype(np.float64))
     with np.errstate(over="ignore"):
         return values.astype(np.float32)
 
 
 def describe(kernel: Kernel) -> str:
-    """The kernel with all its parameters; its repr leaves out defaults."""
+    """Return the kernel with all its parameters; its repr leaves out defaults."""
     parameters = kernel.get_params(deep=False).items()
     return f"{type(kernel).__name__}({', '.join(f'{name}={value!r}' for name, value in parameters)})"
 
 
 def is_real(value: Any) -> bool:
-    """Whether it is a real number, and no bool."""
+    """Return True for a real number that is not a bool."""
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def floats(values: Any) -> np.ndarray | None:
-    """Values as an array of floats; None stays None."""
+    """Return values as an array of floats, or None for None."""
     if values is None:
         return None
     values = np.asarray(values)
@@ -101,10 +105,10 @@ def in_tiles(
     cost: int = 1,
     least_rows: int = 1,
 ) -> np.ndarray:
-    """`values` with every tile of rows changed in place while the cache holds it.
+    """Transform tiles of rows in place, in several threads; tiles fit in the cache.
 
-    ``transform(tile, rows)`` is told which rows the tile has; `cost` is its work on a value,
-    relative to an exponential. It may ask for more rows than the cache holds.
+    ``transform(tile, rows)`` receives a tile and its slice of rows. `cost` is its work per value,
+    relative to an exponential. Tiles have at least `least_rows` rows.
     """
     n_rows, n_columns = values.shape
     step = max(least_rows, TILE // max(1, n_columns))
@@ -114,14 +118,14 @@ def in_tiles(
             rows = slice(first, min(first + step, part.stop))
             transform(values[rows], rows)
 
-    # A thread costs as much as some hundred thousand exponentials.
+    # Starting a thread takes as long as a few hundred thousand exponentials.
     in_threads(work, n_rows, values.size * cost // 4)
     return values
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
 def _sum_squares(X, norms):
-    # NumPy's order of summation depends on the number of rows; a row must have one norm in all blocks.
+    # NumPy's sequence of summation depends on the number of rows; here a row has one norm in all blocks.
     for i in range(X.shape[0]):
         total = 0.0
         for j in range(X.shape[1]):
@@ -130,20 +134,20 @@ def _sum_squares(X, norms):
 
 
 def check_rows(X: Any, Y: Any) -> None:
-    """Raise unless these are arrays of rows with as many features: users ask for tables themselves."""
+    """Raise TypeError or ValueError if these are not valid arrays of rows."""
     for name, rows in (("X", X), ("Y", Y))[: 1 if Y is X else 2]:
         refuse_half_or_masked(name, rows)
         if not isinstance(rows, np.ndarray):
             raise TypeError(
-                f"{name} must be an array, got {type(rows).__name__}; kernel(X, Y) takes lists and "
-                "data frames"
+                f"{name} must be an array, got {type(rows).__name__}; lists and data frames are "
+                "supported by kernel(X, Y)"
             )
         if rows.dtype.kind not in "fiub":
             raise TypeError(f"{name} must hold real numbers, got dtype {rows.dtype}")
         if rows.ndim != 2:
             hint = f": pass {name}.reshape(len({name}), -1)" if rows.ndim > 2 else ""
-            raise ValueError(f"{name} must have shape (n, d), a row an input, got {rows.shape}{hint}")
+            raise ValueError(f"{name} must have shape (n, d), got {rows.shape}{hint}")
         if not plugins.all_finite(rows):
             raise ValueError(f"{name} must be finite, got NaN or infinity")
     if X.shape[1] != Y.shape[1]:
-        raise ValueError(f"Y must have {X.shape[1]} features as X has, got {Y.shape[1]}")
+        raise ValueError(f"Y must have the {X.shape[1]} features of X, got {Y.shape[1]}")

@@ -1,4 +1,4 @@
-"""Gaussian kernels averaged over normal laws around both rows, or one of them."""
+"""Vicinal kernel: a Gaussian averaged over normal distributions around rows."""
 
 from __future__ import annotations
 
@@ -8,58 +8,60 @@ import numpy as np
 
 from ..oracles import Identity, InvarianceOracle
 from ..utils.parameters import check_number
-from .directed_rows import DirectedRows, turned
+from .directed_rows import DirectedRows, orthogonal_directions
 from .normal_laws import LawKernel, in_units, normal_laws
 from .values import same_precision
 
 
 class VicinalKernel(LawKernel):
-    r"""A Gaussian kernel averaged over normal laws around both rows.
+    r"""Gaussian kernel averaged over normal distributions around both rows.
 
     .. math:: M(x, z) = E\, e^{-|u - v|^2 / (2 \sigma^2)}
         = |1 + (S_x + S_z) / \sigma^2|^{-1/2}
           e^{-(x - z)' (\sigma^2 + S_x + S_z)^{-1} (x - z) / 2}
 
-    with u and v independent, :math:`u \sim N(x, S_x)`, :math:`S_x = \nu^2 + \sum_j s_j^2 t_j t_j'` for
-    the oracle's tangents :math:`t_j` at x, their `spread` s and the `noise` nu: the two-vicinal kernel
-    (after Pozdnoukhov and Bengio 2006, eqs. 31 to 35; Chapelle, Weston, Bottou and Vapnik 2001). It is
-    the inner product of mean embeddings of both laws, and positive semi-definite by construction. (The
-    density of a normal law of width gamma in one dimension has the factor ``1 / (sqrt(2 pi) gamma)``;
-    eq. 33 prints another.)
+    with independent :math:`u \sim N(x, S_x)` and v. The covariance is
+    :math:`S_x = \nu^2 + \sum_j s_j^2 t_j t_j'` for the oracle's tangents :math:`t_j` at x, their
+    `spread` s and the `noise` nu.
 
-    What directions stand for is the oracle's to say: ``TangentDerivative(T, 1.0)`` for given ones, for a
-    row's size ``Segment`` (the direction is the row itself), for its zero level ``Offset``, for images
-    their transforms. Without an oracle there is `noise` alone.
+    This is the two-vicinal kernel (after Pozdnoukhov and Bengio 2006, eqs. 31 to 35; Chapelle, Weston,
+    Bottou and Vapnik 2001). It is the inner product of both mean embeddings, so it is positive
+    semi-definite by construction. (The density of a normal distribution in one dimension has the factor
+    ``1 / (sqrt(2 pi) gamma)``; eq. 33 prints another.)
+
+    The oracle defines the directions. Use ``TangentDerivative(T, 1.0)`` for given directions, `Segment`
+    for the size of a row, `Offset` for its baseline, and image oracles for images. Without an oracle
+    there is only `noise`.
 
     Parameters
     ----------
     oracle : InvarianceOracle, optional
-        One that has `tangents`; their lengths count.
+        Oracle with `tangents`. Their lengths matter.
     sigma : float, default=1.0
-        Width of the Gaussian kernel, above 0, in the units of the features.
-    spread : float or (J,) array, default=1.0
-        Standard deviation along each tangent, at least 0, in units of its length: degrees, pixels.
+        Length scale (> 0) of the Gaussian kernel, in the units of the features.
+    spread : float or array-like of shape (n_tangents,), default=1.0
+        Standard deviation (>= 0) along each tangent, in units of its length, such as degrees or pixels.
     noise : float, default=0.0
-        Standard deviation of every feature beside that, at least 0.
+        Additional standard deviation (>= 0) of every feature.
 
     Raises
     ------
     TypeError, ValueError
-        From `validate` and all questions, if a parameter is out of its range, or the oracle depends on
-        labels; if there are other numbers of tangents than of spreads; if noise in so many features
-        leaves values that are no numbers with all their digits.
+        If a parameter is out of its range, or the oracle depends on labels. If the numbers of spreads
+        and of tangents differ. If the values underflow, due to noise in many features.
     NotImplementedError
         If the oracle has no tangents.
 
     See Also
     --------
-    structinv.functionals.VicinalAverages : the averages as functionals, for any kernel.
+    structinv.functionals.VicinalAverages : Averages as functionals, for any kernel.
+    TangentDistributionKernel : Overlap of normal distributions.
 
     Notes
     -----
-    M is a kernel, and a machine that takes it sees laws on both sides. The vicinal machine evaluates at
-    points instead: it is trained with the table of M, so that its losses are of averages over the laws
-    of training rows, and asked with that of `one_vicinal`, as in the example.
+    An estimator with this kernel averages both the training rows and the rows of `predict`. To evaluate
+    at the rows themselves, train with the kernel matrix of M, and predict with that of `one_vicinal`, as
+    in the example. The losses are then those of averages around training rows.
 
     Examples
     --------
@@ -74,8 +76,8 @@ class VicinalKernel(LawKernel):
            [0.22 , 0.496, 0.019, 0.001],
            [0.119, 0.019, 0.921, 0.044],
            [0.004, 0.001, 0.044, 0.42 ]])
-    >>> machine = SVC(kernel="precomputed").fit(kernel(signals), [0, 0, 1, 1])
-    >>> machine.predict(kernel.one_vicinal(np.array([[8.0, 1.0], [1.0, 9.0]]), signals))
+    >>> model = SVC(kernel="precomputed").fit(kernel(signals), [0, 0, 1, 1])
+    >>> model.predict(kernel.one_vicinal(np.array([[8.0, 1.0], [1.0, 9.0]]), signals))
     array([0, 1])
     """
 
@@ -99,27 +101,27 @@ class VicinalKernel(LawKernel):
         check_number("noise", self.noise)
 
     def one_vicinal(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
-        """The Gaussian kernel of rows and others, averaged over the laws of the others alone.
+        """Compute the Gaussian kernel averaged over the distributions of `Y` only.
 
         Parameters
         ----------
-        X : (n, d) array
-            Points.
-        Y : (m, d) array
-            Means of laws.
+        X : ndarray of shape (n_samples_X, n_features)
+            Samples without a distribution.
+        Y : ndarray of shape (n_samples_Y, n_features)
+            Means of the normal distributions.
 
         Returns
         -------
-        (n, m) array
-            ``E exp(-|x_i - v|^2 / (2 sigma^2))``, ``v ~ N(y_j, S_j)``: not symmetric.
+        ndarray of shape (n_samples_X, n_samples_Y)
+            The values ``E exp(-|x_i - v|^2 / (2 sigma^2))`` with ``v ~ N(y_j, S_j)``; not symmetric.
         """
         self._check(X, Y)
         X, Y = same_precision(X, Y)
         if not len(X) or not len(Y):
             return np.zeros((len(X), len(Y)), dtype=X.dtype)
-        right = self._known(Y)
+        right = self._directed(Y)
         with np.errstate(over="ignore", invalid="ignore"):
-            points = self._looked_at(self._laws(X, np.zeros((len(X), 0, X.shape[1])), 0.0), X.dtype)
+            points = self._checked(self._laws(X, np.zeros((len(X), 0, X.shape[1])), 0.0), X.dtype)
         return self._table(points, right, X.dtype)
 
     def _made(self, X: np.ndarray) -> DirectedRows:
@@ -130,8 +132,8 @@ class VicinalKernel(LawKernel):
         return self._laws(X, tangents, float(self.noise) / float(self.sigma))
 
     def _laws(self, X: np.ndarray, tangents: np.ndarray, noise: float) -> DirectedRows:
-        """The laws with this noise in units of sigma."""
-        axes, squares = turned(tangents / float(self.sigma))
+        """Return the distributions with a noise in units of sigma."""
+        axes, squares = orthogonal_directions(tangents / float(self.sigma))
         variances = np.full(len(X), noise**2)
         whole = 1.0 + 2.0 * variances
         grown = np.log1p(2.0 * squares / whole[:, None]).sum(axis=1)
@@ -143,11 +145,11 @@ class VicinalKernel(LawKernel):
         return 1.0, 0.5, np.inf
 
     def _advice(self) -> str:
-        return f"take less than noise={self.noise!r} and spread={self.spread!r}, or a larger sigma"
+        return f"use less than noise={self.noise!r} and spread={self.spread!r}, or a larger sigma"
 
 
 def check_spread(spread: object) -> None:
-    """Raise TypeError or ValueError unless it is a number, or a vector, of at least 0.
+    """Raise TypeError or ValueError if a spread is not a number or vector >= 0.
 
     Examples
     --------
@@ -156,20 +158,20 @@ def check_spread(spread: object) -> None:
         ...
     ValueError: spread must be a number or a vector of numbers of at least 0, got [1.0, -0.5]
     """
-    wanted = f"spread must be a number or a vector of numbers of at least 0, got {spread!r}"
+    message = f"spread must be a number or a vector of numbers of at least 0, got {spread!r}"
     try:
         values = np.asarray(spread)
     except ValueError as error:
-        raise ValueError(wanted) from error
+        raise ValueError(message) from error
     if values.dtype.kind not in "fiu":
-        raise TypeError(wanted)
+        raise TypeError(message)
     if values.ndim > 1 or not np.all((values >= 0) & (values < np.inf)):
-        raise ValueError(wanted)
+        raise ValueError(message)
 
 
 def spreads_of(spread: object, size: int) -> np.ndarray:
-    """The spread along each of so many tangents, (size,) of float64; ValueError if it has others."""
+    """Return the spread along each tangent, (size,); ValueError for another number."""
     values = np.asarray(spread, dtype=np.float64)
     if values.ndim and len(values) != size:
-        raise ValueError(f"spread must have an entry for each of {size} tangents, got {len(values)}")
+        raise ValueError(f"spread must have one entry for each of {size} tangents, got {len(values)}")
     return np.broadcast_to(values, (size,))
