@@ -136,15 +136,15 @@ class TestFit:
         lines = succeed("predict", tmp_path / "m", folder / "test.svm", "--certify").splitlines()
         assert len(lines) == 200
 
-    @pytest.mark.parametrize(("oracle", "words"), [("fdrop", "drop"), ("fadd", "add")])
-    def test_counted_texts_are_certified_by_their_tokens(self, folder, tmp_path, oracle, words):
+    @pytest.mark.parametrize(("oracle", "edit"), [("fdrop", "drop"), ("fadd", "add")])
+    def test_counted_texts_are_certified_by_their_tokens(self, folder, tmp_path, oracle, edit):
         options = ("--oracle", oracle, "--max-changes", 2, "--only-for", "spam", "--C", "auto")
         out = succeed("fit", folder / "train.jsonl", *options, "--tol", 0.01, "-o", tmp_path / "m")
         assert "60 texts" in out
         assert "Note" not in out
         model = structinv.load(tmp_path / "m")
         assert isinstance(model, InvariantTextClassifier)
-        assert (model.edit, model.max_changes, model.only_for) == (words, 2, ["spam"])
+        assert (model.edit, model.max_changes, model.only_for) == (edit, 2, ["spam"])
         lines = succeed("predict", tmp_path / "m", folder / "test.jsonl.xz", "--certify").splitlines()
         texts, y = load_jsonlines(folder / "test.jsonl.xz")
         sure = ["yes" if each else "no" for each in model.certify(texts).correct]
@@ -155,9 +155,9 @@ class TestFit:
     @pytest.mark.parametrize(
         ("options", "said"),
         [
-            (("--vectorizer", "log"), "values of words, log(1 + count), and not about tokens"),
-            (("--unit-length",), "values of words, scaled to length 1, and not about tokens"),
-            (("--oracle", "fscale"), "values of words, counts, and not about tokens"),
+            (("--vectorizer", "log"), "values of words (log(1 + count)), not for tokens"),
+            (("--unit-length",), "values of words (scaled to length 1), not for tokens"),
+            (("--oracle", "fscale"), "values of words (counts), not for tokens"),
         ],
     )
     def test_other_values_of_words_are_certified_as_they_are(self, folder, tmp_path, options, said):
@@ -174,7 +174,7 @@ class TestFit:
     def test_what_is_about_rows_is_refused_for_tokens(self, folder, tmp_path):
         options = ("--oracle", "fadd", "--max-changes", 1, "--value", 2)
         line = fail("fit", folder / "train.jsonl", *options, "-o", tmp_path / "m")
-        assert "--value is about values of rows" in line
+        assert "--value is for values of rows" in line
 
     @pytest.mark.parametrize("scaling", ["count", "log", "tfidf"])
     @pytest.mark.parametrize("unit_length", [False, True])
@@ -192,22 +192,34 @@ class TestFit:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            ("--oracle magic", "--oracle must be one of identity, .*; got 'magic'"),
+            ("--oracle magic", "--oracle must be one of identity, .*, got 'magic'"),
             ("--oracle fdrop --max-changes 1 --low 0.5", "--low is not an option of --oracle fdrop"),
-            ("--oracle ellipsoid", "--oracle ellipsoid needs factor"),
-            ("--oracle box", "--oracle box needs --radius"),
-            ("", "--oracle fscale, the default, needs --max-changes"),
+            ("--oracle ellipsoid", "--oracle ellipsoid requires factor"),
+            ("--oracle box", "--oracle box requires --radius"),
+            ("", "--oracle fscale, the default, requires --max-changes"),
             ("--oracle box --radius 1 --kernel rbf", "needs an oracle with an orbit"),
-            ("--oracle fadd --max-changes 1 --only-for eggs", "--only-for names 'eggs'"),
+            (
+                "--oracle fadd --max-changes 1 --only-for eggs",
+                "--only-for must be labels among -1, 1, got 'eggs'",
+            ),
             ("--oracle fadd --max-changes 1 --value 0", "value"),
             ("--oracle fadd --max-changes 9999", "the number of features that may be added"),
             ("--oracle fedit --max-changes 1 --scale 2", "scale must be a pair"),
-            ("--gamma 1", "--gamma needs --kernel"),
+            ("--gamma 1", "--gamma requires --kernel"),
             ("--kernel rbf --gamma x", "--gamma must be .* got 'x'"),
             ("--C much", "--C must be .* got 'much'"),
-            ("--max-changes 1 --class-weight 1", "--class-weight must be balanced, or such as"),
-            ("--max-changes 1 --class-weight 1=-2", "--class-weight must be balanced, or such as"),
-            ("--max-changes 1 --class-weight 7=2", "--class-weight names '7'; the classes are -1, 1"),
+            (
+                "--max-changes 1 --class-weight 1",
+                "--class-weight must be balanced, or weights >= 0 such as",
+            ),
+            (
+                "--max-changes 1 --class-weight 1=-2",
+                "--class-weight must be balanced, or weights >= 0 such as",
+            ),
+            (
+                "--max-changes 1 --class-weight 7=2",
+                "--class-weight must have labels among -1, 1, got '7'",
+            ),
             ("--accept-gap -1", "--accept-gap"),
             ("--accept-gap nan", "--accept-gap"),
             ("--oracle rotations --degrees a", "--degrees must be numbers"),
@@ -224,7 +236,7 @@ class TestFit:
         assert not (tmp_path / "m").exists()
 
     def test_output_is_checked_before_the_work(self, folder, tmp_path):
-        assert "is a folder" in fail("fit", tmp_path / "nowhere", "-o", tmp_path)
+        assert "got the folder" in fail("fit", tmp_path / "nowhere", "-o", tmp_path)
         assert "existing folder" in fail("fit", tmp_path / "nowhere", "-o", tmp_path / "a" / "b")
 
     def test_broken_data(self, tmp_path):
@@ -236,7 +248,7 @@ class TestFit:
         assert "mails.jsonl, line 1" in message("mails.jsonl", b"{}\n")
         assert "holds no rows" in message("rows.svm", b"# nothing\n")
         assert "is truncated" in message("rows.svm.xz", lzma.compress(b"1 1:1\n" * 99)[:-20])
-        assert "no row has a feature" in message("rows.svm", b"1\n0\n")
+        assert "at least one row must have a feature" in message("rows.svm", b"1\n0\n")
         assert "empty vocabulary" in message("mails.jsonl", b'{"text": "!", "label": 1}')
         assert "class" in message("rows.svm", b"1 1:1\n1 1:2\n")
         line = fail("fit", tmp_path / "nowhere", "--oracle", "identity", "-o", tmp_path / "m")
@@ -260,7 +272,7 @@ class TestEvaluate:
     def test_strange_labels(self, folder, tmp_path):
         (tmp_path / "rows.svm").write_text("1 1:1\n3 1:1\n")
         line = fail("evaluate", folder / "rows.model", tmp_path / "rows.svm")
-        assert "must be among -1, 1" in line
+        assert "must be among the model's classes, -1, 1" in line
         assert line.endswith("got 3")
 
 
@@ -328,7 +340,7 @@ class TestExplain:
         end = float(edits[-1][4])
         assert end == pytest.approx(start + sum(moves), abs=3e-4)
         assert end == pytest.approx(saved.classifier.certify(X, y).margins[1], abs=1e-3)
-        assert ("certified" in out.splitlines()[-1]) == (end > 0)
+        assert ("Certified" in out.splitlines()[-1]) == (end > 0)
 
     def test_features_have_the_numbers_of_the_file(self, folder):
         out = succeed("explain", folder / "rows.model", folder / "test.svm", "--row", 0)
@@ -340,7 +352,7 @@ class TestExplain:
     @pytest.mark.parametrize("row", [-1, 60])
     def test_row_out_of_range(self, folder, row):
         line = fail("explain", folder / "text.model", folder / "train.jsonl", "--row", row)
-        assert "--row must lie in 0 to 59" in line
+        assert "--row must be between 0 and 59" in line
 
 
 class Planted:
@@ -409,7 +421,7 @@ class TestModelFiles:
         page = json.loads(before["structinv.json"])
         page["notes"]["features"] = {"kind": "table", "names": ["a"], "label_key": "label"}
         write_parts(tmp_path / "m", before | {"structinv.json": json.dumps(page).encode()})
-        assert "do not fit" in self.refusal(tmp_path / "m", folder)
+        assert "weights for 1 features" in self.refusal(tmp_path / "m", folder)
 
 
 class TestDemo:
@@ -417,11 +429,11 @@ class TestDemo:
         with warnings.catch_warnings():
             warnings.simplefilter("error", RuntimeWarning)
             out = succeed("demo", "--quick", "--out", tmp_path / "plots")
-        for name in ("hinge", "FDROP", "FSCALE", "digits", "certified", "gap", "seconds"):
+        for name in ("Identity", "FDrop", "FScale", "digits", "certified", "gap", "seconds"):
             assert name in out
-        for name in ("virtual samples", "virtual support vectors", "invariant", "attacked"):
+        for name in ("VirtualSVC", "VirtualSupportVectorSVC", "InvariantSVC", "attacked"):
             assert name in out
-        for name in ("Taggers", "as typed", "10% mistyped", "30% mistyped"):
+        for name in ("Taggers", "unperturbed", "10% mistyped", "30% mistyped"):
             assert name in out
         paths = sorted((tmp_path / "plots").iterdir())
         names = [path.stem for path in paths]
@@ -436,7 +448,7 @@ class TestDemo:
         result = run("demo", "--quick", "--out", tmp_path / "plots")
         assert result.exit_code == 0
         assert "structinv[plot]" in result.stderr
-        assert "virtual samples" in result.stdout
+        assert "VirtualSVC" in result.stdout
         assert not (tmp_path / "plots").exists()
 
     def test_training_sets_are_nested_and_balanced_and_never_tested(self):

@@ -98,7 +98,7 @@ def test_labels_that_training_lacked_are_wrong(folder, expected):
         result = run("evaluate", folder / "model", folder / f"{name}.conll")
         assert result.exit_code == 0
         number = 20 if name == "some" else 60
-        assert f"{number} sentences have labels that count as wrong" in result.stderr
+        assert f"{number} sentences have labels that are not classes of the model" in result.stderr
         whole = np.mean([a == b for a, b in zip(labels, expected[1], strict=True)])
         (line,) = [line for line in result.stdout.splitlines() if "whole sentences" in line]
         assert [cell.strip() for cell in line.split("│")[3:6]] == [f"{100 * whole:.1f}%"] * 3
@@ -114,12 +114,12 @@ def test_labels_that_training_lacked_are_wrong(folder, expected):
 def test_options_of_other_files_are_refused(folder, given):
     line = fail("fit", folder / "train.conll", "-o", folder / "never", *given)
     assert given[0] in line
-    assert "no say in how train.conll is read" in line
+    assert "no effect on sentences in columns (train.conll)" in line
 
 
 def test_an_intercept_is_of_linear_machines_of_rows(folder, tmp_path):
     line = fail("fit", folder / "train.conll", "-o", folder / "never", "--no-intercept")
-    assert "--no-intercept: machines of sentences have no intercept" in line
+    assert "models of sentences have no intercept" in line
     rows = tmp_path / "rows.csv"
     rows.write_text("a,label\n1,x\n2,y\n")
     line = fail("fit", rows, "-o", tmp_path / "never", "--kernel", "rbf", "--intercept")
@@ -129,7 +129,7 @@ def test_an_intercept_is_of_linear_machines_of_rows(folder, tmp_path):
 
 def test_predictions_say_what_they_are_certified_against(folder):
     result = run("predict", folder / "model", folder / "test.conll", "--certify")
-    assert "certified against the edits that the model allows: Identity()" in result.stderr
+    assert "certified for the model's perturbations, Identity()" in result.stderr
 
 
 def test_spans_need_an_extra_and_labels_of_spans(folder, monkeypatch):
@@ -183,10 +183,10 @@ def test_classes_have_weights(folder):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--kernel", "rbf"], "--kernel is for rows"),
-        (["--C", "auto"], "--C auto is for rows"),
-        (["--oracle", "shifts"], "--oracle shifts takes dense rows"),
-        (["--class-weight", "B-XX=2"], "--class-weight names 'B-XX'"),
+        (["--kernel", "rbf"], "--kernel is not available for sentences"),
+        (["--C", "auto"], "--C auto is not available for sentences"),
+        (["--oracle", "shifts"], "--oracle shifts requires dense rows"),
+        (["--class-weight", "B-XX=2"], "--class-weight must have labels among"),
     ],
 )
 def test_options_of_rows_are_refused_for_training(folder, options, said):
@@ -196,7 +196,7 @@ def test_options_of_rows_are_refused_for_training(folder, options, said):
 
 def test_what_does_not_fit_the_model_is_refused(folder, tmp_path):
     model, test = folder / "model", folder / "test.conll"
-    assert "--scores is about rows" in fail("predict", model, test, "--scores")
+    assert "--scores is for rows" in fail("predict", model, test, "--scores")
     assert "--threshold is about rows" in fail("predict", model, test, "--threshold", 1)
     assert "labels whole sentences" in fail("explain", model, test, "--row", 0)
     sentences, y = load_conll(test)
@@ -216,7 +216,7 @@ def test_rows_are_not_labeled_by_a_tagger_and_sentences_not_by_a_classifier(fold
     options = ("--oracle", "identity", "--tol", 0.1)
     succeed("fit", tmp_path / "rows", "-o", tmp_path / "rows.model", *options)
     line = fail("predict", tmp_path / "rows.model", folder / "test.conll")
-    assert "was trained on SVMlight rows" in line
+    assert "MODEL requires SVMlight rows" in line
     assert "test.conll holds sentences in columns" in line
     assert "columns" in fail("predict", folder / "model", tmp_path / "rows")
 
@@ -226,7 +226,7 @@ def test_sentences_without_a_name_are_recognized(folder, tmp_path):
     text = (folder / "train.conll").read_text()
     said = fail("fit", "-", "-o", tmp_path / "model", input=text)
     assert "standard input looks like sentences in columns" in said
-    assert "add --format conll" in said
+    assert "pass --format conll" in said
     (tmp_path / "tabs.tsv").write_text(text.replace(" ", "\t"))
     said = fail("fit", tmp_path / "tabs.tsv", "-o", tmp_path / "model")
     assert "or --format table if it is a table with a header" in said
@@ -241,4 +241,4 @@ def test_rows_are_not_taken_for_sentences(tmp_path):
     succeed("fit", "-", "-o", tmp_path / "table", *options, input=table)
     succeed("evaluate", tmp_path / "table", "-", input=table)
     said = fail("predict", tmp_path / "model", "-", input="He PRP O\nran VBD O\n\nYes UH O\n")
-    assert "was trained on SVMlight rows, and standard input looks like sentences in columns" in said
+    assert "MODEL requires SVMlight rows, and standard input looks like sentences in columns" in said

@@ -82,7 +82,7 @@ def test_the_weight_of_losses_is_chosen_on_the_same_folds(monkeypatch, folder, t
         for name in ("train", "train.svm")
     ]
     for lines in found:
-        assert lines[0].strip() == "Accuracy on 5 held-out folds, with its standard error"
+        assert lines[0].strip() == "Mean accuracy on 5 held-out folds, with standard error"
         assert any(line.startswith("C = ") for line in lines)
     of_folder, of_file = (np.array([_numbers(line) for line in lines if "%" in line]) for lines in found)
     assert len(of_folder) == 3
@@ -146,7 +146,7 @@ class TestErrorsOnTheWay:
     @pytest.mark.parametrize(
         ("error", "code", "said"),
         [
-            (KeyboardInterrupt(), 130, "interrupted, and nothing is written"),
+            (KeyboardInterrupt(), 130, "interrupted: nothing was written"),
             (OSError("the disk is gone"), 2, "error: the disk is gone"),
         ],
     )
@@ -181,14 +181,14 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("options", "said"),
         [
-            (("--kernel", "rbf"), "--kernel rbf takes dense rows, and the folder"),
-            (("--oracle", "box", "--radius", 1), "--oracle box takes dense rows, and the folder"),
+            (("--kernel", "rbf"), "--kernel rbf requires dense rows, and the folder"),
+            (("--oracle", "box", "--radius", 1), "--oracle box requires dense rows, and the folder"),
             ((*DROP, "--solver", "pegasos"), "these rows are read in blocks"),
             ((*DROP, "--format", "svmlight"), "--format svmlight is for files, and"),
-            ((*DROP, "--zero-based"), "has no say in how train is read, a folder of rows"),
-            ((*DROP, "--vectorizer", "log"), "--vectorizer has no say in how train is read"),
-            ((*DROP, "--memory-limit", "4 XB"), "--memory-limit must be such as 4GB or 500MiB"),
-            ((*DROP, "--memory-limit", "-1GB"), "--memory-limit must be such as 4GB or 500MiB"),
+            ((*DROP, "--zero-based"), "has no effect on a folder of rows (train)"),
+            ((*DROP, "--vectorizer", "log"), "--vectorizer has no effect on a folder of rows (train)"),
+            ((*DROP, "--memory-limit", "4 XB"), "--memory-limit must be a size such as 4GB"),
+            ((*DROP, "--memory-limit", "-1GB"), "--memory-limit must be a size such as 4GB"),
         ],
     )
     def test_of_fit(self, folder, tmp_path, options, said):
@@ -198,12 +198,13 @@ class TestRefusals:
     def test_a_limit_of_memory_is_for_linear_machines_of_rows(self, folder, tmp_path):
         limit = ("--memory-limit", "1GB", "-o", tmp_path / "m")
         line = fail("fit", folder / "train.svm", "--kernel", "rbf", *limit)
-        assert "--memory-limit is for linear machines, and --kernel asks for another" in line
+        assert "--memory-limit is for linear models: remove it, or remove --kernel" in line
         (tmp_path / "s.conll").write_text("He PRP O\nran VBD O\n\nBonn NNP B-LOC\n")
         mails = write_mails(tmp_path / "train.jsonl", seed=0)
         for path, more in ((tmp_path / "s.conll", ()), (mails, DROP)):
             line = fail("fit", path, *more, *limit)
-            assert f"--memory-limit has no say in how {path.name} is read" in line
+            assert f"({path.name})" in line
+            assert "--memory-limit has no effect on" in line
         for path, more in ((folder / "train.svm", ()), (mails, ("--vectorizer", "log"))):
             succeed("fit", path, *DROP, *more, *limit)
             assert load_model(tmp_path / "m").classifier.memory_limit == "1GB"
@@ -220,9 +221,9 @@ class TestRefusals:
     def test_other_places(self, folder, tmp_path):
         for name in ("manifest.json", "data.npy"):
             line = fail("predict", folder / "train.model", folder / "test" / name)
-            assert f"is a file of a folder of rows: name the folder, {folder / 'test'}" in line
+            assert f"is a file of a folder of rows: pass the folder, {folder / 'test'}" in line
         line = fail("predict", folder / "test", folder / "train.model")
-        assert f"MODEL must be a file that fit has written, and {folder / 'test'} is a folder" in line
+        assert f"MODEL must be a file written by fit, got the folder {folder / 'test'}" in line
 
     def test_models_of_other_kinds(self, folder, tmp_path):
         mails = write_mails(tmp_path / "train.jsonl", seed=0)
@@ -239,18 +240,18 @@ class TestRefusals:
                 assert f"trained on {said}, and {folder / 'test'} is a folder of rows" in line
         line = fail("predict", folder / "train.model", mails)
         assert "trained on a folder of rows, and" in line
-        assert "holds JSON of texts: write it to a folder" in line
+        assert "contains JSON of texts: write it to a folder" in line
 
     def test_a_model_of_dense_rows(self, folder, tmp_path):
         succeed("fit", folder / "train.svm", "--kernel", "rbf", "--C", 1, "-o", tmp_path / "m")
         line = fail("predict", tmp_path / "m", folder / "test")
-        assert "the model takes dense rows, and those of the folder" in line
+        assert "MODEL requires dense rows, and the folder" in line
 
     @pytest.mark.parametrize("model", ["train.model", "train.svm.model"])
     def test_features_that_start_at_another_number(self, folder, tmp_path, model):
         succeed("convert", folder / "test.svm", tmp_path / "rows", "--zero-based")
         line = fail("predict", folder / model, tmp_path / "rows")
-        assert "a first feature of number 0, and the model was trained on 1: convert both" in line
+        assert "the first feature number 0, and MODEL was trained with 1: convert both" in line
 
 
 class TestWidths:
@@ -263,7 +264,7 @@ class TestWidths:
 
     def test_features_that_the_model_does_not_know(self, folder, tmp_path, wide):
         line = fail("predict", folder / "train.model", tmp_path / "rows")
-        assert "has 120 features, and the model knows 100: --ignore-new-features drops" in line
+        assert "has 120 features, and MODEL has 100: pass --ignore-new-features" in line
         lines = succeed("predict", folder / "train.model", tmp_path / "rows", "--ignore-new-features")
         assert lines == succeed("predict", folder / "train.model", wide, "--ignore-new-features")
 
@@ -288,7 +289,7 @@ class TestWidths:
         succeed("convert", mails, tmp_path / "hashed", "--n-features", 4)
         succeed("fit", tmp_path / "counted", *DROP, "-o", tmp_path / "m")
         line = fail("predict", tmp_path / "m", tmp_path / "hashed")
-        assert "has words by hashing, and the model was trained on counts" in line
+        assert "has the vectorizer hashing, and MODEL was trained with counts" in line
 
     def test_resized_rows_are_left_as_they_are(self):
         rows = MatrixRows(make_mail_like(20, 100, random_state=0)[0])

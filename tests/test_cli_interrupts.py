@@ -98,7 +98,7 @@ class TestControlC:
         monkeypatch.setattr(InvariantLinearSVC, place, raising)
         result = run("fit", rows, *WORDS, "-o", model)
         assert result.exit_code == 130
-        assert "interrupted, and nothing is written" in result.stderr
+        assert "interrupted: nothing was written" in result.stderr
         assert model.read_bytes() == b"good"
 
 

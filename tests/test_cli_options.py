@@ -89,7 +89,7 @@ class TestFiles:
 
     def test_kinds_are_named_where_they_differ(self, folder):
         line = fail("predict", folder / "text.model", folder / "wine.csv")
-        assert "trained on JSON of texts" in line
+        assert "MODEL requires JSON of texts" in line
         assert "holds a table with a header" in line
 
     @pytest.mark.parametrize("data", ["mails.jsonl", "rows.svm", "wine.csv"])
@@ -159,7 +159,7 @@ class TestTables:
     def test_columns_that_are_missing_or_new(self, folder, tmp_path):
         X, y = np.eye(3), ["one", "two", "three"]
         line = fail("evaluate", folder / "table.model", write_table(tmp_path / "few", X, y))
-        assert "lacks columns of the model: x3, x4" in line
+        assert "must have the columns of MODEL: missing x3, x4" in line
         many = write_table(tmp_path / "many", np.eye(3, 14), y)
         assert "x13; --ignore-new" in fail("evaluate", folder / "table.model", many)
         succeed("evaluate", folder / "table.model", many, "--ignore-new-features")
@@ -262,7 +262,7 @@ class TestWeights:
             assert shown == pytest.approx(100 * np.ravel(scores[-1]), abs=0.06)
         (chosen,) = [k for k, cells in enumerate(table) if "chosen" in cells]
         assert pytest.approx(float(table[chosen][0])) == saved.classifier.C
-        assert f"C = {table[chosen][0]} has the highest certified accuracy, against FDrop" in out
+        assert f"C = {table[chosen][0]} has the highest certified accuracy for FDrop" in out
         best, error = max(clean for clean, _ in scores)
         good = [k for k, (clean, _) in enumerate(scores) if clean[0] >= best - error - 1e-9]
         assert scores[chosen][1][0] == max(scores[k][1][0] for k in good)
@@ -307,7 +307,7 @@ class TestScores:
         assert "more than two classes" in fail(*three)
         assert "--threshold" in fail(*three[:3], "--threshold", "nan")
         both = ("predict", folder / "rows.model", folder / "rows.svm", "--threshold", 1, "--certify")
-        assert "--certify is about" in fail(*both)
+        assert "--certify requires the threshold 0" in fail(*both)
 
 
 class TestReports:
@@ -315,7 +315,7 @@ class TestReports:
         out = succeed("evaluate", folder / "rows.model", folder / "rows.svm")
         _, y = load_model(folder / "rows.model").features.read(folder / "rows.svm")
         share = 100 * max(np.mean(y == label) for label in (-1, 1))
-        assert f"Always answering -1, the largest class, would be right for {share:.1f}%." in out
+        assert f"Always answering -1, the largest class, has {share:.1f}% accuracy." in out
 
     def test_explain_without_labels(self, folder, tmp_path):
         (tmp_path / "new").write_text('{"text": "cheap pills offer"}\n')
@@ -328,8 +328,8 @@ class TestReports:
         first = (folder / "rows.svm").read_text().splitlines()[0]
         (tmp_path / "new").write_text("7" + first[first.index(" ") :])
         result = run("explain", folder / "rows.model", tmp_path / "new", "--row", 0)
-        assert "Row 0: label 7 (no class of the model), predicted" in result.stdout
-        assert "as 7 is no class of the model" in result.stderr
+        assert "Row 0: label 7 (not a class of the model), predicted" in result.stdout
+        assert "as 7 is not a class of the model" in result.stderr
 
     def test_a_warning_writes_labels_as_predict_does(self, tmp_path):
         rng = np.random.default_rng(0)
@@ -344,7 +344,7 @@ class TestReports:
         (tmp_path / "mails").write_text('{"text": "red sun", "label": "x"}\n' * 2)
         assert "one class: 'x'" in fail("fit", tmp_path / "mails", *PLAIN, "-o", tmp_path / "m")
         line = fail("fit", tmp_path / "mails", *PLAIN, "--class-weight", "y=1", "-o", tmp_path / "m")
-        assert line.endswith("the classes are x")
+        assert line.endswith("labels among x, got 'y'")
 
 
 class TestPipes:
@@ -381,4 +381,4 @@ def test_bare_texts_are_told_what_a_text_looks_like(tmp_path):
     succeed("fit", tmp_path / "train.jsonl", *PLAIN, "-o", tmp_path / "model")
     (tmp_path / "new").write_text("free money for you\n")
     message = fail("predict", tmp_path / "model", tmp_path / "new")
-    assert 'holds none: each text is a line such as {"text": "..."}' in " ".join(message.split())
+    assert 'is not JSON: each text must be a line such as {"text": "..."}' in " ".join(message.split())

@@ -31,16 +31,14 @@ class TestDemoFolder:
     def test_a_file_in_its_place(self, tmp_path, out):
         (tmp_path / "file").touch()
         line = fail("demo", "--quick", "--out", tmp_path / out)
-        assert (
-            f"--out must be a folder, or one that can be made, and {tmp_path / 'file'} is none" in line
-        )
+        assert f"--out must be a new or existing folder, and {tmp_path / 'file'} is a file" in line
 
     @pytest.mark.skipif(
         not Path("/proc/self").exists(), reason="needs a folder that nobody can write to"
     )
     def test_a_folder_that_cannot_be_written(self):
         line = fail("demo", "--quick", "--out", "/proc/plots")
-        assert "--out must be a folder that can be written, and nothing can be written to /proc" in line
+        assert "--out must be a writable folder, and /proc is not writable" in line
 
     def test_checking_leaves_nothing(self, tmp_path):
         check_folder(tmp_path / "a" / "b")
@@ -77,7 +75,7 @@ class TestIndicesThatNoMemoryHolds:
         assert f"{path}, line 13 has feature number 2000000000, the largest" in line
         assert f"weights for {2_000_000_000 + (base == ('--zero-based',))} features" in line
         assert "0.9 GB are free" in line
-        assert "hash the features or number them anew" in line
+        assert "hash the features, or number them without gaps" in line
         assert not (tmp_path / "m").exists()
 
     def test_every_class_has_weights(self, tmp_path, small_machine, no_work):

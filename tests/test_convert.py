@@ -115,8 +115,8 @@ class TestSVMlight:
     def test_the_number_0_comes_late_and_too_few_features_were_said(self, tmp_path, mail):
         (tmp_path / "train.svm").write_bytes(svmlight(mail) + b"1 0:7\n")
         message = fail("convert", tmp_path / "train.svm", tmp_path / "rows", "--n-features", 40)
-        assert "train.svm uses the number 0, and --n-features 40 is too small" in message
-        assert "a line before has feature 40, and features must lie in 0 to 39" in message
+        assert "--n-features 40 is too small" in message
+        assert "train.svm has the features 0 and 40, and features must be between 0 and 39" in message
         assert left(tmp_path) == ["train.svm"]
 
     @pytest.mark.parametrize(("option", "n_features"), [("--zero-based", 41), ("--one-based", 40)])
@@ -134,7 +134,7 @@ class TestSVMlight:
         message = fail("convert", tmp_path / "train.svm", tmp_path / "less", "--n-features", 30)
         number = 1 + next(k for k, row in enumerate(mail[0]) if row.indices.max(initial=0) >= 30)
         assert f"train.svm, line {number} has feature 3" in message
-        assert "features must lie in 1 to 30 for --n-features 30" in message
+        assert "features must be between 1 and 30 for --n-features 30" in message
         assert left(tmp_path) == ["rows", "train.svm"]
 
     def test_errors_count_as_the_file_does(self, tmp_path):
@@ -142,7 +142,7 @@ class TestSVMlight:
         (tmp_path / "train.svm").write_text("\n".join(lines))
         arguments = ("convert", tmp_path / "train.svm", tmp_path / "rows")
         message = fail(*arguments, "--n-features", 5)
-        assert "line 102 has feature 5, and features must lie in 0 to 4 for --n-features 5" in message
+        assert "line 102 has feature 5; features must be between 0 and 4 for --n-features 5" in message
         message = fail(*arguments, "--dtype", "float32")
         assert "line 102 has 1e+300 as feature 5, and values must be finite in float32" in message
         message = fail(
@@ -154,7 +154,7 @@ class TestSVMlight:
     def test_rows_without_a_feature(self, tmp_path):
         (tmp_path / "train.svm").write_text("1\n-1\n")
         message = fail("convert", tmp_path / "train.svm", tmp_path / "rows")
-        assert "train.svm has labels only: no row has a feature" in message
+        assert "train.svm has labels only: at least one row must have a feature" in message
 
     def test_most_rows_have_no_entries(self, tmp_path):
         for kept, said in ((1, True), (2, False)):
@@ -192,7 +192,8 @@ class TestSVMlight:
         (tmp_path / "train.svm").write_bytes(b"1 1:1\n1 1:1e300\n")
         message = fail("convert", tmp_path / "train.svm", tmp_path / "rows", "--dtype", "float32")
         assert (
-            "train.svm, line 2 has 1e+300 as feature 1, and values must be finite in float32" in message
+            "train.svm, line 2 has the value 1e+300 for feature 1; values must be finite in float32"
+            in message
         )
 
     @pytest.mark.parametrize("content", [b"", b"# nothing\n\n"])
@@ -230,9 +231,9 @@ class TestTexts:
     @pytest.mark.parametrize(
         ("content", "message"),
         [
-            (b"a\n\nb\n", "line 2: a word is needed, and the line is empty"),
-            (b"cheap\npills\ncheap\n", "line 3: 'cheap' is in line 1, too"),
-            (b"", "line 1: a word is needed"),
+            (b"a\n\nb\n", "line 2 is empty: each line must have one word"),
+            (b"cheap\npills\ncheap\n", "line 3: 'cheap' is also in line 1"),
+            (b"", "line 1 is empty"),
             (b"\xff\n", "is not UTF-8"),
         ],
     )
@@ -241,7 +242,7 @@ class TestTexts:
         (tmp_path / "words").write_bytes(content)
         arguments = ("convert", path, tmp_path / "rows", "--vocabulary", tmp_path / "words")
         assert message in fail(*arguments)
-        assert "no say where --vocabulary" in fail(*arguments, "--n-features", 4)
+        assert "no effect with --vocabulary" in fail(*arguments, "--n-features", 4)
 
     def test_keys_and_texts_without_labels(self, tmp_path):
         lines = [json.dumps({"body": f"cheap pills {k}", "kind": k}) for k in range(50)]
@@ -256,7 +257,10 @@ class TestTexts:
         (tmp_path / "mails").write_text(json.dumps([{"text": "a b c", "label": True}] * 3))
         (tmp_path / "words").write_text("a\nb\n")
         done = run("convert", tmp_path / "mails", tmp_path / "rows")
-        assert "warning: 3 of 3 rows have no entries: words of two and more letters" in done.stderr
+        assert (
+            "warning: 3 of 3 rows have no entries. Words are counted if they have at least two letters"
+            in done.stderr
+        )
         done = run("convert", tmp_path / "mails", tmp_path / "few", "--vocabulary", tmp_path / "words")
         assert f"are counted, if {tmp_path / 'words'} has them; to keep shorter ones" in done.stderr
 
@@ -328,7 +332,7 @@ class TestParquet:
     def test_without_labels(self, saved, tmp_path):
         path = saved({"a": [1.0, 2.0], "b": [0, 1]})
         message = fail("convert", path, tmp_path / "rows")
-        assert "no column 'label' of labels, only a, b; --label-key names another" in message
+        assert "no label column 'label', only a, b: pass --label-key" in message
         succeed("convert", path, tmp_path / "rows", "--unlabeled")
         assert rows_of(tmp_path / "rows")[0].toarray().tolist() == [[1, 0], [2, 1]]
 
@@ -346,19 +350,31 @@ class TestParquet:
     @pytest.mark.parametrize(
         ("columns", "options", "message"),
         [
-            ({"a": [1.0, None], "label": [1, 2]}, (), "row 1: column 'a' has no value"),
-            ({"a": [1.0, 2.0], "label": ["a", None]}, (), "row 1: column 'label' has no value"),
+            ({"a": [1.0, None], "label": [1, 2]}, (), "row 1: the value of column 'a' is missing"),
+            (
+                {"a": [1.0, 2.0], "label": ["a", None]},
+                (),
+                "row 1: the value of column 'label' is missing",
+            ),
             ({"a": [1.0, np.nan], "label": [1, 2]}, (), "got nan for feature 0 in row 1"),
             (
                 {"a": ["x", "y"], "label": [1, 2]},
                 (),
-                "columns that hold no numbers: a; a column of texts",
+                "columns without numbers: a. Pass --text-key for a column of texts",
             ),
-            ({"label": [1, 2]}, (), "has labels only: no column is a feature"),
-            ({"a": [], "label": []}, (), "train.parquet holds no rows"),
-            ({"a": [1, 2], "label": [1, 2]}, ("--text-key", "a"), "no column 'a' of texts"),
-            ({"a": [1, 2], "label": [1, 2]}, ("--n-features", 4), "--n-features has no say"),
-            ({"a": [1, 2], "label": [1, 2]}, ("--zero-based",), "--zero-based/--one-based has no say"),
+            ({"label": [1, 2]}, (), "has labels only: at least one column of features is required"),
+            ({"a": [], "label": []}, (), "train.parquet has no rows"),
+            (
+                {"a": [1, 2], "label": [1, 2]},
+                ("--text-key", "a"),
+                "--text-key must be a column of texts",
+            ),
+            ({"a": [1, 2], "label": [1, 2]}, ("--n-features", 4), "--n-features has no effect"),
+            (
+                {"a": [1, 2], "label": [1, 2]},
+                ("--zero-based",),
+                "--zero-based/--one-based has no effect",
+            ),
         ],
     )
     def test_refusals(self, saved, tmp_path, columns, options, message):
@@ -377,14 +393,14 @@ class TestParquet:
     def test_standard_input_is_refused(self, saved, tmp_path):
         content = saved({"a": [1.0], "label": [1]}).read_bytes()
         message = fail("convert", "-", tmp_path / "rows", input=content)
-        assert "Parquet must come in a file, and standard input can be read once only" in message
+        assert "Parquet data must be in a file, and standard input can be read only once" in message
 
     def test_a_pipe_is_refused(self, saved, tmp_path):
         content = saved({"a": [1.0], "label": [1]}).read_bytes()
         os.mkfifo(tmp_path / "pipe")
         writer = threading.Thread(target=(tmp_path / "pipe").write_bytes, args=(content,))
         writer.start()
-        assert "pipe can be read once only" in fail("convert", tmp_path / "pipe", tmp_path / "rows")
+        assert "pipe can be read only once" in fail("convert", tmp_path / "pipe", tmp_path / "rows")
         writer.join()
 
     def test_without_pyarrow(self, saved, tmp_path, monkeypatch):
@@ -422,13 +438,13 @@ class TestRefusals:
         (tmp_path / "train").write_bytes(content)
         message = fail("convert", tmp_path / "train", tmp_path / "rows", *options)
         assert f"{options[0]}" in message
-        assert "has no say in how" in message
+        assert "has no effect on the format of" in message
 
     def test_an_existing_folder(self, tmp_path):
         (tmp_path / "train").write_bytes(b"1 1:1\n")
         succeed("convert", tmp_path / "train", tmp_path / "rows")
         message = fail("convert", tmp_path / "train", tmp_path / "rows")
-        assert "rows exists; --overwrite replaces an older folder of rows" in message
+        assert "rows exists: pass --overwrite to replace a folder of rows" in message
         (tmp_path / "train").write_bytes(b"1 1:1 2:1\n")
         succeed("convert", tmp_path / "train", tmp_path / "rows", "--overwrite")
         assert RowFolder(tmp_path / "rows").shape == (1, 2)
@@ -437,7 +453,7 @@ class TestRefusals:
         monkeypatch.chdir(tmp_path)
         Path("train").write_bytes(b"1 1:1\n")
         message = fail("convert", "train", "-")
-        assert "FOLDER must be a folder, and - stands for standard output" in message
+        assert "FOLDER must be a folder, got - for standard output" in message
         assert left(tmp_path) == ["train"]
 
     def test_a_folder_of_other_things(self, tmp_path):
@@ -471,7 +487,7 @@ def test_ctrl_c(tmp_path):
     process.send_signal(signal.SIGINT)
     _, messages = process.communicate()
     assert process.returncode == 130
-    assert messages == b"structinv: interrupted, and nothing is written\n"
+    assert messages == b"structinv: interrupted: nothing was written\n"
     assert left(tmp_path) == []
 
 
@@ -494,7 +510,7 @@ def test_help_says_how_numbers_are_found_out():
     said = " ".join(
         run("convert", "--help").stdout.replace("\N{BOX DRAWINGS LIGHT VERTICAL}", " ").split()
     )
-    assert "Found out by default: 0 if a row uses the number 0" in said
+    assert "Default: 0 if a row uses the number 0" in said
 
 
 class TestBlocks:

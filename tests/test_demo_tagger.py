@@ -12,7 +12,7 @@ def fits():
 
 
 def test_both_taggers_learn_and_certified_sentences_are_right(fits):
-    assert [fit.name for fit in fits] == ["hinge", "FDROP"]
+    assert [fit.name for fit in fits] == ["Identity", "FDrop"]
     for fit in fits:
         assert fit.accuracies[RATES[0]] > 0.7
         assert fit.accuracies[RATES[0]] > fit.accuracies[RATES[-1]]

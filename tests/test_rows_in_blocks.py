@@ -824,10 +824,10 @@ class TestProgress:
         with passes.passes_shown_by(lambda *what: told.append(what), 3.0):
             for _ in range(2):
                 for done in range(9):
-                    passes.tell_of_pass(done, 8)
+                    passes.report_pass(done, 8)
         # A second a row.
         assert told == 2 * [(3 / 8, 5.0), (6 / 8, 2.0)]
-        passes.tell_of_pass(0, 8), passes.tell_of_pass(4, 8)
+        passes.report_pass(0, 8), passes.report_pass(4, 8)
         assert len(told) == 4
 
     def test_a_loud_fit_prints_what_is_left(self, monkeypatch, capsys):

@@ -1,3 +1,3 @@
-"""The command line: `structinv demo`, `fit`, `evaluate`, `predict`, `explain`, `warm`."""
+"""Command line: fit, evaluate, predict, explain, convert, demo and warm."""
 
 from .commands import app as app

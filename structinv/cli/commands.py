@@ -1,4 +1,4 @@
-"""The commands; their options stand in `options`, and the work is done by the other files."""
+"""Commands of the command line; see module `options` for their options."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ from .warming import Family, warm_up
 from .writing import check_output, is_standard, write
 
 app = typer.Typer(
-    help="Classifiers that expect the edits, with certificates.",
+    help="Train robust classifiers and certify their predictions.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(shown: bool) -> None:
+    if shown:
         typer.echo(f"structinv {__version__}")
         raise typer.Exit()
 
@@ -60,32 +60,38 @@ def _version(asked: bool) -> None:
 @app.callback()
 def main(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit."),
     ] = False,
 ) -> None:
-    """Classifiers that expect the edits, with certificates."""
+    """Train robust classifiers and certify their predictions."""
 
 
 @app.command()
 @one_line_errors
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the plots.")] = Path("structinv-demo"),
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the generated data.")] = 0,
-    quick: Annotated[bool, typer.Option("--quick", help="Less data, in a few seconds.")] = False,
+    out: Annotated[Path, typer.Option(help="Folder of the plots.")] = Path("structinv-demo"),
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the generated data and of the solvers.")] = 0,
+    quick: Annotated[bool, typer.Option("--quick", help="Use less data; takes a few seconds.")] = False,
 ) -> None:
-    """Compare hinge loss with robust models on generated mail, on digits and on generated text."""
+    """Compare plain and robust models on generated mail, digits and generated text."""
     run_demo(out, seed=seed, quick=quick, console=Console())
 
 
 @app.command()
 @one_line_errors
 def warm(
-    family: Annotated[Family, typer.Argument(help="Kind of data.", show_default=True)] = Family.ALL,
+    family: Annotated[
+        Family,
+        typer.Argument(
+            help="Kind of data: words of rows, images, sequences or texts.", show_default=True
+        ),
+    ] = Family.ALL,
 ) -> None:
-    """Compile the functions of the usual fits, predictions and certificates ahead.
+    """Compile the functions for common fits, predictions and certificates in advance.
 
-    All processors work. Later processes load the functions from the cache on disk, which is the folder
-    NUMBA_CACHE_DIR if that is set.
+    The command uses all processors. Later processes load the functions from
+    the cache on disk. Set NUMBA_CACHE_DIR to choose its folder.
     """
     warm_up(family, Console())
 
@@ -95,7 +101,13 @@ def warm(
 def fit(
     context: typer.Context,
     data: given.Data,
-    output: given.ModelOutput,
+    *,
+    format: given.DataFormat = None,
+    vectorizer: given.Words = given.Vectorizer.COUNT,
+    unit_length: given.UnitLength = False,
+    text_key: given.TextKey = "text",
+    label_key: given.LabelKey = "label",
+    zero_based: given.ZeroBased = None,
     oracle: given.OracleName = None,
     max_changes: given.MaxChanges = None,
     low: given.Low = None,
@@ -116,30 +128,26 @@ def fit(
     kernel: given.Kernel = None,
     gamma: given.Gamma = None,
     degree: given.Degree = None,
+    intercept: given.Intercept = True,
     solver: given.SolverName = "auto",
     tol: given.Tol = 1e-3,
-    accept_gap: given.AcceptGap = None,
     max_seconds: given.MaxSeconds = None,
     memory_limit: given.MemoryLimit = None,
-    intercept: given.Intercept = True,
     seed: given.Seed = 0,
-    format: given.DataFormat = None,
-    vectorizer: given.Words = given.Vectorizer.COUNT,
-    unit_length: given.UnitLength = False,
-    text_key: given.TextKey = "text",
-    label_key: given.LabelKey = "label",
-    zero_based: given.ZeroBased = None,
+    output: given.ModelOutput,
+    accept_gap: given.AcceptGap = None,
 ) -> None:
     """Train a classifier on DATA and save it.
 
-    The model is saved if its relative gap is at most --accept-gap; otherwise the exit code is 1, after
-    Ctrl-C 130, and a file that is there stays as it is.
+    The model is saved if its relative duality gap is at most --accept-gap.
+    Otherwise the exit code is 1, and an existing file stays unchanged. The
+    exit code after Ctrl-C is 130.
     """
     check_output(output, data)
     tokens = counts_tokens(oracle, vectorizer.value, unit_length, kernel is not None)
     source, learner = training_file(data, None if format is None else format.value, tokens)
     task = task_of(learner)
-    _refuse_idle(context, data, learner, kernel is not None)
+    _refuse_unused(context, data, learner, kernel is not None)
     limit, memory = _accepted(tol, accept_gap), limit_of_memory(memory_limit)
     settings: dict[str, Any] = {"max_changes": max_changes, "low": low, "high": high, "radius": radius}
     settings |= {"value": value, "present": present, "add": add, "drop": drop}
@@ -148,7 +156,7 @@ def fit(
     settings |= {"factors": numbers("--factors", factors), "shape": image_shape(shape)}
     weight = weight_of_losses(C)
     if weight is None and not task.chooses_weight:
-        raise ValueError("--C auto is for rows; for sentences C must be a number")
+        raise ValueError("--C auto is not available for sentences: pass a number above 0")
     classifier = build_classifier(
         learner.task,
         oracle,
@@ -184,8 +192,8 @@ def fit(
         training_report(console, training, output, features.certified)
     else:
         say(
-            f"not saved: the relative gap, {training['relative_gap']:.1e} ({training['status']}), is "
-            f"not within --accept-gap {limit:g}; {output} is left as it was"
+            f"not saved: the relative gap is {training['relative_gap']:.1e} ({training['status']}), and "
+            f"--accept-gap allows {limit:g}. {output} is unchanged"
         )
     if interrupted:
         raise typer.Exit(130)
@@ -196,9 +204,10 @@ def fit(
 @app.command()
 @one_line_errors
 def evaluate(model: given.Model, data: given.Data, ignore_new_features: given.IgnoreNew = False) -> None:
-    """Accuracy on DATA, plain and certified, for all rows and per class.
+    """Print clean, attacked and certified accuracy on DATA, overall and per class.
 
-    Of sentences: of tokens and of whole sentences, and precision, recall and F1 of spans.
+    For sentences, print the accuracy of tokens and of whole sentences, and
+    precision, recall and F1 of spans.
     """
     saved = load_model(model, data)
     X, y = labeled(saved.features, data_at(data), ignore_new_features)
@@ -216,18 +225,19 @@ def predict(
     certify: given.Certify = False,
     ignore_new_features: given.IgnoreNew = False,
 ) -> None:
-    """Predict one label per line for the rows of DATA.
+    """Predict the label of each row of DATA, one per line.
 
-    Sentences come back with all their columns and the predicted label as the last.
+    Sentences are written with all their columns. The predicted label is an
+    additional column.
     """
     if threshold is not None and math.isnan(threshold):
-        raise ValueError("--threshold must be a number or an infinity, got nan")
+        raise ValueError("--threshold must be a number or infinite, got nan")
     output = Path("-") if output is None else output
     check_output(output, data, model)
     saved = load_model(model, data)
-    asked = PredictOptions(scores, threshold, certify, ignore_new_features)
+    options = PredictOptions(scores, threshold, certify, ignore_new_features)
     source = data_at(data)
-    n_labels = write_labels(output, task_of(saved.features).predict(saved, source, asked), source)
+    n_labels = write_labels(output, task_of(saved.features).predict(saved, source, options), source)
     if not is_standard(output):
         say(f"{n_labels} labels written to {output}")
 
@@ -237,27 +247,27 @@ def predict(
 def explain(
     model: given.Model, data: given.Data, row: given.Row, ignore_new_features: given.IgnoreNew = False
 ) -> None:
-    """Show the edits that hurt one row most, and how each moves its score.
+    """Print the most damaging edits of one row and the effect of each on its score.
 
-    Of a row without a label, or with one that the model does not know, it is the predicted label whose
-    score is shown.
+    The score is that of the row's label. Without a label, or with an unknown
+    one, it is the score of the predicted label.
     """
     saved = load_model(model, data)
     if not task_of(saved.features).explains:
-        raise ValueError("explain shows edits of one row, and the model labels whole sentences")
+        raise ValueError("explain requires a model of rows, and MODEL is a model of sentences")
     source = data_at(data)
     X = unlabeled(saved.features, source, ignore_new_features)
     n_rows = _num_samples(X)
     if not 0 <= row < n_rows:
-        raise ValueError(f"--row must lie in 0 to {n_rows - 1} for {data}, got {row}")
+        raise ValueError(f"--row must be between 0 and {n_rows - 1} for {data}, got {row}")
     try:
         label = labeled(saved.features, source, ignore_new_features)[1][[row]]
     except ValueError as error:
-        say(f"the predicted label is explained, as no labels can be read: {error}")
+        say(f"explaining the predicted label, because no labels can be read: {error}")
         label = None
     if label is not None and label[0] not in saved.classifier.classes_:
         (name,) = saved.label_names(label)
-        say(f"the predicted label is explained, as {name} is no class of the model")
+        say(f"explaining the predicted label, because {name} is not a class of the model")
     explanation_report(Console(), saved, some_rows(X, np.array([row])), label, row)
 
 
@@ -276,15 +286,16 @@ def convert(
     zero_based: given.FirstFeature = None,
     overwrite: given.Overwrite = False,
 ) -> None:
-    """Write the rows of SOURCE to FOLDER, which structinv.rows.RowFolder reads in blocks.
+    """Write the rows of SOURCE to a folder, for training with limited memory.
 
-    The memory that this takes does not grow with SOURCE, unless it holds a JSON array.
+    Memory use does not grow with SOURCE, unless SOURCE is a JSON array. In
+    Python, structinv.rows.RowFolder reads the folder.
     """
     key = None if unlabeled else label_key
-    asked = Conversion(
-        dtype.value, n_features, zero_based, vocabulary, text_key, key, frozenset(_told(context))
+    options = Conversion(
+        dtype.value, n_features, zero_based, vocabulary, text_key, key, frozenset(_passed(context))
     )
-    rows = convert_file(source, folder, asked, overwrite)
+    rows = convert_file(source, folder, options, overwrite)
     Console().print(
         f"{rows.shape[0]} rows, {rows.shape[1]} features, {rows.n_entries} entries, {rows.n_bytes} "
         f"bytes: written to {escape(str(folder))}",
@@ -293,28 +304,29 @@ def convert(
     )
 
 
-def _told(context: typer.Context) -> set[str]:
-    """Names of the options that were given."""
+def _passed(context: typer.Context) -> set[str]:
+    """Return the names of the options on the command line."""
     sources = {name: context.get_parameter_source(name) for name in context.params}
     return {name for name, source in sources.items() if source and source.name == "COMMANDLINE"}
 
 
-def _refuse_idle(context: typer.Context, data: Path, learner: Any, kernel: bool) -> None:
-    """Raise for an option that was given and has no say about files of this kind, or this machine."""
-    told = _told(context)
+def _refuse_unused(context: typer.Context, data: Path, learner: Any, kernel: bool) -> None:
+    """Raise ValueError for an option without effect on this format or this model."""
+    passed = _passed(context)
     for name, option in READING_OPTIONS.items():
-        if name in told and name not in learner.options:
-            kind = "a folder of rows" if data.is_dir() else "a file of another kind"
-            raise ValueError(f"{option} has no say in how {data.name} is read, {kind}")
-    if "memory_limit" in told and kernel:
-        raise ValueError("--memory-limit is for linear machines, and --kernel asks for another")
-    if "intercept" in told and (kernel or not task_of(learner).has_intercept):
-        machines = "machines with a kernel" if kernel else "machines of sentences"
-        raise ValueError(f"--intercept/--no-intercept: {machines} have no intercept")
+        if name in passed and name not in learner.options:
+            raise ValueError(
+                f"{option} has no effect on {learner.trained_on} ({data.name}): remove the option"
+            )
+    if "memory_limit" in passed and kernel:
+        raise ValueError("--memory-limit is for linear models: remove it, or remove --kernel")
+    if "intercept" in passed and (kernel or not task_of(learner).has_intercept):
+        models = "models with a kernel" if kernel else "models of sentences"
+        raise ValueError(f"{models} have no intercept: remove --intercept or --no-intercept")
 
 
 def _accepted(tol: float, accept_gap: float | None) -> float:
-    """The largest gap of a model that is saved."""
+    """Return the largest relative gap of a saved model."""
     if accept_gap is None:
         return tol
     if not accept_gap >= 0:
@@ -323,11 +335,11 @@ def _accepted(tol: float, accept_gap: float | None) -> float:
 
 
 def _kernel(name: given.KernelName | None, gamma: str | None, degree: int | None) -> dict[str, Any]:
-    """The kernel and its parameters; nothing for a linear machine."""
+    """Return the kernel and its parameters; an empty dict for a linear model."""
     more = _without_none({"gamma": gamma, "degree": degree})
     if name is None:
         if more:
-            raise ValueError(f"--{next(iter(more))} needs --kernel")
+            raise ValueError(f"--{next(iter(more))} requires --kernel")
         return {}
     if gamma is not None and gamma not in ("scale", "auto"):
         try:

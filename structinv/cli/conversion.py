@@ -1,4 +1,4 @@
-"""What converting asks of a file of rows, and what its options say."""
+"""Base class and options for the conversion of files to folders of rows."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
 from ..rows import RowWriter
 from ..utils.matrices import Matrix
 
-# Columns of hashed words where nothing else is asked for.
+# Default number of columns for hashed words.
 HASHED = 2**20
 
-# Options that say how files are read; each kind of file names those that it heeds.
+# Options for reading files; `RowFile.options` lists those that a class uses.
 OPTIONS = {
     "zero_based": "--zero-based/--one-based",
     "n_features": "--n-features",
@@ -30,7 +30,7 @@ OPTIONS = {
 
 @dataclass(frozen=True)
 class Conversion:
-    """What the options say; `told` has the names of those that were given."""
+    """Values of the options of `convert`; `passed` has the names on the command line."""
 
     dtype: str
     n_features: int | None
@@ -38,22 +38,22 @@ class Conversion:
     vocabulary: Path | None
     text_key: str
     label_key: str | None
-    told: Set[str]
+    passed: Set[str]
 
 
 class RowFile(ABC):
-    """A file of rows of some kind.
+    """File of rows, read in blocks.
 
     Attributes
     ----------
     options : frozenset of str
-        The options of `OPTIONS` that it heeds.
+        Names in `OPTIONS` that the class uses.
     n_features : int or None
-        Number of columns, if it is known ahead.
+        Number of columns; None if unknown before reading.
     notes : dict
-        For the manifest.
+        Entries of the manifest.
     total : int or None
-        How much there is to read, in bytes or rows; None if nobody knows.
+        Size of the file in bytes or rows; None if unknown.
     """
 
     options: ClassVar[frozenset[str]]
@@ -63,39 +63,44 @@ class RowFile(ABC):
 
     @abstractmethod
     def blocks(self, writer: RowWriter) -> Iterator[tuple[Matrix, Any]]:
-        """Rows and labels, or None, to be appended to the writer before the next are asked for."""
+        """Yield rows and labels (or None).
+
+        The caller appends each block to the writer before the next one is read.
+        """
 
     @abstractmethod
     def done(self) -> int:
-        """How much is read so far, as `total` counts it."""
+        """Return the amount read so far, in the unit of `total`."""
 
 
-def refuse_idle(kind: type[RowFile], name: str, asked: Conversion, more: Set[str] = frozenset()) -> None:
-    """Raise for an option that was given and has no say about this kind of file; `more` have one."""
+def refuse_unused(
+    kind: type[RowFile], name: str, given: Conversion, more: Set[str] = frozenset()
+) -> None:
+    """Raise ValueError for an option that this kind of file does not use."""
     for option in OPTIONS:
-        if option in asked.told and option not in kind.options | more:
+        if option in given.passed and option not in kind.options | more:
             raise ValueError(
-                f"{OPTIONS[option]} has no say in how {name} is read, a file of another kind"
+                f"{OPTIONS[option]} has no effect on the format of {name}: remove the option"
             )
 
 
-def word_counts(asked: Conversion) -> tuple[Any, int, dict[str, Any]]:
-    """A vectorizer that counts words, its number of columns, and notes for the manifest."""
-    if asked.vocabulary is None:
-        n_features = HASHED if asked.n_features is None else asked.n_features
+def word_counts(given: Conversion) -> tuple[Any, int, dict[str, Any]]:
+    """Return a vectorizer of words, its number of columns and notes for the manifest."""
+    if given.vocabulary is None:
+        n_features = HASHED if given.n_features is None else given.n_features
         hashing = HashingVectorizer(
-            n_features=n_features, alternate_sign=False, norm=None, dtype=np.dtype(asked.dtype).type
+            n_features=n_features, alternate_sign=False, norm=None, dtype=np.dtype(given.dtype).type
         )
         return hashing, n_features, {"vectorizer": "hashing"}
-    if asked.n_features is not None:
-        raise ValueError("--n-features has no say where --vocabulary gives the words")
-    words = _vocabulary(asked.vocabulary)
-    counting = CountVectorizer(vocabulary=words, dtype=np.dtype(asked.dtype).type)
-    return counting, len(words), {"vectorizer": "counts", "vocabulary": str(asked.vocabulary)}
+    if given.n_features is not None:
+        raise ValueError("--n-features has no effect with --vocabulary: remove one of them")
+    words = _vocabulary(given.vocabulary)
+    counting = CountVectorizer(vocabulary=words, dtype=np.dtype(given.dtype).type)
+    return counting, len(words), {"vectorizer": "counts", "vocabulary": str(given.vocabulary)}
 
 
 def _vocabulary(path: Path) -> list[str]:
-    """Words of a file, one a line; the line's number, from 0, is the column."""
+    """Read a file with one word per line; the line's number, from 0, is the column."""
     try:
         words = [line.strip() for line in path.read_text(encoding="utf-8-sig").rstrip().split("\n")]
     except UnicodeDecodeError as error:
@@ -103,8 +108,8 @@ def _vocabulary(path: Path) -> list[str]:
     seen: dict[str, int] = {}
     for number, word in enumerate(words, start=1):
         if not word:
-            raise ValueError(f"{path}, line {number}: a word is needed, and the line is empty")
+            raise ValueError(f"{path}, line {number} is empty: each line must have one word")
         if word in seen:
-            raise ValueError(f"{path}, line {number}: {word!r} is in line {seen[word]}, too")
+            raise ValueError(f"{path}, line {number}: {word!r} is also in line {seen[word]}")
         seen[word] = number
     return words

@@ -1,4 +1,4 @@
-"""The demonstration: plain and robust models on generated mail, on digits and on generated text."""
+"""Demonstration of plain and robust models on mail, digits and text."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _SOLVERS = ("frank_wolfe", "svmstruct", "pegasos")
 
 @dataclass(frozen=True)
 class Study:
-    """Training rows, test sets by name, and how many entries of a row an attacker may drop."""
+    """Training rows, test sets by name, and the number of edits of the attack."""
 
     name: str
     X: Any
@@ -44,16 +44,16 @@ class Study:
 
     @property
     def attack(self) -> str:
-        """What the attacker may drop."""
+        """Features that the attack drops."""
         return f"{self.edits} {self.entry}"
 
     @property
     def models(self) -> dict[str, InvarianceOracle]:
-        """The oracles that models are trained with."""
+        """Oracles of the training, by the name of the model."""
         return {
-            "hinge": Identity(),
-            "FDROP": FDrop(max_changes=self.edits),
-            "FSCALE": FScale(max_changes=self.edits, low=0.0, high=2.0),
+            "Identity": Identity(),
+            "FDrop": FDrop(max_changes=self.edits),
+            "FScale": FScale(max_changes=self.edits, low=0.0, high=2.0),
         }
 
 
@@ -67,12 +67,12 @@ class Run:
     seconds: float
 
     def certify(self, test: str, edits: int) -> Any:
-        """The certificate against so many dropped words, whatever the model was trained for."""
+        """Certify the model against dropped words, for any oracle of the training."""
         return self.classifier.certify(*self.study.tests[test], oracle=FDrop(max_changes=edits))
 
 
 def run_demo(out: Path, *, seed: int, quick: bool, console: Console) -> None:
-    """Train, print the table, draw the plots into the folder `out`."""
+    """Train, print the tables and write the plots to the folder `out`."""
     drawing = find_spec("matplotlib") is not None
     if drawing:
         check_folder(out)
@@ -83,16 +83,16 @@ def run_demo(out: Path, *, seed: int, quick: bool, console: Console) -> None:
         with working_on(f"certifying on {study.name}"):
             table = _table(runs, study)
         console.print(table)
-    with working_on("training kernel machines on digits"):
+    with working_on("training kernel SVMs on digits"):
         fits = fit_digits(seed, quick)
-    with working_on("moving digits"):
+    with working_on("attacking digits"):
         table = digits_table(fits)
     console.print(table)
     with working_on("training taggers"):
         taggers = fit_taggers(seed, quick)
     console.print(taggers_table(taggers))
     if not drawing:
-        say('no plots: they need matplotlib, pip install "structinv[plot]"')
+        say('no plots, because matplotlib is missing: pip install "structinv[plot]"')
         return
     with working_on("comparing solvers"):
         solver_runs = _compare_solvers(studies[0], seed)
@@ -135,22 +135,23 @@ def _fit(
     classifier = InvariantLinearSVC(oracle, C=study.C, max_seconds=seconds, random_state=seed, **options)
     watch = Stopwatch()
     with warnings.catch_warnings():
-        # The table shows the gap that was reached.
+        # The table shows the gap.
         warnings.simplefilter("ignore", ConvergenceWarning)
         classifier.fit(study.X, study.y)
     return Run(study, model, classifier, watch.seconds)
 
 
 def _compare_solvers(study: Study, seed: int) -> list[Run]:
-    oracle = study.models["FDROP"]
+    oracle = study.models["FDrop"]
     return [_fit(study, solver, oracle, seed, 0.5, solver=solver, tol=1e-4) for solver in _SOLVERS]
 
 
 def _table(runs: Sequence[Run], study: Study) -> Table:
-    """Plain and certified accuracy of one study's models on each test set."""
+    """Return a table of clean, attacked and certified accuracy of one study's models."""
     table = Table(
         title=f"Plain and robust models on {study.name}",
-        caption=f"Attack: the worst {study.attack} dropped, for each row.",
+        caption=f"Accuracy. The attack drops the {study.attack} with the worst effect. The model is the "
+        "oracle of the training.",
     )
     for name in ("test set", "model"):
         table.add_column(name, no_wrap=True)
@@ -181,9 +182,9 @@ def _draw(out: Path, runs: Sequence[Run], solver_runs: Sequence[Run]) -> list[Pa
     for run in runs:
         edits = list(range(0, 2 * run.study.edits + 1))
         for test in run.study.tests:
-            shares = [run.certify(test, count).accuracy for count in edits]
-            panels.setdefault(test, {})[run.model] = (edits, shares)
+            accuracies = [run.certify(test, count).accuracy for count in edits]
+            panels.setdefault(test, {})[run.model] = (edits, accuracies)
     histories = {run.model: run.classifier.solution_.history for run in solver_runs}
     plot_certified(panels, out / "certified.png")
-    plot_gaps(f"{solver_runs[0].study.name}: FDROP by solver", histories, out / "gaps.png")
+    plot_gaps(f"FDrop on {solver_runs[0].study.name}, by solver", histories, out / "gaps.png")
     return [out / "certified.png", out / "gaps.png"]

@@ -1,4 +1,4 @@
-"""The part of the demonstration with pictures: kernel machines on digits that move a little."""
+"""Demonstration of kernel SVMs on shifted and rotated digits."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from .reports import percent
 _KERNEL: dict[str, Any] = {"gamma": 0.2, "C": 10.0}
 
 METHODS: dict[str, Callable[[InvarianceOracle], Any]] = {
-    "SVC": lambda changes: SVC(**_KERNEL),
-    "virtual samples": lambda changes: VirtualSVC(changes, **_KERNEL),
-    "virtual support vectors": lambda changes: VirtualSupportVectorSVC(changes, **_KERNEL),
-    "invariant": lambda changes: InvariantSVC(changes, tol=1e-2, random_state=0, **_KERNEL),
+    "SVC": lambda oracle: SVC(**_KERNEL),
+    "VirtualSVC": lambda oracle: VirtualSVC(oracle, **_KERNEL),
+    "VirtualSupportVectorSVC": lambda oracle: VirtualSupportVectorSVC(oracle, **_KERNEL),
+    "InvariantSVC": lambda oracle: InvariantSVC(oracle, tol=1e-2, random_state=0, **_KERNEL),
 }
 
 
-def moves() -> InvarianceOracle:
-    """What may change in a digit: shifts by a pixel and turns by ten degrees."""
+def transformations() -> InvarianceOracle:
+    """Return shifts by a pixel and rotations by ten degrees."""
     return Shifts(1) | Rotations(degrees=[-10, 10])
 
 
 @dataclass(frozen=True)
 class Draw:
-    """Training rows by size of the set, each contained in the next, and test rows."""
+    """Nested training sets by their size, and test rows."""
 
     training: dict[int, tuple[np.ndarray, np.ndarray]]
     X_test: np.ndarray
@@ -47,7 +47,7 @@ class Draw:
 
 @dataclass(frozen=True)
 class KernelFit:
-    """One machine trained on one draw."""
+    """One model trained on one draw."""
 
     method: str
     size: int
@@ -58,12 +58,12 @@ class KernelFit:
 
     @property
     def n_support(self) -> int:
-        """Support vectors."""
+        """Number of support vectors."""
         return len(self.model.support_)
 
 
 def fit_digits(seed: int, quick: bool) -> list[KernelFit]:
-    """All methods on draws of the embedded digits of several sizes."""
+    """Fit all methods on training sets of several sizes from scikit-learn's digits."""
     rng = np.random.default_rng(seed)
     per_class, n_draws = ((3, 6), 2) if quick else ((2, 5, 10), 2)
     X, y = load_digits(return_X_y=True)
@@ -74,10 +74,10 @@ def fit_digits(seed: int, quick: bool) -> list[KernelFit]:
 def draw_training(
     X: np.ndarray, y: np.ndarray, per_class: tuple[int, ...], n_test: int, rng: np.random.Generator
 ) -> Draw:
-    """Rows in random order: the first of each class for training, of the others some for tests."""
+    """Draw nested training sets with equally many rows per class, and a test set."""
     order = rng.permutation(len(y))
     X, y = X[order], y[order]
-    # How many of its class come before each row.
+    # The number of earlier rows with the same label.
     place = np.sum(np.tril(y[:, None] == y, -1), axis=1)
     training = {10 * n: (X[place < n], y[place < n]) for n in per_class}
     rest = np.flatnonzero(place >= max(per_class))[:n_test]
@@ -85,7 +85,7 @@ def draw_training(
 
 
 def _fit(method: str, size: int, draw: Draw) -> KernelFit:
-    model = METHODS[method](moves())
+    model = METHODS[method](transformations())
     watch = Stopwatch()
     model.fit(*draw.training[size])
     seconds = watch.seconds
@@ -93,12 +93,12 @@ def _fit(method: str, size: int, draw: Draw) -> KernelFit:
 
 
 def digits_table(fits: list[KernelFit]) -> Table:
-    """The methods at the largest size, averaged over draws."""
+    """Return a table of the methods at the largest size, averaged over draws."""
     largest = max(fit.size for fit in fits)
     table = Table(
-        title=f"Kernel machines on digits, {largest} for training",
-        caption="Errors on digits as they are, and attacked: the worst of no change, shifts by a pixel"
-        " and turns by ten degrees, all of them tried. Means over draws, the largest gap.",
+        title=f"Kernel SVMs on digits, {largest} training samples",
+        caption="Test error, unperturbed and attacked. The attack tries all shifts by one pixel and"
+        " rotations by ten degrees. Means over draws; the gap is the largest.",
     )
     table.add_column("method", no_wrap=True)
     for name in ("error", "attacked", "support vectors", "gap", "seconds"):
@@ -110,7 +110,7 @@ def digits_table(fits: list[KernelFit]) -> Table:
 
 
 def _cells(fits: list[KernelFit]) -> tuple[str, ...]:
-    gaps = [fit.model.solution_.relative_gap for fit in fits if fit.method == "invariant"]
+    gaps = [fit.model.solution_.relative_gap for fit in fits if fit.method == "InvariantSVC"]
     return (
         percent(float(np.mean([fit.error for fit in fits]))),
         percent(float(np.mean([_worst_error(fit) for fit in fits]))),
@@ -121,20 +121,20 @@ def _cells(fits: list[KernelFit]) -> tuple[str, ...]:
 
 
 def _worst_error(fit: KernelFit) -> float:
-    """Share of test rows that some change turns, or that are wrong as they are: all are tried."""
-    members = moves().orbit(fit.draw.X_test)
+    """Return the error under attack; all transformations are tried."""
+    members = transformations().orbit(fit.draw.X_test)
     n_rows, size, n_features = members.shape
     guesses = fit.model.predict(members.reshape(-1, n_features)).reshape(n_rows, size)
     return 1 - float(np.mean(np.all(guesses == fit.draw.y_test[:, None], axis=1)))
 
 
 def draw_digits(fits: list[KernelFit], out: Path) -> list[Path]:
-    """The three pictures, into a folder that exists."""
-    best = next(fit for fit in reversed(fits) if fit.method == "invariant")
+    """Write three plots to an existing folder; return their paths."""
+    best = next(fit for fit in reversed(fits) if fit.method == "InvariantSVC")
     X, y = best.draw.training[best.size]
     paths = [out / f"{name}.png" for name in ("worst_cases", "transforms", "errors")]
     _draw_worst(best, paths[0])
-    order = listed(moves().bind(X, y)).names
+    order = listed(transformations().bind(X, y)).names
     display = SupportTransformsDisplay.from_estimator(best.model, y, order=order)
     saved(display.figure_, paths[1])
     curves = {method: _curve(group) for method, group in _by_method(fits)}
@@ -143,14 +143,14 @@ def draw_digits(fits: list[KernelFit], out: Path) -> list[Path]:
 
 
 def _draw_worst(fit: KernelFit, path: Path) -> None:
-    """The digit of each class whose margin falls most by the worst change."""
+    """Draw the digit of each class with the largest loss of margin, before and after."""
     X, y = fit.draw.X_test, fit.draw.y_test
     before = fit.model.certify(X, y, oracle=Identity()).attacked
     after = fit.model.certify(X, y).attacked
-    falls = np.where(y == fit.model.classes_[:, None], before - after, -np.inf)
-    shown = np.argmax(falls, axis=1)
+    losses = np.where(y == fit.model.classes_[:, None], before - after, -np.inf)
+    shown = np.argmax(losses, axis=1)
     worst = fit.model.worst_case(X[shown], y[shown])
-    names = name_changes(moves(), X[shown], worst)
+    names = name_changes(transformations(), X[shown], worst)
     titles = [
         f"label {y[row]}, margin\n{before[row]:.2f} \N{RIGHTWARDS ARROW} {after[row]:.2f}\n{name}"
         for row, name in zip(shown, names, strict=True)

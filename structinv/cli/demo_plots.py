@@ -1,4 +1,4 @@
-"""Plots of the demonstration; they need the extra "plot"."""
+"""Plots of the demonstration; they require the extra "plot"."""
 
 from __future__ import annotations
 
@@ -25,14 +25,17 @@ class Errors(NamedTuple):
 def plot_certified(
     panels: Mapping[str, Mapping[str, tuple[list[int], list[float]]]], path: Path
 ) -> None:
-    """Certified accuracy against the number of edits: a panel per test set, a line per model."""
+    """Plot certified accuracy against the number of edits.
+
+    Each test set has a panel, each model a line.
+    """
     from matplotlib.ticker import MaxNLocator, PercentFormatter
 
     row = row_of_axes(None, len(panels), 4.2, sharey=True)
     for axes, (title, curves) in zip(row, panels.items(), strict=True):
-        for name, (edits, shares) in curves.items():
-            axes.plot(edits, shares, marker="o", markersize=3, label=name)
-        axes.set(title=title, xlabel="words (pixels) dropped", ylim=(-0.02, 1.02))
+        for name, (edits, accuracies) in curves.items():
+            axes.plot(edits, accuracies, marker="o", markersize=3, label=name)
+        axes.set(title=title, xlabel="dropped words (pixels)", ylim=(-0.02, 1.02))
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.yaxis.set_major_formatter(PercentFormatter(1.0))
         axes.legend()
@@ -41,7 +44,7 @@ def plot_certified(
 
 
 def plot_gaps(title: str, histories: Mapping[str, Sequence[Record]], path: Path) -> None:
-    """Relative gap of the best values so far against time: a line per run."""
+    """Plot the relative gap of the best values so far against time, one line per run."""
     from matplotlib.ticker import LogLocator, NullFormatter
 
     axes = single_axes(None, 4.2, 3.6)
@@ -51,7 +54,7 @@ def plot_gaps(title: str, histories: Mapping[str, Sequence[Record]], path: Path)
         gaps = np.maximum(primal - dual, 1e-12 * primal) / primal
         axes.plot([record.seconds for record in records], gaps, marker=".", markersize=4, label=name)
     axes.set(title=title, xlabel="seconds", ylabel="relative gap", xscale="log", yscale="log")
-    # Powers of ten alone may lie outside the times of short runs.
+    # Short runs may contain no power of ten.
     axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     axes.xaxis.set_major_formatter("{x:g}")
     axes.xaxis.set_minor_formatter(NullFormatter())
@@ -60,22 +63,23 @@ def plot_gaps(title: str, histories: Mapping[str, Sequence[Record]], path: Path)
 
 
 def plot_errors(curves: Mapping[str, Errors], path: Path) -> None:
-    """Error and number of support vectors against the size of the training set, a line per method.
+    """Plot error and number of support vectors against the size of the training set.
 
-    The layout is that of Teo, Globerson, Roweis and Smola (2007), figure 1; bars are one standard error.
+    Each method has a line, with bars of one standard error. The layout follows figure 1 of Teo,
+    Globerson, Roweis and Smola (2007).
     """
     from matplotlib.ticker import NullLocator, PercentFormatter
 
     left, right = row_of_axes(None, 2, 4.2)
     for number, (name, curve) in enumerate(curves.items()):
-        # A little to the side of each other, or equal curves would hide their bars.
+        # Small offsets keep the bars of equal curves visible.
         places = np.asarray(curve.sizes) * 1.02 ** (number - 0.5 * (len(curves) - 1))
         style: dict[str, Any] = {"marker": "osD^vP"[number % 6], "markersize": 4, "capsize": 2}
         left.errorbar(places, curve.errors, yerr=curve.error_sems, label=name, **style)
         right.errorbar(places, curve.supports, yerr=curve.support_sems, **style)
     sizes = sorted({float(size) for curve in curves.values() for size in curve.sizes})
     for axes, what in ((left, "test error"), (right, "support vectors")):
-        axes.set(xlabel="training rows", ylabel=what, xscale="log")
+        axes.set(xlabel="training samples", ylabel=what, xscale="log")
         axes.set_xticks(sizes, [f"{size:g}" for size in sizes])
         axes.xaxis.set_minor_locator(NullLocator())
         axes.set_ylim(bottom=0)

@@ -1,4 +1,4 @@
-"""The part of the demonstration with sentences: taggers of generated text, typed well and badly."""
+"""Demonstration of sentence taggers on generated text with typing errors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Words = list[list[str]]
 
 @dataclass(frozen=True)
 class Text:
-    """Words of sentences with their chunks, to learn from and to test on."""
+    """Words of training and test sentences, with chunk labels."""
 
     words: Words
     labels: list[list[str]]
@@ -47,9 +47,9 @@ class TaggerFit:
 
 
 def fit_taggers(seed: int, quick: bool) -> list[TaggerFit]:
-    """A plain tagger, and one for which every token may lose one of its features."""
+    """Fit a plain tagger, and one that is robust to one dropped feature per token."""
     text = _text(seed, 40 if quick else 100)
-    oracles: dict[str, InvarianceOracle] = {"hinge": Identity(), "FDROP": FDrop(1)}
+    oracles: dict[str, InvarianceOracle] = {"Identity": Identity(), "FDrop": FDrop(1)}
     tol = 0.1 if quick else 0.03
     return [_fit(name, oracle, text, seed, tol) for name, oracle in oracles.items()]
 
@@ -58,11 +58,11 @@ def _text(seed: int, n_sentences: int) -> Text:
     (sentences, labels), (others, truth) = (
         make_tagged_text(n_sentences, random_state=each) for each in (seed, seed + 1)
     )
-    # A rare chunk may not be in the few sentences for training.
-    known = set().union(*labels)
-    kept = [i for i, row in enumerate(truth) if known.issuperset(row)]
-    test = _words([others[i] for i in kept])
-    return Text(_words(sentences), labels, test, [truth[i] for i in kept])
+    # The few training sentences may lack a rare label.
+    classes = set().union(*labels)
+    chosen = [i for i, row in enumerate(truth) if classes.issuperset(row)]
+    test = _words([others[i] for i in chosen])
+    return Text(_words(sentences), labels, test, [truth[i] for i in chosen])
 
 
 def _words(sentences: list[list[tuple[str, str]]]) -> Words:
@@ -74,7 +74,7 @@ def _fit(name: str, oracle: InvarianceOracle, text: Text, seed: int, tol: float)
     model = InvariantStructuredSVC(Sequence(), oracle=oracle, **settings)
     watch = Stopwatch()
     with warnings.catch_warnings():
-        # The table shows the gap that was reached.
+        # The table shows the gap.
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(conll_features(text.words), text.labels)
     seconds = watch.seconds
@@ -89,14 +89,14 @@ def _fit(name: str, oracle: InvarianceOracle, text: Text, seed: int, tol: float)
 
 
 def taggers_table(fits: list[TaggerFit]) -> Table:
-    """Accuracy of both on text typed well and badly."""
+    """Return a table of the accuracy of both taggers, with and without typing errors."""
     table = Table(
-        title=f"Taggers of generated text, {len(fits[0].text.words)} sentences for training",
-        caption="Right labels of words, as typed and with so many of the words mistyped; certified:"
-        " sentences whose labels are right whatever one feature every word loses.",
+        title=f"Taggers of generated text, {len(fits[0].text.words)} training sentences",
+        caption="Accuracy of the labels of words, by the fraction of mistyped words. Certified: fraction"
+        " of sentences that stay correct if any one feature of every word is dropped.",
     )
     table.add_column("model", no_wrap=True)
-    rates = ["as typed", *(f"{100 * rate:.0f}% mistyped" for rate in RATES[1:])]
+    rates = ["unperturbed", *(f"{100 * rate:.0f}% mistyped" for rate in RATES[1:])]
     for name in (*rates, "certified", "gap", "seconds"):
         table.add_column(name, justify="right")
     for fit in fits:
@@ -111,7 +111,7 @@ def taggers_table(fits: list[TaggerFit]) -> Table:
 
 
 def draw_taggers(fits: list[TaggerFit], out: Path) -> list[Path]:
-    """Transitions of the robust tagger and how sure it is of a sentence, into a folder that exists."""
+    """Plot transitions of the robust tagger, and margins of a sentence."""
     paths = [out / f"{name}.png" for name in ("transitions", "sentence")]
     fit = fits[-1]
     saved(TransitionDisplay.from_estimator(fit.model).figure_, paths[0])
@@ -119,7 +119,7 @@ def draw_taggers(fits: list[TaggerFit], out: Path) -> list[Path]:
         position_margins(fit.model, tokens, labels)
         for tokens, labels in zip(conll_features(fit.text.test_words), fit.text.test_labels, strict=True)
     ]
-    # The sentence with the surest mistake, or the least sure one where there is none.
+    # The sentence with the smallest margin: the clearest error, if there is one.
     shown = min(range(len(margins)), key=lambda i: float(margins[i].min()))
     words, labels = fit.text.test_words[shown], fit.text.test_labels[shown]
     saved(MarginsDisplay(words, labels, margins[shown]).plot().figure_, paths[1])

@@ -1,4 +1,4 @@
-"""How files are read, and what all kinds of features have in common."""
+"""Base class and options of the readers of training files."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ Scaling = Literal["count", "log", "tfidf"]
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """How a training file is read: what `fit` has options for, and what its machine needs."""
+    """Options for reading a training file, and requirements of the classifier."""
 
     scaling: Scaling
     unit_length: bool
     text_key: str
     label_key: str
     zero_based: bool | None
-    # Who takes dense rows only, or None.
+    # The option that requires dense rows, or None.
     dense_for: str | None
-    # What images must have: pixels at the end that are zero in all rows are in no SVMlight file.
+    # Number of pixels of images: SVMlight files omit trailing pixels that are zero in all rows.
     n_features: int = 0
 
 
 class Features:
-    """What reads the rows of a classifier from files.
+    """Reader of the rows of a classifier.
 
     Attributes
     ----------
     task : str
-        Of `tasks.TASKS`.
+        Key in `tasks.TASKS`.
     trained_on : str
-        What messages call the training file.
+        Description of the training file in messages.
     options : frozenset of str
-        Options of `fit` that say how such files are read.
+        Options of `fit` for reading such files.
     """
 
     task: ClassVar[str] = "rows"
@@ -45,23 +45,29 @@ class Features:
 
     @property
     def certified(self) -> str:
-        """What certificates are about, where that is not what is edited."""
+        """Note on the scope of certificates; empty if it is clear."""
         return ""
 
     def read(self, source: Source, ignore_new: bool = False) -> tuple[Any, Any]:
-        """Rows with the features of the training file, and labels."""
+        """Read labels, and rows with the features of the training file."""
         raise NotImplementedError
 
     def read_unlabeled(self, source: Source, ignore_new: bool = False) -> Any:
-        """Rows alone."""
+        """Read rows without labels."""
         return self.read(source, ignore_new)[0]
 
     def read_folder(self, rows: RowFolder, ignore_new: bool = False) -> RowSource:
-        """Rows of a folder with the features of the training file; ValueError where none can be read."""
+        """Return the rows of a folder with the features of the training file.
+
+        Raises
+        ------
+        ValueError
+            If the features of the folder differ.
+        """
         raise ValueError(
-            f"the model was trained on {self.trained_on}, and {rows.path} is a folder of rows"
+            f"MODEL was trained on {self.trained_on}, and {rows.path} is a folder of rows: pass a file"
         )
 
     def around(self, classifier: Any) -> Any:
-        """The estimator that takes what the files hold."""
+        """Return an estimator that takes the content of the files."""
         return classifier

@@ -1,4 +1,4 @@
-"""Columns of a folder of rows, which are read in blocks."""
+"""Features of folders of rows, read in blocks."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ from ..datasets.opening import Source, kind_of, name_of
 from ..rows import RowFolder, RowSource
 from .features import Features, ReadOptions
 from .folder_rows import column_notes, rows_for
-from .row_files import SAID, Labels, NumberedFeatures
+from .row_files import FORMAT_NAMES, Labels, NumberedFeatures
 
 
 @dataclass(frozen=True)
 class FolderFeatures(Features):
-    """Columns of a folder that `structinv convert` or `RowWriter` wrote.
+    """Columns of a folder written by `structinv convert` or `RowWriter`.
 
     Parameters
     ----------
     n_features : int
+        Number of columns.
     columns : dict
-        What the folder's notes say of its columns.
+        Notes of the folder on its columns.
     """
 
     trained_on: ClassVar[str] = "a folder of rows"
@@ -31,21 +32,23 @@ class FolderFeatures(Features):
 
     @classmethod
     def learn(cls, source: RowFolder, reading: ReadOptions) -> tuple[Self, RowFolder, Labels]:
-        """The rows of a training folder, of which none is read yet, and its labels."""
+        """Open a training folder, and return its features, unread rows and labels."""
         if reading.dense_for is not None:
             raise ValueError(
-                f"{reading.dense_for} takes dense rows, and the folder {source.path} has sparse ones: "
-                "train on a file, or take an oracle for sparse rows, such as fscale, fdrop or fadd"
+                f"{reading.dense_for} requires dense rows, and the folder {source.path} has sparse "
+                "rows: "
+                "train on a file, or use an oracle for sparse rows, such as fscale, fdrop or fadd"
             )
         return cls(source.shape[1], column_notes(source)), source, labels_of(source)
 
     def read(self, source: Source, ignore_new: bool = False) -> tuple[Any, Labels]:
-        """Rows of an SVMlight file, if the training folder came from one, and labels."""
+        """Read an SVMlight file, if the training folder was converted from one."""
         first, kind = self.columns.get("first_feature"), kind_of(source)
         if first is None or kind != "svmlight":
             raise ValueError(
-                f"the model was trained on a folder of rows, and {name_of(source)} holds {SAID[kind]}: "
-                "write it to a folder, with structinv convert and the options of the training folder"
+                f"MODEL was trained on a folder of rows, and {name_of(source)} contains "
+                f"{FORMAT_NAMES[kind]}: write it to a folder with structinv convert and the options of "
+                "the training folder"
             )
         return NumberedFeatures(self.n_features, first == 0).read(source, ignore_new)
 
@@ -53,23 +56,27 @@ class FolderFeatures(Features):
         return rows_for(self.n_features, self.columns, rows, ignore_new)
 
     def name(self, column: int) -> str:
-        """What the folder's notes call a column, or its number from 0."""
+        """Return the name of a column in the folder's notes, or its number."""
         names = self.columns.get("columns", ())
-        # A column of texts has a number for each word.
+        # A Parquet column of texts becomes one column per word.
         if len(names) == self.n_features:
             return str(names[column])
         return str(column + self.columns.get("first_feature", 0))
 
     def notes(self) -> dict[str, Any]:
-        """Plain values, for a model file."""
+        """Return plain values for a model file."""
         return {"kind": "folder", "columns": self.columns}
 
 
 def labels_of(rows: RowFolder) -> Labels:
-    """The labels of a folder; ValueError if it has none."""
+    """Return the labels of a folder.
+
+    Raises
+    ------
+    ValueError
+        If the folder has no labels.
+    """
     labels = rows.labels
     if labels is None:
-        raise ValueError(
-            f"{rows.path} has no labels: it was written without; convert the file again, with labels"
-        )
+        raise ValueError(f"{rows.path} has no labels: convert the file again without --unlabeled")
     return labels

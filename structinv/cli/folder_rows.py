@@ -1,4 +1,4 @@
-"""Rows of a folder for a model: the number of columns that it was trained on, and the same columns."""
+"""Rows of a folder with the columns of a trained model."""
 
 from __future__ import annotations
 
@@ -9,24 +9,25 @@ import scipy.sparse as sp
 
 from ..rows import RowFolder, RowSource
 
-# Notes of a folder that say what its columns stand for, and what messages call them.
+# Notes of a folder on its columns, and their description in messages.
 COLUMN_NOTES = {
-    "first_feature": "a first feature of number",
-    "vectorizer": "words by",
+    "first_feature": "the first feature number",
+    "vectorizer": "the vectorizer",
     "columns": "the columns",
 }
 
 
 class ResizedRows(RowSource):
-    """Sparse rows of another source with another number of features.
+    """Sparse rows of a source, cut or extended to a number of features.
 
-    Features beyond it are dropped, and missing ones are zero.
+    Missing features are zero.
 
     Parameters
     ----------
     rows : RowSource
-        With sparse blocks.
+        Source with sparse blocks.
     n_features : int
+        New number of features.
 
     Examples
     --------
@@ -57,51 +58,50 @@ class ResizedRows(RowSource):
 
 
 def column_notes(rows: RowFolder) -> dict[str, Any]:
-    """What is known of the columns of a folder."""
+    """Return the notes on the columns of a folder."""
     return {name: rows.notes[name] for name in COLUMN_NOTES if name in rows.notes}
 
 
 def rows_for(n_features: int, columns: dict[str, Any], rows: RowFolder, ignore_new: bool) -> RowSource:
-    """The rows of a folder with the columns of a model.
+    """Return the rows of a folder with the columns of a model.
 
     Parameters
     ----------
     n_features : int
-        Of the model.
+        Number of features of the model.
     columns : dict
-        What is known of its columns; see `column_notes`.
+        Notes on the columns of the model, from `column_notes`.
     rows : RowFolder
+        Rows to be read.
     ignore_new : bool
-        Whether features that the model does not know are dropped.
+        Whether features that the model lacks are dropped. An error is raised otherwise.
 
     Raises
     ------
     ValueError
-        If the columns of the folder are known to be others.
+        If the columns of the folder differ from those of the model.
     """
-    found = column_notes(rows)
-    for name, said in COLUMN_NOTES.items():
-        if name in found and name in columns and found[name] != columns[name]:
+    notes = column_notes(rows)
+    for name, description in COLUMN_NOTES.items():
+        if name in notes and name in columns and notes[name] != columns[name]:
             raise ValueError(
-                f"{rows.path} has {said} {_listed(found[name])}, and the model was trained on "
+                f"{rows.path} has {description} {_listed(notes[name])}, and MODEL was trained with "
                 f"{_listed(columns[name])}: convert both files with the same options"
             )
     if rows.shape[1] == n_features:
         return rows
-    # Numbers of features mean the same in files of different width; other columns need not.
-    numbered = "first_feature" in found and "first_feature" in columns
+    # Feature numbers have the same meaning in files with more or fewer columns.
+    numbered = "first_feature" in notes and "first_feature" in columns
     if rows.shape[1] > n_features and not ignore_new:
-        more = "--ignore-new-features drops the others" if numbered else _SAME_WIDTH
+        advice = "pass --ignore-new-features to ignore the others" if numbered else _SAME_COLUMNS
     elif not numbered:
-        more = _SAME_WIDTH
+        advice = _SAME_COLUMNS
     else:
         return ResizedRows(rows, n_features)
-    raise ValueError(
-        f"{rows.path} has {rows.shape[1]} features, and the model knows {n_features}: {more}"
-    )
+    raise ValueError(f"{rows.path} has {rows.shape[1]} features, and MODEL has {n_features}: {advice}")
 
 
-_SAME_WIDTH = "both folders must have the same columns"
+_SAME_COLUMNS = "both folders must have the same columns"
 
 
 def _listed(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""Which features are learned from which kind of file, and which ones a model file has."""
+"""Selection of the features class for a file or for a model file."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from ..rows import RowFolder
 from ..rows.manifest import MANIFEST
 from .features import Features
 from .folder_features import FolderFeatures, labels_of
-from .row_files import SAID, DocumentFeatures, NumberedFeatures, TableFeatures, TextFeatures
+from .row_files import FORMAT_NAMES, DocumentFeatures, NumberedFeatures, TableFeatures, TextFeatures
 from .sentences import SentenceFeatures
 
-# What DATA names.
+# The object behind the argument DATA.
 Data: TypeAlias = Source | RowFolder
 
-# Options of `fit` that say how files are read; each kind of features names those that it heeds.
+# Options of `fit` for reading files; `Features.options` lists those that a class uses.
 READING_OPTIONS = {
     "vectorizer": "--vectorizer",
     "unit_length": "--unit-length",
@@ -33,62 +33,70 @@ _LEARNERS: dict[Kind, Any] = {
     "conll": SentenceFeatures,
 }
 
-# Kinds that the content alone tells, for which sentences in columns may be taken.
+# Formats detected from the content alone: sentences in columns can look like these.
 _BY_CONTENT = ("svmlight", "table")
 
 
 def data_at(path: Path) -> Data:
-    """A file, or a folder of rows.
+    """Open a file or a folder of rows.
 
     Raises
     ------
     ValueError, OSError
-        For folders that are no folder of rows, and for files in one.
+        If the folder is not a folder of rows, or if the file belongs to one.
     """
     if path.is_dir():
         return RowFolder(path)
     if path.name == MANIFEST or (path.suffix == ".npy" and (path.parent / MANIFEST).is_file()):
-        raise ValueError(f"{path} is a file of a folder of rows: name the folder, {path.parent}")
+        raise ValueError(f"{path} is a file of a folder of rows: pass the folder, {path.parent}")
     return rereadable(path)
 
 
 def labeled(features: Features, data: Data, ignore_new: bool) -> tuple[Any, Any]:
-    """Rows with the features of the training file, and labels."""
+    """Read labels, and rows with the features of the training file."""
     if isinstance(data, RowFolder):
         return features.read_folder(data, ignore_new), labels_of(data)
     return features.read(data, ignore_new)
 
 
 def unlabeled(features: Features, data: Data, ignore_new: bool) -> Any:
-    """Rows with the features of the training file, alone."""
+    """Read rows with the features of the training file, without labels."""
     if isinstance(data, RowFolder):
         return features.read_folder(data, ignore_new)
     return features.read_unlabeled(data, ignore_new)
 
 
 def training_file(path: Path, kind: Kind | None, tokens: bool = False) -> tuple[Data, Any]:
-    """A training file, and the class that learns features from one of its kind; None finds it out.
+    """Open training data and select the features class for its format.
 
-    With `tokens` texts stay as they are, for a classifier that knows their tokens.
+    Parameters
+    ----------
+    path : Path
+        File or folder of rows.
+    kind : str or None
+        Format; detected if None.
+    tokens : bool, default=False
+        Whether texts are passed unchanged to a classifier that splits them into tokens.
     """
     source = data_at(path)
     if isinstance(source, RowFolder):
         if kind is not None:
-            raise ValueError(f"--format {kind} is for files, and {path} is a folder of rows")
+            raise ValueError(f"--format {kind} is for files, and {path} is a folder of rows: remove it")
         return source, FolderFeatures
     if kind is None:
         kind = kind_of(source)
         if kind in _BY_CONTENT and in_columns(source):
             raise ValueError(
-                f"{name_of(source)} looks like sentences in columns, a token a line and a blank line "
-                "after each sentence: add --format conll, or --format "
-                f"{kind} if it is {SAID[kind]}"
+                f"{name_of(source)} looks like sentences in columns, with one token per line and a "
+                "blank "
+                "line after each sentence: pass --format conll, or --format "
+                f"{kind} if it contains {FORMAT_NAMES[kind]}"
             )
     return source, DocumentFeatures if tokens and kind == "json" else _LEARNERS[kind]
 
 
 def features_from_notes(notes: dict[str, Any], model: Any) -> tuple[Any, Any]:
-    """The features of a model file, and its classifier."""
+    """Return the features of a model file and its classifier."""
     values = dict(notes)
     kind = values.pop("kind")
     if kind == "text":

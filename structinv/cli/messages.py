@@ -1,4 +1,4 @@
-"""What the user hears: one line per error or warning on standard error, progress on a terminal."""
+"""Messages of the command line: one-line errors and warnings, progress bars."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ from .writing import drop_the_rest_of_the_output
 
 Parameters = ParamSpec("Parameters")
 
-# Seconds between two states of the line on a terminal.
+# Seconds between two updates of the spinner's text.
 PAUSE = 0.5
 
 
 def one_line_errors(command: Callable[Parameters, None]) -> Callable[Parameters, None]:
-    """Let a command answer bad input with exit code 2 and one line, without a traceback.
+    """Decorate a command: print errors as one line, without a traceback.
 
-    Ctrl-C ends it with 130, and a reader of its output that goes away with 141, as in a shell.
+    The exit code is 2 after an error, 130 after Ctrl-C and 141 after a broken pipe, as in a shell.
     """
 
     @functools.wraps(command)
     def guarded(*args: Parameters.args, **kwargs: Parameters.kwargs) -> None:
         if isinstance(sys.stdout, TextIOWrapper):
-            # A label that the terminal cannot show is no reason to stop.
+            # A label with characters that the terminal lacks must not stop the command.
             sys.stdout.reconfigure(errors="backslashreplace")
         try:
             with warnings.catch_warnings():
@@ -49,7 +49,7 @@ def one_line_errors(command: Callable[Parameters, None]) -> Callable[Parameters,
                 command(*args, **kwargs)
             sys.stdout.flush()
         except KeyboardInterrupt:
-            say("interrupted, and nothing is written")
+            say("interrupted: nothing was written")
             raise typer.Exit(130) from None
         except BrokenPipeError:
             drop_the_rest_of_the_output()
@@ -66,7 +66,7 @@ def one_line_errors(command: Callable[Parameters, None]) -> Callable[Parameters,
 
 
 def say(text: str) -> None:
-    """One line on standard error."""
+    """Print one line on standard error."""
     typer.echo("structinv: " + " ".join(text.split()), err=True)
 
 
@@ -76,7 +76,7 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
 
 @contextmanager
 def working_on(what: str) -> Iterator[None]:
-    """A spinner with the time on standard error, on a terminal only."""
+    """Show a spinner with the elapsed time on standard error, if it is a terminal."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield
@@ -97,17 +97,19 @@ def working_on(what: str) -> Iterator[None]:
 
 @contextmanager
 def progress_of(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """A bar with the time that is left on standard error, on a terminal only.
+    """Show a progress bar on standard error, if it is a terminal.
 
     Parameters
     ----------
     what : str
+        Description in front of the bar.
     total : int or None
-        How much there is to do; None if nobody knows.
+        Amount of work; None if unknown.
 
-    Returns
-    -------
-    function of how much is done
+    Yields
+    ------
+    show : callable
+        Function that takes the amount of finished work and updates the bar.
     """
     console = Console(stderr=True)
     if not console.is_terminal:

@@ -1,4 +1,4 @@
-"""Model files of the command line: those of `structinv.save`, with notes on how rows are read."""
+"""Model files of the command line: `structinv.save` with notes on reading."""
 
 from __future__ import annotations
 
@@ -22,15 +22,16 @@ from .row_files import Labels
 
 @dataclass(frozen=True)
 class SavedModel:
-    """A fitted classifier with the features that it reads.
+    """Fitted classifier with the reader of its features.
 
     Attributes
     ----------
-    classifier : InvariantLinearSVC, InvariantSVC or InvariantStructuredSVC
-        Fitted.
+    classifier : InvariantClassifier or InvariantStructuredSVC
+        Fitted classifier.
     features : Features
+        Reader of files.
     training : dict
-        How training ended: rows, status, relative_gap, seconds.
+        Summary of the fit: size of the data, status, relative_gap and seconds.
     """
 
     classifier: Any
@@ -38,63 +39,71 @@ class SavedModel:
     training: dict[str, Any]
 
     def label_names(self, labels: Iterable[Any]) -> list[str]:
-        """Labels as text; SVMlight's whole numbers without the fraction."""
+        """Return labels as text; integers of SVMlight files without the fraction."""
         return [label_name(label) for label in labels]
 
     def check_labels(self, labels: Labels) -> None:
-        """Raise ValueError for labels that training did not have."""
-        known = self.classifier.classes_.tolist()
-        strange = sorted(set(np.unique(labels).tolist()) - set(known))
-        if strange:
+        """Raise ValueError for labels that are not classes of the model."""
+        classes = self.classifier.classes_.tolist()
+        unknown = sorted(set(np.unique(labels).tolist()) - set(classes))
+        if unknown:
             raise ValueError(
-                f"labels of DATA must be among {', '.join(self.label_names(known))},"
-                f" the model's classes; got {', '.join(self.label_names(strange))}"
+                "labels of DATA must be among the model's classes, "
+                f"{', '.join(self.label_names(classes))};"
+                f" got {', '.join(self.label_names(unknown))}"
             )
 
     def oracle_name(self) -> str:
-        """The oracle with all its parameters."""
+        """Return the oracle with all its parameters, as text."""
         oracle = self.classifier.oracle or Identity()
         listed = ", ".join(f"{name}={value}" for name, value in oracle.get_params(False).items())
         return f"{type(oracle).__name__}({listed})"
 
     def content(self) -> bytes:
-        """What a model file holds; `structinv.load` gives an estimator that takes texts or rows."""
+        """Return the bytes of a model file.
+
+        `structinv.load` returns its estimator, which takes texts or rows.
+        """
         notes = {"features": self.features.notes(), "training": self.training}
         return model_bytes(self.features.around(self.classifier), notes=notes)
 
 
 def load_model(path: Path, data: Path | None = None) -> SavedModel:
-    """Read a model file; one that asks for types beyond plain values is refused by their names.
+    """Read a model file of the command line.
 
     Parameters
     ----------
     path : Path
-        "-" is standard input.
+        File, or "-" for standard input.
     data : Path, optional
-        Where the rows come from, which cannot be standard input as well.
+        Source of the rows; not standard input if `path` is.
+
+    Raises
+    ------
+    ValueError
+        If the file is not a model file of the command line, or if it requires unsafe types.
     """
     if data is not None and is_standard_input(path) and is_standard_input(data):
         raise ValueError(
-            f"MODEL {path} and DATA {data} are both standard input, which holds one of them: name "
-            "a file for the other"
+            f"MODEL {path} and DATA {data} are both standard input: pass a file for one of them"
         )
     if path.is_dir():
-        raise ValueError(f"MODEL must be a file that fit has written, and {path} is a folder")
+        raise ValueError(f"MODEL must be a file written by fit, got the folder {path}")
     standard = str(path) == "-"
     name = "standard input" if standard else str(path)
     model, notes = read_model(sys.stdin.buffer.read() if standard else path.read_bytes(), name)
     if "features" not in notes:
         raise ValueError(
-            f"{name} was saved in Python and does not say how files are read: take structinv.load"
+            f"{name} was saved in Python, without notes on reading files: use structinv.load in Python"
         )
     try:
         features, classifier = features_from_notes(notes["features"], model)
         if not isinstance(classifier, (InvariantClassifier, InvariantStructuredSVC)):
-            raise ValueError(f"it holds a {type(classifier).__name__}")
+            raise ValueError(f"it contains a {type(classifier).__name__}")
         texts = features.task == "texts"
-        known = classifier.coef_.shape[1] if texts else classifier.n_features_in_
-        if known != features.n_features:
-            raise ValueError("its weights do not fit its features")
+        n_weights = classifier.coef_.shape[1] if texts else classifier.n_features_in_
+        if n_weights != features.n_features:
+            raise ValueError(f"it has {n_weights} weights for {features.n_features} features")
         return SavedModel(classifier, features, dict(notes["training"]))
     except Exception as error:
         raise ValueError(f"{name} is not a model file of the command line: {error}") from None

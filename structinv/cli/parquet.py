@@ -1,4 +1,4 @@
-"""Rows of Parquet files, by pyarrow."""
+"""Rows of Parquet files, read by pyarrow."""
 
 from __future__ import annotations
 
@@ -10,37 +10,39 @@ import numpy as np
 
 from ..rows import RowWriter
 from ..utils.matrices import Matrix
-from .conversion import Conversion, RowFile, refuse_idle, word_counts
+from .conversion import Conversion, RowFile, refuse_unused, word_counts
 
-# Numbers, or texts, that are read at a time.
+# Numbers or texts per block.
 _NUMBERS, _TEXTS = 2**20, 4096
 
 
 class ParquetRows(RowFile):
-    """Columns of numbers, or a column of texts; and a column of labels."""
+    """Parquet file with columns of numbers or one column of texts."""
 
     options = frozenset({"text_key", "label_key", "unlabeled"})
 
-    def __init__(self, path: str, asked: Conversion) -> None:
-        self.path, self.label_key, self._n_done = path, asked.label_key, 0
+    def __init__(self, path: str, given: Conversion) -> None:
+        self.path, self.label_key, self._n_done = path, given.label_key, 0
         try:
             from pyarrow.parquet import ParquetFile
         except ImportError:
             raise ValueError(
-                f"{path} is a Parquet file, which pyarrow reads: pip install 'structinv[parquet]'"
+                f"{path} is a Parquet file, which requires pyarrow: pip install 'structinv[parquet]'"
             ) from None
         if not Path(path).is_file():
-            raise ValueError(f"Parquet must come in a file, and {path} can be read once only")
+            raise ValueError(
+                f"Parquet data must be in a file, and {path} can be read only once: save it first"
+            )
         try:
             self._file = ParquetFile(path, pre_buffer=False, buffer_size=1 << 16)
         except (ValueError, OSError) as error:
             raise self._broken(error) from None
         self.total = self._file.metadata.num_rows
         if not self.total:
-            raise ValueError(f"{path} holds no rows")
+            raise ValueError(f"{path} has no rows: at least one is required")
         self._kinds = {each.name: each.type for each in self._file.schema_arrow}
         self._check_label()
-        self._learn_columns(asked)
+        self._learn_columns(given)
 
     def blocks(self, writer: RowWriter) -> Iterator[tuple[Matrix, Any]]:
         names = [*self._columns, *([] if self.label_key is None else [self.label_key])]
@@ -70,38 +72,41 @@ class ParquetRows(RowFile):
     def _check_label(self) -> None:
         if self.label_key is not None and self.label_key not in self._kinds:
             raise ValueError(
-                f"{self.path} has no column {self.label_key!r} of labels, only "
-                f"{', '.join(self._kinds)}; --label-key names another, and --unlabeled reads none"
+                f"{self.path} has no label column {self.label_key!r}, only {', '.join(self._kinds)}: "
+                "pass "
+                "--label-key, or --unlabeled to read no labels"
             )
 
-    def _learn_columns(self, asked: Conversion) -> None:
-        """Which columns are read: that of texts, if it is there, or all numbers."""
+    def _learn_columns(self, given: Conversion) -> None:
+        """Select the columns: the column of texts if present, otherwise all columns of numbers."""
         self._vectorizer = None
-        if _is_text(self._kinds.get(asked.text_key)):
-            refuse_idle(type(self), self.path, asked, {"n_features", "vocabulary"})
-            self._columns = [asked.text_key]
-            self._vectorizer, self.n_features, self.notes = word_counts(asked)
+        if _is_text(self._kinds.get(given.text_key)):
+            refuse_unused(type(self), self.path, given, {"n_features", "vocabulary"})
+            self._columns = [given.text_key]
+            self._vectorizer, self.n_features, self.notes = word_counts(given)
             return
-        if "text_key" in asked.told:
-            raise ValueError(f"{self.path} has no column {asked.text_key!r} of texts")
-        refuse_idle(type(self), self.path, asked)
+        if "text_key" in given.passed:
+            raise ValueError(
+                f"--text-key must be a column of texts in {self.path}, got {given.text_key!r}"
+            )
+        refuse_unused(type(self), self.path, given)
         self._columns = [name for name in self._kinds if name != self.label_key]
         wrong = [name for name in self._columns if not _is_number(self._kinds[name])]
         if wrong:
             raise ValueError(
-                f"{self.path} has columns that hold no numbers: {', '.join(wrong)}; a column of texts "
-                "is named by --text-key, that of labels by --label-key"
+                f"{self.path} has columns without numbers: {', '.join(wrong)}. Pass --text-key for a "
+                "column of texts, and --label-key for the column of labels"
             )
         if not self._columns:
-            raise ValueError(f"{self.path} has labels only: no column is a feature")
+            raise ValueError(f"{self.path} has labels only: at least one column of features is required")
         self.n_features, self.notes = len(self._columns), {"columns": self._columns}
 
     def _values(self, batch: Any, name: str) -> Any:
-        """A column of some rows; ValueError for a value that is missing."""
+        """Return a column of some rows; raise ValueError for a missing value."""
         column = batch.column(name)
         if column.null_count:
             row = self._n_done + int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
-            raise ValueError(f"{self.path}, row {row}: column {name!r} has no value")
+            raise ValueError(f"{self.path}, row {row}: the value of column {name!r} is missing")
         if _is_coded(column.type):
             column = column.dictionary_decode()
         return column.to_numpy(zero_copy_only=False)

@@ -1,4 +1,4 @@
-"""Rows of a file, all at once, and rows of a folder, a block at a time."""
+"""Iteration over rows: all rows of a file at once, rows of a folder in blocks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..rows import RowSource
 
 
 def parts_of(X: Any) -> Iterator[tuple[Any, slice]]:
-    """Parts of the rows, in order, with their numbers."""
+    """Yield parts of the rows, in order, with the slice of their numbers."""
     if isinstance(X, RowSource):
         yield from in_blocks(X, lambda rows, numbers: (rows, numbers))
     else:

@@ -1,4 +1,4 @@
-"""Labels for rows and for sentences, as they are written."""
+"""Output of `predict`: labels of rows and of sentences."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .model_file import SavedModel
 from .parts import parts_of
 from .writing import is_standard
 
-# Some bytes to write, and how many labels they hold.
+# Bytes to write, and their number of labels.
 Written = tuple[bytes, int]
 
 
@@ -34,7 +34,10 @@ class PredictOptions:
 
 
 def write_labels(output: Path, parts: Iterator[Written], data: Data) -> int:
-    """Write labels as they come; how many there are. A file appears when all are written."""
+    """Write labels, and return their number.
+
+    A file is created after all labels are written.
+    """
     if is_standard(output):
         return _print(parts)
     total = data.shape[0] if isinstance(data, RowFolder) else None
@@ -61,47 +64,50 @@ def _print(parts: Iterator[Written]) -> int:
     return n_labels
 
 
-def predict_rows(saved: SavedModel, data: Data, asked: PredictOptions) -> Iterator[Written]:
-    """A line a row: the label, decision values, whether it is certified."""
-    if asked.threshold is not None and (asked.certify or len(saved.classifier.classes_) != 2):
-        why = "the model has more than two classes"
-        why = "--certify is about the threshold 0" if asked.certify else why
-        raise ValueError(f"--threshold cannot be used here: {why}")
-    X = unlabeled(saved.features, data, asked.ignore_new_features)
-    if asked.certify:
-        _say_what_is_certified(saved)
+def predict_rows(saved: SavedModel, data: Data, options: PredictOptions) -> Iterator[Written]:
+    """Yield one line per row: label, decision values, and yes or no for certified."""
+    if options.threshold is not None and (options.certify or len(saved.classifier.classes_) != 2):
+        reason = "MODEL has more than two classes"
+        reason = "--certify requires the threshold 0" if options.certify else reason
+        raise ValueError(f"--threshold must be removed: {reason}")
+    X = unlabeled(saved.features, data, options.ignore_new_features)
+    if options.certify:
+        _print_perturbations(saved)
     for rows, _ in parts_of(X):
-        lines = ["\t".join(cells) for cells in zip(*_columns(saved, rows, asked), strict=True)]
+        lines = ["\t".join(cells) for cells in zip(*_columns(saved, rows, options), strict=True)]
         yield "".join(f"{line}\n" for line in lines).encode(), len(lines)
 
 
-def _columns(saved: SavedModel, X: Any, asked: PredictOptions) -> list[list[str]]:
-    """What is written of some rows."""
+def _columns(saved: SavedModel, X: Any, options: PredictOptions) -> list[list[str]]:
+    """Return the columns of the output for some rows."""
     classifier = saved.classifier
     labels = classifier.predict(X)
-    if asked.threshold is not None:
-        labels = classifier.classes_[(classifier.decision_function(X) > asked.threshold).astype(int)]
+    if options.threshold is not None:
+        labels = classifier.classes_[(classifier.decision_function(X) > options.threshold).astype(int)]
     columns = [saved.label_names(labels)]
-    if asked.scores:
+    if options.scores:
         table = np.asarray(classifier.decision_function(X)).reshape(len(labels), -1)
         columns += [[repr(float(value)) for value in column] for column in table.T]
-    if asked.certify:
+    if options.certify:
         columns.append(_certified(saved, X))
     return columns
 
 
-def predict_sentences(saved: SavedModel, data: Data, asked: PredictOptions) -> Iterator[Written]:
-    """The columns of the file, the label, and whether that of the whole sentence is certified."""
-    for option, given in (("--scores", asked.scores), ("--threshold", asked.threshold is not None)):
+def predict_sentences(saved: SavedModel, data: Data, options: PredictOptions) -> Iterator[Written]:
+    """Yield all sentences with predicted labels.
+
+    The columns are those of the file, the label, and yes or no for certified sentences.
+    """
+    for option, given in (("--scores", options.scores), ("--threshold", options.threshold is not None)):
         if given:
-            raise ValueError(f"{option} is about rows, and the model labels whole sentences")
+            raise ValueError(f"{option} is for rows, and MODEL is a model of sentences: remove it")
     source = saved.features.read_folder(data) if isinstance(data, RowFolder) else data
     X, sentences = saved.features.read_sentences(source)
     columns = [saved.classifier.predict(X)]
-    if asked.certify:
-        _say_what_is_certified(saved)
-        sure = _certified(saved, X)
-        columns.append([[word] * len(tokens) for word, tokens in zip(sure, sentences, strict=True)])
+    if options.certify:
+        _print_perturbations(saved)
+        certified = _certified(saved, X)
+        columns.append([[word] * len(tokens) for word, tokens in zip(certified, sentences, strict=True)])
     added = [list(zip(*each, strict=True)) for each in zip(*columns, strict=True)]
     filled = [
         [(*cells, *more) for cells, more in zip(tokens, labels, strict=True)]
@@ -111,11 +117,11 @@ def predict_sentences(saved: SavedModel, data: Data, asked: PredictOptions) -> I
     yield conll_bytes(filled, separator="\t" if blanks else " "), sum(map(len, filled))
 
 
-def _say_what_is_certified(saved: SavedModel) -> None:
-    about = f"; {saved.features.certified}" if saved.features.certified else ""
-    say(f"certified against the edits that the model allows: {saved.oracle_name()}{about}")
+def _print_perturbations(saved: SavedModel) -> None:
+    note = f"; {saved.features.certified}" if saved.features.certified else ""
+    say(f"certified for the model's perturbations, {saved.oracle_name()}{note}")
 
 
 def _certified(saved: SavedModel, X: Any) -> list[str]:
-    """Whether each prediction is certified."""
+    """Return "yes" or "no" for each prediction: whether it is certified."""
     return ["yes" if each else "no" for each in saved.classifier.certify(X).correct]

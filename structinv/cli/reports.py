@@ -1,4 +1,4 @@
-"""Tables for the terminal."""
+"""Reports of training, evaluation and explanation, printed to the terminal."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from .parts import parts_of
 from .row_files import Labels
 
 
-def percent(share: float) -> str:
-    """A share as tables show it."""
-    return f"{100 * share:.1f}%"
+def percent(fraction: float) -> str:
+    """Format a fraction as a percentage with one digit."""
+    return f"{100 * fraction:.1f}%"
 
 
 def counted(counts: dict[str, Any]) -> str:
-    """How much was trained on: sentences or texts, if there are any, rows and features."""
+    """Format the numbers of sentences, texts, rows and features."""
     names = [name for name in ("sentences", "texts", "rows", "features") if name in counts]
     return ", ".join(f"{counts[name]} {name}" for name in names)
 
@@ -35,7 +35,7 @@ def counted(counts: dict[str, Any]) -> str:
 def training_report(
     console: Console, training: dict[str, Any], output: Path, certified: str = ""
 ) -> None:
-    """How training ended, where the model went, and what `certified` says of its certificates."""
+    """Print the result of training, the path of the model and a note."""
     console.print(
         f"{counted(training)},"
         f" {training['seconds']:.1f} s, relative gap {training['relative_gap']:.1e}:"
@@ -43,65 +43,66 @@ def training_report(
         highlight=False,
     )
     console.print(f"saved to {escape(str(output))}", highlight=False)
-    _say_what_is_certified(console, certified)
+    _print_note(console, certified)
 
 
-def weights_report(console: Console, found: ChangesSelection, folds: int) -> None:
-    """Held-out accuracy for each C, which was chosen, and by what."""
-    certified = not isinstance(found.oracle_, Identity)
+def weights_report(console: Console, selection: ChangesSelection, folds: int) -> None:
+    """Print the held-out accuracy for each C, the selected C and the rule."""
+    certified = not isinstance(selection.oracle_, Identity)
     measures = ("clean", "certified") if certified else ("clean",)
-    table = Table(title=f"Accuracy on {folds} held-out folds, with its standard error")
-    for name in ("C", *(column for each in measures for column in (each, "error")), ""):
+    table = Table(title=f"Mean accuracy on {folds} held-out folds, with standard error")
+    for name in ("C", *(column for each in measures for column in (each, "std. error")), ""):
         table.add_column(name, justify="right")
-    for place, setting in enumerate(found.table_["params"]):
-        shares = [
-            percent(found.table_[name + more][place]) for name in measures for more in ("", "_error")
+    for place, setting in enumerate(selection.table_["params"]):
+        accuracies = [
+            percent(selection.table_[name + more][place]) for name in measures for more in ("", "_error")
         ]
-        table.add_row(f"{setting['C']:g}", *shares, "chosen" if place == found.best_index_ else "")
+        chosen = "chosen" if place == selection.best_index_ else ""
+        table.add_row(f"{setting['C']:g}", *accuracies, chosen)
     console.print(table)
     rule = (
-        f"the highest certified accuracy, against {escape(str(found.oracle_))}, among clean accuracies "
+        f"the highest certified accuracy for {escape(str(selection.oracle_))}, with a clean accuracy "
         "within one standard error of the best"
     )
-    chosen = f"{found.best_params_['C']:g}"
+    C = selection.best_params_["C"]
     console.print(
-        f"C = {chosen} has {rule if certified else 'the highest accuracy'}",
+        f"C = {C:g} has {rule if certified else 'the highest accuracy'}",
         highlight=False,
         soft_wrap=True,
     )
 
 
 def evaluation_report(console: Console, saved: SavedModel, X: Any, y: Labels) -> None:
-    """Accuracy, under attack and certified, of all rows and per class."""
+    """Print clean, attacked and certified accuracy, per class and for all rows."""
     saved.check_labels(y)
-    found = _tally(saved, X, y)
-    table = Table(title=f"Edits allowed: {escape(saved.oracle_name())}")
+    tally = _tally(saved, X, y)
+    table = Table(title=f"Accuracy for the perturbations {escape(saved.oracle_name())}")
     table.add_column("class")
     for name in ("rows", "accuracy", "under attack", "certified"):
         table.add_column(name, justify="right")
-    names = saved.label_names(found.labels)
-    groups = zip([*names, "all"], [*found.counts, found.counts.sum(axis=0)], strict=True)
+    names = saved.label_names(tally.labels)
+    groups = zip([*names, "all"], [*tally.counts, tally.counts.sum(axis=0)], strict=True)
     for place, (name, (n_rows, *counts)) in enumerate(groups, start=1):
         cells = (percent(float(count / n_rows)) for count in counts)
         table.add_row(escape(name), str(n_rows), *cells, end_section=place == len(names))
     console.print(table)
-    sizes = found.counts[:, 0]
+    sizes = tally.counts[:, 0]
     majority = names[int(np.argmax(sizes))]
-    share = percent(float(sizes.max() / sizes.sum()))
+    baseline = percent(float(sizes.max() / sizes.sum()))
     console.print(
-        f"Always answering {escape(majority)}, the largest class, would be right for {share}.",
+        f"Always predicting {escape(majority)}, the largest class, has {baseline} accuracy.",
         highlight=False,
     )
-    if found.n_open:
-        console.print(f"{found.n_open} rows lie between certified and under attack.", highlight=False)
-    _say_what_is_certified(console, saved.features.certified)
+    if tally.n_open:
+        console.print(f"{tally.n_open} rows have a certificate that is not tight.", highlight=False)
+    _print_note(console, saved.features.certified)
 
 
 @dataclass(frozen=True)
 class _Tally:
-    """Of each label its rows: all, those that are right, those that hold under attack, the certified.
+    """Counts per label: all rows, and the correct, attacked and certified ones.
 
-    `n_open` is the number of rows whose margin under changes is not known exactly.
+    `n_open` is the number of rows with a worst-case margin that is only bounded.
     """
 
     labels: Labels
@@ -110,15 +111,15 @@ class _Tally:
 
 
 def _tally(saved: SavedModel, X: Any, y: Labels) -> _Tally:
-    """Count rows, a block at a time where they are read in blocks."""
+    """Count rows, block by block."""
     labels, codes = np.unique(y, return_inverse=True)
     counts, n_open = np.zeros((len(labels), 4), dtype=int), 0
     with progress_of("evaluating", len(y)) as show:
         for rows, numbers in parts_of(X):
-            own = y[numbers]
-            certificate = saved.classifier.certify(rows, own)
-            right = saved.classifier.predict(rows) == own
-            marks = (np.ones(len(own)), right, certificate.attacked > 0, certificate.correct)
+            labels_here = y[numbers]
+            certificate = saved.classifier.certify(rows, labels_here)
+            correct = saved.classifier.predict(rows) == labels_here
+            marks = (np.ones(len(labels_here)), correct, certificate.attacked > 0, certificate.correct)
             for column, mark in enumerate(marks):
                 counts[:, column] += np.bincount(codes[numbers][mark > 0], minlength=len(labels))
             n_open += int(np.sum(~certificate.exact))
@@ -127,25 +128,26 @@ def _tally(saved: SavedModel, X: Any, y: Labels) -> _Tally:
 
 
 def explanation_report(console: Console, saved: SavedModel, X: Any, y: Labels | None, row: int) -> None:
-    """The worst edit of one row, word by word, from the most harmful on.
+    """Print the most damaging perturbation of one row, feature by feature.
 
-    Without y, and with one that is no class of the model, it is that of the prediction.
+    The score is that of the label y. For None or an unknown class it is that of the prediction.
     """
     title = "no label" if y is None else f"label {escape(saved.label_names(y)[0])}"
     if y is not None and y[0] not in saved.classifier.classes_:
-        title += " (no class of the model)"
+        title += " (not a class of the model)"
         y = None
     edit = explain_edit(saved.classifier, X, y)
     predicted = saved.classifier.predict(X)
     (guess,) = saved.label_names(predicted)
     (label,) = saved.label_names(predicted if y is None else y)
     table = Table(
-        title=f"Row {row}: {title}, predicted {escape(guess)}; worst edit within"
+        title=f"Row {row}: {title}, predicted {escape(guess)}; most damaging perturbation for"
         f" {escape(saved.oracle_name())}",
-        caption=f"The score is the margin of the label {escape(label)}: above 0 it is predicted.",
+        caption=f"The score is the margin of the label {escape(label)}. If it is above 0, the model "
+        f"predicts {escape(label)}.",
     )
     table.add_column("word or feature", overflow="fold")
-    for name in ("before", "after", "moves score", "score"):
+    for name in ("before", "after", "change of score", "score"):
         table.add_column(name, justify="right")
     table.add_row("(no edit)", "", "", "", f"{edit.margin:.4f}")
     for column, before, after, move, margin in zip(
@@ -155,19 +157,19 @@ def explanation_report(console: Console, saved: SavedModel, X: Any, y: Labels | 
         table.add_row(escape(saved.features.name(column)), *cells)
     console.print(table)
     console.print(_verdict(edit), highlight=False)
-    _say_what_is_certified(console, saved.features.certified)
+    _print_note(console, saved.features.certified)
 
 
-def _say_what_is_certified(console: Console, certified: str) -> None:
+def _print_note(console: Console, certified: str) -> None:
     if certified:
         console.print(f"Note: {certified}.", highlight=False, soft_wrap=True)
 
 
 def _verdict(edit: Explanation) -> str:
     if edit.margin <= 0:
-        return "The prediction is wrong without any edit."
+        return "The prediction is wrong without any perturbation."
     if edit.edited_margin <= 0:
-        return "This edit turns the prediction."
+        return "This perturbation changes the prediction."
     if edit.certified:
-        return "No allowed edit turns the prediction: certified."
-    return "This edit does not turn the prediction; whether another does is not certified."
+        return "Certified: no allowed perturbation changes the prediction."
+    return "This perturbation does not change the prediction. Another one may: the row is not certified."

@@ -1,4 +1,4 @@
-"""From a file to rows: features that are numbered already, columns of a table, or words of a text."""
+"""Readers of SVMlight files, tables and texts for the command line."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from .folder_rows import rows_for
 
 Labels = NDArray[Any]
 
-# A dense copy of sparse rows is made up to so many bytes.
+# Largest dense copy of sparse rows.
 DENSE_BYTES = 2e9
 
-# What messages call a kind of file.
-SAID = {
+# Descriptions of formats in messages.
+FORMAT_NAMES = {
     "json": "JSON of texts",
     "svmlight": "SVMlight rows",
     "table": "a table with a header",
@@ -40,11 +40,11 @@ SAID = {
 class NumberedFeatures(Features):
     """Columns of SVMlight files.
 
-    Where numbering starts is settled once, at training: a test file that happens not to use
-    number 0 must not move all columns by one.
+    The training file determines the number of the first feature, 0 or 1. A test file without the number
+    0 must not shift all columns by one.
     """
 
-    trained_on: ClassVar[str] = SAID["svmlight"]
+    trained_on: ClassVar[str] = FORMAT_NAMES["svmlight"]
     options: ClassVar[frozenset[str]] = frozenset({"zero_based", "memory_limit"})
 
     n_features: int
@@ -53,7 +53,10 @@ class NumberedFeatures(Features):
 
     @classmethod
     def learn(cls, source: Source, reading: ReadOptions) -> tuple[Self, Matrix, Labels]:
-        """Read a training file; None for `zero_based` finds out whether it uses number 0."""
+        """Read a training file.
+
+        By default numbers start at 0 for files with the number 0, otherwise at 1.
+        """
         zero_based = reading.zero_based
         X, y = load_svmlight(source, zero_based=zero_based is not False)
         if zero_based is None:
@@ -61,7 +64,7 @@ class NumberedFeatures(Features):
             X = X if zero_based else X[:, 1:]
         X.resize(X.shape[0], max(X.shape[1], reading.n_features))
         if X.shape[1] == 0:
-            raise ValueError(f"{name_of(source)} has labels only: no row has a feature")
+            raise ValueError(f"{name_of(source)} has labels only: at least one row must have a feature")
         dense = reading.dense_for is not None
         if dense:
             X = _dense(X, source, str(reading.dense_for))
@@ -70,29 +73,34 @@ class NumberedFeatures(Features):
         return cls(X.shape[1], zero_based, dense), X, y
 
     def read(self, source: Source, ignore_new: bool = False) -> tuple[Matrix, Labels]:
-        """Rows with the columns of the training file, and labels; missing columns are zero."""
+        """Read rows with the columns of the training file, and labels.
+
+        Missing columns are zero.
+        """
         source = _of_kind(source, "svmlight")
         X, y = load_svmlight(source, zero_based=self.zero_based)
         if X.shape[1] > self.n_features and not ignore_new:
             raise ValueError(
-                f"{name_of(source)} has features up to number {X.shape[1] - self.zero_based}, the model "
-                f"knows {self.n_features - self.zero_based}; --ignore-new-features drops the others. "
-                f"The training file was read as {'zero' if self.zero_based else 'one'}-based: fit takes "
-                "--zero-based and --one-based"
+                f"{name_of(source)} has features up to number {X.shape[1] - self.zero_based}, and MODEL "
+                "up "
+                f"to {self.n_features - self.zero_based}: pass --ignore-new-features to ignore the "
+                f"others. The training file was read as {'zero' if self.zero_based else 'one'}-based; "
+                "fit has the options --zero-based and --one-based"
             )
         X.resize(len(y), self.n_features)
-        return (_dense(X, source, "the model") if self.dense else X), y
+        return (_dense(X, source, "MODEL") if self.dense else X), y
 
     def read_folder(self, rows: RowFolder, ignore_new: bool = False) -> RowSource:
         if self.dense:
             raise ValueError(
-                f"the model takes dense rows, and those of the folder {rows.path} are sparse: take the "
-                "file that it was converted from"
+                f"MODEL requires dense rows, and the folder {rows.path} has sparse rows: pass the "
+                "original "
+                "file"
             )
         return rows_for(self.n_features, {"first_feature": int(not self.zero_based)}, rows, ignore_new)
 
     def name(self, column: int) -> str:
-        """The column's number as files write it."""
+        """Return the number of a column in files."""
         return str(column + (not self.zero_based))
 
     def notes(self) -> dict[str, Any]:
@@ -102,9 +110,9 @@ class NumberedFeatures(Features):
 
 @dataclass(frozen=True)
 class TableFeatures(Features):
-    """Columns of a table with a header, by their names."""
+    """Columns of a table, identified by their names in the header."""
 
-    trained_on: ClassVar[str] = SAID["table"]
+    trained_on: ClassVar[str] = FORMAT_NAMES["table"]
     options: ClassVar[frozenset[str]] = frozenset({"label_key", "memory_limit"})
 
     names: tuple[str, ...]
@@ -116,17 +124,19 @@ class TableFeatures(Features):
         X, y, names = load_table(source, reading.label_key)
         assert y is not None
         if not names:
-            raise ValueError(f"{name_of(source)} has labels only: no column is a feature")
+            raise ValueError(
+                f"{name_of(source)} has labels only: at least one column of features is required"
+            )
         return cls(tuple(names), reading.label_key), X, y
 
     def read(self, source: Source, ignore_new: bool = False) -> tuple[Matrix, Labels]:
-        """Rows with the columns of the training file, in any order, and labels."""
+        """Read labels, and rows with the columns of the training file in their order."""
         X, y, names = load_table(_of_kind(source, "table"), self.label_key)
         assert y is not None
         return self._ordered(X, names, source, ignore_new), y
 
     def read_unlabeled(self, source: Source, ignore_new: bool = False) -> Matrix:
-        """Rows alone, from a file that need not have labels."""
+        """Read rows from a file with or without labels."""
         X, _, names = load_table(_of_kind(source, "table"), self.label_key, required=False)
         return self._ordered(X, names, source, ignore_new)
 
@@ -134,11 +144,14 @@ class TableFeatures(Features):
         missing = [name for name in self.names if name not in names]
         new = [name for name in names if name not in self.names]
         if missing:
-            raise ValueError(f"{name_of(source)} lacks columns of the model: {', '.join(missing)}")
+            raise ValueError(
+                f"{name_of(source)} must have the columns of MODEL: missing {', '.join(missing)}"
+            )
         if new and not ignore_new:
             raise ValueError(
-                f"{name_of(source)} has columns that the model does not know: {', '.join(new)}; "
-                "--ignore-new-features drops them"
+                f"{name_of(source)} has new columns: {', '.join(new)}. Pass --ignore-new-features to "
+                "ignore "
+                "them"
             )
         return X[:, [names.index(name) for name in self.names]]
 
@@ -148,7 +161,7 @@ class TableFeatures(Features):
         return len(self.names)
 
     def name(self, column: int) -> str:
-        """The name of a column."""
+        """Return the name of a column."""
         return self.names[column]
 
     def notes(self) -> dict[str, Any]:
@@ -158,22 +171,22 @@ class TableFeatures(Features):
 
 @dataclass(frozen=True)
 class _Texts(Features):
-    """Texts and labels by the keys of JSON objects."""
+    """Texts and labels, by keys of JSON objects."""
 
-    trained_on: ClassVar[str] = SAID["json"]
+    trained_on: ClassVar[str] = FORMAT_NAMES["json"]
     options: ClassVar[frozenset[str]] = frozenset({"vectorizer", "unit_length", "text_key", "label_key"})
 
     text_key: str
     label_key: str
 
     def read(self, source: Source, ignore_new: bool = True) -> tuple[Any, Labels]:
-        """Texts or their rows, and labels; words that training did not have never count."""
+        """Read texts or their rows, and labels; words that the training file lacks are ignored."""
         texts, y = load_jsonlines(_of_kind(source, "json"), self.text_key, self.label_key)
         assert y is not None
         return self._rows(texts), y
 
     def read_unlabeled(self, source: Source, ignore_new: bool = True) -> Any:
-        """The same alone, from a file that need not have labels."""
+        """Read texts or their rows from a file with or without labels."""
         texts, _ = load_jsonlines(_of_kind(source, "json"), self.text_key, None)
         return self._rows(texts)
 
@@ -183,11 +196,11 @@ class _Texts(Features):
 
 @dataclass(frozen=True)
 class DocumentFeatures(_Texts):
-    """Texts as they are: their classifier counts words itself, and certifies tokens of the text."""
+    """Unchanged texts, for a classifier of texts that certifies edits of tokens."""
 
     task: ClassVar[str] = "texts"
 
-    # Known once a classifier is trained.
+    # Empty before training.
     words: tuple[str, ...] = ()
 
     @classmethod
@@ -213,7 +226,7 @@ class DocumentFeatures(_Texts):
 
 @dataclass(frozen=True)
 class TextFeatures(_Texts):
-    """Words of a text: counts, logarithms log(1 + count), or counts times a weight per word."""
+    """Words of texts: counts, log(1 + count), or weighted counts."""
 
     options: ClassVar[frozenset[str]] = _Texts.options | {"memory_limit"}
 
@@ -224,8 +237,11 @@ class TextFeatures(_Texts):
         """Read a training file and collect its words."""
         if reading.dense_for is not None:
             raise ValueError(
-                f"{reading.dense_for} takes dense rows, and texts have a column for every word: train "
-                "on SVMlight rows or a table, or take an oracle for words, such as fscale, fdrop or fadd"
+                f"{reading.dense_for} requires dense rows, and texts have sparse rows with one column "
+                "per "
+                "word: train on SVMlight rows or a table, or use an oracle for words, such as fscale, "
+                "fdrop "
+                "or fadd"
             )
         texts, y = load_jsonlines(source, reading.text_key, reading.label_key)
         assert y is not None
@@ -241,10 +257,10 @@ class TextFeatures(_Texts):
 
     @property
     def certified(self) -> str:
-        """What certificates are about, as it is not what is edited: tokens of the text."""
-        steps = (_SAID_OF_STEPS[name] for name in self.vectorizer.named_steps if name != "words")
+        """Note: certificates are for values of words, not for tokens."""
+        steps = (_STEP_NAMES[name] for name in self.vectorizer.named_steps if name != "words")
         values = " and ".join(steps) or "counts"
-        return f"certificates are about values of words, {values}, and not about tokens of the text"
+        return f"certificates are for values of words ({values}), not for tokens of the text"
 
     @property
     def n_features(self) -> int:
@@ -263,8 +279,8 @@ class TextFeatures(_Texts):
         return Pipeline([*self.vectorizer.steps, ("classifier", classifier)])
 
 
-# Steps of text features that change values.
-_SAID_OF_STEPS = {
+# Descriptions of the steps that modify values.
+_STEP_NAMES = {
     "log": "log(1 + count)",
     "weights": "weighted counts",
     "length": "scaled to length 1",
@@ -272,23 +288,23 @@ _SAID_OF_STEPS = {
 
 
 def _of_kind(source: Source, wanted: Kind) -> Source:
-    """Something of the kind that the model was trained on, or ValueError."""
+    """Return the source, or raise ValueError if its format is not that of the training file."""
     found = kind_of(source)
-    # Tables may have blank lines and blanks, which are left to their reader.
+    # Blank lines are allowed in tables: only SVMlight rows can be sentences in columns instead.
     columns = found == "svmlight" and in_columns(source)
     if found != wanted or columns:
-        held = f"looks like {SAID['conll']}" if columns else f"holds {SAID[found]}"
+        content = f"looks like {FORMAT_NAMES['conll']}" if columns else f"contains {FORMAT_NAMES[found]}"
         if wanted == "json" and found == "svmlight" and not columns:
-            # What is nothing else counts as SVMlight rows, and bare texts do, too.
-            held = 'holds none: each text is a line such as {"text": "..."}'
-        raise ValueError(f"the model was trained on {SAID[wanted]}, and {name_of(source)} {held}")
+            # Plain text is detected as SVMlight rows, the format of unrecognized files.
+            content = 'is not JSON: each text must be a line such as {"text": "..."}'
+        raise ValueError(f"MODEL requires {FORMAT_NAMES[wanted]}, and {name_of(source)} {content}")
     return source
 
 
 def _vectorizer(scaling: Scaling, unit_length: bool) -> Pipeline:
     steps: list[tuple[str, Any]] = [("words", CountVectorizer(dtype=np.float64))]
     if scaling == "log":
-        # Sparse rows fit in no data frame, whatever a program that loads the model has set.
+        # Sparse rows do not fit into a data frame, and programs may set that output globally.
         log = FunctionTransformer(np.log1p, accept_sparse=True).set_output(transform="default")
         steps.append(("log", log))
     if scaling == "tfidf":
@@ -298,19 +314,19 @@ def _vectorizer(scaling: Scaling, unit_length: bool) -> Pipeline:
     return Pipeline(steps)
 
 
-def _dense(X: sparse.csr_matrix, source: Source, who: str) -> NDArray[np.float64]:
+def _dense(X: sparse.csr_matrix, source: Source, user: str) -> NDArray[np.float64]:
     size = 8.0 * X.shape[0] * X.shape[1]
     if size > DENSE_BYTES:
         raise ValueError(
-            f"{who} takes dense rows, and the {X.shape[0]} rows of {X.shape[1]} features in "
-            f"{name_of(source)} would need {size / 1e9:.1f} GB (at most {DENSE_BYTES / 1e9:g}): take "
+            f"{user} requires dense rows, and the {X.shape[0]} rows of {X.shape[1]} features in "
+            f"{name_of(source)} would need {size / 1e9:.1f} GB (at most {DENSE_BYTES / 1e9:g}): use "
             "fewer rows or features, or an oracle for sparse rows, such as fscale, fdrop or fadd"
         )
     return X.toarray()
 
 
 def _check_weights(X: sparse.csr_matrix, y: Labels, source: Source, zero_based: bool) -> None:
-    """Raise MemoryError if weights for so many features do not fit, and say which line has the last."""
+    """Raise MemoryError if the weights do not fit; the message names the largest feature's line."""
     n_classes = len(np.unique(y))
     n_outputs = 1 if n_classes <= 2 else n_classes
     needed = linear_functions(X.shape[1], n_outputs)
@@ -323,5 +339,5 @@ def _check_weights(X: sparse.csr_matrix, y: Labels, source: Source, zero_based: 
         f"{name_of(source)}, line {line} has feature number {number}, the largest: "
         f"training with weights for {X.shape[1]} features",
         needed,
-        "hash the features or number them anew, without gaps",
+        "hash the features, or number them without gaps",
     )

@@ -1,4 +1,4 @@
-"""Tables for the terminal about labels of sentences."""
+"""Reports of the evaluation of sentence models, printed to the terminal."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from .reports import percent
 
 
 def sentences_report(console: Console, saved: SavedModel, X: Any, y: list[list[str]]) -> None:
-    """Accuracy of tokens and of whole sentences, certified for these; precision, recall, F1 of spans.
+    """Print accuracy of tokens and sentences; precision, recall and F1 of spans.
 
-    Labels that training did not have count as wrong.
+    Labels that the training file lacks count as errors.
     """
     predicted = [labels.tolist() for labels in saved.classifier.predict(X)]
-    right = [
+    correct = [
         label == guess
         for labels, guesses in zip(y, predicted, strict=True)
         for label, guess in zip(labels, guesses, strict=True)
     ]
     whole = [labels == guesses for labels, guesses in zip(y, predicted, strict=True)]
-    certified, attacked, sure = _certified(saved, X, y, predicted)
-    table = Table(title=f"Edits allowed in every token: {escape(saved.oracle_name())}")
-    table.add_column("what")
+    certified, attacked, n_certified_tokens = _certified(saved, X, y, predicted)
+    table = Table(title=f"Accuracy for perturbations of every token, {escape(saved.oracle_name())}")
+    table.add_column("unit")
     for name in ("number", "accuracy", "under attack", "certified"):
         table.add_column(name, justify="right")
-    tokens = percent(float(np.mean(right))), "", percent(sure / len(right))
-    table.add_row("tokens", str(len(right)), *tokens)
-    shares = (percent(float(np.mean(share))) for share in (whole, attacked, certified))
-    table.add_row("whole sentences", str(len(y)), *shares)
+    tokens = percent(float(np.mean(correct))), "", percent(n_certified_tokens / len(correct))
+    table.add_row("tokens", str(len(correct)), *tokens)
+    sentences = (percent(float(np.mean(flags))) for flags in (whole, attacked, certified))
+    table.add_row("whole sentences", str(len(y)), *sentences)
     console.print(table)
     if not are_spans(saved.classifier.classes_):
         return
@@ -50,27 +50,28 @@ def sentences_report(console: Console, saved: SavedModel, X: Any, y: list[list[s
 def _certified(
     saved: SavedModel, X: Any, y: list[list[str]], predicted: list[list[str]]
 ) -> tuple[np.ndarray, np.ndarray, int]:
-    """Whether each sentence's labels are certified, and whether the changes found leave them.
+    """Return whether each sentence is certified and withstands the attack, and a token count.
 
-    And how many tokens stay right at least, whatever changes. A label that training lacked is wrong
-    whatever happens; what is predicted stands in its place, so that the other tokens have their bound.
+    The count is a lower bound of the number of correct tokens under any perturbation. An unknown label
+    is always an error. The predicted label replaces it, so that the other tokens have a bound.
     """
-    known = set(saved.classifier.classes_.tolist())
-    strange = np.array([sum(label not in known for label in labels) for labels in y])
-    if np.any(strange):
-        names = ", ".join(sorted(set(chain.from_iterable(y)) - known))
+    classes = set(saved.classifier.classes_.tolist())
+    n_unknown = np.array([sum(label not in classes for label in labels) for labels in y])
+    if np.any(n_unknown):
+        names = ", ".join(sorted(set(chain.from_iterable(y)) - classes))
         say(
-            f"{np.count_nonzero(strange)} sentences have labels that count as wrong, as training did "
-            f"not have them: {names}"
+            f"{np.count_nonzero(n_unknown)} sentences have labels that are not classes of the model and "
+            f"count as errors: {names}"
         )
     filled = [
-        [label if label in known else guess for label, guess in zip(labels, guesses, strict=True)]
+        [label if label in classes else guess for label, guess in zip(labels, guesses, strict=True)]
         for labels, guesses in zip(y, predicted, strict=True)
     ]
     certificate = saved.classifier.certify(X, filled)
-    sure = np.maximum(0, certificate.lengths - certificate.most_wrong - strange)
-    whole = strange == 0
-    return certificate.correct & whole, (certificate.attacked > 0) & whole, int(np.sum(sure))
+    n_correct = np.maximum(0, certificate.lengths - certificate.most_wrong - n_unknown)
+    all_known = n_unknown == 0
+    attacked = (certificate.attacked > 0) & all_known
+    return certificate.correct & all_known, attacked, int(np.sum(n_correct))
 
 
 def _spans_table(scores: SpanScores) -> Table:
@@ -80,6 +81,6 @@ def _spans_table(scores: SpanScores) -> Table:
         table.add_column(name, justify="right")
     last = next(reversed(scores.by_type), None)
     for name, one in (*scores.by_type.items(), ("all", scores)):
-        shares = (percent(share) for share in (one.precision, one.recall, one.f1))
-        table.add_row(escape(name), str(one.n_spans), *shares, end_section=name == last)
+        rates = (percent(rate) for rate in (one.precision, one.recall, one.f1))
+        table.add_row(escape(name), str(one.n_spans), *rates, end_section=name == last)
     return table

@@ -1,4 +1,4 @@
-"""From a file of sentences in columns to features of each token, by the default template."""
+"""Reader of sentences in columns, with the default features of each token."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from ..datasets.conll import Sentence
 from ..datasets.opening import Source, name_of
 from .features import Features, ReadOptions
 
-# Of each sentence the features of each token.
+# Features of each token of each sentence.
 Tokens = list[list[list[str]]]
 
 
 @dataclass(frozen=True)
 class SentenceFeatures(Features):
-    """Tokens of sentences, with so many columns before the label."""
+    """Tokens of sentences; `n_columns` is the number of columns before the label."""
 
     task: ClassVar[str] = "sentences"
     trained_on: ClassVar[str] = "sentences in columns"
@@ -30,8 +30,9 @@ class SentenceFeatures(Features):
         """Read a training file and count its features."""
         if reading.dense_for is not None:
             raise ValueError(
-                f"{reading.dense_for} takes dense rows, and tokens have a column for every feature: "
-                "take an oracle for sparse rows, such as fscale, fdrop or fadd"
+                f"{reading.dense_for} requires dense rows, and tokens have sparse rows: use an oracle "
+                "for "
+                "sparse rows, such as fscale, fdrop or fadd"
             )
         sentences, labels = load_conll(source)
         assert labels is not None
@@ -40,29 +41,31 @@ class SentenceFeatures(Features):
         return cls(len(sentences[0][0]), len(names)), X, labels
 
     def read(self, source: Source, ignore_new: bool = True) -> tuple[Tokens, list[list[str]]]:
-        """Tokens of each sentence, and labels; features that training did not have never count."""
+        """Read tokens and labels of each sentence; unknown features are ignored."""
         sentences, labels = load_conll(source)
         assert labels is not None
         found = len(sentences[0][0])
         if found != self.n_columns:
             raise ValueError(
-                f"{name_of(source)} must have {self.n_columns + 1} columns, the label last, as the "
-                f"training file had, got {found + 1}"
+                f"{name_of(source)} must have {self.n_columns + 1} columns as the training file, with "
+                "the "
+                f"label last, got {found + 1}"
             )
         return conll_features(sentences), labels
 
     def read_sentences(self, source: Source) -> tuple[Tokens, list[Sentence]]:
-        """Tokens of each sentence, and all columns of the file, which need not have labels."""
+        """Read tokens and all columns of each sentence, with or without labels."""
         sentences, _ = load_conll(source, labeled=False)
         found, wanted = len(sentences[0][0]), self.n_columns
         if found not in (wanted, wanted + 1):
             raise ValueError(
-                f"{name_of(source)} must have {wanted} columns, as the training file had before its "
-                f"labels, or {wanted + 1} with labels, got {found}"
+                f"{name_of(source)} must have {wanted} columns as the training file, or {wanted + 1} "
+                "with "
+                f"labels, got {found}"
             )
         tokens = [[cells[:wanted] for cells in sentence] for sentence in sentences]
         return conll_features(tokens), sentences
 
     def notes(self) -> dict[str, Any]:
-        """Plain values, for a model file; the features are the model's."""
+        """Return plain values for a model file; the model stores the features."""
         return {"kind": "conll", "n_columns": self.n_columns}

@@ -1,4 +1,4 @@
-"""What commands do with rows, with texts and with sentences, for each kind of features."""
+"""Actions of the commands for rows, for texts and for sentences."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from .sentence_reports import sentences_report
 
 @dataclass(frozen=True)
 class Task:
-    """What differs between rows and sentences.
+    """Actions that differ between rows, texts and sentences.
 
     Attributes
     ----------
     labels : callable
-        All labels of y, as an array.
+        Function of y that returns all labels as an array.
     counts : callable
-        Of features and X how much there is, by name, "rows" and "features" among it.
+        Function of features and X that returns the size of the data, such as numbers of rows.
     evaluate : callable
-        Prints the report on a saved model, X and y.
+        Function of a console, a saved model, X and y that prints the report.
     predict : callable
-        Of a saved model, data and what is asked: parts of what is written, and how many labels each has.
+        Function of a saved model, data and `PredictOptions`. It yields bytes and numbers of labels.
     explains : bool
-        Whether `explain` can show a row.
+        Whether `explain` supports the task.
     chooses_weight : bool
-        Whether ``--C auto`` can compare held-out folds.
+        Whether ``--C auto`` supports the task.
     has_intercept : bool
-        Whether linear machines have one that can be left out.
+        Whether linear models have an optional intercept.
     """
 
     labels: Callable[[Any], Labels]
@@ -50,7 +50,7 @@ class Task:
 
 
 def task_of(features: Any) -> Task:
-    """What to do with what these features read."""
+    """Return the task of these features."""
     return TASKS[features.task]
 
 

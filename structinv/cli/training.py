@@ -1,4 +1,4 @@
-"""From options to a fitted classifier."""
+"""Construction and training of a classifier from command-line options."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from ..utils.matrices import Matrix
 from .reports import weights_report
 from .row_files import Labels
 
-# Parameters of oracles that fit has options for, and how their text is read.
+# Parameters of oracles that are options of `fit`.
 ORACLE_OPTIONS = (
     *("max_changes", "low", "high", "value", "present", "add", "drop", "scale"),
     *("radius", "pixels", "degrees", "factors", "shape"),
 )
 
-# What happens to tokens of texts, by the name of the oracle that changes words of rows.
+# Edits of tokens in texts, by the name of the oracle that edits words of rows.
 TOKEN_ORACLES = {"fdrop": "drop", "fadd": "add"}
 
-# --C auto tries these.
+# Values of C that --C auto tries.
 POWERS = tuple(10.0**power for power in range(-4, 3))
 MOST_FOLDS = 5
 
@@ -46,41 +46,47 @@ MOST_FOLDS = 5
 def build_classifier(
     task: str, oracle: str | None, given: dict[str, Any], kernel: dict[str, Any], **parameters: Any
 ) -> Any:
-    """An unfitted classifier; an oracle's options that were not given keep their defaults.
+    """Return an unfitted classifier.
 
     Parameters
     ----------
     task : {"rows", "texts", "sentences"}
-        What is to be labeled.
+        Kind of the samples.
     oracle : str or None
-        By default fscale for a linear machine of rows, otherwise identity.
+        Name of the oracle; None is fscale for a linear model of rows, otherwise identity.
     given : dict
-        Options of oracles.
+        Parameters of the oracle; others keep their defaults.
     kernel : dict
-        ``kernel`` and its parameters; empty for a linear machine.
+        ``kernel`` and its parameters; empty for a linear model.
     parameters : dict
-        Of the classifier.
+        Parameters of the classifier.
     """
     default = "" if oracle else ", the default,"
     oracle = oracle or ("fscale" if task == "rows" and not kernel else "identity")
     if oracle not in REGISTRY:
-        raise ValueError(f"--oracle must be one of {', '.join(_usable())}; got {oracle!r}")
+        raise ValueError(f"--oracle must be one of {', '.join(_usable())}, got {oracle!r}")
     missing = [name for name in _needed(oracle) if name not in given]
     if not _needed(oracle) <= set(ORACLE_OPTIONS):
-        raise ValueError(f"--oracle {oracle} needs {', '.join(missing)}: train it in Python")
+        raise ValueError(
+            f"--oracle {oracle} requires {', '.join(missing)}, without an option here: train in Python"
+        )
     if missing:
         raise ValueError(
-            f"--oracle {oracle}{default} needs {_option(missing[0])}; "
-            "--oracle identity trains for no changes"
+            f"--oracle {oracle}{default} requires {_option(missing[0])}; pass --oracle identity to "
+            "train "
+            "without perturbations"
         )
     for name in given:
         if name not in inspect.signature(REGISTRY[oracle]).parameters:
             raise ValueError(f"{_option(name)} is not an option of --oracle {oracle}")
-    return _MACHINES[task](oracle, given, kernel, parameters)
+    return _BUILDERS[task](oracle, given, kernel, parameters)
 
 
 def counts_tokens(oracle: str | None, scaling: str, unit_length: bool, kernel: bool) -> bool:
-    """Whether texts are certified by their tokens: counted words that are dropped or added."""
+    """Return True if certificates are about edits of tokens.
+
+    Words must be counted, and dropped or added.
+    """
     return oracle in TOKEN_ORACLES and scaling == "count" and not unit_length and not kernel
 
 
@@ -99,8 +105,9 @@ def _of_texts(
 ) -> InvariantClassifier:
     for name in set(given) - {"max_changes"}:
         raise ValueError(
-            f"{_option(name)} is about values of rows, and --oracle {oracle} is about tokens of texts: "
-            "leave it out, or take --vectorizer log or tfidf"
+            f"{_option(name)} is for values of rows, and --oracle {oracle} edits tokens of texts: "
+            "remove "
+            "the option, or pass --vectorizer log or tfidf"
         )
     return InvariantTextClassifier(TOKEN_ORACLES[oracle], given["max_changes"], **parameters)
 
@@ -109,17 +116,17 @@ def _of_sentences(
     oracle: str, given: dict[str, Any], kernel: dict[str, Any], parameters: dict[str, Any]
 ) -> InvariantStructuredSVC:
     if kernel:
-        raise ValueError("--kernel is for rows: sentences are labeled by a linear machine")
-    # Start and end of a sentence, and its features of them, serve as intercepts.
+        raise ValueError("--kernel is not available for sentences: remove it to train a linear model")
+    # The features of the start and the end of a sentence serve as intercepts.
     parameters.pop("fit_intercept")
     return InvariantStructuredSVC(Sequence(), oracle=REGISTRY[oracle](**given), **parameters)
 
 
-_MACHINES = {"rows": _of_rows, "texts": _of_texts, "sentences": _of_sentences}
+_BUILDERS = {"rows": _of_rows, "texts": _of_texts, "sentences": _of_sentences}
 
 
 def dense_for(classifier: Any) -> str | None:
-    """Which option asks for dense rows, or None where sparse ones are fine."""
+    """Return the option that requires dense rows, or None for sparse rows."""
     if isinstance(classifier, InvariantSVC):
         return f"--kernel {classifier.kernel}"
     if not classifier.oracle.supports_sparse:
@@ -129,13 +136,13 @@ def dense_for(classifier: Any) -> str | None:
 
 
 def _needed(oracle: str) -> set[str]:
-    """Parameters without a default."""
+    """Return the names of the parameters without a default."""
     parameters = inspect.signature(REGISTRY[oracle]).parameters.values()
     return {each.name for each in parameters if each.default is each.empty}
 
 
 def _usable() -> list[str]:
-    """Oracles whose parameters all have an option."""
+    """Return the oracles with options for all required parameters."""
     return [name for name in REGISTRY if _needed(name) <= set(ORACLE_OPTIONS)]
 
 
@@ -144,17 +151,17 @@ def _option(name: str) -> str:
 
 
 def numbers(option: str, text: str | None) -> list[float] | None:
-    """The numbers of an option such as ``-10,10``."""
+    """Parse an option such as ``-10,10``."""
     if text is None:
         return None
     try:
         return [float(part) for part in text.split(",")]
     except ValueError:
-        raise ValueError(f"{option} must be numbers with commas between, got {text!r}") from None
+        raise ValueError(f"{option} must be numbers separated by commas, got {text!r}") from None
 
 
 def image_shape(text: str | None) -> ImageShape | None:
-    """The shape of an option such as ``28x28`` or ``32x32x3``."""
+    """Parse a shape such as ``28x28`` or ``32x32x3``."""
     if text is None:
         return None
     sides = text.lower().split("x")
@@ -164,19 +171,19 @@ def image_shape(text: str | None) -> ImageShape | None:
 
 
 def labels_that_change(text: str | None, y: Labels) -> list[Any] | None:
-    """The labels that ``--only-for`` names."""
+    """Return the labels in ``--only-for``."""
     if text is None:
         return None
     names = {label_name(label): label for label in np.unique(y).tolist()}
     parts = [text] if text in names else text.split(",")
     for part in parts:
         if part not in names:
-            raise ValueError(f"--only-for names {part!r}; the classes are {', '.join(names)}")
+            raise ValueError(f"--only-for must be labels among {', '.join(names)}, got {part!r}")
     return [names[part] for part in parts]
 
 
 def only_for(classifier: Any, labels: list[Any] | None) -> None:
-    """Let nothing but rows of these labels change, in place; None leaves it at all."""
+    """Restrict the oracle to these labels, in place; None means all labels."""
     if labels is None:
         return
     if "only_for" in classifier.get_params(deep=False):
@@ -186,7 +193,7 @@ def only_for(classifier: Any, labels: list[Any] | None) -> None:
 
 
 def class_weights(text: str | None, y: Labels) -> dict[Any, float] | str | None:
-    """What ``--class-weight`` says of these labels: "balanced", or ``spam=2,ham=1``; others weigh 1."""
+    """Parse ``--class-weight``; classes that it omits have weight 1."""
     if text is None or text == "balanced":
         return text
     names = {label_name(label): label for label in np.unique(y).tolist()}
@@ -195,11 +202,10 @@ def class_weights(text: str | None, y: Labels) -> dict[Any, float] | str | None:
         name, sign, value = part.rpartition("=")
         if not sign or not _is_weight(value):
             raise ValueError(
-                f"--class-weight must be balanced, or such as spam=2,ham=1 with numbers of at least 0; "
-                f"got {text!r}"
+                f"--class-weight must be balanced, or weights >= 0 such as spam=2,ham=1, got {text!r}"
             )
         if name not in names:
-            raise ValueError(f"--class-weight names {name!r}; the classes are {', '.join(names)}")
+            raise ValueError(f"--class-weight must have labels among {', '.join(names)}, got {name!r}")
         weights[names[name]] = float(value)
     return weights
 
@@ -212,7 +218,7 @@ def _is_weight(text: str) -> bool:
 
 
 def weight_of_losses(text: str) -> float | None:
-    """The number of ``--C``, or None for "auto"."""
+    """Parse ``--C``; None stands for "auto"."""
     if text == "auto":
         return None
     try:
@@ -222,47 +228,48 @@ def weight_of_losses(text: str) -> float | None:
 
 
 def limit_of_memory(text: str | None) -> str | float | None:
-    """What ``--memory-limit`` says: a number of bytes, or such as 4GB."""
+    """Check ``--memory-limit``: a number of bytes, or text such as 4GB."""
     try:
         limit = text if text is None or text.strip()[-1:].isalpha() else float(text)
         as_bytes(limit)
     except ValueError:
         raise ValueError(
-            f"--memory-limit must be such as 4GB or 500MiB, or a number of bytes above 0, got {text!r}"
+            f"--memory-limit must be a size such as 4GB, or a number of bytes above 0, got {text!r}"
         ) from None
     return limit
 
 
 def choose_weight(classifier: InvariantClassifier, X: Matrix, y: Labels, console: Console) -> float:
-    """The best C on held-out folds of the training rows, by the rule of `select_changes`.
+    """Select C on held-out folds, by the rule of `select_changes`.
 
-    That is the highest certified accuracy, against the classifier's own oracle, among those whose clean
-    accuracy is within one standard error of the best; of equal ones the more accurate, then the least.
-    Certified accuracy alone would like a classifier that gives one answer to all rows. Where nothing may
-    change the two are the same. Powers of ten from 1e-4 to 100 are tried on five stratified folds, or
-    as many as the smallest class has rows.
+    The rule takes the highest certified accuracy, for the classifier's oracle. The clean accuracy must
+    be within one standard error of the best. Ties go to the higher clean accuracy, then to the smaller
+    C. Certified accuracy alone would prefer a constant classifier.
+
+    The values are powers of ten from 1e-4 to 100. The number of folds is five, or the size of the
+    smallest class if that is smaller.
     """
     _, counts = np.unique(y, return_counts=True)
     folds = int(min(MOST_FOLDS, counts.min()))
     if folds < 2:
-        raise ValueError("--C auto needs at least two rows of every class to hold some out")
+        raise ValueError("--C auto requires at least two rows of every class: pass a number")
     with warnings.catch_warnings():
-        # The fit with the C that is chosen says it once.
+        # The final fit repeats these warnings, if they apply.
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.simplefilter("ignore", UninformativeFitWarning)
-        found = select_changes(classifier, X, y, {"C": POWERS}, cv=folds, oracle=classifier.oracle)
-    weights_report(console, found, folds)
-    return float(found.best_params_["C"])
+        selection = select_changes(classifier, X, y, {"C": POWERS}, cv=folds, oracle=classifier.oracle)
+    weights_report(console, selection, folds)
+    return float(selection.best_params_["C"])
 
 
 def train(classifier: Any, X: Any, y: Any, counts: dict[str, int]) -> tuple[dict[str, Any], bool]:
-    """Fit in place; how it ended, in plain values, and whether Ctrl-C ended it."""
+    """Fit in place; return a summary and whether Ctrl-C ended the fit."""
     watch = Stopwatch()
     interrupted = False
     try:
         classifier.fit(X, y)
     except KeyboardInterrupt:
-        # A fit that had a model by then keeps it.
+        # An interrupted fit has a model if it got far enough.
         if getattr(classifier, "solution_", None) is None:
             raise
         interrupted = True

@@ -1,4 +1,4 @@
-"""Small fits, predictions and certificates of the usual kinds, which call their compiled functions."""
+"""Small fits, predictions and certificates that compile the common functions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from ..structures import Sequence
 
 @dataclass(frozen=True)
 class Job:
-    """Work of one family, which needs no other job."""
+    """Fits of one family of data, independent of other jobs."""
 
     family: str
     name: str
@@ -37,7 +37,7 @@ class Job:
 
 
 def _use(model: Any, X: Any, y: Any, oracle: InvarianceOracle | None = None) -> None:
-    """Everything that is usual with one classifier."""
+    """Call the common methods of a classifier."""
     model.fit(X, y)
     model.predict(X)
     model.certify(X, y, oracle=oracle)
@@ -57,7 +57,7 @@ def _two_classes() -> None:
 
 def _cutting_planes() -> None:
     X, y = make_mail_like(200, 100, random_state=0)
-    # Few rows or features have the default solver choose these.
+    # The default solver is one of these if there are few rows or features.
     for solver in ("bmrm", "svmstruct"):
         model = InvariantLinearSVC(FDrop(2), C=0.01, solver=solver, max_seconds=1.0, random_state=0)
         _use(model, X, y)
@@ -89,31 +89,31 @@ def _digits(n_rows: int) -> tuple[np.ndarray, np.ndarray]:
     return X[:n_rows] / 16.0, y[:n_rows]
 
 
-def _moves() -> InvarianceOracle:
+def _transformations() -> InvarianceOracle:
     return Shifts(1) | Rotations(degrees=[-10, 10])
 
 
 def _images() -> None:
     X, y = _digits(100)
-    _use(InvariantSVC(_moves(), C=10.0, tol=1e-2, random_state=0), X, y)
+    _use(InvariantSVC(_transformations(), C=10.0, tol=1e-2, random_state=0), X, y)
     _use(InvariantSVC(Shifts(1), C=10.0, tol=1e-2, random_state=0), X, y == 3)
-    VirtualSVC(_moves(), C=10.0).fit(X, y).predict(X)
+    VirtualSVC(_transformations(), C=10.0).fit(X, y).predict(X)
 
 
 def _images_as_sets() -> None:
     X, y = _digits(60)
-    turns = Rotations(interval=(-10, 10)) | Shifts(interval=(0, 1))
-    nearest(turns, X[30:], X[:30], tangents=True)
+    oracle = Rotations(interval=(-10, 10)) | Shifts(interval=(0, 1))
+    nearest(oracle, X[30:], X[:30], tangents=True)
     mean = OrbitMean(Rotations(interval=(-30, 30)), Gaussian(1.5), n_draws=8)
-    for kernel in (mean, SetKernel(turns, Gaussian(2.0), sides="tangent", spectrum="clip")):
+    for kernel in (mean, SetKernel(oracle, Gaussian(2.0), sides="tangent", spectrum="clip")):
         InvariantSVC(kernel=kernel, C=10.0, tol=1e-2, random_state=0).fit(X, y).predict(X)
 
 
-def _flat() -> None:
+def _smooth() -> None:
     X, y = _digits(60)
-    known = np.where(np.arange(60) < 20, y % 2, -1)
+    labels = np.where(np.arange(60) < 20, y % 2, -1)
     model = RepresenterClassifier(Gaussian(2.0), invariances=[Gradient()], nu=0.1)
-    model.fit(X[:, 20:30], known).predict(X[:, 20:30])
+    model.fit(X[:, 20:30], labels).predict(X[:, 20:30])
 
 
 def _sequences() -> None:
@@ -143,17 +143,17 @@ def _texts(edits: str) -> Callable[[], None]:
     return run
 
 
-# The longest ones come first, so that processors are busy until the end.
+# The longest jobs come first, so that all processors are busy until the end.
 JOBS = (
     Job("sequences", "taggers", _sequences),
     Job("words", "several classes", _several_classes),
     Job("words", "dropped and scaled words, two classes", _two_classes),
     Job("words", "added and edited words", _edits),
     Job("words", "cutting planes", _cutting_planes),
-    Job("images", "worst case of shifts and rotations", _images),
+    Job("images", "worst-case training for shifts and rotations", _images),
     Job("texts", "deleted words", _texts("drop")),
     Job("texts", "few texts", _few_texts),
     Job("texts", "inserted words", _texts("add")),
-    Job("images", "averages over changes and distances of sets", _images_as_sets),
-    Job("images", "penalties on derivatives", _flat),
+    Job("images", "invariant kernels and set kernels", _images_as_sets),
+    Job("images", "smoothness penalties", _smooth),
 )

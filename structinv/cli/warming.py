@@ -1,4 +1,4 @@
-"""Compile ahead: the jobs of `warm_jobs`, in as many processes as there are processors."""
+"""Compilation in advance: runs the jobs of `warm_jobs` in parallel processes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from .warm_jobs import JOBS, Job
 
 
 class Family(StrEnum):
-    """Kinds of data whose functions are compiled ahead."""
+    """Kinds of data for compilation in advance."""
 
     WORDS = "words"
     IMAGES = "images"
@@ -40,7 +40,7 @@ class Family(StrEnum):
 
 
 def warm_up(family: Family, console: Console) -> None:
-    """Fill the cache on disk for one family, or for all of them.
+    """Fill the cache on disk with the functions for one kind of data, or for all.
 
     Raises
     ------
@@ -64,27 +64,29 @@ def warm_up(family: Family, console: Console) -> None:
 
 
 def _in_processes(chosen: list[int], console: Console) -> int:
-    """Do jobs in new processes; the number of functions that they compiled."""
+    """Run jobs in new processes; return the number of compiled functions."""
     # Forked processes would inherit locks and threads.
     context = multiprocessing.get_context("spawn")
     others = set(multiprocessing.active_children())
     n_processes = min(available_cpus(), len(chosen))
     with ProcessPoolExecutor(n_processes, context, _begin, (context.Lock(),)) as pool:
         try:
-            return _followed({pool.submit(_run, number): JOBS[number] for number in chosen}, console)
+            return _reported({pool.submit(_run, number): JOBS[number] for number in chosen}, console)
         except KeyboardInterrupt:
             _end(others)
-            say("interrupted; functions that are compiled stay in the cache")
+            say("interrupted: functions compiled so far stay in the cache")
             raise typer.Exit(130) from None
         except BrokenProcessPool:
-            raise MemoryError("a process that compiles has died, perhaps for want of memory") from None
+            raise MemoryError(
+                "a compiling process died, probably because memory is short: free memory and try again"
+            ) from None
         except BaseException:
             _end(others)
             raise
 
 
-def _followed(jobs: dict[Future[int], Job], console: Console) -> int:
-    """Report jobs as they end."""
+def _reported(jobs: dict[Future[int], Job], console: Console) -> int:
+    """Print jobs as they end; return the number of compiled functions."""
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),
@@ -105,24 +107,24 @@ def _followed(jobs: dict[Future[int], Job], console: Console) -> int:
 
 
 def _end(others: set[Any]) -> None:
-    """End the processes that were started since."""
+    """Terminate all child processes except these."""
     for process in set(multiprocessing.active_children()) - others:
         process.terminate()
 
 
 def _begin(lock: Any) -> None:
     """Prepare a process for jobs."""
-    # The first process gets Ctrl-C, too, and ends the others.
+    # The parent process also receives Ctrl-C, and terminates the others.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     logging.getLogger("structinv").setLevel(logging.ERROR)
     save_one_at_a_time(lock)
 
 
 def _run(number: int) -> int:
-    """Do one job; the number of functions that it compiled."""
+    """Run one job; return the number of compiled functions."""
     before = compiled_functions()
     with warnings.catch_warnings():
-        # Small fits need not be good ones.
+        # Small fits need not converge.
         warnings.simplefilter("ignore")
         JOBS[number].run()
     return compiled_functions() - before

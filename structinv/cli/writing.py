@@ -1,4 +1,4 @@
-"""What commands write: whole files, or bytes on standard output."""
+"""Output of the commands: checks of paths, atomic writing, standard output."""
 
 from __future__ import annotations
 
@@ -14,42 +14,41 @@ from ..utils.files import write_atomically
 
 
 def is_standard(output: Path) -> bool:
-    """Whether ``-o`` names standard output."""
+    """Return True if ``-o`` names standard output."""
     return str(output) in ("-", "/dev/stdout")
 
 
 def check_output(output: Path, *inputs: Path) -> None:
-    """Fail before the work rather than after it, and never write over what is read."""
+    """Raise ValueError before the work if the output is not writable or an input."""
     if is_standard(output):
         return
     for each in inputs:
         if output.exists() and each.exists() and output.samefile(each):
-            raise ValueError(f"--output must be another file than {each}, which is read")
+            raise ValueError(f"--output must differ from {each}, which is an input")
     if output.is_dir():
-        raise ValueError(f"--output must be a file, and {output} is a folder")
+        raise ValueError(f"--output must be a file, got the folder {output}")
     if not output.parent.is_dir():
-        raise ValueError(f"--output must lie in an existing folder, and {output.parent} is none")
+        raise ValueError(f"--output must be in an existing folder, got {output}: create {output.parent}")
     check_writable(output)
 
 
 def check_folder(out: Path) -> None:
-    """Fail before the work where ``--out`` names no folder that can be made or filled."""
+    """Raise ValueError before the work if ``--out`` cannot be created or written."""
     there = next((each for each in (out, *out.parents) if each.exists()), out)
     if not there.is_dir():
-        raise ValueError(f"--out must be a folder, or one that can be made, and {there} is none")
+        raise ValueError(f"--out must be a new or existing folder, and {there} is a file")
     try:
-        # Permissions do not tell everything: an administrator cannot write to every file system either.
+        # Permissions are not enough: even an administrator cannot write to a read-only file system.
         with tempfile.TemporaryDirectory(dir=there):
             pass
     except OSError as error:
         raise ValueError(
-            f"--out must be a folder that can be written, and nothing can be written to {there}: "
-            f"{error.strerror}"
+            f"--out must be a writable folder, and {there} is not writable: {error.strerror}"
         ) from None
 
 
 def write(output: Path, content: bytes) -> None:
-    """Write a file as a whole, or the bytes to standard output."""
+    """Write a file atomically, or write the bytes to standard output."""
     if is_standard(output):
         typer.echo(content, nl=False)
         sys.stdout.flush()
@@ -58,6 +57,9 @@ def write(output: Path, content: bytes) -> None:
 
 
 def drop_the_rest_of_the_output() -> None:
-    """Nobody reads standard output any more: let the interpreter's own flush at the end go nowhere."""
+    """Redirect standard output to the null device after a broken pipe.
+
+    The interpreter flushes standard output at its end, which would raise again.
+    """
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())

@@ -20,7 +20,7 @@ from ..oracles.cache import Cache
 from ..oracles.changes import Changes
 from ..oracles.columns import with_numbers
 from ..oracles.listing import averaged, check_n_draws, check_seed
-from ..utils.fitted_state import taken_back
+from ..utils.fitted_state import restored_on_error
 from ..utils.matrices import Matrix, dense
 from ..utils.parameters import check_number
 from .embedded_rows import checked_random, checked_rows
@@ -75,7 +75,7 @@ class OrbitFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         ValueError, TypeError
             If parameters or rows are invalid, before any work. The state of an earlier fit stays.
         """
-        with taken_back(self):
+        with restored_on_error(self):
             oracle = self._check_oracle()
             self._check_parameters()
             seed = self._seed()

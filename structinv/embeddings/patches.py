@@ -18,7 +18,7 @@ from ..oracles.arguments import hint_of
 from ..oracles.changes import Changes
 from ..oracles.images.image_maps import image_shape
 from ..utils import plugins
-from ..utils.fitted_state import taken_back
+from ..utils.fitted_state import restored_on_error
 from ..utils.parameters import check_integer, check_number
 from .embedded_rows import checked_random, checked_rows
 from .image_changes import ImageChanges, image_changes
@@ -202,7 +202,7 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         PatchOrbits
             The fitted transformer.
         """
-        with taken_back(self):
+        with restored_on_error(self):
             self._check_parameters()
             X = self._checked_images(X, reset=True)
             for layer, shape in self._shapes(X.shape[1]):

@@ -12,7 +12,7 @@ from sklearn import config_context, get_config
 from sklearn.base import BaseEstimator
 
 from ..solvers.interruption import Interrupts, interrupts
-from ..utils.fitted_state import remembered
+from ..utils.fitted_state import restorer
 
 Result = TypeVar("Result")
 
@@ -42,14 +42,14 @@ def all_or_nothing(estimator: BaseEstimator) -> Iterator[FitAttempt]:
         new one, as far as it came, unless the estimator's `on_interrupt` is "return".
     """
     with interrupts() as ctrl_c:
-        take_back = remembered(estimator)
+        restore = restorer(estimator)
         learning = FitAttempt(ctrl_c)
         try:
             yield learning
             ctrl_c.interruptible = False
         except BaseException as error:
             if not (learning.whole and isinstance(error, KeyboardInterrupt)):
-                take_back()
+                restore()
                 if ctrl_c.pressed and isinstance(error, Exception):
                     # A library has answered Ctrl-C with an error of its own.
                     raise KeyboardInterrupt from error

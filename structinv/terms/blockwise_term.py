@@ -14,7 +14,7 @@ from ..spaces import Space
 from ..spaces.base import Element
 from ..structures.bound import BoundStructure
 from ..utils.matrices import ALL_ROWS, Matrix, Rows, count, ranges
-from ..utils.passes import tell_of_pass
+from ..utils.passes import report_pass
 from .base import Term
 from .planes import Planes
 from .worst_case import WorstCase
@@ -127,11 +127,11 @@ class BlockwiseTerm(Term):
             blocks = [[self.strips[number] for number in group] for group in groups]
             numbers = [self.rows_in(group) for group in groups]
         done = 0
-        tell_of_pass(done, len(self.weights))
+        report_pass(done, len(self.weights))
         for rows, X in zip(numbers, read_ahead(self.source, blocks), strict=True):
             yield self.of_rows(X, rows)
             done += X.shape[0]
-            tell_of_pass(done, len(self.weights))
+            report_pass(done, len(self.weights))
 
     def rows_in(self, strips: np.ndarray) -> np.ndarray:
         """Return the numbers of the rows in some strips."""

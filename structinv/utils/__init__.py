@@ -1,1 +1,1 @@
-"""What is not about learning: compiled functions, matrices, files, resources, and checks of plug-ins."""
+"""Utilities: compiled functions, matrices, files, resources, checks of plug-ins."""

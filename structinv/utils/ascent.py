@@ -1,4 +1,4 @@
-"""Pairwise steps on a simplex with a null vertex: the quadratic program of one block of the dual."""
+"""Pairwise steps for the quadratic program of one block of the dual."""
 
 from __future__ import annotations
 
@@ -6,46 +6,48 @@ import numpy as np
 
 from .jit import njit
 
-# A null vertex with less mass than this gives none away.
+# The null vertex takes part in a step only if its weight exceeds this.
 LEAST_MASS = 1e-15
-# A vertex that is lower than the null vertex by at most this share of the highest one counts as equal.
-# After an exact step between the two, rounding decides which is lower. The null vertex is taken, since
-# steps from it gain more.
+# Relative tolerance for equal scores of a vertex and the null vertex. After an exact step between the
+# two, rounding decides the lower score. Steps from the null vertex increase the dual more.
 TIE = 1e-12
 
 
 @njit(cache=True, nogil=True)
 def ascend(heights, gram, known, masses, n, weight, target, most_steps):
-    """Raise the dual of one block over the masses of its vertices by exact pairwise steps.
+    """Maximize the dual of one block over its dual variables by exact pairwise steps.
 
-    Maximizes ``sum_j masses_j b_j - weight / 2 |sum_j masses_j v_j|^2`` over masses that are
-    non-negative and sum to at most one. The mass that is missing lies on the null vertex, whose height
-    is zero. A step moves mass from the lowest vertex that has some to the highest one.
+    The objective is ``sum_j a_j b_j - weight / 2 |sum_j a_j v_j|^2`` over dual variables a >= 0 with a
+    sum of at most 1. The null vertex, with gradient 0, has the rest of the sum. A step moves weight from
+    the vertex with the smallest gradient to the vertex with the largest.
 
-    The arrays may be longer than `n`. `heights` and `masses` are changed in place.
+    The arrays may be longer than `n`. `heights` and `masses` are updated in place.
 
     Parameters
     ----------
     heights : (n,) array
-        The gradient ``b_j - weight <v_j, sum_k masses_k v_k>``.
+        Gradient ``b_j - weight <v_j, sum_k a_k v_k>``.
     gram : (n, n) array
-        Inner products ``<v_j, v_k>``. Only the rows of vertices that take part in a step are read.
+        Inner products ``<v_j, v_k>``. Only rows of vertices in a step are read.
     known : (n,) array of int
-        The number of entries that are filled in each row of `gram`.
+        Number of filled entries in each row of `gram`.
     masses : (n,) array
+        Dual variables a.
     n : int
-        The number of vertices.
+        Number of vertices.
     weight : float
+        Factor of the quadratic part.
     target : float
-        The steps end when the duality gap, ``weight`` times the highest height less the average one, is
-        at most this.
+        Duality gap at which the steps end: ``weight`` times the difference of the largest and the
+        average gradient.
     most_steps : int
+        Maximum number of steps.
 
     Returns
     -------
     int
-        A vertex whose row of `gram` is needed and not filled. The caller fills it and calls again. -1
-        where the steps have ended.
+        Index of a vertex with a required, unfilled row of `gram`; the caller fills it and calls again.
+        -1 after the last step.
     """
     for _ in range(most_steps):
         best, highest, worst, lowest, mean, free = -1, 0.0, -2, np.inf, 0.0, 1.0
@@ -84,7 +86,7 @@ def ascend(heights, gram, known, masses, n, weight, target, most_steps):
         row = gram[best] if best >= 0 else gram[worst]
         if best >= 0 and worst >= 0:
             other = gram[worst]
-            # The difference first: where products are huge, little of them may be left.
+            # Differences first: they can be much smaller than the products.
             for k in range(n):
                 heights[k] -= size * (row[k] - other[k])
         else:

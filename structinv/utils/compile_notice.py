@@ -1,4 +1,4 @@
-"""Messages about compiling: one log record per process, and a line on a terminal while it goes on."""
+"""Notices about compilation: one log record per process, progress on a terminal."""
 
 from __future__ import annotations
 
@@ -11,23 +11,25 @@ from contextlib import contextmanager
 from typing import Any, TextIO
 
 _LOG = logging.getLogger("structinv")
-# Compilations that take less in total need no message, in seconds.
+# Total compile time in seconds above which a message is logged.
 _WORTH_A_MESSAGE = 0.5
-# Seconds between two states of the line on the terminal.
+# Seconds between two updates of the line on the terminal.
 _PAUSE = 2.0
 _COMPILING = (
-    "structinv: compiling functions that are used for the first time. This usually takes 3 to 30 "
-    "seconds in total, which are not part of the training time. %s"
+    "structinv: compiling functions on first use. This usually takes 3 to 30 seconds in total, which "
+    "are not part of the training time. %s"
 )
-_CACHED = "Later processes load them from a cache on disk. `structinv warm` compiles them ahead."
-_NOT_CACHED = "They cannot be cached, so every process compiles them again."
+_CACHED = (
+    "Later processes load them from a cache on disk. Run `structinv warm` to compile them in advance."
+)
+_NOT_CACHED = "The cache is not writable, so every process compiles them again."
 
 Display = Callable[[str], None]
 _displays: list[Display] = []
 
 
 class Clock:
-    """Wall time in which at least one thread was between `start` and `stop`.
+    """Wall time during which at least one thread was between `start` and `stop`.
 
     Examples
     --------
@@ -46,19 +48,19 @@ class Clock:
 
     @property
     def seconds(self) -> float:
-        """Wall time so far."""
+        """Wall time so far, in seconds."""
         with self._lock:
             return self._done + (time.perf_counter() - self._began if self._depth else 0.0)
 
     def start(self) -> None:
-        """Enter; calls may be nested, and come from several threads."""
+        """Start the clock; calls may be nested and come from several threads."""
         with self._lock:
             if self._depth == 0:
                 self._began = time.perf_counter()
             self._depth += 1
 
     def stop(self) -> None:
-        """Leave."""
+        """Stop the clock, at the last of nested calls."""
         with self._lock:
             self._depth -= 1
             if self._depth == 0:
@@ -73,13 +75,13 @@ class Clock:
 
 @contextmanager
 def compiling_shown_by(display: Display) -> Iterator[None]:
-    """Pass the state of compiling to a function instead of the terminal, for programs with a display.
+    """Pass the progress of compilation to a function instead of the terminal.
 
     Parameters
     ----------
     display : callable
-        Called with a text while functions are compiled, and with an empty one afterward. The calls
-        come from another thread, about every two seconds.
+        Function that takes a text: the progress during compilation, an empty text afterward. It is
+        called about every two seconds, from another thread.
     """
     _displays.append(display)
     try:
@@ -89,17 +91,17 @@ def compiling_shown_by(display: Display) -> Iterator[None]:
 
 
 class CompileNotice:
-    """The log record of the first compilations, and the line on the terminal.
+    """Log record of the first compilations, and progress on the terminal.
 
     Parameters
     ----------
     clock : Clock
-        Runs while functions are compiled.
+        Clock that runs during compilation.
 
     Attributes
     ----------
     silent : bool
-        Whether there has been no log record yet.
+        Whether no message has been logged yet.
     functions : int
         Number of compilations so far.
     """
@@ -112,7 +114,7 @@ class CompileNotice:
         self._line = _Line(self._state)
 
     def started(self, cached: bool) -> None:
-        """Note that a function of this package is about to be compiled, perhaps inside another."""
+        """Record the start of a compilation; compilations may be nested."""
         self._depth += 1
         if self.silent and self._clock.seconds > _WORTH_A_MESSAGE:
             self.silent = False
@@ -122,7 +124,7 @@ class CompileNotice:
             self._line.start()
 
     def ended(self) -> None:
-        """Note that a function has been compiled."""
+        """Record the end of a compilation."""
         self.functions += 1
         self._depth -= 1
         if self._depth == 0:
@@ -133,7 +135,7 @@ class CompileNotice:
 
 
 class _Line:
-    """A line that a thread writes again every two seconds while functions are compiled."""
+    """Progress line, updated by a thread every two seconds."""
 
     def __init__(self, state: Callable[[], str]) -> None:
         self._state = state
@@ -142,11 +144,11 @@ class _Line:
         self._next = 0.0
 
     def wait(self) -> None:
-        """Show nothing for the next two seconds."""
+        """Suppress updates for the next two seconds."""
         self._next = time.monotonic() + _PAUSE
 
     def start(self) -> None:
-        """Begin, unless it has begun, or there is nothing to write to."""
+        """Start the thread, unless it is running or there is no display."""
         display = None if self._thread is not None else _display()
         if display is not None:
             self._over = threading.Event()
@@ -154,7 +156,7 @@ class _Line:
             self._thread.start()
 
     def stop(self) -> None:
-        """End, with the line cleared."""
+        """Stop the thread and clear the line."""
         if self._thread is not None and self._over is not None:
             self._over.set()
             self._thread.join()
@@ -171,11 +173,11 @@ class _Line:
 
 
 def _display() -> Display | None:
-    """The innermost display that is set, or the terminal if log records appear there."""
+    """Return the innermost display, or the terminal if it shows log records, or None."""
     if _displays:
         return _displays[-1]
     stream: Any = sys.stderr
-    # A replaced stream belongs to a program with a display of its own, a notebook or a test.
+    # A replaced stream belongs to a program with another display, a notebook or a test.
     replaced = stream is not sys.__stderr__
     if stream is None or replaced or not stream.isatty() or not _reaches(stream):
         return None
@@ -183,7 +185,7 @@ def _display() -> Display | None:
 
 
 def _reaches(stream: TextIO) -> bool:
-    """Whether warnings of the logger "structinv" are written to this stream."""
+    """Return True if warnings of the logger "structinv" are written to this stream."""
     if _LOG.disabled or not _LOG.isEnabledFor(logging.WARNING):
         return False
     if not _LOG.hasHandlers():
@@ -192,11 +194,11 @@ def _reaches(stream: TextIO) -> bool:
 
 
 def _handlers(logger: logging.Logger) -> Iterator[logging.Handler]:
-    """Handlers that records of a logger reach."""
-    found: logging.Logger | None = logger
-    while found is not None:
-        yield from found.handlers
-        found = found.parent if found.propagate else None
+    """Yield the handlers of a logger and of its ancestors."""
+    current: logging.Logger | None = logger
+    while current is not None:
+        yield from current.handlers
+        current = current.parent if current.propagate else None
 
 
 def _writes_to(handler: Any, stream: TextIO) -> bool:
@@ -204,12 +206,12 @@ def _writes_to(handler: Any, stream: TextIO) -> bool:
 
 
 class _OnTerminal:
-    """Writes over the last line of a terminal."""
+    """Display on the last line of a terminal."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
     def __call__(self, text: str) -> None:
-        # Back to the start of the line, and erase what stands there.
+        # Return to the start of the line and erase it.
         self._stream.write(f"\r\x1b[K{text and 'structinv: ' + text}")
         self._stream.flush()

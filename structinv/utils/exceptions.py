@@ -1,22 +1,45 @@
-"""Errors and warnings of this package."""
+"""Exceptions and warnings of structinv."""
 
 
 class CheckError(AssertionError):
-    """A class breaks its contract; the message names the requirement.
+    """Error of the contract checks; the message names the violated requirement.
 
     `check_oracle`, `check_structure`, `check_custom`, `check_functional` and `check_solver` raise it.
+
+    See Also
+    --------
+    structinv.check_oracle : Check the methods of an oracle.
+    structinv.check_custom : Check custom classes such as kernels and losses.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv import CheckError, check_oracle
+    >>> from structinv.oracles import FiniteOracle
+    >>> class Negated(FiniteOracle):
+    ...     def orbit(self, X):
+    ...         return -X[:, None, :]
+    >>> try:
+    ...     check_oracle(Negated(), np.eye(2))
+    ... except CheckError:
+    ...     print("the first variant must be the sample itself")
+    the first variant must be the sample itself
     """
 
 
 class UninformativeFitWarning(UserWarning):
-    """The changes that an oracle allows leave next to nothing to learn.
+    """Warning of a fit that learned almost nothing, often due to a strong oracle.
 
-    A fit with an oracle gives it where the worst-case model does not tell the training rows apart, or
-    wins next to nothing over no model at all, while the same parameters without changes do. It is
-    found by looking at the training rows; a model that passes can still be of no use.
+    A classifier warns if its worst-case model does not separate the training samples, or is hardly
+    better than no model. It does not warn if a fit without perturbations has the same defect. The check uses
+    the training samples only, so a model without this warning can still be useless.
 
-    A regressor gives it if its predictions of the training rows are no better than a constant, with or
-    without an oracle, and a least-squares fit shows that there is something to learn.
+    A regressor warns if its predictions are not better than a constant on the training samples, and a
+    least-squares fit is better. It warns with or without an oracle.
+
+    See Also
+    --------
+    structinv.model_selection.select_changes : Select the number of edits and C on held-out folds.
 
     Examples
     --------
@@ -34,11 +57,15 @@ class UninformativeFitWarning(UserWarning):
 
 
 class IndefiniteKernelWarning(UserWarning):
-    """A kernel has negative eigenvalues on the training rows: it is no inner product of any features.
+    """Warning of an indefinite kernel: its matrix has a negative eigenvalue.
 
-    The problem is then no convex one in a function space, and the gap of a solution no certificate.
-    Kernels of distances between sets correct that by `spectrum`; for others see
-    `structinv.kernels.psd_corrected`.
+    The training problem is then not convex, and its duality gap proves nothing. Set kernels correct the
+    matrix with their parameter `spectrum`. `structinv.kernels.psd_corrected` corrects other kernels.
+
+    See Also
+    --------
+    structinv.kernels.psd_corrected : Correct the negative eigenvalues of a kernel matrix.
+    structinv.kernels.SetKernel : Kernel of distances between perturbation sets.
 
     Examples
     --------
@@ -55,11 +82,15 @@ class IndefiniteKernelWarning(UserWarning):
 
 
 class UnitLengthWarning(UserWarning):
-    """Rows whose words are edited are scaled to length 1, so that the certificate is about other rows.
+    """Warning of a certificate for edits of rows that are scaled to length 1.
 
-    A word that is dropped from a text, or added, changes the length of the row, and with it the value of
-    every other word: the rows that are certified are not those of edited texts. Fixed weights keep the
-    meaning: counts, or counts times a number for each word.
+    An edit of one word changes the length of the row. Scaling to length 1 then changes the values of
+    all other words, so the certified rows differ from the rows of edited texts. Use counts, or counts
+    times a fixed weight per word.
+
+    See Also
+    --------
+    structinv.InvariantTextClassifier : Classifier with certificates for edits of tokens.
 
     Examples
     --------

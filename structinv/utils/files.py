@@ -1,4 +1,4 @@
-"""Files that are there as a whole or not at all."""
+"""Atomic writing of files."""
 
 from __future__ import annotations
 
@@ -12,20 +12,22 @@ from typing import BinaryIO
 
 
 def write_atomically(path: str | PathLike[str], data: bytes) -> None:
-    """Write a file so that its name never stands for half of it, and an old one is never lost.
+    """Write a file atomically: an existing file is replaced completely or not at all.
 
-    The bytes go to a neighbor of the file, reach the disk, and then take its name in one step.
+    The data are written to a temporary file in the same folder and flushed to disk. The temporary file
+    is then renamed.
 
     Parameters
     ----------
     path : str or path-like
-        A link is followed; an existing file keeps its permissions.
+        File to write. Links are followed; an existing file keeps its permissions.
     data : bytes
+        Content of the file.
 
     Raises
     ------
     OSError
-        Where the folder is absent or cannot be written; what was there stays as it was.
+        If the folder does not exist or is not writable. An existing file is unchanged.
 
     Examples
     --------
@@ -42,25 +44,26 @@ def write_atomically(path: str | PathLike[str], data: bytes) -> None:
 
 @contextmanager
 def written_atomically(path: str | PathLike[str]) -> Iterator[BinaryIO]:
-    """A stream of bytes for what is written a part at a time; see `write_atomically`.
+    """Open a stream of bytes for writing a file in parts, like `write_atomically`.
 
-    The file takes its name when the block ends. After an error nothing is left.
+    The file appears at the end of the `with` block. An error in the block removes the temporary file.
 
     Parameters
     ----------
     path : str or path-like
+        File to write.
 
     Raises
     ------
     OSError
-        As `write_atomically`.
+        If the folder does not exist or is not writable.
     """
     if Path(path).exists() and not Path(path).is_file():
-        # A pipe or a device has no half: /dev/stdout is written to, not replaced.
+        # Pipes and devices such as /dev/stdout must be written to, not replaced.
         with Path(path).open("wb") as stream:
             yield stream
         return
-    # Later, as what stands behind the name of a pipe is no path.
+    # Only now: a pipe does not resolve to a path.
     target = Path(path).resolve()
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     neighbor = Path(name)
@@ -77,7 +80,7 @@ def written_atomically(path: str | PathLike[str]) -> Iterator[BinaryIO]:
 
 
 def _permissions(target: Path) -> int:
-    """Those of the file that is there, or those that a new file gets."""
+    """Return the permissions of an existing file, or those of a new file."""
     if target.exists():
         return target.stat().st_mode & 0o777
     mask = os.umask(0)

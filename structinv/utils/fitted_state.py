@@ -1,4 +1,4 @@
-"""What an estimator has learned, and how a fit that fails leaves nothing of it half-changed."""
+"""Fitted attributes of estimators, and their restoration after a failed fit."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from typing import Any
 
 
 def learned_attributes(estimator: Any) -> dict[str, Any]:
-    """What an estimator has learned, by name."""
+    """Return the fitted attributes of an estimator, by name."""
     return {name: value for name, value in vars(estimator).items() if name.endswith("_")}
 
 
-def remembered(estimator: Any) -> Callable[[], None]:
-    """A function that takes an estimator back to what it is now."""
+def restorer(estimator: Any) -> Callable[[], None]:
+    """Return a function that restores the present attributes of an estimator."""
     before = dict(vars(estimator))
 
-    def take_back() -> None:
+    def restore() -> None:
         vars(estimator).clear()
         vars(estimator).update(before)
 
-    return take_back
+    return restore
 
 
 @contextmanager
-def taken_back(estimator: Any) -> Iterator[None]:
-    """Take an estimator back to what it was, where a `with` statement fails.
+def restored_on_error(estimator: Any) -> Iterator[None]:
+    """Restore the attributes of an estimator after an error in a `with` block.
 
     Examples
     --------
@@ -33,16 +33,16 @@ def taken_back(estimator: Any) -> Iterator[None]:
     >>> estimator = BaseEstimator()
     >>> estimator.coef_ = 1.0
     >>> try:
-    ...     with taken_back(estimator):
+    ...     with restored_on_error(estimator):
     ...         estimator.coef_, estimator.intercept_ = 2.0, 3.0
     ...         raise ValueError
     ... except ValueError:
     ...     vars(estimator)
     {'coef_': 1.0}
     """
-    take_back = remembered(estimator)
+    restore = restorer(estimator)
     try:
         yield
     except BaseException:
-        take_back()
+        restore()
         raise

@@ -1,4 +1,4 @@
-"""Compiled functions: cached on disk where possible, and timed apart from other work."""
+"""Compilation with Numba: lazy, cached on disk, and timed separately."""
 
 from __future__ import annotations
 
@@ -20,51 +20,53 @@ from numba.core.compiler_lock import global_compiler_lock
 from .compile_notice import Clock, CompileNotice
 
 _LOG = logging.getLogger("structinv")
-_NOT_KEPT = (
-    "structinv: the cache of compiled functions has no writable folder, so every process compiles "
+_NOT_CACHED = (
+    "structinv: no folder is writable for the cache of compiled functions, so every process compiles "
     "them again. Set NUMBA_CACHE_DIR to a writable folder."
 )
 
 
 class _Compiler(event.Listener):
-    """Seconds that this process has spent on compiled functions before they could be called.
+    """Clocks of the time that this process spends on compilation.
 
-    Numba's events report the compilations. Declaring a function, and loading its machine code from the
-    cache, send no event: `_Deferred` and `_uncut` time them.
+    Numba's events report compilations. They do not report the declaration of a function or the loading
+    of its machine code: `_Deferred` and `_without_interrupts` time these.
 
     Attributes
     ----------
+    caches : bool
+        Whether a folder of the cache is writable, as far as known.
     compiling : Clock
-        Compilations by Numba in any thread, of this package's functions or others.
+        Compilations by Numba in any thread, also of functions outside this package.
     preparing : Clock
-        The same, and declaring and loading functions.
+        Compilations, declarations and loading.
     """
 
     def __init__(self) -> None:
-        self.kept = True
+        self.caches = True
         self.compiling = Clock()
         self.preparing = Clock()
         self.notice = CompileNotice(self.compiling)
 
     def on_start(self, event: Any) -> None:
-        """Start the clocks, and show that one of this package's functions is compiled."""
+        """Start the clocks, and the notice for functions of this package."""
         self.preparing.start()
         self.compiling.start()
         if _is_ours(event):
-            self.notice.started(self.kept)
+            self.notice.started(self.caches)
 
     def on_end(self, event: Any) -> None:
-        """Stop the clocks."""
+        """Stop the clocks and the notice."""
         if _is_ours(event):
             self.notice.ended()
         self.compiling.stop()
         self.preparing.stop()
 
-    def not_kept(self) -> None:
+    def not_cached(self) -> None:
         """Warn once that no folder of the cache is writable."""
-        if self.kept:
-            self.kept = False
-            _LOG.warning(_NOT_KEPT)
+        if self.caches:
+            self.caches = False
+            _LOG.warning(_NOT_CACHED)
 
 
 def _is_ours(event: Any) -> bool:
@@ -76,27 +78,26 @@ event.register("numba:compile", _COMPILER)
 
 
 def njit(*, cache: bool, **options: Any) -> Callable[[Callable], Any]:
-    """Numba's `njit`, which Ctrl-C cannot break; without a folder for `cache` it compiles anew.
+    """Compile a function like `numba.njit`, on first use and safe against Ctrl-C.
 
-    Numba itself raises when a function is declared whose code it could keep nowhere, so that a package
-    in a folder that cannot be written could not even be imported by a user without a home. Here one
-    line of the logger "structinv" says so instead, once for each process.
+    Numba raises an error if no folder is writable for the cache. This decorator logs one warning per
+    process instead, and compiles without a cache.
 
-    Numba cut short while it compiles, or loads what was compiled, may fail in every call that follows,
-    of any function. So Ctrl-C waits meanwhile, and is raised when that is done: some seconds at most.
-    Calls of what is there already take no notice.
+    An interrupted compilation can make all later calls of compiled functions fail. Ctrl-C therefore
+    takes effect after the compilation or loading, which takes a few seconds. It takes effect at once
+    for functions that are already compiled.
 
     Parameters
     ----------
     cache : bool
-        Whether to keep what is compiled, where that is possible.
+        Whether machine code is cached on disk, if possible.
     **options
-        Others of `numba.njit`.
+        Further options of `numba.njit`.
 
     Returns
     -------
     callable
-        A decorator.
+        Decorator of a function.
 
     Examples
     --------
@@ -114,32 +115,33 @@ def njit(*, cache: bool, **options: Any) -> Callable[[Callable], Any]:
 
 
 def cache_folder() -> Path | None:
-    """Folder in which Numba caches the compiled functions of this package, or None if it cannot.
+    """Return the folder of Numba's cache for this package, or None without a cache.
 
-    With ``NUMBA_CACHE_DIR`` it is a folder inside that one. Numba silently takes another folder if it
-    cannot write to that one, which counts as None.
+    The folder is inside ``NUMBA_CACHE_DIR`` if that variable is set. Numba silently uses another folder
+    if that one is not writable; the function then returns None.
     """
     stats = getattr(_probe, "stats", None)
     if stats is None or stats.cache_path is None:
         return None
-    found, wanted = Path(stats.cache_path), getattr(numba.config, "CACHE_DIR", "")
-    return found if not wanted or found.is_relative_to(Path(wanted).absolute()) else None
+    folder, wanted = Path(stats.cache_path), getattr(numba.config, "CACHE_DIR", "")
+    return folder if not wanted or folder.is_relative_to(Path(wanted).absolute()) else None
 
 
 def compiled_functions() -> int:
-    """Number of compilations of this package's functions by this process so far."""
+    """Return the number of compilations of this package's functions in this process."""
     return _COMPILER.notice.functions
 
 
 def save_one_at_a_time(lock: Any) -> None:
-    """Let processes that share a lock write to the cache one after another.
+    """Serialize writes to the cache by several processes.
 
-    Numba reads, extends and replaces the index of a function's machine code. Entries get lost if two
-    processes do so at once.
+    Numba reads, extends and replaces the index of a function's machine code. Simultaneous writes lose
+    entries.
 
     Parameters
     ----------
     lock : multiprocessing.Lock
+        Lock shared by the processes.
     """
     cache: Any = caching.FunctionCache
     save = cache.save_overload
@@ -152,137 +154,138 @@ def save_one_at_a_time(lock: Any) -> None:
 
 
 class _Deferred:
-    """A function that Numba compiles on first use.
+    """Function that Numba declares and compiles on first use.
 
-    Declaring hundreds of functions takes seconds, so that importing declares none. Compiled functions
-    call it as any other function.
+    The declaration of hundreds of functions takes seconds, so an import declares none. Compiled
+    functions call it like any other function.
 
-    Calls from Python and calls from compiled functions have a dispatcher each. The second has no
-    wrapper for Python and no cache of its own: the cache of the caller contains it.
+    Calls from Python and calls from compiled functions have separate dispatchers. The second has no
+    Python wrapper and no cache, because the cache of the caller contains it.
 
     Parameters
     ----------
     function : callable
-    keep : bool
-        Whether machine code is cached on disk; see `njit`.
+        Function to compile.
+    cache : bool
+        Whether machine code is cached on disk, if possible.
     options : dict
         Further options of `numba.njit`.
     """
 
-    def __init__(self, function: Callable, keep: bool, options: dict[str, Any]) -> None:
+    def __init__(self, function: Callable, cache: bool, options: dict[str, Any]) -> None:
         functools.update_wrapper(self, function)
-        self._keep = keep
+        self._cache = cache
         self._options = options
         self._version = _first_version(function.__code__.co_filename)
-        self._found: Any = None
+        self._dispatcher: Any = None
         self._inner: Any = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return (self._found or self._declared())(*args, **kwargs)
+        return (self._dispatcher or self._declared())(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
-        # Copies and pickles ask for names of this kind before there is anything.
+        # `copy` and `pickle` look up special names before the attributes exist.
         if name.startswith("__"):
             raise AttributeError(name)
         return getattr(self._declared(), name)
 
     @property
     def _numba_type_(self) -> Any:
-        """The type that Numba reads where compiled functions refer to an object."""
+        """Numba type of the function, for calls from compiled functions."""
         with _interrupts_wait(), global_compiler_lock:
             if self._inner is None:
                 self._inner = _declare_inner(self.__wrapped__, self._options)
             return numba.typeof(self._inner)
 
     def _declared(self) -> Any:
-        # One for all threads; the lock is Numba's own, so that no two wait for each other.
+        # All threads share one dispatcher. Numba's own lock avoids deadlocks with its compilations.
         with _interrupts_wait(), _COMPILER.preparing, global_compiler_lock:
-            if self._found is None:
+            if self._dispatcher is None:
                 function: Any = self.__wrapped__
-                # What was read before its file changed must not be kept as what stands there now.
+                # A function whose file has changed since must not be cached for the new file.
                 same = _version(function.__code__.co_filename) == self._version
-                self._found = _declare(function, self._keep and same, self._options)
-            return self._found
+                self._dispatcher = _declare(function, self._cache and same, self._options)
+            return self._dispatcher
 
 
 def _version(path: str) -> tuple[int, int] | None:
-    """Time and size of a file of functions."""
+    """Return the modification time and the size of a file."""
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size
+    return status.st_mtime_ns, status.st_size
 
 
-# As the file was when the first of its functions was read.
+# The version of a file when its first function was defined.
 _first_version = functools.cache(_version)
 
 
-def _declare(function: Callable, keep: bool, options: dict[str, Any]) -> Any:
-    """Declare a function to Numba, cached on disk where a folder can be written."""
-    # Nobody takes the address of these functions as C code.
+def _declare(function: Callable, cache: bool, options: dict[str, Any]) -> Any:
+    """Return a dispatcher, cached on disk if a folder is writable."""
+    # These functions are not called from C code.
     options = {"no_cfunc_wrapper": True, **options}
     try:
-        return _uncut(numba.njit(cache=keep, **options)(function))
+        return _without_interrupts(numba.njit(cache=cache, **options)(function))
     except RuntimeError as error:
-        # Declaring compiles nothing: the folder is all that can be wrong.
-        if not keep or "cannot cache function" not in str(error):
+        # A declaration compiles nothing, so only the folder of the cache can fail.
+        if not cache or "cannot cache function" not in str(error):
             raise
-    _COMPILER.not_kept()
-    return _uncut(numba.njit(cache=False, **options)(function))
+    _COMPILER.not_cached()
+    return _without_interrupts(numba.njit(cache=False, **options)(function))
 
 
 def _declare_inner(function: Callable, options: dict[str, Any]) -> Any:
-    """Declare a function that only compiled functions call, one version for integers of all widths.
+    """Return a dispatcher for calls from compiled functions, with one version for all integers.
 
-    Numba would compile it anew for a literal, for an index of 32 bits and for one of 64 bits.
+    Numba would otherwise compile separate versions for literals, 32-bit and 64-bit indices.
 
-    It is always inlined. Otherwise the linker takes one of the copies that several callers bring along,
-    and a process that compiles takes another one than a process that loads. Copies that were optimized
-    apart round differently.
+    The function is always inlined. Otherwise the linker selects one of the copies of several callers,
+    and the selection differs between processes that compile and processes that load. Separately
+    optimized copies round differently.
     """
     bare: dict[str, Any] = {"no_cfunc_wrapper": True, "no_cpython_wrapper": True, "forceinline": True}
     bare.update(options)
     dispatcher: Any = numba.njit(cache=False, **bare)(function)
-    find = dispatcher.get_call_template
+    get_template = dispatcher.get_call_template
 
     def widened(args: Any, kwargs: Any) -> Any:
         widest = {name: _widest(kind) for name, kind in kwargs.items()}
-        return find(tuple(map(_widest, args)), widest)
+        return get_template(tuple(map(_widest, args)), widest)
 
     dispatcher.get_call_template = widened
     return dispatcher
 
 
 def _widest(kind: Any) -> Any:
-    """The type of an argument, int64 for signed integers and literals."""
+    """Return the type of an argument: int64 for signed integers and literals."""
     types: Any = numba.types
     kind = types.unliteral(kind)
     return types.int64 if isinstance(kind, types.Integer) and kind.signed else kind
 
 
-def _uncut(dispatcher: Any) -> Any:
-    """The same, with Ctrl-C held back while Numba looks for machine code that it does not have yet."""
-    # Numba's own loop asks this method for types of arguments that it sees for the first time.
+def _without_interrupts(dispatcher: Any) -> Any:
+    """Delay Ctrl-C while a dispatcher compiles or loads machine code; return the dispatcher."""
+    # Numba calls this method for argument types without machine code.
     name = "_compile_for_args"
-    find = getattr(dispatcher, name, None)
-    # With NUMBA_DISABLE_JIT it is the plain function.
-    if find is None:
+    prepare = getattr(dispatcher, name, None)
+    # With NUMBA_DISABLE_JIT the dispatcher is the plain function.
+    if prepare is None:
         return dispatcher
 
-    def whole(*args: Any, **kwargs: Any) -> Any:
-        # It returns machine code, which Numba calls afterward.
+    def uninterrupted(*args: Any, **kwargs: Any) -> Any:
+        # The call of the returned machine code is not part of the delay.
         with _interrupts_wait(), _COMPILER.preparing:
-            return find(*args, **kwargs)
+            return prepare(*args, **kwargs)
 
-    setattr(dispatcher, name, whole)
+    setattr(dispatcher, name, uninterrupted)
     return dispatcher
 
 
 @contextmanager
 def _interrupts_wait() -> Iterator[None]:
-    """Hold Ctrl-C back for the time of a `with` statement, and hand it to who handles it after that."""
-    # The main thread alone gets signals. What is no function of Python's cannot cut anything short.
+    """Delay Ctrl-C until the end of a `with` statement."""
+    # Only the main thread receives signals. Handlers outside Python do not raise exceptions.
     main = threading.current_thread() is threading.main_thread()
     handler = signal.getsignal(signal.SIGINT) if main else None
     if not callable(handler):
@@ -300,14 +303,14 @@ def _interrupts_wait() -> Iterator[None]:
 
 @njit(cache=True)
 def _probe(x):
-    """Show by its cache where all functions are cached."""
+    """Identity function; its cache shows the folder of all caches."""
     return x
 
 
 class Stopwatch:
-    """Wall time since it was made, without the time for preparing compiled functions.
+    """Wall time since construction, without the preparation of compiled functions.
 
-    Preparing means compiling a function, declaring it, or loading its machine code from the cache.
+    Preparation is compilation, declaration, or loading of machine code from the cache.
 
     Examples
     --------
@@ -325,11 +328,11 @@ class Stopwatch:
 
     @property
     def seconds(self) -> float:
-        """Wall time in which no thread of this process was preparing a compiled function."""
+        """Wall time during which no thread of this process prepared a compiled function."""
         prepared = _COMPILER.preparing.seconds - self._prepared
         return time.perf_counter() - self._started - prepared
 
     @property
     def compile_seconds(self) -> float:
-        """Wall time in which some thread of this process was compiling."""
+        """Wall time during which a thread of this process compiled."""
         return _COMPILER.compiling.seconds - self._compiled

@@ -1,4 +1,4 @@
-"""Rows of a matrix that is dense or CSR: take, join, multiply, without the caller asking which."""
+"""Operations on rows of dense or CSR matrices: take, join, multiply."""
 
 from __future__ import annotations
 
@@ -15,21 +15,24 @@ from .jit import njit
 from .resources import allowed_threads, controller
 
 Rows: TypeAlias = slice | np.ndarray
-# An array or a CSR matrix; SciPy has no types that a checker could tell apart.
+# An array or a CSR matrix; type checkers cannot distinguish SciPy's types.
 Matrix: TypeAlias = Any
 
 ALL_ROWS = slice(None)
-# Threads of a product at most, and the values that repay one more thread.
+# Maximum number of threads of a product, and values per thread.
 MOST_THREADS = 8
 VALUES_A_THREAD = 100_000
-# Dense rows of which a combination is taken at a time.
+# Dense rows per portion of a product.
 COMBINED_AT_ONCE = 4096
-# Entries of sparse rows of which something is made at a time: few enough for a core's cache.
+# Entries of sparse rows per portion: few enough for the cache of a core.
 ENTRIES_AT_ONCE = 2**15
 
 
 def take(X: Matrix, rows: Rows) -> Matrix:
-    """Rows of `X` in the order asked; `X` itself, not a copy, for all, and a view for some in a row."""
+    """Return rows of `X` in the given order.
+
+    The result is `X` itself for all rows, and a view for consecutive rows.
+    """
     if not isinstance(rows, slice):
         return X[rows]
     if rows == ALL_ROWS:
@@ -37,50 +40,50 @@ def take(X: Matrix, rows: Rows) -> Matrix:
     first, last, step = rows.indices(X.shape[0])
     if not sp.issparse(X) or step != 1 or last <= first:
         return X[rows]
-    # SciPy would copy, also where it is given the parts.
+    # SciPy would copy the entries, even if the arrays are passed to its constructor.
     entries = slice(X.indptr[first], X.indptr[last])
-    found = sp.csr_matrix((last - first, X.shape[1]), dtype=X.dtype)
-    found.data, found.indices = X.data[entries], X.indices[entries]
-    found.indptr = X.indptr[first : last + 1] - X.indptr[first]
-    return found
+    part = sp.csr_matrix((last - first, X.shape[1]), dtype=X.dtype)
+    part.data, part.indices = X.data[entries], X.indices[entries]
+    part.indptr = X.indptr[first : last + 1] - X.indptr[first]
+    return part
 
 
 def refuse_masked(name: str, given: Any, hint: str) -> None:
-    """Raise TypeError for a masked array: what it hides would be taken for data."""
+    """Raise TypeError for a masked array, whose masked values would be used as data."""
     if isinstance(given, np.ma.MaskedArray):
-        raise TypeError(f"{name} must be without a mask, got a masked array: {hint}")
+        raise TypeError(f"{name} must be an array without a mask, got a masked array: {hint}")
 
 
 def refuse_half_or_masked(name: str, X: Any) -> None:
-    """Raise TypeError for masked rows, and for those of float16 numbers, also a column of a data frame.
+    """Raise TypeError for masked arrays, and for float16 arrays or columns.
 
     Examples
     --------
     >>> refuse_half_or_masked("X", np.zeros((2, 3), dtype=np.float16))
     Traceback (most recent call last):
         ...
-    TypeError: X must hold float32 or float64 numbers, got float16: pass X.astype(np.float32)
+    TypeError: X must have dtype float32 or float64, got float16: pass X.astype(np.float32)
     """
-    refuse_masked(name, X, "what it hides would be taken for data")
+    refuse_masked(name, X, "fill the masked values first, since they would be used as data")
     listed = isinstance(X, (list, tuple))
     kinds = [getattr(row, "dtype", None) for row in X] if listed else [getattr(X, "dtype", None)]
     if hasattr(X, "columns"):
         kinds = list(X.dtypes)
     if any(isinstance(kind, np.dtype) and kind == np.float16 for kind in kinds):
         better = f"np.array({name}, dtype=np.float32)" if listed else f"{name}.astype(np.float32)"
-        raise TypeError(f"{name} must hold float32 or float64 numbers, got float16: pass {better}")
+        raise TypeError(f"{name} must have dtype float32 or float64, got float16: pass {better}")
 
 
 def floating(X: Matrix) -> Matrix:
-    """`X` itself if it holds floating-point numbers, else a copy in float64."""
+    """Return `X` if its dtype is floating, otherwise a copy in float64."""
     return X if X.dtype.kind == "f" else X.astype(np.float64)
 
 
 def csr(X: Matrix) -> sp.csr_matrix:
-    """`X` as a CSR matrix of floating-point numbers; itself if it is one."""
+    """Return `X` as a CSR matrix with a floating dtype, without a copy if possible."""
     if sp.issparse(X):
         return floating(X)
-    # SciPy would go through lists of all places.
+    # SciPy would build index arrays of all entries first.
     X = np.ascontiguousarray(floating(X))
     indptr = np.zeros(len(X) + 1, dtype=np.int64)
     _count_entries(X, indptr)
@@ -93,22 +96,22 @@ def csr(X: Matrix) -> sp.csr_matrix:
 
 
 def _index_kind(n_entries: int, n_columns: int) -> type[np.signedinteger]:
-    """The shorter integers that can count so many entries and name so many columns."""
+    """Return the smallest index dtype for these numbers of entries and columns."""
     return np.int32 if max(n_entries, n_columns) <= np.iinfo(np.int32).max else np.int64
 
 
 def dense(X: Any) -> np.ndarray:
-    """A matrix as an array: itself if it is one."""
+    """Return a dense array; `X` itself if it is one."""
     return X.toarray() if sp.issparse(X) else X
 
 
 def dense_rows(X: Matrix, rows: Any = ALL_ROWS) -> np.ndarray:
-    """The rows named as a dense array."""
+    """Return the given rows as a dense array."""
     return dense(take(X, rows) if isinstance(rows, slice) else X[rows])
 
 
 def pick(rows: Rows, chosen: np.ndarray, n_rows: int) -> Rows:
-    """Some of the `n_rows` rows that a selection names; the selection itself for all of them."""
+    """Return a selection of the `chosen` items of a selection with `n_rows` rows."""
     if len(chosen) == n_rows:
         return rows
     if isinstance(rows, slice):
@@ -118,14 +121,14 @@ def pick(rows: Rows, chosen: np.ndarray, n_rows: int) -> Rows:
 
 
 def count(rows: Rows, n_rows: int) -> int:
-    """How many rows a selection of `n_rows` names."""
+    """Return the number of rows in a selection from `n_rows` rows."""
     if isinstance(rows, slice):
         return len(range(*rows.indices(n_rows)))
     return len(rows)
 
 
 def stack(parts: Sequence[Matrix]) -> Matrix:
-    """Rows of all parts, one below the other; CSR as soon as one part is."""
+    """Stack the rows of all parts; the result is CSR if any part is."""
     if len(parts) == 1:
         return parts[0]
     if any(sp.issparse(part) for part in parts):
@@ -134,7 +137,7 @@ def stack(parts: Sequence[Matrix]) -> Matrix:
 
 
 def select(choice: np.ndarray, parts: Sequence[Matrix]) -> Matrix:
-    """Row i of part ``choice[i]``; every part has as many rows as `choice`."""
+    """Return a matrix with row i of part ``choice[i]``; all parts are equally long."""
     if len(parts) == 1:
         return parts[0]
     if not any(sp.issparse(part) for part in parts):
@@ -149,7 +152,7 @@ def select(choice: np.ndarray, parts: Sequence[Matrix]) -> Matrix:
 
 
 def with_data(X: sp.csr_matrix, data: np.ndarray) -> sp.csr_matrix:
-    """A CSR matrix with the pattern of `X`, index arrays shared, and other values."""
+    """Return a CSR matrix with new values that shares the index arrays of `X`."""
     # The constructor would copy 64-bit indices into 32-bit ones.
     other = sp.csr_matrix(X.shape, dtype=data.dtype)
     other.data, other.indices, other.indptr = data, X.indices, X.indptr
@@ -157,9 +160,9 @@ def with_data(X: sp.csr_matrix, data: np.ndarray) -> sp.csr_matrix:
 
 
 def short_indices(X: sp.csr_matrix) -> sp.csr_matrix:
-    """The same matrix, its numbers shared, with indices of 32 bits where these are enough.
+    """Return the matrix with 32-bit indices if these suffice; the values are shared.
 
-    For functions that are long to compile: SciPy's own routines hand out both kinds.
+    SciPy returns both index dtypes, and compiled functions would be compiled for each.
     """
     kind = _index_kind(X.nnz, X.shape[1])
     if X.indices.dtype == X.indptr.dtype == kind:
@@ -170,7 +173,7 @@ def short_indices(X: sp.csr_matrix) -> sp.csr_matrix:
 
 
 def read_only(X: Any) -> Any:
-    """An array or CSR matrix that shares its numbers with `X`, and lets nobody change them."""
+    """Return a read-only view of an array or CSR matrix."""
     if sp.issparse(X):
         locked = with_data(X, read_only(X.data))
         locked.indices, locked.indptr = read_only(X.indices), read_only(X.indptr)
@@ -183,40 +186,51 @@ def read_only(X: Any) -> Any:
 
 
 def contiguous_read_only(X: np.ndarray) -> np.ndarray:
-    """An array by rows that nobody writes to: functions are compiled anew for each order and right."""
+    """Return a C-contiguous read-only array.
+
+    Functions are compiled separately for each memory order and for read-only arrays.
+    """
     return read_only(np.ascontiguousarray(X))
 
 
 def contiguous_writable(X: np.ndarray) -> np.ndarray:
-    """An array by rows that may be written to, a copy where `X` may not.
+    """Return a C-contiguous writable array, a copy if necessary.
 
-    For functions that share compiled helpers with others, whose arrays are not read-only.
+    Functions with compiled helpers in common then use one version of the helpers.
     """
     return np.require(X, requirements=["C", "W"])
 
 
 def same_entries(left: Matrix, right: Matrix) -> bool:
-    """Whether two matrices, both dense or both CSR, hold the same numbers."""
+    """Return True if two matrices, both dense or both CSR, have the same values."""
     if sp.issparse(left) and sp.issparse(right):
         return left.shape == right.shape and (left != right).nnz == 0
     return not sp.issparse(left) and not sp.issparse(right) and np.array_equal(left, right)
 
 
 def scale_rows(X: Matrix, factors: np.ndarray) -> Matrix:
-    """Row i times ``factors[i]``."""
+    """Multiply row i by ``factors[i]``."""
     if sp.issparse(X):
         return with_data(X, X.data * np.repeat(factors, np.diff(X.indptr)))
     return X * factors[:, None]
 
 
 def in_threads(work: Callable[[slice], None], n_rows: int, size: int, most: int | None = None) -> None:
-    """Do work that releases the interpreter's lock on portions of rows, if it is worth threads.
+    """Run a function on portions of rows, in several threads if there is enough work.
 
-    A portion has at most `most` rows, by default as many as each thread gets: where they take long,
-    smaller ones let Ctrl-C end the work sooner, as portions that are not begun are left.
+    All callers in the process share the threads of `allowed_threads`.
 
-    All callers of the process share the threads that `allowed_threads` leaves it, so that several fits
-    at a time do not take several times as many.
+    Parameters
+    ----------
+    work : callable
+        Function of a slice of rows. It should release the global interpreter lock.
+    n_rows : int
+        Number of rows.
+    size : int
+        Number of values, which determines the number of threads.
+    most : int, optional
+        Maximum number of rows per portion; one portion per thread by default. Ctrl-C skips portions
+        that have not started, so smaller portions end the work sooner.
     """
     wanted = min(MOST_THREADS, size // VALUES_A_THREAD)
     n_threads = _take_threads(wanted) if wanted > 1 else 0
@@ -237,7 +251,7 @@ _threads_taken = 0
 
 
 def _take_threads(wanted: int) -> int:
-    """As many of the threads that nobody has taken as are wanted."""
+    """Reserve free threads, at most the wanted number; return their number."""
     global _threads_taken
     allowed = allowed_threads()
     with _threads_lock:
@@ -259,13 +273,13 @@ _blas_limit: Any = None
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """A context in which BLAS takes one thread, in the whole process.
+    """Limit BLAS to one thread in the whole process, for a `with` statement.
 
-    NumPy and SciPy come with pools of threads of their own, which wait busily: where small products
-    and factors take turns, each pool stands in the other's way, ten times slower than one thread.
+    NumPy and SciPy have separate thread pools with busy waiting. Alternating small products and
+    factorizations are ten times slower with both pools than with one thread.
     """
     global _blas_users, _blas_limit
-    # The first sets the limit and the last lifts it: in between others would restore a limit of one.
+    # The first user sets the limit and the last one removes it; others would restore a limit of one.
     with _blas_lock:
         if _blas_users == 0:
             _blas_limit = controller().limit(limits=1, user_api="blas")
@@ -280,12 +294,12 @@ def one_blas_thread() -> Iterator[None]:
 
 
 def longest_row(indptr: np.ndarray) -> int:
-    """The largest number of entries of a row of CSR rows."""
+    """Return the largest number of entries in a CSR row."""
     return int(np.diff(indptr).max(initial=0))
 
 
 def ranges(starts: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Concatenated ranges of integers, and the number of the range of each.
+    """Concatenate ranges of integers; also return the range of each integer.
 
     Examples
     --------
@@ -299,31 +313,31 @@ def ranges(starts: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 
 def squared_lengths(X: Matrix) -> np.ndarray:
-    """``|x|^2`` of each row, (n,) of float64."""
+    """Return ``|x|^2`` of each row, float64 of shape (n,)."""
     if sp.issparse(X):
         n_rows, found = X.shape[0], np.zeros(X.shape[0])
-        # In portions, since their squares take as much memory as they do, and new memory takes time.
+        # Portions avoid the allocation of squares of all entries.
         step = max(1, ENTRIES_AT_ONCE * n_rows // max(1, X.nnz))
         for first in range(0, n_rows, step):
             starts = X.indptr[first : first + step + 1]
             squares = np.square(X.data[starts[0] : starts[-1]], dtype=np.float64)
-            # An empty range would be taken for a single number.
-            there = np.flatnonzero(np.diff(starts))
-            if len(there):
-                found[first + there] = np.add.reduceat(squares, starts[there] - starts[0])
+            # `reduceat` would return one value for an empty range.
+            filled = np.flatnonzero(np.diff(starts))
+            if len(filled):
+                found[first + filled] = np.add.reduceat(squares, starts[filled] - starts[0])
         return found
     return np.einsum("ij,ij->i", X, X, dtype=np.float64)
 
 
 def row_sizes(points: Matrix, V: np.ndarray, assign: np.ndarray) -> np.ndarray:
-    """``<V[assign[i]], |points[i]|>`` for every row i and non-negative V."""
+    """Return ``<V[assign[i]], |points[i]|>`` for every row i, for V >= 0."""
     if sp.issparse(points):
         return row_dots(with_data(points, np.abs(points.data)), V, assign)
     return row_dots(np.abs(points), V, assign)
 
 
 def products(points: Matrix, table: np.ndarray) -> np.ndarray:
-    """``points @ table`` of a table with a row a feature, (n, p); of CSR rows without a copy of them."""
+    """Return ``points @ table`` of shape (n, p), without a copy of CSR rows."""
     if sp.issparse(points):
         table, found = np.ascontiguousarray(table), np.zeros((points.shape[0], table.shape[1]))
         _products_csr(points.indptr, points.indices, points.data, table, found)
@@ -336,7 +350,7 @@ def products(points: Matrix, table: np.ndarray) -> np.ndarray:
 
 
 def add_combinations(points: Matrix, weights: np.ndarray, into: np.ndarray) -> None:
-    """Add ``points' weights`` to `into`, a row a feature; of CSR rows without a copy of it."""
+    """Add ``points.T @ weights`` to `into`, without a copy of CSR rows."""
     if sp.issparse(points):
         used = np.empty(weights.shape[1], dtype=np.int64)
         _add_combinations_csr(points.indptr, points.indices, points.data, weights, used, into)
@@ -348,7 +362,7 @@ def add_combinations(points: Matrix, weights: np.ndarray, into: np.ndarray) -> N
 
 
 def row_dots(points: Matrix, V: np.ndarray, assign: np.ndarray) -> np.ndarray:
-    """``<V[assign[i]], points[i]>`` for every row i, in float64."""
+    """Return ``<V[assign[i]], points[i]>`` for every row i, in float64."""
     V = np.ascontiguousarray(V, dtype=np.float64)
     if sp.issparse(points):
         dots = np.empty(points.shape[0])
@@ -382,7 +396,7 @@ def _write_entries(X, indices, data):
 
 @njit(cache=True, nogil=True)
 def _put_rows(first, indptr, indices, data, all_indices, all_data):
-    """Copy row i of a part so that it begins at entry ``first[i]``."""
+    """Copy row i of a part to the entries from ``first[i]``."""
     for i in range(len(first)):
         shift = first[i] - indptr[i]
         for k in range(indptr[i], indptr[i + 1]):
@@ -410,7 +424,7 @@ def _products_csr(indptr, indices, data, table, found):
 def _add_combinations_csr(indptr, indices, data, weights, used, into):
     n_outputs = weights.shape[1]
     for i in range(weights.shape[0]):
-        # Most weights of a row are zero where outputs are many.
+        # With many outputs most weights of a row are zero.
         n_used = 0
         for k in range(n_outputs):
             if weights[i, k] != 0.0:
@@ -443,7 +457,7 @@ def _row_dots_dense(points, V, assign, dots):
 
 
 def interleave(mask: np.ndarray, inside: Matrix, outside: Matrix) -> Matrix:
-    """The rows of `inside` where `mask` holds and those of `outside` elsewhere, each in order."""
+    """Merge rows of `inside` where `mask` is True with rows of `outside` elsewhere."""
     if np.all(mask):
         return inside
     if not np.any(mask):
@@ -457,7 +471,7 @@ def interleave(mask: np.ndarray, inside: Matrix, outside: Matrix) -> Matrix:
 
 
 def _interleave_csr(mask: np.ndarray, inside: Matrix, outside: Matrix) -> Matrix:
-    # SciPy would copy both twice, and look at each copy.
+    # SciPy would copy both matrices twice and check each copy.
     lengths = np.empty(len(mask), dtype=np.int64)
     lengths[mask], lengths[~mask] = np.diff(inside.indptr), np.diff(outside.indptr)
     ends = np.concatenate([[0], np.cumsum(lengths)])
@@ -474,12 +488,12 @@ def _interleave_csr(mask: np.ndarray, inside: Matrix, outside: Matrix) -> Matrix
 
 
 def resolution(*arrays: Any) -> float:
-    """How far numbers may be apart, by their size, and still be equal in the coarsest precision."""
+    """Return a relative tolerance for equality, for the coarsest dtype of the arrays."""
     floats = [array.dtype for array in arrays if array is not None and array.dtype.kind == "f"]
     return max(1e-9, 16 * max((float(np.finfo(dtype).eps) for dtype in floats), default=0.0))
 
 
 def rounding(x: np.ndarray, z: np.ndarray) -> float:
-    """How far two points may be apart and still count as equal, by their size and precision."""
+    """Return an absolute tolerance for the equality of two points."""
     size = max(float(np.max(np.abs(part), initial=0.0)) for part in (x, z))
     return resolution(x, z) * size

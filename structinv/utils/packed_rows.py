@@ -1,4 +1,4 @@
-"""Dual variables of rows as arrays, of which those of some rows can be taken out and put back."""
+"""Arrays of dual variables per row, with extraction and replacement of rows."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from .matrices import ranges
 
 @dataclass(frozen=True)
 class RaggedLists:
-    """A list of entries for each row.
+    """One list of entries per row.
 
     Parameters
     ----------
     counts : (n,) array of int
-        How many entries each row has.
+        Number of entries of each row.
     entries : tuple of (sum of counts,) arrays
-        Those of all rows, row by row.
+        Entries of all rows, row by row.
     """
 
     counts: np.ndarray
@@ -28,47 +28,48 @@ class RaggedLists:
 
     @classmethod
     def join(cls, parts: Sequence[RaggedLists]) -> RaggedLists:
-        """Those of several sets of rows."""
+        """Concatenate the lists of several sets of rows."""
         columns = zip(*(part.entries for part in parts), strict=True)
         counts = np.concatenate([part.counts for part in parts])
         return cls(counts, tuple(np.concatenate(arrays) for arrays in columns))
 
     def as_matrix(self, n_columns: int) -> sp.csr_matrix:
-        """A CSR matrix, for entries that are a column and a value."""
+        """Return a CSR matrix; the entries must be columns and values."""
         columns, values = self.entries
         indptr = np.concatenate([[0], np.cumsum(self.counts)])
         return sp.csr_matrix((values, columns, indptr), shape=(len(self.counts), n_columns))
 
     def take(self, rows: np.ndarray) -> RaggedLists:
-        """Those of some rows."""
+        """Return the lists of some rows."""
         starts = np.cumsum(self.counts, dtype=np.int64) - self.counts
         places, _ = ranges(starts[rows], self.counts[rows])
         return RaggedLists(self.counts[rows], tuple(array[places] for array in self.entries))
 
     def put(self, rows: np.ndarray, other: RaggedLists) -> RaggedLists:
-        """A copy in which some rows, in increasing order, have the entries of others."""
+        """Return a copy with the lists of some rows, in increasing order, replaced."""
         replaced = np.zeros(len(self.counts), dtype=bool)
         replaced[rows] = True
         counts = self.counts.copy()
         counts[rows] = other.counts
-        theirs, left = np.repeat(replaced, counts), ~np.repeat(replaced, self.counts)
+        is_new, is_unchanged = np.repeat(replaced, counts), ~np.repeat(replaced, self.counts)
         entries = []
         for array, new in zip(self.entries, other.entries, strict=True):
-            joined = np.empty(len(theirs), dtype=array.dtype)
-            joined[theirs], joined[~theirs] = new, array[left]
+            joined = np.empty(len(is_new), dtype=array.dtype)
+            joined[is_new], joined[~is_new] = new, array[is_unchanged]
             entries.append(joined)
         return RaggedLists(counts, tuple(entries))
 
 
 @dataclass(frozen=True)
 class PackedRows:
-    """Numbers of each row, and lists of entries.
+    """Fixed-size arrays and lists of entries per row.
 
     Parameters
     ----------
     each : tuple of (n, ...) arrays
-        Numbers of which each row has as many.
-    lists : tuple of Lists
+        Arrays with the rows on axis 0.
+    lists : tuple of RaggedLists
+        Lists of different lengths.
 
     Examples
     --------
@@ -84,27 +85,27 @@ class PackedRows:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all arrays."""
-        listed = [array for own in self.lists for array in (own.counts, *own.entries)]
+        """Number of bytes of all arrays."""
+        listed = [array for each in self.lists for array in (each.counts, *each.entries)]
         return sum(array.nbytes for array in (*self.each, *listed))
 
     @classmethod
     def join(cls, parts: Sequence[PackedRows]) -> PackedRows:
-        """Those of several sets of rows."""
+        """Concatenate several sets of rows."""
         columns = zip(*(part.each for part in parts), strict=True)
         listed = zip(*(part.lists for part in parts), strict=True)
         each = tuple(np.concatenate(arrays) for arrays in columns)
-        return cls(each, tuple(RaggedLists.join(own) for own in listed))
+        return cls(each, tuple(RaggedLists.join(group) for group in listed))
 
     def take(self, rows: np.ndarray) -> PackedRows:
-        """Those of some rows."""
+        """Return some rows."""
         each = tuple(array[rows] for array in self.each)
-        return PackedRows(each, tuple(own.take(rows) for own in self.lists))
+        return PackedRows(each, tuple(lists.take(rows) for lists in self.lists))
 
     def put(self, rows: np.ndarray, other: PackedRows) -> PackedRows:
-        """A copy in which some rows, in increasing order, have the numbers of others."""
+        """Return a copy with some rows, in increasing order, replaced."""
         each = tuple(array.copy() for array in self.each)
         for array, new in zip(each, other.each, strict=True):
             array[rows] = new
         pairs = zip(self.lists, other.lists, strict=True)
-        return PackedRows(each, tuple(own.put(rows, new) for own, new in pairs))
+        return PackedRows(each, tuple(lists.put(rows, new) for lists, new in pairs))

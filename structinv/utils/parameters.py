@@ -1,4 +1,4 @@
-"""Checks of parameters; errors name the parameter, what it must be and what it is."""
+"""Validation of parameters."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 
 def check_boolean(name: str, value: Any) -> None:
-    """Raise TypeError unless `value` is True or False: anything else is true by accident."""
+    """Raise TypeError if `value` is not True or False."""
     if not isinstance(value, (bool, np.bool_)):
         raise TypeError(f"{name} must be True or False, got {value!r}")
 
@@ -23,9 +23,20 @@ def check_integer(
     *,
     optional: bool = False,
 ) -> None:
-    """Raise TypeError or ValueError unless `value` is an integer in a range, whose end counts `what`.
+    """Raise TypeError or ValueError if `value` is not an integer in a range.
 
-    None is allowed where the parameter is `optional`.
+    Parameters
+    ----------
+    name : str
+        Name of the parameter in messages.
+    value : object
+        Value of the parameter.
+    least, most : int
+        Bounds; no upper bound by default.
+    what : str
+        Things whose number is `most`, for messages.
+    optional : bool, default=False
+        Whether None is allowed.
 
     Examples
     --------
@@ -56,17 +67,20 @@ def check_number(
     strict: bool = False,
     finite: bool = True,
 ) -> None:
-    """Raise TypeError or ValueError unless `value` is a real number from `minimum` to `maximum`.
+    """Raise TypeError or ValueError if `value` is not a real number in a range.
 
     Parameters
     ----------
     name : str
+        Name of the parameter in messages.
     value : object
+        Value of the parameter.
     minimum, maximum : float
+        Bounds; 0 and infinity by default.
     strict : bool, default=False
         Whether `value` must be above `minimum`.
     finite : bool, default=True
-        Whether infinity is refused, too.
+        Whether infinity is an error.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What is told of a pass over rows that are read in blocks: how much is done, and the time left."""
+"""Progress of passes over rows in blocks: finished fraction and remaining time."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-# Told the share of the rows that is done, and about how many seconds the rest takes.
+# Function of the finished fraction of the rows and the estimated remaining seconds.
 Display = Callable[[float, float], None]
 
 _clock: ContextVar[PassClock | None] = ContextVar("passes", default=None)
 
 
 class PassClock:
-    """Tells of a pass now and then.
+    """Progress of passes, passed to a display at intervals.
 
     Parameters
     ----------
     display : callable
-        Of the share that is done, and of the seconds left.
+        Function of the finished fraction of the rows and the estimated remaining seconds.
     pause : float
-        At least so many seconds lie between two calls, and between the start and the first.
+        Minimum time between two calls in seconds, also before the first.
 
     Examples
     --------
@@ -35,21 +35,21 @@ class PassClock:
     def __init__(self, display: Display, pause: float) -> None:
         self.display = display
         self.pause = pause
-        self._began = self._told = time.perf_counter()
+        self._began = self._last_call = time.perf_counter()
 
     def __call__(self, done: int, total: int) -> None:
-        """So many of the rows are done; 0 begins a pass."""
+        """Record the number of finished rows; 0 starts a pass."""
         now = time.perf_counter()
         if done == 0:
-            self._began = self._told = now
-        elif done < total and now - self._told >= self.pause:
-            self._told = now
+            self._began = self._last_call = now
+        elif done < total and now - self._last_call >= self.pause:
+            self._last_call = now
             self.display(done / total, (now - self._began) * (total - done) / done)
 
 
 @contextmanager
 def passes_shown_by(display: Display, pause: float) -> Iterator[None]:
-    """Tell a function of the passes that this thread makes over rows in blocks; see `PassClock`."""
+    """Pass the progress of this thread's passes to a function, as in `PassClock`."""
     before = _clock.set(PassClock(display, pause))
     try:
         yield
@@ -57,8 +57,8 @@ def passes_shown_by(display: Display, pause: float) -> Iterator[None]:
         _clock.reset(before)
 
 
-def tell_of_pass(done: int, total: int) -> None:
-    """Say how many of the rows of a pass are done, if anybody listens; 0 begins a pass."""
+def report_pass(done: int, total: int) -> None:
+    """Pass the number of finished rows to the display, if any; 0 starts a pass."""
     clock = _clock.get()
     if clock is not None:
         clock(done, total)

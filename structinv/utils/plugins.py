@@ -1,4 +1,4 @@
-"""Checks of what code of third-party classes returns: arrays of numbers, rows, indices."""
+"""Validation of the return values of third-party classes."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ import scipy.sparse as sp
 
 from .matrices import Matrix, read_only, rounding, with_data
 
-# Answers for a row in two blocks may differ by so much of their size, as products of matrices do.
+# Relative tolerance for return values of a row in two blocks, which rounding may change.
 _AGAIN = 1e-3
-# How the names of this package's modules begin.
+# Prefix of the module names of this package.
 _OURS = "structinv."
-# Precisions that compiled functions take.
+# Dtypes that compiled functions support.
 _PRECISIONS = (np.dtype(np.float64), np.dtype(np.float32))
 
 
 def method(owner: Any, name: str) -> str:
-    """How messages name a method: ``Shifts.orbit``."""
+    """Return the name of a method for messages, such as ``Shifts.orbit``."""
     return f"{type(owner).__name__}.{name}"
 
 
 def is_third_party(plugin: Any) -> bool:
-    """Whether the class of an object is none of this package's.
+    """Return True if the class of an object is defined outside this package.
 
     Examples
     --------
@@ -36,18 +36,18 @@ def is_third_party(plugin: Any) -> bool:
 
 
 def writes(plugin: Any, name: str) -> bool:
-    """Whether a class outside this package defines the method that a plug-in has under a name."""
+    """Return True if a class outside this package defines a method of a plug-in."""
     kind = next(kind for kind in type(plugin).__mro__ if name in vars(kind))
     return not kind.__module__.startswith(_OURS)
 
 
 def ask(plugin: Any, source: str, call: Callable[..., Any], *question: Any) -> Any:
-    """``call(*question)``; a third-party plug-in cannot change the arrays of the question.
+    """Return ``call(*question)``, with read-only arrays for a third-party plug-in.
 
     Raises
     ------
     ValueError
-        That names the source, if it tries to.
+        If the plug-in modifies an array; the message names `source`.
 
     Examples
     --------
@@ -62,7 +62,7 @@ def ask(plugin: Any, source: str, call: Callable[..., Any], *question: Any) -> A
 
 
 def ask_third_party(source: str, call: Callable[..., Any], *question: Any) -> Any:
-    """`ask` of a plugin that is of a third-party class."""
+    """Return ``call(*question)`` with read-only arrays, as in `ask`."""
     try:
         return call(*map(read_only, question))
     except ValueError as error:
@@ -74,48 +74,49 @@ def ask_third_party(source: str, call: Callable[..., Any], *question: Any) -> An
 def numbers(
     source: str, what: str, value: Any, shape: tuple[int | str, ...], *, finite: bool = True
 ) -> np.ndarray:
-    """An answer as a plain array of float64, or of float32 if it is that.
+    """Validate a returned array of real numbers; convert to float64 if not float32.
 
     Parameters
     ----------
     source : str
-        Class and method that gave the answer.
+        Class and method for messages.
     what : str
-        Which part of the answer it is.
+        Name of the return value for messages.
     value : object
+        Return value.
     shape : tuple of int and str
-        The shape that is due; a string stands for any length.
+        Required shape; a string stands for any length.
     finite : bool, default=True
-        Whether infinity is an error, too; NaN always is.
+        Whether infinity is an error. NaN is always an error.
 
     Returns
     -------
     array
-        `value` itself where it is such an array.
+        Validated array, without a copy if possible.
 
     Raises
     ------
     TypeError
-        If it is no array of real numbers.
+        If the value is not an array of real numbers.
     ValueError
-        If it has another shape, or holds NaN, or infinity where that is an error.
+        If the shape is wrong, or if the array contains NaN or disallowed infinity.
     """
     array = table(source, what, value, shape)
     if not (all_finite(array) if finite else not np.any(np.isnan(array))):
-        bad = "not finite" if finite else "NaN"
+        bad = "NaN or infinite" if finite else "NaN"
         raise ValueError(f"{source} returned {what} that are {bad}")
     return array
 
 
 def table(source: str, what: str, value: Any, shape: tuple[int | str, ...]) -> np.ndarray:
-    """`numbers` that may be infinite or NaN, as where an overflow is looked for elsewhere.
+    """Validate a returned array like `numbers`, but allow NaN and infinity.
 
     Raises
     ------
     TypeError
-        If it is no array of real numbers.
+        If the value is not an array of real numbers.
     ValueError
-        If it has another shape.
+        If the shape is wrong.
     """
     if not isinstance(value, np.ndarray):
         raise TypeError(
@@ -132,14 +133,14 @@ def table(source: str, what: str, value: Any, shape: tuple[int | str, ...]) -> n
 
 
 def integers(source: str, what: str, value: Any, shape: tuple[int | str, ...], size: int) -> np.ndarray:
-    """An answer as an array of integers from 0 to ``size - 1``.
+    """Validate a returned array of integers from 0 to ``size - 1``.
 
     Raises
     ------
     TypeError
-        If it is no array of integers.
+        If the value is not an array of integers.
     ValueError
-        If it has another shape, or holds others.
+        If the shape or the range is wrong.
     """
     if not isinstance(value, np.ndarray) or value.dtype.kind not in "iu":
         got = f"dtype {value.dtype}" if isinstance(value, np.ndarray) else _kind(value)
@@ -154,35 +155,39 @@ def integers(source: str, what: str, value: Any, shape: tuple[int | str, ...], s
 
 
 def number(source: str, what: str, value: Any, *, least: float, finite: bool = True) -> float:
-    """An answer as one real number of at least `least`.
+    """Validate a returned number, which must be at least `least`.
 
     Raises
     ------
-    TypeError, ValueError
-        If it is none.
+    TypeError
+        If the value is not a real number.
+    ValueError
+        If it is too small, NaN, or disallowed infinity.
     """
     array = np.asarray(value) if np.isscalar(value) or isinstance(value, np.ndarray) else None
     if array is None or array.shape != () or array.dtype.kind not in "fiu":
         raise TypeError(f"{source} must return {what} as a number, got {_kind(value)}")
-    found = float(array)
-    if not found >= least or (finite and not np.isfinite(found)):
-        raise ValueError(f"{source} must return {what} of at least {least:g}, got {found!r}")
-    return found
+    result = float(array)
+    if not result >= least or (finite and not np.isfinite(result)):
+        raise ValueError(f"{source} must return {what} of at least {least:g}, got {result!r}")
+    return result
 
 
 def repeats(source: str, what: str, kept: np.ndarray, ask: Callable[[], np.ndarray]) -> None:
-    """Raise ValueError if the last row has another answer when asked about alone.
+    """Raise ValueError if a call with the last row alone returns other values.
 
-    Functions that draw at random, or look at other rows, are found out by it, most of the time.
+    This usually detects functions that draw at random or depend on other rows.
 
     Parameters
     ----------
-    source, what : str
-        See `numbers`.
+    source : str
+        Class and method for messages.
+    what : str
+        Name of the return value for messages.
     kept : (n, ...) array
-        The answer for all rows.
+        Return value for all rows.
     ask : callable
-        Gives the answer for the last row alone, (1, ...).
+        Function without arguments that returns the value for the last row, (1, ...).
 
     Examples
     --------
@@ -194,19 +199,19 @@ def repeats(source: str, what: str, kept: np.ndarray, ask: Callable[[], np.ndarr
     again, size = ask(), float(np.max(np.abs(last)))
     if again.shape != last.shape or np.any(np.abs(again - last) > _AGAIN * size):
         raise ValueError(
-            f"{source} must give {what} of a row that are the same in every call and block of rows, "
-            "but gave the last row others when asked about that row alone; one that draws at random "
-            "must take its seed from the row"
+            f"{source} must return the same {what} for a row in every call and in every block of rows; "
+            "they differed when the last row was passed alone. A random function must compute its seed "
+            "from the row"
         )
 
 
 def grades(source: str, value: Any, shape: tuple[int | str, ...]) -> np.ndarray:
-    """An answer as grades in [0, 1].
+    """Validate returned grades, which must be in [0, 1].
 
     Raises
     ------
     TypeError, ValueError
-        If it is none.
+        If the type, the shape or the range is wrong.
     """
     array = numbers(source, "grades", value, shape)
     if array.size and (array.min() < 0.0 or array.max() > 1.0 + 1e-9):
@@ -217,51 +222,53 @@ def grades(source: str, value: Any, shape: tuple[int | str, ...]) -> np.ndarray:
 
 
 def members(source: str, value: Any, X: np.ndarray) -> np.ndarray:
-    """An answer as the members of each row's S(x), the row itself first.
+    """Validate a returned list of perturbed samples, with the sample itself first.
 
     Parameters
     ----------
     source : str
-        Class and method that gave the answer.
+        Class and method for messages.
     value : object
+        Return value.
     X : (n, d) array
-        The rows asked about.
+        Samples.
 
     Raises
     ------
     TypeError, ValueError
-        If it is no finite array of shape (n, s, d), or its first members are not the rows.
+        If the value is not a finite array of shape (n, s, d) with ``value[:, 0] == X``.
     """
     table = numbers(source, "members", value, (X.shape[0], "s", X.shape[1]))
     if table.shape[1] == 0:
-        raise ValueError(f"{source} must return at least one member a row, got shape {table.shape}")
+        raise ValueError(f"{source} must return at least one member per row, got shape {table.shape}")
     first = table[:, 0]
     if not np.array_equal(first, X) and np.max(np.abs(first - X), initial=0.0) > rounding(X, first):
         row = int(np.argmax(np.max(np.abs(first - X), axis=1)))
         raise ValueError(
-            f"{source} must return the row itself as its first member, in an array of shape (n, s, d) "
-            f"for s members a row; row {row} of those asked about got another point"
+            f"{source} must return the row itself as the first of s members, in an array of shape "
+            f"(n, s, d); the first member of row {row} differs from the row"
         )
     return table
 
 
 def rows(source: str, value: Any, X: Matrix, shape: tuple[int, int]) -> Matrix:
-    """An answer as one point a row: an array, or CSR where the rows asked about are sparse.
+    """Validate one returned point per row: an array, or CSR for sparse rows.
 
     Parameters
     ----------
     source : str
-        Class and method that gave the answer.
+        Class and method for messages.
     value : object
+        Return value.
     X : (n, d) array or CSR matrix
-        All rows, which have been looked at before: what an answer shares with them needs no look.
+        All rows, already validated; arrays shared with `X` are not checked again.
     shape : pair of int
-        How many rows were asked about, and d.
+        Required shape.
 
     Raises
     ------
     TypeError, ValueError
-        If it is none; a CSR matrix is looked at as closely as compiled functions need it.
+        If the type or the shape is wrong, or if the indices of a CSR matrix are invalid.
     """
     if value is X and X.shape == shape:
         return value
@@ -279,10 +286,10 @@ def rows(source: str, value: Any, X: Matrix, shape: tuple[int, int]) -> Matrix:
 
 
 def places(source: str, what: str, table: Any) -> None:
-    """Raise ValueError if the index arrays of a CSR matrix lead out of it, as nobody else looks."""
+    """Raise ValueError if a CSR matrix has invalid indices."""
     indptr, indices = table.indptr, table.indices
     n_rows, n_columns = table.shape
-    sound = (
+    valid = (
         indptr.shape == (n_rows + 1,)
         and indices.ndim == 1
         and indptr[0] == 0
@@ -290,31 +297,32 @@ def places(source: str, what: str, table: Any) -> None:
         and not np.any(np.diff(indptr) < 0)
         and (len(indices) == 0 or (indices.min() >= 0 and indices.max() < n_columns))
     )
-    if not sound:
+    if not valid:
         raise ValueError(
-            f"{source} must return {what} in CSR with columns from 0 to {n_columns - 1} and boundaries "
-            f"of {n_rows} rows that rise from 0 to the number of columns, got columns {indices} and "
-            f"boundaries {indptr}"
+            f"{source} must return {what} in CSR with `indices` from 0 to {n_columns - 1} and an "
+            f"increasing `indptr` of {n_rows + 1} numbers from 0 to the number of entries, got indices "
+            f"{indices} and indptr {indptr}"
         )
 
 
 def reset_declarations(
     kind: type, base: type, methods: Collection[str], declared: Collection[str]
 ) -> None:
-    """Give a class that overrides a method the defaults of `base` for what its parents declare of it.
+    """Reset inherited declarations of a class that overrides a method.
 
-    Classes call it as they are made, so that no subclass inherits a declaration about other answers.
+    ``__init_subclass__`` calls this function. A subclass with a new method then does not inherit
+    declarations about the old one.
 
     Parameters
     ----------
     kind : type
-        The class that is made.
+        New class.
     base : type
-        The class at the root, which has the defaults.
+        Root class with the default declarations.
     methods : collection of str
-        The methods that the declarations are about.
+        Methods that the declarations describe.
     declared : collection of str
-        Names of attributes and methods.
+        Names of the declarations, which are attributes or methods.
 
     Examples
     --------
@@ -334,18 +342,18 @@ def reset_declarations(
     >>> Named.short, Long.short
     (True, False)
     """
-    own = kind.__mro__[: kind.__mro__.index(base)]
-    answering = [each for each in own if vars(each).keys() & set(methods)]
-    if len(answering) < 2:
-        return  # It may write a method, but overrides none.
+    classes = kind.__mro__[: kind.__mro__.index(base)]
+    defining = [each for each in classes if vars(each).keys() & set(methods)]
+    if len(defining) < 2:
+        return  # A first definition overrides nothing.
     for name in declared:
-        before = own[: own.index(answering[0]) + 1]
+        before = classes[: classes.index(defining[0]) + 1]
         if not any(name in vars(each) for each in before):
             setattr(kind, name, vars(base)[name])
 
 
 def all_finite(array: np.ndarray) -> bool:
-    """Whether there is neither NaN nor infinity; a sum tells in nearly all cases, without a copy."""
+    """Return True if the array has neither NaN nor infinity, usually without a copy."""
     with np.errstate(all="ignore"):
         total = array.sum()
     return bool(np.isfinite(total)) or bool(np.all(np.isfinite(array)))

@@ -1,4 +1,4 @@
-"""Polynomials of one variable, a row each: where they are largest or smallest on an interval."""
+"""Maximization and minimization of polynomials of one variable on an interval."""
 
 from __future__ import annotations
 
@@ -7,33 +7,35 @@ import numpy as np
 from .jit import njit
 from .matrices import in_threads
 
-# Steps of a bracketed search for a root at most.
+# Maximum number of steps of a bracketed root search.
 _STEPS = 100
-# A root is known when a step is no more than this share of the interval.
+# Step size at which a root search ends, relative to the larger end of the interval.
 _STEP = 4e-16
 
 
 def largest_on_interval(
     coefficients: np.ndarray, low: float, high: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    r"""Where each polynomial :math:`\sum_k c_{ik} t^k` is largest for t in [low, high].
+    r"""Maximize each polynomial :math:`\sum_k c_{ik} t^k` over t in [low, high].
 
-    Between neighboring roots of one derivative the derivative of the order below is monotone, so that
-    it has at most one root there, found by bisection and Newton's method. From the highest order down to
-    the first this isolates all stationary points: no start can miss one. A root that rounding hides is
-    one where the polynomial differs from its best value by rounding alone.
+    Between neighboring roots of a derivative, the derivative of the next lower order is monotone. It has
+    at most one root there, which bisection and Newton's method compute. All stationary points follow by
+    going from the highest order to the first. Rounding can hide a root only where the value differs from
+    the maximum by rounding.
 
     Parameters
     ----------
     coefficients : (n, p + 1) array
-        That of t to the power of k in column k; any may be zero.
+        Coefficient of ``t ** k`` in column k.
     low, high : float
-        The ends, ``low <= high``.
+        Ends of the interval, ``low <= high``.
 
     Returns
     -------
-    t, values : (n,) arrays of float64
-        Of several best places 0 if it is one, else the lowest one.
+    t : (n,) array of float64
+        Maximizers; 0 if it is one of several, otherwise the smallest.
+    values : (n,) array of float64
+        Maxima.
 
     Examples
     --------
@@ -56,7 +58,7 @@ def largest_on_interval(
 def smallest_on_interval(
     coefficients: np.ndarray, low: float, high: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Where each polynomial is smallest for t in [low, high]; see `largest_on_interval`.
+    """Minimize each polynomial over t in [low, high], like `largest_on_interval`.
 
     Examples
     --------
@@ -69,23 +71,22 @@ def smallest_on_interval(
 
 
 def squared_distances(squares: np.ndarray, cross: np.ndarray, gram: np.ndarray) -> np.ndarray:
-    r"""The polynomials :math:`|z - \sum_k t^k x_k|^2` of points z and curves, from inner products.
+    r"""Compute the polynomials :math:`|z - \sum_k t^k x_k|^2` from inner products.
 
     Parameters
     ----------
     squares : (...) array
-        ``<z, z>`` of each pair of a point and a curve.
+        Inner product ``<z, z>`` of each pair of a point and a curve.
     cross : (..., p + 1) array
-        ``<z, x_k>``; x_0 is where the curve is at t = 0.
+        Inner products ``<z, x_k>``; x_0 is the point of the curve at t = 0.
     gram : (..., p + 1, p + 1) array
-        ``<x_j, x_k>``.
+        Inner products ``<x_j, x_k>``.
 
     Returns
     -------
     (..., 2 p + 1) array
-        Coefficients of powers of t, whose leading shape is what those of the arguments broadcast to.
-        Inner products that cancel cost digits: of a distance that is small beside the points, about
-        half of them.
+        Coefficients of powers of t; the leading dimensions of the arguments are broadcast. Distances
+        much smaller than the points lose about half of their digits by cancellation.
 
     Examples
     --------
@@ -113,9 +114,9 @@ def _value(c, t):
 
 @njit(cache=True, nogil=True)
 def _root(c, slopes, factor, left, right, rising):
-    """The root of a polynomial that is monotone between two ends of different signs.
+    """Return the root of a polynomial, monotone with different signs at the two ends.
 
-    Its derivative is `factor` times another polynomial.
+    Its derivative is `factor` times the polynomial `slopes`.
     """
     t, room = 0.5 * (left + right), _STEP * (abs(right) if abs(right) > abs(left) else abs(left))
     step = right - left
@@ -129,7 +130,7 @@ def _root(c, slopes, factor, left, right, rising):
             left = t
         slope = factor * _value(slopes, t)
         tried = t - here / slope if slope != 0.0 else left
-        # Newton's method leaves the bracket, or does not halve its steps: halve the bracket.
+        # Bisect if Newton's method leaves the bracket or does not halve its step.
         if not left < tried < right or abs(tried - t) > 0.5 * abs(step):
             tried = 0.5 * (left + right)
         step = tried - t
@@ -141,22 +142,24 @@ def _root(c, slopes, factor, left, right, rising):
 
 @njit(cache=True, nogil=True)
 def largest_place(c, low, high, places, others, work):
-    """Where one polynomial is largest on an interval within [-1, 1], and how large.
+    """Return maximizer and maximum of one polynomial on an interval within [-1, 1].
 
     Parameters
     ----------
     c : (p + 1,) array
-        Its last coefficient is not 0, unless it is the only one.
+        Coefficients. The last one is nonzero unless it is the only one.
     low, high : float
+        Ends of the interval.
     places, others : (p + 3,) arrays
-        Work space, as is the next.
+        Work space.
     work : (2, p + 2) array
+        Work space.
     """
-    # The ends, and all roots of the derivative of an order between them, in order.
+    # The ends of the interval, and the sorted roots of the derivative between them.
     count = 2
     places[0], places[1] = low, high
     for order in range(c.size - 2, 0, -1):
-        # The derivatives of this order and of the next, over the factorials of their orders.
+        # The derivatives of this order and of the next, divided by the factorials of their orders.
         for row in range(2):
             for k in range(c.size - order - row):
                 choose = 1.0
@@ -194,7 +197,7 @@ def largest_place(c, low, high, places, others, work):
 @njit(cache=True, nogil=True)
 def _largest(table, low, high, places, others, scaled, work, t, values):
     size = table.shape[1]
-    # Places are shares of the larger end, so that no power of them overflows.
+    # Scaling by the larger end prevents overflow of powers.
     reach = abs(high) if abs(high) > abs(low) else abs(low)
     reach = reach if reach > 0.0 else 1.0
     for i in range(table.shape[0]):

@@ -1,4 +1,4 @@
-"""What the machine leaves to this process: processors, threads and memory."""
+"""Available resources: processors, threads and free memory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
-# Limits that users, schedulers and the workers of joblib set; the first number of a list counts.
+# Variables set by users, schedulers and workers of joblib; the first number of a list counts.
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS")
 _MEMINFO = Path("/proc/meminfo")
 _OWN_GROUP = Path("/proc/self/cgroup")
@@ -18,23 +18,25 @@ _GROUPS = Path("/sys/fs/cgroup")
 
 @cache
 def controller() -> Any:
-    """The pools of threads of BLAS and OpenMP; looking for the libraries takes milliseconds."""
+    """Return the controller of the thread pools of BLAS and OpenMP.
+
+    It is cached, because the search for the libraries takes milliseconds.
+    """
     return ThreadpoolController()
 
 
 def available_cpus() -> int:
-    """How many processors this process may use."""
-    known = getattr(os, "sched_getaffinity", None)
-    return len(known(0)) if known else os.cpu_count() or 1
+    """Return the number of processors available to this process."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
 def allowed_threads() -> int:
-    """How many threads may work here at once, at least 1: the smallest of all limits in force.
+    """Return the number of threads that this process may use, at least 1.
 
-    They are the processors of this process, the variables ``OMP_NUM_THREADS`` and
-    ``NUMBA_NUM_THREADS`` as they are now, and what OpenMP is limited to, as by
-    ``threadpoolctl.threadpool_limits``. A worker process of joblib has its share of the processors in
-    the first variable.
+    It is the minimum of the available processors, the present values of ``OMP_NUM_THREADS`` and
+    ``NUMBA_NUM_THREADS``, and OpenMP's limit. ``threadpoolctl.threadpool_limits`` sets the latter.
+    Joblib sets ``OMP_NUM_THREADS`` in its worker processes.
     """
     limits = [available_cpus()]
     for name in THREAD_VARIABLES:
@@ -47,10 +49,10 @@ def allowed_threads() -> int:
 
 
 def free_memory() -> float:
-    """Bytes that this process could still take, without swapping; infinity where nobody knows.
+    """Return the number of free bytes without swapping; infinity if unknown.
 
-    On Linux what the kernel calls available, or what is left to the process's control group if that is
-    less; elsewhere the free pages that the system tells of.
+    On Linux it is the kernel's available memory, or the rest of the process's control group if that is
+    less. Elsewhere it is the number of free pages of the system.
     """
     if _MEMINFO.is_file():
         return min(_available(), *(_left(folder) for folder in _groups()))
@@ -61,7 +63,7 @@ def free_memory() -> float:
 
 
 def check_memory(what: str, needed: float, advice: str) -> None:
-    """Raise MemoryError if something needs more bytes than are free, and say what to do about it."""
+    """Raise MemoryError with advice if `needed` bytes are more than the free memory."""
     free = free_memory()
     if needed > free:
         raise MemoryError(f"{what} would take {_size(needed)}, and {_size(free)} are free: {advice}")
@@ -77,19 +79,19 @@ def _available() -> float:
 
 
 def _groups() -> list[Path]:
-    """The folders of this process's control group and of those around it (cgroup v2)."""
+    """Return the folders of this process's control group and of its parents (cgroup v2)."""
     if not _OWN_GROUP.is_file():
         return []
     for line in _OWN_GROUP.read_text(encoding="utf-8").splitlines():
         _, kinds, path = line.split(":", 2)
         if kinds == "":
-            own = _GROUPS / path.lstrip("/")
-            return [each for each in (own, *own.parents) if each.is_relative_to(_GROUPS)]
+            group = _GROUPS / path.lstrip("/")
+            return [each for each in (group, *group.parents) if each.is_relative_to(_GROUPS)]
     return []
 
 
 def _left(group: Path) -> float:
-    """Bytes left to a control group; files that could be dropped are not in use."""
+    """Return the free bytes of a control group; droppable file caches count as free."""
     most, used = _number(group / "memory.max"), _number(group / "memory.current")
     if most is None or used is None:
         return float("inf")
@@ -100,7 +102,7 @@ def _number(path: Path) -> int | None:
     try:
         return int(path.read_text(encoding="ascii"))
     except (OSError, ValueError):
-        # No such file, or "max".
+        # The file is missing or contains "max".
         return None
 
 
