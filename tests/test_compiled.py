@@ -126,7 +126,7 @@ def test_numba_hears_of_functions_when_they_are_used():
     outer = njit(cache=False)(lambda x: 2.0 * inner(x))
 
     def declared():
-        return [vars(function)["_found"] is not None for function in (inner, outer)]
+        return [vars(function)["_dispatcher"] is not None for function in (inner, outer)]
 
     assert declared() == [False, False]
     assert outer(x=1.0) == 4.0

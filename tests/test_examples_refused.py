@@ -46,26 +46,38 @@ def refuses(error, message, structure, X, y, **more):
 
 
 MASKED = {
-    "rows": (Sequence(), [X[0], masked(X[1])], Y, {}, r"X\[1\] must be without a mask"),
-    "nodes": (Graph(), [(masked(each), EDGES) for each in X], Y, {}, r"X\[0\] must be without a mask"),
-    "examples": (Sequence(), masked(X), Y, {}, "X must be without a mask"),
-    "matrix": (Multilabel(), masked(TABLE), SETS, {}, "X must be without a mask"),
-    "labels": (Sequence(), X, [Y[0], masked(Y[1])], {}, r"y\[1\] must be without a mask.*position_we"),
-    "all labels": (Sequence(), X, masked(Y), {}, "y must be without a mask.*position_weight"),
-    "sets": (Multilabel(), TABLE, masked(SETS), {}, "y must be without a mask"),
+    "rows": (Sequence(), [X[0], masked(X[1])], Y, {}, r"X\[1\] must be an array without a mask"),
+    "nodes": (
+        Graph(),
+        [(masked(each), EDGES) for each in X],
+        Y,
+        {},
+        r"X\[0\] must be an array without a mask",
+    ),
+    "examples": (Sequence(), masked(X), Y, {}, "X must be an array without a mask"),
+    "matrix": (Multilabel(), masked(TABLE), SETS, {}, "X must be an array without a mask"),
+    "labels": (
+        Sequence(),
+        X,
+        [Y[0], masked(Y[1])],
+        {},
+        r"y\[1\] must be an array without a mask.*position_we",
+    ),
+    "all labels": (Sequence(), X, masked(Y), {}, "y must be an array without a mask.*position_weight"),
+    "sets": (Multilabel(), TABLE, masked(SETS), {}, "y must be an array without a mask"),
     "weights": (
         Sequence(),
         X,
         Y,
         {"position_weight": [np.ones(3), masked(np.ones(3))]},
-        r"position_weight\[1\] must be without a mask",
+        r"position_weight\[1\] must be an array without a mask",
     ),
     "sample weights": (
         Sequence(),
         X,
         Y,
         {"sample_weight": masked(np.ones(2))},
-        "sample_weight must be without a mask",
+        "sample_weight must be an array without a mask",
     ),
 }
 
@@ -79,10 +91,10 @@ def test_masks_are_not_dropped_silently(case):
 def test_predictions_and_certificates_refuse_masks_too():
     model = InvariantStructuredSVC(Sequence(), tol=0.5).fit(X, Y)
     for ask in (model.predict, model.decision_function, model.certify):
-        with pytest.raises(TypeError, match=r"X\[0\] must be without a mask"):
+        with pytest.raises(TypeError, match=r"X\[0\] must be an array without a mask"):
             ask([masked(X[0])])
     for ask in (model.score, model.certify):
-        with pytest.raises(TypeError, match=r"y\[0\] must be without a mask"):
+        with pytest.raises(TypeError, match=r"y\[0\] must be an array without a mask"):
             ask(X, [masked(Y[0]), Y[1]])
 
 

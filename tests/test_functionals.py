@@ -195,13 +195,16 @@ PLANTED = {
     "sizes": (lambda X: [Values(X), Values(X[1:])], r"parts of one size, got sizes \[5, 6\]"),
     "features": (lambda X: [Values(np.hstack([X, X]))], r"points of shape \(u, 3\)"),
     "not finite": (lambda X: [Values(np.where(X > 1, np.nan, X))], "not finite"),
-    "mix": (lambda X: mixed(X, sp.identity(N, format="csr") * np.inf), "mix that are not finite"),
+    "mix": (
+        lambda X: mixed(X, sp.identity(N, format="csr") * np.inf),
+        "mix that contain NaN or infinity",
+    ),
     "wide": (
         lambda X: mixed(X, sp.csr_matrix((2, N + 1))),
         r"mix of shape \(size, 6\), with one column per atom",
     ),
     "dense": (lambda X: mixed(X, np.eye(N)), "must return a sparse mix, got ndarray"),
-    "slopes": (lambda X: slopes(X, np.nan), "directions that are not finite"),
+    "slopes": (lambda X: slopes(X, np.nan), "directions that contain NaN or infinity"),
     "blur": (lambda X: [Values(X, blur=-1.0)], "blur of at least 0, got -1.0"),
     "no parts": (lambda X: [], "at least one Part"),
     "not parts": (lambda X: [X], "list of Part"),

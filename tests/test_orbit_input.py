@@ -76,7 +76,7 @@ TABLES = {
 @pytest.mark.parametrize("door", [*DOORS, *TABLES])
 def test_half_precision_is_refused_by_name(door):
     for rows in HALVES if door in TABLES else HALVES[:1]:
-        with pytest.raises(TypeError, match=r"X must hold float32 or float64 numbers, got float16: p"):
+        with pytest.raises(TypeError, match=r"X must have dtype float32 or float64, got float16: p"):
             (DOORS | TABLES)[door](rows)
 
 
@@ -296,7 +296,7 @@ def test_masked_rows_are_refused_by_name():
         lambda: OrbitRidge(kernel).fit(hidden, X[:, 0]),
         lambda: select_widths(Flip(), hidden, X[:, 0]),
     ):
-        with pytest.raises(TypeError, match="X must be without a mask"):
+        with pytest.raises(TypeError, match="X must be an array without a mask"):
             ask()
 
 

@@ -25,7 +25,8 @@ from structinv.utils.jit import _Deferred
 warnings.simplefilter("ignore")
 
 def called():
-    found = [each for each in gc.get_objects() if isinstance(each, _Deferred) and vars(each)["_found"]]
+    functions = [each for each in gc.get_objects() if isinstance(each, _Deferred)]
+    found = [each for each in functions if vars(each)["_dispatcher"]]
     return {{
         (each.__module__, each.__qualname__, str(types)) for each in found for types in each.overloads
     }}

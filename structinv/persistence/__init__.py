@@ -1,4 +1,4 @@
-"""Fitted models in files: without pickle, by names that stay."""
+"""Saving and loading of models in files, without pickle."""
 
 from .model_files import load, save
 

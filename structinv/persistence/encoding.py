@@ -1,8 +1,8 @@
-"""From a model to values that skops stores, and back: classes of this package go by their names.
+"""Conversion of models to values that skops stores, and back.
 
-Whatever skops stores safely stays as it is: numbers, strings, arrays, sparse matrices, scikit-learn's
-objects. An object of this package becomes a dict that has its name under `MARK`, wherever it stands:
-in a list, in a table of parameters, in the attributes of a Pipeline.
+Values that skops stores safely are unchanged: numbers, strings, arrays, sparse matrices and objects of
+scikit-learn. An object of this package becomes a dict with its registry name under the key `MARK`. The
+object may be inside lists, parameters or a Pipeline.
 """
 
 from __future__ import annotations
@@ -28,30 +28,30 @@ from .stored_names import MADE, NAMES, PARAMETERIZED, arguments
 
 MARK = "structinv"
 _PACKAGE = __name__.partition(".")[0]
-# A vocabulary is one string, since skops has a paragraph for each entry of a list.
+# From this length a vocabulary is one string, because skops writes a node for each entry of a list.
 _LONG = 16
 
-# Objects with a __dict__ that is not theirs to rebuild, or that only name something.
+# Objects that are stored by name, or whose __dict__ cannot be rebuilt.
 _OPAQUE: tuple[type, ...] = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType)
 _OPAQUE += (types.MethodType, functools.partial, np.ufunc)
 
 
 class Encoder:
-    """Makes plain values of one model; what occurs twice in it is one object in the answer, too.
+    """Converter of one model to plain values; repeated objects stay identical.
 
     Parameters
     ----------
     planes : bool
-        Whether linear machines keep the planes of their solution.
+        Whether linear models store the cutting planes of their solution.
     """
 
     def __init__(self, planes: bool) -> None:
         self.planes = planes
-        # With the object itself, as the number of one that is gone would come up again.
+        # The entry contains the object, so that its id is not reused.
         self._known: dict[int, tuple[Any, Any]] = {}
 
     def encode(self, value: Any) -> Any:
-        """Values that skops stores, for any value that a model can hold."""
+        """Return values that skops stores, for any value in a model."""
         plain = value is None or isinstance(value, (bool, int, float, str, bytes))
         if plain and not isinstance(value, Enum):
             return value
@@ -74,18 +74,18 @@ class Encoder:
         if isinstance(value, np.ndarray):
             return self._array(value)
         if isinstance(value, types.MethodType) and isinstance(value.__self__, Kernel):
-            # What a machine of scikit-learn's calls where the kernel is not its own.
+            # The kernel of a model of scikit-learn can be a method.
             method = value.__func__.__name__
             return {MARK: "method", "of": self.encode(value.__self__), "name": method}
         if isinstance(value, (type, types.FunctionType)):
-            check_found(value)
+            check_importable(value)
             return value
         if any(base.__module__.partition(".")[0] == _PACKAGE for base in kind.__mro__):
             return self._extension(value)
         return self._foreign(value)
 
     def _own(self, value: Any) -> dict[str, Any]:
-        """An object of this package."""
+        """Encode an object of this package."""
         if isinstance(value, Status):
             return {MARK: "status", "value": value.value}
         if isinstance(value, Solution):
@@ -93,43 +93,47 @@ class Encoder:
         name = NAMES[type(value)]
         if name in MADE:
             return {MARK: name, "arguments": self._values(arguments(value))}
-        own = value.get_params(deep=False)
-        learned = {key: each for key, each in vars(value).items() if _is_learned(key, own)}
-        return {MARK: name, "parameters": self._values(own), "learnt": self._values(learned)}
+        parameters = value.get_params(deep=False)
+        learned = {key: each for key, each in vars(value).items() if _is_learned(key, parameters)}
+        return {MARK: name, "parameters": self._values(parameters), "learnt": self._values(learned)}
 
     def _extension(self, value: Any) -> dict[str, Any]:
-        """An object of a class that somebody derived from one of this package."""
+        """Encode an object of a user's subclass."""
         kind = type(value)
-        own_class = kind.__module__.partition(".")[0] == _PACKAGE
-        if own_class or not hasattr(kind, "get_params"):
+        is_ours = kind.__module__.partition(".")[0] == _PACKAGE
+        if is_ours or not hasattr(kind, "get_params"):
             remedy = (
                 "pickle the model"
-                if own_class
+                if is_ours
                 else "derive the class from sklearn.base.BaseEstimator, which has get_params"
             )
             raise TypeError(
                 f"a {kind.__qualname__} cannot be stored in a model file: {remedy}, got {value!r}"
             )
-        check_found(kind)
-        own = value.get_params(deep=False)
-        state = {key: each for key, each in value.__getstate__().items() if key not in own}
+        check_importable(kind)
+        parameters = value.get_params(deep=False)
+        state = {key: each for key, each in value.__getstate__().items() if key not in parameters}
         return {
             MARK: "class",
             "class": kind,
-            "parameters": self._values(own),
+            "parameters": self._values(parameters),
             "state": self._values(state),
         }
 
     def _solution(self, solution: Solution) -> dict[str, Any]:
-        # Functions of a kernel's space live with their atoms: the estimator has what they come to.
+        # A function of a kernel space refers to its space: the estimator has its coefficients.
         linear = isinstance(solution.f, np.ndarray)
-        kept: Any = {"f": solution.f if linear else None}
-        kept["planes"] = solution.planes if linear and self.planes else None
+        replaced: Any = {"f": solution.f if linear else None}
+        replaced["planes"] = solution.planes if linear and self.planes else None
         table = [[getattr(record, each.name) for each in fields(Record)] for record in solution.history]
-        kept["history"] = np.asarray(table, dtype=np.float64).reshape(len(table), len(fields(Record)))
+        replaced["history"] = np.asarray(table, dtype=np.float64).reshape(
+            len(table), len(fields(Record))
+        )
         names = [each.name for each in fields(Solution)]
-        found = {name: kept[name] if name in kept else getattr(solution, name) for name in names}
-        return {MARK: "solution", "arguments": self._values(found)}
+        values = {
+            name: replaced[name] if name in replaced else getattr(solution, name) for name in names
+        }
+        return {MARK: "solution", "arguments": self._values(values)}
 
     def _values(self, values: dict[str, Any]) -> dict[str, Any]:
         return {key: self.encode(value) for key, value in values.items()}
@@ -140,10 +144,10 @@ class Encoder:
             numbers = np.fromiter(value.values(), dtype=np.int64, count=len(value))
             return {MARK: "vocabulary", "words": "\n".join(value), "numbers": numbers}
         if plain and (MARK in value or not all(type(key) is str for key in value)):
-            # skops has keys as JSON has them: True would come back as "true".
+            # skops converts keys to JSON strings: True would become "true".
             items = [[self.encode(key), self.encode(each)] for key, each in value.items()]
             return {MARK: "dict", "items": items}
-        # A copy, which has what a class of its own has beside the items.
+        # A copy has the attributes of a subclass of dict.
         encoded = copy.copy(value)
         for key, each in value.items():
             encoded[key] = self.encode(each)
@@ -161,17 +165,17 @@ class Encoder:
         return {MARK: "objects", "shape": value.shape, "items": [self._item(item) for item in items]}
 
     def _item(self, item: Any) -> Any:
-        """What stands in an array of objects, a label perhaps: its class must be found again."""
-        found = self.encode(item)
+        """Encode an item of an array of objects, such as a label; its class must be importable."""
+        encoded = self.encode(item)
         known = item is None or type(item).__module__ == "numpy" or isinstance(item, _OPAQUE)
-        if found is item and not known:
-            check_found(type(item))
-        return found
+        if encoded is item and not known:
+            check_importable(type(item))
+        return encoded
 
     def _python(self, value: Any) -> dict[str, Any]:
-        """What Python has, and labels may be, but skops does not store safely, or not at all."""
+        """Encode built-in types and enumerations that skops does not store safely."""
         if isinstance(value, Enum):
-            check_found(type(value))
+            check_importable(type(value))
             return {MARK: "member", "class": type(value), "name": value.name}
         if isinstance(value, (set, frozenset)):
             items = [self.encode(each) for each in value]
@@ -181,7 +185,7 @@ class Encoder:
         return {MARK: "complex", "parts": [value.real, value.imag]}
 
     def _foreign(self, value: Any) -> Any:
-        """Somebody else's object; a copy, only where something of ours stands in it."""
+        """Encode another object: itself, or a copy if it contains objects of this package."""
         before = None if isinstance(value, _OPAQUE) else value.__getstate__()
         if type(before) is not dict or not hasattr(value, "__dict__"):
             return value
@@ -192,12 +196,12 @@ class Encoder:
 
 
 class Decoder:
-    """Makes a model of plain values that skops has loaded.
+    """Converter of plain values, loaded by skops, to a model.
 
     Parameters
     ----------
     format : int
-        The format of the file.
+        Format of the file.
     """
 
     def __init__(self, format: int = FORMAT) -> None:
@@ -206,7 +210,7 @@ class Decoder:
         self._known: dict[int, tuple[Any, Any]] = {}
 
     def decode(self, value: Any) -> Any:
-        """The value that `Encoder.encode` was given."""
+        """Return the value for the result of `Encoder.encode`."""
         if value is None or isinstance(value, (bool, int, float, str, bytes)):
             return value
         if id(value) not in self._known:
@@ -230,7 +234,7 @@ class Decoder:
         return {key: self.decode(value) for key, value in values.items()}
 
     def _named(self, kind: type, values: dict[str, Any]) -> dict[str, Any]:
-        """Decoded values of an object of this class, under the present names."""
+        """Decode the values of an object of this class, with present names."""
         values = self._values(values)
         return renamed(kind, values) if self.old_names else values
 
@@ -247,7 +251,7 @@ class Decoder:
             return MADE[name](**self._named(MADE[name], state["arguments"]))
         special = getattr(self, f"_made_{name}", None)
         if special is None:
-            raise ValueError(f"it asks for {name!r}, which structinv does not know")
+            raise ValueError(f"it contains {name!r}, which is unknown to structinv")
         return special(state)
 
     def _made_class(self, state: dict[str, Any]) -> Any:
@@ -267,7 +271,7 @@ class Decoder:
     def _made_method(self, state: dict[str, Any]) -> Any:
         kernel = self.decode(state["of"])
         if not isinstance(kernel, Kernel) or state["name"] != "matrix":
-            raise ValueError(f"it asks for the method {state['name']!r} of a {type(kernel).__name__}")
+            raise ValueError(f"it contains the method {state['name']!r} of a {type(kernel).__name__}")
         return kernel.matrix
 
     def _made_dict(self, state: dict[str, Any]) -> dict:
@@ -275,7 +279,7 @@ class Decoder:
 
     def _made_member(self, state: dict[str, Any]) -> Enum:
         if not issubclass(state["class"], Enum):
-            raise ValueError(f"it asks for a member of {state['class'].__name__}, which has none")
+            raise ValueError(f"it contains a member of {state['class'].__name__}, which is not an Enum")
         return state["class"][state["name"]]
 
     def _made_set(self, state: dict[str, Any]) -> set:
@@ -303,25 +307,27 @@ class Decoder:
         return np.ma.MaskedArray(self.decode(state["data"]), state["mask"])
 
 
-def check_found(named: Any) -> None:
-    """Raise TypeError unless a class or function is found again by its module and its name.
+def check_importable(named: Any) -> None:
+    """Raise TypeError if a class or function cannot be imported by its name.
 
     Parameters
     ----------
     named : type or function
+        Object that a file stores by module and name.
     """
     module, name = named.__module__, named.__name__
     holder = sys.modules.get(module) or importlib.import_module(module)
     kind = "class" if isinstance(named, type) else "function"
     if getattr(holder, name, None) is not named:
         raise TypeError(
-            f"the {kind} {named.__qualname__} of {module} cannot be stored in a model file, which finds "
-            "a user's own by name: define it at the top of a module"
+            f"the {kind} {named.__qualname__} of {module} cannot be stored in a model file, which "
+            "imports "
+            "it by name: define it at the top level of a module"
         )
     if module == "__main__":
         warnings.warn(
-            f"the {kind} {name} stands in __main__, so that only a program that defines it there, too, "
-            "can load the file; put it into a module of its own",
+            f"the {kind} {name} is defined in __main__, so the file can be loaded only by programs that "
+            "define it in __main__ also: move it to a module",
             UserWarning,
             stacklevel=2,
         )

@@ -1,4 +1,4 @@
-"""Model files: one zip file of values that skops stores, and a page that says what wrote it."""
+"""Model files: zip archives of values stored by skops, with the versions used."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from .restored import stored
 _PAGE = "structinv.json"
 _LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "skops")
 
-# Sparse matrices, and parts of scikit-learn's fitted estimators, that skops leaves to the user to trust.
-# None of them does anything when it is loaded.
+# Sparse matrices and parts of scikit-learn's fitted estimators that skops does not trust by default.
+# Loading them runs no code.
 _TRUSTED = (
     "numpy.dtype",
     "scipy.sparse._csc.csc_array",
@@ -57,45 +57,50 @@ _TRUSTED = (
 
 
 def save(model: BaseEstimator, path: str | PathLike[str], *, planes: bool = False) -> None:
-    """Write an estimator to a file that `load` reads, without pickle.
+    """Save an estimator to a file, without pickle.
 
-    The file appears as a whole or not at all, and an old file stays until the new one is complete. It
-    holds the versions of the libraries, parameters and what was learned; classes of this package go by
-    their registry names, so that a file loads after they have moved.
+    The file is written atomically: an existing file stays until the new one is complete. It contains
+    the versions of the libraries, the parameters and the fitted attributes. Classes of this package are
+    stored by registry names, so files load after classes have moved.
 
     Parameters
     ----------
     model : estimator
-        Any estimator of this package, or one of scikit-learn's around it: a Pipeline, GridSearchCV,
-        CalibratedClassifierCV, ColumnTransformer. It may be unfitted, and is so after loading.
+        Estimator of this package, or of scikit-learn with one inside: a Pipeline, GridSearchCV,
+        CalibratedClassifierCV or ColumnTransformer. It may be unfitted.
     path : str or path-like
+        File to write.
     planes : bool, default=False
-        Whether linear machines keep the planes of ``solution_``, which are made of training rows: a
-        warm start from the file needs them.
+        Whether linear models store the cutting planes of ``solution_``. A warm start from the file
+        needs them. They are computed from training samples.
 
     Raises
     ------
     TypeError
-        If the model is no estimator, or holds an object that `load` could not restore: a lambda, an
-        instance of a class that is defined in a function, a data frame. The message names the object.
-        Nothing is written.
+        If the model is not an estimator, or contains an object that `load` cannot restore. Examples are
+        a lambda, an instance of a class defined in a function, and a data frame. The message names the
+        object, and no file is written.
     OSError
-        If the file cannot be written; an old one is left as it was.
+        If the file cannot be written; an existing file is unchanged.
 
     Warns
     -----
     UserWarning
-        If a class or function of the model stands in ``__main__``; or if the file asks for types that
-        `load` refuses unless they are named as trusted, which the warning lists: those of your own, and
-        of scikit-learn's models some, such as trees, that are more than values.
+        If a class or function of the model is defined in ``__main__``. Also if `load` requires trust
+        for types in the file, which the warning lists: your own classes, and some of scikit-learn's,
+        such as trees.
+
+    See Also
+    --------
+    load : Load an estimator from a file.
 
     Notes
     -----
-    A loaded model has all its public attributes, and its answers are the same to the bit (those of
-    `Folded` kernels, which keep what they have solved, to rounding). Of ``solution_`` the planes are
-    None unless they were asked for, and with a kernel `f` is None, too: the support vectors and
-    coefficients are what remains of it. Callbacks and requests for metadata are not stored. Machines
-    without an explicit weight vector predict from training rows, so their files hold these rows.
+    A loaded model has all its public attributes. Its predictions are identical to the bit, or up to
+    rounding for `Folded` kernels. The planes of ``solution_`` are None by default. With a kernel,
+    ``solution_.f`` is also None, and the support vectors and coefficients represent it. Callbacks and
+    metadata requests are not stored. Models without an explicit weight vector predict from training
+    samples, so their files contain these samples.
 
     Examples
     --------
@@ -119,8 +124,8 @@ def save(model: BaseEstimator, path: str | PathLike[str], *, planes: bool = Fals
     refused, _ = _refused_types(content)
     if refused:
         warnings.warn(
-            f"the file asks for {', '.join(refused)}, which load refuses unless it is told to trust "
-            f"them: structinv.load(path, trusted={refused!r})",
+            f"the file contains {', '.join(refused)}, which load refuses by default: call "
+            f"structinv.load(path, trusted={refused!r})",
             UserWarning,
             stacklevel=2,
         )
@@ -128,34 +133,40 @@ def save(model: BaseEstimator, path: str | PathLike[str], *, planes: bool = Fals
 
 
 def load(path: str | PathLike[str], trusted: Iterable[str | Callable] = ()) -> Any:
-    """Read an estimator from a file of `save`, or of the command line.
+    """Load an estimator from a file written by `save` or by the command line.
 
-    Nothing of the file is run: what is neither a value, of this package nor of scikit-learn is refused
-    by its name, unless you trust it.
+    Loading runs no code from the file. Types outside structinv, scikit-learn and plain values raise an
+    error unless they are trusted.
 
     Parameters
     ----------
     path : str or path-like
+        File to read.
     trusted : iterable of str, types or functions, default=()
-        Classes and functions of your own that the file may import, such as
-        ``["mypackage.oracles.MyOracle"]``. They are made from their parameters.
+        Your own classes and functions that the file may import, such as
+        ``["mypackage.oracles.MyOracle"]``. Objects are constructed from their parameters.
 
     Returns
     -------
     estimator
-        Of a file of the command line, what `structinv fit` trained: an InvariantLinearSVC or
-        InvariantSVC for numbered features, a Pipeline that takes texts for words, for sentences in
-        columns an InvariantStructuredSVC that takes what `structinv.datasets.conll_features` gives.
+        The saved estimator. For a file of `structinv fit` it depends on the training data. SVMlight rows
+        give an InvariantLinearSVC or InvariantSVC; texts give a Pipeline or an InvariantTextClassifier.
+        Sentences in columns give an InvariantStructuredSVC, whose samples come from
+        `structinv.datasets.conll_features`.
 
     Raises
     ------
     ValueError
-        If the file is none of `save`, is damaged, was written by a newer version, or asks for types
-        that are not trusted, which the message names.
+        If the file was not written by `save`, is damaged, has a newer format, or contains untrusted
+        types. The message names the types.
     TypeError
-        If an argument is of the wrong type.
+        If an argument has the wrong type.
     OSError
         If the file cannot be read.
+
+    See Also
+    --------
+    save : Save an estimator to a file.
 
     Examples
     --------
@@ -174,14 +185,14 @@ def load(path: str | PathLike[str], trusted: Iterable[str | Callable] = ()) -> A
 
 
 def check_path(path: Any) -> Path:
-    """The path, or TypeError for something else."""
+    """Return the path; raise TypeError if it is not a string or a path."""
     if not isinstance(path, (str, PathLike)):
         raise TypeError(f"path must be a string or a path, got {path!r}")
     return Path(path)
 
 
 def check_writable(path: Path) -> None:
-    """Raise OSError, naming the folder or the file, unless a file can be put there."""
+    """Raise OSError if a file cannot be written; its message has the path."""
     folder = path.resolve().parent
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
@@ -196,15 +207,21 @@ def check_writable(path: Path) -> None:
 def model_bytes(
     model: BaseEstimator, *, notes: dict[str, Any] | None = None, planes: bool = False
 ) -> bytes:
-    """The content of a model file.
+    """Return the content of a model file.
 
     Parameters
     ----------
     model : estimator
+        Estimator to store.
     notes : dict, optional
-        More that JSON can hold, for whoever reads the file with `read_model`.
+        Additional JSON values, which `read_model` returns.
     planes : bool, default=False
-        See `save`.
+        Whether linear models store the cutting planes of ``solution_``.
+
+    Returns
+    -------
+    bytes
+        Zip archive.
     """
     if isinstance(model, type) or not isinstance(model, BaseEstimator):
         raise TypeError(f"model must be an estimator, got {model!r}")
@@ -212,13 +229,13 @@ def model_bytes(
     try:
         encoded = Encoder(planes).encode(model)
     except RecursionError:
-        raise TypeError("model cannot be stored: an object in it refers to itself") from None
+        raise TypeError("model cannot be stored: an object in it contains itself") from None
     content, again = stored(encoded)
     try:
         Decoder().decode(again)
     except Exception as error:
         raise TypeError(
-            f"model cannot be stored: a class of it cannot be made again: {error}"
+            f"model cannot be stored: one of its classes cannot be restored: {error}"
         ) from error
     stream = BytesIO(content)
     with ZipFile(stream, "a", compression=ZIP_DEFLATED) as archive:
@@ -227,21 +244,29 @@ def model_bytes(
 
 
 def _libraries() -> dict[str, str]:
-    own: Any = importlib.import_module(__name__.partition(".")[0])
-    found = {name: version(name) for name in _LIBRARIES}
-    return {"structinv": own.__version__, **found, "python": platform.python_version()}
+    package: Any = importlib.import_module(__name__.partition(".")[0])
+    versions = {name: version(name) for name in _LIBRARIES}
+    return {"structinv": package.__version__, **versions, "python": platform.python_version()}
 
 
 def read_model(data: bytes, name: str, trusted: Iterable[str] = ()) -> tuple[Any, dict[str, Any]]:
-    """The model in the content of a file, and its notes.
+    """Return the model in the content of a file, and the notes.
 
     Parameters
     ----------
     data : bytes
+        Content of the file.
     name : str
-        Of the file, for messages.
+        Name of the file for messages.
     trusted : iterable of str
-        See `load`.
+        Names of trusted classes and functions.
+
+    Returns
+    -------
+    model : estimator
+        Restored estimator.
+    notes : dict
+        JSON values from `model_bytes`.
     """
     import skops.io
 
@@ -249,17 +274,17 @@ def read_model(data: bytes, name: str, trusted: Iterable[str] = ()) -> tuple[Any
     try:
         refused, known = _refused_types(data, trusted)
     except Exception as error:
-        raise ValueError(f"{name} is not an intact model file: {_short(error)}") from None
+        raise ValueError(f"{name} is a damaged model file: {_short(error)}") from None
     if refused:
         raise ValueError(
-            f"{name} is refused: it asks for {', '.join(refused)}. If you know what these do and where "
-            f"the file comes from, structinv.load(path, trusted={refused!r}) loads it"
+            f"{name} is refused, because it contains {', '.join(refused)}. If you trust these and the "
+            f"source of the file, call structinv.load(path, trusted={refused!r})"
         )
     try:
         return Decoder(page["format"]).decode(skops.io.loads(data, trusted=known)), page["notes"]
     except (ImportError, AttributeError) as error:
         hint = ": define it in this program first" if any("__main__." in each for each in known) else ""
-        raise ValueError(f"{name} needs what is not found here: {_short(error)}{hint}") from None
+        raise ValueError(f"{name} requires an unavailable class: {_short(error)}{hint}") from None
     except Exception as error:
         raise ValueError(
             f"{name} cannot be read: {_short(error)} (it was written with {_listed(page)})"
@@ -267,7 +292,7 @@ def read_model(data: bytes, name: str, trusted: Iterable[str] = ()) -> tuple[Any
 
 
 def _refused_types(data: bytes, trusted: Iterable[str] = ()) -> tuple[list[str], list[str]]:
-    """Which types of a file `load` refuses, sorted, and all that it trusts in it."""
+    """Return the sorted types of a file that `load` refuses, and all trusted types."""
     import skops.io
 
     unknown = skops.io.get_untrusted_types(data=data)
@@ -278,51 +303,53 @@ def _refused_types(data: bytes, trusted: Iterable[str] = ()) -> tuple[list[str],
 
 
 def _read_page(data: bytes, name: str) -> dict[str, Any]:
-    """What wrote the file, or ValueError for one that `load` cannot read."""
-    # Whatever a damaged or foreign file makes the parsers raise, the news is that it is no model.
+    """Return the page with format, versions and notes; raise ValueError if it is unreadable."""
+    # The parsers raise various errors for damaged and other files.
     try:
         with ZipFile(BytesIO(data)) as archive:
             members = set(archive.namelist())
             page: Any = json.loads(archive.read(_PAGE)) if _PAGE in members else None
     except Exception as error:
-        reason = f"is not a model file of structinv, or a truncated one: {_short(error)}"
+        reason = f"is not a model file of structinv, or is truncated: {_short(error)}"
         raise ValueError(f"{name} {reason}") from None
     if page is None and "schema.json" in members:
         raise ValueError(
-            f"{name} is not a model file of structinv.save: skops.io.load reads files of skops itself; "
-            "models that the command line wrote before format 2 have to be trained again"
+            f"{name} is not a model file of structinv.save: call skops.io.load for files of skops. "
+            "Models "
+            "of the command line before format 2 must be trained again"
         )
     known = isinstance(page, dict) and isinstance(page.get("notes"), dict)
     if not known or type(page.get("format")) is not int:
-        raise ValueError(f"{name} is not a model file of structinv: it does not say what wrote it")
+        raise ValueError(f"{name} is not a model file of structinv: it has no format number")
     if page["format"] > FORMAT:
         raise ValueError(
-            f"{name} has format {page['format']}, of a newer version (written with {_listed(page)}); "
-            f"this one reads format {FORMAT}: update structinv"
+            f"{name} has format {page['format']} of a newer version (written with {_listed(page)}); "
+            "this "
+            f"version reads format {FORMAT}: update structinv"
         )
     return page
 
 
 def _scores_of_sklearn() -> list[str]:
-    """The functions behind scikit-learn's scorers, which a search keeps."""
+    """Return the functions of scikit-learn's scorers, which a fitted search contains."""
     from sklearn.metrics import get_scorer, get_scorer_names
 
     return sorted({_full_name(get_scorer(name)._score_func) for name in get_scorer_names()})
 
 
 def _full_name(trusted: Any) -> str:
-    """The name that a file has for a class or function."""
+    """Return the name of a class or function in files."""
     if isinstance(trusted, str):
         return trusted
     if not isinstance(trusted, (type, FunctionType)):
-        raise TypeError(f"trusted must hold names such as 'mypackage.MyOracle', got {trusted!r}")
+        raise TypeError(f"trusted must contain names such as 'mypackage.MyOracle', got {trusted!r}")
     return f"{trusted.__module__}.{trusted.__name__}"
 
 
 def _listed(page: dict[str, Any]) -> str:
     libraries = page.get("libraries")
     pairs = libraries.items() if isinstance(libraries, dict) else ()
-    return ", ".join(f"{name} {number}" for name, number in pairs) or "libraries it does not name"
+    return ", ".join(f"{name} {number}" for name, number in pairs) or "unknown versions"
 
 
 def _short(error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""Formats of model files: the one that is written, and what older files store differently."""
+"""Format of model files, and conversion of older formats."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..utils.matrices import dense
 
 # The format that this version writes. It reads all formats up to this one.
 FORMAT = 4
-# Up to this format the weights of a function of several outputs lay output by output.
+# Up to this format the weights of several outputs were stored output by output.
 LAST_BY_OUTPUT = 2
 # Up to this format parameters and attributes had the names on the left of `_RENAMED`.
 LAST_OLD_NAMES = 3
@@ -31,7 +31,7 @@ _DRAWS = {"size": "n_draws", "size_": "n_draws_"}
 _IMAGES = {"between": "interval", "grid": "resolution"}
 _BUDGET = {"budget": "max_support_vectors"}
 _EIGENVALUE = {"least_eigenvalue": "min_eigenvalue", "least_eigenvalue_": "min_eigenvalue_"}
-# Of a class and all classes derived from it.
+# Former and present names, for a class and its subclasses.
 _RENAMED: dict[type, dict[str, str]] = {
     **dict.fromkeys((FrankWolfe, SVMStruct, Representer), {"epsilon": "plane_tol"}),
     InvariantSVC: {"epsilon": "plane_tol", **_BUDGET},
@@ -47,7 +47,7 @@ _RENAMED: dict[type, dict[str, str]] = {
     object: _EIGENVALUE,
     TensorRows: {"extra": "pairwise"},
 }
-# Parameters of which a tuple of two numbers was a list of two values.
+# Parameters with two values that were stored as a tuple.
 _VALUES: dict[type, str] = {
     Rotations: "degrees",
     Scalings: "factors",
@@ -57,13 +57,19 @@ _VALUES: dict[type, str] = {
 
 
 def renamed(kind: type, values: dict[str, Any]) -> dict[str, Any]:
-    """Parameters or attributes of an object in a file of format 3 or before, under their present names.
+    """Rename parameters or attributes from a file of format 3 or before.
 
     Parameters
     ----------
     kind : type
-        The class of the object; names of its bases change, too.
+        Class of the object; names of its base classes are also renamed.
     values : dict
+        Parameters or attributes by their former names.
+
+    Returns
+    -------
+    dict
+        The values by their present names.
     """
     names: dict[str, str] = {}
     for base in kind.__mro__:
@@ -76,17 +82,22 @@ def renamed(kind: type, values: dict[str, Any]) -> dict[str, Any]:
 
 
 def status(value: str) -> Status:
-    """The status of a solution, which had another text in files of format 3 or before."""
+    """Return a status from its text, also from files of format 3 or before."""
     return Status("within plane_tol" if value == "within epsilon" else value)
 
 
 def by_feature(learned: dict[str, Any]) -> dict[str, Any]:
-    """What a linear machine of several outputs has learned, with its functions by feature.
+    """Reorder the weights of several outputs by feature instead of by output.
 
     Parameters
     ----------
     learned : dict
-        Attributes of an estimator from a file of format 2 or before; those of others stay as they are.
+        Fitted attributes from a file of format 2 or before.
+
+    Returns
+    -------
+    dict
+        Fitted attributes; unchanged if the estimator is not a linear model with several outputs.
     """
     coef, solution = learned.get("coef_"), learned.get("solution_")
     if not isinstance(coef, np.ndarray) or coef.ndim != 2 or len(coef) == 1:
@@ -95,14 +106,14 @@ def by_feature(learned: dict[str, Any]) -> dict[str, Any]:
     if solution is not None:
         planes = solution.planes
         if planes is not None and _is_flat(planes.normals):
-            planes = replace(planes, normals=_turned(planes.normals, n_outputs))
+            planes = replace(planes, normals=_reordered(planes.normals, n_outputs))
         changed["solution_"] = replace(
-            solution, f=_turned(solution.f[None], n_outputs)[0], planes=planes
+            solution, f=_reordered(solution.f[None], n_outputs)[0], planes=planes
         )
     stream = learned.get("_stream_")
     if stream is not None:
         sums = stream.sums
-        f, mean = (_turned(each[None], n_outputs)[0] for each in (sums.f, sums.mean))
+        f, mean = (_reordered(each[None], n_outputs)[0] for each in (sums.f, sums.mean))
         changed["_stream_"] = replace(stream, sums=replace(sums, f=f, mean=mean))
     return changed
 
@@ -111,7 +122,7 @@ def _is_flat(normals: Any) -> bool:
     return isinstance(normals, np.ndarray) or sp.issparse(normals)
 
 
-def _turned(rows: Any, n_outputs: int) -> np.ndarray:
-    """Rows (m, n_outputs x n), each output after the other, with those of a feature together."""
-    written = dense(rows)
-    return written.reshape(len(written), n_outputs, -1).swapaxes(1, 2).reshape(len(written), -1)
+def _reordered(rows: Any, n_outputs: int) -> np.ndarray:
+    """Reorder rows of shape (m, n_outputs x n) from output by output to feature by feature."""
+    values = dense(rows)
+    return values.reshape(len(values), n_outputs, -1).swapaxes(1, 2).reshape(len(values), -1)

@@ -1,4 +1,4 @@
-"""Values as skops stores them, and the proof that it gives them back."""
+"""Storage of values by skops, with a check that they are restored."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
-# Restored as the same object, or by their parts.
+# Types that are restored as the same object, or by their parts.
 _NAMED = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, np.ufunc)
-# Keys that an encoder adds, and that no user has written.
+# Keys that the encoder adds.
 _LAYERS = ("parameters", "learnt", "arguments", "state", "items")
 
 
 def stored(values: Any) -> tuple[bytes, Any]:
-    """The bytes that skops makes of values, and the values that it makes of these.
+    """Serialize values with skops, and return the bytes and the restored values.
 
-    skops rebuilds an object of an unknown class from its state alone, and some classes need more:
-    their objects cannot be read, or have lost a part.
+    skops rebuilds an object of an unknown class from its state alone. Some classes need more: their
+    objects cannot be loaded, or lack a part.
 
     Raises
     ------
     TypeError
-        If the values do not come back; the message names the smallest part that does not.
+        If the values are not restored. The message names the smallest failing part.
 
     Examples
     --------
@@ -40,7 +40,7 @@ def stored(values: Any) -> tuple[bytes, Any]:
     try:
         return _round_trip(values)
     except RecursionError:
-        raise TypeError("model cannot be stored: an object in it refers to itself") from None
+        raise TypeError("model cannot be stored: an object in it contains itself") from None
     except MemoryError:
         raise
     except Exception as error:
@@ -53,29 +53,29 @@ def stored(values: Any) -> tuple[bytes, Any]:
 
 
 def _round_trip(values: Any) -> tuple[bytes, Any]:
-    """See `stored`; any error says that they do not come back."""
+    """Serialize and restore values, as in `stored`; raise any error if that fails."""
     import skops.io
 
     content = skops.io.dumps(values, compression=ZIP_DEFLATED)
     again = skops.io.loads(content, trusted=skops.io.get_untrusted_types(data=content))
-    if not _Comparison().alike(values, again):
+    if not _Comparison().same(values, again):
         raise ValueError("a part of it is lost")
     return content, again
 
 
 def _culprit(part: Any, place: str, error: Exception) -> tuple[str, Any, str]:
-    """The first of the smallest parts that do not come back by themselves: where, which, and why."""
+    """Return path, value and error of the first smallest part that is not restored."""
     for name, each in _parts(part):
         try:
             _round_trip(each)
-        except Exception as own:
+        except Exception as cause:
             inner = name if name.startswith("[") or not place else f".{name}"
-            return _culprit(each, place + inner if name else place, own)
+            return _culprit(each, place + inner if name else place, cause)
     return place, part, f"{type(error).__name__}: {error}"
 
 
 def _parts(part: Any) -> Iterator[tuple[str, Any]]:
-    """What a value holds, each with its name, which is empty where an encoder has put it."""
+    """Yield the parts of a value with their names; the encoder's own keys have empty names."""
     if isinstance(part, dict):
         for key, each in part.items():
             yield "" if key in _LAYERS else str(key), each
@@ -87,14 +87,14 @@ def _parts(part: Any) -> Iterator[tuple[str, Any]]:
 
 
 class _Comparison:
-    """Whether values are the same all the way down, by what pickle would make them of."""
+    """Recursive comparison of values, by the parts that pickle would store."""
 
     def __init__(self) -> None:
-        # With the values, whose numbers would come up again once they are gone.
+        # The entry contains the values, so that their ids are not reused.
         self._known: dict[tuple[int, int], tuple[Any, Any]] = {}
 
-    def alike(self, one: Any, other: Any) -> bool:
-        """Whether two values are the same; what nothing is known of counts as the same."""
+    def same(self, one: Any, other: Any) -> bool:
+        """Return True if two values are the same, or if their parts are unknown."""
         if one is other or (id(one), id(other)) in self._known:
             return True
         if type(one) is not type(other) or isinstance(one, _NAMED):
@@ -113,7 +113,7 @@ class _Comparison:
         if type(one) is dict:
             return self._each(list(one), list(other)) and self._each(one.values(), other.values())
         if isinstance(one, types.MethodType):
-            return one.__name__ == other.__name__ and self.alike(one.__self__, other.__self__)
+            return one.__name__ == other.__name__ and self.same(one.__self__, other.__self__)
         if isinstance(one, functools.partial):
             return self._each(
                 [one.func, one.args, one.keywords], [other.func, other.args, other.keywords]
@@ -121,7 +121,7 @@ class _Comparison:
         return self._objects(one, other)
 
     def _each(self, ones: Any, others: Any) -> bool:
-        return len(ones) == len(others) and all(map(self.alike, ones, others))
+        return len(ones) == len(others) and all(map(self.same, ones, others))
 
     def _arrays(self, one: np.ndarray, other: np.ndarray) -> bool:
         if one.dtype != other.dtype or one.shape != other.shape:
@@ -129,12 +129,12 @@ class _Comparison:
         if one.dtype.hasobject:
             return self._each(one.ravel().tolist(), other.ravel().tolist())
         if one.dtype.names is not None:
-            # The bytes between fields hold anything.
+            # The bytes between fields are undefined.
             return all(self._arrays(one[name], other[name]) for name in one.dtype.names)
         return one.tobytes() == other.tobytes()
 
     def _sparse(self, one: Any, other: Any) -> bool:
-        # Their attributes have what has been found out about the order of the entries, too.
+        # Their attributes also contain cached flags about the order of the entries.
         ones, others = one.tocoo(), other.tocoo()
         same = one.shape == other.shape and self._arrays(ones.data, others.data)
         return same and all(map(np.array_equal, ones.coords, others.coords))
@@ -147,7 +147,7 @@ class _Comparison:
         again = other.__reduce_ex__(4)
         if isinstance(made, str):
             return bool(made == again)
-        # Iterators over items come last.
+        # The last two entries are iterators over items.
         ones, others = ([list(items or ()) for items in each[3:5]] for each in (made, again))
         if not self._each(ones, others):
             return False
@@ -157,7 +157,7 @@ class _Comparison:
         return self._each(made[:2], again[:2]) and self._states(state, other_state)
 
     def _states(self, one: Any, other: Any) -> bool:
-        """Whether states are the same, apart from attributes that one of them alone has set."""
+        """Return True if states are the same, apart from attributes of only one of them."""
         if not (type(one) is type(other) is dict):
-            return self.alike(one, other)
-        return all(self.alike(one[key], other[key]) for key in one.keys() & other.keys())
+            return self.same(one, other)
+        return all(self.same(one[key], other[key]) for key in one.keys() & other.keys())

@@ -1,4 +1,4 @@
-"""The names that classes have in model files, whatever module they live in."""
+"""Names of classes in model files, independent of their modules."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ from ..structures import REGISTRY as STRUCTURES
 from ..structures import Custom
 from ..terms.planes import PlaneSet
 
-# Classes with parameters: registries, and those that none of them lists. A name, once given, stays:
-# files that ask for it must load.
+# Classes with parameters: those of registries, and others. Names must never change, because existing
+# files contain them.
 PARAMETERIZED: dict[str, type] = {
     f"{group}.{name}": kind
     for group, registry in {
@@ -94,7 +94,7 @@ PARAMETERIZED: dict[str, type] = {
     "oracle.token_edits": TokenEdits,
 }
 
-# Classes that are made anew from the arguments of their constructors.
+# Classes that are restored from the arguments of their constructors.
 MADE: dict[str, type] = {
     "bound_functional": BoundFunctional,
     "derivatives": Derivatives,
@@ -114,7 +114,7 @@ MADE: dict[str, type] = {
     "values": Values,
 }
 
-# Of those that are no dataclasses.
+# Arguments of classes that are not dataclasses.
 _ARGUMENTS: dict[type, Callable[[Any], dict[str, Any]]] = {
     BoundFunctional: lambda bound: {"functional": bound.functional, "X": bound.X},
     KernelError: lambda error: error._asdict(),
@@ -129,15 +129,15 @@ _ARGUMENTS: dict[type, Callable[[Any], dict[str, Any]]] = {
 }
 
 NAMES: dict[type, str] = {kind: name for name, kind in (PARAMETERIZED | MADE).items()}
-# Rows that make their points are stored with them.
+# Rows that compute their points are stored with the points.
 for _kind in (ComputedRows, MemberRows, LabeledRows):
     NAMES[_kind] = NAMES[TensorRows]
     _ARGUMENTS[_kind] = _ARGUMENTS[TensorRows]
 
 
 def arguments(made: Any) -> dict[str, Any]:
-    """What the constructor of a class in `MADE` takes to make this object again."""
-    own = _ARGUMENTS.get(type(made))
-    if own is not None:
-        return own(made)
+    """Return the constructor's arguments for an object of a class in `MADE`."""
+    get_arguments = _ARGUMENTS.get(type(made))
+    if get_arguments is not None:
+        return get_arguments(made)
     return {each.name: getattr(made, each.name) for each in fields(made)}
