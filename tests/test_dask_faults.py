@@ -20,7 +20,7 @@ from structinv.dask import DaskInvariantLinearSVC, DaskInvariantStructuredSVC, S
 from structinv.dask import cluster as cluster_of_fits
 from structinv.dask import term as term_of_partitions
 from structinv.dask.cluster import Cluster
-from structinv.dask.group import ask
+from structinv.dask.group import respond
 from structinv.datasets import make_mail_like
 from structinv.oracles import FDrop
 from structinv.structures import Sequence
@@ -98,13 +98,13 @@ def at_round(monkeypatch, number, act):
 
     done = []
     monkeypatch.setattr(Cluster, "call", call_and_act)
-    rounds = term_of_partitions.PartitionedTerm.ask
+    rounds = term_of_partitions.PartitionedTerm.request
 
     def kept(self, f, questions, out_of_time):
         answers.append(rounds(self, f, questions, out_of_time))
         return answers[-1]
 
-    monkeypatch.setattr(term_of_partitions.PartitionedTerm, "ask", kept)
+    monkeypatch.setattr(term_of_partitions.PartitionedTerm, "request", kept)
     return answers
 
 
@@ -205,12 +205,12 @@ def test_a_worker_that_joins_gets_groups_of_one_that_has_several(monkeypatch, th
 def slowly(group, fit, f, question):
     if group.number == 0:
         time.sleep(0.5)
-    return ask(group, fit, f, question)
+    return respond(group, fit, f, question)
 
 
 @pytest.mark.parametrize("most", [10, 1])
 def test_rounds_do_not_wait_for_a_worker_that_is_slow(monkeypatch, threads, optimum, most):
-    monkeypatch.setattr(term_of_partitions, "ask", slowly)
+    monkeypatch.setattr(term_of_partitions, "respond", slowly)
     monkeypatch.setattr(cluster_of_fits, "LEAST_PATIENCE", 0.01)
     monkeypatch.setattr(cluster_of_fits, "POLL", 0.01)
     monkeypatch.setattr(term_of_partitions, "MOST_ROUNDS_LATE", most)
@@ -225,7 +225,7 @@ def fails(group, fit, f, question):
 
 
 def test_an_error_of_a_task_names_the_group(monkeypatch, threads):
-    monkeypatch.setattr(term_of_partitions, "ask", fails)
+    monkeypatch.setattr(term_of_partitions, "respond", fails)
     with pytest.raises(RuntimeError, match="out of luck") as caught:
         model_on(threads).fit(PARTS)
     assert caught.value.__notes__[0].startswith("in group ")

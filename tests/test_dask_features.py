@@ -158,14 +158,14 @@ def test_what_cannot_be_fitted_is_refused_by_name(rows):
     raises(model, "partition 0: X must be dense", blocks_of(sp.csr_matrix(rows), []), TypeError)
     raises(model, "partition 1: .* float16", [delayed(rows), delayed(rows.astype("f2"))], TypeError)
     raises(model, r"partition \d: X must have two dimensions", da.from_array(rows[:, 0], chunks=50))
-    raises(model, "X must be an array or DataFrame", dask.bag.from_sequence([1, 2]), TypeError)
+    raises(model, "X must be a Dask array or DataFrame", dask.bag.from_sequence([1, 2]), TypeError)
     raises(DaskOrbitNystroem(n_components=151), "n_components must be at most", array)
     raises(DaskOrbitNystroem(n_components=0), "n_components must be", array)
-    raises(DaskOrbitNystroem(landmarks="kmeans"), "landmarks must be 'random' for rows", array)
+    raises(DaskOrbitNystroem(landmarks="kmeans"), "landmarks must be 'random' for samples", array)
     psd_corrected = SetKernel(Segment(0.1, 10.0), Gaussian(0.5), spectrum="clip")
     raises(
         DaskOrbitNystroem(kernel=psd_corrected, n_components=5),
-        "positive semi-definite",
+        "spectrum correction",
         array,
         TypeError,
     )

@@ -99,7 +99,7 @@ def test_rows_and_labels_of_other_indices(client, model):
     weights = pd.Series(np.ones(40), index=right[0].index + 1)
     parts = [delayed(right[0][:20]), delayed(right[0][20:])]
     others = [delayed(right[1][:20]), delayed(turned[:20])]
-    message = "partition 1: y must have the same index as X, since they are joined by position"
+    message = "partition 1: y must have the same index as X, because both are joined by position"
     for ask in (
         lambda: model.fit(parts, others),
         lambda: model.fit([delayed(right), delayed((right[0], turned))]),
@@ -118,10 +118,10 @@ def test_rows_and_labels_of_other_indices(client, model):
 def test_pairs_are_for_fit_only(model):
     pairs = [delayed((X[:20], Y[:20])), delayed((X[20:], Y[20:]))]
     with pytest.raises(
-        TypeError, match=r"partition \d: X must hold rows or examples alone, got a tuple"
+        TypeError, match=r"partition \d: X must contain samples without labels, got a tuple"
     ):
         model.predict(pairs).compute()
-    with pytest.raises(TypeError, match="got a tuple of 2: pairs with labels are for fit only"):
+    with pytest.raises(TypeError, match="got a tuple of 2: only fit accepts pairs"):
         model.score(pairs, [delayed(Y[:20])] * 2)
 
 
@@ -132,11 +132,11 @@ def test_what_is_nearly_a_collection(model):
         for kind in (np.asarray, sp.csr_matrix, pd.DataFrame):
             with pytest.raises(TypeError, match="got a list of .*: wrap each block in dask.delayed"):
                 ask([kind(X), kind(X)], [Y, Y])
-        with pytest.raises(TypeError, match="got a list with a Array in it: join collections"):
+        with pytest.raises(TypeError, match="got a list with a Array in it: concatenate"):
             ask([ROWS, ROWS], [LABELS, LABELS])
         with pytest.raises(TypeError, match="got a list with a Delayed"):
             ask([delayed(X), X], [Y, Y])
-        with pytest.raises(TypeError, match="X must be an array or DataFrame of Dask"):
+        with pytest.raises(TypeError, match="X must be a Dask array or DataFrame"):
             ask(dask.bag.from_sequence([1]), None)
 
 

@@ -20,7 +20,7 @@ from distributed import Client
 import structinv
 from structinv import InvariantStructuredSVC, explain_solver
 from structinv.dask import DaskInvariantStructuredSVC, MultiCutBundle
-from structinv.dask.group import _HELD
+from structinv.dask.group import _CACHED
 from structinv.datasets import conll_features, make_tagged_text
 from structinv.oracles import Box, FDrop
 from structinv.structures import Decoding, Graph, Multilabel, Sequence, Structure
@@ -106,7 +106,7 @@ def check_bounds(model, *examples):
     assert duals == sorted(duals)
     assert model.classes_.tolist() == optimum.classes_.tolist()
     assert model.coef_.shape == optimum.coef_.shape
-    assert not _HELD
+    assert not _CACHED
     return optimum
 
 
@@ -351,7 +351,7 @@ def raises(model, message, *given, error=ValueError):
     with pytest.raises(error, match=message):
         model.fit(*given)
     assert not [name for name in vars(model) if name.endswith("_")]
-    assert not _HELD
+    assert not _CACHED
 
 
 def test_refusals_name_the_partition(client):
@@ -367,19 +367,19 @@ def test_refusals_name_the_partition(client):
     raises(model, "X must have rows, got 2 partitions", pairs([0], [], []))
     tokens, tags = sentences()
     mixed = pairs([10], [*tokens[:10], *X[10:]], [*tags[:10], *y[10:]])
-    raises(model, "X must hold tokens with named features in all partitions", mixed, error=TypeError)
+    raises(model, "X must have tokens with named features in all partitions", mixed, error=TypeError)
     weights = np.zeros(24)
     raises(model, "sample_weight must leave", pairs([10], X, y, weights))
     raises(model, r"partition 1: sample_weight\[0\]", pairs([10], X, y, [*[1.0] * 10, *[-1.0] * 14]))
     raises(model, "must leave a position", pairs([10], X, y, weights + 1, [0.0 * each for each in y]))
-    raises(model, "y must be given", da.from_array(np.eye(3), chunks=2))
+    raises(model, "y must not be None", da.from_array(np.eye(3), chunks=2))
     raises(model, "item 1 must be a tuple", db.from_sequence([(X[0], y[0]), 3], npartitions=1))
     raises(model, "y must have as many partitions as X", *lists(X, [10]), *lists(y, [10, 12]))
     raises(model_on(client, Sequence(), kernel="rbf"), "kernel must be 'linear'", pairs([10], X, y))
     raises(model_on(client, Sequence(), plane_tol=0.1), "plane_tol", pairs([10], X, y))
     sets, table = label_sets()
     uneven = [delayed((sets[:10], table[:10])), delayed((sets[10:], table[10:, :2]))]
-    raises(model_on(client, Multilabel()), "as many labels for each row", uneven)
+    raises(model_on(client, Multilabel()), "equally many labels for each row", uneven)
 
 
 def lists(values, edges):

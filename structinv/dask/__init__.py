@@ -1,4 +1,4 @@
-"""Estimators and features of orbits on a Dask cluster; needs the extra `dask`."""
+"""Estimators and features on a Dask cluster; requires the extra `dask`."""
 
 from .bundle import MultiCutBundle
 from .certificates import DaskCertificate, DaskExampleCertificate, DaskPredictionBounds

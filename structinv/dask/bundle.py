@@ -1,4 +1,4 @@
-"""The bundle method on groups of partitions, of each of which the driver keeps several planes."""
+"""Bundle method for groups of partitions, with several cutting planes per group."""
 
 from __future__ import annotations
 
@@ -18,40 +18,40 @@ from .packed import pack
 if TYPE_CHECKING:
     from .term import PartitionedTerm
 
-# The quadratic program is solved to this share of what new planes promise.
+# Tolerance of the quadratic program, relative to the violation of the new planes.
 SHARE_OF_PROMISE = 0.01
 MOST_PASSES = 300
-# What planes may take by default, and how many of a group there are at least and at most.
+# Default memory of the planes, and smallest and largest number of planes per group.
 BYTES_OF_PLANES, PLANES = 2e9, (10, 100)
-# So many visits of a group's rows are worth a round, in so many sweeps at most.
+# Number of row updates per group and round, and maximum number of sweeps.
 ROWS_OF_A_ROUND, MOST_SWEEPS = 25_000, 10
-# After so many rounds in which a group was late, all groups are asked for the value.
+# Number of rounds with a late group after which the value is computed by all groups.
 ROUNDS_WITHOUT_VALUE = 10
 
 
 @dataclass
 class BundleState:
-    """What the driver knows.
+    """State of the driver.
 
     Parameters
     ----------
     bundle : WorkingSet
-        The planes of all groups.
+        Planes of all groups.
     best : (size,) array
-        The best function so far.
+        Best weights so far.
     upper, attained : float
-        Its value.
+        Upper bound and attained value of the objective at the best weights.
     seed : int
-        Of the orders in which groups visit their rows.
+        Seed of the order of rows in the groups.
 
     Attributes
     ----------
     f : (size,) array
-        Where the next planes are asked for.
+        Weights at which the next planes are computed.
     shares : (n_groups, size) array
-        The part of each group; their sum is `f`.
+        Part of each group in `f`; the sum of all parts is `f`.
     rounds : int
-        Since the value was last known.
+        Number of rounds since the last value of the objective.
     """
 
     bundle: WorkingSet
@@ -67,35 +67,42 @@ class BundleState:
         self.move()
 
     def move(self) -> None:
-        """Go to the point of the masses."""
+        """Set `f` and `shares` from the dual variables."""
         bundle = self.bundle
         self.shares = np.zeros((len(bundle.weights), len(bundle.space.zeros())))
         for p in np.unique(bundle.blocks):
-            mine = np.flatnonzero((bundle.blocks == p) & (bundle.masses > 0))
-            if bundle.normals is not None and len(mine):
-                self.shares[p] = bundle.space.combine(bundle.normals[mine], bundle.masses[mine])
+            active = np.flatnonzero((bundle.blocks == p) & (bundle.masses > 0))
+            if bundle.normals is not None and len(active):
+                self.shares[p] = bundle.space.combine(bundle.normals[active], bundle.masses[active])
         self.f = self.shares.sum(axis=0)
 
 
 class MultiCutBundle(Solver):
-    """A bundle method with planes of each group of partitions (multi-cut, Birge and Louveaux 1988).
+    """Bundle method for partitions on a Dask cluster, with planes of each group.
 
-    A round: every group answers with two planes. One touches its loss at the driver's function, which
-    tells the value of the objective. The other is the one that the group's rows stand at after local
-    sweeps of dual ascent. The driver maximizes the dual over the planes of all groups, one convex
-    combination for each. The dual value never falls, whichever answers are late or lost.
+    It is a multi-cut method (Birge and Louveaux 1988). In each round every group of partitions returns
+    two cutting planes. The first touches the group's loss at the present weights, which also gives the
+    value of the objective. The second results from local sweeps of dual ascent over the group's rows.
+    The driver maximizes the dual over the planes of all groups, with one convex combination per group.
+    The dual value never decreases, even if responses are late or lost.
 
     Parameters
     ----------
     sweeps : int, optional
-        Over the rows of each group in a round, at most: they end when half of the group's gap is gone.
-        By default one for groups of more than 12,500 rows, and up to ten for smaller ones, since their
-        rounds are mostly waiting.
+        Maximum number of sweeps over the rows of each group in a round. They end when half of the
+        group's gap is left. Default: 1 for groups of more than 12,500 rows, up to 10 for smaller groups,
+        whose rounds are mostly waiting.
     max_idle : int, default=3
-        Planes without mass are forgotten after this many rounds.
+        Number of rounds after which unused planes are removed.
     max_planes : int, optional
-        Of each group; beyond it the lightest are averaged. It bounds the memory of the driver. By
-        default as many as take 2 GB together, but 10 to 100.
+        Maximum number of planes per group (>= 4). Beyond it, the planes with the smallest dual variables
+        are averaged. Smaller values reduce the memory of the driver. Default: 10 to 100, for at most
+        2 GB.
+
+    See Also
+    --------
+    structinv.solvers.BMRM : Bundle method with one plane of the sum of all losses per round.
+    structinv.dask.DaskInvariantLinearSVC : Linear classifier on a Dask cluster.
 
     Examples
     --------
@@ -116,20 +123,33 @@ class MultiCutBundle(Solver):
         check_integer("max_planes", self.max_planes, least=4, optional=True)
 
     def memory(self, n_groups: int, size: int) -> float:
-        """Bytes that a driver needs for planes of `size` numbers each."""
+        """Compute the memory of the driver for its planes.
+
+        Parameters
+        ----------
+        n_groups : int
+            Number of groups of partitions.
+        size : int
+            Number of weights.
+
+        Returns
+        -------
+        float
+            Number of bytes.
+        """
         most = n_groups * self._most_planes(n_groups, size)
-        # To add planes copies all. Beside them are answers and shares.
+        # Adding planes copies all of them. Responses and shares need memory also.
         return 8.0 * ((2.0 * most + 5.0 * n_groups) * size + 3.0 * most**2)
 
     def _most_planes(self, n_groups: int, size: int) -> int:
-        """Of a group."""
+        """Return the maximum number of planes per group."""
         if self.max_planes is not None:
             return self.max_planes
         least, most = PLANES
         return int(min(max(BYTES_OF_PLANES / (16.0 * n_groups * size), least), most))
 
     def _sweeps(self, sizes: np.ndarray) -> int:
-        """Of a round, for groups of so many rows."""
+        """Return the maximum number of sweeps per round, for groups of these sizes."""
         if self.sweeps is not None:
             return self.sweeps
         return int(min(max(ROWS_OF_A_ROUND // sizes.max(), 1), MOST_SWEEPS))
@@ -145,35 +165,36 @@ class MultiCutBundle(Solver):
         return BundleState(bundle, space.zeros(), value.upper, value.attained, int(rng.integers(2**31)))
 
     def step(self, objective: Objective, state: BundleState) -> None:
-        """See `Solver.step`: two planes of each group, then the quadratic program."""
+        # Each group returns two planes; then the quadratic program is solved.
         term: PartitionedTerm = objective.terms[0]  # type: ignore[assignment]
         sigma, sweeps = float(np.sqrt(term.n_blocks)), self._sweeps(term.sizes)
-        questions = {p: Request(pack(state.shares[p]), sweeps, sigma, state.seed) for p in term.idle()}
-        answers = term.ask(state.f, questions, objective.out_of_time)
-        objective.rows_asked += sum(answer.rows for answer in answers)
-        self._learn_value(objective, state, answers)
-        if answers:
-            self._add(state, answers)
+        requests = {p: Request(pack(state.shares[p]), sweeps, sigma, state.seed) for p in term.idle()}
+        responses = term.request(state.f, requests, objective.out_of_time)
+        objective.rows_asked += sum(response.rows for response in responses)
+        self._update_value(objective, state, responses)
+        if responses:
+            self._add(state, responses)
             state.move()
 
-    def _learn_value(self, objective: Objective, state: BundleState, answers: list[Response]) -> None:
-        """The objective at the function that was asked about, where all groups have answered."""
+    def _update_value(self, objective: Objective, state: BundleState, responses: list[Response]) -> None:
+        """Update the best weights if all groups returned their losses in this round."""
         state.rounds += 1
-        if len(answers) < objective.n_blocks or any(answer.late for answer in answers):
+        if len(responses) < objective.n_blocks or any(response.late for response in responses):
             return
         state.rounds = 0
         half = 0.5 * objective.space.dot(state.f, state.f)
-        upper = half + sum(answer.upper for answer in answers)
-        attained = half + sum(answer.height for answer in answers)
+        upper = half + sum(response.upper for response in responses)
+        attained = half + sum(response.height for response in responses)
         if (attained, upper) < (state.attained, state.upper):
             state.best, state.upper, state.attained = state.f, upper, attained
 
-    def _add(self, state: BundleState, answers: list[Response]) -> None:
-        """Take in the planes of groups, and maximize the dual over all that there are."""
+    def _add(self, state: BundleState, responses: list[Response]) -> None:
+        """Add the new planes, and maximize the dual over all planes."""
         bundle = state.bundle
-        normals = np.stack([normal for answer in answers for normal in answer.normals(len(state.f))])
-        offsets = np.array([offset for answer in answers for offset in answer.offsets])
-        blocks = np.repeat([answer.number for answer in answers], 2)
+        size = len(state.f)
+        normals = np.stack([normal for response in responses for normal in response.normals(size)])
+        offsets = np.array([offset for response in responses for offset in response.offsets])
+        blocks = np.repeat([response.number for response in responses], 2)
         highest, _ = bundle.heights(state.f)
         rise = np.zeros(len(highest))
         np.maximum.at(rise, blocks, offsets - normals @ state.f - highest[blocks])

@@ -1,4 +1,4 @@
-"""Certificates of rows in partitions: arrays stay on the cluster, and their means are reduced there."""
+"""Certificates of samples in partitions, with arrays that stay on the cluster."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from ..certificates.predictions import PredictionBounds
 
 
 def _attribute(whole: Any, name: str) -> np.ndarray:
-    found: np.ndarray = getattr(whole, name)
-    return found
+    array: np.ndarray = getattr(whole, name)
+    return array
 
 
 class LazyRows:
-    """Arrays with a number for each row in partitions, made of objects with the same attributes.
+    """Base class of lazy arrays with one value per sample in partitions.
 
     Attributes
     ----------
     kinds : dict of str to dtype
-        The types of the arrays, by name.
+        Dtypes of the arrays, by name.
     nothing : object
-        What is said of no rows.
+        Result for a partition without samples.
     """
 
     kinds: ClassVar[dict[str, Any]]
@@ -36,7 +36,20 @@ class LazyRows:
 
     @classmethod
     def of_parts(cls, parts: Sequence[Delayed], heights: Sequence[float]) -> Self:
-        """From an object for each partition, and how many rows each has; NaN where that is not known."""
+        """Build from one result per partition.
+
+        Parameters
+        ----------
+        parts : list of Delayed
+            One object per partition, with the attributes in `kinds`.
+        heights : list of float
+            Number of samples of each partition; NaN if unknown.
+
+        Returns
+        -------
+        LazyRows
+            Lazy arrays over all partitions.
+        """
         of = delayed(_attribute, pure=False)
         arrays = {}
         for name, kind in cls.kinds.items():
@@ -50,16 +63,34 @@ class LazyRows:
 
 @dataclass(frozen=True)
 class DaskCertificate(LazyRows):
-    """What is proven about rows in partitions; see `structinv.certificates.Certificate`.
+    """Certificate of samples in partitions, with Dask arrays.
 
-    ``dask.persist(certificate)`` and ``dask.compute(certificate)`` return a tuple of one certificate,
-    whose arrays are computed: on the workers, or as arrays of NumPy. Otherwise each array is
-    computed anew.
+    ``dask.persist(certificate)`` computes all arrays once on the workers. ``dask.compute(certificate)``
+    converts them to NumPy arrays. Both return a tuple with one certificate. Otherwise every use of an
+    array computes it again.
 
     Parameters
     ----------
-    margins, attacked : (n,) dask Array of float64
-    exact : (n,) dask Array of bool
+    margins : dask Array of shape (n_samples,)
+        Lower bounds of the worst-case margins.
+    attacked : dask Array of shape (n_samples,)
+        Margins under the perturbations that the oracle found.
+    exact : dask Array of bool of shape (n_samples,)
+        Whether a bound is tight.
+
+    See Also
+    --------
+    structinv.certificates.Certificate : Certificate of samples in memory.
+    DaskExampleCertificate : Certificate of examples of several samples.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from structinv.dask import DaskCertificate
+    >>> margins = da.from_array([0.5, -0.1], chunks=1)
+    >>> certificate = DaskCertificate(margins, margins, margins > 0)
+    >>> certificate.accuracy, certificate.correct.compute().tolist()
+    (0.5, [True, False])
     """
 
     margins: da.Array
@@ -71,29 +102,50 @@ class DaskCertificate(LazyRows):
 
     @property
     def correct(self) -> da.Array:
-        """Rows that no allowed change can turn, (n,) dask Array of bool."""
+        """Certified samples, dask Array of bool of shape (n_samples,)."""
         return self.margins > 0
 
     @property
     def accuracy(self) -> float:
-        """Share of rows that no allowed change can turn; reduced on the workers."""
+        """Certified accuracy, computed on the workers."""
         return float(dask.compute(self.correct.mean())[0])
 
     @property
     def attacked_accuracy(self) -> float:
-        """Share of rows that the changes found by the oracle do not turn; reduced on the workers."""
+        """Attacked accuracy, computed on the workers."""
         return float(dask.compute((self.attacked > 0).mean())[0])
 
 
 @dataclass(frozen=True)
 class DaskExampleCertificate(DaskCertificate):
-    """What is proven about examples of several rows in partitions; see `Certificate`.
+    """Certificate of examples of several samples in partitions, with Dask arrays.
 
     Parameters
     ----------
-    margins, attacked : (n,) dask Array of float64
-    exact : (n,) dask Array of bool
-    most_wrong, lengths : (n,) dask Array of int64
+    margins : dask Array of shape (n_examples,)
+        Lower bounds of the worst-case margins of whole labelings.
+    attacked : dask Array of shape (n_examples,)
+        Margins under the perturbations that the oracle found.
+    exact : dask Array of bool of shape (n_examples,)
+        Whether a bound is tight.
+    most_wrong : dask Array of int of shape (n_examples,)
+        Upper bounds of the number of wrong labels in each example.
+    lengths : dask Array of int of shape (n_examples,)
+        Number of positions of each example.
+
+    See Also
+    --------
+    DaskCertificate : Certificate of single samples.
+    structinv.certificates.Certificate : Certificate of examples in memory.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from structinv.dask import DaskExampleCertificate
+    >>> margins, wrong = da.from_array([0.5, -0.1], chunks=1), da.from_array([0, 1], chunks=1)
+    >>> certificate = DaskExampleCertificate(margins, margins, margins > 0, wrong, wrong + 3)
+    >>> round(certificate.position_accuracy, 3)
+    0.857
     """
 
     most_wrong: da.Array
@@ -108,19 +160,34 @@ class DaskExampleCertificate(DaskCertificate):
 
     @property
     def position_accuracy(self) -> float:
-        """At least this share of positions is right, whatever changes; reduced on the workers."""
+        """Lower bound of the fraction of correct positions, computed on the workers."""
         wrong, size = dask.compute(self.most_wrong.sum(), self.lengths.sum())
         return 1.0 - float(wrong / size)
 
 
 @dataclass(frozen=True)
 class DaskPredictionBounds(LazyRows):
-    """Between which numbers predictions of rows in partitions stay; see `PredictionBounds`.
+    """Prediction bounds of samples in partitions, with Dask arrays.
 
     Parameters
     ----------
-    lowest, highest : (n,) dask Array of float64
-    exact : (n,) dask Array of bool
+    lowest, highest : dask Array of shape (n_samples,)
+        Bounds of the predictions under all allowed perturbations.
+    exact : dask Array of bool of shape (n_samples,)
+        Whether both bounds are tight.
+
+    See Also
+    --------
+    structinv.certificates.PredictionBounds : Prediction bounds of samples in memory.
+    DaskInvariantLinearSVR : Regressor whose `certify` returns these bounds.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from structinv.dask import DaskPredictionBounds
+    >>> lowest = da.from_array([0.0, 1.0], chunks=1)
+    >>> DaskPredictionBounds(lowest, lowest + 0.5, lowest >= 0).width.compute()
+    array([0.5, 0.5])
     """
 
     lowest: da.Array
@@ -132,5 +199,5 @@ class DaskPredictionBounds(LazyRows):
 
     @property
     def width(self) -> da.Array:
-        """How much a prediction can change at most, (n,) dask Array."""
+        """Largest possible change of each prediction, dask Array of shape (n_samples,)."""
         return self.highest - self.lowest

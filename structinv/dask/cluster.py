@@ -1,4 +1,4 @@
-"""Tasks on the groups of a fit: which worker has which, and what happens when workers are lost."""
+"""Assignment of groups to workers, calls of tasks, and recovery of lost workers."""
 
 from __future__ import annotations
 
@@ -19,65 +19,80 @@ from distributed import Client, Future, KilledWorker, get_client, wait
 
 from .group import forget
 
-# Seconds between two looks at the clock and at the workers.
+# Seconds between two checks of the clock and of the workers.
 POLL = 0.2
-# Workers may be lost so often over one task.
+# Maximum number of lost workers per task.
 MOST_LOST = 5
-# So long there may be no worker at all.
+# Maximum time without any worker.
 SECONDS_WITHOUT_WORKERS = 120.0
-# Arguments above this size go to workers by themselves, not through the scheduler's list of tasks.
+# Larger arguments are sent to workers directly, not through the scheduler.
 BYTES_OF_A_TASK = 2**20
-# So many results are fetched at once, since the client takes five, and each anew after some seconds.
+# Number of results fetched at once (the client allows five), and time before a fetch is repeated.
 FETCHES, SECONDS_OF_A_FETCH = 4, 5.0
-# So long the end of a fit waits for workers to drop what they hold.
+# Maximum wait at the end of a fit for workers to clear their caches.
 SECONDS_TO_FORGET = 5.0
-# A task is late once half of the others are done, and it takes so many times the median of theirs,
+# A task is late if half of the others are done, and it takes this many times their median time,
 PATIENCE = 4.0
-# and at least so many seconds.
+# and at least this number of seconds.
 LEAST_PATIENCE = 1.0
-# Where all have to answer, it goes to another worker after this many times as long.
+# A task that is needed from all groups moves to another worker after this many times as long.
 PATIENCE_OF_ALL = 3.0
 
 
 class SchedulerLostError(ConnectionError):
-    """The connection to the scheduler is lost, and with it all that workers held for a fit."""
+    """Error of a lost connection to the scheduler, which ends a fit.
+
+    See Also
+    --------
+    structinv.dask.DaskInvariantLinearSVC : Estimator with a `checkpoint`, to continue a lost fit.
+
+    Examples
+    --------
+    >>> from structinv.dask import SchedulerLostError
+    >>> issubclass(SchedulerLostError, ConnectionError)
+    True
+    """
 
 
 def find_client(client: Client | None) -> Client:
-    """A client that was given, or the one of this process.
+    """Return the given client, or the client of this process.
 
     Raises
     ------
     ValueError
-        If there is none, or it is closed.
+        If there is no client, or if it is closed.
     """
     if client is None:
         try:
             client = get_client()
         except ValueError:
             raise ValueError(
-                "client must be a running dask.distributed.Client: pass client=..., or make one first; "
-                "got None, and none is running"
+                "client must be a running dask.distributed.Client, got None, and this process has none: "
+                "pass client=..., or create a client first"
             ) from None
     if client.status != "running":
-        raise ValueError(f"client must be running, got {client!r} of status {client.status!r}")
+        raise ValueError(
+            f"client must be running, got {client!r} with status {client.status!r}: create a new client"
+        )
     return client
 
 
 @dataclass
 class Call:
-    """A task under way.
+    """Running task.
 
     Parameters
     ----------
     handle : concurrent Future
-        Of the result.
+        Future of the result.
     function : callable
+        Function of a group, the name of the fit and the arguments.
     arguments : tuple
-        Of the function, after the group and the name of the fit.
+        Further arguments of the function.
     round : int
+        Round of the call.
     lost : int
-        How often workers were lost over it.
+        Number of workers lost during the task.
     """
 
     handle: Handle[Any]
@@ -88,25 +103,26 @@ class Call:
 
 
 class Cluster:
-    """The workers of a client, and the groups of partitions that each has.
+    """Workers of a client, with the groups of partitions on each.
 
-    Tasks run where their group is, so that they find its state. When that worker is lost the group goes
-    to another one, and Dask makes its rows again.
+    Tasks run on the worker with their group, which caches its state. If that worker is lost, the group
+    moves to another one, and Dask computes its rows again.
 
     Parameters
     ----------
     client : distributed.Client
+        Connected client.
 
     Attributes
     ----------
     groups : list of Future
-        Each group of the fit.
+        Groups of the fit.
     homes : list of str
-        The worker of each.
+        Address of the worker of each group.
     fit : str
-        A name of the fit.
+        Unique name of the fit.
     moved : int
-        How many times a group has gone to another worker.
+        Number of moves of groups to other workers.
     """
 
     def __init__(self, client: Client) -> None:
@@ -118,56 +134,56 @@ class Cluster:
         self._make: Callable[[int, str, list[str] | None], Future]
         self._slow: set[str] = set()
         self._handles: set[Handle[Any]] = set()
-        # What is on its way to which worker, in this round.
+        # Arguments being sent to workers in this round.
         self._sending: dict[tuple[int, str], tuple[Any, asyncio.Task[Future]]] = {}
         self._slots, self._turn = asyncio.Semaphore(FETCHES), asyncio.Lock()
 
     @property
     def n_threads(self) -> int:
-        """Of all workers."""
+        """Number of threads of all workers."""
         return sum(self._workers().values())
 
     def holders(self, futures: Sequence[Future]) -> list[tuple[str, ...]]:
-        """The workers that hold the result of each future."""
-        has = self.client.who_has(futures)
-        return [tuple(has.get(future.key, ())) for future in futures]
+        """Return the workers with the result of each future."""
+        locations = self.client.who_has(futures)
+        return [tuple(locations.get(future.key, ())) for future in futures]
 
     def settle(
         self, make: Callable[[int, str, list[str] | None], Future], held: Sequence[Counter[str]]
     ) -> None:
-        """Make groups, each on a worker that holds much of it, as many on each as it has threads for.
+        """Create groups on workers with much of their data, balanced by threads.
 
         Parameters
         ----------
         make : callable
-            From the number of a group, its worker, and workers that its rows should be made on, to the
-            group as a future.
+            Function that returns a group as a future. Its arguments are the number of the group, its
+            worker, and workers for the computation of its rows.
         held : list of Counter
-            How many bytes of each group the workers hold.
+            Number of bytes of each group on each worker.
         """
         threads, self._make = self._workers(), make
         self.homes = []
-        for own in held:
+        for n_bytes in held:
             load = {worker: (self.homes.count(worker) + 1) / n for worker, n in threads.items()}
             room = max(1.0, min(load.values()))
             fitting = [worker for worker in threads if load[worker] <= room]
-            self.homes.append(max(fitting, key=lambda worker: own[worker]))
+            self.homes.append(max(fitting, key=lambda worker: n_bytes[worker]))
         self.groups = [make(p, home, None) for p, home in enumerate(self.homes)]
 
-    def _made_anew(self, p: int) -> None:
-        """Make a group again on its worker."""
-        # First what depends on the old one has to go: tasks that it knows keep the worker that they had.
+    def _create_again(self, p: int) -> None:
+        """Create a group again on its worker."""
+        # Cancel first, because dependent tasks would stay on their old worker.
         self.client.cancel([self.groups[p]])
         quick = [worker for worker in self._workers() if worker not in self._slow]
         self.groups[p] = self._make(p, self.homes[p], quick if self._slow else None)
 
     def balance(self, movable: Iterable[int]) -> None:
-        """Move groups from full workers to those with fewer for their threads, as to new ones.
+        """Move groups to workers with fewer groups per thread, such as new workers.
 
         Parameters
         ----------
         movable : iterable of int
-            The groups that may move.
+            Groups that may move.
         """
         threads = self._workers()
         quick = {worker: n for worker, n in threads.items() if worker not in self._slow} or threads
@@ -181,44 +197,44 @@ class Cluster:
                 self._move(p, best)
 
     def _move(self, p: int, worker: str) -> None:
-        """Have a group made on another worker, and forgotten where it was."""
+        """Create a group on another worker, and clear the cache of its former worker."""
         former, self.homes[p] = self.homes[p], worker
         self.moved += 1
-        self._made_anew(p)
+        self._create_again(p)
         if former in self._workers():
             self._forget(p, workers=[former])
 
     def _forget(self, *group: int, **of: Any) -> Handle[Any]:
-        """Have workers drop a group, or the whole fit; nobody has to wait for it."""
-        told = self.client.run(
+        """Clear the caches of a group or of the fit on workers, without waiting."""
+        coroutine = self.client.run(
             forget, self.fit, *group, wait=False, on_error="ignore", asynchronous=True, **of
         )
-        return asyncio.run_coroutine_threadsafe(told, self._loop)
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
     @property
     def _loop(self) -> asyncio.AbstractEventLoop:
-        loop: Any = self.client.loop
-        found: asyncio.AbstractEventLoop = loop.asyncio_loop
-        return found
+        tornado_loop: Any = self.client.loop
+        loop: asyncio.AbstractEventLoop = tornado_loop.asyncio_loop
+        return loop
 
     def all_of(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
-        """What a function says of all groups, in order."""
+        """Return the results of a function for all groups, in order."""
         self.begin_round()
         calls = {p: self.call(p, function, arguments) for p in range(len(self.groups))}
-        found: dict[int, Any] = {}
+        results: dict[int, Any] = {}
         began, times = time.perf_counter(), []
         while calls:
             more = self.finished(calls)
-            found |= more
+            results |= more
             seconds = time.perf_counter() - began
             times += [seconds] * len(more)
             if calls and is_late(seconds / PATIENCE_OF_ALL, times, len(self.groups)):
                 calls = {p: self.give_away(p, call) for p, call in calls.items()}
                 began, times = time.perf_counter(), []
-        return [found[p] for p in range(len(self.groups))]
+        return [results[p] for p in range(len(self.groups))]
 
     def computed(self, futures: Sequence[Future]) -> list[Any]:
-        """The results of futures; the error of the first that has failed is raised."""
+        """Return the results of futures, or raise the error of the first failed future."""
         while any(future.status == "pending" for future in futures):
             self._check_scheduler()
             with suppress(TimeoutError, CancelledError), self.client.as_current():
@@ -230,48 +246,48 @@ class Cluster:
         return list(self.client.gather(list(futures)))
 
     def begin_round(self) -> None:
-        """Forget what was sent to workers; calls under way keep it."""
+        """Release the arguments sent to workers, except those of running calls."""
         self._sending = {}
 
     def call(
         self, p: int, function: Callable[..., Any], arguments: tuple[Any, ...], at: int = 0
     ) -> Call:
-        """Call ``function(group, fit, *arguments)`` on the worker that has a group, in a round."""
+        """Call ``function(group, fit, *arguments)`` on the worker of a group."""
         self._check_scheduler()
         if self.groups[p].status not in ("pending", "finished"):
-            self._made_anew(p)
-        told = self._run(function, self.groups[p], self.homes[p], arguments)
+            self._create_again(p)
+        coroutine = self._run(function, self.groups[p], self.homes[p], arguments)
         try:
-            handle = asyncio.run_coroutine_threadsafe(told, self._loop)
+            handle = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
         except RuntimeError as error:
-            told.close()
+            coroutine.close()
             raise _scheduler_lost() from error
         self._handles.add(handle)
         handle.add_done_callback(self._handles.discard)
         return Call(handle, function, arguments, at)
 
     async def _sent(self, argument: Any, worker: str) -> Any:
-        """An argument as it goes with a task: one that is large is sent to each worker once."""
+        """Return the argument of a task; large ones are sent to each worker once."""
         if getattr(argument, "nbytes", 0) < BYTES_OF_A_TASK:
             return argument
         key, sending = (id(argument), worker), self._sending
         if key not in sending:
-            told = self.client.scatter(argument, workers=[worker], hash=False, asynchronous=True)
-            # With the argument itself, so that nothing else gets its number.
-            sending[key] = argument, asyncio.ensure_future(told)
-            sending[key][1].add_done_callback(_hear)
+            scattered = self.client.scatter(argument, workers=[worker], hash=False, asynchronous=True)
+            # The entry contains the argument, so that its id is not reused.
+            sending[key] = argument, asyncio.ensure_future(scattered)
+            sending[key][1].add_done_callback(_retrieve_error)
         return await asyncio.shield(sending[key][1])
 
     async def _run(
         self, function: Callable[..., Any], group: Future, worker: str, arguments: tuple[Any, ...]
     ) -> Any:
-        """The result of a task on a worker. Whatever happens there, nobody else waits for it."""
-        told = [await self._sent(argument, worker) for argument in arguments]
+        """Return the result of a task on a worker."""
+        sent = [await self._sent(argument, worker) for argument in arguments]
         future = self.client.submit(
             function,
             group,
             self.fit,
-            *told,
+            *sent,
             workers=[worker],
             pure=False,
             key=f"structinv-{function.__name__}-{uuid.uuid4().hex}",
@@ -285,11 +301,11 @@ class Cluster:
             release([future])
 
     async def _fetched(self, future: Future) -> Any:
-        """A result that a worker has."""
+        """Return a result from a worker."""
         while True:
             async with self._slots:
                 async with self._turn:
-                    # Results that are asked for in the same turn of the loop come all together.
+                    # Results requested in the same iteration of the loop arrive together.
                     fetch = asyncio.ensure_future(self.client.gather(future, asynchronous=True))
                     for _ in range(3):
                         await asyncio.sleep(0)
@@ -297,13 +313,13 @@ class Cluster:
                     return await asyncio.wait_for(fetch, SECONDS_OF_A_FETCH)
 
     def finished(self, calls: dict[int, Call]) -> dict[int, Any]:
-        """Take results that have come within a short time out of `calls`.
+        """Wait shortly, and remove finished calls from `calls`; return their results.
 
-        Calls whose worker was lost are made again.
+        Calls with a lost worker are repeated.
         """
         handles = [call.handle for call in calls.values()]
         if not wait_for(handles, POLL, "FIRST_COMPLETED").done:
-            self._leave_lost_workers(calls)
+            self._repeat_lost(calls)
         results = {}
         for p, call in list(calls.items()):
             if not call.handle.done():
@@ -317,15 +333,15 @@ class Cluster:
                     error.add_note(f"in group {p}")
                     raise
                 self._check_scheduler(error)
-                calls[p] = self._again(p, call, self._workers())
+                calls[p] = self._repeat(p, call, self._workers())
             except Exception as error:
                 self._check_scheduler(error)
                 error.add_note(f"in group {p}")
                 raise
         return results
 
-    def _again(self, p: int, call: Call, workers: Collection[str]) -> Call:
-        """A call anew, on another worker if its own is not among these."""
+    def _repeat(self, p: int, call: Call, workers: Collection[str]) -> Call:
+        """Repeat a call, on another worker if its worker is not in `workers`."""
         call.handle.cancel()
         if self.homes[p] not in workers:
             quick = [worker for worker in workers if worker not in self._slow] or list(workers)
@@ -334,71 +350,75 @@ class Cluster:
         again.lost = call.lost + 1
         return again
 
-    def _leave_lost_workers(self, calls: dict[int, Call]) -> None:
-        """Make calls anew whose workers have gone."""
+    def _repeat_lost(self, calls: dict[int, Call]) -> None:
+        """Repeat calls with lost workers."""
         workers = self._workers()
         for p, call in calls.items():
             if not call.handle.done() and self.homes[p] not in workers:
-                calls[p] = self._again(p, call, workers)
+                calls[p] = self._repeat(p, call, workers)
 
     def give_away(self, p: int, call: Call) -> Call:
-        """Make a call anew on a worker that has not been slow, if there is one."""
+        """Repeat a call on a worker that has not been slow, if there is one."""
         self._slow.add(self.homes[p])
         others = [worker for worker in self._workers() if worker not in self._slow]
-        return self._again(p, call, others) if others else call
+        return self._repeat(p, call, others) if others else call
 
     def _workers(self) -> dict[str, int]:
-        """Addresses of all workers and their threads; waits for one if there is none."""
+        """Return the threads of all workers by address; wait if there is no worker."""
         began = time.perf_counter()
         while True:
             self._check_scheduler()
             try:
-                found = self.client.nthreads()
+                threads = self.client.nthreads()
             except (OSError, RuntimeError) as error:
                 raise _scheduler_lost() from error
-            if found:
-                return dict(sorted(found.items()))
+            if threads:
+                return dict(sorted(threads.items()))
             if time.perf_counter() - began > SECONDS_WITHOUT_WORKERS:
-                raise RuntimeError(f"there has been no worker for {SECONDS_WITHOUT_WORKERS:g} seconds")
+                raise RuntimeError(
+                    f"the cluster has had no worker for {SECONDS_WITHOUT_WORKERS:g} seconds: start "
+                    "workers"
+                )
             time.sleep(POLL)
 
     def _check_scheduler(self, cause: BaseException | None = None) -> None:
-        """Raise SchedulerLostError unless the client is connected."""
+        """Raise SchedulerLostError if the client is not connected."""
         if self.client.status != "running":
             raise _scheduler_lost() from cause
 
     def close(self) -> None:
-        """Drop all that workers hold for the fit."""
+        """Clear the caches of the fit on all workers."""
         for handle in list(self._handles):
             handle.cancel()
         release(self.groups)
         self.groups = []
         if self.client.status == "running":
-            # A worker that has stopped forgets when it goes on.
+            # A stopped worker clears its cache when it resumes.
             wait_for([self._forget()], SECONDS_TO_FORGET)
 
 
 def _scheduler_lost() -> SchedulerLostError:
     return SchedulerLostError(
-        "the connection to the scheduler is lost, and with it all that workers held for the fit; with "
-        "checkpoint=... the same fit on a new cluster goes on from what was reached"
+        "the connection to the scheduler is lost, with the data of the fit on the workers: call fit "
+        "again "
+        "on a new cluster. With checkpoint=..., fit continues from its file"
     )
 
 
 def release(futures: Iterable[Future]) -> None:
-    """Let go of results at once: tracebacks can keep the futures themselves alive for a while."""
+    """Release results at once; tracebacks can keep the futures alive for longer."""
     for future in futures:
         future.release()
 
 
-def _hear(task: asyncio.Task[Future]) -> None:
-    """Take note of an error, of which those that wait for the task are told."""
+def _retrieve_error(task: asyncio.Task[Future]) -> None:
+    """Mark an error as retrieved; the callers that wait for the task raise it."""
     if not task.cancelled():
         task.exception()
 
 
-def is_late(seconds: float, times: Sequence[float], asked: int) -> bool:
-    """Whether a task takes much longer than those that are done, which are at least half of them."""
-    if not times or 2 * len(times) < asked:
+def is_late(seconds: float, times: Sequence[float], n_calls: int) -> bool:
+    """Return True if a task takes much longer than the first half of the calls."""
+    if not times or 2 * len(times) < n_calls:
         return False
     return seconds > max(LEAST_PATIENCE, PATIENCE * float(np.median(times)))

@@ -1,4 +1,4 @@
-"""Collections of Dask as lists of partitions."""
+"""Conversion of Dask collections to lists of partitions, and back."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from distributed import Future
 
 
 def is_collection(X: Any) -> bool:
-    """Whether these are partitions: a collection of Dask, or a list of delayed objects or futures.
+    """Return True for a Dask collection, or a list of delayed objects or futures.
 
     Examples
     --------
@@ -29,17 +29,18 @@ def is_collection(X: Any) -> bool:
 
 
 def in_partitions(X: Any) -> bool:
-    """`is_collection`, which refuses what is nearly one.
+    """Return True for a Dask collection, and reject similar objects.
 
     Raises
     ------
     TypeError
-        For a single delayed object or future, and for lists of collections.
+        For a single delayed object or future, and for a list of collections.
     """
     if isinstance(X, (Delayed, Future)):
         raise TypeError(
-            "X must be a collection of Dask, or a list of delayed objects or futures, got a single one: "
-            "pass [X]"
+            "X must be a Dask collection, or a list of delayed objects or futures, got a single one: "
+            "pass "
+            "[X]"
         )
     if is_collection(X):
         return True
@@ -47,26 +48,27 @@ def in_partitions(X: Any) -> bool:
         for each in X:
             if is_dask_collection(each) or isinstance(each, Future):
                 raise TypeError(
-                    "X must be a collection of Dask, or a list of delayed objects or futures, got a "
-                    f"{type(X).__name__} with a {type(each).__name__} in it: join collections by their "
-                    "concatenate, and wrap all blocks in dask.delayed"
+                    "X must be a Dask collection, or a list of delayed objects or futures, got a "
+                    f"{type(X).__name__} with a {type(each).__name__} in it: concatenate collections, "
+                    "or "
+                    "wrap all blocks in dask.delayed"
                 )
     return False
 
 
 def refuse_blocks(X: Any) -> None:
-    """Raise TypeError for a list of matrices, which are neither rows nor partitions."""
+    """Raise TypeError for a list of matrices, which is neither rows nor partitions."""
     if not isinstance(X, (list, tuple)) or not X:
         return
     if all(not isinstance(each, (list, tuple)) and np.ndim(each) == 2 for each in X):
         raise TypeError(
-            "X must be a collection of Dask, or a list of delayed objects or futures, or one matrix, "
+            "X must be a Dask collection, a list of delayed objects or futures, or one matrix, "
             f"got a list of {type(X[0]).__name__}: wrap each block in dask.delayed"
         )
 
 
 def check_width(X: Any, n_features: int) -> None:
-    """Raise ValueError for arrays and DataFrames whose width is known, and is not that of `fit`.
+    """Raise ValueError if the known number of features differs from that of `fit`.
 
     Sparse arrays may lack features at the end.
     """
@@ -81,7 +83,7 @@ def check_width(X: Any, n_features: int) -> None:
 
 
 def precision(X: Any) -> np.dtype:
-    """float32 for arrays and DataFrames of float32, else float64."""
+    """Return float32 for arrays and DataFrames of float32, otherwise float64."""
     if not has_rows(X):
         return np.dtype(np.float64)
     kinds = [X.dtype] if isinstance(X, da.Array) else list(X.dtypes)
@@ -90,77 +92,82 @@ def precision(X: Any) -> np.dtype:
 
 
 def refuse_bags(name: str, X: Any) -> None:
-    """Raise TypeError for a collection whose items are no rows."""
+    """Raise TypeError for a bag, whose items are not rows."""
     if isinstance(X, Bag):
         raise TypeError(
-            f"{name} must be an array or DataFrame of Dask, or a list of delayed objects or futures, "
+            f"{name} must be a Dask array or DataFrame, or a list of delayed objects or futures, "
             f"got {type(X).__name__}"
         )
 
 
 def pieces(name: str, X: Any) -> list[Any]:
-    """Each partition of a collection as a delayed object or a future.
+    """Return each partition of a collection as a delayed object or a future.
 
     Raises
     ------
     TypeError
-        If it is none; the message names the argument.
+        If the object is not a collection; the message names the argument.
     """
     if not is_collection(X):
         raise TypeError(
-            f"{name} must be a collection of Dask, or a list of delayed objects or futures, "
+            f"{name} must be a Dask collection, or a list of delayed objects or futures, "
             f"got {type(X).__name__}"
         )
     if isinstance(X, (list, tuple)):
         return list(X)
     if isinstance(X, Bag):
-        # Partitions of a bag may be iterators, which end when they are read.
+        # Partitions of a bag may be iterators, which can be read only once.
         return [delayed(list, pure=False)(each) for each in X.to_delayed()]
     if isinstance(X, da.Array) and X.ndim > 1 and X.numblocks[1] > 1:
-        # All features of a row lie together.
+        # All features of a row must be in one block.
         X = X.rechunk({1: -1})
     return list(np.ravel(X.to_delayed()))
 
 
 def cut_like(name: str, given: Any, X: Any, n: int) -> list[Any]:
-    """Each partition of labels or weights, cut like the rows.
+    """Return the partitions of labels or weights, cut like the rows.
 
     Raises
     ------
     ValueError
-        If they have another number of partitions.
+        If the numbers of partitions differ.
     """
     if isinstance(given, da.Array) and isinstance(X, da.Array) and given.chunks[0] != X.chunks[0]:
         known = not np.isnan([*given.chunks[0], *X.chunks[0]]).any()
         if known and sum(given.chunks[0]) == sum(X.chunks[0]):
             given = given.rechunk({0: X.chunks[0]})
-    found = pieces(name, given)
-    if len(found) != n:
-        raise ValueError(f"{name} must have as many partitions as X, which has {n}, got {len(found)}")
-    return found
+    parts = pieces(name, given)
+    if len(parts) != n:
+        raise ValueError(f"{name} must have as many partitions as X, which has {n}, got {len(parts)}")
+    return parts
 
 
 def has_rows(X: Any) -> bool:
-    """Whether a collection is an array or DataFrame, whose items are rows."""
+    """Return True for an array or DataFrame, whose items are rows."""
     return not isinstance(X, (list, tuple, Bag))
 
 
 def heights(X: Any) -> Sequence[float]:
-    """How many rows each partition has; NaN where that is not known."""
+    """Return the number of rows of each partition; NaN if unknown."""
     return X.chunks[0] if isinstance(X, da.Array) else [np.nan] * len(pieces("X", X))
 
 
 def as_array(parts: Sequence[Delayed], X: Any, meta: Any) -> da.Array:
-    """Blocks with something for each row as an array that is computed when it is asked for.
+    """Join blocks with one entry per row to a lazy array.
 
     Parameters
     ----------
     parts : list of Delayed
-        A block for each partition.
+        One block per partition.
     X : collection
-        The rows.
+        Rows.
     meta : array or sparse matrix
-        Without rows; of the type and the width of the blocks.
+        Empty block with the type and the width of the blocks.
+
+    Returns
+    -------
+    dask Array
+        Lazy array.
     """
     arrays = [
         da.from_delayed(part, shape=(height, *meta.shape[1:]), meta=meta)
@@ -170,47 +177,56 @@ def as_array(parts: Sequence[Delayed], X: Any, meta: Any) -> da.Array:
 
 
 def partitions_of(X: Any, y: Any, **weights: Any) -> list[tuple[Any, ...]]:
-    """Inputs, labels and weights of each partition; the weights are None without any.
+    """Return samples, labels and weights of each partition.
 
     Parameters
     ----------
     X : dask Array, DataFrame or Bag, or list of Delayed or Future
-        Without `y`, each item of a list holds all that belongs to a partition, and each item of a bag
-        all that belongs to an example: inputs, labels, and weights in the order of those here.
+        Samples. Without `y`, each item of a list is a tuple for a partition, and each item of a bag is a
+        tuple for an example. The tuple has samples, labels, and weights in the order of `weights`.
     y : dask Array, Series or Bag, list of Delayed or Future, or None
-    **weights : as y
+        Labels.
+    **weights : collections like y, or None
+        Weights.
+
+    Returns
+    -------
+    list of tuple
+        Delayed objects, futures, or None for missing weights.
 
     Raises
     ------
     TypeError, ValueError
-        If these are no collections, or have different numbers of partitions.
+        If an argument is not a collection, or if the numbers of partitions differ.
     """
     parts = pieces("X", X)
     if y is None:
         return _of_pairs(X, parts)
-    beside = [cut_like("y", y, X, len(parts))]
+    others = [cut_like("y", y, X, len(parts))]
     for name, each in weights.items():
-        beside.append([None] * len(parts) if each is None else cut_like(name, each, X, len(parts)))
-    return list(zip(parts, *beside, strict=True))
+        others.append([None] * len(parts) if each is None else cut_like(name, each, X, len(parts)))
+    return list(zip(parts, *others, strict=True))
 
 
 def _of_pairs(X: Any, parts: list[Any]) -> list[tuple[Any, ...]]:
-    """Partitions that hold all that belongs to them."""
+    """Return partitions of samples together with labels and weights."""
     if isinstance(X, Bag):
         return [(delayed(_columns, pure=False)(each),) for each in parts]
     if not isinstance(X, (list, tuple)):
-        raise ValueError("y must be given unless X is a list or bag of pairs, got None")
+        raise ValueError(
+            "y must not be None: pass y, or a list or bag of pairs of samples and labels as X"
+        )
     return [(each,) for each in parts]
 
 
 def _columns(items: list[Any]) -> tuple[list[Any], ...]:
-    """Inputs, labels and weights of examples that are given as tuples."""
+    """Return the columns of a list of tuples: samples, labels and weights."""
     if not items:
         return [], []
     for i, item in enumerate(items):
         if not isinstance(item, (list, tuple)) or len(item) < 2 or len(item) != len(items[0]):
             raise ValueError(
-                f"item {i} must be a tuple of an input, its labels, and perhaps weights, as many as "
-                f"the items before it have, got a {type(item).__name__}; pass y otherwise"
+                f"item {i} must be a tuple of a sample, its labels and optional weights, as long as the "
+                f"first item, got a {type(item).__name__}: pass y for labels in a separate collection"
             )
     return tuple(list(each) for each in zip(*items, strict=True))

@@ -1,4 +1,4 @@
-"""Linear classifiers and regressors that are trained on partitions of rows on a Dask cluster."""
+"""Linear classifiers and regressors on a Dask cluster."""
 
 from __future__ import annotations
 
@@ -18,70 +18,104 @@ from ..solvers import Solver
 from ..structures import Regression
 from .certificates import DaskCertificate, DaskPredictionBounds
 from .linear import DaskLinearMachine
-from .machine import answer
+from .machine import result_of
 from .partition import Block, checked_block
 
 
 def summary_of_labels(block: Block) -> tuple[np.ndarray, np.ndarray]:
-    """The classes of a block, and the sum of the weights of each."""
+    """Return the classes of a block, and the sum of the weights of each class."""
     check_targets(block.y)
     classes, codes = np.unique(block.y, return_inverse=True)
     return classes, np.bincount(codes, block.weights, minlength=len(classes))
 
 
 def problem_of_labels(estimator: Any, oracle: InvarianceOracle, learned: Any, block: Block) -> Problem:
-    """The problem in a block, given all classes and their weights."""
+    """Return the problem of a block, given all classes and their factors."""
     classes, factors = learned
-    own = estimator.C * block.weights * factors[np.searchsorted(classes, block.y)]
-    return estimator._of_classes(for_oracle(block.X, oracle), block.y, classes, oracle, own)
+    weights = estimator.C * block.weights * factors[np.searchsorted(classes, block.y)]
+    return estimator._of_classes(for_oracle(block.X, oracle), block.y, classes, oracle, weights)
 
 
 def summary_of_targets(block: Block) -> tuple[float, float]:
-    """The sum of the weights of a block, and that of the weighted targets."""
+    """Return the sum of the weights and of the weighted targets of a block."""
     targets = as_targets(block.y, len(block.y))
     return float(block.weights.sum()), float(block.weights @ targets)
 
 
 def problem_of_targets(estimator: Any, oracle: InvarianceOracle, mean: float, block: Block) -> Problem:
-    """The problem in a block, given the mean of all targets."""
+    """Return the problem of a block, given the mean of all targets."""
     targets = as_targets(block.y, len(block.y))
-    own = estimator.C * block.weights
-    return estimator._of_targets(for_oracle(block.X, oracle), targets, mean, oracle, own)
+    weights = estimator.C * block.weights
+    return estimator._of_targets(for_oracle(block.X, oracle), targets, mean, oracle, weights)
 
 
 @dataclass(eq=False, repr=False)
 class DaskInvariantLinearSVC(DaskLinearMachine, InvariantLinearSVC):
-    """`InvariantLinearSVC` that is trained on partitions of rows on a Dask cluster.
+    """Robust linear classifier, trained on a Dask cluster.
 
-    The objective, the bounds and the gap are those of `InvariantLinearSVC` on all rows together.
+    The objective, the bounds and the duality gap are those of `InvariantLinearSVC` on all samples.
 
     Parameters
     ----------
     oracle : InvarianceOracle, optional
-        What may change in an input; nothing by default.
-    client : distributed.Client, optional
-        The client of the process by default. It is not copied by `clone`, and not pickled.
+        Allowed perturbations of a sample; none by default.
+    C : float, default=1.0
+        Weight of the losses (> 0).
     solver : {"auto", "bundle", "bmrm"}, MultiCutBundle or BMRM, default="auto"
-        "bundle" sweeps the rows of all groups of partitions at once, and keeps planes of each group.
-        "bmrm" takes one plane of the sum of all losses a round. "auto" is "bundle".
-    C, loss, tol, max_seconds, cost, rescaling, fit_intercept, class_weight, random_state, verbose
-        See `InvariantLinearSVC`.
-    warm_start, checkpoint, checkpoint_seconds, on_interrupt
-        See `InvariantLinearSVC`. A warm start with other rows, labels, weights or partitions starts
-        afresh, with as many groups as the fit before it at most. A checkpoint of others is refused. It
-        has the planes of each group of partitions, and a fit that starts from it has as many groups.
+        "bundle" sweeps the samples of all groups of partitions in parallel, and stores planes of each
+        group. "bmrm" uses one plane of the sum of all losses per round. "auto" is "bundle".
+    tol : float, default=1e-3
+        Relative duality gap at which the fit ends.
+    max_seconds : float, optional
+        Time limit of the fit, in seconds. A fit at the limit ends with a warning.
+    random_state : int, RandomState or None, default=None
+        Seed of the order of samples.
+    verbose : int, default=0
+        Verbosity; values above 0 print progress to standard error.
+    warm_start : bool, default=False
+        Whether a fit starts from the planes of the last fit. A fit with other samples, labels, weights
+        or partitions starts from zero, with at most as many groups as the last fit.
+    checkpoint : str or path-like, optional
+        File with the planes of each group of partitions, from which a later fit continues. The later
+        fit has as many groups. A checkpoint of other data raises an error.
+    checkpoint_seconds : float, default=120
+        Time between two writes of the checkpoint, in seconds (> 0).
+    on_interrupt : {"raise", "return"}, default="raise"
+        Reaction to Ctrl-C, after which the estimator has the best model so far. "raise" raises
+        KeyboardInterrupt, "return" ends the fit with a warning.
+    loss : {"hinge", "squared_hinge", "logistic"}, default="hinge"
+        Loss of a margin t: ``max(0, 1 - t)``, its square, or ``log(1 + exp(-t))``. The last two are for
+        two classes, without `cost`, slack rescaling or discounts.
+    cost : array-like of shape (n_classes, n_classes), optional
+        Cost ``cost[i, j]`` (>= 0) of predicting class j instead of class i, in the order of `classes_`.
+        The diagonal is 0. By default every error costs 1.
+    rescaling : {"margin", "slack"}, default="margin"
+        Use of the cost: as the required margin, or also as a factor of the loss.
+    fit_intercept : bool, default=True
+        Whether to add a penalized constant feature 1, which no oracle perturbs.
     memory_limit : None
-        Not used.
+        Ignored.
+    class_weight : dict or "balanced", optional
+        Factors of C for each class.
+    client : distributed.Client, optional
+        Client of the cluster; the client of the process by default. `clone` and pickle omit it.
 
     Attributes
     ----------
-    coef_, intercept_, classes_, solution_, n_iter_, n_features_in_, feature_names_in_
-        See `InvariantLinearSVC`. ``solution_.planes`` is the sum of all planes.
+    coef_, intercept_, classes_, n_iter_, n_features_in_, feature_names_in_
+        Fitted attributes of `InvariantLinearSVC`.
+    solution_ : Solution
+        Weights, bounds and history; ``solution_.planes`` is the sum of all planes.
 
     Warns
     -----
     ConvergenceWarning
-        If the fit ended before the gap was reached.
+        If the fit ended with a larger gap than `tol`.
+
+    See Also
+    --------
+    structinv.InvariantLinearSVC : The same classifier for samples in memory or in files.
+    DaskInvariantLinearSVR : Robust linear regressor on a Dask cluster.
 
     Examples
     --------
@@ -110,8 +144,8 @@ class DaskInvariantLinearSVC(DaskLinearMachine, InvariantLinearSVC):
     def _read(self, X: Any, y: Any, sample_weight: Any) -> Problem:
         oracle = self._read_partitions(X)
         parts = [each.summary for each in X.facts]
-        check_one_kind(np.array([label for own, _ in parts for label in own.tolist()], dtype=object))
-        classes, codes = np.unique(np.concatenate([own for own, _ in parts]), return_inverse=True)
+        check_one_kind(np.array([label for each, _ in parts for label in each.tolist()], dtype=object))
+        classes, codes = np.unique(np.concatenate([each for each, _ in parts]), return_inverse=True)
         if len(classes) < 2:
             (only,) = classes.tolist()
             raise ValueError(f"y must hold at least two classes, got one class: {only!r}")
@@ -134,66 +168,124 @@ class DaskInvariantLinearSVC(DaskLinearMachine, InvariantLinearSVC):
         )
 
     def decision_function(self, X: Any) -> Any:
-        """Scores as of `InvariantLinearSVC`; of a collection a Dask array."""
+        """Compute the decision function.
+
+        Parameters
+        ----------
+        X : dask Array or DataFrame, list of Delayed or Future, or samples in memory
+            Samples without labels; only `fit` accepts pairs of samples and labels.
+
+        Returns
+        -------
+        dask Array or array of shape (n_samples,) or (n_samples, n_classes)
+            Scores, one column for two classes; lazy for collections.
+        """
         if self._in_partitions(X):
             return self._lazily("decision_function", X)
         return super().decision_function(X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Accuracy; of a collection it is summed on the workers.
-
-        Rows and labels are two collections: pairs of them are for `fit` only.
-        """
-        if not self._in_partitions(X):
-            return float(super().score(X, y, sample_weight))
-        return self._share_right(_right, X, y, sample_weight)
-
-    def certify(self, X: Any, y: Any = None, *, oracle: InvarianceOracle | None = None) -> Any:
-        """What no allowed change of the rows can turn.
+        """Compute the accuracy, on the workers for collections.
 
         Parameters
         ----------
-        X : dask Array or DataFrame, list of Delayed or Future, or rows in memory
-            Rows alone: pairs of rows and labels are for `fit` only.
+        X : dask Array or DataFrame, list of Delayed or Future, or samples in memory
+            Samples without labels; only `fit` accepts pairs of samples and labels.
+        y : as in `fit`
+            True labels.
+        sample_weight : as in `fit`, optional
+            Sample weights.
+
+        Returns
+        -------
+        float
+            Weighted fraction of correct predictions.
+        """
+        if not self._in_partitions(X):
+            return float(super().score(X, y, sample_weight))
+        return self._accuracy(_weight_sums, X, y, sample_weight)
+
+    def certify(self, X: Any, y: Any = None, *, oracle: InvarianceOracle | None = None) -> Any:
+        """Certify predictions against all allowed perturbations.
+
+        Parameters
+        ----------
+        X : dask Array or DataFrame, list of Delayed or Future, or samples in memory
+            Samples without labels; only `fit` accepts pairs of samples and labels.
         y : as in `fit`, optional
-            Without labels it is certified that predictions do not change.
+            True labels. Without labels the certificate is for unchanged predictions.
         oracle : InvarianceOracle, optional
-            What may change; by default what the model was trained for.
+            Allowed perturbations. Default: those of the training.
 
         Returns
         -------
         DaskCertificate or Certificate
-            For collections its arrays stay on the cluster.
+            Worst-case margins. For collections the arrays stay on the cluster.
         """
         if not self._in_partitions(X):
             return super().certify(X, y, oracle=oracle)
-        return self._certified(DaskCertificate, X, *self._beside(X, y=y), oracle=oracle)
+        return self._certified(DaskCertificate, X, *self._cut_like(X, y=y), oracle=oracle)
 
 
 @dataclass(eq=False, repr=False)
 class DaskInvariantLinearSVR(DaskLinearMachine, InvariantLinearSVR):
-    """`InvariantLinearSVR` that is trained on partitions of rows on a Dask cluster.
+    """Robust linear regressor, trained on a Dask cluster.
 
-    The objective, the bounds and the gap are those of `InvariantLinearSVR` on all rows together.
+    The objective, the bounds and the duality gap are those of `InvariantLinearSVR` on all samples.
 
     Parameters
     ----------
     oracle : InvarianceOracle, optional
-        What may change in an input; nothing by default.
-    client, solver, memory_limit, warm_start, checkpoint, checkpoint_seconds
-        See `DaskInvariantLinearSVC`.
-    C, epsilon, tol, max_seconds, fit_intercept, random_state, verbose, on_interrupt
-        See `InvariantLinearSVR`.
+        Allowed perturbations of a sample; none by default.
+    C : float, default=1.0
+        Weight of the losses (> 0).
+    solver : {"auto", "bundle", "bmrm"}, MultiCutBundle or BMRM, default="auto"
+        "bundle" sweeps the samples of all groups of partitions in parallel, and stores planes of each
+        group. "bmrm" uses one plane of the sum of all losses per round. "auto" is "bundle".
+    tol : float, default=1e-3
+        Relative duality gap at which the fit ends.
+    max_seconds : float, optional
+        Time limit of the fit, in seconds. A fit at the limit ends with a warning.
+    random_state : int, RandomState or None, default=None
+        Seed of the order of samples.
+    verbose : int, default=0
+        Verbosity; values above 0 print progress to standard error.
+    warm_start : bool, default=False
+        Whether a fit starts from the planes of the last fit. A fit with other samples, labels, weights
+        or partitions starts from zero, with at most as many groups as the last fit.
+    checkpoint : str or path-like, optional
+        File with the planes of each group of partitions, from which a later fit continues. The later
+        fit has as many groups. A checkpoint of other data raises an error.
+    checkpoint_seconds : float, default=120
+        Time between two writes of the checkpoint, in seconds (> 0).
+    on_interrupt : {"raise", "return"}, default="raise"
+        Reaction to Ctrl-C, after which the estimator has the best model so far. "raise" raises
+        KeyboardInterrupt, "return" ends the fit with a warning.
+    epsilon : float, default=0.1
+        Half width of the tube without loss around a target (>= 0), in units of the targets.
+    fit_intercept : bool, default=True
+        Whether to center the targets and add a penalized constant feature 1, which no oracle perturbs.
+    memory_limit : None
+        Ignored.
+    client : distributed.Client, optional
+        Client of the cluster; the client of the process by default. `clone` and pickle omit it.
 
     Attributes
     ----------
-    coef_, intercept_, target_mean_, solution_, n_iter_, n_features_in_, feature_names_in_
-        See `InvariantLinearSVR`. ``solution_.planes`` is the sum of all planes.
+    coef_, intercept_, target_mean_, n_iter_, n_features_in_, feature_names_in_
+        Fitted attributes of `InvariantLinearSVR`.
+    solution_ : Solution
+        Weights, bounds and history; ``solution_.planes`` is the sum of all planes.
 
     Warns
     -----
     ConvergenceWarning
-        If the fit ended before the gap was reached.
+        If the fit ended with a larger gap than `tol`.
+
+    See Also
+    --------
+    structinv.InvariantLinearSVR : The same regressor for samples in memory or in files.
+    DaskInvariantLinearSVC : Robust linear classifier on a Dask cluster.
 
     Examples
     --------
@@ -234,51 +326,63 @@ class DaskInvariantLinearSVR(DaskLinearMachine, InvariantLinearSVR):
         )
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Coefficient of determination; of a collection it is summed on the workers.
+        """Compute the coefficient of determination, on the workers for collections.
 
-        Rows and targets are two collections: pairs of them are for `fit` only.
+        Parameters
+        ----------
+        X : dask Array or DataFrame, list of Delayed or Future, or samples in memory
+            Samples without targets; only `fit` accepts pairs of samples and targets.
+        y : as in `fit`
+            Targets.
+        sample_weight : as in `fit`, optional
+            Sample weights.
+
+        Returns
+        -------
+        float
+            R² of the predictions.
         """
         if not self._in_partitions(X):
             return float(super().score(X, y, sample_weight))
         sums = self._summed(_squares, X, y, sample_weight)
-        weight, off, total, square = sums[:4]
+        weight, error, total, square = sums[:4]
         spread = square - total**2 / weight
-        return float(1.0 - off / spread) if spread > 0 else float(off == 0)
+        return float(1.0 - error / spread) if spread > 0 else float(error == 0)
 
     def certify(self, X: Any, *, oracle: InvarianceOracle | None = None) -> Any:
-        """Between which numbers predictions stay under all allowed changes.
+        """Bound predictions under all allowed perturbations.
 
         Parameters
         ----------
-        X : dask Array or DataFrame, list of Delayed or Future, or rows in memory
-            Rows alone: pairs of rows and labels are for `fit` only.
+        X : dask Array or DataFrame, list of Delayed or Future, or samples in memory
+            Samples without targets; only `fit` accepts pairs of samples and targets.
         oracle : InvarianceOracle, optional
-            What may change; by default what the model was trained for.
+            Allowed perturbations. Default: those of the training.
 
         Returns
         -------
         DaskPredictionBounds or PredictionBounds
-            For collections its arrays stay on the cluster.
+            Smallest and largest predictions. For collections the arrays stay on the cluster.
         """
         if not self._in_partitions(X):
             return super().certify(X, oracle=oracle)
         return self._certified(DaskPredictionBounds, X, oracle=oracle)
 
 
-def _right(model: Any, X: Any, y: Any, weights: Any) -> np.ndarray:
-    """The weight of a block, and that of its rows that are predicted right."""
+def _weight_sums(model: Any, X: Any, y: Any, weights: Any) -> np.ndarray:
+    """Return the weight of a block, and of its correct predictions."""
     block = checked_block(X, y, weights)
     if len(block.y) == 0:
         return np.zeros(2)
-    found, weights = model.predict(X), block.weights
-    right = accuracy_score(block.y, found, normalize=False, sample_weight=weights)
-    return np.array([weights.sum(), right])
+    predicted, weights = model.predict(X), block.weights
+    correct = accuracy_score(block.y, predicted, normalize=False, sample_weight=weights)
+    return np.array([weights.sum(), correct])
 
 
 def _squares(model: Any, X: Any, y: Any, weights: Any) -> np.ndarray:
-    """Weight, squared error, sum and sum of squares of the targets of a block, less the mean of fit."""
+    """Return weight, squared error, and sum and sum of squares of the centered targets."""
     block = checked_block(X, y, weights)
     targets = as_targets(block.y, len(block.y)) - model.target_mean_
-    off = answer(model, X, method="predict") - model.target_mean_ - targets
-    moments = np.stack([np.ones(len(targets)), off**2, targets, targets**2])
+    errors = result_of(model, X, method="predict") - model.target_mean_ - targets
+    moments = np.stack([np.ones(len(targets)), errors**2, targets, targets**2])
     return moments @ block.weights

@@ -1,4 +1,4 @@
-"""Examples of several rows in partitions: how workers read them, and what the driver has to know."""
+"""Examples of several rows in partitions, read and summarized on workers."""
 
 from __future__ import annotations
 
@@ -25,18 +25,24 @@ from .rows import DistributedRows
 
 @dataclass(frozen=True)
 class ExampleBlock(Block):
-    """Checked examples of a partition.
+    """Validated examples of a partition.
 
     Parameters
     ----------
-    X, y, weights, names
-        See `Block`; `X` has the rows of all examples, `y` the labels of all positions, and `weights` are
-        those of examples.
+    X : (n_rows, d) array or CSR matrix
+        Rows of all examples.
+    y : (n_positions,) array
+        Labels of all positions.
+    weights : (n_examples,) array
+        Weights of examples.
+    names : tuple of str, optional
+        Column names of a DataFrame.
     layout : Layout
-        Of the positions.
+        Assignment of positions to examples.
     position_weight : (n_positions,) array, optional
+        Weights of positions.
     vectorizer : TokenVectorizer, optional
-        Of the tokens of this partition alone.
+        Vectorizer of the tokens in this partition.
     """
 
     layout: Layout | None = None
@@ -48,7 +54,7 @@ class ExampleBlock(Block):
         layouts = [block.layout for block in blocks]
         weights = None
         if any(block.position_weight is not None for block in blocks):
-            weights = np.concatenate([block.own_weights for block in blocks])
+            weights = np.concatenate([block.position_weights for block in blocks])
         return replace(
             super().join(blocks),
             y=flat_labels([block.y for block in blocks], np.array([len(block.y) for block in blocks])),
@@ -58,32 +64,32 @@ class ExampleBlock(Block):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Number of rows and of features; 0 features for tokens, whose columns all of them tell."""
+        """Numbers of rows and features; 0 features for tokens."""
         n_rows, n_features = self.X.shape
         return n_rows, n_features if self.vectorizer is None else 0
 
     @property
-    def own_weights(self) -> np.ndarray:
-        """Of the positions, 1 without any."""
+    def position_weights(self) -> np.ndarray:
+        """Weights of positions, 1 by default."""
         return np.ones(len(self.y)) if self.position_weight is None else self.position_weight
 
     @property
     def columns(self) -> list[str] | None:
-        """The names of the columns of tokens."""
-        known = None if self.vectorizer is None else self.vectorizer.vocabulary_
-        return None if known is None else list(known)
+        """Names of the columns of tokens, or None."""
+        vocabulary = None if self.vectorizer is None else self.vectorizer.vocabulary_
+        return None if vocabulary is None else list(vocabulary)
 
     @property
     def nbytes(self) -> int:
-        """Of all its arrays."""
+        """Number of bytes of all arrays."""
         parts = [] if self.layout is None else self.layout.told()
         return super().nbytes + sum(each.nbytes for each in parts)
 
     def head(self, n: int) -> ExampleBlock:
-        """The first examples, n at most."""
+        """Return the first examples, at most n."""
         assert self.layout is not None
         layout = self.layout.take(slice(0, n))
-        # Positions that look at one row have one in all.
+        # Structures with one row per example have fewer rows than positions.
         one_row = self.X.shape[0] == len(self.layout)
         weights = self.position_weight
         return replace(
@@ -96,39 +102,41 @@ class ExampleBlock(Block):
         )
 
     def ready(self, recipe: Recipe) -> ExampleBlock:
-        """The block with the columns that all partitions have together."""
-        known, columns = recipe.learned, self.columns
-        own = replace(self, vectorizer=None)
-        if columns is None or known.vocabulary is None:
-            return own
-        return replace(own, X=with_columns(self.X, columns, known.vocabulary))
+        """Return the block with the joint columns of all partitions."""
+        learned, columns = recipe.learned, self.columns
+        block = replace(self, vectorizer=None)
+        if columns is None or learned.vocabulary is None:
+            return block
+        return replace(block, X=with_columns(self.X, columns, learned.vocabulary))
 
-    def told(self) -> list[Any]:
+    def content(self) -> list[Any]:
         layout = None if self.layout is None else self.layout.told()
-        return [*super().told(), layout, self.position_weight, self.columns]
+        return [*super().content(), layout, self.position_weight, self.columns]
 
     def examples(self, X: Matrix) -> Examples:
-        """The examples with rows in the form that an oracle takes."""
+        """Return the examples, with rows in the form of the oracle."""
         assert self.layout is not None
         return Examples(X, self.layout, self.y, self.weights, self.position_weight, None, None)
 
 
 @dataclass(frozen=True)
 class Summary:
-    """What the driver has to know of the examples of a partition.
+    """Facts about the examples of a partition for the driver.
 
     Parameters
     ----------
     classes : (m,) array
-        Its labels.
-    counts, weights : (m,) arrays
-        For each label how many positions have it, times the weights of examples, and times those of
-        positions, too.
+        Labels in the partition.
+    counts : (m,) array
+        Number of positions of each label, weighted by the weights of examples.
+    weights : (m,) array
+        Number of positions of each label, weighted by the weights of examples and positions.
     n_positions : int
-        How many positions each row has, if all look at one row.
+        Number of positions per row, for structures with one row per example.
     structure : object
-        What the structure tells of them.
+        Summary of the labelings by the structure.
     tokens : bool
+        Whether the examples are tokens with named features.
     """
 
     classes: np.ndarray
@@ -141,17 +149,18 @@ class Summary:
 
 @dataclass(frozen=True)
 class ExampleFacts:
-    """What is known of all examples before a fit.
+    """Facts about all examples before a fit.
 
     Parameters
     ----------
     classes : (n_labels,) array
+        All labels.
     factors : (n_labels,) array, optional
-        By `class_weight`.
+        Factors of the labels from `class_weight`.
     structure : Structure
-        As it is for these labels.
+        Structure prepared for these labels.
     vocabulary : dict of str to int, optional
-        The columns of tokens.
+        Columns of token features.
     """
 
     classes: np.ndarray
@@ -163,49 +172,50 @@ class ExampleFacts:
 def read_block(
     estimator: Any, X: Any, y: Any, sample_weight: Any = None, position_weight: Any = None
 ) -> ExampleBlock:
-    """The block of what a partition holds, which may have no examples."""
+    """Validate the content of a partition, which may be empty, and return a block."""
     if n_given(X) == 0:
         return ExampleBlock(np.zeros((0, 0)), np.zeros(0), np.zeros(0))
-    found = read_examples(estimator, X, y, sample_weight, position_weight)
+    examples = read_examples(estimator, X, y, sample_weight, position_weight)
     return ExampleBlock(
-        found.rows,
-        found.labels,
-        found.weights,
-        None if found.names is None else tuple(found.names),
-        found.layout,
-        found.position_weight,
-        found.vectorizer,
+        examples.rows,
+        examples.labels,
+        examples.weights,
+        None if examples.names is None else tuple(examples.names),
+        examples.layout,
+        examples.position_weight,
+        examples.vectorizer,
     )
 
 
 def summary_of_examples(structure: Structure, block: ExampleBlock) -> Summary | None:
-    """What the driver has to know of a block; None of one without examples."""
+    """Return the facts about a block for the driver; None for an empty block."""
     if block.layout is None:
         return None
     classes = sorted_classes(block.y)
     codes = encode_labels(block.y, classes)[1]
-    own, each = block.weights[block.layout.owners], block.examples(block.X).position_weights
+    of_examples = block.weights[block.layout.owners]
+    of_positions = block.examples(block.X).position_weights
     return Summary(
         classes,
-        np.bincount(codes, own, len(classes)),
-        np.bincount(codes, each, len(classes)),
+        np.bincount(codes, of_examples, len(classes)),
+        np.bincount(codes, of_positions, len(classes)),
         len(block.y) // block.X.shape[0],
         structure.summary(block.y, block.layout),
         block.vectorizer is not None,
     )
 
 
-def check_alike(structure: Structure, widths: Sequence[int], summaries: Sequence[Summary]) -> None:
-    """Raise ValueError unless partitions have as many features, and rows as many labels."""
+def check_consistent(structure: Structure, widths: Sequence[int], summaries: Sequence[Summary]) -> None:
+    """Raise ValueError if partitions differ in features or in labels per row."""
     what, sizes = "features", list(widths)
     if structure.one_row and len(set(sizes)) == 1:
         what, sizes = "labels for each row", [each.n_positions for each in summaries]
     if len(set(sizes)) > 1:
-        raise ValueError(f"X and y must have as many {what} in all partitions, got {sizes}")
+        raise ValueError(f"X and y must have equally many {what} in all partitions, got {sizes}")
 
 
 def joint_labels(summaries: Sequence[Summary]) -> np.ndarray:
-    """The labels of all partitions, one behind the other."""
+    """Concatenate the labels of all partitions."""
     sizes = np.array([len(each.classes) for each in summaries])
     return flat_labels([each.classes for each in summaries], sizes)
 
@@ -213,36 +223,36 @@ def joint_labels(summaries: Sequence[Summary]) -> np.ndarray:
 def joint_vectorizer(
     n_hashed: int | None, rows: DistributedRows, summaries: Sequence[Summary]
 ) -> TokenVectorizer | None:
-    """What makes rows of the tokens of all partitions; None without tokens.
+    """Return a vectorizer of the tokens of all partitions; None for rows of numbers.
 
     Raises
     ------
     TypeError
-        If some partitions hold tokens, and others rows of numbers.
+        If some partitions have tokens, and others rows of numbers.
     """
     kinds = {each.tokens for each in summaries}
     if kinds == {False}:
         return None
     if len(kinds) > 1:
-        raise TypeError("X must hold tokens with named features in all partitions, or in none")
+        raise TypeError("X must have tokens with named features in all partitions, or in no partition")
     vectorizer = TokenVectorizer(n_hashed)
     vectorizer.learn([] if n_hashed is not None else rows.reduced(columns_of, joint_columns))
     return vectorizer
 
 
 def columns_of(block: Any) -> list[str]:
-    """The names of the columns of tokens of a block."""
-    found: list[str] = block.columns or []
-    return found
+    """Return the names of the columns of tokens of a block."""
+    columns: list[str] = block.columns or []
+    return columns
 
 
 def joint_columns(parts: list[list[str]]) -> list[str]:
-    """The names of the columns of several parts, each once, in the order of their appearance."""
+    """Join the column names of several parts, without repetition."""
     return list(dict.fromkeys(chain.from_iterable(parts)))
 
 
 def with_columns(X: Any, columns: Sequence[str], vocabulary: dict[str, int]) -> sp.csr_matrix:
-    """CSR rows whose columns have names, with the columns of a larger vocabulary.
+    """Convert CSR rows with named columns to the columns of a larger vocabulary.
 
     Examples
     --------
@@ -252,17 +262,17 @@ def with_columns(X: Any, columns: Sequence[str], vocabulary: dict[str, int]) -> 
     """
     places = np.array([vocabulary[name] for name in columns], dtype=X.indices.dtype)
     parts = X.data.copy(), places[X.indices], X.indptr
-    found = sp.csr_matrix(parts, shape=(X.shape[0], len(vocabulary)))
-    found.sort_indices()
-    return found
+    rows = sp.csr_matrix(parts, shape=(X.shape[0], len(vocabulary)))
+    rows.sort_indices()
+    return rows
 
 
 def problem_of_examples(
-    estimator: Any, oracle: InvarianceOracle, known: ExampleFacts, block: ExampleBlock
+    estimator: Any, oracle: InvarianceOracle, learned: ExampleFacts, block: ExampleBlock
 ) -> Problem:
-    """The problem in a block that is ready, given what is known of all examples."""
-    found = block.examples(estimator._for_oracle(block.X, oracle))
+    """Return the problem of a block, given facts about all examples."""
+    examples = block.examples(estimator._for_oracle(block.X, oracle))
     problem: Problem = estimator._of_examples(
-        found, known.classes, known.factors, oracle, known.structure, {}
+        examples, learned.classes, learned.factors, oracle, learned.structure, {}
     )
     return problem

@@ -1,4 +1,4 @@
-"""Features of orbits of rows in partitions: what is drawn comes from all rows, and answers are lazy."""
+"""Features of the invariant kernel for samples in partitions."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from ..embeddings.base import OrbitFeatures
 from ..utils.fitted_state import learned_attributes
 from ..utils.matrices import Matrix, refuse_half_or_masked, stack
 from .collections import as_array, check_width, in_partitions, pieces, precision, refuse_bags
-from .partition import Facts, alike, checked_rows, errors_of, widened
+from .partition import Facts, check_consistent, checked_rows, errors_of, widened
 
 
 class PartitionedRows:
-    """Rows in partitions, of which a fit asks for a few by their numbers.
+    """Rows in partitions, with access to single rows by number.
 
     Parameters
     ----------
     parts : list of Delayed or Future
-        Only those that have rows.
+        Nonempty partitions.
     facts : list of Facts
-        About each of them.
+        Facts about each partition.
     """
 
     ndim = 2
@@ -42,26 +42,27 @@ class PartitionedRows:
         return self.shape[0]
 
     def __array__(self, *_: Any, **__: Any) -> np.ndarray:
-        """Refuse to load all rows, as kernels do that learn from all of them."""
+        """Raise TypeError, because kernels that are fitted to all rows would load them."""
         raise TypeError(
-            "X must be an array in memory for kernels that are made positive semi-definite with all "
-            "rows of fit, got a Dask collection: fit on a sample in memory"
+            "X must be an array in memory for kernels with a spectrum correction, got a Dask "
+            "collection: "
+            "fit on a sample in memory"
         )
 
     def __getitem__(self, numbers: np.ndarray) -> Matrix:
-        """Rows by their numbers among all, in that order."""
+        """Return rows by their numbers among all rows, in the given order."""
         owners = np.searchsorted(self.edges, numbers, side="right") - 1
-        asked = np.unique(owners)
+        used = np.unique(owners)
         take = delayed(_taken, pure=False)
-        own = {p: numbers[owners == p] - self.edges[p] for p in asked}
-        found = dask.compute(*(take(self.parts[p], own[p], self.shape[1]) for p in asked))
-        order = np.concatenate([np.flatnonzero(owners == p) for p in asked])
-        rows: Matrix = stack(found)[np.argsort(order)]
+        places = {p: numbers[owners == p] - self.edges[p] for p in used}
+        parts = dask.compute(*(take(self.parts[p], places[p], self.shape[1]) for p in used))
+        order = np.concatenate([np.flatnonzero(owners == p) for p in used])
+        rows: Matrix = stack(parts)[np.argsort(order)]
         return rows.astype(self.dtype, copy=False)
 
 
 class DaskFeatures(OrbitFeatures):
-    """Features of orbits that are fitted on partitions, and made of them when they are asked for."""
+    """Base class of transformers that are fitted on partitions, with lazy features."""
 
     # The transformer without Dask.
     _local_type: ClassVar[type[OrbitFeatures]]
@@ -69,16 +70,17 @@ class DaskFeatures(OrbitFeatures):
     dtype_: np.dtype
 
     def to_local(self) -> Any:
-        """The fitted transformer without Dask.
+        """Convert to the fitted transformer without Dask.
 
         Returns
         -------
         OrbitNystroem or OrbitFourier
+            Fitted transformer for samples in memory.
 
         Raises
         ------
         NotFittedError
-            Before `fit`.
+            If the transformer is not fitted.
         """
         check_is_fitted(self)
         local = self._local_type(**self.get_params(deep=False))
@@ -88,41 +90,43 @@ class DaskFeatures(OrbitFeatures):
         return local
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Draw what rows are compared with.
+        """Draw landmarks or templates.
 
         Parameters
         ----------
-        X : dask Array or DataFrame, list of Delayed or Future, or rows in memory
-            Rows in partitions, which are computed twice: to check all of them, and to take some. Pass
-            ``X.persist()`` to read them once.
-        y : ignored
+        X : dask Array or DataFrame, list of Delayed or Future, or samples in memory
+            Samples in partitions, which are computed twice: for checks, and for landmarks. Pass
+            ``X.persist()`` to compute them once.
+        y : object
+            Ignored.
 
         Returns
         -------
         object
-            This transformer.
+            Fitted transformer.
 
         Raises
         ------
         ValueError, TypeError
-            For parameters or rows that cannot be used. The message names the partition, and what an
-            earlier fit has learned stays.
+            If parameters or samples are invalid. The message names the partition, and the attributes of
+            an earlier fit stay.
         """
         super().fit(X, y)
         return self
 
     def transform(self, X: Any) -> Any:
-        """The features of rows.
+        """Compute features of samples.
 
         Parameters
         ----------
-        X : dask Array or DataFrame, list of Delayed or Future, or rows in memory
+        X : dask Array or DataFrame, list of Delayed or Future, or samples in memory
+            Samples.
 
         Returns
         -------
-        (n_samples, n_components) dask Array, or array
-            A Dask array for rows in partitions, with a block for each of them. float32 if the rows are,
-            else float64; the rows of a list are taken to have the precision of those of `fit`.
+        dask Array or array of shape (n_samples, n_components)
+            Features; lazy for collections, with one block per partition. The dtype is float32 for
+            float32 samples, otherwise float64. For a list it is the dtype of the samples of `fit`.
         """
         if not in_partitions(X):
             return super().transform(X)
@@ -130,19 +134,19 @@ class DaskFeatures(OrbitFeatures):
         refuse_bags("X", X)
         dtype = self._precision(X)
         model = delayed(self.to_local(), traverse=False, pure=False)
-        ask = delayed(_features, pure=False)
-        parts = [ask(p, model, part, dtype) for p, part in enumerate(pieces("X", X))]
+        compute = delayed(_features, pure=False)
+        parts = [compute(p, model, part, dtype) for p, part in enumerate(pieces("X", X))]
         return as_array(parts, X, np.zeros((0, self.n_columns_), dtype))
 
     def _precision(self, X: Any) -> np.dtype:
-        """Of the features of a collection, whose width is checked where it is known."""
+        """Return the dtype of the features; raise ValueError for a wrong number of columns."""
         if isinstance(X, (list, tuple)):
             return self.dtype_
         check_width(X, self.n_features_in_)
         return precision(X)
 
     def _check_for_partitions(self) -> None:
-        """Raise ValueError for parameters that ask for all rows at once."""
+        """Raise ValueError for parameters that require all rows in memory."""
 
     def _read(self, X: Any) -> Any:
         if not in_partitions(X):
@@ -151,11 +155,13 @@ class DaskFeatures(OrbitFeatures):
             return rows
         self._check_for_partitions()
         refuse_bags("X", X)
-        parts, ask = pieces("X", X), delayed(_facts, pure=False)
+        parts, check = pieces("X", X), delayed(_facts, pure=False)
         sparse = bool(self._rows["accept_sparse"])
-        known = alike(dask.compute(*(ask(p, part, sparse) for p, part in enumerate(parts))))
-        rows = PartitionedRows([parts[p] for p in known], list(known.values()))
-        names = next(iter(known.values())).names
+        filled = check_consistent(
+            dask.compute(*(check(p, part, sparse) for p, part in enumerate(parts)))
+        )
+        rows = PartitionedRows([parts[p] for p in filled], list(filled.values()))
+        names = next(iter(filled.values())).names
         if names is not None:
             self.feature_names_in_ = np.array(names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
@@ -165,26 +171,46 @@ class DaskFeatures(OrbitFeatures):
 
 
 class DaskOrbitNystroem(DaskFeatures, OrbitNystroem):
-    """`OrbitNystroem` whose landmarks are rows of a Dask collection.
+    """Nystroem features of the invariant kernel, for Dask collections.
 
-    Landmarks are drawn uniformly from all rows, wherever these are cut: the same rows in memory have the
-    same landmarks for the same `random_state`. Dask's scheduler computes everything, which is the client
-    of the process if there is one.
+    Landmarks are drawn uniformly from all samples. They do not depend on the partitions: samples in
+    memory have the same landmarks for the same `random_state`. The computations use the client of the
+    process, or Dask's default scheduler.
 
     Parameters
     ----------
+    oracle : InvarianceOracle, optional
+        Transformations for the average; none by default.
+    kernel : Kernel, optional
+        Base kernel; ``Gaussian()`` by default. In `fit`, a kernel with a `spectrum` requires samples in
+        memory.
+    n_components : int, default=100
+        Number of landmarks and of features; at most the number of samples.
     landmarks : {"random"}, default="random"
-        The other ways of `OrbitNystroem` ask for all rows: fit on a sample in memory instead.
-    oracle, kernel, n_components, layers, n_draws, tau, random_state
-        See `OrbitNystroem`. A kernel with a `spectrum` takes rows in memory in `fit`.
+        Choice of landmarks. Other values of `OrbitNystroem` require samples in memory.
+    layers : {1, 2}, default=1
+        Number of kernels: 1 for the invariant kernel, 2 for `structinv.kernels.OrbitDistance`.
+    n_draws : int, optional
+        Number of drawn transformations. Default: all transformations of a finite oracle.
+    tau : float, default=1.0
+        Length scale of the second layer (> 0).
+    random_state : int, RandomState or None, default=0
+        Seed of the landmarks and of the drawn transformations.
 
     Attributes
     ----------
     dtype_ : dtype
-        Of the rows of `fit`.
-    landmarks_, landmark_indices_, normalization_, rank_, kernel_error_, orbit_kernel_, \
-min_eigenvalue_, oracle_, seed_, n_draws_, n_columns_, n_features_in_, feature_names_in_
-        See `OrbitNystroem`. Indices count through all partitions.
+        Dtype of the samples of `fit`.
+    landmark_indices_ : array of int of shape (n_components,)
+        Numbers of the landmarks among the samples of all partitions.
+    landmarks_, normalization_, rank_, kernel_error_, orbit_kernel_, min_eigenvalue_, oracle_, seed_, \
+n_draws_, n_columns_, n_features_in_, feature_names_in_
+        Fitted attributes of `OrbitNystroem`.
+
+    See Also
+    --------
+    structinv.embeddings.OrbitNystroem : The same features for samples in memory.
+    DaskOrbitFourier : Random features without landmarks.
 
     Examples
     --------
@@ -203,29 +229,53 @@ min_eigenvalue_, oracle_, seed_, n_draws_, n_columns_, n_features_in_, feature_n
     def _check_for_partitions(self) -> None:
         if self.landmarks != "random":
             raise ValueError(
-                f"landmarks must be 'random' for rows in partitions, got {self.landmarks!r}: fit on a "
-                "sample in memory"
+                f"landmarks must be 'random' for samples in partitions, got {self.landmarks!r}: fit on "
+                "a "
+                "subset in memory"
             )
 
 
 class DaskOrbitFourier(DaskFeatures, OrbitFourier):
-    """`OrbitFourier` of rows in a Dask collection.
+    """Random Fourier features of the invariant kernel, for Dask collections.
 
-    Templates do not depend on rows: the same `random_state` gives those of `OrbitFourier`. Dask's
-    scheduler computes everything, which is the client of the process if there is one.
+    Templates do not depend on samples: `OrbitFourier` has the same templates for the same
+    `random_state`. The computations use the client of the process, or Dask's default scheduler.
 
     Parameters
     ----------
-    oracle, kernel, n_components, layers, n_hidden, templates, n_draws, tau, random_state
-        See `OrbitFourier`.
+    oracle : InvarianceOracle, optional
+        Transformations for the average; none by default.
+    kernel : Kernel, optional
+        Base kernel with a spectral density, such as Gaussian, Laplacian, Matern or RationalQuadratic;
+        ``Gaussian()`` by default.
+    n_components : int, default=100
+        Number of features.
+    layers : {1, 2}, default=1
+        Number of kernels: 1 for the invariant kernel, 2 for `structinv.kernels.OrbitDistance`.
+    n_hidden : int, optional
+        Number of features of the first of two layers; `n_components` by default.
+    templates : {"orthogonal", "gaussian", "quasi", "fastfood"}, default="orthogonal"
+        Sampling method of the templates. "orthogonal" and "fastfood" require a kernel of Euclidean
+        distances, unlike Laplacian.
+    n_draws : int, optional
+        Number of drawn transformations. Default: all transformations of a finite oracle.
+    tau : float, default=1.0
+        Length scale of the second layer (> 0).
+    random_state : int, RandomState or None, default=0
+        Seed of the templates and of the drawn transformations.
 
     Attributes
     ----------
     dtype_ : dtype
-        Of the rows of `fit`.
+        Dtype of the samples of `fit`.
     templates_, second_templates_, phases_, kernel_error_, orbit_kernel_, oracle_, seed_, n_draws_, \
 n_columns_, n_features_in_, feature_names_in_
-        See `OrbitFourier`.
+        Fitted attributes of `OrbitFourier`.
+
+    See Also
+    --------
+    structinv.embeddings.OrbitFourier : The same features for samples in memory.
+    DaskOrbitNystroem : Features from landmarks, for any kernel.
 
     Examples
     --------
@@ -242,7 +292,7 @@ n_columns_, n_features_in_, feature_names_in_
 
 
 def _facts(number: int, X: Any, sparse: bool) -> Facts:
-    """The facts about the rows of a partition, whose number errors name."""
+    """Return the facts about the rows of a partition; errors name the partition."""
     with errors_of(number):
         refuse_half_or_masked("X", X)
         rows, names = checked_rows(X)
@@ -252,15 +302,15 @@ def _facts(number: int, X: Any, sparse: bool) -> Facts:
 
 
 def _taken(X: Any, numbers: np.ndarray, width: int) -> Matrix:
-    """Some rows of a partition, with so many features."""
+    """Return some rows of a partition, widened to a number of features."""
     rows: Matrix = widened(checked_rows(X)[0][numbers], width)
     return rows
 
 
 def _features(number: int, model: OrbitFeatures, X: Any, dtype: np.dtype) -> np.ndarray:
-    """The features of a partition, which may have no rows."""
+    """Return the features of a partition, which may be empty."""
     with errors_of(number):
         if checked_rows(X)[0].shape[0] == 0:
             return np.zeros((0, model.n_columns_), dtype)
-        found: np.ndarray = model.transform(widened(X, model.n_features_in_)).astype(dtype, copy=False)
-        return found
+        features: np.ndarray = model.transform(widened(X, model.n_features_in_))
+        return features.astype(dtype, copy=False)

@@ -1,4 +1,4 @@
-"""What a worker does with the partitions of one group: it keeps their losses and dual states bound."""
+"""Tasks of workers on groups of partitions, with cached dual states."""
 
 from __future__ import annotations
 
@@ -16,24 +16,26 @@ from ..utils.matrices import ALL_ROWS
 from .packed import PackedVector, pack
 from .partition import Block, Recipe
 
-# How many fits a worker remembers to be over.
+# Number of finished fits in a worker's record.
 MOST_ENDED = 1000
-# Sweeps of a round end when their gap is this share of the first one's.
+# Gap at which the sweeps of a round end, relative to that of the first sweep.
 ENOUGH = 0.5
-# Rows of each group that functions are compiled with.
+# Number of rows for the compilation of functions.
 ROWS_TO_COMPILE = 8
 
 
 @dataclass(frozen=True)
 class Group:
-    """Partitions that are one block of an objective, ready for a fit.
+    """Partitions that form one block of the objective.
 
     Parameters
     ----------
     number : int
+        Number of the group.
     block : Block
-        The rows of all its partitions: sweeps have to mix them, see "Rows in blocks" in the design page.
+        Rows of all its partitions. Sweeps must mix them; the design page explains why.
     recipe : Recipe
+        Construction of the losses.
     """
 
     number: int
@@ -42,25 +44,25 @@ class Group:
 
 
 def grouped(number: int, blocks: list[Block], recipe: Recipe) -> Group:
-    """A group of the blocks of partitions."""
+    """Join the blocks of partitions to a group."""
     ready = [block.ready(recipe) for block in blocks]
     return Group(number, type(ready[0]).join(ready), recipe)
 
 
 @dataclass(frozen=True)
 class Request:
-    """What a group is asked about a function in a round.
+    """Request to a group in one round.
 
     Parameters
     ----------
     share : PackedVector
-        The group's part of the function.
+        Part of the group in the weights.
     sweeps : int
-        Over the rows, at most.
+        Maximum number of sweeps over the rows.
     sigma : float
-        How many times sweeps see their own change.
+        Amplification of the group's own updates in its sweeps.
     seed : int
-        Of the orders in which rows are visited.
+        Seed of the order of rows.
     """
 
     share: PackedVector
@@ -70,29 +72,30 @@ class Request:
 
     @property
     def nbytes(self) -> int:
-        """As it is sent."""
+        """Number of bytes of the request."""
         return self.share.nbytes
 
 
 @dataclass(frozen=True)
 class Response:
-    """Two planes of a group: ``offset - <normal, g>`` is at most its loss at every g.
+    """Two cutting planes of a group: ``offset - <normal, g> <= loss(g)`` for all g.
 
     Parameters
     ----------
     number : int
-        Of the group.
+        Number of the group.
     touching, standing : PackedVector
-        Normals of the plane at the function that was asked about, and of the one that rows stand at.
+        Normals of the plane at the given weights, and of the plane after local sweeps.
     offsets : tuple of two floats
+        Offsets of both planes.
     upper, height : float
-        The loss at the function that was asked about: a bound from above, and what was attained.
+        Upper bound and attained value of the loss at the given weights.
     rows : int
-        How many rows an oracle was asked.
+        Number of rows passed to an oracle.
     anew : bool
-        Whether the rows started at zero.
+        Whether the dual variables started at zero.
     late : bool
-        Whether the answer is to an earlier round.
+        Whether the request is from an earlier round.
     """
 
     number: int
@@ -106,13 +109,13 @@ class Response:
     late: bool = False
 
     def normals(self, size: int) -> list[np.ndarray]:
-        """Both normals, of `size` numbers each."""
+        """Return both normals as arrays of `size` numbers."""
         return [self.touching.written(size), self.standing.written(size)]
 
 
 @dataclass
 class _GroupState:
-    """The losses of a group, and the dual state of its rows once they have been swept."""
+    """Losses of a group, and the dual state of its rows after the first sweep."""
 
     space: ExplicitSpace
     term: WorstCase
@@ -120,76 +123,79 @@ class _GroupState:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def plane(self, f: Element) -> tuple[np.ndarray, float, float, float]:
-        """Normal and offset of the plane at `f`, the bound of the losses, and the plane's height."""
-        found = self.term.plane_of_sum(self.space, f)
-        normal = self.space.combine(found.normals, np.ones(1))
-        return normal, float(found.offsets[0]), float(found.upper[0]), float(found.heights[0])
+        """Return normal and offset of the plane at `f`, and upper bound and attained value."""
+        planes = self.term.plane_of_sum(self.space, f)
+        normal = self.space.combine(planes.normals, np.ones(1))
+        return normal, float(planes.offsets[0]), float(planes.upper[0]), float(planes.heights[0])
 
     def begin(self, sigma: float, seeds: list[int]) -> DualState:
-        """Let the rows stand at zero; their state is that of losses times sigma."""
+        """Start with dual variables of zero, for the losses times sigma."""
         amplified = copy(self.term)
         amplified.weights = sigma * self.term.weights
         self.state = dual_state(amplified, self.space, np.random.default_rng(seeds))
         return self.state
 
 
-_HELD: dict[tuple[str, int], _GroupState] = {}
+_CACHED: dict[tuple[str, int], _GroupState] = {}
 _ENDED: dict[str, None] = {}
 _LOCK = threading.Lock()
 
 
-def _held(group: Group, fit: str) -> _GroupState:
-    """What this worker holds of a group; it is made if there is nothing yet."""
+def _cached(group: Group, fit: str) -> _GroupState:
+    """Return the cached state of a group on this worker, or build it."""
     key = fit, group.number
     with _LOCK:
-        known = _HELD.get(key)
+        known = _CACHED.get(key)
     if known is not None:
         return known
     recipe = group.recipe
     made = _GroupState(recipe.space, recipe.term(group.block))
     with _LOCK:
-        return made if fit in _ENDED else _HELD.setdefault(key, made)
+        return made if fit in _ENDED else _CACHED.setdefault(key, made)
 
 
 async def forget(fit: str, number: int | None = None) -> None:
-    """Drop what is held of a group that has gone; of a whole fit, by those tasks too that still run."""
+    """Clear the cache of a group, or of a whole fit.
+
+    Tasks of the fit that are still running do not fill the cache again.
+    """
     with _LOCK:
         if number is not None:
-            _HELD.pop((fit, number), None)
+            _CACHED.pop((fit, number), None)
             return
         _ENDED[fit] = None
         for old in list(_ENDED)[:-MOST_ENDED]:
             del _ENDED[old]
-        for key in [key for key in _HELD if key[0] == fit]:
-            del _HELD[key]
+        for key in [key for key in _CACHED if key[0] == fit]:
+            del _CACHED[key]
 
 
 def prepare(group: Group, fit: str) -> None:
-    """Bind the losses of a group, and compile what its rounds call."""
+    """Bind the losses of a group, and compile the functions of its rounds."""
     recipe = group.recipe
     few = _GroupState(recipe.space, recipe.term(group.block.head(ROWS_TO_COMPILE)))
     f = recipe.space.zeros()
     few.begin(1.0, [0]).sweep(f)
     few.plane(f)
-    _held(group, fit)
+    _cached(group, fit)
 
 
-def ask(group: Group, fit: str, f: PackedVector, question: Request) -> Response:
-    """Two planes of a group: the one at `f`, and the one that its rows stand at after sweeps.
+def respond(group: Group, fit: str, f: PackedVector, request: Request) -> Response:
+    """Return two planes of a group: the one at `f`, and the one after local sweeps.
 
-    Rows go on from where this worker has left them, or from zero. The task can run again anywhere: its
-    planes are bounds in any case. `fit` names the fit that the state is of.
+    The sweeps continue from the dual variables on this worker, or from zero. The task can run again on
+    any worker, because all planes are lower bounds. `fit` is the name of the fit.
     """
-    held, size, sigma = _held(group, fit), group.recipe.space.size, question.sigma
+    local, size, sigma = _cached(group, fit), group.recipe.space.size, request.sigma
     around = f.written(size)
-    with held.lock:
-        touching, touches, upper, height = held.plane(around)
-        rows = held.term.rows_of(ALL_ROWS)
-        anew = held.state is None
-        state = held.state or held.begin(sigma, [question.seed, group.number])
-        around += np.asarray(state.combination()) - sigma * question.share.written(size)
+    with local.lock:
+        touching, touches, upper, height = local.plane(around)
+        rows = local.term.rows_of(ALL_ROWS)
+        anew = local.state is None
+        state = local.state or local.begin(sigma, [request.seed, group.number])
+        around += np.asarray(state.combination()) - sigma * request.share.written(size)
         first = np.inf
-        for k in range(question.sweeps):
+        for k in range(request.sweeps):
             gap, visited = state.sweep(around)
             rows, first = rows + visited, gap if k == 0 else first
             if gap <= ENOUGH * first and k > 0:
@@ -201,14 +207,14 @@ def ask(group: Group, fit: str, f: PackedVector, question: Request) -> Response:
 
 
 def plane(group: Group, fit: str, f: PackedVector) -> tuple[PackedVector, float, float, float]:
-    """Normal and offset of the plane at `f` of a group's losses, their bound, and its height."""
-    normal, *numbers = _held(group, fit).plane(f.written(group.recipe.space.size))
+    """Return a group's plane at `f`: normal, offset, bound and attained value."""
+    normal, *numbers = _cached(group, fit).plane(f.written(group.recipe.space.size))
     offset, upper, height = numbers
     return pack(normal), offset, upper, height
 
 
 def value(group: Group, fit: str, f: PackedVector) -> tuple[float, float]:
-    """The losses of a group at `f`: a bound from above, and what was attained."""
+    """Return upper bound and attained value of a group's losses at `f`."""
     space = group.recipe.space
     whole = f.written(space.size)
-    return _held(group, fit).term.total(space, whole)
+    return _cached(group, fit).term.total(space, whole)

@@ -1,4 +1,4 @@
-"""What linear classifiers and regressors on Dask share: rows in partitions, and lazy answers."""
+"""Base class of linear classifiers and regressors on Dask."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from .rows import DistributedRows
 
 
 class DaskLinearMachine(DaskMachine, LinearMachine):
-    """A linear estimator that is trained on partitions of rows."""
+    """Base class of linear estimators that are trained on partitions of rows."""
 
-    # What is to be known of the labels of a block.
+    # Function that summarizes the labels of a block.
     _summarize: ClassVar[Callable[..., Any]]
 
     def _in_partitions(self, X: Any) -> bool:
@@ -34,8 +34,8 @@ class DaskLinearMachine(DaskMachine, LinearMachine):
         return False
 
     def _read_partitions(self, rows: DistributedRows) -> InvarianceOracle:
-        """Check all partitions; the oracle for their rows."""
-        rows.look(checked_block, type(self)._summarize)
+        """Check all partitions; return the oracle for their rows."""
+        rows.read(checked_block, type(self)._summarize)
         names = rows.facts[0].names
         learn_shape(self, rows)
         self.n_features_in_ = rows.shape[1]
@@ -50,35 +50,43 @@ class DaskLinearMachine(DaskMachine, LinearMachine):
         return ExplicitSpace(n_features, problem.n_outputs, intercept=intercept)
 
     def predict(self, X: Any) -> Any:
-        """Predictions; of a collection a Dask array, which is computed when it is asked for.
+        """Predict the label or target of each sample.
 
-        Pairs of rows and labels are for `fit` only.
+        Parameters
+        ----------
+        X : dask Array or DataFrame, list of Delayed or Future, or samples in memory
+            Samples without labels; only `fit` accepts pairs of samples and labels.
+
+        Returns
+        -------
+        dask Array or array of shape (n_samples,)
+            Predictions; lazy for collections.
         """
         return self._lazily("predict", X) if self._in_partitions(X) else super().predict(X)
 
     def worst_case(self, X: Any, y: Any = None, *, oracle: InvarianceOracle | None = None) -> Any:
-        """The rows after the worst allowed change.
+        """Compute the most damaging perturbation of each sample.
 
         Parameters
         ----------
-        X : dask Array or DataFrame, list of Delayed or Future, or rows in memory
-            Rows alone: pairs of rows and labels are for `fit` only.
+        X : dask Array or DataFrame, list of Delayed or Future, or samples in memory
+            Samples without labels; only `fit` accepts pairs of samples and labels.
         y : as in `fit`, optional
-            Predictions take the place of labels and targets that are not given.
+            True labels or targets. Default: the predictions.
         oracle : InvarianceOracle, optional
-            What may change; by default what the model was trained for.
+            Allowed perturbations. Default: those of the training.
 
         Returns
         -------
-        dask Array, array or CSR matrix
-            For collections a Dask array, which is computed when it is asked for.
+        dask Array, array or CSR matrix of shape (n_samples, n_features)
+            Perturbed samples; lazy for collections.
         """
         if not self._in_partitions(X):
             return super().worst_case(X, y, oracle=oracle)
-        parts = self._each(_worst_rows, X, *self._beside(X, y=y), oracle=oracle)
-        return self._changed(parts, X)
+        parts = self._each(_worst_rows, X, *self._cut_like(X, y=y), oracle=oracle)
+        return self._perturbed(parts, X)
 
 
 def _worst_rows(model: Any, X: Any, *y: Any, oracle: Any) -> Any:
-    """The worst rows of a partition, which may have none."""
+    """Return the perturbed rows of a partition, which may be empty."""
     return model.worst_case(X, *y, oracle=oracle) if n_given(X) else checked_rows(X)[0]

@@ -1,4 +1,4 @@
-"""What estimators on Dask share: a fit on partitions, and answers for one after the other."""
+"""Base class of estimators on Dask: fits on partitions, lazy predictions."""
 
 from __future__ import annotations
 
@@ -51,7 +51,10 @@ from .term import PartitionedTerm
 
 
 class DaskMachine(InvariantEstimator):
-    """An estimator with weights that is trained on partitions, and on data in memory without Dask."""
+    """Base class of linear estimators on Dask.
+
+    Partitions are fitted on a cluster, data in memory without Dask.
+    """
 
     client: Any
     n_features_in_: int
@@ -59,7 +62,7 @@ class DaskMachine(InvariantEstimator):
     _solvers: ClassVar[Mapping[str, Callable[[], Solver]]] = {"bmrm": BMRM, "bundle": MultiCutBundle}
     # The estimator without Dask.
     _local_type: ClassVar[Any]
-    # From what is known of all partitions, and a block, to a problem.
+    # Function of an estimator, an oracle, facts of all partitions and a block that returns a problem.
     _of_block: ClassVar[Callable[..., Problem]]
 
     @classmethod
@@ -80,53 +83,53 @@ class DaskMachine(InvariantEstimator):
 
     @with_callbacks
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Train on the worst case of the oracle's changes.
+        """Fit the model to samples in partitions.
 
         Parameters
         ----------
         X : dask Array or DataFrame, or list of Delayed or Future
-            Rows in partitions. Blocks are arrays, CSR matrices, or DataFrames of numbers. Without `y`,
-            each item of a list is a pair of rows and labels, or has sample weights as a third. Rows in
-            memory are trained on in this process by the estimator without Dask.
+            Samples in partitions of arrays, CSR matrices or DataFrames of numbers. Without `y`, each
+            item of a list is a tuple of samples, labels and optional sample weights. Samples in memory
+            are fitted in this process by the estimator without Dask.
         y : dask Array or Series, or list of Delayed or Future
-            Labels or targets in as many partitions.
+            Labels or targets, in as many partitions as `X`.
         sample_weight : dask Array or Series, or list of Delayed or Future, optional
-            Non-negative factors of C in as many partitions.
+            Factors of C (>= 0), in as many partitions as `X`.
 
         Returns
         -------
         object
-            This estimator.
+            Fitted estimator.
 
         Raises
         ------
         ValueError, TypeError
-            For parameters or data that cannot be used, before any training. The message names the
+            If a parameter or the data are invalid, before any training. The message names the
             partition.
         SchedulerLostError
             If the connection to the scheduler is lost.
         KeyboardInterrupt
-            After Ctrl-C, with the best model so far; see `on_interrupt`.
+            After Ctrl-C, if `on_interrupt` is "raise". The estimator has the best model so far.
         """
         return self._fit_partitions(X, y, sample_weight=sample_weight)
 
     def _fit_partitions(self, X: Any, y: Any, **weights: Any) -> Self:
-        """`fit` on partitions with weights of any kind; on data in memory without Dask."""
+        """Fit to partitions with weights of any kind, or to data in memory without Dask."""
         self._check_parameters()
         if not self._in_partitions(X):
             return self._learn_from(self._in_memory().fit(X, y, **weights))
         self._check_collection(X)
         partitions = partitions_of(X, y, **weights)
-        with _told_of_lost_data(), DistributedRows(self._running_client(), partitions) as rows:
+        with _note_on_lost_data(), DistributedRows(self._running_client(), partitions) as rows:
             self._fit(rows, None, None)
         return self
 
     def _in_partitions(self, X: Any) -> bool:
-        """Whether these are partitions, and not data in memory; TypeError for what is neither."""
+        """Return True for partitions, False for data in memory; raise TypeError otherwise."""
         return in_partitions(X)
 
     def _running_client(self) -> Client:
-        """The client that was given, or that of this process."""
+        """Return the client of the parameter, or that of this process."""
         if self.client is not None and not isinstance(self.client, Client):
             raise TypeError(
                 f"client must be a distributed.Client, got {self.client!r}: pass "
@@ -135,10 +138,10 @@ class DaskMachine(InvariantEstimator):
         return find_client(self.client)
 
     def _check_collection(self, X: Any) -> None:
-        """Raise where a collection, or a parameter that only data in memory can have, is of no use."""
+        """Raise ValueError for parameters that partitions do not support."""
 
     def _in_memory(self) -> Any:
-        """The estimator without Dask, with the same parameters; not fitted."""
+        """Return the unfitted estimator without Dask, with the same parameters."""
         parameters = self.get_params(deep=False)
         if not isinstance(self.solver, Solver) or isinstance(self.solver, MultiCutBundle):
             parameters["solver"] = {"bmrm": "bmrm"}.get(str(self.solver), "auto")
@@ -150,16 +153,17 @@ class DaskMachine(InvariantEstimator):
         return self
 
     def to_local(self) -> Any:
-        """The fitted estimator without Dask: it predicts, certifies, and can be saved.
+        """Convert to the fitted estimator without Dask, for `structinv.save`.
 
         Returns
         -------
         InvariantLinearSVC, InvariantLinearSVR or InvariantStructuredSVC
+            Fitted estimator for data in memory.
 
         Raises
         ------
         NotFittedError
-            Before `fit`.
+            If the estimator is not fitted.
         """
         check_is_fitted(self)
         local = self._in_memory()
@@ -167,18 +171,18 @@ class DaskMachine(InvariantEstimator):
         return local
 
     def _planes_ignore(self) -> frozenset[str]:
-        # Planes of partitions have weights in them.
+        # Planes of partitions depend on the sample weights.
         return OF_THE_WEIGHTS & {"solver"}
 
     def _check_rows(self, rows: DistributedRows, oracle: InvarianceOracle, n_features: int) -> None:
-        """Raise unless some rows count, and an oracle is one of such rows."""
+        """Raise an error if all weights are 0, or if the oracle does not support the rows."""
         check_suits(oracle, rows.sparse, n_features, "dense blocks")
         if not any(each.weight > 0 for each in rows.facts):
             raise ValueError("sample_weight must leave a sample with a weight above 0")
 
     @abstractmethod
     def _space(self, problem: Problem) -> ExplicitSpace:
-        """Where the functions are."""
+        """Return the space of the weights."""
 
     def _objective(self, problem: Problem) -> Objective:
         rows: DistributedRows = problem.rows
@@ -188,22 +192,22 @@ class DaskMachine(InvariantEstimator):
         check_memory(
             f"planes of {space.size} weights for {n_groups} groups of partitions",
             needed,
-            "take a smaller max_planes of MultiCutBundle, solver='bmrm', or fewer features",
+            "use a smaller max_planes of MultiCutBundle, solver='bmrm', or fewer features",
         )
         recipe = Recipe(type(self)._of_block, self._in_memory(), problem.oracle, problem.labels, space)
         n_rows = np.array([each.shape[0] for each in rows.facts])
-        sizes = np.array([n_rows[own].sum() for own in rows.bind(recipe, n_groups)])
+        sizes = np.array([n_rows[group].sum() for group in rows.bind(recipe, n_groups)])
         return Objective(space, [PartitionedTerm(rows.cluster, space.n_outputs, sizes, rows.dtype)])
 
     def _memory_of_planes(self, n_groups: int, size: int) -> float:
-        """Bytes of the planes that the driver keeps."""
+        """Return the number of bytes of the driver's planes."""
         if self.solver == "bmrm" or isinstance(self.solver, BMRM):
             return 8.0 * 2 * n_groups * size
         solver = self.solver if isinstance(self.solver, MultiCutBundle) else MultiCutBundle()
         return solver.memory(n_groups, size)
 
     def _groups_before(self) -> int | None:
-        """How many groups the planes are of that a checkpoint or the last fit has left."""
+        """Return the number of groups of a checkpoint or of the last fit, or None."""
         if self.checkpoint is not None and Path(self.checkpoint).exists():
             return blocks_of(self.checkpoint)
         earlier = getattr(self, "solution_", None) if self.warm_start else None
@@ -223,107 +227,111 @@ class DaskMachine(InvariantEstimator):
             self.solution_ = replace(solution, planes=planes)
 
     def _look_at(self, problem: Problem, objective: Objective, solution: Solution, left: float) -> None:
-        """Nothing is warned of: to look at what was learned takes all rows."""
+        """Omit the check of the predictions, which would read all rows."""
 
     def _each(
-        self, ask: Callable[..., Any], X: Any, *beside: list[Any], **options: Any
+        self, function: Callable[..., Any], X: Any, *others: list[Any], **options: Any
     ) -> list[Delayed]:
-        """What a function of the local estimator and a partition says of each of them."""
+        """Call a function of the local estimator and a partition for each partition, lazily."""
         model = delayed(self.to_local(), traverse=False, pure=False)
         check_width(X, self.n_features_in_)
-        asked = delayed(partial(_asked_of_partition, partial(ask, **options)), pure=False)
-        parts = zip(pieces("X", X), *beside, strict=True)
-        return [asked(p, model, *own) for p, own in enumerate(parts)]
+        call = delayed(partial(_call_for_partition, partial(function, **options)), pure=False)
+        parts = zip(pieces("X", X), *others, strict=True)
+        return [call(p, model, *part) for p, part in enumerate(parts)]
 
     def _lazily(self, method: str, X: Any) -> da.Array:
-        """What a method says of rows, as an array that is computed when it is asked for."""
-        # The answer about no rows tells the type and the width.
-        meta = about_no_rows(self.to_local(), method)
-        return as_array(self._each(partial(answer, method=method), X), X, meta)
+        """Return the results of a method for all rows, as a lazy array."""
+        # The result for no rows has the dtype and the width.
+        meta = empty_result(self.to_local(), method)
+        return as_array(self._each(partial(result_of, method=method), X), X, meta)
 
-    def _changed(self, parts: list[Delayed], X: Any) -> da.Array:
-        """Blocks of changed rows as an array, of the kind of a collection of rows."""
+    def _perturbed(self, parts: list[Delayed], X: Any) -> da.Array:
+        """Join blocks of perturbed rows to a lazy array, sparse if the collection is."""
         sparse = isinstance(X, da.Array) and sp.issparse(X._meta)
         shape, dtype = (0, self.n_features_in_), precision(X)
         meta = sp.csr_matrix(shape, dtype=dtype) if sparse else np.zeros(shape, dtype)
         cast = delayed(_cast, pure=False)
         return as_array([cast(part, dtype) for part in parts], X, meta)
 
-    def _certified(self, kind: Any, X: Any, *beside: list[Any], oracle: InvarianceOracle | None) -> Any:
-        """The certificates of all partitions, as one of a kind."""
-        ask = partial(_certificate, oracle=oracle, nothing=kind.nothing)
-        return kind.of_parts(self._each(ask, X, *beside), heights(X))
+    def _certified(self, kind: Any, X: Any, *others: list[Any], oracle: InvarianceOracle | None) -> Any:
+        """Return the certificates of all partitions as one lazy certificate."""
+        certify = partial(_certificate, oracle=oracle, nothing=kind.nothing)
+        return kind.of_parts(self._each(certify, X, *others), heights(X))
 
-    def _beside(self, X: Any, **given: Any) -> list[list[Any]]:
-        """Collections beside the rows, cut like these, without those that are None."""
+    def _cut_like(self, X: Any, **given: Any) -> list[list[Any]]:
+        """Return other collections, cut like the rows, without those that are None."""
         n = len(pieces("X", X))
         return [cut_like(name, each, X, n) for name, each in given.items() if each is not None]
 
-    def _share_right(self, ask: Callable[..., Any], X: Any, y: Any, sample_weight: Any) -> float:
-        """The share of the weight that is predicted right, given a function that sums both."""
-        weight, right = self._summed(ask, X, y, sample_weight)
-        return float(right / weight)
+    def _accuracy(self, sums: Callable[..., Any], X: Any, y: Any, sample_weight: Any) -> float:
+        """Return the weighted accuracy; `sums` returns the total and the correct weight."""
+        weight, correct = self._summed(sums, X, y, sample_weight)
+        return float(correct / weight)
 
-    def _summed(self, ask: Callable[..., Any], X: Any, y: Any, sample_weight: Any) -> np.ndarray:
-        """The sum over all partitions of what a function says of them, added up on the workers."""
+    def _summed(self, function: Callable[..., Any], X: Any, y: Any, sample_weight: Any) -> np.ndarray:
+        """Return the sum of a function over all partitions, added on the workers."""
         n = len(pieces("X", X))
         labels = cut_like("y", y, X, n)
         weights = [None] * n if sample_weight is None else cut_like("sample_weight", sample_weight, X, n)
-        parts = self._each(ask, X, labels, weights)
+        parts = self._each(function, X, labels, weights)
         while len(parts) > 1:
             parts = [delayed(sum)(parts[i : i + FAN_IN]) for i in range(0, len(parts), FAN_IN)]
-        with _told_of_lost_data():
-            found: np.ndarray = self._running_client().compute(parts[0]).result()
-        return found
+        with _note_on_lost_data():
+            total: np.ndarray = self._running_client().compute(parts[0]).result()
+        return total
 
 
 @contextmanager
-def _told_of_lost_data() -> Iterator[None]:
-    """Say of data that are lost, and cannot be made again, how that comes."""
+def _note_on_lost_data() -> Iterator[None]:
+    """Add a note to the error of lost data that cannot be computed again."""
     try:
         yield
     except CancelledError as error:
         error.add_note(
-            "data that were scattered are lost with their worker: pass delayed blocks, which are made "
-            "again, or scatter with broadcast=True"
+            "scattered data are lost with their worker: pass delayed blocks, which are computed again, "
+            "or "
+            "call scatter with broadcast=True"
         )
         raise
 
 
 def n_given(X: Any) -> int:
-    """How many rows or examples a partition has."""
+    """Return the number of rows or examples of a partition."""
     return int(X.shape[0]) if sp.issparse(X) else len(X)
 
 
-def _asked_of_partition(ask: Callable[..., Any], number: int, model: Any, X: Any, *beside: Any) -> Any:
-    """What a function says of a partition, which may lack features at the end."""
+def _call_for_partition(
+    function: Callable[..., Any], number: int, model: Any, X: Any, *others: Any
+) -> Any:
+    """Call a function for a partition, whose sparse rows may lack features at the end."""
     with errors_of(number):
         if isinstance(X, tuple):
             raise TypeError(
-                f"X must hold rows or examples alone, got a tuple of {len(X)}: pairs with labels are "
-                "for fit only, and other methods take labels as y"
+                f"X must contain samples without labels, got a tuple of {len(X)}: only fit accepts "
+                "pairs, "
+                "pass labels as y"
             )
-        refuse_other_indices(X, *beside)
-        return ask(model, widened(X, model.n_features_in_), *beside)
+        refuse_other_indices(X, *others)
+        return function(model, widened(X, model.n_features_in_), *others)
 
 
 def _cast(X: Any, dtype: np.dtype) -> Any:
-    """Rows of a type."""
+    """Convert rows to a dtype."""
     return X.astype(dtype, copy=False)
 
 
-def answer(model: Any, X: Any, *, method: str) -> Any:
-    """What a method says of the rows of a partition, which may be none."""
-    return getattr(model, method)(X) if n_given(X) else about_no_rows(model, method)
+def result_of(model: Any, X: Any, *, method: str) -> Any:
+    """Call a method for the rows of a partition, which may be empty."""
+    return getattr(model, method)(X) if n_given(X) else empty_result(model, method)
 
 
-def about_no_rows(model: Any, method: str) -> Any:
-    """What a method says of no rows."""
+def empty_result(model: Any, method: str) -> Any:
+    """Return the result of a method for no rows."""
     nameless = copy(model)
     vars(nameless).pop("feature_names_in_", None)
     return getattr(nameless, method)(np.zeros((1, model.n_features_in_)))[:0]
 
 
 def _certificate(model: Any, X: Any, *y: Any, oracle: Any, nothing: Any) -> Any:
-    """The certificate of a partition; `nothing` of one that is empty."""
+    """Return the certificate of a partition; `nothing` if the partition is empty."""
     return model.certify(X, *y, oracle=oracle) if n_given(X) else nothing

@@ -1,4 +1,4 @@
-"""Vectors as they are sent: the numbers that are not zero, where that is shorter."""
+"""Compact vectors for transfer: nonzero values only, if that is shorter."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-# Bytes of a number by itself: its value, and its place.
+# Bytes of one nonzero value with its position.
 BYTES_OF_ENTRY = 12
 
 
 @dataclass(frozen=True)
 class PackedVector:
-    """A vector.
+    """Vector in a compact form.
 
     Parameters
     ----------
     values : (m,) array
+        Values.
     places : (m,) array of int, optional
-        Where the values are in a vector of zeros; all of the vector, by default.
+        Positions of the values; by default `values` is the whole vector.
     """
 
     values: np.ndarray
@@ -26,11 +27,11 @@ class PackedVector:
 
     @property
     def nbytes(self) -> int:
-        """As it is sent."""
+        """Number of bytes of the compact form."""
         return self.values.nbytes + (0 if self.places is None else self.places.nbytes)
 
     def written(self, size: int) -> np.ndarray:
-        """All `size` numbers, in an array of its own."""
+        """Return the vector of `size` numbers as a new array."""
         if self.places is None:
             return self.values.copy()
         whole = np.zeros(size)
@@ -39,7 +40,7 @@ class PackedVector:
 
 
 def pack(vector: np.ndarray) -> PackedVector:
-    """A vector in its shorter form.
+    """Convert a vector to its compact form.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The rows of one partition: their checks, the facts about them, and what makes losses of them."""
+"""Rows of one partition: validation, summaries for the driver, and losses."""
 
 from __future__ import annotations
 
@@ -22,23 +22,26 @@ from ..spaces import ExplicitSpace
 from ..terms import WorstCase
 from ..utils.matrices import Matrix, stack
 
-# What a partition holds, in this order.
+# Content of a partition, in this order.
 ARGUMENTS = ("X", "y", "sample_weight", "position_weight")
-# A line of scikit-learn's message about NaN that names other estimators has this.
+# Part of scikit-learn's message about NaN before its advice to use other estimators.
 ADVICE = "does not accept missing values encoded as NaN"
 
 
 @dataclass(frozen=True)
 class Block:
-    """Checked rows of a partition, with labels or targets and sample weights.
+    """Validated rows of a partition, with labels or targets and sample weights.
 
     Parameters
     ----------
     X : (n, d) array or CSR matrix
+        Rows.
     y : (n,) array
+        Labels or targets.
     weights : (n,) array
+        Sample weights.
     names : tuple of str, optional
-        Of the columns of a DataFrame.
+        Column names of a DataFrame.
     """
 
     X: Matrix
@@ -48,7 +51,7 @@ class Block:
 
     @classmethod
     def join(cls, blocks: Sequence[Any]) -> Any:
-        """Several blocks of this class as one; they have the same features."""
+        """Join blocks with the same features to one block."""
         return replace(
             blocks[0],
             X=stack([block.X for block in blocks]),
@@ -64,7 +67,7 @@ class Block:
 
     @property
     def nbytes(self) -> int:
-        """Of all its arrays."""
+        """Number of bytes of all arrays."""
         X = self.X
         parts = [X.data, X.indices, X.indptr] if sp.issparse(X) else [X]
         return sum(each.nbytes for each in [*parts, self.y, self.weights])
@@ -73,20 +76,20 @@ class Block:
         return object.__sizeof__(self) + self.nbytes
 
     def head(self, n: int) -> Block:
-        """The first rows, n at most."""
+        """Return the first rows, at most n."""
         return replace(self, X=self.X[:n], y=self.y[:n], weights=self.weights[:n])
 
     def ready(self, recipe: Recipe) -> Block:
-        """The block with all features, some of which sparse rows may lack at the end."""
+        """Return the block with all features, which sparse rows may lack at the end."""
         return replace(self, X=widened(self.X, recipe.space.n_features))
 
-    def told(self) -> list[Any]:
-        """All that tells it from other blocks."""
+    def content(self) -> list[Any]:
+        """Return the content of the block, for a fingerprint."""
         return [self.X, self.y, self.weights]
 
 
 def numbered_block(number: int, read: Callable[..., Block], given: Any) -> Block:
-    """The block that `read` makes of what a partition holds; errors name the partition."""
+    """Return the block of a partition; errors name the partition."""
     with errors_of(number):
         refuse_other_indices(*given)
         return read(*given)
@@ -94,43 +97,43 @@ def numbered_block(number: int, read: Callable[..., Block], given: Any) -> Block
 
 @contextmanager
 def errors_of(number: int) -> Iterator[None]:
-    """Errors of the data of a partition name it, without advice about other estimators."""
+    """Add the number of the partition to errors, and shorten them."""
     try:
         yield
     except (ValueError, TypeError) as error:
-        said = str(error).split("\n")
-        end = next((i for i, line in enumerate(said) if ADVICE in line), len(said))
-        raise type(error)(f"partition {number}: " + "\n".join(said[:end])) from None
+        lines = str(error).split("\n")
+        end = next((i for i, line in enumerate(lines) if ADVICE in line), len(lines))
+        raise type(error)(f"partition {number}: " + "\n".join(lines[:end])) from None
 
 
 def refuse_other_indices(*given: Any) -> None:
-    """Raise ValueError for rows, labels and weights of pandas whose indices differ.
+    """Raise ValueError for pandas objects with different indices.
 
     Parameters
     ----------
     *given : object
-        Rows, labels, and weights of samples and of positions; only the first may be given.
+        Rows, labels, sample weights and position weights; the last ones are optional.
     """
-    # Objects of pandas exist only where it is loaded.
+    # Without an import of pandas there are no pandas objects.
     pandas = sys.modules.get("pandas")
     if pandas is None:
         return
-    known = [
+    indexed = [
         (name, each.index)
         for name, each in zip(ARGUMENTS, given, strict=False)
         if isinstance(each, (pandas.DataFrame, pandas.Series))
     ]
-    for name, index in known[1:]:
-        first, reference = known[0]
+    for name, index in indexed[1:]:
+        first, reference = indexed[0]
         if not index.equals(reference):
             raise ValueError(
-                f"{name} must have the same index as {first}, since they are joined by position: bring "
-                f"them into the same order, or pass {name} as an array if its order is right"
+                f"{name} must have the same index as {first}, because both are joined by position: sort "
+                f"them equally, or pass {name} as an array if its order is correct"
             )
 
 
 def checked_rows(X: Any) -> tuple[Matrix, tuple[str, ...] | None]:
-    """Finite rows, which may be none, and the names of their columns."""
+    """Validate rows, which may be empty; return them and their column names."""
     columns = _get_feature_names(X)
     if np.ndim(X) != 2 and not sp.issparse(X):
         raise ValueError(f"X must have two dimensions, got shape {np.shape(X)}")
@@ -146,7 +149,7 @@ def checked_rows(X: Any) -> tuple[Matrix, tuple[str, ...] | None]:
 
 
 def widened(X: Any, n_features: int) -> Any:
-    """Sparse rows that lack features at the end with these, as CSR; others as they are."""
+    """Add missing features at the end of sparse rows; return other rows unchanged."""
     if not sp.issparse(X) or X.shape[1] >= n_features:
         return X
     rows = sp.csr_matrix(X)
@@ -154,39 +157,44 @@ def widened(X: Any, n_features: int) -> Any:
 
 
 def checked_block(X: Any, y: Any, weights: Any = None) -> Block:
-    """The block of a partition of what its collections hold.
+    """Validate the content of a partition, and return a block.
 
     Raises
     ------
     ValueError, TypeError
-        If they cannot be used.
+        If rows, labels or weights are invalid.
     """
     rows, names = checked_rows(X)
     n = rows.shape[0]
     labels = one_a_row(y, n)
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
-        raise ValueError("y must hold finite numbers, got NaN or infinity")
-    own = np.ones(n)
+        raise ValueError("y must contain finite numbers, got NaN or infinity")
+    checked = np.ones(n)
     if weights is not None and n > 0:
-        own = _check_sample_weight(weights, rows, dtype=np.float64, ensure_non_negative=True)
-    return Block(rows, labels, own, names)
+        checked = _check_sample_weight(weights, rows, dtype=np.float64, ensure_non_negative=True)
+    return Block(rows, labels, checked, names)
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What the driver has to know of a block.
+    """Facts about a block for the driver.
 
     Parameters
     ----------
     shape : tuple of two ints
+        Numbers of rows and features.
     dtype : dtype
+        Dtype of the rows.
     sparse : bool
+        Whether the rows are sparse.
     names : tuple of str or None
+        Column names.
     weight : float
-        The sum of the sample weights.
+        Sum of the sample weights.
     summary : object
-        Of the labels or targets.
+        Summary of the labels or targets.
     nbytes : int, default=0
+        Size of the block.
     """
 
     shape: tuple[int, int]
@@ -199,7 +207,7 @@ class Facts:
 
 
 def facts(number: int, block: Block, summarize: Callable[[Block], Any]) -> Facts:
-    """The facts about the block of a partition, whose number errors name."""
+    """Return the facts about the block of a partition; errors name the partition."""
     X = block.X
     with errors_of(number):
         summary = summarize(block)
@@ -207,55 +215,56 @@ def facts(number: int, block: Block, summarize: Callable[[Block], Any]) -> Facts
     return Facts(block.shape, X.dtype, sp.issparse(X), block.names, weight, summary, block.nbytes)
 
 
-def alike(found: Sequence[Facts]) -> dict[int, Facts]:
-    """The facts about partitions that have rows, by their numbers.
+def check_consistent(facts_by_partition: Sequence[Facts]) -> dict[int, Facts]:
+    """Return the facts about nonempty partitions by number, after consistency checks.
 
     Raises
     ------
     ValueError
-        If there are no rows, or partitions have different features. Sparse rows may lack some at the
-        end.
+        If there are no rows, or if partitions have different features. Sparse rows may lack features at
+        the end.
     """
-    kept = {p: each for p, each in enumerate(found) if each.shape[0]}
-    if not kept:
-        raise ValueError(f"X must have rows, got {len(found)} partitions without any")
-    first, reference = next(iter(kept.items()))
-    widest = max(kept, key=lambda p: kept[p].shape[1])
-    most = kept[widest].shape[1]
-    for p, each in kept.items():
+    filled = {p: each for p, each in enumerate(facts_by_partition) if each.shape[0]}
+    if not filled:
+        raise ValueError(f"X must have rows, got {len(facts_by_partition)} empty partitions")
+    first, reference = next(iter(filled.items()))
+    widest = max(filled, key=lambda p: filled[p].shape[1])
+    most = filled[widest].shape[1]
+    for p, each in filled.items():
         if each.shape[1] != most and not each.sparse:
             raise ValueError(
-                "X must have as many features in all partitions, unless rows are sparse: partition "
+                "X must have the same number of features in all partitions if rows are dense: partition "
                 f"{widest} has {most}, partition {p} has {each.shape[1]}"
             )
         if each.names != reference.names:
             raise ValueError(
-                f"X must have the same columns in all partitions: partition {p} has others than "
-                f"partition {first}"
+                f"X must have the same columns in all partitions: those of partition {p} differ from "
+                f"those of partition {first}"
             )
-    return kept
+    return filled
 
 
 def fingerprint(block: Block) -> str:
-    """A text that is the same for equal blocks."""
-    return digest(block.told())
+    """Return a digest of the block's content."""
+    return digest(block.content())
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """From the rows of any partition to their losses.
+    """Construction of the losses of a partition.
 
     Parameters
     ----------
     problem : callable
-        From an estimator, an oracle, what is learned and a block to a `Problem`.
+        Function of an estimator, an oracle, `learned` and a block that returns a `Problem`.
     estimator : InvariantEstimator
-        Has the parameters; it is not fitted.
+        Unfitted estimator with the parameters.
     oracle : InvarianceOracle
-        For rows of this shape.
+        Oracle for rows of this shape.
     learned : object
-        What is known of all rows.
+        Facts about all rows, such as the classes.
     space : ExplicitSpace
+        Space of the weights.
     """
 
     problem: Callable[..., Problem]
@@ -265,5 +274,5 @@ class Recipe:
     space: ExplicitSpace
 
     def term(self, block: Block) -> WorstCase:
-        """The losses of a block."""
+        """Return the losses of a block."""
         return self.problem(self.estimator, self.oracle, self.learned, block).worst_case()

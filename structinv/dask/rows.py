@@ -1,4 +1,4 @@
-"""Rows in partitions on a cluster, for the time of one fit."""
+"""Rows in partitions on a Dask cluster, during one fit."""
 
 from __future__ import annotations
 
@@ -13,29 +13,31 @@ from distributed import Client, Future
 
 from .cluster import Cluster, release
 from .group import grouped, prepare
-from .partition import Block, Facts, Recipe, alike, facts, fingerprint, numbered_block
+from .partition import Block, Facts, Recipe, check_consistent, facts, fingerprint, numbered_block
 
-# So many parts of a reduction are joined in a task.
+# Number of parts that one task of a reduction joins.
 FAN_IN = 16
 
 
 class DistributedRows:
-    """Rows, labels and weights in partitions. Workers hold them until the context ends.
+    """Context of rows, labels and weights in partitions, cached on workers.
 
     Its pickle is a fingerprint of the data.
 
     Parameters
     ----------
     client : distributed.Client
+        Connected client.
     partitions : list of tuple
-        Inputs, labels and weights of each partition, as delayed objects or futures, or one that holds
-        all of them.
+        Samples, labels and weights of each partition, as delayed objects or futures. A tuple may also
+        have one delayed object or future with all of them.
 
     Attributes
     ----------
     cluster : Cluster
+        Workers with the groups.
     facts : list of Facts
-        Of the partitions that have rows.
+        Facts about the nonempty partitions.
     """
 
     def __init__(self, client: Client, partitions: Sequence[tuple[Any, ...]]) -> None:
@@ -43,80 +45,79 @@ class DistributedRows:
         self.partitions = list(partitions)
         self.facts: list[Facts] = []
         self._read: Callable[..., Block]
-        # Those that have rows, and their blocks until groups have them.
+        # The nonempty partitions, and their blocks until they are joined to groups.
         self._numbers: list[int] = []
-        self._kept: list[Future] = []
+        self._blocks: list[Future] = []
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._let_go()
+        self._release_blocks()
         self.cluster.close()
 
-    def _let_go(self) -> None:
-        """Hold no blocks any more."""
-        release(self._kept)
-        self._kept = []
+    def _release_blocks(self) -> None:
+        release(self._blocks)
+        self._blocks = []
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Number of rows and number of features, those of the widest partition."""
+        """Number of rows, and largest number of features of a partition."""
         return sum(each.shape[0] for each in self.facts), max(each.shape[1] for each in self.facts)
 
     @property
     def dtype(self) -> np.dtype:
-        """Of all rows together."""
+        """Common dtype of all rows."""
         return np.result_type(*(each.dtype for each in self.facts))
 
     @property
     def sparse(self) -> bool:
-        """Whether any partition is sparse."""
+        """True if a partition is sparse."""
         return any(each.sparse for each in self.facts)
 
-    def look(self, read: Callable[..., Block], summarize: Callable[[Block], Any]) -> None:
-        """Check all partitions on the workers, and learn the facts about them.
+    def read(self, read: Callable[..., Block], summarize: Callable[[Block], Any]) -> None:
+        """Check all partitions on the workers, and collect the facts about them.
 
         Sparse partitions may lack features at the end.
 
         Parameters
         ----------
         read : callable
-            Makes a checked block of what a partition holds.
+            Function of the content of a partition that returns a checked block.
         summarize : callable
-            What is to be known of the labels of a block.
+            Function of a block that returns the summary of its labels.
 
         Raises
         ------
         ValueError, TypeError
-            If rows, labels or weights cannot be used. The message names the first partition.
+            If rows, labels or weights are invalid. The message names the first such partition.
         """
         submit, self._read = self.cluster.client.submit, read
-        self._kept = kept = self._made(range(len(self.partitions)), None)
-        asked = [submit(facts, p, block, summarize, pure=False) for p, block in enumerate(kept)]
+        self._blocks = blocks = self._computed(range(len(self.partitions)), None)
+        futures = [submit(facts, p, block, summarize, pure=False) for p, block in enumerate(blocks)]
         try:
-            known = alike(self.cluster.computed(asked))
+            filled = check_consistent(self.cluster.computed(futures))
         finally:
-            release(asked)
-        self.facts = list(known.values())
-        self._numbers, self._kept = list(known), [kept[p] for p in known]
-        release(block for p, block in enumerate(kept) if p not in known)
+            release(futures)
+        self.facts = list(filled.values())
+        self._numbers, self._blocks = list(filled), [blocks[p] for p in filled]
+        release(block for p, block in enumerate(blocks) if p not in filled)
 
-    def _made(self, numbers: Iterable[int], workers: list[str] | None) -> list[Future]:
-        """Blocks of partitions, under names of their own."""
+    def _computed(self, numbers: Iterable[int], workers: list[str] | None) -> list[Future]:
+        """Compute blocks of partitions, with unique names."""
         blocks = [
             delayed(partial(numbered_block, p, self._read), pure=False)(_as_one(self.partitions[p]))
             for p in numbers
         ]
-        made: list[Future] = self.cluster.client.compute(
+        futures: list[Future] = self.cluster.client.compute(
             blocks, workers=workers, allow_other_workers=workers is not None, optimize_graph=False
         )
-        return made
+        return futures
 
-    def reduced(self, tell: Callable[[Block], Any], join: Callable[[list[Any]], Any]) -> Any:
-        """What all blocks tell, joined in their order on the workers, a few at a time."""
+    def reduced(self, extract: Callable[[Block], Any], join: Callable[[list[Any]], Any]) -> Any:
+        """Extract values from all blocks, and join them in order on the workers."""
         submit = self.cluster.client.submit
-        parts = [submit(tell, block, pure=False) for block in self._kept]
+        parts = [submit(extract, block, pure=False) for block in self._blocks]
         while len(parts) > 1:
             parts = [
                 submit(join, parts[i : i + FAN_IN], pure=False) for i in range(0, len(parts), FAN_IN)
@@ -124,51 +125,52 @@ class DistributedRows:
         return self.cluster.computed(parts)[0]
 
     def bind(self, recipe: Recipe, n_groups: int) -> list[np.ndarray]:
-        """Make all partitions ready for a fit, in groups.
+        """Join the partitions to groups, and prepare the groups for a fit.
 
         Parameters
         ----------
         recipe : Recipe
+            Construction of the losses.
         n_groups : int
-            How many groups, if there are as many partitions.
+            Maximum number of groups.
 
         Returns
         -------
         list of (m,) arrays of int
-            The partitions of each group, which lie next to each other and are about equally large.
+            Consecutive partitions of each group; groups have about equal sizes.
         """
         members = cut_evenly(np.array([each.nbytes for each in self.facts]), n_groups)
         submit = self.cluster.client.submit
 
         def make(number: int, home: str, workers: list[str] | None) -> Future:
-            own = members[number]
-            blocks = [self._kept[p] for p in own] if self._kept else []
-            blocks = blocks or self._made([self._numbers[p] for p in own], workers)
+            group = members[number]
+            blocks = [self._blocks[p] for p in group] if self._blocks else []
+            blocks = blocks or self._computed([self._numbers[p] for p in group], workers)
             return submit(grouped, number, blocks, recipe, workers=[home], pure=False)
 
-        holders, held = self.cluster.holders(self._kept), []
-        for own in members:
-            held.append(Counter[str]())
-            for p in own:
-                held[-1].update(dict.fromkeys(holders[p], self.facts[p].nbytes))
-        self.cluster.settle(make, held)
+        holders, n_bytes = self.cluster.holders(self._blocks), []
+        for group in members:
+            n_bytes.append(Counter[str]())
+            for p in group:
+                n_bytes[-1].update(dict.fromkeys(holders[p], self.facts[p].nbytes))
+        self.cluster.settle(make, n_bytes)
         self.cluster.all_of(prepare)
-        # From here on groups alone hold the rows.
-        self._let_go()
+        # From here on only the groups contain the rows.
+        self._release_blocks()
         return members
 
     def __getstate__(self) -> dict[str, Any]:
         submit = self.cluster.client.submit
-        told = [submit(fingerprint, block, pure=False) for block in self._kept]
-        return {"shape": self.shape, "partitions": self.cluster.computed(told)}
+        digests = [submit(fingerprint, block, pure=False) for block in self._blocks]
+        return {"shape": self.shape, "partitions": self.cluster.computed(digests)}
 
 
 def cut_evenly(sizes: np.ndarray, n_groups: int) -> list[np.ndarray]:
-    """Numbers of neighbors in groups of about equal sizes, none of which is empty.
+    """Divide consecutive numbers into nonempty groups of about equal total size.
 
     Examples
     --------
-    >>> [own.tolist() for own in cut_evenly(np.array([1, 1, 1, 3]), 2)]
+    >>> [group.tolist() for group in cut_evenly(np.array([1, 1, 1, 3]), 2)]
     [[0, 1, 2], [3]]
     """
     n = len(sizes)

@@ -1,4 +1,4 @@
-"""Labelings of examples in partitions on a Dask cluster."""
+"""Structured classifier on a Dask cluster."""
 
 from __future__ import annotations
 
@@ -22,53 +22,95 @@ from .certificates import DaskExampleCertificate
 from .collections import as_array, has_rows
 from .examples import (
     ExampleFacts,
-    check_alike,
+    check_consistent,
     joint_labels,
     joint_vectorizer,
     problem_of_examples,
     read_block,
     summary_of_examples,
 )
-from .machine import DaskMachine, about_no_rows, n_given
+from .machine import DaskMachine, empty_result, n_given
 from .rows import DistributedRows
 
 
 @dataclass(eq=False, repr=False)
 class DaskInvariantStructuredSVC(DaskMachine, InvariantStructuredSVC):
-    """`InvariantStructuredSVC` that is trained on partitions of examples on a Dask cluster.
+    """Robust structured classifier, trained on a Dask cluster.
 
-    The objective, the bounds and the gap are those of `InvariantStructuredSVC` on all examples together.
-    Labels, vocabulary, and what the structure learns of labels come from all partitions.
+    The objective, the bounds and the duality gap are those of `InvariantStructuredSVC` on all examples.
+    Labels, vocabulary, and the prepared structure depend on all partitions.
 
     Parameters
     ----------
     structure : Structure
-        A structure of one's own that has a method `prepared` has `summary` and `prepared_by`, too.
+        Output structure, such as ``Sequence()``, ``Graph()`` or ``Multilabel()``. A custom structure
+        with a method `prepared` also needs `summary` and `prepared_by`.
+    C : float, default=1.0
+        Weight of the losses (> 0).
+    solver : {"auto", "bundle", "bmrm"}, MultiCutBundle or BMRM, default="auto"
+        "bundle" sweeps the samples of all groups of partitions in parallel, and stores planes of each
+        group. "bmrm" uses one plane of the sum of all losses per round. "auto" is "bundle".
+    tol : float, default=1e-3
+        Relative duality gap at which the fit ends.
+    max_seconds : float, optional
+        Time limit of the fit, in seconds. A fit at the limit ends with a warning.
+    random_state : int, RandomState or None, default=None
+        Seed of the order of examples.
+    verbose : int, default=0
+        Verbosity; values above 0 print progress to standard error.
+    warm_start : bool, default=False
+        Whether a fit starts from the planes of the last fit. A fit with other examples, labels, weights
+        or partitions starts from zero, with at most as many groups as the last fit.
+    checkpoint : str or path-like, optional
+        File with the planes of each group of partitions, from which a later fit continues. The later
+        fit has as many groups. A checkpoint of other data raises an error.
+    checkpoint_seconds : float, default=120
+        Time between two writes of the checkpoint, in seconds (> 0).
+    on_interrupt : {"raise", "return"}, default="raise"
+        Reaction to Ctrl-C, after which the estimator has the best model so far. "raise" raises
+        KeyboardInterrupt, "return" ends the fit with a warning.
     oracle : InvarianceOracle, optional
-        What may change in a row; nothing by default.
-    client, solver
-        See `DaskInvariantLinearSVC`.
-    kernel : "linear"
-        Others take examples in memory.
-    plane_tol : 0.0
-        Others take examples in memory.
-    C, cost, class_weight, n_hashed, tol, max_seconds, random_state, verbose
-        See `InvariantStructuredSVC`.
-    warm_start, checkpoint, checkpoint_seconds, on_interrupt
-        See `DaskInvariantLinearSVC`.
-    gamma, degree, coef0, cache_mb
-        Not used.
+        Allowed perturbations of a row; none by default. Rows of an example are perturbed independently,
+        except by `Shared` and `Budget`.
+    kernel : "linear", default="linear"
+        Other kernels require examples in memory.
+    gamma : object
+        Ignored.
+    degree : object
+        Ignored.
+    coef0 : object
+        Ignored.
+    cost : {"hamming", "mean_hamming"} or array-like of shape (n_classes, n_classes), default="hamming"
+        Cost of a wrong labeling: number of wrong labels, their fraction, or the sum of
+        ``cost[true, predicted]`` in the order of `classes_`.
+    class_weight : dict or "balanced", optional
+        Factors of the cost of a wrong label, by the true label.
+    plane_tol : float, default=0.0
+        Plane tolerance, which must be 0 for examples in partitions.
+    cache_mb : object
+        Ignored.
+    n_hashed : int, optional
+        Number of columns for hashed features of tokens. By default each feature has a separate column.
+    client : distributed.Client, optional
+        Client of the cluster; the client of the process by default. `clone` and pickle omit it.
 
     Attributes
     ----------
-    coef_, transitions_, start_, end_, pairwise_, pairs_, classes_, structure_, vectorizer_, solution_, \
-n_iter_, n_features_in_, feature_names_in_
-        See `InvariantStructuredSVC`. ``solution_.planes`` is the sum of all planes.
+    coef_, transitions_, start_, end_, pairwise_, pairs_, classes_, structure_, vectorizer_, n_iter_, \
+n_features_in_, feature_names_in_
+        Fitted attributes of `InvariantStructuredSVC`.
+    solution_ : Solution
+        Weights, bounds and history; ``solution_.planes`` is the sum of all planes.
 
     Warns
     -----
     ConvergenceWarning
-        If the fit ended before the gap was reached.
+        If the fit ended with a larger gap than `tol`.
+
+    See Also
+    --------
+    structinv.InvariantStructuredSVC : The same classifier for examples in memory.
+    DaskInvariantLinearSVC : Robust linear classifier of single samples on a Dask cluster.
 
     Examples
     --------
@@ -96,121 +138,145 @@ n_iter_, n_features_in_, feature_names_in_
 
     @with_callbacks
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, position_weight: Any = None) -> Self:
-        """Train on the worst case of the oracle's changes, jointly with that over labelings.
+        """Fit the model to examples in partitions.
 
         Parameters
         ----------
         X : dask Bag, Array or DataFrame, or list of Delayed or Future
-            Examples in partitions, each of the form that the structure reads: lists of examples, or
-            matrices for `Multilabel`. Without `y`, each item of a bag is a tuple of an input and its
-            labels, and each item of a list holds the inputs and the labels of a partition; either may
-            have `sample_weight` and `position_weight` as third and fourth. Examples in memory are
-            trained on in this process by the estimator without Dask.
+            Examples in partitions, in the form of the structure: lists of examples, or matrices for
+            `Multilabel`. Without `y`, each item of a bag is a tuple of an example and its labels. Each
+            item of a list is then a tuple for a partition. Both may have `sample_weight` and
+            `position_weight` as third and fourth. Examples in memory are fitted in this process by the
+            estimator without Dask.
         y : dask Bag or Array, or list of Delayed or Future
-            Labelings in as many partitions.
+            Labelings, in as many partitions as `X`.
         sample_weight : as y, optional
-            Non-negative factors of C, one for each example.
+            Factors of C (>= 0), one per example.
         position_weight : as y, optional
-            Non-negative factors of what a wrong label costs at each position.
+            Factors of the cost of a wrong label (>= 0), one per position.
 
         Returns
         -------
         DaskInvariantStructuredSVC
-            This estimator.
+            Fitted estimator.
 
         Raises
         ------
         ValueError, TypeError
-            For parameters or data that cannot be used, before any training. The message names the
-            partition and the example.
+            If a parameter or the data are invalid, before any training. The message names the partition
+            and the example.
         SchedulerLostError
             If the connection to the scheduler is lost.
         KeyboardInterrupt
-            After Ctrl-C, with the best model so far; see `on_interrupt`.
+            After Ctrl-C, if `on_interrupt` is "raise". The estimator has the best model so far.
         """
         return self._fit_partitions(X, y, sample_weight=sample_weight, position_weight=position_weight)
 
     def predict(self, X: Any) -> Any:
-        """The best labeling of each example.
+        """Predict the best labeling of each example.
 
         Parameters
         ----------
         X : dask Bag, Array or DataFrame, list of Delayed or Future, or examples in memory
-            Inputs alone: inputs with their labels are for `fit` only.
+            Examples without labels; only `fit` accepts examples with labels.
 
         Returns
         -------
-        dask Bag or Array, or what `InvariantStructuredSVC` returns of examples in memory
-            Of a bag or a list a Bag with an item for each example: its `compute` gives the list that
-            `predict` of all examples gives, and its `to_delayed` a list for each partition. Of an array
-            or DataFrame a Dask array.
+        dask Bag or Array, or labelings as of `InvariantStructuredSVC`
+            Lazy Dask array for an array or DataFrame. For a bag or a list, a lazy Bag with one item per
+            example: `compute` returns a list of all labelings, `to_delayed` one list per partition.
         """
         return self._of_each("predict", X) if self._in_partitions(X) else super().predict(X)
 
     def decision_function(self, X: Any) -> Any:
-        """What each label's weights give for each row of each example; in the form of `predict`."""
+        """Compute the score of each label for each row of each example.
+
+        Parameters
+        ----------
+        X : dask Bag, Array or DataFrame, list of Delayed or Future, or examples in memory
+            Examples without labels; only `fit` accepts examples with labels.
+
+        Returns
+        -------
+        dask Bag or Array, or scores as of `InvariantStructuredSVC`
+            Scores of all labels, in the form of `predict`.
+        """
         if self._in_partitions(X):
             return self._of_each("decision_function", X)
         return super().decision_function(X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Share of positions with the right label; of a collection it is summed on the workers.
-
-        Inputs and labels are two collections: pairs of them are for `fit` only.
-        """
-        if not self._in_partitions(X):
-            return super().score(X, y, sample_weight)
-        return self._share_right(_right, X, y, sample_weight)
-
-    def certify(self, X: Any, y: Any = None, *, oracle: InvarianceOracle | None = None) -> Any:
-        """What no allowed change of the rows can turn, for whole labelings.
+        """Compute the accuracy of positions, on the workers for collections.
 
         Parameters
         ----------
         X : dask Bag, Array or DataFrame, list of Delayed or Future, or examples in memory
-            Inputs alone: inputs with their labels are for `fit` only.
+            Examples without labels; only `fit` accepts examples with labels.
+        y : as in `fit`
+            True labelings.
+        sample_weight : as in `fit`, optional
+            Weights of examples.
+
+        Returns
+        -------
+        float
+            Weighted fraction of positions with the correct label.
+        """
+        if not self._in_partitions(X):
+            return super().score(X, y, sample_weight)
+        return self._accuracy(_weight_sums, X, y, sample_weight)
+
+    def certify(self, X: Any, y: Any = None, *, oracle: InvarianceOracle | None = None) -> Any:
+        """Certify whole labelings against all allowed perturbations.
+
+        Parameters
+        ----------
+        X : dask Bag, Array or DataFrame, list of Delayed or Future, or examples in memory
+            Examples without labels; only `fit` accepts examples with labels.
         y : as in `fit`, optional
-            Without labels it is certified that predictions do not change.
+            True labelings. Without labels the certificate is for unchanged predictions.
         oracle : InvarianceOracle, optional
-            What may change; by default what the model was trained for.
+            Allowed perturbations. Default: those of the training.
 
         Returns
         -------
         DaskExampleCertificate or Certificate
-            For collections its arrays stay on the cluster.
+            Worst-case margins. For collections the arrays stay on the cluster.
         """
         if not self._in_partitions(X):
             return super().certify(X, y, oracle=oracle)
-        return self._certified(DaskExampleCertificate, X, *self._beside(X, y=y), oracle=oracle)
+        return self._certified(DaskExampleCertificate, X, *self._cut_like(X, y=y), oracle=oracle)
 
     def worst_case(self, X: Any, y: Any = None, *, oracle: InvarianceOracle | None = None) -> Any:
-        """The examples after the change that lowers the margin of their labeling most.
+        """Compute the perturbation of each example with the smallest margin.
 
         Parameters
         ----------
         X : dask Bag, Array or DataFrame, list of Delayed or Future, or examples in memory
-            Inputs alone: inputs with their labels are for `fit` only.
+            Examples without labels; only `fit` accepts examples with labels.
         y : as in `fit`, optional
-            Without labels the predictions take their place.
+            True labelings. Default: the predictions.
         oracle : InvarianceOracle, optional
-            What may change; by default what the model was trained for.
+            Allowed perturbations. Default: those of the training.
 
         Returns
         -------
-        changed, labels
-            The changed examples and the labelings that they lead to, each in the form of `predict`.
+        changed : dask Bag or Array, or examples in memory
+            Perturbed examples, in the form of `predict`.
+        labels : dask Bag or Array, or labelings in memory
+            Best competing labelings of the perturbed examples, in the form of `predict`.
         """
         if not self._in_partitions(X):
             return super().worst_case(X, y, oracle=oracle)
-        pairs: list[Any] = self._each(_worst, X, *self._beside(X, y=y), oracle=oracle)
+        pairs: list[Any] = self._each(_worst, X, *self._cut_like(X, y=y), oracle=oracle)
         changed, labels = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
         if not has_rows(X):
             return dask.bag.from_delayed(changed), dask.bag.from_delayed(labels)
-        meta = about_no_rows(self.to_local(), "predict")
-        return self._changed(changed, X), as_array(labels, X, meta)
+        meta = empty_result(self.to_local(), "predict")
+        return self._perturbed(changed, X), as_array(labels, X, meta)
 
     def _of_each(self, method: str, X: Any) -> Any:
-        """What a method says of each example, computed when it is asked for."""
+        """Return the results of a method for all examples, lazily."""
         if has_rows(X):
             return self._lazily(method, X)
         return dask.bag.from_delayed(self._each(partial(_listed, method=method), X))
@@ -218,8 +284,8 @@ n_iter_, n_features_in_, feature_names_in_
     def _check_collection(self, X: Any) -> None:
         if not self._linear:
             raise ValueError(
-                f"kernel must be 'linear' for examples in partitions, got {self.kernel!r}: "
-                "InvariantStructuredSVC takes kernels, of examples in memory"
+                f"kernel must be 'linear' for examples in partitions, got {self.kernel!r}: use "
+                "InvariantStructuredSVC on examples in memory"
             )
         if self.plane_tol > 0:
             raise ValueError(f"plane_tol must be 0 for examples in partitions, got {self.plane_tol!r}")
@@ -228,10 +294,10 @@ n_iter_, n_features_in_, feature_names_in_
         self, X: DistributedRows, y: Any, sample_weight: Any, position_weight: Any = None
     ) -> Problem:
         rows = X
-        rows.look(partial(read_block, self._in_memory()), partial(summary_of_examples, self.structure))
+        rows.read(partial(read_block, self._in_memory()), partial(summary_of_examples, self.structure))
         parts = [each.summary for each in rows.facts]
         vectorizer = joint_vectorizer(self.n_hashed, rows, parts)
-        check_alike(self.structure, [each.shape[1] for each in rows.facts], parts)
+        check_consistent(self.structure, [each.shape[1] for each in rows.facts], parts)
         labels, names = joint_labels(parts), rows.facts[0].names
         classes = self._classes(labels)
         codes = encode_labels(labels, classes)[1]
@@ -271,21 +337,21 @@ n_iter_, n_features_in_, feature_names_in_
 
 
 def _listed(model: Any, X: Any, *, method: str) -> Any:
-    """What a method says of the examples of a partition, one after the other."""
+    """Call a method for the examples of a partition; return a list."""
     return getattr(model, method)(X) if n_given(X) else []
 
 
 def _worst(model: Any, X: Any, *y: Any, oracle: Any) -> tuple[Any, Any]:
-    """The worst examples of a partition, and their labelings."""
+    """Return the perturbed examples of a partition, and their labelings."""
     if n_given(X) == 0:
         return X, []
-    found: tuple[Any, Any] = model.worst_case(X, *y, oracle=oracle)
-    return found
+    worst: tuple[Any, Any] = model.worst_case(X, *y, oracle=oracle)
+    return worst
 
 
-def _right(model: Any, X: Any, y: Any, weights: Any) -> np.ndarray:
-    """The weight of the positions of a partition, and that of those with the right label."""
+def _weight_sums(model: Any, X: Any, y: Any, weights: Any) -> np.ndarray:
+    """Return the weight of all positions of a partition, and of the correct ones."""
     if n_given(X) == 0:
         return np.zeros(2)
-    found: np.ndarray = model._right(X, y, weights)
-    return found
+    sums: np.ndarray = model._right(X, y, weights)
+    return sums

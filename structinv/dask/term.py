@@ -1,4 +1,4 @@
-"""The losses of rows that are in partitions on a cluster."""
+"""Loss of rows in partitions on a Dask cluster."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ..terms.base import OutOfTime, Term
 from ..terms.planes import Planes
 from ..utils.matrices import ALL_ROWS, Rows
 from .cluster import Call, Cluster, is_late
-from .group import Request, Response, ask, plane, value
+from .group import Request, Response, plane, respond, value
 from .packed import pack
 
-# A group that has not answered for so many rounds goes to another worker.
+# Number of rounds without a response after which a group moves to another worker.
 MOST_ROUNDS_LATE = 10
-# So often groups go to workers that have joined.
+# Number of rounds between moves of groups to new workers.
 ROUNDS_BETWEEN_MOVES = 5
 
 
@@ -29,13 +29,13 @@ class PartitionedTerm(Term):
     Parameters
     ----------
     cluster : Cluster
-        With its groups.
+        Cluster with the groups of partitions.
     n_outputs : int
-        How many functions are learned.
+        Number of functions.
     sizes : (n_groups,) array of int
-        How many rows each has.
+        Number of rows of each group.
     dtype : dtype
-        Of the rows.
+        Dtype of the rows.
     """
 
     def __init__(self, cluster: Cluster, n_outputs: int, sizes: np.ndarray, dtype: np.dtype) -> None:
@@ -50,18 +50,18 @@ class PartitionedTerm(Term):
 
     @property
     def dtype(self) -> np.dtype:
-        """See `Term.dtype`: of the rows."""
+        """Dtype of normals: that of the rows, at least float32."""
         return np.result_type(self._dtype, np.float32)
 
     def validate(self, space: Space) -> None:
-        """See `Term.validate`; workers check the rest."""
+        # Workers check the rest.
         if space.n_outputs != self.n_outputs:
             raise ValueError(f"the space must have {self.n_outputs} outputs, got {space.n_outputs}")
 
     def planes(self, space: Space, f: Element, blocks: Rows = ALL_ROWS) -> Planes:
-        packed, *found = zip(*self.cluster.all_of(plane, pack(f)), strict=True)
+        packed, *numbers = zip(*self.cluster.all_of(plane, pack(f)), strict=True)
         normals = np.stack([each.written(len(f)) for each in packed])
-        offsets, upper, heights = (np.array(each) for each in found)
+        offsets, upper, heights = (np.array(each) for each in numbers)
         return Planes(normals[blocks], offsets[blocks], upper[blocks], heights[blocks])
 
     def values(self, space: Space, f: Element) -> tuple[np.ndarray, np.ndarray]:
@@ -72,38 +72,52 @@ class PartitionedTerm(Term):
         return int(self.sizes[blocks].sum())
 
     def idle(self) -> list[int]:
-        """The groups that have nothing to answer at present."""
+        """Return the groups without an open request."""
         return [p for p in range(self.n_blocks) if p not in self._calls]
 
-    def ask(
-        self, f: Element, questions: Mapping[int, Request], out_of_time: OutOfTime
+    def request(
+        self, f: Element, requests: Mapping[int, Request], out_of_time: OutOfTime
     ) -> list[Response]:
-        """Ask groups about a function, and return the answers that have come by the end of the round.
+        """Send requests to groups, and return the responses of this round.
 
-        The round ends when all have answered. It does not wait for groups that take several times as
-        long as the others: their answers come in a later round.
+        The round ends when all groups have responded. It does not wait for groups that take several
+        times as long as the others. Their responses belong to a later round.
+
+        Parameters
+        ----------
+        f : (size,) array
+            Weights.
+        requests : dict of int to Request
+            Requests by the number of the group.
+        out_of_time : callable
+            Function that returns True when the round must end.
+
+        Returns
+        -------
+        list of Response
+            Responses in the order of the groups.
         """
         self._round += 1
         self.cluster.begin_round()
         if self._round % ROUNDS_BETWEEN_MOVES == 0:
-            self.cluster.balance(questions)
-        told = pack(f)
-        for p, question in questions.items():
-            self._calls[p] = self.cluster.call(p, ask, (told, question), self._round)
-        began, times, answers = time.perf_counter(), [], []
+            self.cluster.balance(requests)
+        packed = pack(f)
+        for p, request in requests.items():
+            self._calls[p] = self.cluster.call(p, respond, (packed, request), self._round)
+        began, times, responses = time.perf_counter(), [], []
         while self._calls:
             rounds = {p: call.round for p, call in self._calls.items()}
-            for p, answer in self.cluster.finished(self._calls).items():
-                answers.append(replace(answer, late=rounds[p] != self._round))
+            for p, response in self.cluster.finished(self._calls).items():
+                responses.append(replace(response, late=rounds[p] != self._round))
                 if rounds[p] == self._round:
                     times.append(time.perf_counter() - began)
-            if out_of_time() or is_late(time.perf_counter() - began, times, len(questions)):
+            if out_of_time() or is_late(time.perf_counter() - began, times, len(requests)):
                 break
-        self._give_away()
-        return sorted(answers, key=lambda answer: answer.number)
+        self._move_late_groups()
+        return sorted(responses, key=lambda response: response.number)
 
-    def _give_away(self) -> None:
-        """Give groups that are very late to other workers."""
+    def _move_late_groups(self) -> None:
+        """Move very late groups to other workers."""
         for p, call in list(self._calls.items()):
             if self._round - call.round >= MOST_ROUNDS_LATE:
                 self._calls[p] = replace(self.cluster.give_away(p, call), round=self._round)
