@@ -1,6 +1,6 @@
-"""Digits that shift and turn a little: four kernel machines that are told so, or not.
+"""Kernel SVMs on shifted and rotated digits: comparison of four methods.
 
-By default scikit-learn's bundled 8 x 8 digits; `--data FOLDER` reads the four IDX files of MNIST.
+The data are scikit-learn's 8 x 8 digits. `--data FOLDER` reads the four IDX files of MNIST instead.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from structinv.oracles import Rotations, Shifts, teo2007_transforms
 
 
 def embedded_digits(rng):
-    """Rows to train on and rows to test with, what may change, and gamma of the kernel."""
+    """Return training and test samples, the oracle and gamma of the kernel."""
     X, y = load_digits(return_X_y=True)
     order = rng.permutation(len(y))
     X, y = X[order] / 16, y[order]
@@ -27,26 +27,26 @@ def embedded_digits(rng):
 
 
 def mnist_digits(folder):
-    """The same of MNIST, with the first 1000 test rows."""
+    """Return the same for MNIST, with the first 1000 test samples."""
     X, X_test = (read_idx(folder / f"{part}-images-idx3-ubyte.gz") for part in ("train", "t10k"))
     y, y_test = (read_idx(folder / f"{part}-labels-idx1-ubyte.gz") for part in ("train", "t10k"))
     X, X_test = X.reshape(-1, 784) / 255, X_test[:1000].reshape(-1, 784) / 255
     return X, y, X_test, y_test[:1000], teo2007_transforms(), 0.025
 
 
-def right_whatever_changes(model, changes, X, y):
-    """Share of rows whose label no change turns, by trying all of them."""
+def robust_accuracy(model, changes, X, y):
+    """Return the accuracy under all transformations, by enumeration."""
     members = changes.orbit(X)
-    guesses = model.predict(members.reshape(-1, X.shape[1])).reshape(members.shape[:2])
-    return np.mean(np.all(guesses == y[:, None], axis=1))
+    predicted = model.predict(members.reshape(-1, X.shape[1])).reshape(members.shape[:2])
+    return np.mean(np.all(predicted == y[:, None], axis=1))
 
 
 def main():
-    """Train, compare, and draw pictures if a folder for them is given."""
+    """Train and compare; draw pictures if a folder is given."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, help="folder of MNIST's four .gz files")
-    parser.add_argument("--per-class", type=int, default=10, help="training digits of each class")
-    parser.add_argument("--plots", type=Path, help="folder for two pictures")
+    parser.add_argument("--data", type=Path, help="folder with the four .gz files of MNIST")
+    parser.add_argument("--per-class", type=int, default=10, help="number of training digits per class")
+    parser.add_argument("--plots", type=Path, help="folder of two pictures")
     options = parser.parse_args()
     rng = np.random.default_rng(0)
     read = embedded_digits(rng) if options.data is None else mnist_digits(options.data)
@@ -54,24 +54,24 @@ def main():
     rows = [rng.permutation(np.flatnonzero(y == k))[: options.per_class] for k in range(10)]
     X, y = X[np.concatenate(rows)], y[np.concatenate(rows)]
 
-    machine = {"gamma": gamma, "C": 10.0}
-    InvariantSVC(changes, **machine).fit(X[::5], y[::5])  # compiles, and is forgotten
-    print(f"{'':<24}{'error':>7}{'support vectors':>17}{'seconds':>9}{'gap':>9}{'all changes':>13}")
+    settings = {"gamma": gamma, "C": 10.0}
+    InvariantSVC(changes, **settings).fit(X[::5], y[::5])  # compiles before the time is measured
+    print(f"{'':<24}{'error':>7}{'support vectors':>17}{'seconds':>9}{'gap':>9}{'robust':>13}")
     for name, model in [
-        ("SVC", SVC(**machine)),
-        ("virtual samples", VirtualSVC(changes, **machine)),
-        ("virtual support vectors", VirtualSupportVectorSVC(changes, **machine)),
-        ("invariant", InvariantSVC(changes, tol=1e-2, random_state=0, **machine)),
+        ("SVC", SVC(**settings)),
+        ("VirtualSVC", VirtualSVC(changes, **settings)),
+        ("VirtualSupportVectorSVC", VirtualSupportVectorSVC(changes, **settings)),
+        ("InvariantSVC", InvariantSVC(changes, tol=1e-2, random_state=0, **settings)),
     ]:
         start = time.perf_counter()
         model.fit(X, y)
         seconds = time.perf_counter() - start
-        gap = f"{model.solution_.relative_gap:.0e}" if name == "invariant" else ""
+        gap = f"{model.solution_.relative_gap:.0e}" if name == "InvariantSVC" else ""
         print(
             f"{name:<24}{1 - model.score(X_test, y_test):>7.1%}{len(model.support_):>17}{seconds:>9.2f}"
-            f"{gap:>9}{right_whatever_changes(model, changes, X_test, y_test):>13.1%}"
+            f"{gap:>9}{robust_accuracy(model, changes, X_test, y_test):>13.1%}"
         )
-    print(f"certified for the last: {model.certify(X_test, y_test).accuracy:.1%}")
+    print(f"certified accuracy of InvariantSVC: {model.certify(X_test, y_test).accuracy:.1%}")
 
     if options.plots:
         options.plots.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
-"""Sequences of labels, and a structure of your own: trained on the worst case, predicted, certified.
+"""Worst-case training of sequences, and a custom structure.
 
-A reading may lose one of its features at every step of a sequence. The most violated labeling of a
-sequence, each step's worst change included, is found by one dynamic program.
+Every step of a sequence may lose one feature. One dynamic program computes the loss-augmented argmax
+over labelings and perturbations.
 """
 
 import numpy as np
@@ -20,18 +20,18 @@ class Steady(Structure):
     """All steps of a sequence have the same label."""
 
     def decode(self, potentials, pairwise, layout):
-        """The label whose potentials add up to most."""
+        """Return the label with the largest sum of potentials."""
         best = np.argmax(layout.sums(potentials), axis=1)
         return Decoding(best[layout.owners])
 
     def allows(self, labels, layout, n_labels):
-        """Labelings with one label."""
+        """Return True for labelings with one label."""
         first = labels[layout.starts[:-1]][layout.owners]
         return layout.sums(labels != first) == 0
 
 
 def make_sequences(n_sequences, rng, means, follows):
-    """Noisy readings around a mean of their label, which mostly goes on to the next one."""
+    """Generate noisy sequences; a label is mostly followed by the next one."""
     y = np.zeros((n_sequences, LENGTH), dtype=int)
     y[:, 0] = rng.integers(LABELS, size=n_sequences)
     for t in range(1, LENGTH):
@@ -41,14 +41,14 @@ def make_sequences(n_sequences, rng, means, follows):
 
 
 def main():
-    """Train sequences for no change and for a lost feature; certify both against the loss."""
+    """Train without perturbations and for a dropped feature, and certify both."""
     rng = np.random.default_rng(0)
     means = rng.standard_normal((LABELS, FEATURES))
     X, y = make_sequences(60, rng, means, follows=0.8)
     X_test, y_test = make_sequences(200, rng, means, follows=0.8)
     structure, layout = Sequence(), Layout.of_lengths([LENGTH] * 200)
 
-    print(f"{'trained for':<28}{'steps right':>12}{'whole':>8}{'certified':>11}{'gap':>9}")
+    print(f"{'oracle':<28}{'steps':>12}{'whole':>8}{'certified':>11}{'gap':>9}")
     for oracle in (Identity(), FDrop(1)):
         term = WorstCase(X, y, oracle, structure, 1.0, layout=layout.take(slice(60)))
         space = ExplicitSpace(FEATURES, LABELS, n_pairwise=structure.n_pairwise(LABELS))
@@ -67,7 +67,7 @@ def main():
         assert certified <= steps.all(axis=1).mean()
 
     check_structure(Steady())
-    print("Steady keeps the contract of a structure: its argmax compared with all labelings")
+    print("check_structure: the argmax of Steady agrees with enumeration of all labelings")
 
 
 if __name__ == "__main__":

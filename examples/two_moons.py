@@ -1,7 +1,7 @@
-"""Two moons with one label each: a kernel machine that is told to be flat around every point.
+"""Semi-supervised classification of two moons with a gradient penalty.
 
-Two points have labels, and 198 have none; the norm of the gradient counts at all of them, with weight
-nu (Zhang, Lee and Teh 2013, figure 1). The picture has the machines of four weights, 0 among them.
+Two points have labels, 198 have none. The norm of the gradient is penalized at all points, with weight
+nu (Zhang, Lee and Teh 2013, figure 1). The picture shows the models for four weights.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from structinv.kernels import Gaussian
 
 
 def moons(n_points=200, noise=0.05, seed=0):
-    """Points, their moons, and labels that are -1 but for the first point of each moon."""
+    """Return points, their moons, and labels (-1 except for one point per moon)."""
     X, y = make_moons(n_points, noise=noise, random_state=seed)
     labels = np.full(n_points, -1)
     for moon in (0, 1):
@@ -31,7 +31,7 @@ def moons(n_points=200, noise=0.05, seed=0):
 
 
 def draw(axes, model, X, labels):
-    """The function's sign in color, the boundary, and the points."""
+    """Draw the decision function in color, the boundary and the points."""
     options = {"response_method": "decision_function", "ax": axes, "grid_resolution": 150, "eps": 0.3}
     DecisionBoundaryDisplay.from_estimator(
         model, X, plot_method="pcolormesh", cmap="RdBu", norm=CenteredNorm(), alpha=0.7, **options
@@ -46,7 +46,7 @@ def draw(axes, model, X, labels):
 
 
 def main():
-    """Train four machines, print their errors, draw them."""
+    """Train four models, print their errors and draw them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("picture", nargs="?", type=Path, default=Path("two_moons.png"))
     options = parser.parse_args()
@@ -61,7 +61,7 @@ def main():
         error = 1 - model.score(X[unlabeled], y[unlabeled])
         print(f"{nu:>5g}{error:>29.1%}")
         draw(axes, model, X, labels)
-        axes.set_title(f"nu = {nu:g}: {error:.1%} wrong")
+        axes.set_title(f"nu = {nu:g}: {error:.1%} error")
     figure.savefig(options.picture, dpi=150)
     print(f"drawn: {options.picture}")
 
