@@ -197,14 +197,14 @@ PLANTED = {
     "not finite": (lambda X: [Values(np.where(X > 1, np.nan, X))], "not finite"),
     "mix": (
         lambda X: mixed(X, sp.identity(N, format="csr") * np.inf),
-        "mix that contain NaN or infinity",
+        "mix that are not finite",
     ),
     "wide": (
         lambda X: mixed(X, sp.csr_matrix((2, N + 1))),
         r"mix of shape \(size, 6\), with one column per atom",
     ),
     "dense": (lambda X: mixed(X, np.eye(N)), "must return a sparse mix, got ndarray"),
-    "slopes": (lambda X: slopes(X, np.nan), "directions that contain NaN or infinity"),
+    "slopes": (lambda X: slopes(X, np.nan), "directions that are not finite"),
     "blur": (lambda X: [Values(X, blur=-1.0)], "blur of at least 0, got -1.0"),
     "no parts": (lambda X: [], "at least one Part"),
     "not parts": (lambda X: [X], "list of Part"),

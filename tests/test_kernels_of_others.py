@@ -238,7 +238,7 @@ class Spectral(Gaussian):
     ("wrong", "message"),
     [
         (lambda u: u[:-1], r"must return {what} of shape"),
-        (lambda u: np.full_like(u, np.nan), r"returned {what} that contain NaN or infinity"),
+        (lambda u: np.full_like(u, np.nan), r"returned {what} that are not finite"),
         (lambda u: u.tolist(), r"must return {what} as an array"),
     ],
 )

@@ -54,7 +54,7 @@ def along(X, t, powers):
         (
             Trajectory(lambda X: np.nan * X[:, None], 1),
             ValueError,
-            "coefficients that contain NaN or infinity",
+            "coefficients that are not finite",
         ),
         (Trajectory(lambda X: 1j * X[:, None], 1), TypeError, "coefficients as real numbers"),
     ],
@@ -231,7 +231,7 @@ def test_trajectories_of_images_can_be_copied_saved_and_trained(tmp_path):
         (None, TypeError, "function must be callable, got None"),
         (lambda X: X, ValueError, r"function must return members of shape \(., s, 5\), got"),
         (lambda X: X[:, None, 1:], ValueError, "function must return members of shape"),
-        (lambda X: np.inf + X[:, None], ValueError, "members that contain NaN or infinity"),
+        (lambda X: np.inf + X[:, None], ValueError, "members that are not finite"),
         (lambda X: X.tolist(), TypeError, "function must return members as an array"),
     ],
 )

@@ -8,22 +8,22 @@ class CheckError(AssertionError):
 
     See Also
     --------
-    structinv.check_oracle : Check the methods of an oracle.
-    structinv.check_custom : Check custom classes such as kernels and losses.
+    structinv.oracles.check_oracle : Check the methods of an oracle.
+    structinv.structures.check_structure : Check the argmax of an output structure.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from structinv import CheckError, check_oracle
-    >>> from structinv.oracles import FiniteOracle
-    >>> class Negated(FiniteOracle):
-    ...     def orbit(self, X):
-    ...         return -X[:, None, :]
+    >>> from structinv import CheckError
+    >>> from structinv.oracles import InvarianceOracle, Support, check_oracle
+    >>> class Halved(InvarianceOracle):
+    ...     def support(self, X, V, assign, cost=None):
+    ...         return Support(0.5 * X)
     >>> try:
-    ...     check_oracle(Negated(), np.eye(2))
+    ...     check_oracle(Halved(), np.eye(2))
     ... except CheckError:
-    ...     print("the first variant must be the sample itself")
-    the first variant must be the sample itself
+    ...     print("S(x) must contain x")
+    S(x) must contain x
     """
 
 

@@ -103,8 +103,8 @@ def numbers(
     """
     array = table(source, what, value, shape)
     if not (all_finite(array) if finite else not np.any(np.isnan(array))):
-        bad = "NaN or infinity" if finite else "NaN"
-        raise ValueError(f"{source} returned {what} that contain {bad}")
+        bad = "not finite" if finite else "NaN"
+        raise ValueError(f"{source} returned {what} that are {bad}")
     return array
 
 
