@@ -1,4 +1,4 @@
-"""Tables and the record of a picture from runs of the suites in benchmarks/benchopt.
+"""Tables and picture data from the benchopt suites in benchmarks/benchopt.
 
     export STRUCTINV_DATA=/path/to/data
     for suite in words images chains; do
@@ -7,8 +7,7 @@
     python benchmarks/benchopt_record.py runs --json benchmarks/records/benchopt.json
     python benchmarks/pictures.py benchopt
 
-An objective's excess is its value, as the suite computes it, over the largest lower bound that any run
-found, less one. "seconds" are those of the first point of a solver's curve with at most that excess.
+The excess of an objective is its value, divided by the largest lower bound of any run, minus one. "seconds" are those of the first point of a solver's curve with at most that excess.
 Curves of solvers that minimize another objective are marked by "other". Where a suite has several
 repetitions, or several files, the fastest run counts.
 """

@@ -1,10 +1,9 @@
-"""Random edits against certificates: how many members of S(x) fall below a certified margin.
+"""Random perturbations against certificates: number of violated margins.
 
-For every oracle of the tests' table a linear model, and a kernel machine where the oracle lists its
-members, is trained on eight rows of three classes and certified; then members of each S(x) are drawn
-from the definition of the set (``tests/random_edits.py``), by `sample` and from `orbit`. The last column
-is the least margin found minus what was certified of it: near 0 where the drawn edits come near the
-worst one, never below.
+For every oracle of the tests' table a linear model is trained on eight samples of three classes and
+certified, and a kernel SVM if the oracle has a list. Perturbed samples are drawn from the definition of
+the set (``tests/random_edits.py``), by `sample` and from `orbit`. The last column is the smallest
+margin minus its certified bound. It is never negative, and near 0 if a draw is near the worst case.
 """
 
 from __future__ import annotations

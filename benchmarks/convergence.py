@@ -1,4 +1,4 @@
-"""Gap against time for every solver, and time per pass against the number of mails.
+"""Duality gap over time for every solver, and time per pass for sizes of data.
 
 The loss is FScale(10, 0.5, 2) on ``log(1 + count)`` of enron1 and enron2, rows of length 1, no
 intercept. Gaps are those of the one loop that all solvers share: the smallest objective found so far

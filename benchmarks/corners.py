@@ -1,4 +1,4 @@
-"""Sets of very many corners around dense rows: what a linear fit takes with each solver.
+"""Run time of solvers for perturbation sets with very many corners.
 
 Random rows, with numbers or two classes that a linear function tells with noise; boxes, balls, and words
 that are dropped or scaled. Losses are those of regression, and those of two classes. Seconds are of

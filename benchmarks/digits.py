@@ -1,10 +1,10 @@
-"""Digits and the four machines that the benchmarks on images compare.
+"""Digits, and the four models of the benchmarks on images.
 
 MNIST in the four original IDX files (LeCun, Bottou, Bengio and Haffner 1998), read from ``--data``, else
 from the environment variable ``STRUCTINV_DATA``, else from ``../shared/data``; nothing is written.
 Pixels are divided by 255 and kept in float32.
 
-The machines, all with the Gaussian kernel ``exp(-gamma |x - z|^2)``:
+The models, all with the Gaussian kernel ``exp(-gamma |x - z|^2)``:
 
 - STD-SVM: scikit-learn's SVC on the images.
 - VIR-SVM: SVC on all members of all images' orbits.

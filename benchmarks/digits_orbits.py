@@ -1,4 +1,4 @@
-"""Few digits: kernels averaged over changes, against the worst case of changes and virtual samples.
+"""Invariant kernels, worst-case training and virtual samples on few digits.
 
 Draws of digits from the 60000 training images of MNIST as in `digits_small_sample.py`, tested on all
 10000 test images, with the same 20 changes. Machines:

@@ -1,4 +1,4 @@
-"""Digits from few examples: error and support vectors of four machines (Teo et al. 2007, figure 1).
+"""Error and support vectors on few digits (Teo et al. 2007, figure 1).
 
 Draws of 10 to 50 digits a class from the 60000 training images of MNIST (seeds 0, 1, ...; a smaller draw
 is part of the larger one of its seed), tested on all 10000 test images. The 20 changes of digits are

@@ -1,4 +1,4 @@
-"""Time, memory and support vectors of the digit machines against scikit-learn's SVC and a product.
+"""Time, memory and support vectors of models of digits, compared with SVC.
 
 Rules of the comparison:
 

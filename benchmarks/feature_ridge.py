@@ -1,4 +1,4 @@
-"""A linear machine on features of many rows, and the table of its errors."""
+"""Ridge classifier on features of many samples, and its table of errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Machines for few labels that `semi_supervised.py` compares, and what labels tell of their settings."""
+"""Models and selection criteria of `semi_supervised.py`, for few labels."""
 
 from __future__ import annotations
 

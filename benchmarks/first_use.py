@@ -1,4 +1,4 @@
-"""What a first use costs: compilations and processor seconds in processes with empty caches.
+"""Cost of a first use: compilations and processor time with an empty cache.
 
 Rules of the comparison:
 

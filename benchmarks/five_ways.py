@@ -1,4 +1,4 @@
-"""One invariance of the same digits, used in five ways (MNIST).
+"""Comparison of methods for one invariance of digits (MNIST).
 
 Digits may shift by a pixel in four directions or turn by 10 degrees: seven members with the digit
 itself. All machines have a Gaussian kernel and C = 10, on pixels in [0, 1].

@@ -1,4 +1,4 @@
-"""Tables of Gaussian kernels with squared penalties folded in, for many weights at once.
+"""Kernel matrices with squared penalties folded in, for many weights.
 
 The folded kernel is ``K - B'(G + t I)^-1 B`` with ``t = 1 / (2 nu)``, G the Gram matrix of the
 functionals and B what they are of the kernel's columns (`structinv.functionals.Folded`). It depends on

@@ -1,4 +1,4 @@
-"""Speed and memory of penalties on all partial derivatives, on g241c (1500 rows, 241 features).
+"""Speed and memory of penalties on all partial derivatives (data set g241c).
 
 Rules of the comparison:
 

@@ -1,4 +1,4 @@
-"""A cluster of one process, which counts what would be sent."""
+"""Cluster simulated in one process, which counts the bytes sent."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from structinv.dask.packed import PackedVector
 
 
 def vectors(thing: Any) -> list[PackedVector]:
-    """The vectors in an argument or answer of a group."""
+    """Return the vectors in an argument or a result of a group."""
     if isinstance(thing, Request):
         return [thing.share]
     if isinstance(thing, Response):
@@ -24,34 +24,34 @@ def vectors(thing: Any) -> list[PackedVector]:
 
 
 class InProcess:
-    """A cluster of one process, in which a group answers at once; see `structinv.dask.cluster.Cluster`.
+    """Cluster in one process with immediate results, like `structinv.dask.cluster.Cluster`.
 
     Attributes
     ----------
     dense, sparse : float
-        Megabytes sent: all numbers of vectors, and those that are not zero where that is less.
+        Megabytes sent: all values of vectors, and only nonzero values if that is less.
     work : float
-        Seconds of processor time of all groups.
+        Processor time of all groups, in seconds.
     """
 
     fit = "simulated"
 
     def __init__(self, groups: list[Any]) -> None:
         self.groups = groups
-        self.begin_anew()
+        self.reset()
 
-    def begin_anew(self) -> None:
-        """Count from zero."""
+    def reset(self) -> None:
+        """Reset the counts."""
         self.dense = self.sparse = self.work = 0.0
 
     def begin_round(self) -> None:
-        """Nothing is sent."""
+        """Do nothing."""
 
     def balance(self, _: Iterable[int]) -> None:
-        """No worker comes or goes."""
+        """Do nothing; the workers stay the same."""
 
     def ask(self, p: int, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-        """The answer of a group; what would be sent is counted."""
+        """Return the result of a group, and count the bytes sent."""
         began = time.process_time()
         found = function(self.groups[p], self.fit, *arguments)
         self.work += time.process_time() - began
@@ -61,17 +61,17 @@ class InProcess:
         return found
 
     def all_of(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
-        """What a function says of all groups."""
+        """Return the results of a function for all groups."""
         return [self.ask(p, function, arguments) for p in range(len(self.groups))]
 
     def call(self, p: int, function: Callable[..., Any], arguments: tuple[Any, ...], at: int) -> Call:
-        """A call that is done."""
+        """Return a finished call."""
         done: Future[Any] = Future()
         done.set_result(self.ask(p, function, arguments))
         return Call(done, function, arguments, at)
 
     def finished(self, calls: dict[int, Call]) -> dict[int, Any]:
-        """All results."""
+        """Return all results."""
         found = {p: call.handle.result() for p, call in calls.items()}
         calls.clear()
         return found

@@ -1,4 +1,4 @@
-"""Errors of features against the exact kernel between orbits, and their time.
+"""Approximation error and run time of features of the invariant kernel.
 
 Rules of the comparison:
 

@@ -1,4 +1,4 @@
-"""Rows that outweigh memory: time and memory of fits on a folder, on a matrix, and under a limit.
+"""Time and memory of fits on a folder of rows, a matrix, and with a limit.
 
 Rules of the comparison:
 

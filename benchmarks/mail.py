@@ -1,4 +1,4 @@
-"""The real mails that the benchmarks use: reading, de-duplication, bags of words.
+"""Mail corpora of the benchmarks: reading, removal of duplicates, word counts.
 
 Four sources: the mailboxes enron1 to enron3 of the Enron-Spam collection (Metsis, Androutsopoulos and
 Paliouras 2006) and the SpamAssassin public corpus. They are read from ``--data``, else from the

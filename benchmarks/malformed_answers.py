@@ -1,4 +1,4 @@
-"""Plug-ins that answer wrongly on purpose, by the thousand: what becomes of each.
+"""Thousands of faulty plug-ins, and the reaction of the estimators.
 
 Every case damages one answer of one view of an oracle, kernel, family of functionals, output or hull
 (``tests/malformed.py`` has the table of views and kinds of damage) and hands it to an estimator. A

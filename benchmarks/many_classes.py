@@ -1,4 +1,4 @@
-"""Joint losses of many classes against liblinear's Crammer-Singer machine: seconds, gap, memory.
+"""Joint losses of many classes, compared with liblinear's Crammer-Singer SVM.
 
 Rules of the comparison:
 

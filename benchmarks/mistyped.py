@@ -1,4 +1,4 @@
-"""Chunking of text that is typed badly: features dropped in the worst case, random typos, CRFsuite.
+"""Chunking of text with typing errors: robust taggers and CRFsuite.
 
 CoNLL-2000, the first ``--sentences`` training sentences; features of `conll_features`, once of words
 alone (21 templates of words and of how they are written), once of words and parts of speech (19

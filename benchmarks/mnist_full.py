@@ -1,4 +1,4 @@
-"""All of MNIST: a kernel machine on the worst case of shifts and other changes, grown round by round.
+"""Worst-case training of a kernel SVM on all of MNIST, in rounds.
 
 The orbits of 60000 digits are too many to train on, and most of their members are far from every
 border. So round 0 trains on the digits alone. Each later round looks at the orbits of the `--near`

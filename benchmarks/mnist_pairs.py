@@ -1,4 +1,4 @@
-"""Pairs of digits, few of one and fewer of the other (Zhang, Lee and Teh 2013, figure 2).
+"""Pairs of digits with few samples (Zhang, Lee and Teh 2013, figure 2).
 
 4 or 9, 2 or 3, 6 or 5, 7 or 1: 50 digits of the first and 10 of the second, 20 draws, each tested on all
 test images of both. Pixels are in [0, 1], the kernel is Gaussian, and the 12 changes are those of the

@@ -1,4 +1,4 @@
-"""Sets of labels on the scene data (Boutell et al. 2004): tables of labels, and certificates.
+"""Multilabel classification of scenes (Boutell et al. 2004), certified.
 
 1211 photographs for training and 1196 for test, 294 features in [0, 1] and a constant one, six labels.
 C is chosen among {0.03, 0.1, 0.3, 1} by five folds of the training rows, as the one with the smallest

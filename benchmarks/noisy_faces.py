@@ -1,4 +1,4 @@
-"""Noisy faces: box kernels against filters (Pozdnoukhov and Bengio 2006, section 5.3).
+"""Noisy faces: box kernels and filters (Pozdnoukhov and Bengio 2006, sec. 5.3).
 
 The faces of the film that the paper took are not to be had. Here it is the Olivetti faces, 10 pictures
 of each of 40 persons, read from ``--data`` as the other benchmarks do, and shrunk from 64 x 64 to

@@ -1,4 +1,4 @@
-"""Points of unknown size: boundaries, support vectors (Pozdnoukhov and Bengio 2006, figure 1).
+"""Points of unknown length: boundaries (Pozdnoukhov and Bengio 2006, figure 1).
 
 Two classes differ by their direction; every point is multiplied by a random factor. The paper does not
 tell how its points were drawn, so these are others: 60 points, angles uniform over 0.6 radians a class

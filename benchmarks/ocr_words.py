@@ -1,4 +1,4 @@
-"""Handwritten words, letter by letter: what a chain, a kernel and changes of the image each add.
+"""Handwritten words: effects of sequences, kernels and image transformations.
 
 The words of Taskar, Guestrin and Koller (2003), letters of 16 x 8 black or white pixels, in ten folds.
 "small" trains on fold 0 and tests on the nine others, "large" the reverse. The rules:

@@ -1,4 +1,4 @@
-"""Faces and color photographs: the digit machines where nothing was chosen for digits.
+"""Models of `digits.py` on faces and color photographs.
 
 - faces: 20 of the 40 people of the Olivetti faces (64 x 64 gray), 2 faces each to train on and the other
   8 to test; people and faces are drawn anew for each seed. What may change: shifts by 1 pixel in 8

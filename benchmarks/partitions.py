@@ -1,4 +1,4 @@
-"""Rounds and bytes of ways to train on partitions, simulated in one process.
+"""Rounds and bytes of methods for partitions, simulated in one process.
 
 Rows are cut into P groups. The loss L_p of a group obeys ``L_p(f) >= b_p - <g_p, f>`` for each plane
 that is known of it. With ``f = sum_p g_p`` the dual value is ``D = sum_p b_p - |f|^2 / 2``.
@@ -299,7 +299,7 @@ def solver_run(
     term = PartitionedTerm(cluster, 1, np.array([len(rows) for rows in parts]), np.dtype(float))
     objective, solver = Objective(problem.space, [term]), method.solver()
     state = solver.init(objective, np.random.default_rng(0))
-    cluster.begin_anew()
+    cluster.reset()
     bounds, driver, deadline = Bounds(run), 0.0, time.process_time() + limits.seconds
     while run.total < limits.rounds and time.process_time() < deadline:
         if run.total == 5:

@@ -1,4 +1,4 @@
-"""Pooled kernel features of patches: color photographs, and digits turned by any angle.
+"""Pooled kernel features of patches: photographs and rotated digits.
 
 - photographs: CIFAR-10 (32 x 32, three colors), a part of it: 20000 of the 50000 training images, the
   first 1000 of the 10000 test images. `PatchOrbits` with one layer, with and without the mirror image

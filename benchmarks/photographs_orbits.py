@@ -1,4 +1,4 @@
-"""Color photographs by random Fourier features of whole images: plain, and averaged over changes.
+"""Random Fourier features of photographs, plain and averaged.
 
 CIFAR-10, a part of it, as in `patches.py`: 20000 of the 50000 training images, the first 1000 of the
 10000 test images, and five folds on the 20000 beside. Raj et al. (2017) report with all 50000, for

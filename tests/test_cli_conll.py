@@ -123,7 +123,7 @@ def test_an_intercept_is_of_linear_machines_of_rows(folder, tmp_path):
     rows = tmp_path / "rows.csv"
     rows.write_text("a,label\n1,x\n2,y\n")
     line = fail("fit", rows, "-o", tmp_path / "never", "--kernel", "rbf", "--intercept")
-    assert "machines with a kernel have no intercept" in line
+    assert "models with a kernel have no intercept" in line
     assert "--text-key" in fail("fit", rows, "-o", tmp_path / "never", "--text-key", "body")
 
 
@@ -197,8 +197,8 @@ def test_options_of_rows_are_refused_for_training(folder, options, said):
 def test_what_does_not_fit_the_model_is_refused(folder, tmp_path):
     model, test = folder / "model", folder / "test.conll"
     assert "--scores is for rows" in fail("predict", model, test, "--scores")
-    assert "--threshold is about rows" in fail("predict", model, test, "--threshold", 1)
-    assert "labels whole sentences" in fail("explain", model, test, "--row", 0)
+    assert "--threshold is for rows" in fail("predict", model, test, "--threshold", 1)
+    assert "a model of sentences" in fail("explain", model, test, "--row", 0)
     sentences, y = load_conll(test)
     write_conll(tmp_path / "words", [[word for word, _ in row] for row in sentences])
     assert "must have 2 columns, as the training" in fail("predict", model, tmp_path / "words")
@@ -217,7 +217,7 @@ def test_rows_are_not_labeled_by_a_tagger_and_sentences_not_by_a_classifier(fold
     succeed("fit", tmp_path / "rows", "-o", tmp_path / "rows.model", *options)
     line = fail("predict", tmp_path / "rows.model", folder / "test.conll")
     assert "MODEL requires SVMlight rows" in line
-    assert "test.conll holds sentences in columns" in line
+    assert "test.conll contains sentences in columns" in line
     assert "columns" in fail("predict", folder / "model", tmp_path / "rows")
 
 
@@ -229,7 +229,7 @@ def test_sentences_without_a_name_are_recognized(folder, tmp_path):
     assert "pass --format conll" in said
     (tmp_path / "tabs.tsv").write_text(text.replace(" ", "\t"))
     said = fail("fit", tmp_path / "tabs.tsv", "-o", tmp_path / "model")
-    assert "or --format table if it is a table with a header" in said
+    assert "or --format table if it contains a table with a header" in said
     assert not (tmp_path / "model").exists()
 
 

@@ -90,7 +90,7 @@ class TestFiles:
     def test_kinds_are_named_where_they_differ(self, folder):
         line = fail("predict", folder / "text.model", folder / "wine.csv")
         assert "MODEL requires JSON of texts" in line
-        assert "holds a table with a header" in line
+        assert "contains a table with a header" in line
 
     @pytest.mark.parametrize("data", ["mails.jsonl", "rows.svm", "wine.csv"])
     def test_standard_input_and_output(self, folder, tmp_path, data):
@@ -161,7 +161,7 @@ class TestTables:
         line = fail("evaluate", folder / "table.model", write_table(tmp_path / "few", X, y))
         assert "must have the columns of MODEL: missing x3, x4" in line
         many = write_table(tmp_path / "many", np.eye(3, 14), y)
-        assert "x13; --ignore-new" in fail("evaluate", folder / "table.model", many)
+        assert "x13. Pass --ignore-new" in fail("evaluate", folder / "table.model", many)
         succeed("evaluate", folder / "table.model", many, "--ignore-new-features")
 
     def test_the_label_has_its_key(self, folder, tmp_path):
@@ -315,7 +315,7 @@ class TestReports:
         out = succeed("evaluate", folder / "rows.model", folder / "rows.svm")
         _, y = load_model(folder / "rows.model").features.read(folder / "rows.svm")
         share = 100 * max(np.mean(y == label) for label in (-1, 1))
-        assert f"Always answering -1, the largest class, has {share:.1f}% accuracy." in out
+        assert f"Always predicting -1, the largest class, has {share:.1f}% accuracy." in out
 
     def test_explain_without_labels(self, folder, tmp_path):
         (tmp_path / "new").write_text('{"text": "cheap pills offer"}\n')
@@ -329,7 +329,7 @@ class TestReports:
         (tmp_path / "new").write_text("7" + first[first.index(" ") :])
         result = run("explain", folder / "rows.model", tmp_path / "new", "--row", 0)
         assert "Row 0: label 7 (not a class of the model), predicted" in result.stdout
-        assert "as 7 is not a class of the model" in result.stderr
+        assert "because 7 is not a class of the model" in result.stderr
 
     def test_a_warning_writes_labels_as_predict_does(self, tmp_path):
         rng = np.random.default_rng(0)

@@ -144,7 +144,7 @@ class TestSVMlight:
         message = fail(*arguments, "--n-features", 5)
         assert "line 102 has feature 5; features must be between 0 and 4 for --n-features 5" in message
         message = fail(*arguments, "--dtype", "float32")
-        assert "line 102 has 1e+300 as feature 5, and values must be finite in float32" in message
+        assert "line 102 has the value 1e+300 for feature 5; values must be finite in float32" in message
         message = fail(
             "convert", "-", *arguments[2:], "--n-features", 5, input="\n".join(lines).encode()
         )
@@ -262,7 +262,7 @@ class TestTexts:
             in done.stderr
         )
         done = run("convert", tmp_path / "mails", tmp_path / "few", "--vocabulary", tmp_path / "words")
-        assert f"are counted, if {tmp_path / 'words'} has them; to keep shorter ones" in done.stderr
+        assert f"letters or digits and are in {tmp_path / 'words'}. To count shorter" in done.stderr
 
     def test_an_array(self, tmp_path):
         (tmp_path / "mails").write_text(json.dumps([{"text": "cheap pills", "label": True}] * 3))
@@ -407,7 +407,7 @@ class TestParquet:
         path = saved({"a": [1.0], "label": [1]})
         monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
         message = fail("convert", path, tmp_path / "rows")
-        assert "which pyarrow reads: pip install 'structinv[parquet]'" in message
+        assert "which requires pyarrow: pip install 'structinv[parquet]'" in message
 
 
 class TestRefusals:
@@ -421,7 +421,7 @@ class TestRefusals:
     def test_other_kinds_of_files(self, tmp_path, content, held):
         (tmp_path / "train").write_bytes(content)
         message = fail("convert", tmp_path / "train", tmp_path / "rows")
-        assert "convert reads SVMlight rows, JSON lines of texts and Parquet" in message
+        assert "SOURCE must be SVMlight rows, JSON lines of texts or Parquet" in message
         assert f"train looks like {held}" in message
 
     @pytest.mark.parametrize(

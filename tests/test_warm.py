@@ -43,7 +43,7 @@ ONE_JOB = """
 from dataclasses import replace
 from rich.console import Console
 from structinv.cli import warming
-name = "penalties on derivatives"
+name = "smoothness penalties"
 warming.JOBS = tuple(job if job.name == name else replace(job, family="") for job in warming.JOBS)
 warming.warm_up(warming.Family.IMAGES, Console())
 """
@@ -51,7 +51,7 @@ warming.warm_up(warming.Family.IMAGES, Console())
 SAME_JOB = """
 from structinv.cli.warm_jobs import JOBS
 from structinv.utils.jit import compiled_functions
-next(job for job in JOBS if job.name == "penalties on derivatives").run()
+next(job for job in JOBS if job.name == "smoothness penalties").run()
 print(compiled_functions())
 """
 WORDS = """

@@ -192,8 +192,8 @@ def fit(
         training_report(console, training, output, features.certified)
     else:
         say(
-            f"not saved: the relative gap is {training['relative_gap']:.1e} ({training['status']}), and "
-            f"--accept-gap allows {limit:g}. {output} is unchanged"
+            f"not saved: the relative gap, {training['relative_gap']:.1e} ({training['status']}), is "
+            f"above --accept-gap {limit:g}. {output} is unchanged"
         )
     if interrupted:
         raise typer.Exit(130)
