@@ -7,9 +7,10 @@
     python benchmarks/benchopt_record.py runs --json benchmarks/records/benchopt.json
     python benchmarks/pictures.py benchopt
 
-The excess of an objective is its value, divided by the largest lower bound of any run, minus one. "seconds" are those of the first point of a solver's curve with at most that excess.
-Curves of solvers that minimize another objective are marked by "other". Where a suite has several
-repetitions, or several files, the fastest run counts.
+The excess of an objective is its value, divided by the largest lower bound of any run, minus one.
+"seconds" are those of the first point of a solver's curve with at most that excess. Curves of solvers
+that minimize another objective are marked by "other". For several repetitions or files, the fastest run
+counts.
 """
 
 from __future__ import annotations
