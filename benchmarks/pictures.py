@@ -1,4 +1,4 @@
-"""Pictures of the pages, drawn from what benchmarks have measured.
+"""Pictures of the pages, drawn from records of the benchmarks.
 
 A benchmark writes what it measures with ``--json benchmarks/records/NAME.json``; this script reads the
 records and draws ``docs/NAME.png``, without data and in seconds:

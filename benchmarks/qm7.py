@@ -1,4 +1,4 @@
-"""Atomisation energies of molecules from Coulomb matrices, whose atoms come in any order (QM7).
+"""Energies of molecules from Coulomb matrices with unordered atoms (QM7).
 
 The matrix of a molecule has ``Z_i Z_j / r_ij`` off its diagonal, distances in Bohr, and
 ``Z_i^2.4 / 2`` on it, 23 x 23 with zeros for missing atoms. Its rows and columns may be reordered

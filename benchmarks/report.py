@@ -1,4 +1,4 @@
-"""Options, plain tables, JSON, and the test between two classifiers for the benchmarks."""
+"""Options, tables, JSON and tests between classifiers for the benchmarks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a fit on many workers would take: a model fitted to rounds and seconds of the simulation.
+"""Model of the time of a fit on many workers, fitted to simulations.
 
 All numbers that this script prints for more rows or workers than were simulated are estimated.
 

@@ -1,4 +1,4 @@
-"""Few labels and many rows: machines told to be flat (Zhang, Lee and Teh 2013, section 6.2, table 1).
+"""Semi-supervised learning with smoothness penalties (Zhang et al. 2013).
 
 Protocol. Columns are standardized, or with ``--scaling unit`` rows scaled to unit length. The kernel is
 Gaussian; its width is the median distance of two rows, or a factor in {1, 2, 1/2, 1/4} of it that is

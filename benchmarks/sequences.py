@@ -1,4 +1,4 @@
-"""Sequences of labels under lost features: seconds to a relative gap, and memory.
+"""Robust sequence models: time to a relative duality gap, and memory.
 
 128 sequences of 40 dense rows with 20 features, normal around a mean of the row's label, 5 labels from
 a Markov chain, all from seed 0; Hamming cost, C = 1, any one feature of each row may be lost. Kernels

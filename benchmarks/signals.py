@@ -1,4 +1,4 @@
-"""Signals of unknown size and zero level: plain, standardized, virtual samples, objects, worst cases.
+"""Signals of unknown scale and baseline: comparison of methods.
 
 The signals are made by `structinv.datasets.make_signals`: a slow or a quick rhythm of any phase,
 multiplied by a random factor, with its zero level moved. They stand for the electroencephalograms of

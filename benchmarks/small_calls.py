@@ -1,4 +1,4 @@
-"""Time of small calls: predictions of one row, `import structinv`, the command line.
+"""Time of small calls: predictions of one sample, imports, the command line.
 
 Rules of the comparison:
 

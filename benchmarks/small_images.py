@@ -1,4 +1,4 @@
-"""Kernel machines on images of few pixels against SVC on all virtual samples: five fits in one table.
+"""Kernel SVMs on small images, compared with SVC on all virtual samples.
 
 Rules of the comparison:
 

@@ -1,4 +1,4 @@
-"""Time of smooth losses on rows that nothing changes, against scikit-learn at equal objective.
+"""Time of smooth losses without perturbations, compared with scikit-learn.
 
 Rules of the comparison:
 

@@ -1,4 +1,4 @@
-"""Snakes on grids (Nowozin et al. 2011): which part of a snake is each cell, where edges know colors?
+"""Grid graphs with features of edges: snakes (Nowozin et al. 2011).
 
 A cell's label follows from the directions of its neighbors only, and these from theirs. Nodes have the
 colors of the 3x3 cells around as features. Edges of the first model know their direction; those of the

@@ -1,4 +1,4 @@
-"""Spam filters on a mailbox that they have not seen: accuracy, AUC, and what is certified.
+"""Spam filters on an unseen mailbox: accuracy, AUC and certified accuracy.
 
 Each of four sources is held out in turn. A filter for an Enron mailbox is trained on the two others;
 a filter for the SpamAssassin bodies, which are unlike them all, on the three Enron mailboxes.

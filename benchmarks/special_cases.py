@@ -1,4 +1,4 @@
-"""What Teo et al. (2007) call special cases, against the programs of those who came before.
+"""Special cases of Teo et al. (2007), compared with earlier programs.
 
 Two-class machines of linear functions on the worst case, ``1/2 |w|^2 + 1/2 b^2 + C sum of losses``:
 

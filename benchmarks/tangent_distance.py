@@ -1,4 +1,4 @@
-"""Tangent distance on MNIST: speed, nearest neighbors, kernels, and how far these are from kernels.
+"""Tangent distance on MNIST: speed, nearest neighbors and indefinite kernels.
 
 Seven tangents a digit (Simard, LeCun, Denker and Victorri 1998): two shifts, rotation, scaling, a shear,
 a stretch of one axis, and thickness, the squared length of the gradient.

@@ -1,4 +1,4 @@
-"""Filters of texts, as they come and under attack; and whether certified texts stay what they are.
+"""Text classifiers, clean and attacked, with a check of the certificates.
 
 SpamAssassin (bodies of mails) and the SMS spam collection, duplicates removed, 70/30 splits by seed.
 Word counts are those of scikit-learn's CountVectorizer, over the words of the training texts.

@@ -1,4 +1,4 @@
-"""Fits of texts whose edits bring tokens in: seconds, passes and memory, next to a list of planes.
+"""Fits of texts with inserted tokens: time, passes and memory.
 
 4000 messages of the SMS spam collection, of which the spam changes; a fit in a process of its own, after
 a small one that loads what is compiled. Memory is the peak of the resident memory above that before the

@@ -1,4 +1,4 @@
-"""Digits turned by any angle: means of a Gaussian kernel over turns of whole images.
+"""Rotated digits: Gaussian kernels averaged over rotations.
 
 The digits are those of `patches.py`: MNIST, every image turned by an angle of its own, 12000 to train
 on and 50000 to test. The changes are the quarter turns, after turns by multiples of 15 degrees below

@@ -1,4 +1,4 @@
-"""Turned faces: objects beside other uses of the same changes (Pozdnoukhov and Bengio 2006, 5.4).
+"""Rotated faces: set kernels and other methods (Pozdnoukhov and Bengio 2006).
 
 The Olivetti faces, see `noisy_faces.py`, 32 x 32 pixels. Each draw (seeds 0, 1, ...) trains on 1, 2, 3
 or 5 upright faces of each of the 40 persons (a smaller draw is part of the larger one) and tests on the

@@ -1,4 +1,4 @@
-"""Two moons with one label each: errors, a published setting, and speed beside a modeling language.
+"""Two moons with one label each: errors, and speed compared with cvxpy.
 
 All points are those of `make_moons` with ``random_state=seed``; the first point of each moon in that
 order has a label, the others have none. Functions are to be flat along both features at all points.

@@ -1,4 +1,4 @@
-"""Linear models of rows that nobody has scaled: the gap that is reached, and in what time.
+"""Linear models of unscaled features: duality gap and time.
 
 iris, wine, breast_cancer and digits as they come from scikit-learn, and 60 random images of 0 to 255,
 with C = 1: plain, with a box and a ball of radius 0.1, and images with shifts by a pixel. The gap is
