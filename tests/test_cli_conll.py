@@ -201,11 +201,11 @@ def test_what_does_not_fit_the_model_is_refused(folder, tmp_path):
     assert "a model of sentences" in fail("explain", model, test, "--row", 0)
     sentences, y = load_conll(test)
     write_conll(tmp_path / "words", [[word for word, _ in row] for row in sentences])
-    assert "must have 2 columns, as the training" in fail("predict", model, tmp_path / "words")
+    assert "must have 2 columns as the training file" in fail("predict", model, tmp_path / "words")
     assert "line 1: a token and its label" in fail("evaluate", model, tmp_path / "words")
     write_conll(tmp_path / "words", [[word for word, _ in row] for row in sentences], y)
     said = fail("evaluate", model, tmp_path / "words")
-    assert "must have 3 columns, the label last, as the training file had, got 2" in said
+    assert "must have 3 columns as the training file, with the label last, got 2" in said
     (tmp_path / "broken").write_text("He PRP B-NP\nreckons\n")
     assert "broken, line 2: 1 column" in fail("predict", model, tmp_path / "broken")
 

@@ -465,7 +465,7 @@ class TestOwnClasses:
             make_pipeline(InvariantLinearSVC(Box(1.0) | Local())),
         )
         for model in nameless:
-            with pytest.raises(TypeError, match="define it at the top of a module"):
+            with pytest.raises(TypeError, match="define it at the top level of a module"):
                 structinv.save(model, tmp_path / "m")
         assert (tmp_path / "m").read_bytes() == b"old"
 
