@@ -89,7 +89,7 @@ def test_no_step_lowers_the_dual(seed, n, dimension):
         before = after
 
 
-def test_a_row_of_products_is_asked_for_only_where_it_is_needed():
+def test_a_row_of_products_is_requested_only_if_needed():
     vertices, offsets = np.eye(4), np.array([2.0, -1.0, -2.0, -3.0])
     masses, _, asked = ascended(vertices, offsets, 1.0, np.zeros(4), 1e-12)
     assert asked == [0]

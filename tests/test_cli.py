@@ -160,7 +160,9 @@ class TestFit:
             (("--oracle", "fscale"), "values of words (counts), not for tokens"),
         ],
     )
-    def test_other_values_of_words_are_certified_as_they_are(self, folder, tmp_path, options, said):
+    def test_certificates_of_other_vectorizers_are_for_values_of_words(
+        self, folder, tmp_path, options, said
+    ):
         more = ("--max-changes", 1, "--C", 0.1, "--tol", 0.1)
         more = more if "--oracle" in options else ("--oracle", "fdrop", *more)
         out = succeed("fit", folder / "train.jsonl", *options, *more, "-o", tmp_path / "m")
@@ -171,7 +173,7 @@ class TestFit:
         result = run("predict", tmp_path / "m", folder / "test.jsonl.xz", "--certify")
         assert said in " ".join(result.stderr.split())
 
-    def test_what_is_about_rows_is_refused_for_tokens(self, folder, tmp_path):
+    def test_options_for_values_of_rows_are_refused_for_tokens(self, folder, tmp_path):
         options = ("--oracle", "fadd", "--max-changes", 1, "--value", 2)
         line = fail("fit", folder / "train.jsonl", *options, "-o", tmp_path / "m")
         assert "--value is for values of rows" in line
@@ -269,7 +271,7 @@ class TestEvaluate:
         for name in saved.label_names(saved.classifier.classes_):
             assert len(numbers_after(out, name)) == 3
 
-    def test_strange_labels(self, folder, tmp_path):
+    def test_unknown_labels_are_refused(self, folder, tmp_path):
         (tmp_path / "rows.svm").write_text("1 1:1\n3 1:1\n")
         line = fail("evaluate", folder / "rows.model", tmp_path / "rows.svm")
         assert "must be among the model's classes, -1, 1" in line
@@ -292,7 +294,7 @@ class TestPredict:
         path.write_text('{"text": "cheap pills offer"}\n{"text": "lunch meeting unknownword"}\n')
         assert succeed("predict", folder / "text.model", path).split() == ["spam", "ham"]
 
-    def test_certify_says_which_predictions_no_edit_changes(self, folder):
+    def test_certify_adds_a_column_of_certified_predictions(self, folder):
         out = succeed("predict", folder / "rows.model", folder / "test.svm", "--certify")
         saved = load_model(folder / "rows.model")
         X, _ = saved.features.read(folder / "test.svm")
@@ -398,7 +400,7 @@ class TestModelFiles:
         assert not (tmp_path / "sprung").exists()
 
     @pytest.mark.parametrize("part", ["features", "training"])
-    def test_missing_or_strange_parts(self, folder, tmp_path, part):
+    def test_model_files_with_missing_or_unknown_parts_are_refused(self, folder, tmp_path, part):
         before = parts(folder / "rows.model")
         page = json.loads(before["structinv.json"])
         notes = page["notes"]
@@ -412,7 +414,7 @@ class TestModelFiles:
         skops.io.dump({"format": "structinv model", "version": 1, "features": {}}, tmp_path / "m")
         assert "trained again" in self.refusal(tmp_path / "m", folder)
 
-    def test_a_model_saved_in_python_says_where_it_can_be_used(self, folder, tmp_path):
+    def test_a_model_saved_in_python_is_refused_with_advice(self, folder, tmp_path):
         structinv.save(structinv.load(folder / "rows.model"), tmp_path / "m")
         assert "structinv.load" in self.refusal(tmp_path / "m", folder)
 
@@ -443,7 +445,7 @@ class TestDemo:
             assert path.name in out
             assert imread(path).std() > 0.05
 
-    def test_says_so_where_matplotlib_is_missing(self, tmp_path, monkeypatch):
+    def test_demo_without_matplotlib_prints_a_note(self, tmp_path, monkeypatch):
         monkeypatch.setattr("structinv.cli.demo.find_spec", lambda name: None)
         result = run("demo", "--quick", "--out", tmp_path / "plots")
         assert result.exit_code == 0

@@ -57,7 +57,7 @@ def test_predictions_are_a_last_column(folder, expected):
     assert load_conll(folder / "shown") == (sentences, predicted)
 
 
-def test_predictions_say_what_is_certified(folder, expected):
+def test_predictions_have_a_column_of_certified_sentences(folder, expected):
     options = (*OPTIONS, "--oracle", "fdrop", "--max-changes", 1)
     succeed("fit", folder / "train.conll", "-o", folder / "robust", *options)
     shown = succeed("predict", folder / "robust", folder / "test.conll", "--certify")
@@ -117,7 +117,7 @@ def test_options_of_other_files_are_refused(folder, given):
     assert "no effect on sentences in columns (train.conll)" in line
 
 
-def test_an_intercept_is_of_linear_machines_of_rows(folder, tmp_path):
+def test_intercept_options_are_for_linear_models_of_rows(folder, tmp_path):
     line = fail("fit", folder / "train.conll", "-o", folder / "never", "--no-intercept")
     assert "models of sentences have no intercept" in line
     rows = tmp_path / "rows.csv"
@@ -127,7 +127,7 @@ def test_an_intercept_is_of_linear_machines_of_rows(folder, tmp_path):
     assert "--text-key" in fail("fit", rows, "-o", tmp_path / "never", "--text-key", "body")
 
 
-def test_predictions_say_what_they_are_certified_against(folder):
+def test_predict_prints_the_perturbations_of_the_certificate(folder):
     result = run("predict", folder / "model", folder / "test.conll", "--certify")
     assert "certified for the model's perturbations, Identity()" in result.stderr
 
@@ -168,7 +168,7 @@ def test_any_name_and_any_source(folder, expected):
 
 
 @pytest.mark.parametrize("ending", [".conll", ".iob", ".IOB2", ".bio", ".conll.gz", ".bio.xz"])
-def test_names_tell_columns(tmp_path, ending):
+def test_file_names_determine_the_conll_format(tmp_path, ending):
     (tmp_path / f"rows{ending}").write_text("1 1:2\n")
     assert kind_of(tmp_path / f"rows{ending}") == "conll"
 
@@ -194,7 +194,7 @@ def test_options_of_rows_are_refused_for_training(folder, options, said):
     assert not (folder / "never").exists()
 
 
-def test_what_does_not_fit_the_model_is_refused(folder, tmp_path):
+def test_options_and_columns_that_the_model_lacks_are_refused(folder, tmp_path):
     model, test = folder / "model", folder / "test.conll"
     assert "--scores is for rows" in fail("predict", model, test, "--scores")
     assert "--threshold is for rows" in fail("predict", model, test, "--threshold", 1)

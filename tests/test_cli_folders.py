@@ -150,7 +150,7 @@ class TestErrorsOnTheWay:
             (OSError("the disk is gone"), 2, "error: the disk is gone"),
         ],
     )
-    def test_an_older_file_stays(self, folder, tmp_path, third_block, error, code, said):
+    def test_an_existing_file_stays_unchanged(self, folder, tmp_path, third_block, error, code, said):
         (tmp_path / "labels").write_text("old")
         third_block(error)
         result = run("predict", folder / "train.model", folder / "test", "-o", tmp_path / "labels")
@@ -159,7 +159,7 @@ class TestErrorsOnTheWay:
         assert (tmp_path / "labels").read_text() == "old"
         assert [path.name for path in tmp_path.iterdir()] == ["labels"]
 
-    def test_what_is_printed_before_ctrl_c_is_counted(self, folder, third_block):
+    def test_labels_printed_before_ctrl_c_are_counted(self, folder, third_block):
         whole = succeed("predict", folder / "train.model", folder / "test")
         third_block(KeyboardInterrupt())
         result = run("predict", folder / "train.model", folder / "test")
@@ -195,7 +195,7 @@ class TestRefusals:
         assert said in fail("fit", folder / "train", *options, "-o", tmp_path / "m")
         assert not any(tmp_path.iterdir())
 
-    def test_a_limit_of_memory_is_for_linear_machines_of_rows(self, folder, tmp_path):
+    def test_a_memory_limit_is_for_linear_models_of_rows(self, folder, tmp_path):
         limit = ("--memory-limit", "1GB", "-o", tmp_path / "m")
         line = fail("fit", folder / "train.svm", "--kernel", "rbf", *limit)
         assert "--memory-limit is for linear models: remove it, or remove --kernel" in line

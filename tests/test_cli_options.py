@@ -198,7 +198,7 @@ class TestDenseRows:
         assert "2 rows of 2000000000 features" in line
         assert "32.0 GB" in line
 
-    def test_kernel_machines(self, folder, tmp_path):
+    def test_kernel_svms_are_trained_and_saved(self, folder, tmp_path):
         options = ("--kernel", "rbf", "--gamma", 0.05, "--C", 10, "--tol", 0.01)
         succeed("fit", folder / "wine.csv", *options, "-o", tmp_path / "m")
         saved = load_model(tmp_path / "m")
@@ -311,7 +311,7 @@ class TestScores:
 
 
 class TestReports:
-    def test_the_largest_class_stands_beside_accuracy(self, folder):
+    def test_evaluate_prints_the_accuracy_of_the_largest_class(self, folder):
         out = succeed("evaluate", folder / "rows.model", folder / "rows.svm")
         _, y = load_model(folder / "rows.model").features.read(folder / "rows.svm")
         share = 100 * max(np.mean(y == label) for label in (-1, 1))
@@ -324,7 +324,7 @@ class TestReports:
         assert "Row 0: no label, predicted spam" in result.stdout
         assert "no labels can be read" in result.stderr
 
-    def test_explain_with_a_strange_label(self, folder, tmp_path):
+    def test_explain_with_an_unknown_label(self, folder, tmp_path):
         first = (folder / "rows.svm").read_text().splitlines()[0]
         (tmp_path / "new").write_text("7" + first[first.index(" ") :])
         result = run("explain", folder / "rows.model", tmp_path / "new", "--row", 0)
@@ -376,7 +376,7 @@ def test_the_help_names_all_oracles():
     assert [*names[:-1], names[-1], last] == _usable()
 
 
-def test_bare_texts_are_told_what_a_text_looks_like(tmp_path):
+def test_plain_text_is_refused_with_an_example(tmp_path):
     write_mails(tmp_path / "train.jsonl", 40)
     succeed("fit", tmp_path / "train.jsonl", *PLAIN, "-o", tmp_path / "model")
     (tmp_path / "new").write_text("free money for you\n")

@@ -96,7 +96,7 @@ def test_a_folder_for_compiled_functions_is_used_where_it_is_named(tmp_path):
     assert float(runs[1].stdout.split("|")[-1]) == 0.0
 
 
-def test_functions_that_cannot_be_kept_say_so_once(monkeypatch, silent, caplog):
+def test_a_missing_cache_is_warned_of_once(monkeypatch, silent, caplog):
     monkeypatch.setattr(caching.CacheImpl, "_locator_classes", [])
     monkeypatch.setattr(numba.config, "CACHE_LOCATOR_CLASSES", "")
     functions = [njit(cache=True, nogil=True)(lambda x: x + 1) for _ in range(3)]
@@ -108,7 +108,7 @@ def test_functions_that_cannot_be_kept_say_so_once(monkeypatch, silent, caplog):
 
 
 @pytest.mark.parametrize("edited", [False, True])
-def test_what_was_read_before_its_file_changed_is_not_kept(tmp_path, monkeypatch, edited):
+def test_functions_of_a_changed_file_are_not_cached(tmp_path, monkeypatch, edited):
     monkeypatch.setattr(numba.config, "CACHE_DIR", "")
     source, folder = tmp_path / "grown.py", tmp_path / "__pycache__"
     text = "from structinv.utils.jit import njit\n\n@njit(cache=True)\ndef grown(x):\n    return x + 1\n"
@@ -121,7 +121,7 @@ def test_what_was_read_before_its_file_changed_is_not_kept(tmp_path, monkeypatch
     assert any(folder.rglob("*.nbi")) is not edited
 
 
-def test_numba_hears_of_functions_when_they_are_used():
+def test_functions_are_declared_on_first_use():
     inner = njit(cache=False)(lambda x: x + 1.0)
     outer = njit(cache=False)(lambda x: 2.0 * inner(x))
 
@@ -206,7 +206,7 @@ def test_compiling_is_counted_once_and_not_as_other_work(silent, nested):
 
 
 @pytest.mark.parametrize(("module", "said"), [("structinv.anywhere", 1), ("somebody.else", 0)])
-def test_compiling_our_functions_is_said_once(silent, caplog, monkeypatch, module, said):
+def test_compilation_is_logged_once(silent, caplog, monkeypatch, module, said):
     monkeypatch.setattr(compile_notice, "_WORTH_A_MESSAGE", 0.0)
     for _ in range(2):
         new_function(module)(1.0)
@@ -259,7 +259,7 @@ def test_ctrl_c_waits_until_a_function_is_compiled(step):
     assert function(1.0) == 4.0
 
 
-def test_whoever_handles_ctrl_c_hears_of_it_once():
+def test_the_handler_of_ctrl_c_is_called_once():
     heard = []
     signal.signal(signal.SIGINT, lambda number, frame: heard.append(number))
     with event.install_listener("numba:run_pass", Pressing(5)):

@@ -86,7 +86,7 @@ class TestSVMlight:
         assert same(rows_of(tmp_path / "rows")[0], mail[0])
         assert RowFolder(tmp_path / "rows").notes["source"] == "standard input"
 
-    def test_a_pipe_that_is_longer_than_what_is_kept(self, tmp_path, monkeypatch):
+    def test_a_pipe_longer_than_the_buffer_is_read(self, tmp_path, monkeypatch):
         monkeypatch.setattr(in_blocks, "BLOCK_SIZE", 1 << 20)
         content = b"".join(b"1 %d:%d\n" % (1 + k % 9, k) for k in range(1, 300_000))
         assert len(content) > 2 * _KEPT
@@ -112,7 +112,7 @@ class TestSVMlight:
         assert y.tolist() == labels.tolist()
         assert RowFolder(tmp_path / "rows").notes["first_feature"] == 0
 
-    def test_the_number_0_comes_late_and_too_few_features_were_said(self, tmp_path, mail):
+    def test_a_late_number_0_with_too_few_features_is_refused(self, tmp_path, mail):
         (tmp_path / "train.svm").write_bytes(svmlight(mail) + b"1 0:7\n")
         message = fail("convert", tmp_path / "train.svm", tmp_path / "rows", "--n-features", 40)
         assert "--n-features 40 is too small" in message
@@ -120,14 +120,14 @@ class TestSVMlight:
         assert left(tmp_path) == ["train.svm"]
 
     @pytest.mark.parametrize(("option", "n_features"), [("--zero-based", 41), ("--one-based", 40)])
-    def test_where_numbers_start_can_be_said(self, tmp_path, mail, option, n_features):
+    def test_the_first_feature_number_can_be_passed(self, tmp_path, mail, option, n_features):
         (tmp_path / "train.svm").write_bytes(svmlight(mail))
         succeed("convert", tmp_path / "train.svm", tmp_path / "rows", option)
         X, _ = rows_of(tmp_path / "rows")
         assert same(X[:, n_features - 40 :], mail[0])
         assert X.shape[1] == n_features
 
-    def test_the_number_of_features_can_be_said(self, tmp_path, mail):
+    def test_the_number_of_features_can_be_passed(self, tmp_path, mail):
         (tmp_path / "train.svm").write_bytes(svmlight(mail))
         succeed("convert", tmp_path / "train.svm", tmp_path / "rows", "--n-features", 50)
         assert RowFolder(tmp_path / "rows").shape == (80, 50)
@@ -506,7 +506,7 @@ def test_progress_is_shown_on_a_terminal(monkeypatch):
     assert len(shown) == 2
 
 
-def test_help_says_how_numbers_are_found_out():
+def test_help_describes_the_default_of_the_first_feature():
     said = " ".join(
         run("convert", "--help").stdout.replace("\N{BOX DRAWINGS LIGHT VERTICAL}", " ").split()
     )
@@ -533,7 +533,7 @@ class TestBlocks:
         assert sum((texts for texts, _ in found), []) == [f"a {k}" for k in range(50)]
         assert np.concatenate([labels for _, labels in found]).tolist() == list(range(50))
 
-    def test_what_is_read_once_cannot_go_back_far(self, tmp_path, monkeypatch):
+    def test_a_stream_cannot_seek_back_beyond_the_buffer(self, tmp_path, monkeypatch):
         content = b"x" * (3 * _KEPT)
 
         class Standard:

@@ -98,7 +98,7 @@ def test_sparse_blocks(rows):
 
 
 @both
-def test_a_kernel_machine_of_partitions(rows, distributed, local):
+def test_a_kernel_svm_of_partitions(rows, distributed, local):
     X = np.repeat(rows, 2, axis=0)
     X[1::2] = TURNS.orbit(X[::2])[:, 1]
     # The middle of an image is the middle of the turned image.
@@ -147,7 +147,7 @@ def raises(model, message, X, error=ValueError):
     assert vars(model) == before
 
 
-def test_what_cannot_be_fitted_is_refused_by_name(rows):
+def test_invalid_partitions_are_refused_in_fit(rows):
     array = da.from_array(rows, chunks=(50, 16))
     model = DaskOrbitNystroem(n_components=5)
     hole = rows.copy()
@@ -171,7 +171,7 @@ def test_what_cannot_be_fitted_is_refused_by_name(rows):
     )
 
 
-def test_what_cannot_be_transformed_is_refused_by_name(rows):
+def test_invalid_partitions_are_refused_in_transform(rows):
     model = DaskOrbitFourier(n_components=4).fit(da.from_array(rows, chunks=(50, 16)))
     with pytest.raises(ValueError, match="X must have 16 features, as in fit, got 5"):
         model.transform(da.from_array(rows[:, :5], chunks=(50, 5)))

@@ -68,7 +68,7 @@ def test_before_fit(ask):
 
 @pytest.mark.parametrize("method", ["predict", "decision_function", "worst_case", "certify"])
 @pytest.mark.parametrize("width", [2, 4])
-def test_a_width_that_is_known_is_checked_at_once(model, method, width):
+def test_a_known_number_of_features_is_checked_at_once(model, method, width):
     rows = da.zeros((40, width), chunks=(20, width))
     for wrong in (rows, dd.from_dask_array(rows)):
         with pytest.raises(ValueError, match=f"X must have 3 features, as in fit, got {width}"):
@@ -125,7 +125,7 @@ def test_pairs_are_for_fit_only(model):
         model.score(pairs, [delayed(Y[:20])] * 2)
 
 
-def test_what_is_nearly_a_collection(model):
+def test_objects_similar_to_collections_are_refused(model):
     for ask in (model.fit, lambda rows, labels: model.predict(rows), model.score):
         with pytest.raises(TypeError, match=r"got a single one: pass \[X\]"):
             ask(delayed(X), delayed(Y))
@@ -150,7 +150,7 @@ def test_an_address_is_no_client():
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64, np.int64])
 @pytest.mark.parametrize("form", ["array", "sparse", "frame", "list"])
-def test_changed_rows_have_the_type_that_is_told(client, kind, form):
+def test_perturbed_rows_have_the_announced_dtype(client, kind, form):
     model = DaskInvariantLinearSVC(Identity(), client=client, random_state=0).fit(ROWS, LABELS)
     rows = (ROWS * 10).astype(kind)
     given = {

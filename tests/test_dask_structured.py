@@ -339,7 +339,7 @@ class Learning(Agreeing):
         return self
 
 
-def test_structures_of_ones_own(client):
+def test_custom_structures(client):
     X, y = chains()
     y = [np.repeat(each[:1], len(each)) for each in y]
     check_bounds(model_on(client, Agreeing()).fit(pairs([8], X, y)), X, y)

@@ -31,7 +31,7 @@ def test_variables_limit_threads(many_cpus, monkeypatch, name, value, allowed):
     assert allowed_threads() == allowed
 
 
-def test_limits_of_threadpoolctl_are_kept(many_cpus):
+def test_limits_of_threadpoolctl_are_respected(many_cpus):
     if not any(pool.user_api == "openmp" for pool in resources.controller().lib_controllers):
         pytest.skip("no library with OpenMP is loaded")
     assert allowed_threads() == 8
@@ -40,7 +40,7 @@ def test_limits_of_threadpoolctl_are_kept(many_cpus):
     assert allowed_threads() == 8
 
 
-def test_blas_in_one_thread_limits_nobody_else(many_cpus):
+def test_one_blas_thread_does_not_limit_other_threads(many_cpus):
     with matrices.one_blas_thread():
         assert allowed_threads() == 8
 
@@ -91,7 +91,7 @@ def test_threads_are_given_back_after_an_error(many_cpus):
     assert matrices._threads_taken == 0
 
 
-def test_every_row_is_worked_on_once(many_cpus):
+def test_every_row_is_processed_once(many_cpus):
     seen = np.zeros(1001, dtype=int)
 
     def work(part):
@@ -116,7 +116,7 @@ def folder_of(tmp_path, limit, used, dropped):
 @pytest.mark.parametrize(
     ("limit", "free"), [(500_000, 310_000), (10**9, 1_024_000), ("max", 1_024_000), (100_000, 0)]
 )
-def test_memory_is_what_kernel_and_control_groups_leave(tmp_path, monkeypatch, limit, free):
+def test_free_memory_is_limited_by_kernel_and_control_groups(tmp_path, monkeypatch, limit, free):
     folder_of(tmp_path, limit, used=200_000, dropped=10_000)
     monkeypatch.setattr(resources, "_MEMINFO", tmp_path / "meminfo")
     monkeypatch.setattr(resources, "_OWN_GROUP", tmp_path / "group")
@@ -124,7 +124,7 @@ def test_memory_is_what_kernel_and_control_groups_leave(tmp_path, monkeypatch, l
     assert free_memory() == free
 
 
-def test_memory_where_nothing_is_known(tmp_path, monkeypatch):
+def test_free_memory_is_infinite_if_unknown(tmp_path, monkeypatch):
     monkeypatch.setattr(resources, "_MEMINFO", tmp_path / "absent")
     monkeypatch.setattr(resources.os, "sysconf", lambda name: {"SC_PAGE_SIZE": 4096}[name])
     with pytest.raises(KeyError):
@@ -144,7 +144,7 @@ def test_too_much_is_refused_with_numbers(monkeypatch):
         check_memory("a table", 4.5e9, "take fewer rows")
 
 
-def test_portions_that_are_not_begun_are_left_after_an_error(monkeypatch):
+def test_portions_after_an_error_are_skipped(monkeypatch):
     monkeypatch.setattr(matrices, "allowed_threads", lambda: 2)
     begun = []
 

@@ -36,7 +36,7 @@ def test_one_part_may_be_dense():
 
 @pytest.mark.parametrize("precision", [np.float32, np.float64])
 @pytest.mark.parametrize("width", [np.int32, np.int64])
-def test_the_wider_type_of_both_is_kept(precision, width):
+def test_interleave_returns_the_wider_dtype(precision, width):
     mask = np.array([True, False, True])
     _, inside, outside = both(mask)
     left, right = sp.csr_matrix(inside.astype(precision)), sp.csr_matrix(outside.astype(np.float32))

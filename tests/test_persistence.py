@@ -243,7 +243,7 @@ class TestFittedEstimators:
         assert {type(model) for model, _ in MODELS.values()} == wanted
 
     @pytest.mark.parametrize("name", MODELS)
-    def test_what_comes_back_is_the_same(self, tmp_path, name):
+    def test_loaded_models_are_the_same(self, tmp_path, name):
         model, data = MODELS[name]
         model = fitted(clone(model), data)
         again = through_file(model, tmp_path)
@@ -277,7 +277,7 @@ class TestFittedEstimators:
             assert again.solution_.f is None
 
     @pytest.mark.parametrize("name", ["linear", "linear, float32, three classes", "linear, sparse"])
-    def test_planes_come_along_where_they_are_asked_for(self, tmp_path, name):
+    def test_planes_are_stored_on_request(self, tmp_path, name):
         model, data = MODELS[name]
         model = fitted(clone(model).set_params(solver=FrankWolfe()), data)
         again = through_file(model, tmp_path, planes=True)
@@ -369,7 +369,7 @@ class TestInsideScikitLearn:
         machine = OneVsRestClassifier(InvariantLinearSVC(tol=1e-2))
         self.check(make_pipeline(columns, machine), signals(n_classes=3), tmp_path)
 
-    def test_what_is_shared_stays_shared_and_the_model_is_left_alone(self, tmp_path):
+    def test_shared_objects_stay_shared_and_the_model_is_unchanged(self, tmp_path):
         oracle = Box(0.1)
         pipeline = make_pipeline(InvariantLinearSVC(oracle), InvariantLinearSVC(oracle))
         again = through_file(pipeline, tmp_path)
@@ -454,7 +454,7 @@ class TestOwnClasses:
             again = structinv.load(tmp_path / "m", trusted=[f"{overlap.__module__}.overlap"])
             assert_answers_are_the_same(model, again, np.abs(signals()[0]))
 
-    def test_what_has_no_name_is_refused_before_anything_is_lost(self, tmp_path):
+    def test_objects_without_an_importable_name_are_refused(self, tmp_path):
         class Local(Own):
             pass
 
@@ -532,7 +532,7 @@ class TestRefusals:
         assert structinv.__version__ in line
 
     @pytest.mark.parametrize("changes", [{"format": "2"}, {"format": None}, {"notes": 3}])
-    def test_a_strange_page(self, path, changes):
+    def test_an_invalid_page_is_refused(self, path, changes):
         self.changed_page(path, **changes)
         assert "it has no format number" in self.refusal(path)
 

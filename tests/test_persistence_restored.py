@@ -62,7 +62,7 @@ def path(tmp_path):
     ],
     ids=lambda value: type(value).__name__,  # some print where they lie in memory
 )
-def test_what_would_not_come_back_is_refused_by_name(path, value, name):
+def test_objects_that_skops_does_not_restore_are_refused(path, value, name):
     content, model = path.read_bytes(), InvariantLinearSVC(Own(size=value))
     with pytest.raises(TypeError, match=f"model cannot be stored: skops does not restore {name}"):
         structinv.save(model, path)
@@ -103,7 +103,7 @@ def test_a_data_frame_of_costs_is_refused_by_name(path):
     ],
     ids=lambda value: type(value).__name__,  # some print where they lie in memory
 )
-def test_what_is_stored_comes_back(path, value):
+def test_stored_objects_are_restored(path, value):
     structinv.save(InvariantLinearSVC(Own(size=value)), path)
     types = skops.io.get_untrusted_types(file=path)
     again = structinv.load(path, trusted=types).oracle.size
@@ -116,7 +116,7 @@ def test_what_is_stored_comes_back(path, value):
         assert_same(value, again)
 
 
-def test_what_a_class_refuses_on_loading_is_refused_on_saving(path):
+def test_errors_of_loading_are_raised_on_saving(path):
     content = path.read_bytes()
     with pytest.raises(TypeError, match="model cannot be stored: .*Sized"):
         structinv.save(InvariantLinearSVC(Sized(1.0)), path)
@@ -182,7 +182,7 @@ def test_labels_of_classes_that_are_trusted_are_read_back(pair, tmp_path):
     check_round_trip(pair, tmp_path / "m", (type(pair[0]),))
 
 
-def test_members_of_a_class_are_asked_for_by_its_name(tmp_path):
+def test_members_of_an_enum_are_trusted_by_its_name(tmp_path):
     model, _ = of_two_labels(*Color)
     with pytest.warns(UserWarning, match=r"contains .*Color"):
         structinv.save(model, tmp_path / "m")
@@ -218,7 +218,7 @@ class Wider(Box):
     ],
     ids=lambda model: type(model).__name__,
 )
-def test_the_warning_says_what_the_load_needs(model, tmp_path):
+def test_the_warning_lists_the_types_to_trust(model, tmp_path):
     path = tmp_path / "m"
     model.fit(ROWS, TAGS)
     with pytest.warns(UserWarning, match=r"structinv.load\(path, trusted=\[") as caught:
@@ -246,7 +246,7 @@ def test_the_warning_says_what_the_load_needs(model, tmp_path):
     ],
     ids=lambda model: type(model).__name__,
 )
-def test_nothing_is_said_where_nothing_is_needed(model, tmp_path):
+def test_models_without_untrusted_types_give_no_warning(model, tmp_path):
     model.fit(ROWS, TAGS)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
