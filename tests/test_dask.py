@@ -316,7 +316,7 @@ def test_refusals_name_the_partition(client, mails):
     raises(client, "at least two classes, got one class: 'ham'", [delayed((X, np.full(400, "ham")))])
     mixed = [delayed((X[:200], y[:200])), delayed((X[200:], np.arange(200) % 2))]
     raises(client, "labels of one kind, got numbers and strings", mixed, error=TypeError)
-    raises(client, "X must have rows, got 1 partitions", blocks_of(X[:0], y[:0], [0]))
+    raises(client, "X must have rows, got 1 empty partitions", blocks_of(X[:0], y[:0], [0]))
     weights = delayed_labels(np.full(400, -1.0), [100] * 4)
     raises(
         client, "partition 0: Negative values in data passed to `sample_weight`", rows, labels, weights

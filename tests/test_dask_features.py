@@ -154,7 +154,7 @@ def test_invalid_partitions_are_refused_in_fit(rows):
     hole[60, 2] = np.nan
     raises(model, "partition 1: Input X contains NaN", da.from_array(hole, chunks=(50, 16)))
     raises(model, "partition 0 has 16, partition 1 has 4", [*blocks_of(rows, []), delayed(rows[:, :4])])
-    raises(model, "X must have rows, got 2 partitions", blocks_of(rows[:0], [0]))
+    raises(model, "X must have rows, got 2 empty partitions", blocks_of(rows[:0], [0]))
     raises(model, "partition 0: X must be dense", blocks_of(sp.csr_matrix(rows), []), TypeError)
     raises(model, "partition 1: .* float16", [delayed(rows), delayed(rows.astype("f2"))], TypeError)
     raises(model, r"partition \d: X must have two dimensions", da.from_array(rows[:, 0], chunks=50))

@@ -206,4 +206,4 @@ def test_scattered_data_that_are_lost(client, model):
         client.cancel(futures)
         with pytest.raises(CancelledError) as caught:
             ask(futures[:1], futures[1:])
-        assert "scattered are lost with their worker" in caught.value.__notes__[0]
+        assert "scattered data are lost with their worker" in caught.value.__notes__[0]

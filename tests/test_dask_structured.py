@@ -364,7 +364,7 @@ def test_refusals_name_the_partition(client):
     raises(model, "partition 0 has 3, partition 1 has 2", pairs([10], narrow, y))
     one = [np.zeros(len(each), dtype=int) for each in y]
     raises(model, "at least two classes, got one class: 0", pairs([10], X, one))
-    raises(model, "X must have rows, got 2 partitions", pairs([0], [], []))
+    raises(model, "X must have rows, got 2 empty partitions", pairs([0], [], []))
     tokens, tags = sentences()
     mixed = pairs([10], [*tokens[:10], *X[10:]], [*tags[:10], *y[10:]])
     raises(model, "X must have tokens with named features in all partitions", mixed, error=TypeError)
