@@ -1,4 +1,4 @@
-"""Learning with invariances: say once what may change, train on the worst case, get a certificate."""
+"""Learn models that are invariant to declared perturbations, with certificates."""
 
 __version__ = "0.1.0"
 

@@ -199,7 +199,7 @@ AFTERWARD = [
     ((spoilt(np.inf, sp.csr_matrix),), "X contains infinity"),
     ((spoilt(1j),), "Complex data not supported"),
     ((X[0],), "Expected 2D array"),
-    ((X, Y[:-1]), r"y must have shape \(9,\), one label a row, got \(8,\)"),
+    ((X, Y[:-1]), r"y must have shape \(9,\), one label per row, got \(8,\)"),
     ((X, np.c_[Y, Y]), r"y must have shape \(9,\).*got \(9, 2\)"),
     ((X, 1), r"y must have shape \(9,\).*got \(\)"),
     ((X, Y + 1), r"y holds labels that are not among the classes: \[3\]"),

@@ -134,7 +134,7 @@ def test_predict_prints_the_perturbations_of_the_certificate(folder):
 
 def test_spans_need_an_extra_and_labels_of_spans(folder, monkeypatch):
     def refuse(*_):
-        raise ModuleNotFoundError('spans are counted by seqeval: pip install "structinv[sequences]"')
+        raise ModuleNotFoundError('span scores require seqeval: pip install "structinv[sequences]"')
 
     monkeypatch.setattr("structinv.cli.sentence_reports.span_scores", refuse)
     assert counted_by is span_scores

@@ -71,7 +71,7 @@ def test_a_limit_of_memory_reaches_the_estimator(folder, tmp_path):
     succeed("fit", folder / "train", *DROP, "--memory-limit", "1GB", "-o", tmp_path / "m")
     assert load_model(tmp_path / "m").classifier.memory_limit == "1GB"
     line = fail("fit", folder / "train", *DROP, "--memory-limit", 1000, "-o", tmp_path / "n")
-    assert "memory_limit=1000 must leave room for blocks of rows" in line
+    assert "memory_limit=1000 must be large enough for blocks of rows" in line
 
 
 def test_the_weight_of_losses_is_chosen_on_the_same_folds(monkeypatch, folder, tmp_path):

@@ -385,7 +385,7 @@ def test_a_budget_and_a_warm_start_are_refused():
         ({}, ValueError, "either tol or n_support must be given"),
         ({"tol": 0.1, "n_support": 3}, ValueError, "either tol or n_support must be given"),
         ({"tol": -0.1}, ValueError, "tol must be a number of at least 0, got -0.1"),
-        ({"tol": 1.0}, ValueError, "tol must be below 1, which leaves the zero function, got 1.0"),
+        ({"tol": 1.0}, ValueError, "tol must be below 1, since 1 allows the zero function, got 1.0"),
         ({"n_support": 0}, ValueError, "n_support must be an integer of at least 1, got 0"),
         ({"n_support": 3, "max_iter": 0}, ValueError, "max_iter must be an integer .* got 0"),
         ({"n_support": 3, "points": "all"}, ValueError, "points must be one of .*, got 'all'"),
@@ -400,11 +400,11 @@ def test_invalid_arguments_raise(asked, error, message):
 def test_unsupported_models_raise():
     with pytest.raises(NotFittedError):
         InvariantSVC().compress(0.1)
-    with pytest.raises(ValueError, match="points='moved' needs a kernel whose first derivatives"):
+    with pytest.raises(ValueError, match="points='moved' requires a kernel with first derivatives"):
         fitted("laplacian").compress(n_support=3, points="moved")
     X, y = [np.eye(3)[[0, 1]], np.eye(3)[[2, 1]]], [["a", "b"], ["c", "b"]]
     linear = InvariantStructuredSVC(Sequence(), random_state=0).fit(X, y)
-    with pytest.raises(ValueError, match="compress needs support vectors, got kernel='linear'"):
+    with pytest.raises(ValueError, match="compress requires support vectors, got kernel='linear'"):
         linear.compress(0.1)
 
 

@@ -312,7 +312,7 @@ def test_refusals_name_the_partition(client, mails):
     hole[250, 3] = np.nan
     raises(client, "partition 2: Input X contains NaN", da.from_array(hole, chunks=(100, -1)), labels)
     short = [delayed((X[:200], y[:200])), delayed((X[200:], y[201:]))]
-    raises(client, "partition 1: y must have shape \\(200,\\), one label a row", short)
+    raises(client, "partition 1: y must have shape \\(200,\\), one label per row", short)
     raises(client, "at least two classes, got one class: 'ham'", [delayed((X, np.full(400, "ham")))])
     mixed = [delayed((X[:200], y[:200])), delayed((X[200:], np.arange(200) % 2))]
     raises(client, "labels of one kind, got numbers and strings", mixed, error=TypeError)

@@ -88,7 +88,7 @@ def test_memory_grows_with_rows_and_needs_no_labels(name):
     model = ESTIMATORS[name]
     assert 0 < model.estimate_memory(X[:100]) < model.estimate_memory(X)
     assert model.estimate_memory(X[:100], y[:100]) == model.estimate_memory(X[:100])
-    with pytest.raises(ValueError, match=r"y must have shape \(200,\), one label a row, got \(3,\)"):
+    with pytest.raises(ValueError, match=r"y must have shape \(200,\), one label per row, got \(3,\)"):
         model.estimate_memory(X, y[:3])
 
 

@@ -66,8 +66,8 @@ ASKED = ["fit", "estimate_memory", "estimate_seconds"]
 @pytest.mark.parametrize(
     ("kinds", "named"),
     [
-        (("a", "b", None), "None and strings; rows without a label have to be left out"),
-        ((None, 1, 0), "None and numbers; rows without a label have to be left out"),
+        (("a", "b", None), "None and strings; remove rows without a label"),
+        ((None, 1, 0), "None and numbers; remove rows without a label"),
         (("a", "b", 1), "numbers and strings"),
         ((b"a", "b"), "bytes and strings"),
         ((None,), "None; rows"),
@@ -85,8 +85,8 @@ def test_labels_of_several_kinds_are_refused_by_name(kind, kinds, named, asked):
 @pytest.mark.parametrize("kind", PARTIAL)
 def test_none_is_no_mark_for_rows_without_a_label(kind, asked):
     for mark, said in (
-        ("auto", "the number -1 marks rows without a label, None does not"),
-        ("?", r"'\?' \(unlabeled='\?'\) marks rows without a label, None does not"),
+        ("auto", "use the number -1 for rows without a label, not None"),
+        ("?", r"'\?' \(unlabeled='\?'\) for rows without a label, not None"),
         (None, "with unlabeled=None every row needs a label"),
     ):
         for y in labels(("a", "b", None)):
@@ -135,7 +135,7 @@ def test_a_column_of_labels_is_taken_everywhere_as_in_fit():
     explained = column_warns(lambda y: explain_edit(fitted, X[:1], y), column[:1])
     np.testing.assert_array_equal(explained.moves, explain_edit(fitted, X[:1], Y[:1]).moves)
     for wrong in (np.stack([Y, Y], axis=1), Y[None], column[:-1]):
-        with pytest.raises(ValueError, match=r"y must have shape \(12,\), one label a row"):
+        with pytest.raises(ValueError, match=r"y must have shape \(12,\), one label per row"):
             fitted.certify(X, wrong)
 
 

@@ -485,8 +485,8 @@ class Graded(Nudges):
 def test_oracles_without_an_orbit_are_refused_by_name(oracle):
     name = type(oracle).__name__
     message = (
-        f"InvariantSVC needs an oracle with an orbit or a cover; {name} has none; "
-        "linear machines take such: InvariantLinearSVC, InvariantLinearSVR"
+        f"InvariantSVC needs an oracle with an orbit or a cover, got {name}; "
+        "use a linear model for this oracle: InvariantLinearSVC, InvariantLinearSVR"
     )
     with pytest.raises(TypeError, match=re.escape(message)):
         InvariantSVC(oracle).fit(*strokes())

@@ -250,11 +250,13 @@ def test_labels_that_are_all_missing():
     for estimator in (RepresenterClassifier(), LapSVC(n_neighbors=2)):
         for mark in (alone, np.where(Y == 0, 2, -1), np.where(Y == 0, "a", alone.astype(object))):
             label = repr(mark[Y == 0].tolist()[0])
-            message = f"two classes, got one, {label}, beside -1 for no label; .* unlabeled=None"
+            message = (
+                f"two classes, got one, {label}, in addition to -1 for unlabeled rows; .* unlabeled=None"
+            )
             check_refused(clone(estimator), ValueError, message, X, mark)
         check_refused(clone(estimator), ValueError, nothing, X, np.full(12, -1))
         written = np.where(Y == 0, "a", np.where(np.arange(12) % 2, "-1", "b"))
-        message = "strings that holds '-1': .* dtype=object"
+        message = "strings with '-1' if unlabeled='auto': .*dtype=object"
         check_refused(clone(estimator), ValueError, message, X, written)
     message = "y must hold a target, got none"
     check_refused(RepresenterRegressor(unlabeled=2.0), ValueError, message, X, np.full(12, 2.0))
@@ -266,9 +268,9 @@ def test_coordinates_take_a_free_constant_of_one_output():
     check_refused(model, ValueError, "free constant of one output only, .*n_outputs=3", X, THREE)
 
 
-def test_targets_that_are_nan_are_refused_unless_they_stand_for_none():
+def test_nan_targets_raise_unless_nan_means_unlabeled():
     targets = np.where(np.arange(12) % 3 == 0, np.nan, X[:, 0])
-    message = "y contains NaN. For rows without a target pass unlabeled=np.nan"
+    message = "y contains NaN. Pass unlabeled=np.nan if samples without a target"
     for marker in (None, -1.0):
         check_refused(RepresenterRegressor(unlabeled=marker), ValueError, message, X, targets)
     model = RepresenterRegressor(unlabeled=np.nan)

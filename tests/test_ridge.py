@@ -289,13 +289,13 @@ def test_data_that_cannot_be_used_are_refused(monkeypatch):
     before = fitted.predict(X)
     monkeypatch.setattr(ridge_systems, "eigh", None)
     monkeypatch.setattr("structinv.utils.resources.free_memory", lambda: 100.0)
-    with pytest.raises(MemoryError, match="a ridge of 18 rows would take .*: take fewer rows"):
+    with pytest.raises(MemoryError, match="ridge regression with 18 samples .*: use fewer samples"):
         fitted.fit(X, y)
     np.testing.assert_array_equal(fitted.predict(X), before)
 
 
 @pytest.mark.parametrize("bad", [0, 1])
-def test_scores_that_are_no_numbers_are_refused(bad):
+def test_nan_scores_raise(bad):
     X, y = numbers()
     asked = []
 
@@ -304,7 +304,7 @@ def test_scores_that_are_no_numbers_are_refused(bad):
         return np.nan if asked[-1] == bad else 0.5
 
     model = OrbitRidge(alphas=(0.1, 1.0), scoring=scorer)
-    with pytest.raises(ValueError, match=r"scoring must give a number for each of alphas, got .*nan"):
+    with pytest.raises(ValueError, match=r"scoring must return one number per alpha, got .*nan"):
         model.fit(X, y)
     assert not hasattr(model, "alpha_")
 

@@ -474,7 +474,7 @@ class TestFaults:
     @pytest.mark.parametrize(
         ("labels", "message"),
         [
-            (None, "requires y to be passed"),
+            (None, "y should be a 1d array"),
             (np.ones(3), "a label for each of the 400 rows, got 3"),
             (np.ones(400), "at least two classes"),
             (np.r_[np.nan, np.ones(399)], "finite"),
@@ -748,7 +748,9 @@ class TestMemoryLimit:
 
     def test_a_limit_that_leaves_no_room_is_refused(self):
         X, y = mail()
-        with pytest.raises(MemoryError, match="memory_limit=20000 must leave room for blocks of rows"):
+        with pytest.raises(
+            MemoryError, match="memory_limit=20000 must be large enough for blocks of rows"
+        ):
             InvariantLinearSVC(FDrop(3), memory_limit=20_000).fit(MatrixRows(X), y)
 
     @pytest.mark.parametrize("share", [0.5, 0.999, 1 - 1e-9])

@@ -42,7 +42,7 @@ def test_scores_agree_with_sets_of_spans(pairs):
     [
         ([["O"]], [], "y_pred must have as many sequences as y_true, 1, got 0"),
         ([["O"], ["O"]], [["O"], []], r"y_pred\[1\] must have as many labels as y_true\[1\], 1, got 0"),
-        ([["O"]], [["NN"]], r"such as B-NP and I-NP, got 'NN' in y_pred\[0\]"),
+        ([["O"]], [["NN"]], r"B-NP, I-NP or similar, got 'NN' in y_pred\[0\]"),
         ([["O"], [3]], [["O"], ["O"]], r"got 3 in y_true\[1\]"),
     ],
 )

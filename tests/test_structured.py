@@ -225,7 +225,7 @@ def test_bad_input_is_refused_by_name(given, error, message):
     [
         ({"structure": None}, TypeError, "structure must be a Structure"),
         ({"structure": Sequence}, TypeError, "structure must be a Structure"),
-        ({"structure": Multiclass()}, ValueError, "structure must be one of examples with several"),
+        ({"structure": Multiclass()}, ValueError, "structure must label several rows jointly"),
         ({"cost": "zero"}, ValueError, "cost must be one of"),
         ({"cost": [[0, 1]]}, ValueError, "cost must have shape"),
         ({"oracle": FDrop(1).only_for("z")}, ValueError, "'z'"),

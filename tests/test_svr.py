@@ -326,7 +326,7 @@ def test_tables_of_kernel_values_are_taken():
     table = InvariantSVR(kernel="precomputed", tol=1e-6, random_state=0).fit(X @ X.T, y)
     rows = InvariantSVR(kernel="linear", tol=1e-6, random_state=0).fit(X, y)
     np.testing.assert_allclose(table.predict(X @ X.T), rows.predict(X), atol=1e-2)
-    with pytest.raises(ValueError, match="certify and worst_case need inputs"):
+    with pytest.raises(ValueError, match="certify and worst_case require features"):
         table.certify(X @ X.T)
 
 

@@ -204,7 +204,7 @@ def test_what_an_unusual_pattern_does_not_find_again_is_not_written():
         texts, y
     )
     assert np.all(model.certify(texts, y).exact)
-    with pytest.raises(ValueError, match="does not find the tokens of an edited text again"):
+    with pytest.raises(ValueError, match="does not find the intended tokens in an edited text"):
         model.worst_case(texts, y)
 
 
@@ -232,9 +232,9 @@ def test_several_classes(words):
     np.testing.assert_allclose(own - scores.max(axis=1), certificate.margins, atol=1e-9)
 
 
-def test_texts_that_the_model_knows_nothing_of_are_named():
+def test_certify_warns_of_texts_without_features():
     model = fitted("drop", 1)
-    with pytest.warns(UserWarning, match="1 of 2 texts have no feature that the model knows"):
+    with pytest.warns(UserWarning, match="1 of 2 texts have no feature of the model"):
         certificate = model.certify(["x y z", "free money"])
     assert certificate.margins[0] == pytest.approx(abs(model.intercept_[0]))
 
@@ -273,7 +273,7 @@ def test_parameters_are_searched():
         ({"edit": "delete"}, ValueError, r"edit must be one of \['drop', 'add', 'replace'\]"),
         ({"max_changes": -1}, ValueError, "max_changes must be an integer of at least 0, got -1"),
         ({"weights": "tfidf"}, ValueError, r"weights must be one of \['counts', 'binary', 'idf'\]"),
-        ({"ngram_range": (2, 1)}, ValueError, "1 <= least <= largest"),
+        ({"ngram_range": (2, 1)}, ValueError, "1 <= min_n <= max_n"),
         ({"allowed": ["free"]}, ValueError, "allowed must be None if edit is .drop."),
         ({"edit": "add", "allowed": "free"}, TypeError, "allowed must be a sequence of"),
         ({"edit": "add", "allowed": ["nowhere"]}, ValueError, r"allowed must hold .*'nowhere'"),
@@ -306,7 +306,11 @@ def test_parameters_that_cannot_be_used_are_named(parameters, error, message):
         (np.array([["free"], ["money"]]), ValueError, r"one dimension, got shape \(2, 1\)"),
         ({"free", "money"}, TypeError, "got a set, which has no order"),
         ({"text": ["free"]}, TypeError, "got a dict: take the column"),
-        (CountVectorizer().fit_transform(["aa", "bb"]), TypeError, "counted here, without a vectorizer"),
+        (
+            CountVectorizer().fit_transform(["aa", "bb"]),
+            TypeError,
+            "pass the texts without a vectorizer",
+        ),
     ],
 )
 def test_what_is_no_list_of_texts_is_named(X, error, message):

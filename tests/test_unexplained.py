@@ -85,9 +85,9 @@ def test_without_a_constant_it_is_told_what_is_missing(name):
     (found,) = warned(model, X, 1e6 + SIGNAL)
     message = str(found.message)
     assert message.startswith(
-        f"{type(model).__name__} has learned next to nothing: training targets are "
+        f"{type(model).__name__} has learned almost nothing: the root mean square error "
     )
-    assert "from their mean 1e+06" in message
+    assert "for their mean 1e+06" in message
     assert ("bias=True" if name == "representers" else "fit_intercept=True") in message
     assert found.filename == __file__
     assert warned(model, X, np.full(N, 1e6))
@@ -113,7 +113,7 @@ def test_a_tube_that_holds_all_targets():
 def test_changes_that_leave_nothing():
     model = InvariantLinearSVR(Box(10.0), random_state=0)
     (found,) = warned(model, X, SIGNAL)
-    assert "Try fewer or smaller changes, a larger C" in str(found.message)
+    assert "Try fewer or smaller perturbations, a larger C" in str(found.message)
 
 
 def test_a_ridge_of_several_targets_warns_once():

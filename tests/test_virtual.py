@@ -234,8 +234,8 @@ def test_kernels_may_be_objects_and_functions(machine):
 @pytest.mark.parametrize(
     ("params", "error", "message"),
     [
-        ({"oracle": Mute()}, TypeError, "oracle must list .* or sample .* Mute does neither"),
-        ({"oracle": Mute().only_for("voice")}, TypeError, "OnlyFor does neither: Mute does not define"),
+        ({"oracle": Mute()}, TypeError, "must be finite or have sample, got Mute, which has neither"),
+        ({"oracle": Mute().only_for("voice")}, TypeError, "OnlyFor, .* neither: Mute does not define"),
         ({"oracle": "reversal"}, TypeError, "oracle must be an InvarianceOracle or None"),
         ({"oracle": Box(-1.0)}, ValueError, "radius"),
         ({"C": 0}, ValueError, "C must be a number above 0"),

@@ -221,7 +221,9 @@ def test_representers_go_on(solver, change, loss):
 def test_a_solver_that_starts_from_nothing_refuses_by_name():
     X, y = counts()
     model = RepresenterRegressor(solver="cvxpy", warm_start=True)
-    with pytest.raises(ValueError, match="warm_start needs a solver that starts from planes.*'cvxpy'"):
+    with pytest.raises(
+        ValueError, match="warm_start requires a solver that can start from planes.*'cvxpy'"
+    ):
         model.fit(X, X[:, 0])
 
 

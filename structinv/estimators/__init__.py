@@ -1,4 +1,4 @@
-"""scikit-learn estimators."""
+"""Estimators of scikit-learn style: classifiers, regressors and structured SVMs."""
 
 from .custom_structured import CustomStructuredSVC
 from .explain_solver import explain_solver
@@ -16,7 +16,7 @@ from .text_vectorizer import TextVectorizer
 from .tokens import TokenVectorizer
 from .virtual import VirtualSupportVectorSVC, VirtualSVC
 
-# Model files know the estimators by these names.
+# Model files contain these names.
 REGISTRY: dict[str, type] = {
     "custom_structured_svc": CustomStructuredSVC,
     "invariant_linear_svc": InvariantLinearSVC,

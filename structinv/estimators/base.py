@@ -1,4 +1,4 @@
-"""What all estimators share: one fit, read from top to bottom, and the parameters of a run."""
+"""Base class of estimators: the steps of a fit and the parameters of a run."""
 
 from __future__ import annotations
 
@@ -37,24 +37,24 @@ from .row_sources import refuse_sources
 from .target_labels import as_labels, one_label_a_row
 from .uninformative_fits import nothing_learned
 
-# How often `verbose` prints how much of a pass over rows in blocks is done.
+# Interval of progress lines for passes over rows in blocks, with `verbose`.
 SECONDS_BETWEEN_LINES = 3.0
 
 
 @dataclass(eq=False, repr=False)
 class InvariantEstimator(ResourceEstimateMixin, CallbackSupportMixin, BaseEstimator):
-    """An estimator that minimizes an objective, and keeps its solution.
+    """Base class of estimators that minimize an objective.
 
-    `_fit` says in which order everything happens. An estimator says what differs:
+    The method `_fit` contains all steps of a fit. Subclasses implement:
 
-    - `_check_parameters`: what can be checked without data;
-    - `_read`: the `Problem` in its rows and labels;
-    - `_objective`: the losses and the space of the functions;
-    - `_best_solver`: what ``solver="auto"`` stands for;
-    - `_keep`: what is learned from a solution;
-    - `_look_at`: warnings about a fit that is done.
+    - `_check_parameters`: checks without data;
+    - `_read`: the `Problem` for rows and labels;
+    - `_objective`: the losses and the function space;
+    - `_best_solver`: the solver for ``solver="auto"``;
+    - `_keep`: the attributes of the fitted estimator;
+    - `_look_at`: warnings after a fit.
 
-    The parameters here are those of every run; estimators add theirs, `oracle` among them.
+    This class has the parameters of all runs. Subclasses add their own, such as `oracle`.
     """
 
     _: KW_ONLY
@@ -69,27 +69,28 @@ class InvariantEstimator(ResourceEstimateMixin, CallbackSupportMixin, BaseEstima
     checkpoint_seconds: float = 120.0
     on_interrupt: str = "raise"
 
-    # How rows are checked; see scikit-learn's `validate_data`.
+    # Keyword arguments of scikit-learn's `validate_data`.
     _rows: ClassVar[dict[str, Any]] = {"dtype": [np.float64, np.float32]}
-    # What solvers can be called.
+    # Names of solvers.
     _solvers: ClassVar[Mapping[str, Callable[[], Solver]]] = REGISTRY
-    # What the warning of a fit that ended early says to do about it, if not what its solution says.
+    # Advice in the warning of an early end, instead of that of the solution.
     _advice: ClassVar[Mapping[Status, str]] = {}
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
-        """Train on the worst case of the oracle's changes.
+        """Train on the worst case over the perturbations of the oracle.
 
         Parameters
         ----------
-        X : (n_samples, n_features) array-like, or sparse matrix where the estimator takes it
-            Anything sparse is turned into CSR. Kept in float32 if it is, in float64 otherwise. An array
-            of images, (n_samples, height, width) or (n_samples, height, width, channels), is taken as a
-            row for each image, here and in all other methods; oracles without a shape take theirs.
-        y : (n_samples,) array-like
-            Labels of at least two classes; of regressors numbers.
-        sample_weight : (n_samples,) array-like, optional
-            Non-negative factors of C.
+        X : array-like of shape (n_samples, n_features)
+            Samples. Linear estimators also support sparse matrices, which are converted to CSR. float32
+            is kept, other types become float64. An array of images of shape (n_samples, height, width)
+            or (n_samples, height, width, channels) has one row per image. All other methods support it
+            as well, and an oracle without a shape then has the shape of the images.
+        y : array-like of shape (n_samples,)
+            Labels of at least two classes, or targets of regressors.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+            Factors of C (>= 0), 1 by default.
 
         Returns
         -------
@@ -99,21 +100,21 @@ class InvariantEstimator(ResourceEstimateMixin, CallbackSupportMixin, BaseEstima
         Raises
         ------
         ValueError, TypeError
-            For parameters or data that cannot be used, before any work.
+            If parameters or data are not valid, before any work.
         KeyboardInterrupt
-            After Ctrl-C, with the best model so far; see `on_interrupt`.
+            After Ctrl-C, with the best model so far, if ``on_interrupt="raise"``.
         """
         return self._fit(X, y, sample_weight)
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, **more: Any) -> Any:
-        """`fit`, with whatever else is told of the rows."""
+        """Fit; `more` are additional arguments per row, such as `position_weight`."""
         with all_or_nothing(self) as learning:
             # 1. Parameters, rows and labels are checked before any work.
             self._check_parameters()
             context = self._init_callback_context(max_subtasks=None)
             problem = self._read(X, y, sample_weight, **more)
 
-            # 2. The objective, its solver, and what an earlier fit or a checkpoint has left.
+            # 2. The objective, its solver, and the start from an earlier fit or a checkpoint.
             earlier = EarlierFit(self, problem.rows, problem.told, sample_weight, self._planes_ignore())
             objective = self._objective(problem)
             solver = self._solver(objective)
@@ -125,14 +126,14 @@ class InvariantEstimator(ResourceEstimateMixin, CallbackSupportMixin, BaseEstima
                 estimator.solution_ = solution
                 estimator._keep(problem, objective, solution)
 
-            # 3. Callbacks, which may ask for the model as it is at an iteration.
+            # 3. Callbacks, which may request the model of an iteration.
             shown = problem.shown or (X, y, sample_weight)
             task = FitTask(self, context, shown, learn)
-            callbacks: list[Callable[[Progress], bool | None]] = [task] if task.heard else []
+            callbacks: list[Callable[[Progress], bool | None]] = [task] if task.has_callbacks else []
             if self.verbose:
                 callbacks.append(printer(type(self).__name__))
 
-            # 4. Minimize, within the time that is left.
+            # 4. Minimize within the remaining time.
             run = partial(
                 solve,
                 objective,
@@ -144,13 +145,13 @@ class InvariantEstimator(ResourceEstimateMixin, CallbackSupportMixin, BaseEstima
             with self._passes_shown(), earlier.rescued():
                 solution = run(self._stop(earlier.used), start)
                 if start is not None and solution.status is Status.INCONSISTENT:
-                    # An oracle that is no longer what it says: nothing of the earlier fit is certain.
+                    # The oracle contradicts the planes of the earlier fit, so these are not valid.
                     earlier.begin_anew(solution.seconds)
                     solution = run(self._stop(earlier.used), None)
-            # After Ctrl-C, KeyboardInterrupt says it all.
+            # After Ctrl-C, KeyboardInterrupt replaces the warning.
             raises = self.on_interrupt == "raise" and not task.ended
-            told = raises and solution.status is Status.INTERRUPTED
-            if solution.status not in (Status.CONVERGED, Status.WITHIN_PLANE_TOL) and not told:
+            is_reported = raises and solution.status is Status.INTERRUPTED
+            if solution.status not in (Status.CONVERGED, Status.WITHIN_PLANE_TOL) and not is_reported:
                 advice = self._advice.get(solution.status, solution.advice)
                 warnings.warn(
                     f"{type(self).__name__} ended with status '{solution.outcome}' after "
@@ -161,12 +162,12 @@ class InvariantEstimator(ResourceEstimateMixin, CallbackSupportMixin, BaseEstima
                     stacklevel=4,
                 )
 
-            # 5. Keep the model. From here on Ctrl-C takes nothing back.
+            # 5. Keep the model. From here on Ctrl-C does not restore the earlier one.
             learn(self, solution)
             earlier.keep(solution)
             learning.whole = True
 
-            # 6. Warn where there was nothing to learn, and shorten to a budget.
+            # 6. Warn of uninformative fits, and compress to a maximum number of support vectors.
             left = np.inf if self.max_seconds is None else self.max_seconds - earlier.used
             self._look_at(problem, objective, solution, left - solution.seconds)
             if not learning.ctrl_c.pressed:
@@ -176,18 +177,18 @@ class InvariantEstimator(ResourceEstimateMixin, CallbackSupportMixin, BaseEstima
         return self
 
     def _passes_shown(self) -> AbstractContextManager[None]:
-        """Where passes over rows in blocks are told of, with `verbose`."""
+        """Return a context that prints progress of passes over rows in blocks, with `verbose`."""
         if not self.verbose:
             return nullcontext()
         return passes_shown_by(pass_printer(type(self).__name__), SECONDS_BETWEEN_LINES)
 
     def _stop(self, used: float) -> StopRule:
-        """When a run ends that begins after so many seconds."""
+        """Return the stopping rule of a run, after `used` seconds of the fit."""
         stop: StopRule = Gap(self.tol)
         return stop if self.max_seconds is None else stop | Seconds(max(0.0, self.max_seconds - used))
 
     def _check_parameters(self) -> None:
-        """Check all that can be checked without data; errors name the parameter."""
+        """Check all parameters that can be checked without data."""
         check_number("tol", self.tol)
         if self.max_seconds is not None:
             check_number("max_seconds", self.max_seconds, strict=True)
@@ -209,50 +210,50 @@ class InvariantEstimator(ResourceEstimateMixin, CallbackSupportMixin, BaseEstima
         check_number("C", self.C, strict=True)
 
     def _in_memory(self) -> Any:
-        """The estimator, not fitted, that trains on data in memory; itself, by default."""
+        """Return an unfitted estimator for data in memory; this estimator by default."""
         return self
 
     @abstractmethod
     def _read(self, X: Any, y: Any, sample_weight: Any) -> Problem:
-        """The problem in rows and labels as a user gave them; nothing is learned yet but names."""
+        """Return the problem for rows and labels; nothing is learned except names."""
 
     @abstractmethod
     def _objective(self, problem: Problem) -> Objective:
-        """The losses, the first of which is that of the labels, and the space of the functions."""
+        """Return the objective; its first term is the loss of the labels."""
 
     def _solver(self, objective: Objective) -> Solver:
-        """The solver of the parameters; the fit may change it."""
+        """Return a new solver for the parameters; the fit may change it."""
         if isinstance(self.solver, Solver):
             return clone(self.solver)
         return self._best_solver(objective)[0] if self.solver == "auto" else self._solvers[self.solver]()
 
     @abstractmethod
     def _best_solver(self, objective: Objective) -> tuple[Solver, str]:
-        """What "auto" stands for, and why."""
+        """Return the solver for "auto", and the reason."""
 
     def _planes_ignore(self) -> frozenset[str]:
-        """Parameters that planes of an earlier fit do not depend on."""
+        """Return the parameters that planes of an earlier fit do not depend on."""
         return OF_THE_WEIGHTS
 
     @abstractmethod
     def _keep(self, problem: Problem, objective: Objective, solution: Solution) -> None:
-        """Learn from a solution what predictions need."""
+        """Set the attributes for predictions from a solution."""
 
     def _look_at(self, problem: Problem, objective: Objective, solution: Solution, left: float) -> None:
-        """Warn where there is something to say of a fit that is done; nothing, by default.
+        """Warn of an uninformative fit; nothing by default.
 
-        `left` are the seconds left of a time limit.
+        `left` is the remaining time in seconds.
         """
 
     def _finish(self, objective: Objective) -> None:
-        """Do what is left to do with a whole model that Ctrl-C has not ended; nothing, by default."""
+        """Complete a fitted model, unless Ctrl-C ended the fit; nothing by default."""
 
     @abstractmethod
     def _scores(self, X: Matrix) -> np.ndarray:
-        """``f(x, k)`` for checked rows, (n, n_outputs)."""
+        """Return ``f(x, k)`` for checked rows, (n, n_outputs)."""
 
     def _read_rows(self, X: Any, y: Any) -> tuple[Matrix, np.ndarray, InvarianceOracle]:
-        """Checked rows and labels of a fit, and the oracle for rows of their shape."""
+        """Return checked rows and labels, and the oracle for rows of their shape."""
         refuse_sources(self, X)
         learn_shape(self, X)
         oracle = shaped(check_oracle_type(self.oracle), self, X)
@@ -260,7 +261,7 @@ class InvariantEstimator(ResourceEstimateMixin, CallbackSupportMixin, BaseEstima
         return for_oracle(X, oracle), y, oracle
 
     def _check(self, X: Any, finite: bool = True) -> Matrix:
-        """Checked rows like those of `fit`."""
+        """Return checked rows with the features of `fit`."""
         if are_plain(self, X, "accept_sparse" in self._rows, finite):
             return X
         refuse_sources(self, X)
@@ -270,34 +271,34 @@ class InvariantEstimator(ResourceEstimateMixin, CallbackSupportMixin, BaseEstima
         return validate_data(self, X, reset=False, ensure_all_finite=finite, **self._rows)
 
     def _checked_scores(self, X: Any) -> np.ndarray:
-        """`_scores` of rows as a user gave them."""
+        """Check rows and return their `_scores`."""
         return self._scores(self._check(X))
 
     def _rows_to_change(
         self, X: Any, oracle: InvarianceOracle | None
     ) -> tuple[Matrix, InvarianceOracle]:
-        """Checked rows, and the oracle to ask."""
+        """Return checked rows, and the oracle for them."""
         oracle = shaped(check_oracle_type(self.oracle if oracle is None else oracle), self, X)
         return for_oracle(self._check(X), oracle), oracle
 
     def _sizes(self, X: Matrix, y: Any) -> tuple[np.ndarray | None, int, int]:
-        """Labels, for oracles, and how many functions and labels there are; two labels without y."""
+        """Return labels for oracles, and the numbers of functions and labels; two without y."""
         labels = None if y is None else one_label_a_row(y, X.shape[0])
         n_classes = 2 if labels is None else len(np.unique(labels))
         return labels, 1 if n_classes == 2 else n_classes, n_classes
 
     def _own_weights(self, X: Matrix, sample_weight: Any) -> np.ndarray:
-        """The sample weights, checked; 1 for each row without any."""
+        """Return checked sample weights; 1 by default."""
         return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
 
     def _as_given(self, X: Any, rows: Matrix, points: Any) -> Matrix:
-        """Changed rows in the shape in which the user gave them."""
-        # A copy, since the answer of an oracle may share its arrays with the user's X.
+        """Return perturbed rows in the shape of the given rows."""
+        # A copy, since the points of an oracle may share memory with X.
         points = points.copy()
         return points if rows.shape == np.shape(X) or sp.issparse(X) else points.reshape(np.shape(X))
 
     def __sklearn_tags__(self) -> Any:
-        """Stacks of images are taken as rows."""
+        """Declare support of stacks of images."""
         tags = super().__sklearn_tags__()
         tags.input_tags.three_d_array = True
         return tags

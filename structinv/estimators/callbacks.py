@@ -1,4 +1,4 @@
-"""What is told of a fit under way: to scikit-learn's callbacks, and on standard error."""
+"""Callbacks of a fit: scikit-learn's, and progress on standard error."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ try:
 except ImportError:  # scikit-learn before 1.9 has no callbacks; `verbose` prints instead
 
     class CallbackSupportMixin:  # type: ignore[no-redef]
-        """Stands in for scikit-learn's mixin where there is none."""
+        """Replacement of scikit-learn's mixin before version 1.9."""
 
         def _init_callback_context(self, **kwargs: Any) -> _NoContext:
             return _NoContext()
 
     def with_callbacks(method: Callable) -> Callable:
-        """Leave the method as it is."""
+        """Return the method unchanged."""
         return method
 
 
 class _NoContext:
-    """A callback context that calls nobody."""
+    """Callback context without callbacks."""
 
     def subcontext(self, **kwargs: Any) -> _NoContext:
         return self
@@ -43,24 +43,25 @@ class _NoContext:
 
 
 class FitTask:
-    """Tells scikit-learn's callbacks of a fit and its iterations.
+    """Report of a fit and its iterations to scikit-learn's callbacks.
 
     Parameters
     ----------
     estimator : BaseEstimator
+        Estimator during its fit.
     context : CallbackContext
+        Context of the fit.
     shown : tuple
-        X, y and sample weights as the user gave them, so that a callback that scores meets names of
-        features, too.
+        X, y and sample weights as given, so that a callback with a scorer gets names of features.
     learn : callable
-        Makes an estimator learn from a solution.
+        Function that sets the attributes of an estimator from a solution.
 
     Attributes
     ----------
-    heard : bool
-        Whether there are callbacks.
+    has_callbacks : bool
+        True if the estimator has callbacks.
     ended : bool
-        Whether a callback has ended the fit.
+        True if a callback has ended the fit.
     """
 
     def __init__(
@@ -73,16 +74,16 @@ class FitTask:
         X, y, sample_weight = shown
         self.estimator = estimator
         self.context = context
-        # Scorers take what is here as their own keyword arguments.
+        # Scorers receive the metadata as keyword arguments.
         metadata = None if sample_weight is None else {"sample_weight": sample_weight}
         self.data = {"X": X, "y": y, "metadata": metadata}
         self.learn = learn
-        self.heard = hasattr(estimator, "_skl_callbacks")
+        self.has_callbacks = hasattr(estimator, "_skl_callbacks")
         self.ended = False
         context.call_on_fit_task_begin(estimator=estimator, **self.data)
 
     def __call__(self, progress: Progress) -> bool:
-        """Pass an iteration on; whether the fit is to end."""
+        """Report an iteration; return True if the fit must end."""
         context = self.context.subcontext(task_name="iteration")
         context.call_on_fit_task_begin(estimator=self.estimator, **self.data)
 
@@ -95,7 +96,7 @@ class FitTask:
         return self.ended
 
     def end(self) -> None:
-        """Say that the fit is done."""
+        """Report the end of the fit."""
         self._end(self.context, {})
 
     def _end(self, context: Any, attributes: Any) -> bool:
@@ -109,7 +110,7 @@ class FitTask:
 def labeled_alone(
     X: Any, y: np.ndarray, sample_weight: Any, labeled: np.ndarray
 ) -> tuple[Any, Any, Any]:
-    """Rows, labels and sample weights of the labeled rows, which alone can be scored."""
+    """Return rows, labels and sample weights of labeled rows only, for scorers."""
     if len(labeled) < len(y):
         X, y = _safe_indexing(X, labeled), y[labeled]
         if np.ndim(sample_weight):
@@ -118,7 +119,7 @@ def labeled_alone(
 
 
 def pass_printer(name: str) -> Callable[[float, float], None]:
-    """A display that prints a line on standard error about a pass over rows that are read in blocks."""
+    """Return a function that prints the progress of a pass over rows in blocks."""
 
     def show(share: float, seconds: float) -> None:
         print(
@@ -130,7 +131,7 @@ def pass_printer(name: str) -> Callable[[float, float], None]:
 
 
 def printer(name: str) -> Callable[[Progress], None]:
-    """A callback that prints a line on standard error for each check, at most a few a second."""
+    """Return a callback that prints at most five lines per second to standard error."""
     last = -np.inf
 
     def show(progress: Progress) -> None:

@@ -1,4 +1,4 @@
-"""What classifiers of rows share: labels, what they cost, predictions and certificates."""
+"""Base class of classifiers: classes, costs, predictions and certificates."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .uninformative_fits import warn_if_uninformative
 
 
 class InvariantClassifier(ClassifierMixin, InvariantEstimator):
-    """A classifier trained on the worst case of an oracle's changes, and certified against them."""
+    """Base class of classifiers with worst-case training and certificates."""
 
     loss: str
     class_weight: dict | str | None
@@ -45,7 +45,7 @@ class InvariantClassifier(ClassifierMixin, InvariantEstimator):
     def _of_labels(
         self, rows: Matrix, y: np.ndarray, oracle: InvarianceOracle, sample_weight: Any
     ) -> Problem:
-        """The problem in checked rows and their labels."""
+        """Return the problem for checked rows and labels."""
         check_targets(y)
         classes, codes = np.unique(y, return_inverse=True)
         if len(classes) < 2:
@@ -60,7 +60,7 @@ class InvariantClassifier(ClassifierMixin, InvariantEstimator):
         return self._of_classes(rows, y, classes, oracle, weights)
 
     def _check_costs(self, n_classes: int) -> None:
-        """Raise ValueError unless loss and costs go with so many classes."""
+        """Raise ValueError unless loss and costs suit the number of classes."""
         check_two_classes(self.loss, n_classes)
         check_cost(self.cost, n_classes)
 
@@ -72,7 +72,7 @@ class InvariantClassifier(ClassifierMixin, InvariantEstimator):
         oracle: InvarianceOracle,
         weights: np.ndarray,
     ) -> Problem:
-        """The problem in rows with labels of these classes, and with these weights, C included."""
+        """Return the problem for given classes and weights, C included."""
         return Problem(
             rows,
             y,
@@ -91,22 +91,45 @@ class InvariantClassifier(ClassifierMixin, InvariantEstimator):
         return Binary() if n_classes == 2 else Multiclass()
 
     def _look_at(self, problem: Problem, objective: Objective, solution: Solution, left: float) -> None:
-        """Warn where the oracle's changes leave next to nothing to learn."""
+        """Warn if the oracle leaves almost nothing to learn."""
         warn_if_uninformative(self, problem, objective, solution, left, stacklevel=5)
 
     @abstractmethod
     def _worst_change(
         self, X: Matrix, labels: BoundStructure, oracle: InvarianceOracle, points: bool
     ) -> WorstChange:
-        """The worst change of each row that the oracle finds, and bounds on all others."""
+        """Return the worst perturbation that the oracle finds for each row, with bounds."""
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Scores: (n,) for two classes, positive for ``classes_[1]``; (n, n_classes) for more."""
+        """Compute the scores of samples.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples, in a form that `fit` supports.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+            One score per sample for two classes; it is positive for ``classes_[1]``. One score per class
+            for more classes.
+        """
         scores = self._checked_scores(X)
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
     def predict(self, X: Any) -> np.ndarray:
-        """Predicted labels, (n,)."""
+        """Predict the labels of samples.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples, in a form that `fit` supports.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Predicted labels.
+        """
         scores = self._checked_scores(X)
         return self.classes_[self._best_labels(scores)]
 
@@ -115,29 +138,29 @@ class InvariantClassifier(ClassifierMixin, InvariantEstimator):
         return predicted(self._structure(n_classes), n_classes, scores)
 
     def certify(self, X: Any, y: Any = None, *, oracle: InvarianceOracle | None = None) -> Certificate:
-        """What no allowed change of the rows can turn.
+        """Certify predictions against all perturbations of the samples.
 
         Parameters
         ----------
-        X : (n, n_features) array-like, or sparse matrix where the estimator takes it
-        y : (n,) array-like, optional
-            True labels; without them it is certified that the prediction does not change, right or
-            wrong: an oracle for rows of some labels is then asked about all rows.
-        oracle : InvarianceOracle, optional
-            What may change; by default what the model was trained for.
+        X : array-like of shape (n_samples, n_features)
+            Samples, in a form that `fit` supports.
+        y : array-like of shape (n_samples,) or None, default=None
+            True labels. Without labels the certificate proves that predictions do not change, correct or
+            not. An oracle for some labels then perturbs all samples.
+        oracle : InvarianceOracle or None, default=None
+            Oracle with the perturbations. By default it is the oracle of the training.
 
         Returns
         -------
         Certificate
-            ``margins``, ``correct``, ``accuracy``, ``exact`` and ``attacked``. It speaks of changes
-            in the feature space that the model was given, not of the raw input, and is as true as
-            what the oracle says of its answers: ``structinv.oracles.check_oracle`` is the test of
-            an oracle of your own.
+            Margins, certified and attacked accuracy. The certificate holds in the feature space of the
+            model, not for its raw input. It is valid only if the oracle is correct; test your own oracle
+            with `structinv.oracles.check_oracle`.
 
         Warns
         -----
         UnitLengthWarning
-            Of rows of length 1 whose single features are edited.
+            If samples have unit length and the oracle edits single features.
         """
         X, labels, oracle = self._labeled(X, y, oracle)
         if y is None:
@@ -146,20 +169,21 @@ class InvariantClassifier(ClassifierMixin, InvariantEstimator):
         return self._worst_change(X, labels, oracle, points=False).certificate()
 
     def worst_case(self, X: Any, y: Any = None, *, oracle: InvarianceOracle | None = None) -> Matrix:
-        """The rows after the allowed change that lowers the margin of their label most.
+        """Return the samples after the perturbation with the smallest margin found.
 
         Parameters
         ----------
-        X : (n, n_features) array-like, or sparse matrix where the estimator takes it
-        y : (n,) array-like, optional
-            True labels; without them the predictions take their place.
-        oracle : InvarianceOracle, optional
-            What may change; by default what the model was trained for.
+        X : array-like of shape (n_samples, n_features)
+            Samples, in a form that `fit` supports.
+        y : array-like of shape (n_samples,) or None, default=None
+            True labels; the predictions by default.
+        oracle : InvarianceOracle or None, default=None
+            Oracle with the perturbations. By default it is the oracle of the training.
 
         Returns
         -------
-        (n, n_features) array or CSR matrix
-            Sparse if `X` is, and of the shape of `X` where that is a stack of images.
+        ndarray or CSR matrix of shape (n_samples, n_features)
+            Perturbed samples. They are sparse if `X` is sparse, and a stack of images if `X` is one.
         """
         rows, labels, oracle = self._labeled(X, y, oracle)
         points: Any = self._worst_change(rows, labels, oracle, points=True).points
@@ -168,20 +192,20 @@ class InvariantClassifier(ClassifierMixin, InvariantEstimator):
     def _labeled(
         self, X: Any, y: Any, oracle: InvarianceOracle | None
     ) -> tuple[Matrix, BoundStructure, InvarianceOracle]:
-        """Checked rows, their labels in the structure trained for, and the oracle to ask."""
+        """Return checked rows, their labels in the output structure, and the oracle."""
         X, oracle = self._rows_to_change(X, oracle)
         oracle.check_labels(self.classes_)
         return X, self._bound_labels(X, y), oracle
 
     def _bound_labels(self, X: Matrix, y: Any) -> BoundStructure:
-        """The labels of checked rows, or where there are none the predictions, in the structure."""
+        """Bind labels to the output structure; the predictions if y is None."""
         if y is None:
             y = self.classes_[self._best_labels(self._scores(X))]
         y = one_label_a_row(y, X.shape[0])
         return self._structure(len(self.classes_)).bind(y, self.classes_)
 
     def __sklearn_tags__(self) -> Any:
-        """More than two classes with the hinge alone."""
+        """Declare that only the hinge loss supports more than two classes."""
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = self.loss == HINGE
         return tags

@@ -1,4 +1,4 @@
-"""Shortening the expansion of a fitted kernel machine, and what that loses."""
+"""Compression of kernel models to fewer support vectors, with error bounds."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
 Model = TypeVar("Model", bound="SupportVectorMachine")
 
 POINTS = ("auto", "chosen", "moved")
-# Tables of atoms and points that are there at once while points move, in single precision.
+# Matrices of support vectors and points in memory while points move, in single precision.
 TABLES_AT_ONCE = 5
-# Atoms among which a kernel that may be none is asked for its eigenvalues.
-ATOMS_ASKED = 2000
-# Of the objective at zero: gaps of smaller values are relative to this.
+# Support vectors in the test of a kernel for negative eigenvalues.
+ATOMS_TESTED = 2000
+# Fraction of the objective at zero; gaps of smaller values are relative to it.
 LEAST_SHARE = 1e-12
 
 
 def compressed(
     model: Model, tol: float | None, n_support: int | None, points: str, max_iter: int
 ) -> Model:
-    """A copy with fewer support vectors; see `SupportVectorMachine.compress`."""
+    """Return a copy with fewer support vectors, as described in `compress`."""
     moving = _check_compression(model, tol, n_support, points, max_iter)
     n_before = len(model.support_)
     if n_support is not None and n_before <= n_support:
@@ -54,8 +54,8 @@ def compressed(
     return _shortened(model, whole, kept, places, n_support is not None)
 
 
-def within_budget(model: Model, objective: Objective, n_support: int) -> Model:
-    """A compressed copy of a model fitted to an objective, with its own value of that."""
+def compressed_with_value(model: Model, objective: Objective, n_support: int) -> Model:
+    """Return a compressed copy whose solution has the value of the objective."""
     smaller = model.compress(n_support=n_support)
     space: Any = objective.space
     value = objective.value(smaller._in(space)).upper
@@ -68,7 +68,7 @@ def within_budget(model: Model, objective: Objective, n_support: int) -> Model:
 
 
 def _check_compression(model: Any, tol: Any, n_support: Any, points: Any, max_iter: Any) -> bool:
-    """Raise unless a compression can be asked for like this; whether points are to move."""
+    """Raise if an argument is not valid; return True if points are to be moved."""
     if (tol is None) == (n_support is None):
         raise ValueError(
             f"either tol or n_support must be given, got tol={tol!r} and n_support={n_support!r}"
@@ -76,21 +76,21 @@ def _check_compression(model: Any, tol: Any, n_support: Any, points: Any, max_it
     if tol is not None:
         check_number("tol", tol)
         if tol >= 1:
-            raise ValueError(f"tol must be below 1, which leaves the zero function, got {tol!r}")
+            raise ValueError(f"tol must be below 1, since 1 allows the zero function, got {tol!r}")
     else:
         check_integer("n_support", n_support)
     check_integer("max_iter", max_iter)
     if not isinstance(points, str) or points not in POINTS:
         raise ValueError(f"points must be one of {list(POINTS)}, got {points!r}")
     if "support_" not in vars(model):
-        raise ValueError("compress needs support vectors, got kernel='linear', which has weights")
+        raise ValueError("compress requires support vectors, got kernel='linear', which has weights")
     _check_norm(model)
     possible = has_gradients(model.kernel_)
     if points == "moved" and tol is not None:
-        raise ValueError("points='moved' needs n_support, got tol")
+        raise ValueError("points='moved' requires n_support, got tol")
     if points == "moved" and not possible:
         raise ValueError(
-            f"points='moved' needs a kernel whose first derivatives are known, got {model.kernel_!r}"
+            f"points='moved' requires a kernel with first derivatives, got {model.kernel_!r}"
         )
     return points != "chosen" and tol is None and possible
 
@@ -100,7 +100,7 @@ def _check_norm(model: SupportVectorMachine) -> None:
     if model.kernel_.definite or not len(model.support_):
         return
     atoms = model._atoms()
-    some = np.linspace(0, len(atoms) - 1, min(len(atoms), ATOMS_ASKED)).astype(int)
+    some = np.linspace(0, len(atoms) - 1, min(len(atoms), ATOMS_TESTED)).astype(int)
     least, largest = min_eigenvalue(model.kernel_, atoms[some])
     if least < -rounding_of(model.dual_coef_.dtype) * largest:
         raise ValueError(
@@ -113,9 +113,9 @@ def _check_norm(model: SupportVectorMachine) -> None:
 def _shortened(
     model: Model, whole: TargetExpansion, kept: np.ndarray, places: np.ndarray, by_scores: bool
 ) -> Model:
-    """The copy over some points, which come from the support vectors `kept`."""
+    """Return a copy over some points, which replace the support vectors `kept`."""
     points = places.astype(model._atoms().dtype)
-    # What the copy holds, to the bit, is what its error is about.
+    # The error is computed for the rounded points of the copy.
     places = points.astype(np.float64)
     some, new = best_coefficients(whole, places, by_scores)
     new = new.astype(model.dual_coef_.dtype)
@@ -132,17 +132,17 @@ def _shortened(
 
 
 def _copied(model: Model) -> Model:
-    """An independent copy; solutions are never changed, so that it has the same one."""
+    """Return an independent copy with the same solution, since solutions are never changed."""
     other: Any = clone(model)
     for name, value in learned_attributes(model).items():
         setattr(other, name, value if name == "solution_" else deepcopy(value))
-    # Files of older versions have no error.
+    # Files of earlier versions do not contain this attribute.
     other.compression_error_ = float(vars(model).get("compression_error_", 0.0))
     return other
 
 
 def _squared_norm(model: SupportVectorMachine, whole: TargetExpansion) -> float:
-    """Of the function with all its parts."""
+    """Return the squared norm of the whole function, with representers."""
     if model._representers_ is None:
         return whole.squared_norm
     space, f = model._expansion()
@@ -150,9 +150,9 @@ def _squared_norm(model: SupportVectorMachine, whole: TargetExpansion) -> float:
 
 
 def check_compression_memory(n_before: int, most: int, moving: bool) -> None:
-    """Raise MemoryError unless there is room for what choosing and moving hold at once."""
+    """Raise MemoryError if the matrices of a compression exceed the free memory."""
     needed = 8.0 * n_before * most * 2
     if moving:
         needed = max(needed, 4.0 * TABLES_AT_ONCE * (n_before + most) * most)
     what = f"compressing {n_before} support vectors to at most {most}"
-    check_memory(what, needed, "ask for fewer, or fit with plane_tol above 0")
+    check_memory(what, needed, "pass a smaller n_support, or fit with plane_tol above 0")

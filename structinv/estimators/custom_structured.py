@@ -1,4 +1,4 @@
-"""Machines for objects and labelings that functions of the user's describe."""
+"""Structured SVM for custom inputs and labelings, with your own argmax."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .resource_estimates import linear_functions
 
 @dataclass(eq=False, repr=False)
 class CustomStructuredSVC(InvariantEstimator):
-    r"""Learns the weights of joint features from examples of any kind, by an argmax of your own.
+    """Structured support vector machine with your own joint features and argmax.
 
     Minimizes
 
@@ -34,26 +34,74 @@ class CustomStructuredSVC(InvariantEstimator):
             [<coef_, joint_feature(x_i, y') - joint_feature(x_i, y_i)> + cost(y_i, y')]
 
     with the three functions of a `Custom` (Tsochantaridis, Joachims, Hofmann and Altun 2005, margin
-    rescaling). Nothing changes: what may change inside an object nobody knows. The gap, too, is as true
-    as the argmax, and there is no certificate, which would need the second-best labeling.
+    rescaling). There is no oracle, since the inputs are arbitrary objects. The gap is valid if `argmax`
+    is correct. There is no certificate, since it would require the second-best labeling.
 
     Parameters
     ----------
     structure : Custom
+        Joint features, cost and loss-augmented argmax.
     C : float, default=1.0
-        Weight of the losses, above 0.
-    solver : {"auto", "svmstruct", "bmrm", "pegasos", "frank_wolfe", "interior_point"} or Solver
-        "auto" goes by the mean of ``C |joint_feature(x, y)|^2``, else as in `InvariantStructuredSVC`.
-    tol, max_seconds, random_state, verbose, warm_start
-        See `InvariantStructuredSVC`.
-    checkpoint, checkpoint_seconds, on_interrupt
-        See `InvariantStructuredSVC`.
+        Weight of the losses (> 0). Increase it to fit the training examples more closely. Decrease it
+        for noisy labels.
+    solver : str or Solver, default="auto"
+        Solver of the training problem: "auto", "bmrm", "frank_wolfe", "interior_point", "pegasos",
+        "svmstruct" or an instance. It changes run time and memory, but not the optimum. "auto" selects
+        "interior_point" for up to 1000 weights and 10000 examples if the mean of
+        ``C |joint_feature(x, y)|^2`` is above 100, and "frank_wolfe" otherwise.
+    tol : float, default=1e-3
+        Relative duality gap at which the fit ends (>= 0). Decrease it for more accurate scores, at the
+        cost of run time.
+    max_seconds : float or None, default=None
+        Time limit of the fit in seconds (> 0). Without a limit the fit runs until it reaches `tol`. A
+        fit that reaches the limit keeps its model and warns.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the sequence in which the solver visits the examples. Pass an integer for reproducible
+        results.
+    verbose : int, default=0
+        Verbosity (>= 0). Set it above 0 to print the progress of a fit to standard error.
+    warm_start : bool, default=False
+        If True, a fit starts from the solution of the previous fit; see Notes. Set it to True to fit for
+        several values of `C`.
+    checkpoint : str, path-like or None, default=None
+        File for the state of a running fit; see Notes. Set it for long fits, so that a killed fit can
+        continue.
+    checkpoint_seconds : float, default=120.0
+        Interval between writes of the checkpoint in seconds (> 0). Decrease it to lose less work if the
+        process is killed.
+    on_interrupt : {"raise", "return"}, default="raise"
+        Reaction to Ctrl-C. The estimator keeps the best model so far, if there is one. With "raise" it
+        then raises KeyboardInterrupt. With "return" the fit ends with a warning.
 
     Attributes
     ----------
-    coef_ : (D,) array
+    coef_ : ndarray of shape (n_joint_features,)
+        Weights of the joint features.
     solution_ : Solution
+        Solution of the fit with its primal and dual value, its gap, status, history and planes.
     n_iter_ : int
+        Number of iterations of the solver.
+
+    Warns
+    -----
+    ConvergenceWarning
+        If the fit ended before it reached `tol`. The message contains the status and a remedy.
+
+    See Also
+    --------
+    InvariantStructuredSVC : Structured SVM for sequences, graphs and label sets, with certificates.
+    structinv.structures.check_custom : Test of the three functions on small examples.
+
+    Notes
+    -----
+    **Warm start.** A fit with ``warm_start=True`` starts from the planes of the previous fit, if that
+    fit also had ``warm_start=True``. Inputs, labelings and `structure` must be the same; otherwise the
+    fit starts from zero. `C` and sample weights may change.
+
+    **Checkpoint.** A killed fit continues from its `checkpoint` if you start it again with the same
+    inputs, labelings, weights, parameters and version. Otherwise it raises ValueError with the
+    difference. These parameters may change: `tol`, `max_seconds`, `random_state`, `verbose`,
+    `warm_start` and `on_interrupt`.
 
     Examples
     --------
@@ -77,13 +125,13 @@ class CustomStructuredSVC(InvariantEstimator):
     structure: Custom
     _: KW_ONLY
 
-    # Nothing changes.
+    # Inputs are arbitrary objects, so no oracle can perturb them.
     oracle = None
 
     _advice = {
         Status.INCONSISTENT: (
-            "the lower bound lies above the value: argmax(x, w, y) misses labelings of a higher score "
-            "and cost (see check_custom), or the functions are not those of the warm start."
+            "the lower bound is above the primal value: argmax(x, w, y) misses labelings with a higher "
+            "score plus cost (use check_custom), or the functions differ from those of the warm start."
         )
     }
 
@@ -93,9 +141,12 @@ class CustomStructuredSVC(InvariantEstimator):
 
         Parameters
         ----------
-        X, y : lists of objects
-        sample_weight : (n,) array-like, optional
-            Non-negative factors of C.
+        X : list of objects
+            Inputs.
+        y : list of objects
+            Labelings, one per input.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+            Factors of C (>= 0), 1 by default.
 
         Returns
         -------
@@ -105,19 +156,45 @@ class CustomStructuredSVC(InvariantEstimator):
         Raises
         ------
         ValueError, TypeError
-            For parameters that cannot be used, and for functions that answer with something else.
+            If a parameter is not valid, or if a function returns a value of another form.
         KeyboardInterrupt
-            After Ctrl-C, with the best model so far; see `on_interrupt`.
+            After Ctrl-C, with the best model so far, if ``on_interrupt="raise"``.
         """
         return self._fit(X, y, sample_weight)
 
     def predict(self, X: Any) -> list[Any]:
-        """The labeling that `argmax` finds for each input."""
+        """Predict the labelings of inputs by `argmax`.
+
+        Parameters
+        ----------
+        X : list of objects
+            Inputs.
+
+        Returns
+        -------
+        list of objects
+            One labeling per input.
+        """
         check_is_fitted(self)
         return [self.structure.best(x, self.coef_) for x in as_list("X", X, "an input")]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Minus the mean cost of the predicted labelings."""
+        """Return the mean cost of the predicted labelings, multiplied by -1.
+
+        Parameters
+        ----------
+        X : list of objects
+            Inputs.
+        y : list of objects
+            True labelings.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+            Weights of the mean (>= 0), 1 by default.
+
+        Returns
+        -------
+        float
+            Score; at most 0, and larger is better.
+        """
         check_is_fitted(self)
         inputs, labels = _pairs(X, y)
         costs = [
@@ -129,18 +206,18 @@ class CustomStructuredSVC(InvariantEstimator):
 
     @property
     def certify(self) -> Any:
-        """There is none: a margin needs the second-best labeling, which no argmax tells."""
+        """Certificate of a prediction; not available for custom structures."""
         raise AttributeError(
-            "CustomStructuredSVC has no certify: a margin needs the best labeling other than the true "
-            "one, and argmax gives the best of all"
+            "CustomStructuredSVC has no certify: a margin requires the best labeling except the true "
+            "one, and argmax returns the best of all"
         )
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
         if not isinstance(self.structure, Custom):
             raise TypeError(
-                f"structure must be a Custom, got {self.structure!r}; InvariantStructuredSVC takes "
-                "others"
+                f"structure must be a Custom, got {self.structure!r}; use InvariantStructuredSVC for "
+                "other structures"
             )
         self.structure.validate()
 
@@ -150,18 +227,18 @@ class CustomStructuredSVC(InvariantEstimator):
         return Problem(inputs, labels, Identity(), self.structure, weights, told=labels, learned={})
 
     def _some(self, y: Any, n_rows: int) -> np.ndarray:
-        # Any examples are as good as others to tell seconds from.
+        # All examples are equally suitable for an estimate of seconds.
         return np.arange(n_rows)
 
     def _objective(self, problem: Problem) -> Objective:
         term = JointFeature(problem.rows, problem.labels, problem.structure, problem.weights)
         what = f"training with weights for {term.n_features} joint features"
-        check_memory(what, linear_functions(term.n_features, 1), "take fewer of them")
+        check_memory(what, linear_functions(term.n_features, 1), "use fewer of them")
         return Objective(ExplicitSpace(term.n_features), [term])
 
     def _best_solver(self, objective: Objective) -> tuple[Solver, str]:
         term: Any = objective.terms[0]
-        # One labeling costs one, or so: the functions tell no more before they are asked.
+        # Costs are unknown before the first call; a wrong labeling is assumed to cost about 1.
         return solver_for(objective, float(np.mean(term.weights * squared_lengths(term.truths))))
 
     def _keep(self, problem: Problem, objective: Objective, solution: Solution) -> None:
@@ -175,12 +252,12 @@ class CustomStructuredSVC(InvariantEstimator):
         return PLANES_OF_AN_EXAMPLE * 8.0 * width * len(inputs) + linear_functions(width, 1)
 
     def _scores(self, X: Any) -> np.ndarray:
-        raise NotImplementedError("objects have scores only together with labelings")
+        raise NotImplementedError("a custom input has a score only together with a labeling")
 
 
 def _pairs(X: Any, y: Any) -> tuple[list[Any], list[Any]]:
-    """Inputs and their labelings, or ValueError if there are not as many."""
+    """Return inputs and labelings as lists; ValueError if their numbers differ."""
     inputs, labels = as_list("X", X, "an input"), as_list("y", y, "a labeling")
     if len(inputs) != len(labels):
-        raise ValueError(f"y must have a labeling for each of {len(inputs)} inputs, got {len(labels)}")
+        raise ValueError(f"y must have one labeling per input ({len(inputs)}), got {len(labels)}")
     return inputs, labels

@@ -1,4 +1,4 @@
-"""Examples of several rows: how they are read, and which solver suits them."""
+"""Examples with several rows: validation, tokens and the choice of the solver."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from ..utils.parameters import check_number
 from .target_labels import class_factors
 from .tokens import TokenVectorizer, are_tokens, can_be_tokens
 
-# Planes that an example comes to have.
+# Expected number of planes per example.
 PLANES_OF_AN_EXAMPLE = 10
-# First-order steps crawl where C times the squared length of a row, over what a position costs, is above
-# this on average; Newton's method then costs less up to these sizes.
+# Above this mean of C |x|^2 per cost of a position, first-order steps are slow. Up to these sizes
+# Newton's method is faster.
 LONG = 100.0
 MOST_WEIGHTS, MOST_EXAMPLES = 1000, 10_000
 
@@ -32,21 +32,24 @@ Tokens = Callable[[Any], tuple[Matrix, np.ndarray]]
 
 @dataclass(frozen=True)
 class Examples:
-    """Examples as an estimator has read them, for a fit.
+    """Checked examples of a fit.
 
     Parameters
     ----------
-    rows : (n_rows, d) array or CSR matrix
+    rows : array of shape (n_rows, n_features) or CSR matrix
+        Rows of all examples.
     layout : Layout
-        Of the positions.
-    labels : (n_positions,) array
-    weights : (n_examples,) array
+        Assignment of positions to examples.
+    labels : array of shape (n_positions,)
+        Labels of all positions.
+    weights : array of shape (n_examples,)
         Sample weights.
-    position_weight : (n_positions,) array, optional
-    names : list of str, optional
-        The columns of data frames.
-    vectorizer : TokenVectorizer, optional
-        What made rows of tokens.
+    position_weight : array of shape (n_positions,) or None
+        Factors of the costs at each position.
+    names : list of str or None
+        Columns of data frames.
+    vectorizer : TokenVectorizer or None
+        Transformer of tokens to rows.
     """
 
     rows: Matrix
@@ -59,7 +62,7 @@ class Examples:
 
     @property
     def position_weights(self) -> np.ndarray:
-        """Of each position, that of its example included."""
+        """Weight of each position, including that of its example."""
         own: np.ndarray = self.weights[self.layout.owners]
         return own if self.position_weight is None else own * self.position_weight
 
@@ -67,12 +70,12 @@ class Examples:
 def read_examples(
     estimator: Any, X: Any, y: Any, sample_weight: Any = None, position_weight: Any = None
 ) -> Examples:
-    """Examples as a user gives them, in the form that the structure of an estimator reads.
+    """Return checked examples in the form of the output structure.
 
     Raises
     ------
     ValueError, TypeError
-        If they cannot be used; the message says which example. All weights may be 0.
+        If an example is not valid. The message contains its number. All weights may be 0.
     """
     structure, vectorizer = estimator.structure, TokenVectorizer(estimator.n_hashed)
     reader = RowReader(estimator, False, vectorizer.fit_rows)
@@ -88,21 +91,21 @@ def read_examples(
 
 
 class RowReader(Reader):
-    """Makes checked rows of examples, with the features of `fit` where these are known.
+    """Reader of rows of examples, with checks of the features of `fit`.
 
     Parameters
     ----------
     estimator : estimator
-        For messages; of a fitted one, with what it knows.
+        Estimator, for messages and the features of `fit`.
     fitted : bool
-        Whether rows must be like those of `fit`.
-    of_tokens : callable, optional
-        Makes rows and sizes of tokens with named features.
+        True if rows must have the features of `fit`.
+    of_tokens : callable or None, default=None
+        Function that returns rows and lengths of tokens with named features.
 
     Attributes
     ----------
     names : list of str or None
-        The columns of data frames, if such were read.
+        Columns of data frames, if there were any.
     """
 
     def __init__(self, estimator: BaseEstimator, fitted: bool, of_tokens: Tokens | None = None) -> None:
@@ -127,7 +130,7 @@ class RowReader(Reader):
     def _matrix(self, rows: Any) -> Matrix:
         self._check_names("X", rows)
         check_no_mask("X", rows)
-        # Infinities of both signs have no sum.
+        # The check sums all values, and infinities of both signs have no sum.
         with np.errstate(invalid="ignore"):
             found = check_array(
                 rows,
@@ -158,14 +161,14 @@ class RowReader(Reader):
 
 
 def solver_for(objective: Objective, length: float) -> tuple[Solver, str]:
-    """`InteriorPoint` for few weights and rows that are long for their C, `FrankWolfe` else; and why.
+    """Return the automatic solver for linear structured models, and the reason.
 
     Parameters
     ----------
     objective : Objective
-        In an explicit space.
+        Objective in an explicit space.
     length : float
-        The mean of ``C |x|^2``, where a position costs 1.
+        Mean of ``C |x|^2`` for positions of cost 1.
 
     Examples
     --------
@@ -193,10 +196,10 @@ def solver_for(objective: Objective, length: float) -> tuple[Solver, str]:
 
 
 def length_of_rows(term: Any) -> float:
-    """The mean of ``C |x|^2`` over the examples' rows, divided by the mean of what a position costs."""
+    """Return the mean of ``C |x|^2`` over rows, per mean cost of a position."""
     labels, layout = term.labels, term.labels.layout
     squares = squared_lengths(term.X)
-    # Positions that look at one row have its length.
+    # Several positions of one row share its length.
     means = squares if labels.structure.one_row else layout.sums(squares) / layout.lengths
     dearest = float(np.mean(labels.costs(ALL_ROWS).max(axis=1)))
     return float(np.mean(term.weights * means)) / dearest if dearest > 0 else 0.0
@@ -205,19 +208,23 @@ def length_of_rows(term: Any) -> float:
 def label_factors(
     class_weight: Any, classes: np.ndarray, codes: np.ndarray, own: np.ndarray
 ) -> np.ndarray:
-    """The factor of each label, (n_labels,), by `class_weight`; labels of any kind go by their place.
+    """Return the factor of each label by `class_weight`, (n_labels,).
 
     Parameters
     ----------
     class_weight : dict, "balanced" or None
-    classes : (n_labels,) array
-    codes, own : (n,) arrays
-        Labels, as places among the classes, and their weights.
+        Factors by label; labels can be any hashable objects.
+    classes : array of shape (n_labels,)
+        All labels.
+    codes : array of shape (n,)
+        Labels as indices of classes.
+    own : array of shape (n,)
+        Weights of the labels.
 
     Raises
     ------
     ValueError
-        For labels that are not among the classes, and for negative factors.
+        If a label is not among the classes, or if a factor is negative.
     """
     if isinstance(class_weight, dict):
         places = {label: place for place, label in enumerate(classes.tolist())}

@@ -1,4 +1,4 @@
-"""How a machine reads examples of several rows: those of a fit, and those it is asked about."""
+"""Base class of structured SVMs: reading of examples and scores."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .tokens import TokenVectorizer
 
 
 class ExampleMachine(SupportVectorMachine):
-    """A machine that labels all rows of an example together."""
+    """Base class of estimators that label all rows of an example jointly."""
 
     structure: Structure
     cost: Any
@@ -55,14 +55,14 @@ class ExampleMachine(SupportVectorMachine):
         return self._of_examples(found, classes, factors, oracle, self.structure, learned)
 
     def _classes(self, labels: np.ndarray) -> np.ndarray:
-        """Each label once; there are two at least."""
+        """Return the distinct labels; ValueError for fewer than two."""
         classes = sorted_classes(labels)
         if len(classes) < 2:
             raise ValueError(f"y must hold at least two classes, got one class: {classes.tolist()[0]!r}")
         return classes
 
     def _oracle_of(self, classes: np.ndarray, names: list[str] | None) -> InvarianceOracle:
-        """The oracle for rows with these labels and columns."""
+        """Return the oracle for rows with these labels and columns."""
         oracle = check_oracle_type(self.oracle)
         oracle.check_labels(classes)
         return with_numbers(oracle, names)
@@ -70,13 +70,13 @@ class ExampleMachine(SupportVectorMachine):
     def _label_factors(
         self, classes: np.ndarray, codes: np.ndarray, own: np.ndarray
     ) -> np.ndarray | None:
-        """The factor of each label by `class_weight`, given labels and their weights; None for 1."""
+        """Return the factor of each label by `class_weight`; None if all are 1."""
         if self.class_weight is None:
             return None
         return label_factors(self.class_weight, classes, codes, own)
 
     def _check_weights(self, each: np.ndarray) -> None:
-        """Raise ValueError unless some position, or sum over positions, has a weight above 0."""
+        """Raise ValueError unless some position has a weight above 0."""
         if not np.any(each > 0):
             raise ValueError(
                 "class_weight, position_weight and sample_weight must leave a position with all of them "
@@ -90,7 +90,7 @@ class ExampleMachine(SupportVectorMachine):
         names: list[str] | None,
         vectorizer: TokenVectorizer | None,
     ) -> dict[str, Any]:
-        """What the fitted estimator knows of the examples; the names of an earlier fit are forgotten."""
+        """Return attributes of the fitted estimator; names of an earlier fit are removed."""
         if hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
         learned = {"classes_": classes, "n_features_in_": n_features, "vectorizer_": vectorizer}
@@ -107,20 +107,22 @@ class ExampleMachine(SupportVectorMachine):
         structure: Structure,
         learned: dict[str, Any],
     ) -> Problem:
-        """The problem in examples, some or all.
+        """Return the problem for some or all examples.
 
         Parameters
         ----------
         found : Examples
-            With rows in the form that the oracle takes.
-        classes : (n_labels,) array
-        factors : (n_labels,) array, optional
-            Of what a wrong label costs, by the true one.
+            Examples with rows in a form that the oracle supports.
+        classes : array of shape (n_labels,)
+            All labels.
+        factors : array of shape (n_labels,) or None
+            Factors of the cost of an error by true label.
         oracle : InvarianceOracle
+            Oracle for these rows.
         structure : Structure
-            Perhaps prepared.
+            Output structure, with or without labels.
         learned : dict
-            See `Problem`.
+            Attributes of the fitted estimator that are known before the fit.
         """
         layout, each = found.layout, np.ones(found.layout.n_rows)
         if found.position_weight is not None:
@@ -144,7 +146,7 @@ class ExampleMachine(SupportVectorMachine):
         )
 
     def _for_oracle(self, X: Matrix, oracle: InvarianceOracle) -> Matrix:
-        """Checked rows in the form that the oracle and the kernel take."""
+        """Return checked rows in a form that oracle and kernel support."""
         if sp.issparse(X) and not self._linear:
             raise TypeError(
                 f"kernel={self.kernel!r} does not take sparse rows; pass the blocks of X as arrays"
@@ -152,21 +154,21 @@ class ExampleMachine(SupportVectorMachine):
         return for_oracle(X, oracle, "the blocks of X as arrays")
 
     def _known_examples(self, X: Any) -> tuple[Matrix, Layout]:
-        """Checked rows of examples like those of `fit`, and which belong to which."""
+        """Return checked rows with the features of `fit`, and their layout."""
         of_tokens = None if self.vectorizer_ is None else self.vectorizer_.rows
         return self.structure.read(X, RowReader(self, True, of_tokens))
 
     def _known_labels(self, y: Any, layout: Layout) -> np.ndarray:
-        """The labels of such examples, as many as those of `fit` where rows have several."""
+        """Return checked labels, as many per row as in `fit`."""
         labels = self.structure_.read_labels(y, layout)
         each = len(self.coef_ if self._linear else self.dual_coef_)
         if self.structure_.one_row and len(labels) != each * len(layout):
             given = len(labels) // len(layout)
-            raise ValueError(f"y must have {each} labels for each row, as in fit, got {given}")
+            raise ValueError(f"y must have {each} labels per row, as in fit, got {given}")
         return labels
 
     def _of_those_with_rows(self, X: Any, answer: Any, empty: np.ndarray) -> Any:
-        """The answers for examples with rows; an empty one for each of the others."""
+        """Return results of examples with rows, and an empty result for the others."""
         if getattr(X, "dtype", None) == np.dtype(object) and X.ndim == 1:
             X = list(X)
         if not isinstance(X, (list, tuple)):
@@ -180,6 +182,6 @@ class ExampleMachine(SupportVectorMachine):
         return [next(found) if length else empty for length in lengths]
 
     def _length(self, example: Any) -> int:
-        """How many rows an example has; what is none is refused by name when it is read."""
+        """Return the number of rows of an example; 1 for objects that later raise an error."""
         can_be_one = sp.issparse(example) or hasattr(example, "__len__")
         return self.structure.length(example) if can_be_one else 1

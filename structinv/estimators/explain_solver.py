@@ -1,4 +1,4 @@
-"""Which solver a fit takes, which dual variables it keeps, and why."""
+"""Explain the automatic choice of the solver and its dual states."""
 
 from __future__ import annotations
 
@@ -18,21 +18,22 @@ from .base import InvariantEstimator
 
 @dataclass(frozen=True, repr=False)
 class SolverExplanation(Tabulated):
-    """The solver of a fit with the reasons for it, as `explain_solver` gives them.
+    """Solver of a fit with the reasons for its choice, from `explain_solver`.
 
-    Printing it gives a table.
+    Print it for a table.
 
     Parameters
     ----------
     solver : Solver
+        Solver of the fit.
     reason : str
-        Why "auto" stands for this solver, or that it was given.
+        Reason for the choice of "auto", or a note that the solver was given.
     terms : tuple of str
         Name of each term of the objective.
     states : tuple of dict
-        For each term the dual states in the order in which they are asked. The value is the reason why
-        one does not suit the term, and empty where it does. The first that suits is taken. There are no
-        dicts for solvers without dual states.
+        Names of all dual states for each term, in the sequence of preference. A value is the reason why
+        the state does not suit the term, or an empty string. The solver uses the first suitable state.
+        The tuple is empty for solvers without dual states.
     """
 
     solver: Solver
@@ -43,38 +44,42 @@ class SolverExplanation(Tabulated):
     def __str__(self) -> str:
         lines = [f"{self.solver}: {self.reason}"]
         for term, states in zip(self.terms, self.states, strict=False):
-            taken = next(name for name, reason in states.items() if not reason)
+            used = next(name for name, reason in states.items() if not reason)
             lines.append(f"Dual states of {term}:")
             for name, reason in states.items():
                 answer = "no " if reason else "yes"
-                why = reason or ("taken" if name == taken else "a state before it is taken")
+                why = reason or ("used" if name == used else "an earlier state is used")
                 lines.append(f"  {name:<15} {answer}  {why}")
         return "\n".join(lines)
 
 
 def explain_solver(model: Any, X: Any, y: Any) -> SolverExplanation:
-    """Which solver a fit of `model` takes on given rows, and why; nothing is fitted.
+    """Explain which solver a fit would use, without a fit.
 
     Parameters
     ----------
     model : estimator
-        Any estimator of this package with a parameter `solver`. It is not changed.
-    X : (n_samples, n_features) array-like or sparse matrix
-        As for `fit`.
-    y : (n_samples,) array-like
-        As for `fit`.
+        Estimator of this package with a parameter `solver`; it remains unchanged.
+    X : array-like or sparse matrix of shape (n_samples, n_features)
+        Samples, in a form that `fit` supports.
+    y : array-like of shape (n_samples,)
+        Labels or targets, as in `fit`.
 
     Returns
     -------
     SolverExplanation
-        To be printed.
+        Solver with the reasons for its choice; print it for a table.
 
     Raises
     ------
     TypeError
         If the model has no parameter `solver`.
     ValueError
-        For parameters or data that `fit` refuses.
+        If parameters or data are not valid for `fit`.
+
+    See Also
+    --------
+    structinv.solvers.FrankWolfe : Solver with a choice of dual states.
 
     Examples
     --------
@@ -82,24 +87,30 @@ def explain_solver(model: Any, X: Any, y: Any) -> SolverExplanation:
     >>> from structinv import InvariantLinearSVC, explain_solver
     >>> from structinv.oracles import FDrop
     >>> X, y = np.eye(20), np.arange(20) % 2
-    >>> told = explain_solver(InvariantLinearSVC(FDrop(2)), X, y)
-    >>> told.solver
+    >>> explanation = explain_solver(InvariantLinearSVC(FDrop(2)), X, y)
+    >>> explanation.solver
     FrankWolfe()
-    >>> told.reason
+    >>> explanation.reason
     'there are more than 16 weights'
-    >>> print(str(told).splitlines()[2])
+    >>> print(str(explanation).splitlines()[2])
       additions       no   FDrop does not declare edits that add features
     """
     if not isinstance(model, InvariantEstimator):
-        raise TypeError(f"explain_solver needs a model with a solver, got {type(model).__name__}")
+        raise TypeError(
+            f"model must be an estimator with a parameter solver, got {type(model).__name__}"
+        )
     own: Any = clone(model)._in_memory()
     own._check_parameters()
     objective = own._objective(own._read(X, y, None))
     solver = own._solver(objective)
-    reason = own._best_solver(objective)[1] if own.solver == "auto" else "it is the parameter solver"
-    asked = (WorstCase, BlockwiseTerm)
+    reason = (
+        own._best_solver(objective)[1]
+        if own.solver == "auto"
+        else "it was given as the parameter solver"
+    )
+    with_oracle = (WorstCase, BlockwiseTerm)
     terms = [
-        type(term).__name__ + (f"({term.oracle})" if isinstance(term, asked) else "")
+        type(term).__name__ + (f"({term.oracle})" if isinstance(term, with_oracle) else "")
         for term in objective.terms
     ]
     states = []

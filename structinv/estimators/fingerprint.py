@@ -1,4 +1,4 @@
-"""Short texts that tell whether two fits are about the same thing."""
+"""Fingerprints (hashes) of data and parameters, to recognize the same fit."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ from ..rows import SlicedRows
 from ..rows.matrix_rows import MatrixRows
 from ..terms.blockwise_term import BlockSizes
 
-# Values whose own text is short enough to be shown to the user.
+# Maximum length of values in clear text, for messages.
 SHOWN = 40
-# Classes whose code belongs to a release, which a fingerprint names once and for all.
+# Packages whose code is identified by the version, not by a hash.
 RELEASED = ("structinv", "sklearn", "numpy", "scipy", "abc", "builtins")
 
 
 def digest(value: Any) -> str:
-    """A text that is the same for equal values, in other processes too; short values tell themselves.
+    """Return a text that is equal for equal values, also in other processes.
 
-    Estimators, oracles among them, are their class and parameters. Of classes and functions that
-    belong to no library the code counts too, as it may have changed under the same name.
+    The text of a short value is the value. Estimators, such as oracles, are represented by class and
+    parameters. Classes and functions outside of libraries are represented by their code, since it may
+    change under the same name.
 
     Examples
     --------
@@ -59,13 +60,13 @@ def digest(value: Any) -> str:
     return _of_object(value)
 
 
-def tells_all(value: Any) -> bool:
-    """Whether a digest cannot miss a change: no third-party code takes part, or what it calls.
+def is_reliable(value: Any) -> bool:
+    """Return True if `digest` detects every change: there is no third-party code.
 
     Examples
     --------
     >>> from structinv.oracles import Box
-    >>> tells_all(Box(0.1)), tells_all(lambda X: X)
+    >>> is_reliable(Box(0.1)), is_reliable(lambda X: X)
     (True, False)
     """
     if value is None or isinstance(value, (bool, int, float, str, np.generic)) or sp.issparse(value):
@@ -73,11 +74,11 @@ def tells_all(value: Any) -> bool:
     if isinstance(value, np.ndarray):
         return not value.dtype.hasobject
     if isinstance(value, dict):
-        return all(tells_all(each) for each in value.values())
+        return all(is_reliable(each) for each in value.values())
     if isinstance(value, (list, tuple)):
-        return all(tells_all(each) for each in value)
+        return all(is_reliable(each) for each in value)
     released = type(value).__module__.partition(".")[0] in RELEASED
-    return released and isinstance(value, BaseEstimator) and tells_all(value.get_params(deep=False))
+    return released and isinstance(value, BaseEstimator) and is_reliable(value.get_params(deep=False))
 
 
 def _of_array(array: np.ndarray) -> str:
@@ -88,9 +89,9 @@ def _of_array(array: np.ndarray) -> str:
 
 
 def _of_class(kind: type) -> str:
-    """The name of a class, with its code where it belongs to no library.
+    """Return the fingerprint of a class, with its code if it is not part of a library.
 
-    Classes of libraries are named by their package: they may move in it, and get other bases.
+    Classes of libraries are named by their package, since modules and bases may change.
     """
     parts: list[str] = []
     named: list[type] = []
@@ -116,21 +117,21 @@ def _of_code(code: CodeType) -> str:
 
 
 def _of_object(value: Any) -> str:
-    """Of anything else; what cannot be told apart for certain is unlike everything but itself."""
+    """Return the fingerprint of another object; by identity if there is no certain one."""
     if isinstance(value, type):
         return _of_class(value)
     if isinstance(value, FunctionType) and value.__closure__ is None:
         return _hashed(value.__qualname__.encode(), _of_code(value.__code__).encode())
     try:
         return _hashed(_of_class(type(value)).encode(), pickle.dumps(value))
-    except Exception:  # whatever a third-party class raises when it is pickled
+    except Exception:  # third-party classes may raise any exception
         return _hashed(repr((type(value).__qualname__, id(value))).encode())
 
 
 def _hashed(*parts: Any) -> str:
     hashing = hashlib.blake2b(digest_size=16)
     for part in parts:
-        # So that parts cannot run into each other.
+        # The lengths separate the parts.
         hashing.update(len(part).to_bytes(8, "little"))
         hashing.update(part)
     return hashing.hexdigest()

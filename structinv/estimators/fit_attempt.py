@@ -1,4 +1,4 @@
-"""What an interrupted fit leaves behind: the model so far, or the one before, but no half of one."""
+"""Atomic fits: an interrupted or failing fit leaves a complete model."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ Result = TypeVar("Result")
 
 
 class FitAttempt:
-    """A fit under way.
+    """State of a running fit.
 
     Attributes
     ----------
     whole : bool
-        Whether the estimator has learned all that there is: from then on Ctrl-C takes nothing back.
+        True if all attributes of the estimator are set. After that, Ctrl-C does not restore the earlier
+        model.
     """
 
     def __init__(self, ctrl_c: Interrupts) -> None:
@@ -33,13 +34,13 @@ class FitAttempt:
 
 @contextmanager
 def all_or_nothing(estimator: BaseEstimator) -> Iterator[FitAttempt]:
-    """Take back what a failing fit has learned; keep what an interrupted one has, and pass Ctrl-C on.
+    """Restore the earlier model after a failure; keep the best one after Ctrl-C.
 
     Raises
     ------
     KeyboardInterrupt
-        After Ctrl-C: with the earlier model, or none, if the fit had nothing to show yet; with the
-        new one, as far as it came, unless the estimator's `on_interrupt` is "return".
+        After Ctrl-C. The estimator has the best model of this fit, or the earlier one if there is none.
+        With ``on_interrupt="return"`` a new model raises nothing.
     """
     with interrupts() as ctrl_c:
         restore = restorer(estimator)
@@ -51,20 +52,22 @@ def all_or_nothing(estimator: BaseEstimator) -> Iterator[FitAttempt]:
             if not (learning.whole and isinstance(error, KeyboardInterrupt)):
                 restore()
                 if ctrl_c.pressed and isinstance(error, Exception):
-                    # A library has answered Ctrl-C with an error of its own.
+                    # A library has converted Ctrl-C to another error.
                     raise KeyboardInterrupt from error
                 raise
             ctrl_c.pressed = True
         if ctrl_c.pressed and estimator.on_interrupt == "raise":
             name = type(estimator).__name__
-            raise KeyboardInterrupt(f"the {name} that was being fitted holds the best model so far")
+            raise KeyboardInterrupt(
+                f"{name} was interrupted during fit and contains the best model so far"
+            )
 
 
 def leaving_on_interrupt(work: Callable[[], Result]) -> Result:
-    """Do work of which Python hears nothing until it is done, without Ctrl-C waiting for it.
+    """Run work that Python cannot interrupt, so that Ctrl-C returns immediately.
 
-    It is done in a thread of its own. After Ctrl-C that thread is left to itself: nobody can stop it, it
-    ends with its work or with the process, and what it finds is dropped.
+    The work runs in a separate thread. After Ctrl-C this thread continues to its end or to that of the
+    process, and its result is dropped.
 
     Examples
     --------
@@ -72,7 +75,7 @@ def leaving_on_interrupt(work: Callable[[], Result]) -> Result:
     42
     """
     if threading.current_thread() is not threading.main_thread():
-        # Others get no signals.
+        # Other threads receive no signals.
         return work()
     settings, done = get_config(), Future[Result]()
 

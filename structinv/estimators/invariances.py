@@ -1,4 +1,4 @@
-"""The families of functionals that an estimator is given, with their weights and losses."""
+"""Smoothness penalties: families of functionals with weights and losses."""
 
 from __future__ import annotations
 
@@ -20,20 +20,23 @@ INVARIANCE_LOSSES = ("squared", "absolute", "epsilon_insensitive", "huber")
 
 
 class Invariances:
-    """Families of functionals with a weight and a loss each, checked.
+    """Checked families of functionals with their weights and losses.
 
     Parameters
     ----------
     families : sequence of Functional or BoundFunctional
+        Families.
     nu : float or sequence of float
+        Weights (>= 0), one for all families or one per family.
     losses : str or sequence of str
-    parameters : dict or sequence of dict, optional
-        Of the losses.
+        Names of losses, one for all families or one per family.
+    parameters : dict, sequence of dict or None
+        Parameters of the losses.
 
     Raises
     ------
     ValueError, TypeError
-        Naming the argument of the estimator.
+        If an argument is not valid. The message contains its name.
     """
 
     def __init__(self, families: Any, nu: Any, losses: Any, parameters: Any) -> None:
@@ -46,14 +49,16 @@ class Invariances:
         for family in self.families:
             if not isinstance(family, (Functional, BoundFunctional)):
                 hint = _hint(family)
-                raise TypeError(f"invariances must hold Functional or bound ones, got {family!r}{hint}")
+                raise TypeError(
+                    f"invariances must hold Functional or BoundFunctional, got {family!r}{hint}"
+                )
         size = len(self.families)
         weights = _one_each("nu", nu, size)
         names = _one_each("invariance_loss", losses, size)
         settings = _one_each("invariance_loss_params", parameters, size)
         for number in weights:
             check_number("nu", number)
-        # Values for all families are checked even if there is none.
+        # Values for all families are checked even without families.
         found = [
             loss_of_name("invariance_loss", name, own, INVARIANCE_LOSSES, "a list of them")
             for name, own in zip(names, settings, strict=False)
@@ -61,7 +66,7 @@ class Invariances:
         self.nu, self.losses = weights[:size], found[:size]
 
     def bound(self, X: np.ndarray, estimator: Any) -> list[BoundFunctional]:
-        """The families, bound to an estimator's rows if they are not bound yet."""
+        """Return the families, bound to the rows unless they are already bound."""
         found = [
             each if isinstance(each, BoundFunctional) else shaped(each, estimator, X).bind(X)
             for each in self.families
@@ -80,7 +85,7 @@ class Invariances:
         return found
 
     def penalties(self, representers: Representers, first: int, n_outputs: int) -> list[Penalty]:
-        """The penalty of each family; those of the representers begin at family number `first`."""
+        """Return the penalty of each family; `first` is its number in the representers."""
         return [
             Penalty(FamilyFunctionals(representers, first + number, n_outputs), loss, float(nu))
             for number, (nu, loss) in enumerate(zip(self.nu, self.losses, strict=True))
@@ -88,21 +93,21 @@ class Invariances:
 
 
 def _hint(given: Any) -> str:
-    """What to write for an oracle, whose changes functionals compare f along."""
+    """Return advice for an oracle instead of a family of functionals."""
     if not isinstance(given, InvarianceOracle):
         return ""
     return (
-        f"; write functionals.TransformDifference({given!r}) for differences of f between a row and its "
-        f"changes, functionals.Tangents({given!r}) for derivatives along them, or give a classifier "
-        "the oracle as oracle="
+        f"; use functionals.TransformDifference({given!r}) for differences between a sample and its "
+        f"perturbations, functionals.Tangents({given!r}) for derivatives along them, or pass the oracle "
+        "to a classifier as oracle="
     )
 
 
 def _one_each(name: str, value: Any, size: int) -> list[Any]:
-    """A list with one value for each family, from a list, or from one for all: then one at least."""
+    """Return one value per family, or a list with a single value without families."""
     if isinstance(value, (str, dict)) or not np.iterable(value):
         return [value] * max(size, 1)
     values = list(value)
     if len(values) != size:
-        raise ValueError(f"{name} must be one value or {size}, one for each family, got {len(values)}")
+        raise ValueError(f"{name} must be one value or {size} values, one per family, got {len(values)}")
     return values

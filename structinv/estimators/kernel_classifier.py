@@ -1,4 +1,4 @@
-"""A kernel machine trained on the worst case of an invariance."""
+"""Kernel classifier with worst-case training (robust SVM)."""
 
 from __future__ import annotations
 
@@ -25,121 +25,181 @@ from .support_vectors import SupportVectorMachine
 
 @dataclass(eq=False, repr=False)
 class InvariantSVC(SupportVectorMachine, InvariantClassifier):
-    """Kernel support vector classifier that expects the changes an oracle allows.
+    """Kernel support vector classifier, trained on worst-case perturbations.
 
-    Minimizes ``1/2 |f|^2 + C sum_i l_i(f)`` over functions f in the space of a kernel, with ``l_i``
-    the loss at the worst member of S(x_i) (Teo, Globerson, Roweis and Smola 2007, eq. 2), the hinge by
-    default. The solution is ``f(z, k) = sum_j beta_jk k(z_j, z)`` over changed inputs z_j, the virtual
-    support vectors, and only those that are worst at some point of the fit are ever looked at. Two
-    classes share one function; more are trained jointly (Crammer and Singer's form, with the hinge),
-    not one against one. There is no intercept: a kernel with a constant, like "poly" with `coef0`,
-    brings one along, and "rbf" needs none. Teo's lambda is ``1 / (C * n_samples)``.
+    Minimizes ``1/2 |f|^2 + C sum_i l_i(f)`` over functions f in the space of a kernel (Teo, Globerson,
+    Roweis and Smola 2007, eq. 2). ``l_i`` is the worst-case loss of sample i over its perturbation set
+    S(x_i). Teo's lambda is ``1 / (C * n_samples)``. The solution is
+    ``f(z, k) = sum_j beta_jk k(z_j, z)``, where the support vectors z_j are perturbed samples. The fit
+    stores only perturbed samples that are the worst in some iteration.
+
+    Two classes share one function. More classes are trained jointly, in the form of Crammer and Singer
+    and with the hinge loss. There is no intercept: "rbf" needs none, and "poly" with `coef0` contains a
+    constant.
 
     Parameters
     ----------
-    oracle : InvarianceOracle, optional
-        What may change in an input; nothing by default. It must have an orbit or a cover: the hull of
-        S(x), with which linear models work, says nothing of a function that is not linear.
-    kernel : {"rbf", "poly", "linear", "laplacian", "precomputed"}, Kernel or callable, default="rbf"
-        A callable is ``kernel(X, Y)`` with an (n, m) array as answer. "precomputed" takes tables of
-        kernel values for rows, (n, n) in `fit` and (n, n_train) in `predict`, and no oracle.
-    gamma : {"scale", "auto"} or float, default="scale"
-        Of "rbf", "poly" and "laplacian", as in `sklearn.svm.SVC`.
-    degree : int, default=3
-        Of "poly".
-    coef0 : float, default=1.0
-        Of "poly"; at least 0.
+    oracle : InvarianceOracle or None, default=None
+        Oracle with the perturbations to train against. It must have an orbit or a cover. Without an
+        oracle the fit uses the unperturbed samples.
     C : float, default=1.0
-        Weight of the losses, above 0.
-    loss : {"hinge", "squared_hinge", "logistic"}, default="hinge"
-        What a margin t costs: ``max(0, 1 - t)``, its square, or ``log(1 + exp(-t))``. The last two are
-        for two classes and no discounted changes. With "logistic" every row is a support vector.
+        Weight of the losses (> 0). Increase it to fit the training samples more closely. Decrease it for
+        noisy labels.
     solver : str or Solver, default="auto"
-        "svmstruct", "bmrm", "pegasos", "frank_wolfe" or "interior_point". "auto" is "frank_wolfe", the
-        fastest that was measured; "interior_point" is for a linear kernel whose C is large for its rows.
+        Solver of the training problem: "auto", "bmrm", "frank_wolfe", "interior_point", "pegasos",
+        "representer", "svmstruct" or an instance. It changes run time and memory, but not the optimum.
+        "auto" is "representer" with `invariances` and "frank_wolfe" without. Try "interior_point" for a
+        linear kernel with a large C.
+    tol : float, default=1e-3
+        Relative duality gap at which the fit ends (>= 0). Decrease it for more accurate scores, at the
+        cost of run time.
+    max_seconds : float or None, default=None
+        Time limit of the fit in seconds (> 0). Without a limit the fit runs until it reaches `tol`. A
+        fit that reaches the limit keeps its model and warns. It can exceed the limit, since it completes
+        an enumeration of perturbed samples and one more pass over all samples for the bounds.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the sequence in which the solver visits the samples. Pass an integer for reproducible
+        results.
+    verbose : int, default=0
+        Verbosity (>= 0). Set it above 0 to print the progress of a fit to standard error.
+    warm_start : bool, default=False
+        If True, a fit starts from the solution of the previous fit; see Notes. Set it to True to fit for
+        several values of `C`.
+    checkpoint : str, path-like or None, default=None
+        File for the state of a running fit; see Notes. Set it for long fits, so that a killed fit can
+        continue.
+    checkpoint_seconds : float, default=120.0
+        Interval between writes of the checkpoint in seconds (> 0). Decrease it to lose less work if the
+        process is killed.
+    on_interrupt : {"raise", "return"}, default="raise"
+        Reaction to Ctrl-C. The estimator keeps the best model so far, if there is one. With "raise" it
+        then raises KeyboardInterrupt. With "return" the fit ends with a warning.
+    kernel : {"rbf", "poly", "linear", "laplacian", "precomputed"}, Kernel or callable, default="rbf"
+        Kernel of the function space. A callable ``kernel(X, Y)`` returns an array of shape (n_samples_X,
+        n_samples_Y). With "precomputed", X is a kernel matrix: of shape (n_samples, n_samples) in `fit`,
+        of shape (n_samples, n_training_samples) in `predict`. It requires ``oracle=None``.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Coefficient of the kernels "rbf", "poly" and "laplacian" (> 0). "scale" is
+        ``1 / (n_features * X.var())`` and "auto" is ``1 / n_features``. Increase it for a more local,
+        more flexible function.
+    degree : int, default=3
+        Degree of the kernel "poly" (>= 1). Increase it for a more flexible function.
+    coef0 : float, default=1.0
+        Constant of the kernel "poly" (>= 0). Increase it to give the terms of low degree more weight.
+    loss : {"hinge", "squared_hinge", "logistic"}, default="hinge"
+        Loss of a margin t: ``max(0, 1 - t)``, its square, or ``log(1 + exp(-t))``. The worst-case loss
+        is the loss of the smallest margin in S(x). The last two require two classes and an oracle
+        without discount. With "logistic" every sample is a support vector.
     plane_tol : float, default=0.0
-        A plane is added only if it lies more than this above its row's planes so far (Teo et al. 2007,
-        algorithm 1): fewer support vectors, at a price that shows in ``solution_.gap``. For "auto",
-        "frank_wolfe", "svmstruct" and instances of these, whose own value it replaces if it is above
-        0. Such a fit also ends, without a warning, when nothing violates by more than that.
+        Plane tolerance (>= 0): the solver stores a plane only if it exceeds the other planes of its
+        sample by more than this (Teo et al. 2007, algorithm 1). Increase it for fewer support vectors,
+        at the cost of a larger gap in `solution_`. It requires the solver "auto", "frank_wolfe" or
+        "svmstruct", or an instance of these; a value above 0 replaces the tolerance of an instance. The
+        fit also ends, without a warning, if no plane exceeds the tolerance.
     cache_mb : float, default=1000
-        Memory for values of the kernel, in units of 10^6 bytes; see `estimate_memory`.
-    max_seconds : float, optional
-        The fit ends after this time, with a warning. What is under way is not broken off: listing the
-        members of all rows, where they are kept, or of a few rows, where they are made anew for each
-        question; and the bounds of what was found take one more pass over all rows.
-    class_weight : dict or "balanced", optional
-        Factors of C for each class.
-    invariances, nu, invariance_loss, invariance_loss_params
-        Families of functionals that the functions pay for too, weights and losses of theirs, on all
-        fitted rows and all outputs: a mixed objective, worst case over some changes and flat along
-        others; see `RepresenterClassifier`. "auto" is then the `Representer` solver.
-    tol, random_state, verbose, warm_start, checkpoint, checkpoint_seconds, on_interrupt
-        See `InvariantLinearSVC`.
-    max_support_vectors : int, optional
-        Maximum number of support vectors, above 0. A fit that ends with more is compressed by
-        ``compress(n_support=max_support_vectors)``, which takes time beyond `max_seconds`. ``solution_``
-        then has the objective of the shorter function and its gap to the same lower bound. Ctrl-C,
-        before or meanwhile, leaves the whole model. Not with `warm_start`.
+        Memory for kernel values in units of 10^6 bytes (> 0). Increase it for faster fits on large data
+        sets. Decrease it if a fit exceeds the free memory; see `estimate_memory`.
+    class_weight : dict, "balanced" or None, default=None
+        Factors of C by class (>= 0), 1 by default. "balanced" uses factors that are inversely
+        proportional to class frequencies. Increase a factor to make fewer errors in that class.
+    invariances : sequence of Functional or BoundFunctional, default=()
+        Families of functionals for smoothness penalties, such as derivatives at all fitted samples. A
+        family that is already bound keeps its own samples. Add families to make the function less
+        sensitive.
+    nu : float or sequence of float, default=1.0
+        Weights of the smoothness penalties (>= 0), one for all families or one per family. Increase a
+        weight for a smoother function. A weight of 0 switches a family off.
+    invariance_loss : str or sequence of str, default="squared"
+        Losses of the functionals, one for all families or one per family: "squared", "absolute",
+        "epsilon_insensitive" or "huber". Change it to "absolute" or "huber" to tolerate a few large
+        values.
+    invariance_loss_params : dict, sequence of dict or None, default=None
+        Parameters of the losses of functionals, such as ``{"epsilon": 0.1}``, one dictionary for all
+        families or one per family.
+    max_support_vectors : int or None, default=None
+        Maximum number of support vectors (>= 1). Set it for faster predictions, at the cost of accuracy.
+        A larger model is compressed as by ``compress(n_support=max_support_vectors)``, in time beyond
+        `max_seconds`. `solution_` then contains the objective of the compressed function and its gap to
+        the same lower bound. After Ctrl-C the model remains uncompressed. It requires
+        ``warm_start=False``.
 
     Attributes
     ----------
-    support_vectors_ : (m, n_features) array
-        The changed inputs z_j, by row and member; empty for "precomputed".
-    support_ : (m,) array of int
-        The row of X that each support vector comes from.
-    support_members_ : (m,) array of int
-        Which member of that row's orbit or cover it is; 0 is the row itself. In a continuous set the
-        support vector can lie between this member of the cover and its neighbors.
-    support_transforms_ : (m,) array of str
-        The names of those members, as the oracle has them.
-    dual_coef_ : (1, m) or (n_classes, m) array
-        The coefficients beta.
-    n_support_ : (n_classes,) array of int
-        Support vectors of each class's rows.
-    alpha_ : (1, n_functionals) or (n_classes, n_functionals) array
+    support_vectors_ : ndarray of shape (n_support, n_features)
+        Perturbed samples in the kernel expansion, sorted by sample and variant. Empty for "precomputed".
+    support_ : ndarray of shape (n_support,) of int
+        Index in X of the sample of each support vector.
+    support_members_ : ndarray of shape (n_support,) of int
+        Variant of that sample in its orbit or cover; variant 0 is the unperturbed sample. In a
+        continuous perturbation set a support vector can lie between this variant of the cover and its
+        neighbors.
+    support_transforms_ : ndarray of shape (n_support,) of str
+        Names of these variants, from the oracle.
+    dual_coef_ : ndarray of shape (1, n_support) or (n_classes, n_support)
+        Coefficients beta of the support vectors.
+    n_support_ : ndarray of shape (n_classes,) of int
+        Number of support vectors from samples of each class.
+    alpha_ : ndarray of shape (1, n_functionals) or (n_classes, n_functionals)
         Coefficients of the representers of `invariances`.
     compression_error_ : float
-        At most how far, in the norm, the function is from the one that was fitted: 0 unless there is a
-        `max_support_vectors` or the model comes from `compress`.
-    classes_ : (n_classes,) array
+        Upper bound of the norm of the difference to the fitted function; 0 without compression.
+    classes_ : ndarray of shape (n_classes,)
+        Sorted class labels.
     kernel_ : Kernel
-        The kernel with its parameters resolved; of "precomputed" a table of the rows in use.
+        The kernel with resolved parameters; for "precomputed", a kernel matrix of the support vectors.
     min_eigenvalue_ : float or None
-        Of the kernel's table of at most 2000 training rows, before a `spectrum` mends it;
-        None for kernels that are positive semi-definite by construction.
+        Smallest eigenvalue of the kernel matrix of at most 2000 training samples, before a spectrum
+        correction. None for kernels that are positive semi-definite by construction.
     solution_ : Solution
-        ``primal``, ``dual``, ``gap`` (absolute), ``relative_gap``, ``status``, ``history``; ``f`` and
-        ``planes`` live in a space of their own that holds nothing but their points.
+        Solution of the fit with its primal and dual value, its gap, status and history. ``f`` and
+        ``planes`` are elements of a separate space that contains only the support vectors.
     n_iter_ : int
+        Number of iterations of the solver.
     n_features_in_ : int
-    feature_names_in_ : (n_features_in_,) array
-        Only if all feature names of X are strings.
+        Number of features in `fit`.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features in `fit`; only if all are strings.
 
     Warns
     -----
-    ConvergenceWarning, UninformativeFitWarning
-        As `InvariantLinearSVC`.
+    ConvergenceWarning
+        If the fit ended before it reached `tol`. The message contains the status and a remedy.
+    UninformativeFitWarning
+        If the oracle allows perturbations so large that the fit learns almost nothing. The fit then
+        predicts a single class, though a fit without perturbations corrects at least a tenth of these
+        errors. Or it improves the objective by less than 1 % of the improvement without perturbations.
     IndefiniteKernelWarning
-        If the kernel is none on the training rows: it has an eigenvalue below 0.
+        If the kernel matrix of the training samples has a negative eigenvalue.
+
+    See Also
+    --------
+    InvariantLinearSVC : Linear classifier, for large or sparse data.
+    RepresenterClassifier : Kernel classifier with smoothness penalties and unlabeled samples.
+    VirtualSupportVectorSVC : Classifier trained on transformed copies of support vectors.
+    InvariantSVR : Kernel regressor.
 
     Notes
     -----
-    `certify` and `worst_case` enumerate the members of S(x), not its hull. Where S(x) is a list they
-    are exact. Of a continuum they refine the worst member of the cover, and bound what lies between
-    by ``|f| L mesh`` with the kernel's Lipschitz constant L: a fine grid makes that useful, and a
-    kernel without one ("poly", "laplacian") certifies nothing.
+    **Certificates.** `certify` and `worst_case` enumerate the orbit or cover of S(x). Certificates of a
+    finite S(x) are tight. For a continuous S(x) they refine the worst variant of the cover and add the
+    bound ``|f| L mesh``, where L is the Lipschitz constant of the kernel. A fine resolution makes this
+    bound small. "poly" and "laplacian" have no such constant, so they certify nothing for a continuous
+    S(x).
 
-    With ``warm_start=True`` a fit starts from the members and masses of the fit before it, if that had
-    ``warm_start=True`` too, and the same rows, labels, `loss`, `invariances` and their losses, by their
-    fingerprints; else it starts afresh. C, weights, `nu`, the kernel and the oracle may change: members
-    that are none of the new S(x) are dropped, or the new oracle asked at the old function, so that the
-    lower bound is as certain as that of a fresh fit.
+    **Warm start.** A fit with ``warm_start=True`` starts from the perturbed samples and dual variables
+    of the previous fit, if that fit also had ``warm_start=True``. Samples, labels, `loss`, `invariances`
+    and their losses must be the same; otherwise the fit starts from zero. `C`, weights, `nu`, the kernel
+    and the oracle may change: the fit then uses only perturbed samples of the new S(x), and its lower
+    bound remains valid.
 
-    A `checkpoint` is kept as in `InvariantLinearSVC`, and `cache_mb` and `max_support_vectors` may
-    change, too. It holds numbers of members, points that are no members, and slopes of penalties.
+    **Checkpoint.** A killed fit continues from its `checkpoint` if you start it again with the same
+    samples, labels, weights, parameters and version. Otherwise it raises ValueError with the difference.
+    These parameters may change: `tol`, `max_seconds`, `random_state`, `verbose`, `warm_start`,
+    `cache_mb`, `max_support_vectors` and `on_interrupt`. The file contains indices of variants, dual
+    variables, and those points that are not variants. It contains no pickle.
 
-    Scores are no probabilities; `CalibratedClassifierCV` learns them, as `InvariantLinearSVC` says.
+    **Probabilities.** Scores are not probabilities. Use scikit-learn's `CalibratedClassifierCV`, as in
+    the examples.
 
     Examples
     --------
@@ -198,7 +258,7 @@ class InvariantSVC(SupportVectorMachine, InvariantClassifier):
         self._count(term.labels.codes[self.support_])
 
     def _count(self, codes: np.ndarray) -> None:
-        """Remember the classes of the support vectors' rows."""
+        """Store the classes of the samples of all support vectors."""
         self._codes_ = codes
         self.n_support_ = np.bincount(codes, minlength=len(self.classes_))
 

@@ -1,4 +1,4 @@
-"""What machines in the space of a kernel share: the kernel, its representers, and what a fit takes."""
+"""Base class of kernel models: kernel, representers and memory estimates."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from .invariances import Invariances
 from .resource_estimates import named
 from .row_shapes import shaped
 
-# Functions that a solver holds at the same time, as `estimate_memory` counts them.
+# Functions in the memory of a solver, for `estimate_memory`.
 FUNCTIONS_AT_ONCE = 4
-# Coefficients below this share of the largest are rounding, and their atoms no support vectors.
+# Coefficients below this fraction of the largest are rounding errors, not support vectors.
 NEGLIGIBLE = 1e-9
 
 
 class KernelMachine(InvariantEstimator):
-    """An estimator whose functions live in the space of a kernel.
+    """Base class of estimators with functions in the space of a kernel.
 
-    They are sums over support vectors and over the representers of functionals.
+    The functions are sums over support vectors and representers of functionals.
     """
 
     kernel: str | Kernel | Callable[[np.ndarray, np.ndarray], Any]
@@ -58,22 +58,22 @@ class KernelMachine(InvariantEstimator):
     _representers_: Representers | None
 
     def _invariances(self) -> Invariances:
-        """The families of functionals, checked."""
+        """Return the checked families of functionals."""
         return Invariances(self.invariances, self.nu, self.invariance_loss, self.invariance_loss_params)
 
     def _kernel(self, X: np.ndarray, given: Any) -> Kernel:
-        """The kernel of the parameters for checked rows, and for images of the shape of those given."""
+        """Return the kernel with resolved parameters, for images of the given shape."""
         kernel = shaped(self.kernel, self, given)
         return as_kernel(kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0, X=X)
 
     def _trained_kernel(self, X: np.ndarray, inputs: np.ndarray, learned: dict[str, Any]) -> Kernel:
-        """The kernel as a fit takes it; `learned` hears of its least eigenvalue on these inputs."""
+        """Return the kernel of a fit; `learned` receives its smallest eigenvalue."""
         name = type(self).__name__
         kernel, learned["min_eigenvalue_"] = trained_kernel(self._kernel(X, X), inputs, name)
         return kernel
 
     def _n_functionals(self, X: np.ndarray, given: Any) -> int:
-        """How many functionals the families have on checked rows."""
+        """Return the number of functionals of all families."""
         families = self._invariances().bound(X, self)
         if not families:
             return 0
@@ -81,7 +81,7 @@ class KernelMachine(InvariantEstimator):
         return sum(family.parts(kernel)[0].size for family in families)
 
     def _expanded(self, X: np.ndarray) -> np.ndarray:
-        """The function at checked rows, (n, n_outputs), without its constant."""
+        """Return the function at checked rows without its constant, (n, n_outputs)."""
         values = expand(self.kernel_, X, self.support_vectors_, self.dual_coef_.T)
         if self._representers_ is None:
             return values
@@ -89,28 +89,34 @@ class KernelMachine(InvariantEstimator):
 
 
 def check_cover(bound: BoundOracle, machine: str) -> int:
-    """How many members each row's orbit or cover has; TypeError for an oracle without one.
+    """Return the number of variants in each orbit or cover.
 
     Parameters
     ----------
     bound : BoundOracle
+        Bound oracle.
     machine : str
-        Who asks, for the message.
+        Name of the estimator, for the message.
+
+    Raises
+    ------
+    TypeError
+        If the oracle has neither orbit nor cover.
     """
     changes = bound.changes()
     if changes is None:
         raise TypeError(
-            f"{machine} needs an oracle with an orbit or a cover; {type(bound.oracle).__name__} has "
-            "none; linear machines take such: InvariantLinearSVC, InvariantLinearSVR, and "
+            f"{machine} needs an oracle with an orbit or a cover, got {type(bound.oracle).__name__}; "
+            "use a linear model for this oracle: InvariantLinearSVC, InvariantLinearSVR, or "
             "InvariantStructuredSVC with kernel='linear'"
         )
-    # An oracle whose answers are graded, but not its members, refuses by name.
+    # An oracle with graded answers but without grades of variants raises an error here.
     changes.grades(slice(0, 1))
     return len(changes.names)
 
 
 def compacted(space: KernelSpace, solution: Solution) -> tuple[KernelSpace, Solution]:
-    """The solution in a space without table and training data; no negligible coefficients."""
+    """Return the solution in a space of its points, without negligible terms."""
     f: Any = solution.f
     planes = solution.planes
     sizes = np.max(np.abs(f.coefficients), axis=1, initial=0.0)
@@ -125,31 +131,34 @@ def compacted(space: KernelSpace, solution: Solution) -> tuple[KernelSpace, Solu
 
 
 def check_known(term: WorstCase, size: int, cache: float) -> None:
-    """Raise MemoryError if the points that a fit keeps do not fit in the memory that is free.
+    """Raise MemoryError if the points of a fit exceed the free memory.
 
-    Tables of the kernel are left out: what of them does not fit is computed again.
+    Kernel values are not included, since they can be computed again.
     """
     kept, _ = kernel_memory(term.X, size, term.labels.n_labels, cache, term.n_outputs)
-    advice = "list fewer, take fewer rows, or lower cache_mb, so that only those in use are kept"
+    advice = (
+        "use fewer perturbed samples or fewer rows, or decrease cache_mb, so that only support vectors "
+        "are stored"
+    )
     check_memory(named(term.bound, size, len(term.X)), kept, advice)
 
 
 def kernel_memory(
     X: np.ndarray, size: int, n_labels: int, cache: float, n_outputs: int
 ) -> tuple[float, float]:
-    """Bytes of points and planes, and of tables; by the rules of `AtomStore`."""
+    """Return the bytes of points and planes, and of kernel values, as in `AtomStore`."""
     n_rows, n_features = X.shape
     itemsize = X.dtype.itemsize
     n_points = n_rows * size
     n_planes = n_rows * min(PLANES_EXPECTED_OF_A_BLOCK, size * (n_labels - 1))
     n_atoms = min(n_points, n_planes)
     all_known = min(n_points, COLUMNS_WORTH_A_CACHE) * n_points * itemsize <= cache
-    # What grows has room for half as much again.
+    # Growing arrays have a reserve of one half.
     n_known = n_points if all_known else 1.5 * n_atoms
     points = n_known * (n_features + FUNCTIONS_AT_ONCE * n_outputs) * itemsize
-    # Of known members, all that were ever the worst have a row of it.
+    # All worst perturbed samples have a row of kernel values.
     table = min((n_points if all_known else n_atoms) * n_known * itemsize, cache)
-    # With the numbers of members, and of the atoms they are.
+    # Including the indices of variants and of points.
     planes = n_planes * 8 * (n_outputs + 3) + 24 * n_points
     if all_known:
         return points + planes + 8 * n_points * n_outputs, table

@@ -1,4 +1,4 @@
-"""A kernel regressor trained on the worst case of an invariance."""
+"""Kernel regressor with worst-case training (robust SVR)."""
 
 from __future__ import annotations
 
@@ -25,49 +25,160 @@ from .support_vectors import SupportVectorMachine
 
 @dataclass(eq=False, repr=False)
 class InvariantSVR(SupportVectorMachine, InvariantRegressor):
-    """Kernel support vector regressor that expects the changes an oracle allows.
+    """Kernel support vector regressor, trained on worst-case perturbations.
 
     Minimizes ``1/2 |f|^2 + C sum_i max(0, |y_i - f(z_i)| - epsilon)`` over functions f in the space of a
-    kernel, with ``z_i`` the worst member of S(x_i). It shares most parameters with `InvariantSVC`.
+    kernel, where ``z_i`` is the worst sample in the perturbation set S(x_i).
 
     Parameters
     ----------
-    oracle : InvarianceOracle, optional
-        What may change in an input; nothing by default. It must have an orbit or a cover, no grades
-        (`discounted`), and not depend on labels (`only_for`).
-    kernel, gamma, degree, coef0
-        See `InvariantSVC`.
-    epsilon : float, default=0.1
-        How far predictions may be off for nothing, at least 0: the tube of scikit-learn's `SVR`, in
-        units of the targets. (That of `InvariantSVC` is the tolerance of planes, a parameter of
-        solvers: ``FrankWolfe(plane_tol=...)``.)
+    oracle : InvarianceOracle or None, default=None
+        Oracle with the perturbations to train against. It must have an orbit or a cover. Without an
+        oracle the fit uses the unperturbed samples. Discounted oracles and oracles for some labels
+        (`only_for`) are not supported.
     C : float, default=1.0
-        Weight of the losses, above 0.
+        Weight of the losses (> 0). Increase it to fit the training samples more closely. Decrease it for
+        noisy labels.
+    solver : str or Solver, default="auto"
+        Solver of the training problem: "auto", "bmrm", "frank_wolfe", "interior_point", "pegasos",
+        "representer", "svmstruct" or an instance. It changes run time and memory, but not the optimum.
+        "auto" is "representer" with `invariances` and "frank_wolfe" without. Try "interior_point" for a
+        linear kernel with a large C.
+    tol : float, default=1e-3
+        Relative duality gap at which the fit ends (>= 0). Decrease it for more accurate scores, at the
+        cost of run time.
+    max_seconds : float or None, default=None
+        Time limit of the fit in seconds (> 0). Without a limit the fit runs until it reaches `tol`. A
+        fit that reaches the limit keeps its model and warns. It can exceed the limit, since it completes
+        an enumeration of perturbed samples and one more pass over all samples for the bounds.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the sequence in which the solver visits the samples. Pass an integer for reproducible
+        results.
+    verbose : int, default=0
+        Verbosity (>= 0). Set it above 0 to print the progress of a fit to standard error.
+    warm_start : bool, default=False
+        If True, a fit starts from the solution of the previous fit; see Notes. Set it to True to fit for
+        several values of `C`.
+    checkpoint : str, path-like or None, default=None
+        File for the state of a running fit; see Notes. Set it for long fits, so that a killed fit can
+        continue.
+    checkpoint_seconds : float, default=120.0
+        Interval between writes of the checkpoint in seconds (> 0). Decrease it to lose less work if the
+        process is killed.
+    on_interrupt : {"raise", "return"}, default="raise"
+        Reaction to Ctrl-C. The estimator keeps the best model so far, if there is one. With "raise" it
+        then raises KeyboardInterrupt. With "return" the fit ends with a warning.
+    kernel : {"rbf", "poly", "linear", "laplacian", "precomputed"}, Kernel or callable, default="rbf"
+        Kernel of the function space. A callable ``kernel(X, Y)`` returns an array of shape (n_samples_X,
+        n_samples_Y). With "precomputed", X is a kernel matrix: of shape (n_samples, n_samples) in `fit`,
+        of shape (n_samples, n_training_samples) in `predict`. It requires ``oracle=None``.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Coefficient of the kernels "rbf", "poly" and "laplacian" (> 0). "scale" is
+        ``1 / (n_features * X.var())`` and "auto" is ``1 / n_features``. Increase it for a more local,
+        more flexible function.
+    degree : int, default=3
+        Degree of the kernel "poly" (>= 1). Increase it for a more flexible function.
+    coef0 : float, default=1.0
+        Constant of the kernel "poly" (>= 0). Increase it to give the terms of low degree more weight.
+    epsilon : float, default=0.1
+        Half-width of the tube (>= 0), in units of the targets, as in scikit-learn's `SVR`: smaller
+        errors cost nothing. Increase it for noisy targets. Decrease it for more accurate predictions.
     fit_intercept : bool, default=True
-        Whether targets are centered by their weighted mean, which predictions add back. The mean is not
-        optimized: a kernel with a constant, like "poly" with `coef0`, brings along a constant that is.
-    solver, tol, cache_mb, max_seconds, random_state, verbose, invariances, nu, invariance_loss, \
-invariance_loss_params, warm_start, checkpoint, checkpoint_seconds, on_interrupt, \
-max_support_vectors
-        See `InvariantSVC`. A warm start asks for the same targets and `epsilon`, and with an intercept
-        for the same sample weights, too.
+        If True, subtract the weighted mean of the targets before the fit, and add it to the predictions.
+        The mean is not optimized. Pass False for centered targets.
+    cache_mb : float, default=1000
+        Memory for kernel values in units of 10^6 bytes (> 0). Increase it for faster fits on large data
+        sets. Decrease it if a fit exceeds the free memory; see `estimate_memory`.
+    invariances : sequence of Functional or BoundFunctional, default=()
+        Families of functionals for smoothness penalties, such as derivatives at all fitted samples. A
+        family that is already bound keeps its own samples. Add families to make the function less
+        sensitive.
+    nu : float or sequence of float, default=1.0
+        Weights of the smoothness penalties (>= 0), one for all families or one per family. Increase a
+        weight for a smoother function. A weight of 0 switches a family off.
+    invariance_loss : str or sequence of str, default="squared"
+        Losses of the functionals, one for all families or one per family: "squared", "absolute",
+        "epsilon_insensitive" or "huber". Change it to "absolute" or "huber" to tolerate a few large
+        values.
+    invariance_loss_params : dict, sequence of dict or None, default=None
+        Parameters of the losses of functionals, such as ``{"epsilon": 0.1}``, one dictionary for all
+        families or one per family.
+    max_support_vectors : int or None, default=None
+        Maximum number of support vectors (>= 1). Set it for faster predictions, at the cost of accuracy.
+        A larger model is compressed as by ``compress(n_support=max_support_vectors)``, in time beyond
+        `max_seconds`. `solution_` then contains the objective of the compressed function and its gap to
+        the same lower bound. After Ctrl-C the model remains uncompressed. It requires
+        ``warm_start=False``.
 
     Attributes
     ----------
-    support_vectors_, support_, support_members_, support_transforms_, dual_coef_, alpha_, kernel_, \
-compression_error_, solution_, n_iter_, n_features_in_, feature_names_in_
-        See `InvariantSVC`.
-    intercept_ : (1,) array
-        The weighted mean of the targets; 0 without an intercept.
-    n_support_ : (1,) array of int
+    support_vectors_ : ndarray of shape (n_support, n_features)
+        Perturbed samples in the kernel expansion, sorted by sample and variant. Empty for "precomputed".
+    support_ : ndarray of shape (n_support,) of int
+        Index in X of the sample of each support vector.
+    support_members_ : ndarray of shape (n_support,) of int
+        Variant of that sample in its orbit or cover; variant 0 is the unperturbed sample. In a
+        continuous perturbation set a support vector can lie between this variant of the cover and its
+        neighbors.
+    support_transforms_ : ndarray of shape (n_support,) of str
+        Names of these variants, from the oracle.
+    dual_coef_ : ndarray of shape (1, n_support)
+        Coefficients of the support vectors.
+    n_support_ : ndarray of shape (1,) of int
+        Number of support vectors.
+    alpha_ : ndarray of shape (1, n_functionals)
+        Coefficients of the representers of `invariances`.
+    intercept_ : ndarray of shape (1,)
+        Weighted mean of the targets; 0 if ``fit_intercept=False``.
     target_mean_ : float
+        Weighted mean of the targets; 0 if ``fit_intercept=False``.
+    compression_error_ : float
+        Upper bound of the norm of the difference to the fitted function; 0 without compression.
+    kernel_ : Kernel
+        The kernel with resolved parameters; for "precomputed", a kernel matrix of the support vectors.
+    min_eigenvalue_ : float or None
+        Smallest eigenvalue of the kernel matrix of at most 2000 training samples, before a spectrum
+        correction. None for kernels that are positive semi-definite by construction.
+    solution_ : Solution
+        Solution of the fit with its primal and dual value, its gap, status and history. ``f`` and
+        ``planes`` are elements of a separate space that contains only the support vectors.
+    n_iter_ : int
+        Number of iterations of the solver.
+    n_features_in_ : int
+        Number of features in `fit`.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features in `fit`; only if all are strings.
 
     Warns
     -----
     ConvergenceWarning
-        If the fit ended before the gap was reached; the status says why and what to try.
+        If the fit ended before it reached `tol`. The message contains the status and a remedy.
     UninformativeFitWarning
-        If predictions of the training rows are no better than a constant.
+        If the predictions of the training samples are no better than a constant.
+    IndefiniteKernelWarning
+        If the kernel matrix of the training samples has a negative eigenvalue.
+
+    See Also
+    --------
+    InvariantLinearSVR : Linear regressor, for large or sparse data.
+    OrbitRidge : Kernel ridge regression, with an invariant kernel.
+    RepresenterRegressor : Kernel regressor with smoothness penalties.
+    InvariantSVC : Kernel classifier.
+
+    Notes
+    -----
+    **Warm start.** A fit with ``warm_start=True`` starts from the perturbed samples and dual variables
+    of the previous fit, if that fit also had ``warm_start=True``. Samples, targets, `epsilon`,
+    `fit_intercept`, `invariances` and their losses must be the same, and with an intercept also the
+    sample weights; otherwise the fit starts from zero. `C`, `nu`, the kernel and the oracle may change.
+
+    **Checkpoint.** A killed fit continues from its `checkpoint` if you start it again with the same
+    samples, targets, weights, parameters and version. Otherwise it raises ValueError with the
+    difference. These parameters may change: `tol`, `max_seconds`, `random_state`, `verbose`,
+    `warm_start`, `cache_mb`, `max_support_vectors` and `on_interrupt`.
+
+    **Tolerance of planes.** `epsilon` is the tube of the regression. The plane tolerance is a parameter
+    of solvers, such as ``FrankWolfe(plane_tol=...)``.
 
     Examples
     --------

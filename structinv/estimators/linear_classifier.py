@@ -1,4 +1,4 @@
-"""A linear classifier trained on the worst case of an invariance."""
+"""Linear classifier with worst-case training (robust linear SVM)."""
 
 from __future__ import annotations
 
@@ -16,118 +16,137 @@ from ..terms import Objective
 from .classifier import InvariantClassifier
 from .fit_attempt import all_or_nothing
 from .linear_machine import LinearMachine
-from .partial_fit import Stream, learn_batch, learn_in_blocks, streams
+from .partial_fit import Stream, learn_batch, learn_in_blocks, supports_streams
 from .problem import Problem
 
 
 @dataclass(eq=False, repr=False)
 class InvariantLinearSVC(LinearMachine, InvariantClassifier):
-    """Linear support vector classifier that expects the changes an oracle allows.
+    """Linear support vector classifier, trained on worst-case perturbations.
 
-    Minimizes ``1/2 |w|^2 + C sum_i l_i(w)`` with ``l_i`` the loss at the worst member of S(x_i) (Teo,
-    Globerson, Roweis and Smola 2007, eq. 2), the hinge by default. Without an oracle, with two classes
-    and ``fit_intercept=False``, this is exactly scikit-learn's ``LinearSVC`` with the same `loss`, or
-    ``LogisticRegression`` with ``loss="logistic"``. More classes are trained jointly (Crammer and
-    Singer's form), with the hinge. Teo's lambda is ``1 / (C * n_samples)``.
+    Minimizes ``1/2 |w|^2 + C sum_i l_i(w)``, where ``l_i`` is the worst-case loss of sample i over its
+    perturbation set S(x_i) (Teo, Globerson, Roweis and Smola 2007, eq. 2). Teo's lambda is
+    ``1 / (C * n_samples)``. More than two classes are trained jointly, in the form of Crammer and Singer
+    and with the hinge loss.
+
+    Without an oracle, with two classes and ``fit_intercept=False``, the model is that of scikit-learn's
+    `LinearSVC` with the same `loss`. With ``loss="logistic"`` it is that of `LogisticRegression`.
 
     Parameters
     ----------
-    oracle : InvarianceOracle, optional
-        What may change in an input; nothing by default.
+    oracle : InvarianceOracle or None, default=None
+        Oracle with the perturbations to train against. Without an oracle the fit uses the unperturbed
+        samples.
     C : float, default=1.0
-        Weight of the losses, above 0.
-    loss : {"hinge", "squared_hinge", "logistic"}, default="hinge"
-        What a margin t costs: ``max(0, 1 - t)``, its square, or ``log(1 + exp(-t))``. The largest over
-        S(x) is that of the least margin. The last two are for two classes, and go with neither `cost`
-        nor slack rescaling nor discounted changes; `class_weight` weighs errors.
+        Weight of the losses (> 0). Increase it to fit the training samples more closely. Decrease it for
+        noisy labels.
     solver : str or Solver, default="auto"
-        "svmstruct", "bmrm", "pegasos", "frank_wolfe" or "interior_point". "auto" is "interior_point"
-        for rows that are long, as of features that are not scaled, up to 1000 weights and 10000
-        rows: the mean of ``C |x|^2`` is above 1000, or above 100 with two classes and up to 100
-        weights or a `Box`. With other losses than the hinge, and changes other than `FAdd`, weights
-        that are so few, or a `Box`, it is that for any C. Sparse rows may have up to 100 features for
-        it. Without changes it is never that with other losses than the hinge. Else it is "bmrm" for a
-        model of at most 16 weights, and "frank_wolfe", the fastest on all data with many features that
-        were measured.
+        Solver of the training problem: "auto", "bmrm", "frank_wolfe", "interior_point", "pegasos",
+        "svmstruct" or an instance. It changes run time and memory, but not the optimum. "auto" prefers
+        "interior_point" for small problems (up to 1000 weights and 10000 samples) with large features, a
+        large `C`, or an oracle with a smooth loss. Otherwise it selects "bmrm" for up to 16 weights and
+        "frank_wolfe" for more. For samples in blocks it selects "frank_wolfe" or "bmrm".
+        `explain_solver` returns the selected solver and the reason.
     tol : float, default=1e-3
-        Relative gap between objective and lower bound at which the fit ends.
-    max_seconds : float, optional
-        The fit ends after this time, with a warning.
-    cost : (n_classes, n_classes) array-like, optional
-        ``cost[i, j]`` is the cost of predicting class j where class i is true, in the order of
-        `classes_`: non-negative, zero diagonal. By default every error costs 1.
-    rescaling : {"margin", "slack"}, default="margin"
-        Whether an error's cost is the margin asked for, or also multiplies the loss.
-    fit_intercept : bool, default=True
-        Whether to add a constant feature 1. It is penalized like the others, as in liblinear, and no
-        oracle sees it. Pass False for mail and other texts if class shares differ between training
-        and prediction: no edit touches the intercept, so a robust model relies on it.
-    class_weight : dict or "balanced", optional
-        Factors of C for each class.
-    memory_limit : float or str, optional
-        What a fit may hold beside the rows, in bytes or as "4GB". With a limit, rows in memory are
-        visited in blocks, too. Dual variables beyond it go to temporary files. By default rows in memory
-        have no limit, and rows in files have most of the memory that is free.
-    random_state : int, RandomState or None, default=None
-        Order in which examples are visited.
+        Relative duality gap at which the fit ends (>= 0). Decrease it for more accurate scores, at the
+        cost of run time.
+    max_seconds : float or None, default=None
+        Time limit of the fit in seconds (> 0). Without a limit the fit runs until it reaches `tol`. A
+        fit that reaches the limit keeps its model and warns.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the sequence in which the solver visits the samples. Pass an integer for reproducible
+        results.
     verbose : int, default=0
-        Above 0, progress is printed to standard error. Of rows that are read in blocks also which share
-        of a pass is done, and about how many seconds are left of it.
+        Verbosity (>= 0). Set it above 0 to print the progress of a fit to standard error. For samples in
+        blocks, it also prints the finished fraction and the remaining seconds of each pass.
     warm_start : bool, default=False
-        Whether a fit starts from what the fit before it has found; see Notes.
-    checkpoint : str or path-like, optional
-        A file that holds what a fit needs to go on after it was killed; see Notes.
-    checkpoint_seconds : float, default=120
-        How often that file is written, above 0.
+        If True, a fit starts from the solution of the previous fit; see Notes. Set it to True to fit for
+        several values of `C`.
+    checkpoint : str, path-like or None, default=None
+        File for the state of a running fit; see Notes. Set it for long fits, so that a killed fit can
+        continue.
+    checkpoint_seconds : float, default=120.0
+        Interval between writes of the checkpoint in seconds (> 0). Decrease it to lose less work if the
+        process is killed.
     on_interrupt : {"raise", "return"}, default="raise"
-        After Ctrl-C the estimator is fitted with the best model so far, if there is one, and
-        KeyboardInterrupt goes on to the caller; with "return" the fit ends with a warning instead.
+        Reaction to Ctrl-C. The estimator keeps the best model so far, if there is one. With "raise" it
+        then raises KeyboardInterrupt. With "return" the fit ends with a warning.
+    loss : {"hinge", "squared_hinge", "logistic"}, default="hinge"
+        Loss of a margin t: ``max(0, 1 - t)``, its square, or ``log(1 + exp(-t))``. The worst-case loss
+        is the loss of the smallest margin in S(x). The last two require two classes, and no `cost`,
+        slack rescaling or discounted oracle.
+    cost : array-like of shape (n_classes, n_classes) or None, default=None
+        Misclassification costs (>= 0, zero diagonal), 1 for every error by default. ``cost[i, j]`` is
+        the cost of predicting class j for class i, in the sequence of `classes_`. Increase an entry to
+        make that error rarer.
+    rescaling : {"margin", "slack"}, default="margin"
+        Use of the costs. With "margin" the cost of an error is its required margin. With "slack" every
+        required margin is 1 and the cost multiplies the loss.
+    fit_intercept : bool, default=True
+        If True, add a constant feature 1. It is penalized like the others, as in liblinear, and the
+        oracle does not perturb it. Pass False for texts if class frequencies differ between training and
+        prediction: no edit changes the intercept, so a robust model relies on it.
+    memory_limit : float, str or None, default=None
+        Memory for a fit in addition to the samples, in bytes or as a string such as "4GB". Set it for
+        large data sets: samples in memory are then read in blocks, and excess dual variables go to
+        temporary files. By default a fit has no limit for samples in memory, and uses most of the free
+        memory for samples in files.
+    class_weight : dict, "balanced" or None, default=None
+        Factors of C by class (>= 0), 1 by default. "balanced" uses factors that are inversely
+        proportional to class frequencies. Increase a factor to make fewer errors in that class.
 
     Attributes
     ----------
-    coef_ : (1, n_features) or (n_classes, n_features) array
-    intercept_ : (1,) or (n_classes,) array
-    classes_ : (n_classes,) array
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+        Weights of the features; one row for two classes.
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+        Constants of the decision function.
+    classes_ : ndarray of shape (n_classes,)
+        Sorted class labels.
     solution_ : Solution
-        ``primal``, ``dual``, ``gap`` (absolute), ``relative_gap``, ``status``, ``history``,
-        ``planes``.
+        Solution of the fit with its primal and dual value, its gap, status, history and planes.
     n_iter_ : int
+        Number of iterations of the solver.
     n_features_in_ : int
-    feature_names_in_ : (n_features_in_,) array
-        Only if all feature names of X are strings.
+        Number of features in `fit`.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features in `fit`; only if all are strings.
 
     Warns
     -----
     ConvergenceWarning
-        If the fit ended before the gap was reached; the status says why and what to try.
+        If the fit ended before it reached `tol`. The message contains the status and a remedy.
     UninformativeFitWarning
-        If the oracle's changes leave next to nothing to learn: all training rows are predicted to be
-        of one class where a fit without changes puts a tenth of the errors right, or the function wins
-        less than 1 % of what it wins without changes.
+        If the oracle allows perturbations so large that the fit learns almost nothing. The fit then
+        predicts a single class, though a fit without perturbations corrects at least a tenth of these
+        errors. Or it improves the objective by less than 1 % of the improvement without perturbations.
+
+    See Also
+    --------
+    InvariantSVC : Kernel classifier for oracles with an orbit or a cover.
+    InvariantTextClassifier : Linear classifier of texts, with edits of tokens.
+    InvariantLinearSVR : Linear regressor.
+    structinv.certify : Certify a linear classifier of scikit-learn.
 
     Notes
     -----
-    With ``warm_start=True`` a fit starts from the planes of the fit before it, if that had
-    ``warm_start=True`` too and the same rows, labels, `loss`, `cost`, `rescaling` and
-    `fit_intercept`, by their fingerprints; else it starts afresh. Along C, class and sample weights the
-    planes bound the losses as they are. With another oracle, or one whose code is your own, they are
-    used only where the solver's state keeps them inside the new S(x); otherwise the new oracle gives
-    planes at the old function. So the lower bound is as certain as that of a fresh fit, whether S(x)
-    grows or shrinks. "bmrm" and "pegasos" keep planes of the sum of all rows, which go along with C
-    only.
+    **Warm start.** A fit with ``warm_start=True`` starts from the planes of the previous fit, if that
+    fit also had ``warm_start=True``. Samples, labels, `loss`, `cost`, `rescaling` and `fit_intercept`
+    must be the same; otherwise the fit starts from zero. `C`, class weights and sample weights may
+    change. The oracle may also change: the fit then uses only planes of the new S(x), and its lower
+    bound remains valid. Planes of "bmrm" and "pegasos" are sums over all samples. They remain valid only
+    if `C` alone changes.
 
-    A fit with a `checkpoint` that is killed goes on from that file when the same fit is started
-    again: same rows, labels, weights, parameters and version, or a ValueError names what differs.
-    What concerns the run alone may change: `tol`, `max_seconds`, `random_state`, `verbose`,
-    `warm_start`, `on_interrupt`. `max_seconds` counts the seconds before the interruption. The file
-    is written at Ctrl-C and at the end of the time, too, and deleted when there is nothing to go on
-    with. It holds no pickle.
+    **Checkpoint.** A killed fit continues from its `checkpoint` if you start it again with the same
+    samples, labels, weights, parameters and version. Otherwise it raises ValueError with the difference.
+    These parameters may change: `tol`, `max_seconds`, `random_state`, `verbose`, `warm_start`,
+    `memory_limit` and `on_interrupt`. `max_seconds` includes the seconds before the interruption. The
+    file is also written after Ctrl-C and at the time limit. It is deleted after a complete fit, and it
+    contains no pickle.
 
-    Scores are no probabilities, with logistic losses neither, which are those of changed rows; so there
-    is no `predict_proba`. scikit-learn's `CalibratedClassifierCV` learns them from scores of rows that
-    were held out; see the examples. They are probabilities for rows as they come, not after a change,
-    and a certificate says nothing of them: it holds for the model fitted here, not for those that
-    calibration fits on parts of the rows.
+    **Probabilities.** Scores are not probabilities, even with ``loss="logistic"``, so there is no
+    `predict_proba`. Use scikit-learn's `CalibratedClassifierCV`, as in the examples. Its probabilities
+    hold for unperturbed samples, and a certificate does not cover them.
 
     Examples
     --------
@@ -166,11 +185,28 @@ class InvariantLinearSVC(LinearMachine, InvariantClassifier):
     class_weight: dict | str | None = None
 
     def rows_of(self, X: Any) -> Any:
-        """What the weights multiply: X itself."""
+        """Return the matrix that the weights multiply: X itself.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        array-like or sparse matrix of shape (n_samples, n_features)
+            X, unchanged.
+        """
         return X
 
     def column_names(self) -> np.ndarray:
-        """Names of the features, (n_features,): those of fit, "x0", "x1", ... if they had none."""
+        """Return the names of the features.
+
+        Returns
+        -------
+        ndarray of shape (n_features,)
+            The names in `fit`, or "x0", "x1", ... if the features had no names.
+        """
         known = getattr(self, "feature_names_in_", None)
         n_features = self.coef_.shape[1]
         return np.array([f"x{j}" for j in range(n_features)]) if known is None else known
@@ -179,30 +215,31 @@ class InvariantLinearSVC(LinearMachine, InvariantClassifier):
         super()._keep(problem, objective, solution)
         self._stream_: Stream | None = None
 
-    @available_if(streams)
+    @available_if(supports_streams)
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Learn from one more batch of a stream; only with ``solver="pegasos"``.
+        """Train on the next batch of a stream; requires ``solver="pegasos"``.
 
-        Every row counts once more, with weight C: after n rows in all the objective is that of `fit`
-        on these n rows, and grows with them. Rows that come twice count twice. One pass is made over
-        the batch, in mini-batches whose steps are as long as raises the dual most; the model is the
-        average over all steps, the later ones counting more (with ``Pegasos(average=False)`` the last).
+        The method makes one pass over the batch, in mini-batches. Each sample adds a loss with weight C.
+        After n samples in all, the objective is that of `fit` for these n samples. A repeated sample
+        counts again. The model is a weighted average over all steps with larger weights for later steps.
+        With ``Pegasos(average=False)`` it is the last step.
 
-        ``solution_.dual`` is a lower bound of that objective's minimum, certain as it always is.
-        Without the earlier rows there is no upper one: from the second batch on ``solution_.primal``
-        and the gap are infinite, and nothing tells how good the model is but fresh rows. `certify`
-        speaks of the model as it is, so that its certificates hold as ever.
+        ``solution_.dual`` is a valid lower bound of the minimum. An upper bound needs the earlier
+        samples, so ``solution_.primal`` and the gap are infinite from the second batch on. Measure the
+        accuracy of the model on new samples. Certificates of the model are valid.
 
         Parameters
         ----------
-        X : (n_samples, n_features) array-like or sparse matrix, or RowSource
-            Each block of a `RowSource` is a batch. One is in memory, and the next is read.
-        y : (n_samples,) array-like
+        X : array-like or sparse matrix of shape (n_samples, n_features), or RowSource
+            Samples of the batch. Each block of a `RowSource` is one batch; the next block is read in the
+            background.
+        y : array-like of shape (n_samples,)
             Labels of the batch.
-        classes : array-like, optional
-            All labels that the stream will have; by default those of the first `y`.
-        sample_weight : (n_samples,) array-like, optional
-            Non-negative factors of C.
+        classes : array-like or None, default=None
+            All labels of the stream, only needed in the first call. By default they are the labels in
+            the first `y`.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+            Factors of C (>= 0), 1 by default.
 
         Returns
         -------
@@ -212,10 +249,10 @@ class InvariantLinearSVC(LinearMachine, InvariantClassifier):
         Raises
         ------
         ValueError, TypeError
-            For parameters or data that cannot be used, among them ``class_weight="balanced"``; the
-            model is then as it was before.
+            If parameters or data are not valid, such as ``class_weight="balanced"``. The model is then
+            unchanged.
         KeyboardInterrupt
-            After Ctrl-C, with the model as it was before the batch, whatever `on_interrupt`.
+            After Ctrl-C, for any value of `on_interrupt`. The model is then that before the batch.
 
         Examples
         --------

@@ -1,4 +1,4 @@
-"""What linear classifiers and regressors share: rows, weights and what a fit takes."""
+"""Base class of linear models: rows, weights and automatic choice of the solver."""
 
 from __future__ import annotations
 
@@ -48,18 +48,17 @@ from .row_sources import (
     source_for_oracle,
 )
 
-# Up to so many weights bundles of planes are quickest.
+# Up to this number of weights, bundle methods are fastest.
 FEW_WEIGHTS = 16
-# Dense rows are long where the weight of an example, times its squared length, is above this on average:
-# first-order steps then crawl. Up to these sizes Newton's method costs less.
+# Above this mean of C |x|^2, first-order steps are slow. Up to these sizes Newton's method is faster.
 LONG = 1000.0
 MOST_WEIGHTS, MOST_ROWS = 1000, 10_000
-# The same for one function of up to so many weights, or where all rows change alike.
+# The same for one function of few weights, or if all rows have the same perturbations.
 LONG_FOR_NEWTON, NEWTON_WEIGHTS = 100.0, 100
 
 
 class LinearMachine(InvariantEstimator):
-    """An estimator whose functions are weights of features and a constant."""
+    """Base class of estimators with weights of features and a constant."""
 
     fit_intercept: bool
     memory_limit: float | str | None = None
@@ -86,7 +85,7 @@ class LinearMachine(InvariantEstimator):
         return self._memory_of(for_oracle(X, oracle), y, oracle)
 
     def _memory_of(self, X: Matrix, y: Any, oracle: InvarianceOracle) -> float:
-        """What a fit on checked rows takes."""
+        """Return the estimated bytes of a fit on checked rows."""
         labels, n_outputs, _ = self._sizes(X, y)
         entries = X.size if isinstance(X, np.ndarray) else 2 * X.nnz + X.shape[0]
         few = n_outputs == 1 or oracle.finite
@@ -122,15 +121,17 @@ class LinearMachine(InvariantEstimator):
         n_rows, n_features = problem.rows.shape
         what = f"training with weights for {n_features} features"
         weights = linear_functions(n_features, term.n_outputs)
-        check_memory(what, weights, "hash the features or number them anew, without gaps")
+        check_memory(what, weights, "hash the features, or renumber them without gaps")
         needed, size = linear_memory(problem.rows, term.bound, term.n_outputs)
         if needed > 0:
-            check_memory(named(term.bound, size, n_rows), needed, "list fewer, or take fewer rows")
+            check_memory(
+                named(term.bound, size, n_rows), needed, "use fewer perturbed samples or fewer rows"
+            )
         space = ExplicitSpace(n_features, term.n_outputs, intercept=bool(self.fit_intercept))
         return Objective(space, [term])
 
     def _objective_in_blocks(self, problem: Problem) -> Objective:
-        """The objective of rows that are read in blocks."""
+        """Return the objective for rows in blocks."""
         n_features, n_outputs = problem.rows.shape[1], problem.n_outputs
         functions = linear_functions(n_features, n_outputs)
         sizes = block_sizes(problem.rows, functions, as_bytes(self.memory_limit))
@@ -142,10 +143,10 @@ class LinearMachine(InvariantEstimator):
         term, n_weights, n_rows = objective.terms[0], objective.space.size, len(objective.weights)
         if isinstance(term, WorstMargin):
             if isinstance(term.oracle, Identity):
-                # Newton's method on the slopes of one point a row sees neither scale nor weight.
-                return FrankWolfe(), "nothing changes, and the loss bends"
+                # Its Newton steps for one point per row do not depend on scales and weights.
+                return FrankWolfe(), "there is no oracle, and the loss is smooth"
             if n_weights <= FEW_WEIGHTS and n_rows <= MOST_ROWS:
-                # What bends takes many planes: with few weights those of single rows.
+                # Smooth losses need many planes, and few weights make planes of single rows cheap.
                 return (
                     InteriorPoint(),
                     f"the loss is smooth, and there are at most {FEW_WEIGHTS} weights",
@@ -155,7 +156,7 @@ class LinearMachine(InvariantEstimator):
         if n_weights <= MOST_WEIGHTS and n_rows <= MOST_ROWS and (reason := _newton(objective)):
             return InteriorPoint(), reason
         if n_weights <= FEW_WEIGHTS:
-            # A bundle of planes knows the whole objective, however badly it is scaled.
+            # A bundle models the whole objective, so its steps do not depend on scaling.
             return BMRM(), f"there are at most {FEW_WEIGHTS} weights"
         return FrankWolfe(), f"there are more than {FEW_WEIGHTS} weights"
 
@@ -176,15 +177,17 @@ class LinearMachine(InvariantEstimator):
     def _worst_of_block(
         self, labels: BoundStructure, oracle: InvarianceOracle, points: bool, X: Matrix, rows: slice
     ) -> WorstChange:
-        """The worst changes of some rows of a source, with the labels of all rows."""
+        """Return the worst perturbations of one block of rows; labels are those of all rows."""
         if points:
-            raise TypeError("worst_case returns all rows: pass a block of them, as an array or matrix")
-        own = labels.structure.bind(labels.classes[labels.codes[rows]], labels.classes)
-        return self._worst_change(X, own, oracle, points)
+            raise TypeError(
+                "X must be an array or a matrix in worst_case, which returns all rows: pass one block"
+            )
+        in_block = labels.structure.bind(labels.classes[labels.codes[rows]], labels.classes)
+        return self._worst_change(X, in_block, oracle, points)
 
     def _checked_scores(self, X: Any) -> np.ndarray:
-        # A sparse product passes on every stored NaN and infinity: to look for them in the few scores
-        # is enough, and a fifth of the time of a prediction.
+        # Scores contain every NaN and infinity of sparse rows. A test of the scores is faster than one
+        # of the rows, and saves a fifth of the run time.
         X = self._check(X, finite=not sp.issparse(X))
         scores = self._scores(X)
         if isinstance(X, RowSource):
@@ -201,21 +204,21 @@ class LinearMachine(InvariantEstimator):
         return np.asarray(X @ self.coef_.T) + self.intercept_
 
     def __sklearn_tags__(self) -> Any:
-        """Sparse rows are fine."""
+        """Declare support of sparse rows."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
 
 
 def _newton(objective: Any) -> str:
-    """Why Newton's method over planes is faster than first-order steps; empty if it may not be."""
+    """Return the reason why Newton's method is faster than first-order steps; empty if it may not be."""
     term, space = objective.terms[0], objective.space
     if term.X.shape[0] != len(objective.weights):
         return ""
     if sp.issparse(term.X) and term.X.shape[1] > NEWTON_WEIGHTS:
-        # Planes would be written out.
+        # Newton's method needs dense planes.
         return ""
-    # Whatever the units of features and targets are.
+    # The ratio does not depend on the units of features and targets.
     length, unit = float(np.mean(objective.weights * squared_lengths(term.X))), term.labels.unit
     if length > LONG * unit:
         return "rows are long for their C"
@@ -223,16 +226,16 @@ def _newton(objective: Any) -> str:
     if space.size <= FEW_WEIGHTS or not (few or spread_of(objective) is not None):
         return ""
     if length > LONG_FOR_NEWTON * unit:
-        return "rows are long for their C, and weights few or changes alike"
-    if isinstance(term, WorstMargin) or not term.labels.structure.labeled:
-        # Lists of points or planes are slow for any C.
-        lists = issubclass(chosen(Case(term, space)), BatchedState)
-        return "the loss has no steps inside S(x), and weights are few or changes alike" if lists else ""
+        return "rows are long for their C, and weights are few or all rows change in the same way"
+    smooth_or_regression = isinstance(term, WorstMargin) or not term.labels.structure.labeled
+    # States with lists of points or planes are slow for any C.
+    if smooth_or_regression and issubclass(chosen(Case(term, space)), BatchedState):
+        return "the loss has no in-hull steps, and weights are few or all rows change in the same way"
     return ""
 
 
 def _solver_of_blocks(term: BlockwiseTerm, space: ExplicitSpace) -> tuple[Solver, str]:
-    """What "auto" stands for where rows are read in blocks."""
+    """Return the solver for rows in blocks, and the reason."""
     if chosen(Case(term.sample, space)).packs:
         return FrankWolfe(), "rows are read in blocks"
-    return BMRM(), "rows are read in blocks, and their dual variables belong together"
+    return BMRM(), "rows are read in blocks, and dual variables of a block cannot be stored separately"

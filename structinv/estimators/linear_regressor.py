@@ -1,4 +1,4 @@
-"""A linear regressor trained on the worst case of an invariance."""
+"""Linear regressor with worst-case training (robust linear SVR)."""
 
 from __future__ import annotations
 
@@ -19,58 +19,108 @@ from .row_sources import some_rows
 
 @dataclass(eq=False, repr=False)
 class InvariantLinearSVR(LinearMachine, InvariantRegressor):
-    """Linear support vector regressor that expects the changes an oracle allows.
+    """Linear support vector regressor, trained on worst-case perturbations.
 
-    Minimizes ``1/2 |w|^2 + C sum_i max(0, |y_i - f(z_i)| - epsilon)`` with ``z_i`` the worst member of
-    S(x_i). Without an oracle and with ``fit_intercept=False`` this is exactly scikit-learn's
-    ``LinearSVR(loss="epsilon_insensitive")``.
+    Minimizes ``1/2 |w|^2 + C sum_i max(0, |y_i - f(z_i)| - epsilon)``, where ``z_i`` is the worst sample
+    in the perturbation set S(x_i). Without an oracle and with ``fit_intercept=False`` the model is that
+    of scikit-learn's ``LinearSVR(loss="epsilon_insensitive")``.
 
     Parameters
     ----------
-    oracle : InvarianceOracle, optional
-        What may change in an input; nothing by default. Without grades (`discounted`), and none that
-        depends on labels (`only_for`).
-    epsilon : float, default=0.1
-        How far predictions may be off for nothing, at least 0: the tube of scikit-learn's `SVR`, in
-        units of the targets. (The tolerance of planes is a parameter of solvers, such as
-        ``FrankWolfe(plane_tol=...)``.)
+    oracle : InvarianceOracle or None, default=None
+        Oracle with the perturbations to train against. Without an oracle the fit uses the unperturbed
+        samples. Discounted oracles and oracles for some labels (`only_for`) are not supported.
     C : float, default=1.0
-        Weight of the losses, above 0.
-    fit_intercept : bool, default=True
-        Whether targets are centered by their weighted mean, which predictions add back, and a constant
-        feature 1 is added. That is penalized like the others, as in liblinear, and no oracle sees it.
-    memory_limit : float or str, optional
-        See `InvariantLinearSVC`.
+        Weight of the losses (> 0). Increase it to fit the training samples more closely. Decrease it for
+        noisy labels.
     solver : str or Solver, default="auto"
-        As in `InvariantLinearSVC`.
-    tol, max_seconds, random_state, verbose, checkpoint, checkpoint_seconds, on_interrupt
-        See `InvariantLinearSVC`.
+        Solver of the training problem: "auto", "bmrm", "frank_wolfe", "interior_point", "pegasos",
+        "svmstruct" or an instance. It changes run time and memory, but not the optimum. "auto" prefers
+        "interior_point" for small problems (up to 1000 weights and 10000 samples) with large features or
+        a large `C`. Otherwise it selects "bmrm" for up to 16 weights and "frank_wolfe" for more. For
+        samples in blocks it selects "frank_wolfe" or "bmrm". `explain_solver` returns the selected
+        solver and the reason.
+    tol : float, default=1e-3
+        Relative duality gap at which the fit ends (>= 0). Decrease it for more accurate scores, at the
+        cost of run time.
+    max_seconds : float or None, default=None
+        Time limit of the fit in seconds (> 0). Without a limit the fit runs until it reaches `tol`. A
+        fit that reaches the limit keeps its model and warns.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the sequence in which the solver visits the samples. Pass an integer for reproducible
+        results.
+    verbose : int, default=0
+        Verbosity (>= 0). Set it above 0 to print the progress of a fit to standard error. For samples in
+        blocks, it also prints the finished fraction and the remaining seconds of each pass.
     warm_start : bool, default=False
-        Whether a fit starts from what the fit before it has found, if that had ``warm_start=True`` too
-        and the same rows, targets, `epsilon` and `fit_intercept`, and with an intercept the same
-        sample weights; see `InvariantLinearSVC`.
+        If True, a fit starts from the solution of the previous fit; see Notes. Set it to True to fit for
+        several values of `C`.
+    checkpoint : str, path-like or None, default=None
+        File for the state of a running fit; see Notes. Set it for long fits, so that a killed fit can
+        continue.
+    checkpoint_seconds : float, default=120.0
+        Interval between writes of the checkpoint in seconds (> 0). Decrease it to lose less work if the
+        process is killed.
+    on_interrupt : {"raise", "return"}, default="raise"
+        Reaction to Ctrl-C. The estimator keeps the best model so far, if there is one. With "raise" it
+        then raises KeyboardInterrupt. With "return" the fit ends with a warning.
+    epsilon : float, default=0.1
+        Half-width of the tube (>= 0), in units of the targets, as in scikit-learn's `SVR`: smaller
+        errors cost nothing. Increase it for noisy targets. Decrease it for more accurate predictions.
+    fit_intercept : bool, default=True
+        If True, subtract the weighted mean of the targets before the fit, and add it to the predictions.
+        Also add a constant feature 1, penalized like the others, as in liblinear; the oracle does not
+        perturb it. Pass False for centered targets.
+    memory_limit : float, str or None, default=None
+        Memory for a fit in addition to the samples, in bytes or as a string such as "4GB". Set it for
+        large data sets: samples in memory are then read in blocks, and excess dual variables go to
+        temporary files. By default a fit has no limit for samples in memory, and uses most of the free
+        memory for samples in files.
 
     Attributes
     ----------
-    coef_ : (1, n_features) array
-    intercept_ : (1,) array
-        The weight of the constant feature and the mean of the targets together.
+    coef_ : ndarray of shape (1, n_features)
+        Weights of the features.
+    intercept_ : ndarray of shape (1,)
+        Weight of the constant feature plus the mean of the targets.
     target_mean_ : float
-        The weighted mean of the targets; 0 without an intercept.
+        Weighted mean of the targets; 0 if ``fit_intercept=False``.
     solution_ : Solution
-        ``primal``, ``dual``, ``gap`` (absolute), ``relative_gap``, ``status``, ``history``,
-        ``planes``; of the targets as they were centered.
+        Solution of the fit for the centered targets, with its primal and dual value, its gap, status,
+        history and planes.
     n_iter_ : int
+        Number of iterations of the solver.
     n_features_in_ : int
-    feature_names_in_ : (n_features_in_,) array
-        Only if all feature names of X are strings.
+        Number of features in `fit`.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features in `fit`; only if all are strings.
 
     Warns
     -----
     ConvergenceWarning
-        If the fit ended before the gap was reached; the status says why and what to try.
+        If the fit ended before it reached `tol`. The message contains the status and a remedy.
     UninformativeFitWarning
-        If predictions of the training rows are no better than a constant.
+        If the predictions of the training samples are no better than a constant.
+
+    See Also
+    --------
+    InvariantSVR : Kernel regressor for oracles with an orbit or a cover.
+    InvariantLinearSVC : Linear classifier.
+
+    Notes
+    -----
+    **Warm start.** A fit with ``warm_start=True`` starts from the planes of the previous fit, if that
+    fit also had ``warm_start=True``. Samples, targets, `epsilon` and `fit_intercept` must be the same,
+    and with an intercept also the sample weights; otherwise the fit starts from zero. `C` and the oracle
+    may change.
+
+    **Checkpoint.** A killed fit continues from its `checkpoint` if you start it again with the same
+    samples, targets, weights, parameters and version. Otherwise it raises ValueError with the
+    difference. These parameters may change: `tol`, `max_seconds`, `random_state`, `verbose`,
+    `warm_start`, `memory_limit` and `on_interrupt`.
+
+    **Tolerance of planes.** `epsilon` is the tube of the regression. The plane tolerance is a parameter
+    of solvers, such as ``FrankWolfe(plane_tol=...)``.
 
     Examples
     --------

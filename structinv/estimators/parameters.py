@@ -1,4 +1,4 @@
-"""Checks of parameters that estimators share; errors name the parameter."""
+"""Checks of parameters of several estimators."""
 
 from __future__ import annotations
 
@@ -19,32 +19,35 @@ ON_INTERRUPT = ("raise", "return")
 
 
 def check_oracle_type(oracle: Any) -> InvarianceOracle:
-    """The oracle, that of no change for None; TypeError for anything else."""
+    """Return the oracle, or `Identity` for None; TypeError for other types."""
     hint = ""
     if isinstance(oracle, (Functional, BoundFunctional)):
-        hint = "; functionals go into invariances=[...] of InvariantSVC and RepresenterClassifier"
+        hint = "; pass functionals as invariances=[...] of InvariantSVC or RepresenterClassifier"
     return as_oracle(oracle, default=Identity(), hint=hint)
 
 
 def loss_of_name(
     argument: str, name: Any, parameters: Any, allowed: Collection[str], or_else: str
 ) -> ScalarLoss:
-    """The loss that an argument names, with its parameters; errors name the argument.
+    """Return a loss by name, with its parameters.
 
     Parameters
     ----------
     argument : str
-        That of the name; ``argument + "_params"`` is that of the parameters.
+        Name of the argument, for messages. ``argument + "_params"`` is that of the parameters.
     name : str
+        Name of the loss.
     parameters : dict or None
+        Parameters of the loss.
     allowed : collection of str
+        Allowed names.
     or_else : str
-        What the parameters may be, if no dict.
+        Description of other allowed types of parameters, for messages.
 
     Raises
     ------
     TypeError, ValueError
-        For other names, and for parameters that the loss does not take or that are out of range.
+        If the name is not allowed, or if the loss does not have these parameters or values.
     """
     if not isinstance(name, str) or name not in allowed:
         raise ValueError(f"{argument} must be one of {list(allowed)}, got {name!r}")
@@ -63,26 +66,26 @@ def loss_of_name(
 
 
 def check_on_interrupt(value: Any) -> None:
-    """Raise ValueError unless `value` says what is to be done after Ctrl-C."""
+    """Raise ValueError unless `value` is an allowed reaction to Ctrl-C."""
     if not isinstance(value, str) or value not in ON_INTERRUPT:
         raise ValueError(f"on_interrupt must be one of {list(ON_INTERRUPT)}, got {value!r}")
 
 
 def check_checkpoint(path: Any, seconds: Any) -> None:
-    """Raise TypeError or ValueError unless these can be a checkpoint's place and the time between."""
+    """Raise an error unless path and interval of a checkpoint are valid."""
     if path is not None and not isinstance(path, (str, PathLike)):
         raise TypeError(f"checkpoint must be a path or None, got {path!r}")
     check_number("checkpoint_seconds", seconds, strict=True)
 
 
 def check_plane_tol(plane_tol: Any, solver: str | Solver) -> None:
-    """Raise unless a solver can add planes only where they rise more than `plane_tol`."""
+    """Raise ValueError if the solver does not support a positive plane tolerance."""
     check_number("plane_tol", plane_tol)
     named = "frank_wolfe" if isinstance(solver, str) and solver == "auto" else solver
-    # Estimators may have solvers by other names, which know no planes of blocks.
+    # Names that only some estimators support are methods without planes of blocks.
     known = REGISTRY[named]() if isinstance(named, str) and named in REGISTRY else named
     if plane_tol > 0 and (isinstance(known, str) or "plane_tol" not in known.get_params()):
         raise ValueError(
-            "plane_tol above 0 needs a solver that adds planes block by block: 'auto', "
+            "plane_tol above 0 needs a solver with planes of single blocks: 'auto', "
             f"'frank_wolfe' or 'svmstruct', got plane_tol={plane_tol!r} with solver={solver!r}"
         )

@@ -1,4 +1,4 @@
-"""Learning from a stream, a batch at a time, with the lower bound that can be had without the rows."""
+"""Online learning from batches (partial_fit), with a lower bound."""
 
 from __future__ import annotations
 
@@ -31,14 +31,18 @@ from .target_labels import check_targets, class_factors, labeled_rows
 
 @dataclass(frozen=True)
 class Stream:
-    """What is kept of the rows of a stream: the sum of their planes, and how many they were.
+    """State of a stream: the sum of planes, and numbers of rows and batches.
 
     Parameters
     ----------
-    sums : Streamed
+    sums : StreamSum
+        Sum of the planes of all rows.
     weight : float
-        Sum of the rows' weights.
-    n_rows, n_batches : int
+        Sum of the weights of the rows.
+    n_rows : int
+        Number of rows.
+    n_batches : int
+        Number of batches.
     """
 
     sums: StreamSum
@@ -47,15 +51,15 @@ class Stream:
     n_batches: int = 0
 
 
-def streams(estimator: Any) -> bool:
-    """Whether the estimator's solver can learn from a stream; AttributeError says why not."""
+def supports_streams(estimator: Any) -> bool:
+    """Return True if the solver supports `partial_fit`, else raise AttributeError."""
     if estimator.solver != "pegasos" and not isinstance(estimator.solver, Pegasos):
-        raise AttributeError(f"partial_fit needs solver='pegasos', got solver={estimator.solver!r}")
+        raise AttributeError(f"partial_fit requires solver='pegasos', got solver={estimator.solver!r}")
     return True
 
 
 def learn_batch(estimator: Any, X: Any, y: Any, classes: Any, sample_weight: Any) -> None:
-    """One pass over a batch; see `InvariantLinearSVC.partial_fit`."""
+    """Train on one batch, as in `InvariantLinearSVC.partial_fit`."""
     estimator._check_parameters()
     first = not hasattr(estimator, "classes_")
     if first:
@@ -75,11 +79,11 @@ def learn_batch(estimator: Any, X: Any, y: Any, classes: Any, sample_weight: Any
     seed = check_random_state(estimator.random_state).randint(2**31 - 1)
     solver = estimator._solver(objective)
     sums = solver.stream(objective, before.sums, np.random.default_rng(seed))
-    # The sum of planes proves the bound, its average over the steps does better on rows.
+    # The sum of planes defines the bound; its average over steps predicts better.
     f = sums.mean if solver.average else sums.f
     total, n_rows = before.weight + float(weights.sum()), before.n_rows + X.shape[0]
     after = Stream(sums, total, n_rows, before.n_batches + 1)
-    # Without the rows of earlier batches nobody knows what they lose.
+    # The losses of earlier batches are unknown.
     primal = objective.value(f).upper if before.n_rows == 0 else np.inf
     dual = sums.offset - 0.5 * space.dot(sums.f, sums.f)
     solution = Solution(
@@ -104,7 +108,7 @@ def learn_batch(estimator: Any, X: Any, y: Any, classes: Any, sample_weight: Any
 
 
 def learn_in_blocks(estimator: Any, X: RowSource, y: Any, classes: Any, sample_weight: Any) -> None:
-    """One pass over a source, whose blocks are batches, in their order."""
+    """Train on the blocks of a source, in their sequence."""
     estimator._check_parameters()
     first = not hasattr(estimator, "classes_")
     X = source_for_oracle(X, check_oracle_type(estimator.oracle))
@@ -130,7 +134,7 @@ def learn_in_blocks(estimator: Any, X: RowSource, y: Any, classes: Any, sample_w
 
 
 def _classes(estimator: Any, y: np.ndarray, classes: Any, first: bool) -> np.ndarray:
-    """The classes of the stream, which the first batch settles."""
+    """Return the classes of the stream, which the first batch defines."""
     known = np.unique(y if classes is None else np.asarray(classes)) if first else estimator.classes_
     if not first and classes is not None and not np.array_equal(np.unique(classes), known):
         raise ValueError(f"classes must be those of the first batch, {known}, got {classes!r}")
@@ -139,7 +143,7 @@ def _classes(estimator: Any, y: np.ndarray, classes: Any, first: bool) -> np.nda
         raise ValueError(f"y must hold labels of the classes {known}, got {unknown.tolist()[0]!r}")
     if len(known) < 2:
         raise ValueError(
-            "classes must name at least two classes, or the first y hold them, got one class: "
+            "classes or the first y must hold at least two classes, got one class: "
             f"{known.tolist()[0]!r}"
         )
     return known
@@ -150,30 +154,30 @@ def _weights(
 ) -> np.ndarray:
     if isinstance(estimator.class_weight, str):
         raise ValueError(
-            "class_weight must be a dict or None in partial_fit, which does not know the balance of "
-            f"all rows, got {estimator.class_weight!r}"
+            "class_weight must be a dict or None in partial_fit, where class frequencies are unknown, "
+            f"got {estimator.class_weight!r}"
         )
-    own = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    factor = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     factors = class_factors(estimator.class_weight, classes, classes, np.ones(len(classes)))
-    return estimator.C * own * factors[np.searchsorted(classes, y)]
+    return estimator.C * factor * factors[np.searchsorted(classes, y)]
 
 
 def _stream(estimator: Any, space: Any) -> Stream:
-    """What the earlier batches left, or a fit of the same kind."""
+    """Return the state after earlier batches, or after a fit with the same solver."""
     if estimator._stream_ is not None:
         if estimator._stream_.sums.f.shape != space.zeros().shape:
-            raise ValueError("fit_intercept must be what it was in the first batch")
+            raise ValueError("fit_intercept must be the same as in the first batch")
         return estimator._stream_
     planes = estimator.solution_.planes
     if planes is None:
         raise ValueError(
-            "this model comes from a file without planes, which partial_fit would go on from: "
-            "structinv.save(model, path, planes=True) keeps them"
+            "partial_fit requires the planes of the earlier fit, but the file of this model has none: "
+            "save it with structinv.save(model, path, planes=True)"
         )
     if planes.summed is None or not space.owns(planes.normals):
         raise ValueError(
-            "partial_fit goes on from what a fit with solver='pegasos' has learned, and this model was "
-            "fitted with another solver: take a new estimator"
+            "partial_fit requires a model that was fitted with solver='pegasos', but this model was "
+            "fitted with another solver: use a new estimator"
         )
     f, offset = planes.total(space, planes.summed, np.zeros(len(planes.summed)))
     sums = StreamSum(f, offset, f)

@@ -1,4 +1,4 @@
-"""What a fit is about: checked rows, their labels and what these cost."""
+"""Data of a fit: checked rows, labels, oracle, weights and loss."""
 
 from __future__ import annotations
 
@@ -18,42 +18,51 @@ from ..terms.worst_margin import WorstMargin
 from ..utils.matrices import Matrix, Rows
 
 HINGE = "hinge"
-# Those of the least margin alone, for two classes; the hinge has costs and more classes, too.
+# Losses of the smallest margin, for two classes. Only the hinge has costs and more classes.
 SMOOTH: dict[str, type[ScalarLoss]] = {"squared_hinge": SquaredHinge, "logistic": Logistic}
 MARGIN_LOSSES = (HINGE, *SMOOTH)
 
 
 @dataclass(frozen=True)
 class Problem:
-    """What an estimator has read for a fit.
+    """Checked data and settings of a fit.
 
     Parameters
     ----------
-    rows : (n, d) array, CSR matrix or RowSource
-        All rows, checked; objects, where the estimator takes these.
-    labels : (m,) array
-        Labels or targets of the rows that have one; labelings of objects.
+    rows : array of shape (n_rows, n_features), CSR matrix or RowSource
+        All checked rows; for custom structures a list of inputs.
+    labels : array of shape (n_labeled,)
+        Labels or targets of the labeled rows; labelings for custom structures.
     oracle : InvarianceOracle
-        For rows of this shape.
+        Oracle for rows of this shape.
     structure : Structure or Custom
-    weights : (n_examples,) array
-        Of the examples, C included.
+        Output structure.
+    weights : array of shape (n_examples,)
+        Weights of the examples, C included.
     told : object
-        What was given as `y`, so that a later fit knows whether it is about the same.
+        Given labels, to recognize the same fit later.
     learned : dict
         Attributes of the fitted estimator that are known before the fit.
     loss : str, default="hinge"
         One of `MARGIN_LOSSES`.
-    classes, layout, cost, rescaling, position_weight
-        See `WorstCase`.
+    classes : array of shape (n_classes,) or None, default=None
+        Sorted labels; None for targets.
+    layout : Layout or None, default=None
+        Assignment of rows to examples; None for single rows.
+    cost : array-like of shape (n_classes, n_classes) or None, default=None
+        Misclassification costs; 1 by default.
+    rescaling : {"margin", "slack"}, default="margin"
+        Use of the costs, as in `WorstCase`.
+    position_weight : array of shape (n_rows,) or None, default=None
+        Factors of the costs at each row; 1 by default.
     target_mean : float, default=0.0
-        What was taken off the targets.
-    labeled : (m,) array of int, optional
-        Which rows have a label; all, by default.
-    targets : (m, n_outputs) array, optional
-        What the functions should be at the labeled rows, for losses of rows as they are.
-    shown : tuple, optional
-        X, y and sample weights that scikit-learn's callbacks are told, if not all that were given.
+        Mean that was subtracted from the targets.
+    labeled : array of shape (n_labeled,) of int or None, default=None
+        Indices of the labeled rows; all by default.
+    targets : array of shape (n_labeled, n_outputs) or None, default=None
+        Targets of the functions at the labeled rows, for losses without oracle.
+    shown : tuple or None, default=None
+        X, y and sample weights for scikit-learn's callbacks, if they differ from the given ones.
     """
 
     rows: Any
@@ -76,21 +85,21 @@ class Problem:
 
     @property
     def n_outputs(self) -> int:
-        """How many functions of single rows are learned: one of two classes or of numbers."""
+        """Number of functions: one for two classes or numbers, else one per class."""
         return 1 if self.classes is None or len(self.classes) == 2 else len(self.classes)
 
     @property
     def labeled_rows(self) -> Any:
-        """The rows that have a label."""
+        """Rows with a label."""
         return self.rows if self.labeled is None else self.rows[self.labeled]
 
     def worst_case(self, inputs: Any = None) -> WorstCase:
-        """The losses of the labeled rows at their worst.
+        """Return the worst-case loss of the labeled rows.
 
         Parameters
         ----------
-        inputs : (m, d) array, optional
-            What stands for the labeled rows, if not they themselves.
+        inputs : array of shape (n_labeled, n_features) or None, default=None
+            Inputs that replace the labeled rows.
         """
         X = self.labeled_rows if inputs is None else inputs
         if self.loss != HINGE:
@@ -111,7 +120,7 @@ class Problem:
         )
 
     def in_blocks(self, sizes: BlockSizes) -> BlockwiseTerm:
-        """The losses of rows that are read in blocks."""
+        """Return the worst-case loss of rows in blocks."""
         labels = self.structure.bind(self.labels, self.classes, cost=self.cost, rescaling=self.rescaling)
 
         def part(X: Matrix, rows: Rows) -> WorstCase:
@@ -122,34 +131,33 @@ class Problem:
 
 
 def check_margin_loss(loss: Any, oracle: InvarianceOracle, cost: Any, rescaling: str) -> None:
-    """Raise ValueError unless the name of a loss is known, and goes with oracle and costs."""
+    """Raise ValueError unless the loss exists and suits oracle and costs."""
     if not isinstance(loss, str) or loss not in MARGIN_LOSSES:
         raise ValueError(f"loss must be one of {list(MARGIN_LOSSES)}, got {loss!r}")
     if loss == HINGE:
         return
     if cost is not None:
         raise ValueError(
-            f"cost must be None with loss={loss!r}, which has no margin to ask for: class_weight weighs "
-            f"the errors of a class, got cost={cost!r}"
+            f"cost must be None with loss={loss!r}, got cost={cost!r}: "
+            "use class_weight for the errors of a class, or loss='hinge'"
         )
     if rescaling != "margin":
         raise ValueError(
-            f"rescaling must be 'margin' with loss={loss!r}, which has no cost to rescale: class_weight "
-            f"weighs the errors of a class, got rescaling={rescaling!r}"
+            f"rescaling must be 'margin' with loss={loss!r}, got rescaling={rescaling!r}: "
+            "use class_weight for the errors of a class, or loss='hinge'"
         )
     if oracle.graded:
         raise ValueError(
-            f"loss must be 'hinge' with an oracle whose changes are discounted, as that is the margin "
-            f"they ask for, got loss={loss!r} with oracle={oracle!r}"
+            f"loss must be 'hinge' with a discounted oracle, got loss={loss!r} with oracle={oracle!r}"
         )
 
 
 def check_two_classes(loss: str, n_classes: int) -> None:
-    """Raise ValueError for more than two classes with a loss that has none."""
+    """Raise ValueError for more than two classes and a loss other than the hinge."""
     if loss != HINGE and n_classes > 2:
-        # With the words that scikit-learn's checks wait for.
+        # scikit-learn's estimator checks require some of these words.
         raise ValueError(
             f"loss must be 'hinge' for more than two classes, got loss={loss!r} and y of {n_classes} "
             f"classes: Only binary classification is supported with {loss!r}. The type of the target is "
-            "multiclass; scikit-learn's OneVsRestClassifier takes a class at a time"
+            "multiclass; use loss='hinge' or scikit-learn's OneVsRestClassifier"
         )

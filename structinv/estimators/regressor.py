@@ -1,4 +1,4 @@
-"""What regressors that are trained on worst cases share: targets, predictions and their bounds."""
+"""Base class of regressors with worst-case training: targets and bounds."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .uninformative_fits import FittedRegression, warn_if_unexplained
 
 
 class InvariantRegressor(RegressorMixin, InvariantEstimator):
-    """A regressor trained on the worst case of an oracle's changes, whose predictions have bounds."""
+    """Base class of regressors with worst-case training and prediction bounds."""
 
     epsilon: float
     fit_intercept: bool
@@ -56,7 +56,7 @@ class InvariantRegressor(RegressorMixin, InvariantEstimator):
         oracle: InvarianceOracle,
         weights: np.ndarray,
     ) -> Problem:
-        """The problem in rows with these targets, their mean, and weights, C included."""
+        """Return the problem for targets with a given mean, and for weights, C included."""
         return Problem(
             rows,
             targets - mean,
@@ -69,35 +69,47 @@ class InvariantRegressor(RegressorMixin, InvariantEstimator):
         )
 
     def _sizes(self, X: Matrix, y: Any) -> tuple[np.ndarray | None, int, int]:
-        """No labels for oracles; one function, and three labels: above, within and below the tube."""
+        """Return no labels, one function and three labels: above, in and below the tube."""
         if y is not None:
             as_targets(y, X.shape[0])
         return None, 1, 3
 
     def _planes_ignore(self) -> frozenset[str]:
-        # Targets, and so planes, lie around a mean by weight.
+        # Sample weights change the mean of the targets, and so the planes.
         needed = {"epsilon", "sample_weight"} if self.fit_intercept else {"epsilon"}
         return super()._planes_ignore() - needed
 
     def predict(self, X: Any) -> np.ndarray:
-        """Predicted targets, (n,)."""
-        return self._checked_scores(X)[:, 0]
-
-    def certify(self, X: Any, *, oracle: InvarianceOracle | None = None) -> PredictionBounds:
-        """Between which numbers predictions stay under all allowed changes.
+        """Predict the targets of samples.
 
         Parameters
         ----------
-        X : (n, n_features) array-like, or sparse matrix where the estimator takes it
-        oracle : InvarianceOracle, optional
-            What may change; by default what the model was trained for.
+        X : array-like of shape (n_samples, n_features)
+            Samples, in a form that `fit` supports.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Predicted targets.
+        """
+        return self._checked_scores(X)[:, 0]
+
+    def certify(self, X: Any, *, oracle: InvarianceOracle | None = None) -> PredictionBounds:
+        """Bound the predictions over all perturbations of the samples.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples, in a form that `fit` supports.
+        oracle : InvarianceOracle or None, default=None
+            Oracle with the perturbations. By default it is the oracle of the training.
 
         Returns
         -------
         PredictionBounds
-            ``lowest``, ``highest`` and ``exact``, (n,) each. It speaks of changes in the feature space
-            that the model was given, not of the raw input, and is as true as what the oracle says of
-            its answers: ``structinv.oracles.check_oracle`` is the test of an oracle of your own.
+            Smallest and largest prediction per sample. The bounds hold in the feature space of the
+            model, not for its raw input. They are valid only if the oracle is correct; test your own
+            oracle with `structinv.oracles.check_oracle`.
         """
         rows, oracle = self._rows_to_change(X, oracle)
         space, f, constant, eps = self._predictor(rows, oracle)
@@ -109,40 +121,41 @@ class InvariantRegressor(RegressorMixin, InvariantEstimator):
         return prediction_bounds(space, f, bind(oracle, rows), constant, eps)
 
     def worst_case(self, X: Any, y: Any = None, *, oracle: InvarianceOracle | None = None) -> Matrix:
-        """The rows after the allowed change whose prediction is furthest from their target.
+        """Return the perturbed samples with the largest prediction error found.
 
         Parameters
         ----------
-        X : (n, n_features) array-like, or sparse matrix where the estimator takes it
-        y : (n,) array-like, optional
-            True targets; without them the predictions take their place.
-        oracle : InvarianceOracle, optional
-            What may change; by default what the model was trained for.
+        X : array-like of shape (n_samples, n_features)
+            Samples, in a form that `fit` supports.
+        y : array-like of shape (n_samples,) or None, default=None
+            True targets; the predictions by default.
+        oracle : InvarianceOracle or None, default=None
+            Oracle with the perturbations. By default it is the oracle of the training.
 
         Returns
         -------
-        (n, n_features) array or CSR matrix
-            Sparse if `X` is, and of the shape of `X` where that is a stack of images.
+        ndarray or CSR matrix of shape (n_samples, n_features)
+            Perturbed samples. They are sparse if `X` is sparse, and a stack of images if `X` is one.
         """
         rows, oracle = self._rows_to_change(X, oracle)
         targets = self._scores(rows)[:, 0] if y is None else as_targets(y, rows.shape[0])
         space, f, constant, _ = self._predictor(rows, oracle)
-        moved = furthest_members(space, f, bind(oracle, rows), targets, constant)
-        return self._as_given(X, rows, moved)
+        worst = furthest_members(space, f, bind(oracle, rows), targets, constant)
+        return self._as_given(X, rows, worst)
 
     @abstractmethod
     def _table(self, X: Matrix, rows: np.ndarray) -> np.ndarray:
-        """The kernel matrix of some of the checked rows."""
+        """Return the kernel matrix of some checked rows."""
 
     def _look_at(self, problem: Problem, objective: Objective, solution: Solution, left: float) -> None:
-        """Warn where the predictions are no better than a constant."""
+        """Warn if the predictions are no better than a constant."""
         if solution.status not in (Status.CONVERGED, Status.WITHIN_PLANE_TOL):
-            # Such a fit has a warning of its own.
+            # Such a fit has raised a ConvergenceWarning.
             return
         X = problem.rows
         remedies = ["a larger C", "a smaller epsilon"]
         if not isinstance(problem.oracle, Identity):
-            remedies.insert(0, "fewer or smaller changes")
+            remedies.insert(0, "fewer or smaller perturbations")
         if not self.fit_intercept:
             remedies.insert(0, "fit_intercept=True")
         fitted = FittedRegression(
@@ -158,16 +171,18 @@ class InvariantRegressor(RegressorMixin, InvariantEstimator):
 
     @abstractmethod
     def _predictor(self, X: Matrix, oracle: InvarianceOracle) -> tuple[Space, Any, float, float]:
-        """The function in its space, the constant that predictions add, and its relative error."""
+        """Return a space, the function, the constant of predictions and a relative error."""
 
 
 def as_targets(y: Any, n_rows: int) -> np.ndarray:
-    """Finite numbers, one a row, (n_rows,) of float64; a column of them is taken, with a warning.
+    """Return finite targets of shape (n_rows,) as float64.
+
+    A column of targets is also allowed, with a warning.
 
     Raises
     ------
     ValueError
-        For anything else.
+        If `y` has another shape, or values that are not finite numbers.
     """
     given = one_a_row(y, n_rows)
     if given.dtype.kind == "O":

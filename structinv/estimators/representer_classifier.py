@@ -1,4 +1,4 @@
-"""Kernel classifiers that are told how the function should behave around every row."""
+"""Semi-supervised kernel classifier with smoothness penalties."""
 
 from __future__ import annotations
 
@@ -36,104 +36,168 @@ CLASSIFIER_LOSSES = (*OF_MARGINS, "squared", "epsilon_insensitive")
 
 def _is_logistic(estimator: Any) -> bool:
     if estimator.loss != "logistic":
-        raise AttributeError(f"predict_proba needs loss='logistic', got {estimator.loss!r}")
+        raise AttributeError(f"predict_proba requires loss='logistic', got loss={estimator.loss!r}")
     return True
 
 
 @dataclass(eq=False, repr=False)
 class RepresenterClassifier(ClassifierMixin, RepresenterMachine):
-    """Kernel classifier that is told how its function should behave around every row.
+    """Kernel classifier with smoothness penalties around all samples.
 
-    Minimizes ``1/2 |f|^2 + C sum_i l(f(x_i), y_i) + sum over families nu_k sum_j r_k(L_j f)`` over f
-    in the space of a kernel (Zhang, Lee and Teh 2013, eq. 2), with labels -1 and +1 inside. The
-    families' functionals act around all fitted rows, labeled or not: flat along every feature,
-    flat along an image's turn, equal to its local average, smooth over a graph.
+    Minimizes ``1/2 |f|^2 + C sum_i l(f(x_i), y_i) + sum over families nu_k sum_j r_k(L_j f)`` over
+    functions f in the space of a kernel (Zhang, Lee and Teh 2013, eq. 2). Labels are -1 and 1 in this
+    objective. The functionals L_j act around all samples, labeled or not. They penalize derivatives
+    along features or image transformations, differences to local averages, or differences along the
+    edges of a graph.
 
     Parameters
     ----------
     kernel : {"rbf", "poly", "linear", "laplacian"}, Kernel or callable, default="rbf"
-        With the derivatives that the families need.
-    invariances : sequence of Functional or BoundFunctional, default=()
-        Families are bound to all fitted rows; bound ones keep their rows.
-    loss : {"logistic", "hinge", "squared_hinge", "squared", "epsilon_insensitive"}, default="logistic"
-        Squared losses are without a half; "squared" and "epsilon_insensitive" are of ``f(x) - y``.
-    invariance_loss : str or list of str, default="squared"
-        One of "squared", "absolute", "epsilon_insensitive" and "huber", for all families or one each.
+        Kernel of the function space. A callable ``kernel(X, Y)`` returns an array of shape (n_samples_X,
+        n_samples_Y). It must have the derivatives that the families require.
     C : float, default=1.0
-        Weight of the losses, above 0.
-    nu : float or list of float, default=1.0
-        Weight of the families' losses, for all or one each; 0 switches a family off.
-    bias : bool, default=False
-        Whether a constant that the norm does not see is added; most solvers refuse it by name.
-    oracle : InvarianceOracle, optional
-        Labeled rows pay the hinge loss of the worst change that it allows (``loss="hinge"``), as in
-        `InvariantSVC`: two classes share one function, more are trained jointly.
-    loss_params, invariance_loss_params : dict or list of dict, optional
-        ``{"epsilon": 0.1}`` and the like.
-    gamma, degree, coef0
-        Of kernels by name, as in `sklearn.svm.SVC`.
+        Weight of the losses (> 0). Increase it to fit the training samples more closely. Decrease it for
+        noisy labels.
     solver : str or Solver, default="auto"
-        "auto" is the `Representer` solver, whose methods "newton-cg", "dual-interior", "lbfgs",
-        "dual-cd" and "cvxpy" can be named; or one of the solvers of `structinv.solvers`.
-    class_weight : dict, "balanced" or "per_class", optional
-        Factors of C; "per_class" is one over the number of labeled rows of the class (Zhang, Lee and
-        Teh 2013, section 6.3).
-    unlabeled : label or "auto" or None, default="auto"
-        The label of rows without one, whose sample weights do not count. "auto" is the number -1, also
-        among strings, as in scikit-learn:
-        ``["ham", -1, "spam"]`` as a list or with ``dtype=object``. But {-1, +1} alone are two ordinary
-        classes, and -1 beside any other single value is an error: ``unlabeled=-1`` always stands for
-        no label, and None for no such label at all.
+        Solver of the training problem. It changes run time and memory, but not the optimum. "auto" is
+        the `Representer` solver. Its methods are "newton-cg", "dual-interior", "lbfgs", "dual-cd" and
+        "cvxpy". Other values are "bmrm", "frank_wolfe", "interior_point", "pegasos", "svmstruct" or an
+        instance.
+    tol : float, default=1e-3
+        Relative duality gap at which the fit ends (>= 0). Decrease it for more accurate scores, at the
+        cost of run time.
+    max_seconds : float or None, default=None
+        Time limit of the fit in seconds (> 0). Without a limit the fit runs until it reaches `tol`. A
+        fit that reaches the limit keeps its model and warns.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the sequence in which the solver visits the samples. Pass an integer for reproducible
+        results.
+    verbose : int, default=0
+        Verbosity (>= 0). Set it above 0 to print the progress of a fit to standard error.
+    warm_start : bool, default=False
+        If True, a fit starts from the solution of the previous fit; see Notes. Set it to True to fit for
+        several values of `C`.
+    checkpoint : str, path-like or None, default=None
+        File for the state of a running fit; see Notes. Set it for long fits, so that a killed fit can
+        continue.
+    checkpoint_seconds : float, default=120.0
+        Interval between writes of the checkpoint in seconds (> 0). Decrease it to lose less work if the
+        process is killed.
+    on_interrupt : {"raise", "return"}, default="raise"
+        Reaction to Ctrl-C. The estimator keeps the best model so far, if there is one. With "raise" it
+        then raises KeyboardInterrupt. With "return" the fit ends with a warning.
+    invariances : sequence of Functional or BoundFunctional, default=()
+        Families of functionals for smoothness penalties, such as derivatives at all fitted samples. A
+        family that is already bound keeps its own samples. Add families to make the function less
+        sensitive.
+    loss : {"logistic", "hinge", "squared_hinge", "squared", "epsilon_insensitive"}, default="logistic"
+        Loss of labeled samples. The first three are losses of margins. "squared" and
+        "epsilon_insensitive" are losses of ``f(x) - y`` with labels y of -1 and 1. Squared losses have
+        no factor 1/2. Choose "logistic" for `predict_proba`.
+    invariance_loss : str or sequence of str, default="squared"
+        Losses of the functionals, one for all families or one per family: "squared", "absolute",
+        "epsilon_insensitive" or "huber". Change it to "absolute" or "huber" to tolerate a few large
+        values.
+    nu : float or sequence of float, default=1.0
+        Weights of the smoothness penalties (>= 0), one for all families or one per family. Increase a
+        weight for a smoother function. A weight of 0 switches a family off.
+    bias : bool, default=False
+        If True, add a constant that the norm does not penalize. Only the `Representer` solver supports
+        it. Set it to True for classes of very different size.
+    loss_params : dict or None, default=None
+        Parameters of `loss`, such as ``{"epsilon": 0.1}`` for "epsilon_insensitive".
+    invariance_loss_params : dict, sequence of dict or None, default=None
+        Parameters of the losses of functionals, such as ``{"epsilon": 0.1}``, one dictionary for all
+        families or one per family.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Coefficient of the kernels "rbf", "poly" and "laplacian" (> 0). "scale" is
+        ``1 / (n_features * X.var())`` and "auto" is ``1 / n_features``. Increase it for a more local,
+        more flexible function.
+    degree : int, default=3
+        Degree of the kernel "poly" (>= 1). Increase it for a more flexible function.
+    coef0 : float, default=1.0
+        Constant of the kernel "poly" (>= 0). Increase it to give the terms of low degree more weight.
     cache_mb : float, default=1000
-        Memory for values of the kernel, in units of 10^6 bytes.
-    tol, max_seconds, random_state, verbose, warm_start, checkpoint, checkpoint_seconds, on_interrupt
-        See `InvariantLinearSVC`.
-    losses_on : Functional, optional
-        What the losses of labels look at, one functional a labeled row: values of f, by default.
-        `structinv.functionals.VicinalAverages` makes it the vicinal machine (Pozdnoukhov and Bengio
-        2006, section 4), which learns from averages and predicts at points. Not with an oracle.
+        Memory for kernel values in units of 10^6 bytes (>= 0). Increase it for faster fits on large data
+        sets. Decrease it if a fit exceeds the free memory; see `estimate_memory`.
+    losses_on : Functional or None, default=None
+        Family with one functional per labeled sample, whose values the losses use instead of the values
+        of f. With `structinv.functionals.VicinalAverages` the model is the vicinal SVM: it learns from
+        averages around samples and predicts at samples (Pozdnoukhov and Bengio 2006, section 4). It
+        requires ``oracle=None``.
+    oracle : InvarianceOracle or None, default=None
+        Oracle with the perturbations to train against. It must have an orbit or a cover, and it requires
+        ``loss="hinge"``. Labeled samples then have the worst-case loss of `InvariantSVC`: two classes
+        share one function, more are trained jointly.
+    class_weight : dict, "balanced", "per_class" or None, default=None
+        Factors of C by class (>= 0), 1 by default. "balanced" uses factors that are inversely
+        proportional to class frequencies. "per_class" uses one over the number of labeled samples of the
+        class (Zhang, Lee and Teh 2013, section 6.3). Increase a factor to make fewer errors in that
+        class.
+    unlabeled : label, "auto" or None, default="auto"
+        Label of unlabeled samples; their sample weights are ignored. "auto" is the number -1, as in
+        scikit-learn. It also works among strings, as in ``["ham", -1, "spam"]`` in a list or with
+        ``dtype=object``. With "auto", the labels {-1, 1} alone are two ordinary classes, and -1 with a
+        single other label raises ValueError. Pass ``unlabeled=-1`` if -1 always means "unlabeled", and
+        None if all samples are labeled.
 
     Attributes
     ----------
-    classes_ : (n_classes,) array
-    alpha_ : (n_outputs, n_functionals) array
-        Coefficients of the representers: those of the labeled rows' evaluations, then those of each
-        family. Two classes have one output; more have one each, against all others.
-    intercept_ : (n_outputs,) array
-    support_vectors_, dual_coef_ : (m, n_features) and (n_outputs, m) arrays
-        Changed rows that joined the expansion with an oracle, and their coefficients.
+    classes_ : ndarray of shape (n_classes,)
+        Sorted class labels.
+    alpha_ : ndarray of shape (n_outputs, n_functionals)
+        Coefficients of the representers: evaluations at labeled samples, then the functionals of each
+        family. Two classes have one output. More classes have one output each, against all others.
+    intercept_ : ndarray of shape (n_outputs,)
+        Constants of the decision function; 0 if ``bias=False``.
+    support_vectors_ : ndarray of shape (n_support, n_features)
+        Perturbed samples in the kernel expansion, with an oracle.
+    dual_coef_ : ndarray of shape (n_outputs, n_support)
+        Coefficients of the support vectors.
     kernel_ : Kernel
+        The kernel with resolved parameters.
     min_eigenvalue_ : float or None
-        Of the kernel's table of at most 2000 training rows, before a `spectrum` mends it;
-        None for kernels that are positive semi-definite by construction.
+        Smallest eigenvalue of the kernel matrix of at most 2000 training samples, before a spectrum
+        correction. None for kernels that are positive semi-definite by construction.
     solution_ : Solution
+        Solution of the fit with its primal and dual value, its gap, status, history and planes.
     n_iter_ : int
+        Number of iterations of the solver.
     n_features_in_ : int
+        Number of features in `fit`.
 
     Warns
     -----
     ConvergenceWarning
-        If the fit ended before the gap was reached.
+        If the fit ended before it reached `tol`. The message contains the status and a remedy.
     IndefiniteKernelWarning
-        If the kernel is none on the training rows: it has an eigenvalue below 0.
+        If the kernel matrix of the training samples has a negative eigenvalue.
     UninformativeFitWarning
-        If the oracle's changes leave next to nothing to learn.
+        If the oracle allows perturbations so large that the fit learns almost nothing.
+
+    See Also
+    --------
+    InvariantSVC : Kernel classifier with worst-case training and certificates.
+    LapSVC : Laplacian support vector machine.
+    RepresenterRegressor : Kernel regressor with smoothness penalties.
+    structinv.model_selection.LabeledSplit : Cross-validation that tests on labeled samples only.
 
     Notes
     -----
-    Like any estimator, `score` compares with the labels it is given, and so counts rows without a
-    label as wrong; so does a search that cuts them into test folds.
-    `structinv.model_selection.LabeledSplit` keeps them in the training folds, and `labeled_scorer`
-    leaves them out of a score.
+    **Scores.** `score` compares predictions with all given labels, so it counts unlabeled samples as
+    errors, also in a search. Use `structinv.model_selection.LabeledSplit` to keep them in the training
+    folds, or `labeled_scorer` to omit them from a score.
 
-    With ``warm_start=True`` a fit starts from the slopes of all losses (and, with an oracle, from the
-    changed rows) of the fit before it, if that had ``warm_start=True`` too, and the same rows, labels,
-    families, losses and kernel, by their fingerprints; else it starts afresh. C, weights, `nu` and the
-    oracle may change. The method "cvxpy", which starts from nothing, refuses it.
+    **Warm start.** A fit with ``warm_start=True`` starts from the dual variables of the previous fit, if
+    that fit also had ``warm_start=True``. Samples, labels, families, losses and the kernel must be the
+    same; otherwise the fit starts from zero. `C`, weights, `nu` and the oracle may change. The method
+    "cvxpy" does not support it.
 
-    A `checkpoint` is kept as in `InvariantLinearSVC`, and `cache_mb` may change, too. It holds
-    numbers of members, points that are no members, and slopes of penalties. The method "cvxpy" refuses
-    it.
+    **Checkpoint.** A killed fit continues from its `checkpoint` if you start it again with the same
+    samples, labels, weights, parameters and version. Otherwise it raises ValueError with the difference.
+    These parameters may change: `tol`, `max_seconds`, `random_state`, `verbose`, `warm_start`,
+    `cache_mb` and `on_interrupt`. The file contains dual variables, indices of variants, and those
+    points that are not variants. The method "cvxpy" does not support it.
 
     Examples
     --------
@@ -150,7 +214,7 @@ class RepresenterClassifier(ClassifierMixin, RepresenterMachine):
     >>> float(model.fit(X, known).score(X, y)) > 0.9
     True
 
-    A search over rows of which some have no label:
+    A search with unlabeled samples:
 
     >>> from sklearn.model_selection import GridSearchCV
     >>> from structinv.model_selection import LabeledSplit
@@ -172,8 +236,8 @@ class RepresenterClassifier(ClassifierMixin, RepresenterMachine):
         super()._check_parameters()
         if self.oracle is not None and self.loss != "hinge":
             raise ValueError(
-                "loss must be 'hinge' with an oracle, whose worst case is one of margins, got "
-                f"{self.loss!r}"
+                "loss must be 'hinge' with an oracle, got "
+                f"loss={self.loss!r}: pass loss='hinge', or invariances instead of the oracle"
             )
         weighting = self.class_weight
         named = isinstance(weighting, str) and weighting in ("balanced", "per_class")
@@ -188,7 +252,7 @@ class RepresenterClassifier(ClassifierMixin, RepresenterMachine):
         given = X
         learn_shape(self, X)
         oracle = shaped(check_oracle_type(self.oracle), self, X)
-        # A copy, since the functionals keep their rows.
+        # The functionals store their rows, so they need a copy.
         X, y = validate_data(self, flat_rows(X), as_labels(y), copy=True, **self._rows)
         labeled = np.flatnonzero(~without_label(y, self.unlabeled))
         if len(labeled) == 0:
@@ -205,8 +269,8 @@ class RepresenterClassifier(ClassifierMixin, RepresenterMachine):
         oracle.validate(X.shape[1])
         oracle.check_labels(classes)
         two = len(classes) == 2
-        # Each class against all others.
-        chosen = codes[:, None] == (np.ones(1) if two else np.arange(len(classes)))
+        # One function per class, against all others.
+        is_class = codes[:, None] == (np.ones(1) if two else np.arange(len(classes)))
         return Problem(
             X,
             known,
@@ -217,7 +281,7 @@ class RepresenterClassifier(ClassifierMixin, RepresenterMachine):
             learned={"classes_": classes},
             classes=classes,
             labeled=labeled,
-            targets=np.where(chosen, 1.0, -1.0),
+            targets=np.where(is_class, 1.0, -1.0),
             shown=labeled_alone(given, y, sample_weight, labeled),
         )
 
@@ -238,19 +302,42 @@ class RepresenterClassifier(ClassifierMixin, RepresenterMachine):
         return class_factors(self.class_weight, classes, y, own)[codes]
 
     def _look_at(self, problem: Problem, objective: Objective, solution: Solution, left: float) -> None:
-        """Warn where the oracle's changes leave next to nothing to learn."""
+        """Warn if the oracle leaves almost nothing to learn."""
         try:
             warn_if_uninformative(self, problem, objective, solution, left, stacklevel=5)
         finally:
             self._forget_tables()
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Scores: (n,) for two classes, positive for ``classes_[1]``; (n, n_classes) for more."""
+        """Compute the scores of samples.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples, in a form that `fit` supports.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+            One score per sample for two classes; it is positive for ``classes_[1]``. One score per class
+            for more classes.
+        """
         scores = self._checked_scores(X)
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
     def predict(self, X: Any) -> np.ndarray:
-        """Predicted labels, (n,)."""
+        """Predict the labels of samples.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples, in a form that `fit` supports.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Predicted labels.
+        """
         scores = self._checked_scores(X)
         if len(self.classes_) == 2:
             return self.classes_[(scores[:, 0] > 0).astype(int)]

@@ -1,4 +1,4 @@
-"""What kernel machines with families of functionals share: checks, their objective, scores."""
+"""Base class of kernel models with smoothness penalties and unlabeled samples."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ from .parameters import loss_of_name
 from .problem import Problem
 from .row_shapes import flat_rows, shaped
 
-# A Gram matrix, its scaled copies and factors.
+# Copies of the Gram matrix in memory: scaled ones and factors.
 COPIES_OF_A_TABLE = 5
 KERNELS = ("laplacian", "linear", "poly", "rbf")
-# Those of ``y f(x)``; others are of ``f(x) - y``.
+# Losses of ``y f(x)``; the others are losses of ``f(x) - y``.
 OF_MARGINS = ("logistic", "hinge", "squared_hinge")
 
 
 @dataclass(eq=False, repr=False)
 class RepresenterMachine(KernelMachine):
-    """A kernel machine told how its function behaves around rows, some of which have no label."""
+    """Base class of kernel models with smoothness penalties at all samples."""
 
     kernel: str | Kernel | Callable[[np.ndarray, np.ndarray], Any] = "rbf"
     _: KW_ONLY
@@ -79,24 +79,24 @@ class RepresenterMachine(KernelMachine):
                 raise TypeError(f"losses_on must be a Functional or None, got {self.losses_on!r}{hint}")
             if self.oracle is not None:
                 raise ValueError(
-                    "losses_on must be None with an oracle, whose worst cases are of values"
+                    "losses_on must be None with an oracle, since worst-case losses use values of f"
                 )
         check_number("cache_mb", self.cache_mb)
         check_boolean("bias", self.bias)
         self._loss()
         if isinstance(self.kernel, str) and self.kernel not in KERNELS:
-            # That of "precomputed" shows no inputs that functionals could act on.
+            # "precomputed" is excluded, since functionals require features.
             raise ValueError(
                 f"kernel must be one of {list(KERNELS)}, a Kernel or a callable, got {self.kernel!r}"
             )
         self._invariances()
 
     def _loss(self) -> ScalarLoss:
-        """The loss of labeled rows, its parameters checked."""
+        """Return the loss of labeled rows, with checked parameters."""
         return loss_of_name("loss", self.loss, self.loss_params, self._losses, "None")
 
     def _best_solver(self, objective: Objective) -> tuple[Solver, str]:
-        return Representer(), "losses of functionals are solved for their coefficients"
+        return Representer(), "the objective has losses of functionals"
 
     def _objective(self, problem: Problem) -> Objective:
         X, cache_mb = problem.rows, float(self.cache_mb)
@@ -107,8 +107,8 @@ class RepresenterMachine(KernelMachine):
         size, n_labeled = parts[0][0].size, len(problem.labeled_rows)
         if size != n_labeled:
             raise ValueError(
-                f"losses_on must have one functional a row, got {size} of {self.losses_on!r} for "
-                f"{n_labeled} labeled rows"
+                f"losses_on must have one functional per labeled row ({n_labeled}), got {size} of "
+                f"{self.losses_on!r}"
             )
         system, n_outputs = Representers(kernel, parts, cache_mb), problem.targets.shape[1]
         degree = 0 if self.bias else None
@@ -117,20 +117,20 @@ class RepresenterMachine(KernelMachine):
         return Objective(space, [term, *invariances.penalties(system, 1, n_outputs)])
 
     def _labeled_functionals(self, problem: Problem) -> BoundFunctional:
-        """What the losses of labels look at: values of f at the labeled rows, by default."""
+        """Return the functionals of the losses; values of f at labeled rows by default."""
         if self.losses_on is None:
             return Evaluation(problem.labeled).bind(problem.rows)
         return shaped(self.losses_on, self, problem.rows).bind(problem.labeled_rows)
 
     def _plain(self, problem: Problem, system: Representers) -> Term:
-        """The loss of the labeled rows as they are, each function for itself."""
+        """Return the loss of labeled rows without perturbations, separate for each function."""
         n_outputs, targets, loss = problem.targets.shape[1], problem.targets.ravel(), self._loss()
         loss = Affine(loss, targets) if self.loss in OF_MARGINS else Affine(loss, 1.0, targets)
         family = FamilyFunctionals(system, 0, n_outputs)
         return Penalty(family, loss, np.repeat(problem.weights, n_outputs))
 
     def _worst(self, problem: Problem) -> Term:
-        """The hinge loss of the labeled rows at their worst."""
+        """Return the worst-case hinge loss of labeled rows."""
         term = problem.worst_case()
         size = check_cover(term.bound, type(self).__name__)
         check_known(term, size, 1e6 * self.cache_mb)
@@ -139,7 +139,7 @@ class RepresenterMachine(KernelMachine):
     def _keep(self, problem: Problem, objective: Objective, solution: Solution) -> None:
         space: Any = objective.space
         if len(space.atoms):
-            # The tables of the worst changes are not kept.
+            # Kernel values of perturbed samples are not needed for predictions.
             _, self.solution_ = compacted(space, solution)
         f: Any = self.solution_.f
         self.kernel_ = space.kernel
@@ -151,7 +151,7 @@ class RepresenterMachine(KernelMachine):
         self.dual_coef_ = np.ascontiguousarray(f.coefficients[used].T)
 
     def _forget_tables(self) -> None:
-        """Give back the memory of tables that the fit has filled."""
+        """Release kernel values that are only needed in a fit."""
         representers: Any = self._representers_
         representers.forget()
 
@@ -173,7 +173,7 @@ class RepresenterMachine(KernelMachine):
         return needed
 
     def _tables(self, n_rows: int, size: int) -> float:
-        """Bytes of Gram matrices of so many functionals, or of the tables that fast products take."""
+        """Return the bytes of Gram matrices, or of matrices for fast products."""
         whole = 8.0 * size**2
         named = self.solver if isinstance(self.solver, str) else ""
         if size <= MAX_DIRECT or named in ("dual-cd", "cvxpy"):

@@ -1,4 +1,4 @@
-"""Kernel regression that is told how the function should behave around every row."""
+"""Semi-supervised kernel regressor with smoothness penalties."""
 
 from __future__ import annotations
 
@@ -27,43 +27,134 @@ REGRESSOR_LOSSES = ("squared", "epsilon_insensitive", "absolute", "huber")
 
 @dataclass(eq=False, repr=False)
 class RepresenterRegressor(RegressorMixin, RepresenterMachine):
-    """Kernel regression that is told how its function should behave around every row.
+    """Kernel regressor with smoothness penalties around all samples.
 
-    Minimizes ``1/2 |f|^2 + C sum_i l(f(x_i) - y_i) + sum over families nu_k sum_j r_k(L_j f)``; see
-    `RepresenterClassifier`, whose parameters it shares.
+    Minimizes ``1/2 |f|^2 + C sum_i l(f(x_i) - y_i) + sum over families nu_k sum_j r_k(L_j f)`` over
+    functions f in the space of a kernel (Zhang, Lee and Teh 2013, eq. 2). The functionals L_j act around
+    all samples, with or without a target. They penalize derivatives, differences to local averages, or
+    differences along the edges of a graph.
 
     Parameters
     ----------
-    kernel, invariances, invariance_loss, C, nu, loss_params, invariance_loss_params, gamma, \
-degree, coef0, solver, tol, cache_mb, max_seconds, random_state, verbose, \
-warm_start, checkpoint, checkpoint_seconds, on_interrupt, losses_on
-        See `RepresenterClassifier`.
-    bias : bool, default=True
-        Whether a constant that the norm does not see is added. Without it predictions far from the rows
-        go to 0, and so they do everywhere if targets are far from 0 for their spread. Only solver="auto"
-        and the methods of `Representer` fit the constant.
+    kernel : {"rbf", "poly", "linear", "laplacian"}, Kernel or callable, default="rbf"
+        Kernel of the function space. A callable ``kernel(X, Y)`` returns an array of shape (n_samples_X,
+        n_samples_Y). It must have the derivatives that the families require.
+    C : float, default=1.0
+        Weight of the losses (> 0). Increase it to fit the training samples more closely. Decrease it for
+        noisy labels.
+    solver : str or Solver, default="auto"
+        Solver of the training problem. It changes run time and memory, but not the optimum. "auto" is
+        the `Representer` solver. Its methods are "newton-cg", "dual-interior", "lbfgs", "dual-cd" and
+        "cvxpy". Other values are "bmrm", "frank_wolfe", "interior_point", "pegasos", "svmstruct" or an
+        instance.
+    tol : float, default=1e-3
+        Relative duality gap at which the fit ends (>= 0). Decrease it for more accurate scores, at the
+        cost of run time.
+    max_seconds : float or None, default=None
+        Time limit of the fit in seconds (> 0). Without a limit the fit runs until it reaches `tol`. A
+        fit that reaches the limit keeps its model and warns.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the sequence in which the solver visits the samples. Pass an integer for reproducible
+        results.
+    verbose : int, default=0
+        Verbosity (>= 0). Set it above 0 to print the progress of a fit to standard error.
+    warm_start : bool, default=False
+        If True, a fit starts from the solution of the previous fit; see Notes. Set it to True to fit for
+        several values of `C`.
+    checkpoint : str, path-like or None, default=None
+        File for the state of a running fit; see Notes. Set it for long fits, so that a killed fit can
+        continue.
+    checkpoint_seconds : float, default=120.0
+        Interval between writes of the checkpoint in seconds (> 0). Decrease it to lose less work if the
+        process is killed.
+    on_interrupt : {"raise", "return"}, default="raise"
+        Reaction to Ctrl-C. The estimator keeps the best model so far, if there is one. With "raise" it
+        then raises KeyboardInterrupt. With "return" the fit ends with a warning.
+    invariances : sequence of Functional or BoundFunctional, default=()
+        Families of functionals for smoothness penalties, such as derivatives at all fitted samples. A
+        family that is already bound keeps its own samples. Add families to make the function less
+        sensitive.
     loss : {"squared", "epsilon_insensitive", "absolute", "huber"}, default="squared"
-    unlabeled : float, optional
-        The target of rows without one, such as ``np.nan``; none by default.
+        Loss of ``f(x) - y``; "squared" has no factor 1/2. Choose "absolute" or "huber" for targets with
+        outliers.
+    invariance_loss : str or sequence of str, default="squared"
+        Losses of the functionals, one for all families or one per family: "squared", "absolute",
+        "epsilon_insensitive" or "huber". Change it to "absolute" or "huber" to tolerate a few large
+        values.
+    nu : float or sequence of float, default=1.0
+        Weights of the smoothness penalties (>= 0), one for all families or one per family. Increase a
+        weight for a smoother function. A weight of 0 switches a family off.
+    bias : bool, default=True
+        If True, add a constant that the norm does not penalize. Only the `Representer` solver supports
+        it; pass False for others. Without a constant, predictions far from the samples tend to 0.
+    loss_params : dict or None, default=None
+        Parameters of `loss`, such as ``{"epsilon": 0.1}`` or ``{"width": 1.0}``.
+    invariance_loss_params : dict, sequence of dict or None, default=None
+        Parameters of the losses of functionals, such as ``{"epsilon": 0.1}``, one dictionary for all
+        families or one per family.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Coefficient of the kernels "rbf", "poly" and "laplacian" (> 0). "scale" is
+        ``1 / (n_features * X.var())`` and "auto" is ``1 / n_features``. Increase it for a more local,
+        more flexible function.
+    degree : int, default=3
+        Degree of the kernel "poly" (>= 1). Increase it for a more flexible function.
+    coef0 : float, default=1.0
+        Constant of the kernel "poly" (>= 0). Increase it to give the terms of low degree more weight.
+    cache_mb : float, default=1000
+        Memory for kernel values in units of 10^6 bytes (>= 0). Increase it for faster fits on large data
+        sets. Decrease it if a fit exceeds the free memory; see `estimate_memory`.
+    losses_on : Functional or None, default=None
+        Family with one functional per labeled sample, whose values the losses use instead of the values
+        of f. With `structinv.functionals.VicinalAverages` the model is the vicinal SVM: it learns from
+        averages around samples and predicts at samples (Pozdnoukhov and Bengio 2006, section 4).
+    unlabeled : float or None, default=None
+        Target of unlabeled samples, such as ``np.nan``. By default all samples have a target.
 
     Attributes
     ----------
-    alpha_ : (1, n_functionals) array
-    intercept_ : (1,) array
+    alpha_ : ndarray of shape (1, n_functionals)
+        Coefficients of the representers: evaluations at samples with a target, then the functionals of
+        each family.
+    intercept_ : ndarray of shape (1,)
+        Constant of the predictions; 0 if ``bias=False``.
     kernel_ : Kernel
+        The kernel with resolved parameters.
     min_eigenvalue_ : float or None
-        Of the kernel's table of at most 2000 training rows, before a `spectrum` mends it;
-        None for kernels that are positive semi-definite by construction.
+        Smallest eigenvalue of the kernel matrix of at most 2000 training samples, before a spectrum
+        correction. None for kernels that are positive semi-definite by construction.
     solution_ : Solution
+        Solution of the fit with its primal and dual value, its gap, status, history and planes.
     n_iter_ : int
+        Number of iterations of the solver.
     n_features_in_ : int
+        Number of features in `fit`.
 
     Warns
     -----
     ConvergenceWarning
-        If the fit ended before the gap was reached.
+        If the fit ended before it reached `tol`. The message contains the status and a remedy.
+    IndefiniteKernelWarning
+        If the kernel matrix of the training samples has a negative eigenvalue.
     UninformativeFitWarning
-        If predictions of the training rows are no better than a constant.
+        If the predictions of the training samples are no better than a constant.
+
+    See Also
+    --------
+    RepresenterClassifier : Kernel classifier with smoothness penalties.
+    InvariantSVR : Kernel regressor with worst-case training and prediction bounds.
+    OrbitRidge : Kernel ridge regression, with an invariant kernel.
+
+    Notes
+    -----
+    **Warm start.** A fit with ``warm_start=True`` starts from the dual variables of the previous fit, if
+    that fit also had ``warm_start=True``. Samples, targets, families, losses and the kernel must be the
+    same; otherwise the fit starts from zero. `C`, weights and `nu` may change. The method "cvxpy" does
+    not support it.
+
+    **Checkpoint.** A killed fit continues from its `checkpoint` if you start it again with the same
+    samples, targets, weights, parameters and version. Otherwise it raises ValueError with the
+    difference. These parameters may change: `tol`, `max_seconds`, `random_state`, `verbose`,
+    `warm_start`, `cache_mb` and `on_interrupt`. The method "cvxpy" does not support it.
 
     Examples
     --------
@@ -75,7 +166,7 @@ warm_start, checkpoint, checkpoint_seconds, on_interrupt, losses_on
     >>> straight.fit(X, 2 * X[:, 0]).predict([[1.5]]).round(1)
     array([3.])
 
-    Some targets are not known:
+    Some targets are unknown:
 
     >>> y = np.where(abs(X[:, 0] - 1.5) > 0.5, 2 * X[:, 0], np.nan)
     >>> straight.set_params(unlabeled=np.nan).fit(X, y).predict([[1.5]]).round(1)
@@ -114,10 +205,10 @@ warm_start, checkpoint, checkpoint_seconds, on_interrupt, losses_on
         return None, 1, 2
 
     def _look_at(self, problem: Problem, objective: Objective, solution: Solution, left: float) -> None:
-        """Warn where the predictions are no better than a constant."""
+        """Warn if the predictions are no better than a constant."""
         try:
             if solution.status in (Status.CONVERGED, Status.WITHIN_PLANE_TOL):
-                # Other fits have a warning of their own.
+                # Other fits have raised a ConvergenceWarning.
                 self._warn_if_unexplained(problem)
         finally:
             self._forget_tables()
@@ -150,27 +241,40 @@ warm_start, checkpoint, checkpoint_seconds, on_interrupt, losses_on
             raise ValueError(f"unlabeled must be finite or NaN, got {self.unlabeled!r}")
 
     def _checked_targets(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Checked rows, a copy since the functionals keep them, targets, and which rows have one."""
-        marked = self.unlabeled is not None and np.isnan(float(self.unlabeled))
+        """Return a checked copy of the rows, the targets, and the indices of rows with a target."""
+        nan_is_missing = self.unlabeled is not None and np.isnan(float(self.unlabeled))
         missing: Any = False
         given = y
-        if marked and y is not None:
+        if nan_is_missing and y is not None:
             given = np.array(column_or_1d(y, dtype=np.float64, warn=True))
             missing = np.isnan(given)
-            # scikit-learn is to look at all others.
+            # scikit-learn must check the other targets only.
             given[missing] = 0.0
         try:
             X, given = validate_data(self, X, given, y_numeric=True, copy=True, **self._rows)
         except ValueError as error:
-            if marked or "y contains NaN" not in str(error):
+            if nan_is_missing or "y contains NaN" not in str(error):
                 raise
-            raise ValueError(f"{error} For rows without a target pass unlabeled=np.nan") from None
-        if marked:
+            raise ValueError(
+                f"{error} Pass unlabeled=np.nan if samples without a target have the target NaN"
+            ) from None
+        if nan_is_missing:
             given[missing] = np.nan
         labeled = ~labels_equal(given, self.unlabeled) if self.unlabeled is not None else None
         rows = np.arange(len(given)) if labeled is None else np.flatnonzero(labeled)
         return X, given, rows
 
     def predict(self, X: Any) -> np.ndarray:
-        """Predicted targets, (n,)."""
+        """Predict the targets of samples.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples, in a form that `fit` supports.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Predicted targets.
+        """
         return self._checked_scores(X)[:, 0]

@@ -1,4 +1,4 @@
-"""What a fit would take, told before it: bytes, and roughly seconds."""
+"""Estimate the memory and the run time of a fit in advance."""
 
 from __future__ import annotations
 
@@ -19,57 +19,58 @@ from ..utils.matrices import Matrix
 from .row_sources import some_rows
 from .target_labels import one_a_row
 
-# Rows of the two small fits from which seconds are told.
+# Numbers of samples in the two small fits for the estimate of seconds.
 SMALL = (16, 32)
 SMALL_SECONDS = 2.0
-# Planes that a row comes to have, and functions that a solver holds, in linear models.
+# Expected planes per row, and functions in memory, for linear models.
 LINEAR_PLANES_OF_A_ROW = 4
 LINEAR_PLANES_OF_A_CLASS = 16
 LINEAR_FUNCTIONS_AT_ONCE = 8
-# Rows of which a linear model asks a list of members at a time.
+# Rows per request of listed perturbed samples, in linear models.
 LINEAR_ROWS_AT_ONCE = 4096
 
 
 class ResourceEstimateMixin:
-    """Tells of a fit before it what it would take."""
+    """Mixin of estimators with `estimate_memory` and `estimate_seconds`."""
 
-    # With which power of the number of rows seconds grow at most.
+    # Largest exponent of the number of rows in the run time.
     _largest_power = 2.0
 
     def estimate_memory(self, X: Any, y: Any = None) -> int:
-        """About how many bytes a fit needs at most, told before it.
+        """Estimate the maximum memory of a fit in bytes, before the fit.
 
-        Counted is what grows with rows, members and functionals:
+        The estimate includes memory that grows with samples, perturbed samples and functionals:
 
-        - Linear machines: the planes, if there come to be 4 a row (16 a row and class where there are
-          several classes, and the oracle does not list its members), some functions, and where the
-          oracle lists the members of S(x) the values of all of them for as many rows as are looked at
-          together, and either the weights as all changes move them or these members.
-        - Kernel machines: the points that the fit keeps (all members of all orbits, if the cache has
-          room for enough of their columns, else support vectors as they are found), the table of kernel
-          values between support vectors and these points (at most `cache_mb`), some functions at these
-          points, the planes, if there come to be 12 a row, and where members are not all known the
-          inner products of planes (at most half of `cache_mb`); with `invariances` their Gram matrix (at
-          most `cache_mb`), and functions over their representers.
-        - Representer machines: a copy of `X`, the Gram matrix of all functionals with its factors, where
-          it is so small that it is formed (at most five times `cache_mb`), or the tables of fast
-          products, some functions over the functionals, and with an oracle what a kernel machine counts.
-          All rows are taken as labeled.
-        - Machines of virtual samples: those of all rows, as they are made, as they are kept and as
-          libsvm copies them, and its cache, or the whole Gram matrix for kernels that it does not know.
+        - Linear models: 4 planes per sample, and some functions. With several classes and an oracle that
+          is not finite, 16 planes per sample and class. With a finite oracle, also scores of all
+          perturbed samples in one portion of samples, and these samples or transformed weights.
+        - Kernel SVMs: the stored points, and kernel values between support vectors and points (at most
+          `cache_mb`). The points are all perturbed samples if the cache can contain enough of their
+          columns, otherwise support vectors. Also some functions at the points, 12 planes per sample,
+          and inner products of planes (at most half of `cache_mb`). With `invariances`, also their Gram
+          matrix (at most `cache_mb`) and functions over their representers.
+        - Models with smoothness penalties: a copy of `X`, and the Gram matrix of all functionals with
+          its factors (at most five times `cache_mb`). For many functionals, matrices for fast products
+          instead. Also some functions over the functionals, and with an oracle the memory of a kernel
+          SVM. All samples count as labeled.
+        - Models of virtual samples: three copies of all virtual samples, and the cache of libsvm or the
+          whole kernel matrix.
 
-        `X` itself is counted for representer machines alone; what oracle and kernel work with is not.
+        `X` itself is only included for models with smoothness penalties. Temporary memory of oracles and
+        kernels is not included.
 
         Parameters
         ----------
-        X : (n_samples, n_features) array-like, or sparse matrix where the estimator takes it
-        y : (n_samples,) array-like, optional
-            Labels or targets; two classes are assumed without them, and oracles that depend on labels
-            need them.
+        X : array-like of shape (n_samples, n_features)
+            Samples, in a form that `fit` supports.
+        y : array-like of shape (n_samples,) or None, default=None
+            Labels or targets. Without labels the estimate assumes two classes. Oracles that depend on
+            labels require them.
 
         Returns
         -------
         int
+            Estimated bytes.
 
         Examples
         --------
@@ -84,34 +85,38 @@ class ResourceEstimateMixin:
 
     @abstractmethod
     def _memory(self, X: Any, y: Any) -> float:
-        """`estimate_memory`, unrounded."""
+        """Return the estimate of `estimate_memory` as a float."""
 
     def estimate_seconds(self, X: Any, y: Any) -> float:
-        """About how many seconds a fit would take here, told before it.
+        """Estimate the run time of a fit in seconds on this computer.
 
-        Two copies of this estimator are fitted, to 16 and to 32 rows, and what they took is extended
-        along a power of the number of rows, at least 1 and at most 2 (5/4 of linear models). That tells
-        hours from seconds, and no more: it knows the machine, the oracle and the number of features, but
-        not how hard the whole problem is, nor caches that overflow with more rows. Expect it to be wrong
-        by an order of magnitude either way. Compiling is not counted. Of 32 rows or fewer whole fits are
-        made. The small fits end after two seconds each, or after `max_seconds`, which limits the answer,
-        too; where the first does, the answer is what its rows took, times the rows: the least it can be.
-        Of rows that are read in blocks the time for reading is not counted.
+        Two copies of this estimator are fitted to 16 and 32 samples. Their run times are extrapolated by
+        a power of the number of samples. The power is at least 1 and at most 2 (5/4 for linear models, 3
+        for ridge regression). Compilation is not included, nor is the time to read samples in blocks.
+
+        Expect errors of an order of magnitude in both directions: the estimate ignores the difficulty of
+        the whole problem and the limits of caches. It separates seconds from hours.
+
+        For at most 32 samples the whole fit is run. Each small fit ends after two seconds, or after
+        `max_seconds`, which also limits the estimate. If the first fit reaches its limit, the estimate
+        is its time per sample times the number of samples, a lower bound.
 
         Parameters
         ----------
-        X : (n_samples, n_features) array-like, or what else `fit` takes
-        y : (n_samples,) array-like
-            Labels or targets. Rows are taken from all classes in turn.
+        X : array-like of shape (n_samples, n_features)
+            Samples, in a form that `fit` supports.
+        y : array-like of shape (n_samples,)
+            Labels or targets. The small fits use samples of all classes in turn.
 
         Returns
         -------
         float
+            Estimated seconds.
 
         Raises
         ------
         ValueError, TypeError, MemoryError
-            Those of `fit`.
+            If `fit` would raise them.
 
         Examples
         --------
@@ -123,73 +128,74 @@ class ResourceEstimateMixin:
         """
         n_rows = _num_samples(X)
         order = self._some(y, n_rows)
-        taken = []
-        # The first is for compilers, and for what is made once in a process.
+        times = []
+        # The first fit compiles functions and creates objects of the process.
         for size in (min(SMALL[0], n_rows), *(min(size, n_rows) for size in SMALL)):
             rows = np.sort(order[:size])
             model: Any = clone(self)
-            # Small fits leave nothing behind, and Ctrl-C ends them all.
-            own = model.get_params(deep=False)
-            apart: dict[str, Any] = {
+            # Small fits write no files, and Ctrl-C ends all of them.
+            parameters = model.get_params(deep=False)
+            overrides: dict[str, Any] = {
                 "checkpoint": None,
                 "warm_start": False,
                 "on_interrupt": "raise",
                 "verbose": 0,
             }
-            apart["max_seconds"] = min(SMALL_SECONDS, own.get("max_seconds") or np.inf)
-            model.set_params(**{name: value for name, value in apart.items() if name in own})
+            overrides["max_seconds"] = min(SMALL_SECONDS, parameters.get("max_seconds") or np.inf)
+            known = {name: value for name, value in overrides.items() if name in parameters}
+            model.set_params(**known)
             watch = Stopwatch()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 model.fit(some_rows(X, rows), _safe_indexing(y, rows))
-            taken.append(watch.seconds)
-            if taken[0] > SMALL_SECONDS:
-                return self._at_most(taken[0] * max(1.0, n_rows / size))
-        once, few, more = taken
+            times.append(watch.seconds)
+            if times[0] > SMALL_SECONDS:
+                return self._at_most(times[0] * max(1.0, n_rows / size))
+        once, few, more = times
         if n_rows <= SMALL[1]:
             return more
         power = np.clip(np.log(more / few) / np.log(SMALL[1] / SMALL[0]), 1.0, self._largest_power)
         return self._at_most(max(once - few, 0.0) + more * (n_rows / SMALL[1]) ** power)
 
     def _some(self, y: Any, n_rows: int) -> np.ndarray:
-        """Numbers of rows in an order of which the first few stand for all."""
-        return _in_turn(one_a_row(y, n_rows))
+        """Return indices of rows; the first few represent all rows."""
+        return _alternating_classes(one_a_row(y, n_rows))
 
     def _at_most(self, seconds: float) -> float:
-        """No more than `max_seconds`, where there is one."""
+        """Limit an estimate to `max_seconds`, if it is set."""
         limit = getattr(self, "max_seconds", None)
         return float(seconds) if limit is None else min(float(seconds), float(limit))
 
 
-def _in_turn(y: np.ndarray) -> np.ndarray:
-    """Row numbers, the classes taking turns; of many values as they come."""
-    # The order of labels of several kinds, some of which may stand for none, is of no account here.
+def _alternating_classes(y: np.ndarray) -> np.ndarray:
+    """Return row indices with alternating classes; unchanged for many distinct values."""
+    # Labels may have several types, so they are compared as strings.
     classes, codes = np.unique(y.astype(str) if y.dtype.kind == "O" else y, return_inverse=True)
     if len(classes) > SMALL[0] // 2:
         return np.arange(len(y))
-    turn = np.zeros(len(y), dtype=np.intp)
+    rank = np.zeros(len(y), dtype=np.intp)
     for number in range(len(classes)):
-        mine = codes == number
-        turn[mine] = np.arange(np.sum(mine))
-    return np.lexsort((codes, turn))
+        in_class = codes == number
+        rank[in_class] = np.arange(np.sum(in_class))
+    return np.lexsort((codes, rank))
 
 
 def named(bound: BoundOracle, size: int, n_rows: int) -> str:
-    """An oracle, and how many members it lists, for messages."""
+    """Describe an oracle and its number of perturbed samples, for messages."""
     name = type(bound.oracle).__name__
     return f"oracle {name}: {size} members of each of {n_rows} rows, {size * n_rows} in all,"
 
 
 def linear_functions(n_features: int, n_outputs: int) -> float:
-    """Bytes of the functions that a solver holds at once."""
+    """Return the bytes of all functions in the memory of a solver."""
     return LINEAR_FUNCTIONS_AT_ONCE * 8.0 * (n_features + 1) * n_outputs
 
 
 def linear_memory(X: Matrix, bound: BoundOracle, n_outputs: int) -> tuple[float, int]:
-    """Bytes of lists of members under linear functions, and how many members a row has.
+    """Return the bytes of listed perturbed samples, and their number per row.
 
-    Weights are moved by all changes where these are fixed maps, and the members of a portion of rows
-    are listed where they are not. One member is counted for oracles that do not list them.
+    If all perturbations are linear maps, the weights are transformed. Otherwise perturbed samples are
+    listed for one portion of rows. Oracles without a list count as one perturbed sample.
     """
     oracle: InvarianceOracle = bound.oracle
     if not oracle.finite or not isinstance(X, np.ndarray):
@@ -204,5 +210,5 @@ def linear_memory(X: Matrix, bound: BoundOracle, n_outputs: int) -> tuple[float,
 
 
 def virtual_memory(n_rows: int, size: int, n_features: int, itemsize: int) -> float:
-    """Bytes of all virtual samples: as they are made, as they are kept, and the copy of libsvm."""
+    """Return the bytes of virtual samples: two copies and that of libsvm."""
     return float(n_rows) * size * n_features * (2 * itemsize + 8)

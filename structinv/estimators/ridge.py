@@ -1,4 +1,4 @@
-"""Kernel ridge regression that tells its leave-one-out predictions and its marginal likelihood."""
+"""Kernel ridge regression with leave-one-out predictions and marginal likelihood."""
 
 from __future__ import annotations
 
@@ -29,81 +29,99 @@ from .row_shapes import check_shape, flat_rows, learn_shape, shaped
 from .uninformative_fits import FittedRegression, warn_if_unexplained
 
 MARGINAL_LIKELIHOOD = "marginal_likelihood"
-# Sums of squares of these are numbers.
+# Larger targets overflow in sums of squares.
 LARGEST_TARGET = 1e150
 
 
 @dataclass(eq=False, repr=False)
 class OrbitRidge(ResourceEstimateMixin, MultiOutputMixin, RegressorMixin, BaseEstimator):
-    r"""Kernel ridge regression under any kernel of the library, leave-one-out in closed form.
+    """Kernel ridge regression with leave-one-out selection of the penalty.
 
     Minimizes ``sum_i w_i (y_i - f(x_i) - b)^2 + alpha |f|^2`` over functions f in the space of a kernel
-    and numbers b, for each of several alphas, and keeps the best of them. The prediction for a row by
-    the model fitted without it takes no second fit: with ``G = K + alpha W^-1`` and
-    ``P = G^-1 - G^-1 1 1'G^-1 / 1'G^-1 1`` the residual is ``c_i / P_ii``, c being the coefficients, the
-    intercept included exactly (Cawley and Talbot 2004). With `structinv.kernels.OrbitMean` the function
-    expects the changes of an oracle.
+    and constants b, for each alpha in `alphas`. It keeps the alpha with the best score. The
+    leave-one-out prediction of a sample has a closed form. With ``G = K + alpha W^-1`` and
+    ``P = G^-1 - G^-1 1 1'G^-1 / 1'G^-1 1`` its residual is ``c_i / P_ii``, where c are the coefficients.
+    The form includes the intercept exactly (Cawley and Talbot 2004). With the kernel
+    `structinv.kernels.OrbitMean` the function is invariant under the transformations of an oracle.
 
     Parameters
     ----------
     kernel : {"rbf", "poly", "linear", "laplacian", "precomputed"}, Kernel or callable, default="rbf"
-        As for `InvariantSVR`: "precomputed" takes tables of kernel values for rows, (n, n) in `fit` and
-        (n, n_train) in `predict`; a callable is ``kernel(X, Y)`` with an (n, m) array as answer.
+        Kernel of the function space. A callable ``kernel(X, Y)`` returns an array of shape (n_samples_X,
+        n_samples_Y). With "precomputed", X is a kernel matrix: of shape (n_samples, n_samples) in `fit`,
+        of shape (n_samples, n_training_samples) in `predict`.
     alphas : float or sequence of float, default=(1e-6, 1e-4, 1e-2, 1.0)
-        Weights of the norm to choose from, above 0, in units of the kernel's values: the variance of
-        the noise, where the kernel is the covariance of what is to be learned. They say the same as
-        `alpha` of `sklearn.kernel_ridge.KernelRidge`.
-    gamma, degree, coef0
-        See `InvariantSVC`. Rows without weight do not count for ``gamma="scale"``.
+        Candidate weights of the squared norm (> 0), with the meaning of `alpha` in
+        `sklearn.kernel_ridge.KernelRidge`. If the kernel is the covariance of the true function, alpha
+        is the variance of the noise. Add larger values for noisier targets.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Coefficient of the kernels "rbf", "poly" and "laplacian" (> 0). "scale" is
+        ``1 / (n_features * X.var())`` and "auto" is ``1 / n_features``. Samples without weight do not
+        count. Increase it for a more local, more flexible function.
+    degree : int, default=3
+        Degree of the kernel "poly" (>= 1). Increase it for a more flexible function.
+    coef0 : float, default=1.0
+        Constant of the kernel "poly" (>= 0). Increase it to give the terms of low degree more weight.
     fit_intercept : bool, default=True
-        Whether there is b, which the norm does not see.
+        If True, add the constant b, which the norm does not penalize. Pass False for centered targets.
     scoring : str, callable or None, default=None
-        What the best alpha is best at: None for the squared error of the leave-one-out predictions, a
-        name or scorer of scikit-learn's ("neg_mean_absolute_error") for what that says of them, and
-        "marginal_likelihood" for `log_marginal_likelihood`, summed over targets.
+        Criterion of the best alpha. None is the squared error of the leave-one-out predictions. A name
+        or scorer of scikit-learn, such as "neg_mean_absolute_error", is applied to these predictions.
+        "marginal_likelihood" is the sum of `log_marginal_likelihood` over targets.
 
     Attributes
     ----------
     alpha_ : float
-        The best of `alphas`.
-    alphas_ : (n_alphas,) array
-    scores_ : (n_alphas,) array
-        Of each of them, by `scoring`; larger is better.
+        Best of `alphas`.
+    alphas_ : ndarray of shape (n_alphas,)
+        All candidates.
+    scores_ : ndarray of shape (n_alphas,)
+        Score of each candidate by `scoring`; larger is better.
     best_score_ : float
-        The largest of these.
-    leave_one_out_errors_ : (n_alphas,) or (n_alphas, n_targets) array
-        Means of squared leave-one-out residuals, by sample weights, in squared units of the targets.
-    leave_one_out_predictions_ : (n,) or (n, n_targets) array
-        The prediction for each training row by the model fitted to all others, at `alpha_`. For rows
-        without weight that is their prediction.
-    dual_coef_ : (n,) or (n, n_targets) array
-        Coefficients of ``k(x_i, .)``; 0 for rows without weight.
-    intercept_ : float or (n_targets,) array
-    variance_ : float or (n_targets,) array
-        The factor of kernel and noise that makes the targets likeliest at `alpha_`.
-    X_fit_ : (n, n_features) array
-        The training rows; of "precomputed" empty.
+        Largest score.
+    leave_one_out_errors_ : ndarray of shape (n_alphas,) or (n_alphas, n_targets)
+        Weighted mean of squared leave-one-out residuals, in squared units of the targets.
+    leave_one_out_predictions_ : ndarray of shape (n_samples,) or (n_samples, n_targets)
+        Prediction of each training sample by the model fitted to all others, at `alpha_`. For samples
+        without weight it is the ordinary prediction.
+    dual_coef_ : ndarray of shape (n_samples,) or (n_samples, n_targets)
+        Coefficients of ``k(x_i, .)``; 0 for samples without weight.
+    intercept_ : float or ndarray of shape (n_targets,)
+        Constant b.
+    variance_ : float or ndarray of shape (n_targets,)
+        Factor of kernel and noise with the largest likelihood of the targets at `alpha_`.
+    X_fit_ : ndarray of shape (n_samples, n_features)
+        Training samples; empty for "precomputed".
     min_eigenvalue_ : float or None
-        Of the kernel's table of at most 2000 training rows, before a `spectrum` mends it; None for
-        kernels that are positive semi-definite by construction, and for "precomputed".
+        Smallest eigenvalue of the kernel matrix of at most 2000 training samples, before a spectrum
+        correction. None for "precomputed" and for kernels that are positive semi-definite by
+        construction.
     kernel_ : Kernel or None
-        The kernel with its parameters resolved; of "precomputed" None.
+        The kernel with resolved parameters; None for "precomputed".
     n_features_in_ : int
-    feature_names_in_ : (n_features_in_,) array
-        Only if all feature names of X are strings.
+        Number of features in `fit`.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features in `fit`; only if all are strings.
 
     Warns
     -----
     scipy.linalg.LinAlgWarning
-        If the Gram matrix has an eigenvalue below 0, by rounding, that is larger than the least alpha,
-        as those of float32 can have; it is taken as 0.
+        If rounding gives the kernel matrix a negative eigenvalue of larger magnitude than the smallest
+        alpha, as in float32. The eigenvalue is then replaced by 0.
     UninformativeFitWarning
-        If predictions of the training rows are no better than a constant.
+        If the predictions of the training samples are no better than a constant.
+
+    See Also
+    --------
+    sklearn.kernel_ridge.KernelRidge : Kernel ridge regression for one alpha.
+    structinv.kernels.OrbitMean : Invariant kernel, averaged over the transformations of an oracle.
+    InvariantSVR : Kernel regressor with worst-case training and prediction bounds.
 
     Notes
     -----
-    Up to six alphas take a Cholesky factor each, 2/3 n^3 multiplications with its inverse, more take all
-    eigenvectors, once. Everything behind the kernel is float64, two or three tables of (n, n).
+    Up to six alphas use one Cholesky factorization each. With the inverse, a factorization takes
+    ``2/3 n^3`` multiplications. More alphas use one eigendecomposition. All computations except the
+    kernel use float64, with two or three matrices of shape (n_samples, n_samples).
 
     Examples
     --------
@@ -130,7 +148,7 @@ class OrbitRidge(ResourceEstimateMixin, MultiOutputMixin, RegressorMixin, BaseEs
     scoring: str | Callable[..., float] | None = None
 
     _largest_power = 3.0
-    # Eigenvectors cannot be stopped half way, and there is nothing to keep before them.
+    # Before the end of the factorization there is no model to keep.
     on_interrupt = "raise"
 
     @property
@@ -138,15 +156,17 @@ class OrbitRidge(ResourceEstimateMixin, MultiOutputMixin, RegressorMixin, BaseEs
         return isinstance(self.kernel, str) and self.kernel == "precomputed"
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> OrbitRidge:
-        """Solve for all alphas and keep the best.
+        """Fit all alphas and keep the best.
 
         Parameters
         ----------
-        X : (n, n_features) array-like, or a stack of images
-            Of "precomputed" the (n, n) table, which is left alone.
-        y : (n,) or (n, n_targets) array-like
-        sample_weight : (n,) array-like, optional
-            At least 0, two of them above.
+        X : array-like of shape (n_samples, n_features)
+            Samples, or a stack of images. For "precomputed" the kernel matrix of shape (n_samples,
+            n_samples), which remains unchanged.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            Targets.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+            Weights of the squared errors (>= 0), 1 by default. At least two must be above 0.
 
         Returns
         -------
@@ -156,10 +176,10 @@ class OrbitRidge(ResourceEstimateMixin, MultiOutputMixin, RegressorMixin, BaseEs
         Raises
         ------
         ValueError, TypeError
-            For parameters or data that cannot be used, for kernels that are not symmetric, or not
-            positive semi-definite by more than rounding, and for scores that are NaN.
+            If parameters or data are not valid, if the kernel is not symmetric or not positive
+            semi-definite up to rounding, or if a score is NaN.
         MemoryError
-            If the tables do not fit in the memory that is free.
+            If the matrices exceed the free memory.
         """
         with all_or_nothing(self):
             alphas = self._checked_parameters()
@@ -179,7 +199,11 @@ class OrbitRidge(ResourceEstimateMixin, MultiOutputMixin, RegressorMixin, BaseEs
             given, weights = y, self._weights(sample_weight, X)
             y = _numbers(y)
             used = np.flatnonzero(weights)
-            check_memory(f"a ridge of {len(used)} rows", self._tables(len(used)), "take fewer rows")
+            check_memory(
+                f"ridge regression with {len(used)} samples",
+                self._tables(len(used)),
+                "use fewer samples",
+            )
             rows = X if len(used) == len(X) else X[used]
             self.kernel_ = self._kernel_of(kernel, rows)
             gram = self._gram(X, rows, used)
@@ -195,25 +219,28 @@ class OrbitRidge(ResourceEstimateMixin, MultiOutputMixin, RegressorMixin, BaseEs
         return self
 
     def log_marginal_likelihood(self, variance: float | None = None) -> np.ndarray:
-        r"""The log-probability of the targets under a Gaussian process, for each alpha.
+        r"""Compute the log marginal likelihood of the targets for each alpha.
+
+        It is the log density of the targets under a Gaussian process (Rasmussen and Williams 2006, eq.
+        5.8),
 
         .. math:: -\tfrac12 y'G^{-1}y / v - \tfrac12 \log |G| - \tfrac n2 \log 2 \pi v,
            \quad G = K + \alpha W^{-1}
 
-        (Rasmussen and Williams 2006, eq. 5.8), v being a factor of kernel and noise together, which
-        does not change predictions. With an intercept, whose prior is flat, P takes the place of the
-        first G^-1, ``log 1'G^-1 1`` is added to ``log |G|``, and n is one less (the same, eq. 2.45).
+        where v is a factor of kernel and noise, which does not change predictions. With an intercept,
+        which has a flat prior, P replaces the first G^-1, ``log 1'G^-1 1`` is added to ``log |G|``, and
+        n decreases by one (eq. 2.45).
 
         Parameters
         ----------
-        variance : float, optional
-            The factor v, above 0: 1 takes the kernel as it is. By default the likeliest one of each
-            target and alpha, so that kernels of different size compare.
+        variance : float or None, default=None
+            Factor v (> 0); 1 uses the kernel as given. By default it is the most likely factor of each
+            target and alpha. Keep the default to compare kernels of different scale.
 
         Returns
         -------
-        (n_alphas,) or (n_alphas, n_targets) array
-            In nats, for all of `alphas_`.
+        ndarray of shape (n_alphas,) or (n_alphas, n_targets)
+            Log marginal likelihood in nats, for all of `alphas_`.
         """
         check_is_fitted(self)
         if variance is not None:
@@ -222,7 +249,19 @@ class OrbitRidge(ResourceEstimateMixin, MultiOutputMixin, RegressorMixin, BaseEs
         return found[:, 0] if self.dual_coef_.ndim == 1 else found
 
     def predict(self, X: Any) -> np.ndarray:
-        """Predicted targets, (n,) or (n, n_targets), float32 where all rows are."""
+        """Predict the targets of samples.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples, or a stack of images. For "precomputed" the kernel matrix of shape (n_samples,
+            n_training_samples).
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_targets)
+            Predicted targets; float32 if all samples are float32.
+        """
         check_is_fitted(self)
         refuse_half_or_masked("X", X)
         check_shape(self, X)
@@ -230,7 +269,7 @@ class OrbitRidge(ResourceEstimateMixin, MultiOutputMixin, RegressorMixin, BaseEs
         return self._values(rows)
 
     def _values(self, X: np.ndarray) -> np.ndarray:
-        """Predictions for checked rows."""
+        """Return the predictions for checked rows."""
         coefficients = self.dual_coef_.reshape(len(self.dual_coef_), -1)
         if self.kernel_ is None:
             values, dtype = X @ coefficients, X.dtype
@@ -241,14 +280,14 @@ class OrbitRidge(ResourceEstimateMixin, MultiOutputMixin, RegressorMixin, BaseEs
         return values.astype(dtype, copy=False)
 
     def _checked_parameters(self) -> np.ndarray:
-        """The alphas, all else looked at."""
+        """Check all parameters and return the alphas."""
         check_boolean("fit_intercept", self.fit_intercept)
-        if self._asks_scorer:
+        if self._uses_scorer:
             check_scoring(self, self.scoring)
         return checked_alphas(self.alphas)
 
     @property
-    def _asks_scorer(self) -> bool:
+    def _uses_scorer(self) -> bool:
         return self.scoring is not None and not (
             isinstance(self.scoring, str) and self.scoring == MARGINAL_LIKELIHOOD
         )
@@ -256,7 +295,7 @@ class OrbitRidge(ResourceEstimateMixin, MultiOutputMixin, RegressorMixin, BaseEs
     def _check_scores(self, scores: np.ndarray) -> None:
         if scores.dtype.kind not in "biuf" or scores.ndim != 1 or np.any(np.isnan(scores)):
             raise ValueError(
-                f"scoring must give a number for each of alphas, got {scores} of {self.scoring!r}"
+                f"scoring must return one number per alpha, got {scores} from {self.scoring!r}"
             )
 
     def _check_square(self, X: np.ndarray) -> None:
@@ -278,17 +317,17 @@ class OrbitRidge(ResourceEstimateMixin, MultiOutputMixin, RegressorMixin, BaseEs
         return found
 
     def _gram(self, X: np.ndarray, rows: np.ndarray, used: np.ndarray) -> np.ndarray:
-        """The Gram matrix of the rows in use, an array of this fit's own."""
+        """Return the kernel matrix of the rows with weight, as a separate array."""
         if self.kernel_ is None:
             return X.copy() if rows is X else X[np.ix_(used, used)]
         found = kernel_matrix(self.kernel_, rows, rows)
-        # A third-party class may hand out what it keeps.
+        # A third-party class may return an array that it stores.
         return found.copy() if plugins.is_third_party(self.kernel_) else found
 
     def _look_at_fit(
         self, X: np.ndarray, targets: np.ndarray, weights: np.ndarray, used: np.ndarray
     ) -> None:
-        """Warn where the predictions of a target are no better than a constant."""
+        """Warn if the predictions of a target are no better than a constant."""
         coefficients = self.dual_coef_.reshape(len(self.dual_coef_), -1)[used]
         residuals = self.alpha_ * coefficients / weights[:, None]
 
@@ -305,7 +344,7 @@ class OrbitRidge(ResourceEstimateMixin, MultiOutputMixin, RegressorMixin, BaseEs
                 return
 
     def _tables(self, n_rows: int) -> float:
-        """Bytes of the Gram matrix, and of factors or of eigenvectors with what finds them."""
+        """Return the bytes of the kernel matrix and of factors or eigenvectors."""
         few = np.size(self.alphas) <= FACTORS
         return (2 if few else 3) * 8.0 * n_rows**2
 
@@ -318,7 +357,7 @@ class OrbitRidge(ResourceEstimateMixin, MultiOutputMixin, RegressorMixin, BaseEs
         used: np.ndarray,
         weights: np.ndarray | None,
     ) -> None:
-        """Learn from the solutions; `given` are the targets as scorers get them."""
+        """Set the attributes from the solutions; `given` are the targets for scorers."""
         shape, own = y.shape[1:], None if weights is None else weights[used]
         residuals = path.residuals.reshape(len(self.alphas_), len(used), *shape)
         errors = np.average(path.residuals**2, axis=1, weights=own)
@@ -350,10 +389,10 @@ class OrbitRidge(ResourceEstimateMixin, MultiOutputMixin, RegressorMixin, BaseEs
     def _scores_of(
         self, predictions: np.ndarray, y: np.ndarray, weights: np.ndarray | None
     ) -> np.ndarray:
-        """What a scorer says of the leave-one-out predictions of each alpha."""
+        """Return the score of the leave-one-out predictions of each alpha."""
         scorer = check_scoring(self, self.scoring)
-        told = {} if weights is None else {"sample_weight": weights}
-        return np.array([scorer(_FixedPredictions(), each, y, **told) for each in predictions])
+        keywords = {} if weights is None else {"sample_weight": weights}
+        return np.array([scorer(_FixedPredictions(), each, y, **keywords) for each in predictions])
 
     def _memory(self, X: Any, y: Any) -> float:
         self._checked_parameters()
@@ -364,7 +403,7 @@ class OrbitRidge(ResourceEstimateMixin, MultiOutputMixin, RegressorMixin, BaseEs
         return np.arange(n_rows)
 
     def __sklearn_tags__(self) -> Any:
-        """Tables of kernel values are cut by rows and columns."""
+        """Declare a pairwise input for precomputed kernels."""
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = self._precomputed
         tags.input_tags.three_d_array = not self._precomputed
@@ -372,14 +411,14 @@ class OrbitRidge(ResourceEstimateMixin, MultiOutputMixin, RegressorMixin, BaseEs
 
 
 class _FixedPredictions(RegressorMixin, BaseEstimator):
-    """Predictions that are there already, as scorers ask for them."""
+    """Estimator with stored predictions, for scorers."""
 
     def predict(self, X: np.ndarray) -> np.ndarray:
         return X
 
 
 def _numbers(y: np.ndarray) -> np.ndarray:
-    """Targets as float64; ValueError where they are none."""
+    """Return targets as float64; ValueError if they are not finite numbers."""
     if y.dtype.kind not in "biufO":
         raise ValueError(f"y must hold numbers, got {y.ravel()[:3].tolist()}")
     found = np.asarray(y, dtype=np.float64)
@@ -394,13 +433,13 @@ def _numbers(y: np.ndarray) -> np.ndarray:
 
 
 def checked_alphas(alphas: Any) -> np.ndarray:
-    """Weights of the norm, (n_alphas,) of float64; TypeError or ValueError if they are none."""
+    """Return candidate weights as float64, (n_alphas,); raise if they are not valid."""
     try:
         found = np.atleast_1d(np.asarray(alphas))
     except ValueError:
-        raise TypeError(f"alphas must be a number or several, got {alphas!r}") from None
+        raise TypeError(f"alphas must be a number or a sequence of numbers, got {alphas!r}") from None
     if found.dtype.kind not in "iuf":
-        raise TypeError(f"alphas must be a number or several, got {alphas!r}")
+        raise TypeError(f"alphas must be a number or a sequence of numbers, got {alphas!r}")
     if found.ndim != 1 or not len(found) or not np.all((found > 0) & (found < np.inf)):
         raise ValueError(f"alphas must hold numbers above 0, at least one, got {alphas!r}")
     return found.astype(np.float64)

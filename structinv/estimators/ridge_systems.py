@@ -1,4 +1,4 @@
-"""Regularized least squares over a Gram matrix: solutions, what each row's absence changes, evidence."""
+"""Kernel ridge regression: leave-one-out residuals and marginal likelihood."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import LinAlgWarning, eigh, lapack
 
-# Up to so many weights of the norm a Cholesky factor for each is faster than all eigenvectors.
+# Up to this number of alphas, Cholesky factors are faster than an eigendecomposition.
 FACTORS = 6
-# Share of its norm by which a Gram matrix may be off: that of single precision with its sums, since
-# tables were often computed in it, whatever they are stored in.
+# Relative rounding error of a kernel matrix. It is that of single precision with sums, since float64
+# matrices often contain values that were computed in float32.
 ROUNDING = 1e-5
-# Beyond so many rows the faster routine for eigenvectors cannot count its memory.
+# For more rows, the work space of the faster eigenvalue routine exceeds the integers of LAPACK.
 _MOST_ROWS_AT_ONCE = 32_000
 # Entries of eigenvectors that are squared at once.
 _SQUARED_AT_ONCE = 2**22
@@ -21,16 +21,17 @@ _SQUARED_AT_ONCE = 2**22
 
 @dataclass(frozen=True)
 class Evidence:
-    """How likely targets are under Gaussian processes, for several weights alpha of the norm.
+    """Terms of the marginal likelihood of targets, for several alphas.
 
     Attributes
     ----------
-    quadratics : (n_alphas, n_targets) array
-        ``y'Py``, which is the objective over alpha.
-    log_determinants : (n_alphas,) array
-        Of ``K + alpha W^-1``, plus ``log 1'(K + alpha W^-1)^-1 1`` with an intercept.
+    quadratics : array of shape (n_alphas, n_targets)
+        ``y'Py``, the value of the objective divided by alpha.
+    log_determinants : array of shape (n_alphas,)
+        Logarithm of the determinant of ``K + alpha W^-1``, plus ``log 1'(K + alpha W^-1)^-1 1`` with an
+        intercept.
     freedom : int
-        Rows less the intercept.
+        Number of rows, minus 1 with an intercept.
     """
 
     quadratics: np.ndarray
@@ -39,11 +40,11 @@ class Evidence:
 
     @property
     def variances(self) -> np.ndarray:
-        """Factors of kernel and noise that make the targets likeliest, (n_alphas, n_targets)."""
+        """Most likely factors of kernel and noise, (n_alphas, n_targets)."""
         return np.maximum(self.quadratics, np.finfo(np.float64).tiny) / self.freedom
 
     def log_marginal_likelihoods(self, variance: float | None) -> np.ndarray:
-        """Of each target, (n_alphas, n_targets), by a given factor or the likeliest."""
+        """Return values (n_alphas, n_targets) for a given or the most likely factor."""
         factor = self.variances if variance is None else np.float64(variance)
         fit = self.quadratics / factor
         spread = self.freedom * np.log(2.0 * np.pi * factor)
@@ -52,15 +53,18 @@ class Evidence:
 
 @dataclass(frozen=True)
 class RidgePath:
-    """Solutions for several weights alpha of the norm.
+    """Solutions for several alphas.
 
     Attributes
     ----------
-    coefficients : (n_alphas, n, n_targets) array
-    intercepts : (n_alphas, n_targets) array
-    residuals : (n_alphas, n, n_targets) array
-        ``y_i - f(x_i)`` with f fitted to all rows but i.
+    coefficients : array of shape (n_alphas, n, n_targets)
+        Coefficients of kernel functions.
+    intercepts : array of shape (n_alphas, n_targets)
+        Constants.
+    residuals : array of shape (n_alphas, n, n_targets)
+        ``y_i - f(x_i)`` where f is fitted to all rows except i.
     evidence : Evidence
+        Terms of the marginal likelihood.
     """
 
     coefficients: np.ndarray
@@ -72,28 +76,35 @@ class RidgePath:
 def ridge_path(
     gram: np.ndarray, targets: np.ndarray, weights: np.ndarray, alphas: np.ndarray, intercept: bool
 ) -> RidgePath:
-    r"""Minimizers of ``sum_i w_i (y_i - f(x_i) - b)^2 + alpha |f|^2`` for all alphas.
+    """Minimize ``sum_i w_i (y_i - f(x_i) - b)^2 + alpha |f|^2`` for all alphas.
 
-    With ``G = K + alpha W^-1`` and ``P = G^-1 - G^-1 1 1'G^-1 / 1'G^-1 1`` (``P = G^-1`` without an
-    intercept) the coefficients are ``c = P y``, and without row i its residual is ``c_i / P_ii``: block
-    inversion of the bordered system, exact for any weights (Cawley and Talbot 2004).
+    With ``G = K + alpha W^-1`` and ``P = G^-1 - G^-1 1 1'G^-1 / 1'G^-1 1`` the coefficients are
+    ``c = P y``. Without an intercept, ``P = G^-1``. The residual of row i without row i is
+    ``c_i / P_ii``, by block inversion of the bordered system. It is exact for any weights (Cawley and
+    Talbot 2004).
 
     Parameters
     ----------
-    gram : (n, n) array
-        Symmetric; overwritten if it is float64.
-    targets : (n, n_targets) array of float64
-    weights : (n,) array of float64
-        Above 0.
-    alphas : (n_alphas,) array of float64
-        Above 0.
+    gram : array of shape (n, n)
+        Symmetric kernel matrix; overwritten if it is float64.
+    targets : array of shape (n, n_targets) of float64
+        Targets.
+    weights : array of shape (n,) of float64
+        Weights of rows (> 0).
+    alphas : array of shape (n_alphas,) of float64
+        Weights of the squared norm (> 0).
     intercept : bool
-        Whether there is b, which costs nothing.
+        True for a constant b without penalty.
+
+    Returns
+    -------
+    RidgePath
+        Solutions for all alphas.
 
     Raises
     ------
     ValueError
-        If the matrix is not symmetric, or has an eigenvalue below 0 by more than rounding.
+        If the matrix is not symmetric, or if it has a negative eigenvalue larger than rounding errors.
     """
     root = np.sqrt(weights)
     _check_symmetric(gram)
@@ -117,7 +128,7 @@ def _path(
     log_determinants: np.ndarray,
     intercept: bool,
 ) -> RidgePath:
-    """Everything from ``G^-1 [y, 1]`` and the diagonal of ``G^-1``, all scaled by roots of weights."""
+    """Compute all results from ``G^-1 [y, 1]`` and the diagonal of ``G^-1``, both scaled by root."""
     coefficients, of_ones = solved[:, :, :-1], solved[:, :, -1:]
     log_determinants = log_determinants - 2.0 * np.sum(np.log(root))
     intercepts = np.zeros((len(solved), right.shape[1] - 1))
@@ -139,7 +150,7 @@ def _path(
 def _by_factors(
     gram: np.ndarray, alphas: np.ndarray, right: np.ndarray, rounding: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """Solutions, diagonals of inverses and log-determinants by Cholesky's factors; None without them."""
+    """Return solutions, diagonals of inverses and log determinants by Cholesky; None if it fails."""
     if _factor(gram, rounding)[1]:
         return None
     solved = np.empty((len(alphas), *right.shape))
@@ -156,7 +167,7 @@ def _by_factors(
 
 
 def _factor(gram: np.ndarray, added: float) -> tuple[np.ndarray, int]:
-    """The lower factor of the matrix with a number added to its diagonal, and whether there is none."""
+    """Return the Cholesky factor of the shifted matrix, and a nonzero number if it fails."""
     shifted = np.array(gram.T, order="F")
     np.einsum("ii->i", shifted)[:] += added
     return lapack.dpotrf(shifted, lower=1, clean=1, overwrite_a=1)
@@ -165,7 +176,7 @@ def _factor(gram: np.ndarray, added: float) -> tuple[np.ndarray, int]:
 def _by_eigenvectors(
     gram: np.ndarray, alphas: np.ndarray, right: np.ndarray, rounding: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The same for any number of alphas; the matrix is overwritten."""
+    """Return the same by an eigendecomposition; the matrix is overwritten."""
     driver = "evd" if len(gram) <= _MOST_ROWS_AT_ONCE else "evr"
     values, vectors = eigh(gram.T, overwrite_a=True, check_finite=False, driver=driver)
     if values[0] < -rounding:
@@ -176,8 +187,9 @@ def _by_eigenvectors(
         )
     if -values[0] > np.min(alphas):
         warnings.warn(
-            f"alphas should be larger than rounding errors of the kernel: the least is {min(alphas):.3g}"
-            f", and the Gram matrix has the eigenvalue {values[0]:.3g}, which was taken as 0",
+            f"alphas should be larger than rounding errors of the kernel: the smallest is "
+            f"{min(alphas):.3g}, and the kernel matrix has the eigenvalue {values[0]:.3g}, which was "
+            "replaced by 0",
             LinAlgWarning,
             stacklevel=4,
         )
@@ -200,6 +212,6 @@ def _check_symmetric(gram: np.ndarray) -> None:
         off = float(np.max(np.abs(gram[rows] - gram[:, rows].T)))
         if off > allowed:
             raise ValueError(
-                "kernel must be symmetric, and the Gram matrix of the rows differs from its transpose "
-                f"by up to {off:.3g}"
+                "kernel must be symmetric, but the kernel matrix differs from its transpose by up to "
+                f"{off:.3g}"
             )

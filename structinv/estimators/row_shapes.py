@@ -1,4 +1,4 @@
-"""Rows as estimators take them: stacks of images, names of columns, and the form that oracles ask."""
+"""Conversion of given samples: stacks of images, column names and sparse formats."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from ..utils.matrices import Matrix, with_data
 
 
 def flat_rows(X: Any) -> Any:
-    """A stack of images, (n, h, w) or (n, h, w, c), as one row each; anything else as it is."""
+    """Return images (n, h, w) or (n, h, w, c) as one row each, others unchanged."""
     if isinstance(X, np.ndarray) and X.ndim > 2:
         return X.reshape(len(X), int(np.prod(X.shape[1:])))
     return X
 
 
 def row_shape(X: Any) -> tuple[int, ...]:
-    """The shape of what one row of an array holds: (d,), or that of an image."""
+    """Return the shape of one item of an array: (n_features,), or that of an image."""
     return np.shape(X)[1:] if isinstance(X, np.ndarray) else ()
 
 
 def learn_shape(estimator: Any, X: Any) -> None:
-    """Remember the shape of images as `shape_in_`, and forget the columns of an earlier fit."""
+    """Store the shape of images as `shape_in_`, and remove earlier column names."""
     for name in ("shape_in_", "feature_names_in_"):
         vars(estimator).pop(name, None)
     if len(row_shape(X)) > 1:
@@ -37,7 +37,7 @@ def learn_shape(estimator: Any, X: Any) -> None:
 
 
 def check_shape(estimator: Any, X: Any) -> None:
-    """Raise ValueError if `X` is a stack of images of another shape than those of `fit`."""
+    """Raise ValueError if the shape of images differs from that in `fit`."""
     known, given = getattr(estimator, "shape_in_", None), row_shape(X)
     if known is not None and len(given) > 1 and given != known:
         raise ValueError(
@@ -47,11 +47,10 @@ def check_shape(estimator: Any, X: Any) -> None:
 
 
 def shaped(part: Part, estimator: Any, X: Any) -> Part:
-    """An oracle, or a family of functionals, for the rows of an estimator.
+    """Return an oracle or a family of functionals for the rows of an estimator.
 
-    Image oracles have the shape of the images in `X`, or of those in `fit`; oracles with a shape of
-    their own keep it. Names of columns become numbers of features if `X` is a data frame, or was one in
-    `fit`. `part` itself is left alone.
+    Image oracles without a shape get that of the images in `X` or in `fit`. Column names become feature
+    numbers if `X` is a data frame, or was one in `fit`. `part` remains unchanged.
     """
     if not isinstance(part, BaseEstimator):
         return part
@@ -64,21 +63,23 @@ def shaped(part: Part, estimator: Any, X: Any) -> Part:
 
 
 def for_oracle(X: Matrix, oracle: InvarianceOracle, whole: str = "X as a dense array") -> Matrix:
-    """Checked rows in the form that an oracle takes; see `check_suits`."""
+    """Return checked rows in a form that an oracle supports, see `check_suits`."""
     X = canonical(X)
     check_suits(oracle, sp.issparse(X), X.shape[1], whole)
     return X
 
 
 def check_suits(oracle: InvarianceOracle, sparse: bool, n_features: int, whole: str) -> None:
-    """Check that an oracle takes rows of a kind; `whole` says what to pass instead of sparse rows.
+    """Check that an oracle supports rows of this kind.
+
+    `whole` describes the alternative to sparse rows, for the message.
 
     Raises
     ------
     TypeError
-        For sparse rows that the oracle does not take.
+        If the oracle does not support sparse rows.
     ValueError
-        For an oracle of rows with other features.
+        If the oracle is one for another number of features.
     """
     if sparse and not oracle.supports_sparse:
         raise TypeError(f"{type(oracle).__name__} does not take sparse rows; pass {whole}")
@@ -86,7 +87,7 @@ def check_suits(oracle: InvarianceOracle, sparse: bool, n_features: int, whole: 
 
 
 def canonical(X: Matrix) -> Matrix:
-    """CSR with sorted indices and no duplicates; a copy if it is not so, as `X` is the user's."""
+    """Return CSR with sorted indices and no duplicates, as a copy if necessary."""
     if not sp.issparse(X):
         return X
     probe = with_data(X, X.data)
@@ -98,23 +99,24 @@ def canonical(X: Matrix) -> Matrix:
 
 
 def are_plain(estimator: Any, X: Any, sparse: bool, finite: bool) -> bool:
-    """Whether scikit-learn's `validate_data` would give `X` back as it is, without a word.
+    """Return True if scikit-learn's `validate_data` would return `X` unchanged.
 
-    Says so only of float arrays, or CSR matrices, of at least one row with as many features as in a fit
-    on rows without names. Whatever else there is goes the long way, where errors have their words.
+    This is a fast test for float arrays and CSR matrices with the number of features in `fit`, without
+    names. Other input takes the slow way, with scikit-learn's messages.
 
     Parameters
     ----------
     estimator : object
+        Fitted estimator.
     X : object
-        What a user gave for rows.
+        Given samples.
     sparse : bool
-        Whether CSR rows are taken.
+        True if CSR matrices are supported.
     finite : bool
-        Whether all numbers must be finite.
+        True if all values must be finite.
     """
     learned = vars(estimator)
-    # Subclasses, as masked arrays and matrices, have their own ways.
+    # Subclasses, such as masked arrays, need the checks of scikit-learn.
     kinds = (np.ndarray, sp.csr_matrix, sp.csr_array) if sparse else (np.ndarray,)
     if type(X) not in kinds or "feature_names_in_" in learned:
         return False

@@ -1,4 +1,4 @@
-"""Rows that estimators read in blocks: checks, and answers for one block after the other."""
+"""Rows in blocks (out of core): checks, block sizes and predictions."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from .row_shapes import check_suits
 from .target_labels import as_labels, check_one_kind
 
 DEFAULT_SIZES = BlockSizes()
-# The share of the free memory that a fit without a limit may take.
+# Fraction of the free memory for a fit without a limit.
 MOST_OF_FREE = 0.8
-# Shares of the room for blocks, and for rows that stay in memory: each of these saves more passes.
+# Fractions of the memory for blocks, and for rows that remain in memory.
 OF_BLOCKS, OF_KEPT = 0.15, 0.5
 # Codes and weights of the labels, and the weights that a solution keeps.
 BYTES_OF_A_ROW = 24
-# Packed dual variables of a row of which some ten words are changed.
+# Packed dual variables of a row with about ten edits.
 PACKED_BYTES_OF_A_ROW = 128
-# No block is to have fewer stored values.
+# Minimum number of stored values per block.
 LEAST_VALUES = 2**16
-# Stored values are counted by so many, for estimates.
+# Number of stored values per block, for estimates.
 COUNTED_BY = 2**20
 _SIZE = re.compile(r"(\d+(?:\.\d*)?)\s*([KkMmGgTt]?[Ii]?[Bb])")
 _UNITS = {"b": 1.0}
@@ -42,35 +42,35 @@ _UNITS |= {f"{unit}ib": 1024.0**power for power, unit in enumerate("kmgt", start
 
 
 def refuse_sources(estimator: Any, X: Any) -> None:
-    """Raise TypeError for rows that are read in blocks."""
+    """Raise TypeError for rows in blocks."""
     if isinstance(X, RowSource):
         raise TypeError(
-            f"X must be an array or a matrix for {type(estimator).__name__}, got {X!r}: rows are read "
-            "in blocks by InvariantLinearSVC and InvariantLinearSVR"
+            f"X must be an array or a matrix for {type(estimator).__name__}, got {X!r}: use "
+            "InvariantLinearSVC or InvariantLinearSVR for rows in blocks"
         )
 
 
 def refuse_paths(X: Any) -> None:
-    """Raise TypeError for the name of a file or folder in the place of rows."""
+    """Raise TypeError for the path of a file or folder instead of rows."""
     if isinstance(X, (str, PathLike)):
         raise TypeError(
-            f"X must hold rows, got the path {str(X)!r}: structinv.rows.RowFolder(path) opens a folder "
-            "of rows"
+            f"X must hold rows, got the path {str(X)!r}: use structinv.rows.RowFolder(path) for a "
+            "folder of rows"
         )
 
 
 def labels_of_source(estimator: Any, X: RowSource, y: Any) -> np.ndarray:
-    """Checked labels or targets of all rows of a source; the estimator learns how many features it has.
+    """Return checked labels of all rows of a source, and set `n_features_in_`.
 
     Raises
     ------
     TypeError, ValueError
-        Unless there is one label a row, all of one kind, and none is missing.
+        Unless there is one label per row, all of the same kind and none missing.
     """
     if y is None:
         raise ValueError(
-            f"{type(estimator).__name__} requires y to be passed, but the target y is None; a RowFolder "
-            "has labels"
+            f"y should be a 1d array with one label per row for {type(estimator).__name__}, got None: "
+            "pass the labels of the RowFolder"
         )
     y = column_or_1d(as_labels(y), warn=True)
     if len(y) != X.shape[0]:
@@ -83,13 +83,13 @@ def labels_of_source(estimator: Any, X: RowSource, y: Any) -> np.ndarray:
 
 
 def source_for_oracle(X: RowSource, oracle: InvarianceOracle) -> RowSource:
-    """Rows in blocks in the form that an oracle takes; see `for_oracle`."""
+    """Return rows in blocks in a form that an oracle supports, see `for_oracle`."""
     check_suits(oracle, X.sparse, X.shape[1], "rows of dense blocks")
     return X
 
 
 def check_source(estimator: Any, X: RowSource) -> RowSource:
-    """Rows in blocks with as many features as those of `fit`."""
+    """Return rows in blocks, with the number of features in `fit`."""
     check_is_fitted(estimator)
     if X.shape[1] != estimator.n_features_in_:
         raise ValueError(
@@ -102,19 +102,19 @@ def check_source(estimator: Any, X: RowSource) -> RowSource:
 def in_blocks(
     X: RowSource, answer: Callable[[Matrix, slice], Any], most_values: int | None = None
 ) -> Iterator[Any]:
-    """The answers about the blocks of a source, from the first rows to the last ones."""
+    """Yield the results for all blocks of a source, from first to last."""
     cuts = X.cuts(BlockSizes.values if most_values is None else most_values)
     for cut, rows in zip(cuts, read_ahead(X, [[cut] for cut in cuts]), strict=True):
         yield answer(rows, cut)
 
 
 def sample_of(X: Any) -> Matrix:
-    """The first block of rows in blocks; a matrix as it is."""
+    """Return the first block of rows in blocks; a matrix is returned unchanged."""
     return X.block(0, int(X.edges(BlockSizes.values)[1])) if isinstance(X, RowSource) else X
 
 
 def some_rows(X: Any, rows: np.ndarray) -> Matrix:
-    """A few rows of a source or of a matrix, by their numbers."""
+    """Return rows of a source or of a matrix by their indices."""
     if isinstance(X, RowSource):
         return stack([X.block(row, row + 1) for row in rows.tolist()])
     return _safe_indexing(X, rows)
@@ -123,51 +123,57 @@ def some_rows(X: Any, rows: np.ndarray) -> Matrix:
 def block_sizes(
     X: RowSource, functions: float, limit: float | None, sizes: BlockSizes = DEFAULT_SIZES
 ) -> BlockSizes:
-    """What may be in memory at a time, for a fit of at most so many bytes.
+    """Return the sizes of blocks in memory, for a limit of bytes.
 
     Parameters
     ----------
     X : RowSource
+        Rows in blocks.
     functions : float
-        Bytes of the functions that a solver holds.
+        Bytes of the functions of a solver.
     limit : float or None
-        None stands for most of the memory that is free.
-    sizes : BlockSizes
-        No more than these.
+        Maximum bytes; None means most of the free memory.
+    sizes : BlockSizes, default=DEFAULT_SIZES
+        Maximum sizes.
+
+    Returns
+    -------
+    BlockSizes
+        Sizes of blocks, of rows in memory and of packed dual variables.
 
     Raises
     ------
     MemoryError
-        If the limit leaves no room for a block of rows.
+        If the limit is too small for a block of rows.
     """
     most = MOST_OF_FREE * free_memory() if limit is None else limit
     fixed = BYTES_OF_A_ROW * X.shape[0] + functions
-    room, each = most - fixed, X.dtype.itemsize
-    # Two blocks of rows, the dual variables of one, and what is made on the way.
-    values = OF_BLOCKS * room / (5 * each + 8)
+    available, each = most - fixed, X.dtype.itemsize
+    # Two blocks of rows, the dual variables of one, and temporary arrays.
+    values = OF_BLOCKS * available / (5 * each + 8)
     least = min(LEAST_VALUES, sizes.values)
     if values < least:
-        what = "the memory that is free" if limit is None else f"memory_limit={limit:g}"
+        what = "the free memory" if limit is None else f"memory_limit={limit:g}"
         blocks = least * (5 * each + 8) / OF_BLOCKS
-        # Hundredths of a MB, rounded so that the sum is that of its parts and more than the limit.
+        # Hundredths of a MB, rounded so that the parts add up to a sum above the limit.
         own, rest = math.ceil(fixed / 1e4), math.ceil(blocks / 1e4)
         raise MemoryError(
-            f"{what} must leave room for blocks of rows: labels and functions of {X.shape[0]} rows of "
-            f"{X.shape[1]} features take {own / 100:.2f} MB, and blocks at least {rest / 100:.2f} MB; "
+            f"{what} must be large enough for blocks of rows: labels and functions of {X.shape[0]} rows "
+            f"of {X.shape[1]} features take {own / 100:.2f} MB, and blocks take {rest / 100:.2f} MB; "
             f"that is {(own + rest) / 100:.2f} MB, got {math.floor(most / 1e4) / 100:.2f} MB"
         )
-    kept = OF_KEPT * room / (2 * each + 8)
-    packed = (1.0 - OF_BLOCKS - OF_KEPT) * room
+    kept = OF_KEPT * available / (2 * each + 8)
+    packed = (1.0 - OF_BLOCKS - OF_KEPT) * available
     return BlockSizes(int(min(sizes.values, values)), int(min(sizes.kept, kept)), packed)
 
 
 def as_bytes(limit: Any) -> float | None:
-    """A limit of memory in bytes; None for none.
+    """Return a limit of memory in bytes, or None for no limit.
 
     Raises
     ------
     TypeError, ValueError
-        For anything but None, a number above 0, or a string like "4GB" or "500 MiB".
+        If `limit` is not None, a number above 0, or a string such as "4GB" or "500 MiB".
 
     Examples
     --------
@@ -188,7 +194,7 @@ def as_bytes(limit: Any) -> float | None:
 
 
 def memory_of_blocks(X: RowSource, functions: float, limit: float | None) -> float:
-    """About how many bytes a fit on rows in blocks takes at most, without files."""
+    """Return the estimated bytes of a fit on rows in blocks, without files."""
     sizes, each = block_sizes(X, functions, limit), X.dtype.itemsize
     n_values = (len(X.edges(COUNTED_BY)) - 1) * float(COUNTED_BY)
     blocks, kept = (min(size, n_values) for size in (sizes.values, sizes.kept))

@@ -1,4 +1,4 @@
-"""Labels of all rows of an example together, trained on the worst case of an invariance."""
+"""Structured SVM for sequences, graphs and label sets, with worst-case training."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from .tokens import TokenVectorizer
 from .uninformative_fits import warn_if_uninformative
 
 COSTS = ("hamming", "mean_hamming")
-# Who knows the worst changes of examples, by the term that trains them.
+# Functions that return the worst perturbations of examples, by the name of the term.
 WORST_CHANGES: dict[str, Callable[..., WorstChange]] = {
     "worst_case": worst_change_in,
     "one_change": labels_worst_change,
@@ -52,81 +52,165 @@ WORST_CHANGES: dict[str, Callable[..., WorstChange]] = {
 
 @dataclass(eq=False, repr=False)
 class InvariantStructuredSVC(ExampleMachine):
-    """Labels all rows of an example together, and expects the changes that an oracle allows.
+    """Structured support vector machine, trained on worst-case perturbations.
 
-    Minimizes
+    It labels all rows of an example jointly, such as the tokens of a sentence. It minimizes
 
         1/2 |w|^2 + C sum_i s_i max over y', z in S(x_i) of [f(z, y') - f(z, y_i) + cost(y_i, y')]
 
-    where w is all that is learned: of sequences `coef_`, `transitions_`, `start_` and `end_`, with
-    ``f(x, y) = sum_t <coef_[y_t], x_t> + sum_t transitions_[y_(t-1), y_t] + start_[y_1] + end_[y_T]``
-    (Teo, Globerson, Roweis and Smola 2007, eq. 2; Taskar, Guestrin and Koller 2003). The maximum over
-    labelings and changes together is exact for sequences, by one dynamic program. There is no
-    intercept: start and end, and a constant feature, serve. With a `kernel` each label's weights
-    become a function in the kernel's space, as in `InvariantSVC`, and the other parameters stay.
+    over all weights w (Teo, Globerson, Roweis and Smola 2007, eq. 2; Taskar, Guestrin and Koller 2003).
+    The weights of a sequence are `coef_`, `transitions_`, `start_` and `end_`, and the score of a
+    labeling is
+
+        f(x, y) = sum_t <coef_[y_t], x_t> + sum_t transitions_[y_(t-1), y_t] + start_[y_1] + end_[y_T]
+
+    The joint maximum over labelings and perturbations is exact for sequences, by one dynamic program.
+    There is no intercept; add a constant feature if you need one. With a `kernel`, each label has a
+    function in the space of the kernel instead of weights `coef_`, as in `InvariantSVC`.
 
     Parameters
     ----------
     structure : Structure
-        Which labelings there are and what scores them: ``Sequence()``, ``Graph()``, ``Multilabel()``
-        or one of your own.
-    oracle : InvarianceOracle, optional
-        What may change in a row; nothing by default. Rows of an example change by themselves,
-        unless it is `Shared` or a `Budget`.
-    kernel : {"linear", "rbf", "poly", "laplacian"}, Kernel or callable, default="linear"
-        "linear" learns weights, of sparse rows too; the others take arrays, and oracles with an orbit or
-        a cover.
-    gamma, degree, coef0, cache_mb
-        Of kernels; see `InvariantSVC`.
+        Output structure, which defines labelings and their scores: ``Sequence()``, ``Graph()``,
+        ``Multilabel()`` or your own.
     C : float, default=1.0
-        Weight of the losses, above 0.
-    cost : {"hamming", "mean_hamming"} or (n_classes, n_classes) array-like, default="hamming"
-        What a wrong labeling costs: the number of wrong labels, their share, or the sum of
-        ``cost[true, predicted]`` in the order of `classes_`.
-    class_weight : dict or "balanced", optional
-        Factors of a label's cost, by the true label.
+        Weight of the losses (> 0). Increase it to fit the training examples more closely. Decrease it
+        for noisy labels.
     solver : str or Solver, default="auto"
-        "auto", "svmstruct", "bmrm", "pegasos", "frank_wolfe", "interior_point" or "representer" (its
-        dual coordinates). "auto" is "interior_point" for up to 1000 weights and 10000 examples if C is
-        large, the mean of ``C |x|^2`` above 100 for the rows x (where a wrong label costs 1), and
-        `plane_tol` is 0; else "frank_wolfe".
-    plane_tol : float, default=0.0
-        A plane is added only if it lies more than this above its example's planes so far; see
-        `InvariantSVC`.
-    tol, max_seconds, random_state, verbose, checkpoint, checkpoint_seconds, on_interrupt
-        See `InvariantLinearSVC`.
+        Solver of the training problem: "auto", "bmrm", "frank_wolfe", "interior_point", "pegasos",
+        "representer", "svmstruct" or an instance. It changes run time and memory, but not the optimum.
+        "auto" selects "interior_point" for a linear kernel with up to 1000 weights and 10000 examples if
+        C is large: the mean of ``C |x|^2`` is above 100 for rows x and errors of cost 1. It requires
+        ``plane_tol=0``. Otherwise "auto" selects "frank_wolfe".
+    tol : float, default=1e-3
+        Relative duality gap at which the fit ends (>= 0). Decrease it for more accurate scores, at the
+        cost of run time.
+    max_seconds : float or None, default=None
+        Time limit of the fit in seconds (> 0). Without a limit the fit runs until it reaches `tol`. A
+        fit that reaches the limit keeps its model and warns.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the sequence in which the solver visits the examples. Pass an integer for reproducible
+        results.
+    verbose : int, default=0
+        Verbosity (>= 0). Set it above 0 to print the progress of a fit to standard error.
     warm_start : bool, default=False
-        Whether a fit starts from the planes of the fit before it, if that had ``warm_start=True`` too
-        and the same examples and labels; C, weights and the oracle may change.
-    n_hashed : int, optional
-        Of tokens with named features the number of columns to hash them into; by default each feature
-        has a column of its own.
+        If True, a fit starts from the solution of the previous fit; see Notes. Set it to True to fit for
+        several values of `C`.
+    checkpoint : str, path-like or None, default=None
+        File for the state of a running fit; see Notes. Set it for long fits, so that a killed fit can
+        continue.
+    checkpoint_seconds : float, default=120.0
+        Interval between writes of the checkpoint in seconds (> 0). Decrease it to lose less work if the
+        process is killed.
+    on_interrupt : {"raise", "return"}, default="raise"
+        Reaction to Ctrl-C. The estimator keeps the best model so far, if there is one. With "raise" it
+        then raises KeyboardInterrupt. With "return" the fit ends with a warning.
+    oracle : InvarianceOracle or None, default=None
+        Oracle with the perturbations to train against. It perturbs each row of an example separately,
+        except `Shared` and `Budget`. Without an oracle the fit uses the unperturbed examples. Kernels
+        except "linear" require an orbit or a cover.
+    kernel : {"linear", "rbf", "poly", "laplacian"}, Kernel or callable, default="linear"
+        Kernel of the function space. "linear" learns weights and supports sparse rows. Choose another
+        kernel for dense rows with few features. A callable ``kernel(X, Y)`` returns an array of shape
+        (n_rows_X, n_rows_Y).
+    gamma : {"scale", "auto"} or float, default="scale"
+        Coefficient of the kernels "rbf", "poly" and "laplacian" (> 0). "scale" is
+        ``1 / (n_features * X.var())`` and "auto" is ``1 / n_features``. Increase it for a more local,
+        more flexible function.
+    degree : int, default=3
+        Degree of the kernel "poly" (>= 1). Increase it for a more flexible function.
+    coef0 : float, default=1.0
+        Constant of the kernel "poly" (>= 0). Increase it to give the terms of low degree more weight.
+    cost : {"hamming", "mean_hamming"} or array-like of shape (n_classes, n_classes), default="hamming"
+        Cost of a wrong labeling: the number of wrong labels, their fraction, or the sum of
+        ``cost[true, predicted]`` in the sequence of `classes_`. Choose "mean_hamming" to give short and
+        long examples the same weight.
+    class_weight : dict, "balanced" or None, default=None
+        Factors of the cost of an error by true label (>= 0), 1 by default. "balanced" uses factors that
+        are inversely proportional to label frequencies. Increase a factor to make fewer errors in that
+        label.
+    plane_tol : float, default=0.0
+        Plane tolerance (>= 0): the solver stores a plane only if it exceeds the other planes of its
+        example by more than this (Teo et al. 2007, algorithm 1). Increase it for fewer planes, at the
+        cost of a larger gap in `solution_`. It requires the solver "auto", "frank_wolfe" or "svmstruct",
+        or an instance of these; a value above 0 replaces the tolerance of an instance. The fit also
+        ends, without a warning, if no plane exceeds the tolerance.
+    cache_mb : float, default=1000
+        Memory for kernel values in units of 10^6 bytes (> 0). Increase it for faster fits on large data
+        sets. Decrease it if a fit exceeds the free memory; see `estimate_memory`.
+    n_hashed : int or None, default=None
+        Number of columns to hash named features into (>= 1). By default each feature has its own column.
+        Set it for a bounded memory with many features.
 
     Attributes
     ----------
-    coef_ : (n_outputs, n_features) array
-        The weights of each label; with ``kernel="linear"`` alone.
-    support_vectors_, support_, support_members_, support_transforms_, dual_coef_, kernel_, \
-compression_error_
-        With other kernels; see `InvariantSVC`. Rows are numbered through all examples.
-    transitions_, start_, end_ : (n_classes, n_classes), (n_classes,), (n_classes,) arrays
-        Of a `Sequence`: what a label (column) wins after another (row), as the first and as the last.
-    pairwise_ : (n_edge_features, n_classes, n_classes) array
-        Of a `Graph`: what the labels of an edge's ends win for each of its features.
-    pairs_ : (n_labels - 1, 2, 2) array
-        Of ``Multilabel("tree")``: what two labels win together, each absent or present, for each of the
-        pairs in ``structure_.edges_``.
-    classes_ : (n_classes,) array
-        Sorted where labels can be, else in the order of their appearance.
+    coef_ : ndarray of shape (n_outputs, n_features)
+        Weights of each label; only with ``kernel="linear"``.
+    support_vectors_ : ndarray of shape (n_support, n_features)
+        Perturbed samples in the kernel expansion, sorted by sample and variant. Only with other kernels.
+    support_ : ndarray of shape (n_support,) of int
+        Index of the row of each support vector, numbered through all examples; only with other kernels.
+    support_members_ : ndarray of shape (n_support,) of int
+        Variant of that row in its orbit or cover; only with other kernels. Variant 0 is the unperturbed
+        row.
+    support_transforms_ : ndarray of shape (n_support,) of str
+        Names of these variants, from the oracle; only with other kernels.
+    dual_coef_ : ndarray of shape (n_outputs, n_support)
+        Coefficients of the support vectors; only with other kernels.
+    kernel_ : Kernel
+        The kernel with resolved parameters; only with other kernels.
+    compression_error_ : float
+        Upper bound of the norm of the difference to the fitted function, 0 without compression; only
+        with other kernels.
+    transitions_ : ndarray of shape (n_classes, n_classes)
+        Weights of transitions from a label (row) to the next label (column); only for `Sequence`.
+    start_ : ndarray of shape (n_classes,)
+        Weights of the first label; only for `Sequence`.
+    end_ : ndarray of shape (n_classes,)
+        Weights of the last label; only for `Sequence`.
+    pairwise_ : ndarray of shape (n_edge_features, n_classes, n_classes)
+        Weights of the labels at the ends of an edge, per edge feature; only for `Graph`.
+    pairs_ : ndarray of shape (n_labels - 1, 2, 2)
+        Weights of two labels, absent or present, per pair in ``structure_.edges_``; only for
+        ``Multilabel("tree")``.
+    classes_ : ndarray of shape (n_classes,)
+        Labels; sorted if possible, otherwise in the sequence of their appearance.
     structure_ : Structure
-        The structure as it is for these labels.
+        Output structure for these labels.
     vectorizer_ : TokenVectorizer or None
-        What makes rows of tokens with named features, if such were given.
+        Transformer of tokens with named features to rows; None if `X` contains rows.
     solution_ : Solution
+        Solution of the fit with its primal and dual value, its gap, status, history and planes.
     n_iter_ : int
+        Number of iterations of the solver.
     n_features_in_ : int
-    feature_names_in_ : (n_features_in_,) array of str
-        Of data frames alone.
+        Number of features in `fit`.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns in `fit`; only for data frames.
+
+    Warns
+    -----
+    ConvergenceWarning
+        If the fit ended before it reached `tol`. The message contains the status and a remedy.
+    UninformativeFitWarning
+        If the oracle allows perturbations so large that the fit learns almost nothing.
+
+    See Also
+    --------
+    CustomStructuredSVC : Structured SVM for custom inputs, with your own argmax.
+    InvariantLinearSVC : Linear classifier of separate samples.
+    TokenVectorizer : Transformer of tokens with named features to rows.
+
+    Notes
+    -----
+    **Warm start.** A fit with ``warm_start=True`` starts from the planes of the previous fit, if that
+    fit also had ``warm_start=True``. Examples, labels, `structure`, `kernel` and `cost` must be the
+    same; otherwise the fit starts from zero. `C`, weights and the oracle may change.
+
+    **Checkpoint.** A killed fit continues from its `checkpoint` if you start it again with the same
+    examples, labels, weights, parameters and version. Otherwise it raises ValueError with the
+    difference. These parameters may change: `tol`, `max_seconds`, `random_state`, `verbose`,
+    `warm_start`, `cache_mb` and `on_interrupt`.
 
     Examples
     --------
@@ -158,20 +242,20 @@ compression_error_
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None, position_weight: Any = None) -> Any:
-        """Train on the worst case of the oracle's changes, jointly with that over labelings.
+        """Train on the worst case over labelings and perturbations.
 
         Parameters
         ----------
-        X : list of (T_i, n_features) arrays or sparse matrices
-            The rows of each example, in the form that the structure reads; of tokens lists of dicts, or
-            of lists of strings, which `TokenVectorizer` makes rows of.
-        y : list of (T_i,) lists or arrays
-            The label of each row, of any hashable kind except None. What is equal is one label, such as
-            1 and True.
-        sample_weight : (n_examples,) array-like, optional
-            Non-negative factors of C.
-        position_weight : list of (T_i,) array-likes, optional
-            Non-negative factors of what a wrong label costs at each row.
+        X : list of array-like or sparse matrix of shape (n_rows, n_features)
+            Examples, in the form that the output structure reads. For tokens with named features, an
+            example is a list of dicts or of lists of strings; see `TokenVectorizer`.
+        y : list of array-like of shape (n_rows,)
+            Labels of the rows of each example. A label is any hashable object except None. Equal objects
+            are one label, such as 1 and True.
+        sample_weight : array-like of shape (n_examples,) or None, default=None
+            Factors of C (>= 0), 1 by default.
+        position_weight : list of array-like of shape (n_rows,) or None, default=None
+            Factors of the cost of an error at each row (>= 0), 1 by default.
 
         Returns
         -------
@@ -181,26 +265,51 @@ compression_error_
         Raises
         ------
         ValueError, TypeError
-            For parameters or data that cannot be used, before any work; the message says which example.
+            If parameters or data are not valid, before any work. The message contains the number of the
+            example.
         KeyboardInterrupt
-            After Ctrl-C, with the best model so far; see `on_interrupt`.
+            After Ctrl-C, with the best model so far, if ``on_interrupt="raise"``.
 
         Warns
         -----
         ConvergenceWarning
-            If the fit ended before the gap was reached; the status says why and what to try.
+            If the fit ended before it reached `tol`. The message contains the status and a remedy.
         UninformativeFitWarning
-            If the oracle's changes leave next to nothing to learn, though without them there is much.
+            If the oracle allows perturbations so large that the fit learns almost nothing.
         """
         return self._fit(X, y, sample_weight, position_weight=position_weight)
 
     def predict(self, X: Any) -> Any:
-        """The best labeling of each example, as `y` of `fit`; an example without rows has none."""
+        """Predict the labeling of each example.
+
+        Parameters
+        ----------
+        X : list of array-like or sparse matrix of shape (n_rows, n_features)
+            Examples, in the form that the output structure reads. For tokens with named features, an
+            example is a list of dicts or of lists of strings; see `TokenVectorizer`.
+
+        Returns
+        -------
+        list of ndarray of shape (n_rows,)
+            Labels of the rows, in the form of `y` in `fit`. An example without rows has an empty array.
+        """
         check_is_fitted(self)
         return self._of_those_with_rows(X, self._predicted, self.classes_[:0])
 
     def decision_function(self, X: Any) -> Any:
-        """What each label's weights give for each row, a (T_i, n_outputs) array for each example."""
+        """Compute the scores of single labels, without pairwise weights.
+
+        Parameters
+        ----------
+        X : list of array-like or sparse matrix of shape (n_rows, n_features)
+            Examples, in the form that the output structure reads. For tokens with named features, an
+            example is a list of dicts or of lists of strings; see `TokenVectorizer`.
+
+        Returns
+        -------
+        list of ndarray of shape (n_rows, n_outputs)
+            Score of each label at each row.
+        """
         check_is_fitted(self)
 
         def scores(X: Any) -> Any:
@@ -211,12 +320,27 @@ compression_error_
         return self._of_those_with_rows(X, scores, np.zeros((0, n_outputs)))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Share of positions with the right label, those of an example times its `sample_weight`.
+        """Compute the fraction of positions with the correct label.
+
+        Parameters
+        ----------
+        X : list of array-like or sparse matrix of shape (n_rows, n_features)
+            Examples, in the form that the output structure reads. For tokens with named features, an
+            example is a list of dicts or of lists of strings; see `TokenVectorizer`.
+        y : list of array-like of shape (n_rows,)
+            True labels.
+        sample_weight : array-like of shape (n_examples,) or None, default=None
+            Weights of the positions of each example (>= 0), 1 by default.
+
+        Returns
+        -------
+        float
+            Accuracy.
 
         Raises
         ------
         ValueError
-            For labels that the training labels lack.
+            If `y` contains a label that is not in the training labels.
         """
         check_is_fitted(self)
         weight, right = self._right(X, y, sample_weight)
@@ -224,7 +348,7 @@ compression_error_
         return float(right / weight)
 
     def _right(self, X: Any, y: Any, sample_weight: Any) -> np.ndarray:
-        """The weight of all positions, and that of those with the right label."""
+        """Return the weight of all positions, and of those with the correct label."""
         rows, layout = self._known_examples(X)
         labels = self._bound(self._known_labels(y, layout), layout)
         codes = self._best_codes(rows, layout)
@@ -233,49 +357,54 @@ compression_error_
         return np.array([own.sum(), own[codes == labels.codes].sum()])
 
     def certify(self, X: Any, y: Any = None, *, oracle: InvarianceOracle | None = None) -> Certificate:
-        """What no allowed change of the rows can turn, for whole labelings.
+        """Certify whole labelings against all perturbations of the rows.
 
         Parameters
         ----------
-        X : list of (T_i, n_features) arrays or sparse matrices
-        y : list of (T_i,) lists or arrays, optional
-            True labels; without them it is certified that the prediction does not change.
-        oracle : InvarianceOracle, optional
-            What may change; by default what the model was trained for.
+        X : list of array-like or sparse matrix of shape (n_rows, n_features)
+            Examples, in the form that the output structure reads. For tokens with named features, an
+            example is a list of dicts or of lists of strings; see `TokenVectorizer`.
+        y : list of array-like of shape (n_rows,) or None, default=None
+            True labels. Without labels the certificate proves that the predicted labeling does not
+            change.
+        oracle : InvarianceOracle or None, default=None
+            Oracle with the perturbations. By default it is the oracle of the training.
 
         Returns
         -------
         Certificate
-            ``margins`` of the true labeling over every other, ``correct``, ``accuracy``, ``exact`` and
-            ``attacked``, one for each example; ``most_wrong``, how many positions of each any change
-            makes wrong at most, and ``position_accuracy``. A labeling that the structure forbids is
-            wrong, and certified for nothing. Of relaxed inference it speaks of the labeling that
-            scores highest.
+            Margins of the true labeling over all others, one per example, with certified and attacked
+            accuracy. ``most_wrong`` is the maximum number of wrong positions per example, and
+            ``position_accuracy`` the resulting accuracy. A labeling that the output structure forbids
+            counts as wrong and is never certified. With a relaxation, the certificate covers the
+            labeling with the highest score.
         """
-        return self._asked(X, y, oracle, points=False)[2].certificate()
+        return self._worst_examples(X, y, oracle, points=False)[2].certificate()
 
     def worst_case(
         self, X: Any, y: Any = None, *, oracle: InvarianceOracle | None = None
     ) -> tuple[list[Matrix], Any]:
-        """The examples after the change that lowers the margin of their labeling most.
+        """Return the examples after the perturbation with the smallest margin found.
 
         Parameters
         ----------
-        X : list of (T_i, n_features) arrays or sparse matrices
-        y : list of (T_i,) lists or arrays, optional
-            True labels; without them the predictions take their place.
-        oracle : InvarianceOracle, optional
-            What may change; by default what the model was trained for.
+        X : list of array-like or sparse matrix of shape (n_rows, n_features)
+            Examples, in the form that the output structure reads. For tokens with named features, an
+            example is a list of dicts or of lists of strings; see `TokenVectorizer`.
+        y : list of array-like of shape (n_rows,) or None, default=None
+            True labels; the predictions by default.
+        oracle : InvarianceOracle or None, default=None
+            Oracle with the perturbations. By default it is the oracle of the training.
 
         Returns
         -------
-        changed : list of (T_i, n_features) arrays or CSR matrices
-            In the form of X, but for tokens, which are rows of numbers here.
-        labels : list of arrays
-            The labelings that they lead to.
+        changed : list of ndarray or CSR matrix of shape (n_rows, n_features)
+            Perturbed examples in the form of `X`. Tokens with named features become rows of numbers.
+        labels : list of ndarray of shape (n_rows,)
+            Predicted labelings of the perturbed examples.
         """
-        _, layout, found = self._asked(X, y, oracle, points=True)
-        points: Any = found.points
+        _, layout, worst = self._worst_examples(X, y, oracle, points=True)
+        points: Any = worst.points
         changed = self.structure_.written_examples(points, layout)
         labels = self.classes_[self._best_codes(points, layout)]
         return changed, self.structure_.written(labels, layout)
@@ -285,23 +414,23 @@ compression_error_
         check_plane_tol(self.plane_tol, self.solver)
         check_integer("n_hashed", self.n_hashed, optional=True)
         if self._precomputed:
-            raise ValueError("kernel must be one of inputs; InvariantSVC takes kernel='precomputed'")
+            raise ValueError("kernel must not be 'precomputed': choose another kernel, or InvariantSVC")
         if not isinstance(self.structure, Structure):
             raise TypeError(
-                f"structure must be a Structure, like Sequence(), got {self.structure!r}; "
-                "CustomStructuredSVC takes a Custom"
+                f"structure must be a Structure, such as Sequence(), got {self.structure!r}; "
+                "use CustomStructuredSVC for a Custom"
             )
         if self.structure.rowwise:
             raise ValueError(
-                f"structure must be one of examples with several rows, got {self.structure!r}; "
-                "InvariantLinearSVC and InvariantSVC take single rows"
+                f"structure must label several rows jointly, got {self.structure!r}; "
+                "use InvariantLinearSVC or InvariantSVC for single rows"
             )
         if isinstance(self.cost, str) and self.cost not in COSTS:
-            raise ValueError(f"cost must be one of {list(COSTS)} or a table, got {self.cost!r}")
+            raise ValueError(f"cost must be one of {list(COSTS)} or a matrix, got {self.cost!r}")
         check_oracle_type(self.oracle).validate()
 
     def _some(self, y: Any, n_rows: int) -> np.ndarray:
-        # Any examples are as good as others to tell seconds from.
+        # All examples are equally suitable for an estimate of seconds.
         return np.arange(n_rows)
 
     def _memory(self, X: Any, y: Any) -> float:
@@ -317,7 +446,7 @@ compression_error_
         return planes + linear_functions(rows.shape[1], n_outputs) + linear_functions(n_pairwise, 1)
 
     def _numbers(self, y: Any, layout: Layout) -> tuple[int, int, int]:
-        """How many labels, functions and pairwise weights there are; without y at least so many."""
+        """Return the numbers of labels, functions and pairwise weights; lower bounds without y."""
         if y is None:
             return 2, 2, 0
         labels = self.structure.read_labels(y, layout)
@@ -337,7 +466,7 @@ compression_error_
         n_features, n_outputs = problem.rows.shape[1], term.n_outputs
         what = f"training with weights for {n_features} features"
         needed = linear_functions(n_features, n_outputs)
-        check_memory(what, needed, "hash the features or number them anew, without gaps")
+        check_memory(what, needed, "set n_hashed, or renumber the features without gaps")
         return Objective(
             ExplicitSpace(n_features, n_outputs, n_pairwise=term.labels.n_pairwise),
             [term],
@@ -353,7 +482,7 @@ compression_error_
         return solver.set_params(plane_tol=self.plane_tol) if self.plane_tol > 0 else solver
 
     def _planes_ignore(self) -> frozenset[str]:
-        # Weights and functions of a kernel's space are elements of different kinds.
+        # Weights and functions in the space of a kernel have different representations.
         return OF_THE_WEIGHTS if self._linear else OF_THE_WEIGHTS | {"gamma", "degree", "coef0"}
 
     def _look_at(self, problem: Problem, objective: Objective, solution: Solution, left: float) -> None:
@@ -371,7 +500,7 @@ compression_error_
             setattr(self, f"{name}_", table)
 
     def _learned_structure(self, problem: Problem, objective: Objective) -> Structure:
-        """The structure as it is for the labels of all examples."""
+        """Return the output structure for the labels of all examples."""
         term: Any = objective.terms[0]
         structure: Structure = term.labels.structure
         return structure
@@ -389,7 +518,7 @@ compression_error_
 
     def _best_codes(self, rows: Matrix, layout: Layout) -> np.ndarray:
         n_labels = len(self.classes_)
-        # A row that has several labels has a function for each, and its positions one of them.
+        # A row with several labels has one function per label, so it has several positions.
         scores = self._scores(rows).reshape(-1, self.structure_.functions(n_labels).n_outputs)
         layout = self.structure_.positions(layout, len(scores))
         return predicted(self.structure_, n_labels, scores, self._pairwise_, layout)
@@ -398,10 +527,10 @@ compression_error_
         positions = self.structure_.positions(layout, len(labels))
         return self.structure_.bind(labels, self.classes_, layout=positions)
 
-    def _asked(
+    def _worst_examples(
         self, X: Any, y: Any, oracle: InvarianceOracle | None, points: bool
     ) -> tuple[Matrix, Layout, WorstChange]:
-        """The rows of examples, their layout, and the worst changes against their labels."""
+        """Return the rows, their layout, and the worst perturbations of their labelings."""
         check_is_fitted(self)
         oracle = check_oracle_type(self.oracle if oracle is None else oracle)
         oracle.validate()
@@ -411,7 +540,7 @@ compression_error_
         rows = self._for_oracle(rows, oracle)
         if y is None:
             labels = self.classes_[self._best_codes(rows, layout)]
-            # Nothing is certified of a prediction that holds only if it is right.
+            # Predictions can be wrong, so any label may be the true one.
             oracle = oracle if points else oracle.for_any_label()
         else:
             labels = self._known_labels(y, layout)

@@ -1,4 +1,4 @@
-"""Kernel machines with support vectors: their fit, their function, and shorter ones."""
+"""Base class of kernel models with support vectors: fit, scores and compression."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ..terms import Objective
 from ..utils.fitted_state import learned_attributes
 from ..utils.matrices import Matrix
 from ..utils.parameters import check_integer, check_number
-from .compression import compressed, within_budget
+from .compression import compressed, compressed_with_value
 from .kernel_machine import (
     FUNCTIONS_AT_ONCE,
     KernelMachine,
@@ -37,7 +37,7 @@ from .row_shapes import flat_rows, for_oracle, shaped
 
 
 class SupportVectorMachine(KernelMachine):
-    """A kernel machine whose function is a sum over members of S(x), the support vectors."""
+    """Base class of kernel models whose function is a sum over perturbed samples."""
 
     max_support_vectors: int | None = None
 
@@ -48,12 +48,12 @@ class SupportVectorMachine(KernelMachine):
 
     @property
     def _precomputed(self) -> bool:
-        """Whether the kernel is a table of values."""
+        """Whether X is a kernel matrix."""
         return isinstance(self.kernel, str) and self.kernel == "precomputed"
 
     @property
     def _parameters(self) -> np.ndarray | None:
-        """What no input multiplies; nothing, by default."""
+        """Pairwise weights; None if there are none."""
         return None
 
     def _check_parameters(self) -> None:
@@ -62,23 +62,23 @@ class SupportVectorMachine(KernelMachine):
         invariances = self._invariances()
         if self._precomputed and invariances.families:
             raise ValueError(
-                "invariances must be empty with kernel='precomputed', which shows no inputs"
+                "invariances must be empty with kernel='precomputed', since functionals require features"
             )
         if self._precomputed and self.oracle is not None:
             raise ValueError(
-                "oracle must be None with kernel='precomputed', which shows no inputs that could "
-                f"change, got {self.oracle!r}"
+                "oracle must be None with kernel='precomputed', since perturbations require features, "
+                f"got {self.oracle!r}"
             )
         if self.max_support_vectors is not None:
             check_integer("max_support_vectors", self.max_support_vectors)
             if self.warm_start:
                 raise ValueError(
-                    "warm_start must be False with max_support_vectors, after which nothing is left "
-                    f"to start from, got max_support_vectors={self.max_support_vectors!r}"
+                    "warm_start must be False with max_support_vectors, since a compressed model has no "
+                    f"planes, got max_support_vectors={self.max_support_vectors!r}"
                 )
 
     def _inputs(self, X: Matrix) -> Matrix:
-        """What the functions are functions of: rows, or the numbers of those in a table."""
+        """Return the inputs of the kernel: rows, or row indices of a kernel matrix."""
         if not self._precomputed:
             return X
         if X.shape[0] != X.shape[1]:
@@ -102,12 +102,11 @@ class SupportVectorMachine(KernelMachine):
 
     def _best_solver(self, objective: Objective) -> tuple[Solver, str]:
         if isinstance(objective.space, RepresenterSpace):
-            return Representer(), "penalties on functionals are solved for their coefficients"
-        return FrankWolfe(), "kernel machines are solved block by block"
+            return Representer(), "the objective has smoothness penalties"
+        return FrankWolfe(), "the model has a kernel"
 
     def _planes_ignore(self) -> frozenset[str]:
-        # Planes of members are planes of these members whatever the kernel is; those of a table of
-        # values know no inputs.
+        # Perturbed samples define a plane for any kernel, row indices for one kernel matrix only.
         if self._precomputed or isinstance(getattr(self, "kernel_", None), PrecomputedKernel):
             return super()._planes_ignore()
         return super()._planes_ignore() | {"kernel", "gamma", "degree", "coef0"}
@@ -118,7 +117,7 @@ class SupportVectorMachine(KernelMachine):
         dtype = problem.rows.dtype
         space, self.solution_ = compacted(space, solution)
         if self._precomputed:
-            _cut_table(space)
+            _reduce_to_support(space)
         self.kernel_ = space.kernel
         f: Any = self.solution_.f
         used = f.support()
@@ -140,11 +139,11 @@ class SupportVectorMachine(KernelMachine):
         self.compression_error_ = 0.0
 
     def _finish(self, objective: Objective) -> None:
-        """Shorten the expansion of a fit that is done to the budget."""
+        """Compress the model to `max_support_vectors`."""
         if self.max_support_vectors is None or len(self.support_) <= self.max_support_vectors:
             return
-        smaller = within_budget(self, objective, self.max_support_vectors)
-        # At once: Ctrl-C must not come between.
+        smaller = compressed_with_value(self, objective, self.max_support_vectors)
+        # One update, which Ctrl-C cannot interrupt.
         self.__dict__.update(learned_attributes(smaller))
 
     def _scores(self, X: Matrix) -> np.ndarray:
@@ -155,19 +154,19 @@ class SupportVectorMachine(KernelMachine):
     def _function(
         self, X: Matrix, oracle: InvarianceOracle, labels: np.ndarray | None
     ) -> tuple[KernelSpace, Expansion]:
-        """The function in a space of its own, to be asked about the changes of some rows.
+        """Return a space without training data, and the function in it.
 
-        `labels` holds that of the first row, for oracles that depend on it.
+        `labels` contains the label of the first row, for oracles that depend on labels.
         """
         if self._precomputed:
             raise ValueError(
-                "certify and worst_case need inputs that can change, and kernel='precomputed' shows none"
+                "certify and worst_case require features, so kernel must not be 'precomputed'"
             )
         check_cover(bind(oracle, X[:1], labels), type(self).__name__)
         return self._expansion()
 
     def _expansion(self, pairwise: np.ndarray | None = None) -> tuple[KernelSpace, Expansion]:
-        """The function in a space that holds nothing but its points; with parameters of no input."""
+        """Return a space that contains only the support vectors, and the function in it."""
         sizes = self._atoms().shape[1], len(self.dual_coef_)
         n_pairwise = 0 if pairwise is None else len(pairwise)
         space = KernelSpace(self.kernel_, *sizes, cache_mb=0.0, n_pairwise=n_pairwise)
@@ -179,7 +178,7 @@ class SupportVectorMachine(KernelMachine):
         return space, f
 
     def _in(self, space: KernelSpace) -> Expansion:
-        """The function in a space that knows its points or takes them up."""
+        """Return the function as an element of a space."""
         origins = np.column_stack([self.support_, self.support_members_])
         keys = space.atoms.add_points(self._atoms(), origins)
         whole = AtomRows(space.atoms, keys, self.dual_coef_.T, np.array([0, len(keys)]))
@@ -189,11 +188,11 @@ class SupportVectorMachine(KernelMachine):
         return f
 
     def _atoms(self) -> np.ndarray:
-        """The support vectors as the kernel takes them."""
+        """Return the support vectors as inputs of the kernel."""
         return self.support_.astype(np.float64)[:, None] if self._precomputed else self.support_vectors_
 
     def _take_support(self, kept: np.ndarray, points: np.ndarray, coefficients: np.ndarray) -> None:
-        """Keep these support vectors alone, at these points and with these coefficients, (m, k)."""
+        """Replace the support vectors by a subset with new points and coefficients (m, k)."""
         if self._precomputed:
             rows = self.support_[kept]
             numbers = np.unique(rows)
@@ -215,70 +214,68 @@ class SupportVectorMachine(KernelMachine):
         points: str = "auto",
         max_iter: int = 30,
     ) -> Self:
-        """A copy with fewer support vectors, and what it lost.
+        """Return a copy of the model with fewer support vectors.
 
-        Either `tol` or `n_support` says how far to go:
+        Pass either `tol` or `n_support`:
 
-        - With `tol`, support vectors are chosen one after the other, each as the one that brings the
-          span of those chosen nearest to f, until the norm of what is left is at most ``tol |f|``; the
-          copy's function g is the projection of f.
-        - With `n_support`, g has at most so many, chosen likewise, and is the least of
-          ``sum_j |g(z_j) - f(z_j)|^2 + c |g - f|^2`` over the old support vectors z_j, c being 0.1 times
-          the mean of k(z, z): what counts for predictions are scores, and the norm is mostly about
-          functions that no input tells apart. Where the kernel has derivatives, the points move, too,
-          to where so few of them say most (reduced sets that are constructed: Burges 1996).
+        - With `tol`, support vectors are selected one by one, each as the one that brings the span
+          closest to f. The selection ends if the norm of the difference is at most ``tol |f|``. The new
+          function g is the projection of f.
+        - With `n_support`, at most that many are selected in the same way. The function g then minimizes
+          ``sum_j |g(z_j) - f(z_j)|^2 + c |g - f|^2`` over the old support vectors z_j, with c = 0.1
+          times the mean of k(z, z). It thus keeps scores, not norms. If the kernel has derivatives, the
+          points are also optimized (constructed reduced sets, Burges 1996).
 
         Parameters
         ----------
-        tol : float, optional
-            Largest norm of the difference, relative to |f|: at least 0 and below 1. 0 leaves out what
-            depends on others but for rounding. A norm bounds all scores everywhere, so that a
-            small `tol` is far more than equal predictions need.
-        n_support : int, optional
-            Most support vectors, above 0. A model that has no more is copied as it is.
+        tol : float or None, default=None
+            Largest norm of the difference relative to |f| (>= 0 and < 1). 0 removes only linearly
+            dependent support vectors. Increase it for fewer support vectors. The norm bounds all scores,
+            so equal predictions do not require a small `tol`.
+        n_support : int or None, default=None
+            Maximum number of support vectors (>= 1). A model with no more support vectors is copied
+            unchanged.
         points : {"auto", "chosen", "moved"}, default="auto"
-            Whether the support vectors of the copy are some of the model's, or move from these.
-            "auto" moves them with `n_support` and a kernel whose first derivatives are known ("rbf",
-            "poly", "linear", most kernels of `structinv.kernels` on vectors), and chooses otherwise;
-            "moved" refuses `tol` and other kernels.
+            Use of the support vectors: "chosen" keeps a subset, "moved" optimizes their positions.
+            "auto" moves them with `n_support` and a kernel with first derivatives ("rbf", "poly",
+            "linear", most kernels of `structinv.kernels` on vectors). "moved" raises ValueError for
+            `tol` and for other kernels.
         max_iter : int, default=30
-            Steps of L-BFGS by which points move, above 0. Each costs some products of old and new
-            support vectors; time is linear in it.
+            Number of L-BFGS steps to move the points (>= 1). Increase it for a smaller error; the run
+            time is proportional.
 
         Returns
         -------
-        object
-            A fitted estimator of this class, independent of this one, which stays as it is. It
-            predicts, certifies and is stored like any other, and all it says is of g: `certify` takes
-            margins, norms and rounding from g alone.
+        estimator
+            Fitted, independent copy of this estimator, which remains unchanged. `certify` uses g only,
+            so its certificates hold for the copy.
 
-            ``compression_error_`` is an upper bound, rounding added, of the norm of the difference to
-            the function that was fitted, of all outputs jointly: no score moved by more than
-            ``compression_error_ * sqrt(k(z, z))`` at any z. Compressed copies of compressed copies add
-            their errors.
+            ``compression_error_`` is an upper bound of the norm of the difference to the fitted
+            function, including rounding, jointly for all outputs. Every score at z changes by at most
+            ``compression_error_ * sqrt(k(z, z))``. Errors of repeated compressions add up.
 
-            ``support_`` and the like tell of moved points from which row and member they started.
-            ``solution_`` has the status "compressed", g, the lower bound of the fit, and no planes: a
-            fit with ``warm_start=True`` starts afresh from a compressed model. Its primal value, and
-            so its gap, is infinity, since the rows that would tell it are gone (`max_support_vectors` of
-            `InvariantSVC` knows them). Iterations, seconds and history are of the fit.
+            ``support_`` and similar attributes of a moved point describe its start. ``solution_`` has
+            the status "compressed", the function g and the lower bound of the fit, but no planes. A fit
+            with ``warm_start=True`` thus starts from zero. The primal value and the gap are infinite,
+            since they require the training samples (`max_support_vectors` computes them). Iterations,
+            seconds and history are those of the fit.
 
         Raises
         ------
         NotFittedError
-            If there is nothing to compress yet.
+            If the model is not fitted.
         ValueError, TypeError
-            For arguments that cannot be used, and where the kernel has an eigenvalue below 0 on the
-            support vectors, so that there is no norm. Of kernels that are not positive semi-definite by
-            construction only these are looked at, and the bound holds where the kernel is one.
+            If arguments are not valid, or if the kernel matrix of the support vectors has a negative
+            eigenvalue. The bound holds if the kernel is positive semi-definite; only the support vectors
+            are checked.
         MemoryError
-            If the tables would not fit in the memory that is free.
+            If the matrices exceed the free memory.
 
         Notes
         -----
-        With n support vectors and m left, choosing takes n m numbers of memory and some
-        ``n m^2 + n^2 n_features`` operations; a step of moving ``n m^2 + n m n_features``. Representers
-        of `invariances` stay as they are.
+        With n support vectors before and m after, selection takes n m numbers of memory and about
+        ``n m^2 + n^2 n_features`` operations. Each step of moving takes ``n m^2 + n m n_features``
+        operations. Representers of `invariances` remain unchanged.
 
         Examples
         --------
@@ -314,16 +311,16 @@ class SupportVectorMachine(KernelMachine):
         return kept + tables + gram + 8.0 * n_functionals * n_outputs * 4 * FUNCTIONS_AT_ONCE
 
     def __sklearn_tags__(self) -> Any:
-        """Tables of kernel values are cut by rows and columns."""
+        """Declare a pairwise input for precomputed kernels."""
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = self._precomputed
         tags.input_tags.three_d_array = not self._precomputed
         return tags
 
 
-def _cut_table(space: KernelSpace) -> None:
-    """Keep of a table of kernel values the rows and columns of the points in use alone."""
+def _reduce_to_support(space: KernelSpace) -> None:
+    """Reduce a precomputed kernel matrix to the rows and columns of the support vectors."""
     numbers = np.unique(space.atoms.known[:, 0].astype(np.intp))
     kernel: Any = space.kernel
-    # The points stay: only where their values stand is new.
+    # Row indices stay valid; the new kernel stores their positions.
     space.kernel = space.atoms.kernel = PrecomputedKernel(kernel.gram[np.ix_(numbers, numbers)], numbers)

@@ -1,4 +1,4 @@
-"""Labels: their checks, how messages write them, and which rows have one where some are missing."""
+"""Checks of labels, class weights and unlabeled samples."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from sklearn.utils.validation import column_or_1d, validate_data
 from ..utils.matrices import Matrix
 from .row_shapes import flat_rows
 
-# The label of rows without one, as in scikit-learn's semi-supervised estimators.
+# Label of unlabeled rows, as in scikit-learn's semi-supervised estimators.
 MISSING = -1
 
 
 def label_name(label: Any) -> str:
-    """A label as text; a whole number without its fraction.
+    """Return a label as text; whole numbers have no fraction.
 
     Examples
     --------
@@ -30,9 +30,9 @@ def label_name(label: Any) -> str:
 
 
 def as_labels(y: Any) -> Any:
-    """`y` itself, or an array of objects for a list that mixes strings with other labels.
+    """Return `y`, or an object array for a list of strings and other labels.
 
-    NumPy would make strings of all of them, and "-1" of the -1 that stands for no label.
+    NumPy would convert all labels to strings, and the mark -1 of unlabeled rows to "-1".
     """
     if isinstance(y, (list, tuple)):
         strings = sum(isinstance(label, str) for label in y)
@@ -44,12 +44,12 @@ def as_labels(y: Any) -> Any:
 
 
 def one_label_a_row(y: Any, n_rows: int) -> np.ndarray:
-    """Labels of one kind, (n_rows,); see `one_a_row`.
+    """Return labels of one kind, (n_rows,).
 
     Raises
     ------
     ValueError, TypeError
-        If there is not one label a row, or they are of several kinds.
+        Unless there is one label per row, all of the same kind.
     """
     labels = one_a_row(y, n_rows)
     check_one_kind(labels)
@@ -57,32 +57,33 @@ def one_label_a_row(y: Any, n_rows: int) -> np.ndarray:
 
 
 def one_a_row(y: Any, n_rows: int) -> np.ndarray:
-    """Labels or none, (n_rows,); a column of them is taken, with scikit-learn's warning."""
+    """Return labels (n_rows,), with or without marks; a column gives a warning."""
     labels = np.asarray(as_labels(y))
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = column_or_1d(labels, warn=True)
     if labels.shape != (n_rows,):
-        raise ValueError(f"y must have shape ({n_rows},), one label a row, got {labels.shape}")
+        raise ValueError(f"y must have shape ({n_rows},), one label per row, got {labels.shape}")
     return labels
 
 
 def labeled_rows(estimator: Any, X: Any, y: Any, **rules: Any) -> tuple[Matrix, np.ndarray]:
-    """Rows and their labels, as a classifier's fit takes them.
+    """Return checked rows and labels for a classifier.
 
     Parameters
     ----------
     estimator : BaseEstimator
-        Learns the number of features, and their names.
+        Estimator, which gets the number of features and their names.
     X : array-like or sparse matrix
         Rows, or a stack of images.
     y : array-like
-    **rules
-        Of scikit-learn's `validate_data`.
+        Labels.
+    **rules : dict
+        Keyword arguments of scikit-learn's `validate_data`.
 
     Raises
     ------
     ValueError, TypeError
-        If they cannot be used.
+        If rows or labels are not valid.
     """
     X, y = validate_data(estimator, flat_rows(X), as_labels(y), **rules)
     check_targets(y)
@@ -90,19 +91,20 @@ def labeled_rows(estimator: Any, X: Any, y: Any, **rules: Any) -> tuple[Matrix, 
 
 
 def check_targets(y: np.ndarray, *missing: str) -> None:
-    """Raise TypeError or ValueError unless these are labels of classes; see `check_one_kind`."""
+    """Raise TypeError or ValueError unless these are class labels of one kind."""
     check_one_kind(y, *missing)
     check_classification_targets(y)
 
 
-def check_one_kind(y: np.ndarray, missing: str = "rows without a label have to be left out") -> None:
-    """Raise TypeError unless labels are of one kind, so that they have an order.
+def check_one_kind(y: np.ndarray, missing: str = "remove rows without a label") -> None:
+    """Raise TypeError unless labels have the same kind and can thus be sorted.
 
     Parameters
     ----------
-    y : (n,) array
+    y : array of shape (n,)
+        Labels.
     missing : str
-        What the message says of rows without a label, if there is None among the labels.
+        Advice for unlabeled rows in the message, if a label is None.
     """
     if y.dtype.kind != "O":
         return
@@ -121,28 +123,30 @@ def _kind_of(kind: type) -> str:
 
 
 def say_what_is_missing(unlabeled: Any) -> str:
-    """What marks a row without a label, for messages; see `without_label`."""
+    """Return the mark of unlabeled rows for messages, see `without_label`."""
     if unlabeled is None:
-        return "with unlabeled=None every row needs a label"
+        return "with unlabeled=None every row requires a label"
     auto = isinstance(unlabeled, str) and unlabeled == "auto"
     mark = f"the number {MISSING}" if auto else f"{unlabeled!r} (unlabeled={unlabeled!r})"
-    return f"{mark} marks rows without a label, None does not"
+    return f"use {mark} for rows without a label, not None"
 
 
 def without_label(y: np.ndarray, unlabeled: Any) -> np.ndarray:
-    """Which rows have no label, (n,) of bool.
+    """Return a mask of the unlabeled rows, (n,).
 
     Parameters
     ----------
-    y : (n,) array
+    y : array of shape (n,)
+        Labels.
     unlabeled : label, "auto" or None
-        "auto" is the number -1 unless y holds -1 and +1 only, which are two ordinary classes.
+        Mark of unlabeled rows. "auto" is the number -1, unless the labels are -1 and 1 only, which are
+        two ordinary classes.
 
     Raises
     ------
     ValueError
-        With "auto", if -1 stands beside a single other value than +1, so that it could be either a
-        class or no label; or if strings hold "-1", which NumPy makes of the number.
+        With "auto", if the labels are -1 and a single value except 1. Then -1 can be a class or a mark.
+        Also if strings contain "-1", which NumPy makes of the number.
 
     Examples
     --------
@@ -165,37 +169,37 @@ def without_label(y: np.ndarray, unlabeled: Any) -> np.ndarray:
         return np.zeros(len(y), dtype=bool)
     if len(others) == 1:
         raise ValueError(
-            f"y must hold at least two classes, got one, {others.pop()!r}, beside {MISSING} for no "
-            f"label; if {MISSING} is a class of its own, pass unlabeled=None"
+            f"y must hold at least two classes, got one, {others.pop()!r}, in addition to {MISSING} for "
+            f"unlabeled rows; if {MISSING} is a class, pass unlabeled=None"
         )
     return missing
 
 
 def labels_equal(y: np.ndarray, label: Any) -> np.ndarray:
-    """Which labels equal one, of whatever type, (n,) of bool; NaN stands for every NaN."""
+    """Return a mask of labels that equal a label of any type, (n,); NaN equals NaN."""
     if isinstance(label, Real) and np.isnan(float(label)):
         return np.asarray(y != y, dtype=bool)
     return np.broadcast_to(np.asarray(y == label, dtype=bool), y.shape)
 
 
 def _refuse_a_written_mark(y: np.ndarray) -> None:
-    """Raise ValueError if strings hold "-1" and other labels than those of two classes."""
+    """Raise ValueError if string labels contain "-1", except for the classes -1 and 1."""
     labels = set(np.unique(y).astype(str).tolist())
     if "-1" in labels and labels not in ({"-1", "1"}, {"-1", "+1"}):
         raise ValueError(
-            "y is an array of strings that holds '-1': for rows without a label make it an array of "
-            "objects with the number -1 in it, dtype=object, or pass unlabeled='-1'; pass "
-            "unlabeled=None if '-1' is a class"
+            "y must not be an array of strings with '-1' if unlabeled='auto': for unlabeled rows use an "
+            "array of dtype=object with the number -1, or pass unlabeled='-1'; pass unlabeled=None if "
+            "'-1' is a class"
         )
 
 
 def class_factors(class_weight: Any, classes: np.ndarray, y: np.ndarray, own: np.ndarray) -> np.ndarray:
-    """The factor of each class, as scikit-learn's `class_weight` says, for samples of given weights.
+    """Return the factor of each class by `class_weight`, for weighted samples.
 
     Raises
     ------
     ValueError
-        For anything else, for negative factors, and where none is above 0.
+        If `class_weight` has another form or a negative factor, or if no factor is above 0.
     """
     known = class_weight is None or isinstance(class_weight, dict)
     if not known and not (isinstance(class_weight, str) and class_weight == "balanced"):
@@ -204,7 +208,7 @@ def class_factors(class_weight: Any, classes: np.ndarray, y: np.ndarray, own: np
         )
     factors = compute_class_weight(class_weight, classes=classes, y=y, sample_weight=own)
     if isinstance(class_weight, str) and class_weight == "balanced":
-        # A class without a sample that counts has no balance; its samples count nothing anyway.
+        # A class whose samples have no weight has no finite factor, and needs none.
         factors = np.where(np.isfinite(factors), factors, 0.0)
     if np.any(factors < 0) or not np.all(np.isfinite(factors)):
         raise ValueError(f"class_weight must be non-negative, got {class_weight!r}")

@@ -1,4 +1,4 @@
-"""A linear classifier of texts, trained on the worst of tokens deleted, inserted or replaced."""
+"""Linear classifier of texts, robust to deleted, inserted or replaced tokens."""
 
 from __future__ import annotations
 
@@ -25,65 +25,141 @@ from .problem import Problem
 from .target_labels import as_labels, one_a_row
 from .text_vectorizer import TOKENS, TextVectorizer, as_texts
 
-# Makes an oracle of changes of tokens.
-Changes = Callable[[InvarianceOracle], InvarianceOracle]
+# Maps an oracle to the same oracle, restricted to some labels if `only_for` is used.
+Restriction = Callable[[InvarianceOracle], InvarianceOracle]
 
 
 @dataclass(eq=False, repr=False)
 class InvariantTextClassifier(LinearMachine, InvariantClassifier):
-    """Linear classifier of texts that expects tokens to be deleted, inserted or replaced.
+    """Linear classifier of texts, trained on the worst edits of tokens.
 
-    Minimizes ``1/2 |w|^2 + C sum_i max over z in S(d_i) of l(y_i, f(z))``, S(d) being the texts that at
-    most `max_changes` edits make of d (Teo, Globerson, Roweis and Smola 2007, eq. 2), and
-    ``f(z) = sum_j w_j a_j c_j(z) + b`` with c_j(z) how often z has the word or n-gram j (or whether it
-    has it), and a_j a fixed weight. So a certificate counts tokens of the text: *no K tokens deleted
-    turn it*.
+    Minimizes ``1/2 |w|^2 + C sum_i max over z in S(d_i) of l(y_i, f(z))``, where S(d) contains all texts
+    within `max_changes` edits of d (Teo, Globerson, Roweis and Smola 2007, eq. 2). The score of a text
+    is ``f(z) = sum_j w_j a_j c_j(z) + b``. ``c_j(z)`` is the number of occurrences of the word or n-gram
+    j in z, or 1 if z contains it. ``a_j`` is a fixed weight. A certificate thus counts tokens of the
+    text: "no K deleted tokens change the prediction".
 
     Parameters
     ----------
     edit : {"drop", "add", "replace"}, default="drop"
-        What happens to tokens: they are deleted, others are inserted anywhere, or they are replaced by
-        any one token each.
+        Kind of edit: deletion of tokens, insertion of tokens anywhere, or replacement of each token by
+        any other token. Choose the edit that an attacker would use.
     max_changes : int, default=1
-        To how many tokens of a text, at least 0.
-    ngram_range : (int, int), default=(1, 1)
-        Least and largest number of tokens of a feature, as in CountVectorizer.
+        Maximum number of edits per text (>= 0). Increase it for a more robust model, at the cost of
+        accuracy on unedited texts.
+    ngram_range : tuple (min_n, max_n), default=(1, 1)
+        Minimum and maximum number of tokens per feature (1 <= min_n <= max_n). Increase max_n for
+        features of phrases, at the cost of looser certificates; see Notes.
     weights : {"counts", "binary", "idf"}, default="counts"
-        A feature is how often it occurs; 1 if it occurs; or how often it occurs times a weight that
-        training texts fix, ``log((1 + n) / (1 + df)) + 1``.
-    allowed : sequence of str, optional
-        Tokens that can come in, of those in training; all by default. Tokens that training did not have
-        always can.
-    only_for : label or sequence of labels, optional
-        True labels whose texts may change, such as "spam"; all by default.
-    C, loss, solver, tol, max_seconds, cost, rescaling, fit_intercept, class_weight, random_state, \
-verbose, warm_start, checkpoint, checkpoint_seconds, on_interrupt
-        See `InvariantLinearSVC`. A warm start goes along `C` and the weights of classes and texts.
-    lowercase, token_pattern, min_df, max_features
-        What tokens and features are, as in CountVectorizer.
+        Values of the features: the number of occurrences, 1 per occurring feature, or the number of
+        occurrences times ``log((1 + n) / (1 + df)) + 1``. In n training texts, df texts contain the
+        feature. Choose "idf" to give rare features more weight.
+    allowed : sequence of str or None, default=None
+        Training tokens that edits may insert; all by default. Tokens without a feature can always be
+        inserted. It requires the edit "add" or "replace". Set it if an attacker has a limited
+        vocabulary.
+    only_for : label, sequence of labels or None, default=None
+        True labels of the texts that edits may change, such as "spam"; all by default. Set it if only
+        some classes have an adversary.
+    C : float, default=1.0
+        Weight of the losses (> 0). Increase it to fit the training samples more closely. Decrease it for
+        noisy labels.
+    solver : str or Solver, default="auto"
+        Solver of the training problem: "auto", "bmrm", "frank_wolfe", "interior_point", "pegasos",
+        "svmstruct" or an instance. It changes run time and memory, but not the optimum. "auto" prefers
+        "interior_point" for small problems (up to 100 features and 10000 texts) with large counts or a
+        large `C`. Otherwise it selects "bmrm" for up to 16 weights and "frank_wolfe" for more.
+    tol : float, default=1e-3
+        Relative duality gap at which the fit ends (>= 0). Decrease it for more accurate scores, at the
+        cost of run time.
+    max_seconds : float or None, default=None
+        Time limit of the fit in seconds (> 0). Without a limit the fit runs until it reaches `tol`. A
+        fit that reaches the limit keeps its model and warns.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the sequence in which the solver visits the texts. Pass an integer for reproducible
+        results.
+    verbose : int, default=0
+        Verbosity (>= 0). Set it above 0 to print the progress of a fit to standard error.
+    warm_start : bool, default=False
+        If True, a fit starts from the solution of the previous fit; see Notes. Set it to True to fit for
+        several values of `C`.
+    checkpoint : str, path-like or None, default=None
+        File for the state of a running fit; see Notes. Set it for long fits, so that a killed fit can
+        continue.
+    checkpoint_seconds : float, default=120.0
+        Interval between writes of the checkpoint in seconds (> 0). Decrease it to lose less work if the
+        process is killed.
+    on_interrupt : {"raise", "return"}, default="raise"
+        Reaction to Ctrl-C. The estimator keeps the best model so far, if there is one. With "raise" it
+        then raises KeyboardInterrupt. With "return" the fit ends with a warning.
+    loss : {"hinge", "squared_hinge", "logistic"}, default="hinge"
+        Loss of a margin t: ``max(0, 1 - t)``, its square, or ``log(1 + exp(-t))``. The worst-case loss
+        is the loss of the smallest margin in S(x). The last two require two classes, and no `cost`,
+        slack rescaling or discounted oracle.
+    cost : array-like of shape (n_classes, n_classes) or None, default=None
+        Misclassification costs (>= 0, zero diagonal), 1 for every error by default. ``cost[i, j]`` is
+        the cost of predicting class j for class i, in the sequence of `classes_`. Increase an entry to
+        make that error rarer.
+    rescaling : {"margin", "slack"}, default="margin"
+        Use of the costs. With "margin" the cost of an error is its required margin. With "slack" every
+        required margin is 1 and the cost multiplies the loss.
+    fit_intercept : bool, default=True
+        If True, add a constant feature 1. It is penalized like the others, as in liblinear, and the
+        oracle does not perturb it. Pass False for texts if class frequencies differ between training and
+        prediction: no edit changes the intercept, so a robust model relies on it.
+    class_weight : dict, "balanced" or None, default=None
+        Factors of C by class (>= 0), 1 by default. "balanced" uses factors that are inversely
+        proportional to class frequencies. Increase a factor to make fewer errors in that class.
+    lowercase : bool, default=True
+        If True, convert texts to lower case before tokenization. Pass False if case carries information.
+    token_pattern : str
+        Regular expression of a token, with at most one group. By default a token has at least two
+        letters, digits or underscores, as in scikit-learn's `CountVectorizer`.
+    min_df : int or float, default=1
+        Minimum number of training texts per feature, or their fraction if it is a float. Increase it for
+        fewer features.
+    max_features : int or None, default=None
+        Maximum number of features; the most frequent ones remain. Decrease it for a smaller model.
 
     Attributes
     ----------
-    coef_ : (1, n_features) or (n_classes, n_features) array
-    intercept_ : (1,) or (n_classes,) array
-    classes_ : (n_classes,) array
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+        Weights of the features; one row for two classes.
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+        Constants of the decision function.
+    classes_ : ndarray of shape (n_classes,)
+        Sorted class labels.
     vectorizer_ : TextVectorizer
-        Makes rows of texts; ``vectorizer_.get_feature_names_out()`` names the columns.
+        Transformer of texts to rows; ``vectorizer_.get_feature_names_out()`` returns the names of the
+        columns.
     solution_ : Solution
-        Of the program over the largest set that is known to hold all edited texts; see Notes.
+        Solution of the fit. Its objective uses an upper bound if the worst edit is only bounded; see
+        Notes.
     n_iter_ : int
+        Number of iterations of the solver.
 
     Warns
     -----
-    ConvergenceWarning, UninformativeFitWarning
-        As `InvariantLinearSVC`.
+    ConvergenceWarning
+        If the fit ended before it reached `tol`. The message contains the status and a remedy.
+    UninformativeFitWarning
+        If the oracle allows perturbations so large that the fit learns almost nothing. The fit then
+        predicts a single class, though a fit without perturbations corrects at least a tenth of these
+        errors. Or it improves the objective by less than 1 % of the improvement without perturbations.
+
+    See Also
+    --------
+    InvariantLinearSVC : Linear classifier of vectors, for other vectorizers and edits of features.
+    TextVectorizer : Transformer of texts to rows, as in this classifier.
+    structinv.oracles.TokenEdits : Oracle of the edits.
 
     Notes
     -----
-    Whether the worst edit is found, or bounded:
+    Depending on edit and features, training and certificates use the exact worst edit, or an upper
+    bound:
 
     ========  =================  ==============  =================  ==================
-    words     weights            single tokens   with bigrams       with longer n-grams
+    edit      weights            single tokens   with bigrams       with longer n-grams
     ========  =================  ==============  =================  ==================
     drop      counts, idf        exact           exact              bound
     drop      binary             exact           bound              bound
@@ -91,16 +167,26 @@ verbose, warm_start, checkpoint, checkpoint_seconds, on_interrupt
     replace   any                exact           bound              bound
     ========  =================  ==============  =================  ==================
 
-    Exact are sums of the largest gains; a knapsack where features are binary, as a word goes with its
-    last occurrence; and for deletions with bigrams, those that become neighbors included, a dynamic
-    program over the last token kept and the number deleted. Where there is a bound, training and
-    certificates are about a larger set of rows, so that a certificate is as true, and says less: of
-    inserted and replaced tokens every n-gram that they could be in counts at its worst.
+    Exact methods are sums of the largest gains, and a knapsack for binary features, whose words
+    disappear with their last occurrence. Deletions with bigrams use a dynamic program over the last
+    remaining token and the number of deletions. It includes the bigrams of new neighbors.
 
-    A token is what `token_pattern` finds. Deleting its letters, and no blanks around it, deletes the
-    token from the list of tokens, which is what is certified; deleting a blank between two tokens is
-    the replacement of one and the deletion of the other. What is no token, as single letters are not,
-    may change in any way that makes none.
+    With a bound, training and certificates cover a larger perturbation set. Certificates then remain
+    valid, but some robust texts are not certified. Each n-gram that an inserted or replaced token could
+    form has its worst value in the bound.
+
+    A token is a match of `token_pattern`. Deleting the letters of a token, without the blanks around it,
+    deletes the token. Deleting the blank between two tokens equals one replacement and one deletion.
+    Characters outside tokens, such as single letters, may change in any way that creates no token.
+
+    **Warm start.** A fit with ``warm_start=True`` starts from the planes of the previous fit, if that
+    fit also had ``warm_start=True``. Texts, labels, edits, features and losses must be the same;
+    otherwise the fit starts from zero. `C`, class weights and sample weights may change.
+
+    **Checkpoint.** A killed fit continues from its `checkpoint` if you start it again with the same
+    texts, labels, weights, parameters and version. Otherwise it raises ValueError with the difference.
+    These parameters may change: `tol`, `max_seconds`, `random_state`, `verbose`, `warm_start` and
+    `on_interrupt`.
 
     Examples
     --------
@@ -135,7 +221,7 @@ verbose, warm_start, checkpoint, checkpoint_seconds, on_interrupt
 
     @property
     def oracle(self) -> InvarianceOracle:
-        """What the model is trained for, and certifies by default."""
+        """Oracle of the training, and of certificates by default."""
         tokens = TokenEdits(self.edit, self.max_changes, self.allowed)
         return tokens if self.only_for is None else tokens.only_for(self.only_for)
 
@@ -148,41 +234,43 @@ verbose, warm_start, checkpoint, checkpoint_seconds, on_interrupt
         edit: str | None = None,
         max_changes: int | None = None,
     ) -> Certificate:
-        """What no allowed edit of the texts can turn.
+        """Certify predictions against all allowed edits of the texts.
 
         Parameters
         ----------
-        X : list or array of str
-        y : (n,) array-like, optional
-            True labels; without them it is certified that the prediction does not change, right or
-            wrong, whatever label `only_for` names.
-        oracle : TokenEdits, optional
-            What may change, or that ``only_for`` some labels; by default what the model was trained for.
-        edit : {"drop", "add", "replace"}, optional
-            The same changes, but this happens to tokens.
-        max_changes : int, optional
-            The same changes, but to so many tokens.
+        X : array-like of shape (n_samples,) of str
+            Texts.
+        y : array-like of shape (n_samples,) or None, default=None
+            True labels. Without labels the certificate proves that predictions do not change, correct or
+            not. Edits then apply to all texts, also with `only_for`.
+        oracle : TokenEdits, OnlyFor or None, default=None
+            Edits of tokens, for all texts or `only_for` some labels. By default they are the edits of
+            the training.
+        edit : {"drop", "add", "replace"} or None, default=None
+            Kind of edit, instead of that of the oracle.
+        max_changes : int or None, default=None
+            Maximum number of edits per text (>= 0), instead of that of the oracle.
 
         Returns
         -------
         Certificate
-            ``margins``, ``correct``, ``accuracy``, ``exact`` and ``attacked``, of edits of the texts.
+            Margins, certified and attacked accuracy, for edits of the texts.
 
         Raises
         ------
         TypeError, ValueError
-            For what is no list of texts, and an oracle of something else than tokens.
+            If `X` is not a list of texts, or if the oracle does not edit tokens.
 
         Warns
         -----
         UserWarning
-            Of texts without a feature of the model: their score is the intercept.
+            If a text has no feature of the model. The score of such a text is the intercept.
         """
-        _, rows, labels, edits, changes = self._asked(X, y, oracle, edit, max_changes)
-        self._say_what_is_unknown(rows)
-        # Without labels any text may be one that changes.
-        asked = edits if y is None else changes(edits)
-        return self._worst_change(rows, labels, asked, points=False).certificate()
+        _, rows, labels, edits, restrict = self._certified_inputs(X, y, oracle, edit, max_changes)
+        self._warn_of_unknown_texts(rows)
+        # Without labels every text may change.
+        oracle = edits if y is None else restrict(edits)
+        return self._worst_change(rows, labels, oracle, points=False).certificate()
 
     def worst_case(
         self,
@@ -193,32 +281,60 @@ verbose, warm_start, checkpoint, checkpoint_seconds, on_interrupt
         edit: str | None = None,
         max_changes: int | None = None,
     ) -> list[str]:
-        """The texts after the edit found that lowers the margin of their label most.
+        """Return the texts after the edit with the smallest margin found.
 
         Parameters
         ----------
-        X, y, oracle, edit, max_changes
-            See `certify`.
+        X : array-like of shape (n_samples,) of str
+            Texts.
+        y : array-like of shape (n_samples,) or None, default=None
+            True labels; the predictions by default.
+        oracle : TokenEdits, OnlyFor or None, default=None
+            Edits of tokens, for all texts or `only_for` some labels. By default they are the edits of
+            the training.
+        edit : {"drop", "add", "replace"} or None, default=None
+            Kind of edit, instead of that of the oracle.
+        max_changes : int or None, default=None
+            Maximum number of edits per text (>= 0), instead of that of the oracle.
 
         Returns
         -------
         list of str
-            Tokens that are in no feature are made up.
+            Edited texts. Inserted tokens without a feature are artificial.
         """
-        documents, rows, labels, edits, changes = self._asked(X, y, oracle, edit, max_changes)
-        covered = _covered(changes(edits), labels)
-        found = self._worst_edits(edits, documents, rows, labels, covered)
+        documents, rows, labels, edits, restrict = self._certified_inputs(
+            X, y, oracle, edit, max_changes
+        )
+        allowed = _may_change(restrict(edits), labels)
+        found = self._worst_edits(edits, documents, rows, labels, allowed)
         return [
             self.vectorizer_.edited(text, edits.edit, found.spots[i, :n], found.tokens[i, :n])
             for i, (text, n) in enumerate(zip(as_texts(X), found.counts.tolist(), strict=True))
         ]
 
     def rows_of(self, X: Any) -> Matrix:
-        """The rows of texts."""
+        """Transform texts to the rows that the weights multiply.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples,) of str
+            Texts.
+
+        Returns
+        -------
+        CSR matrix of shape (n_samples, n_features)
+            Rows of weighted counts.
+        """
         return self._check(X)
 
     def column_names(self) -> np.ndarray:
-        """The words and n-grams that are features, (n_features,)."""
+        """Return the names of the features.
+
+        Returns
+        -------
+        ndarray of shape (n_features,)
+            Words and n-grams.
+        """
         check_is_fitted(self)
         return self.vectorizer_.get_feature_names_out()
 
@@ -228,32 +344,32 @@ verbose, warm_start, checkpoint, checkpoint_seconds, on_interrupt
         documents: Documents,
         rows: Matrix,
         labels: BoundStructure,
-        covered: np.ndarray,
+        allowed: np.ndarray,
     ) -> PlacedEdits:
-        """For each competitor, the edits that lower the margin most, if any does."""
+        """Return the edits of each text with the smallest margin, over all competitors."""
         codes, n_classes = labels.codes, len(self.classes_)
         weights = self._weights_of_labels()
-        every, bound = np.arange(len(codes)), BoundTexts(oracle, rows)
+        all_texts, bound = np.arange(len(codes)), BoundTexts(oracle, rows)
         margins = self._label_margins(rows, codes)
         best = PlacedEdits.none(len(codes))
         for shift in range(1, n_classes):
             V = np.roll(weights, -shift, axis=0) - weights
             found = bound.worst_edits(slice(None), V, codes).edits
-            edited = self.vectorizer_.rows(documents.edited(every, found, oracle.edit))
+            edited = self.vectorizer_.rows(documents.edited(all_texts, found, oracle.edit))
             reached = self._label_margins(edited, codes)
-            better = covered & (reached < margins)
+            better = allowed & (reached < margins)
             margins[better] = reached[better]
             best = best.replaced(better, found)
         return best
 
     def _weights_of_labels(self) -> np.ndarray:
-        """A row of weights for each label, (n_classes, n_features)."""
+        """Return one row of weights per label, of shape (n_classes, n_features)."""
         if len(self.coef_) > 1:
             return self.coef_
         return np.vstack([np.zeros_like(self.coef_), self.coef_])
 
     def _label_margins(self, rows: Matrix, codes: np.ndarray) -> np.ndarray:
-        """By how much labels win against the best other one."""
+        """Return the score of each label minus the largest score of the others."""
         scores = self._scores(rows)
         if scores.shape[1] == 1:
             return np.where(codes == 1, scores[:, 0], -scores[:, 0])
@@ -273,20 +389,21 @@ verbose, warm_start, checkpoint, checkpoint_seconds, on_interrupt
     def _read(self, X: Any, y: Any, sample_weight: Any) -> Problem:
         texts = as_texts(X)
         if y is None:
-            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
+            # scikit-learn's estimator checks require these words.
+            raise ValueError("y should be a 1d array with one label per text, got None")
         labels = one_a_row(as_labels(y), len(texts))
         self._check_only_for(labels)
         vectorizer = self._new_vectorizer().fit(texts)
         documents = vectorizer.documents(texts)
         rows = vectorizer.rows(documents)
-        tokens, changes = _taken_apart(self.oracle)
-        oracle = changes(self._edits(tokens, vectorizer, documents))
+        tokens, restrict = _split_oracle(self.oracle)
+        oracle = restrict(self._edits(tokens, vectorizer, documents))
         problem = self._of_labels(rows, labels, oracle, sample_weight)
         problem.learned["vectorizer_"] = vectorizer
         return problem
 
     def _check_only_for(self, labels: np.ndarray) -> None:
-        """Raise ValueError if a label that is named is none of the texts'."""
+        """Raise ValueError if `only_for` contains labels of y and other labels."""
         if self.only_for is None:
             return
         listed = [self.only_for] if np.isscalar(self.only_for) else list(self.only_for)
@@ -298,7 +415,7 @@ verbose, warm_start, checkpoint, checkpoint_seconds, on_interrupt
     def _edits(
         self, tokens: TokenEdits, vectorizer: TextVectorizer, documents: Documents, real: bool = False
     ) -> TextEdits:
-        """What changes of tokens make of the rows of these texts."""
+        """Return the oracle for the rows of these texts."""
         return TextEdits(
             documents,
             vectorizer.grams,
@@ -310,36 +427,36 @@ verbose, warm_start, checkpoint, checkpoint_seconds, on_interrupt
             real,
         )
 
-    def _asked(
+    def _certified_inputs(
         self,
         X: Any,
         y: Any,
         oracle: InvarianceOracle | None,
         edit: str | None,
         max_changes: int | None,
-    ) -> tuple[Documents, Matrix, BoundStructure, TextEdits, Changes]:
-        """Texts as tokens and as rows, their labels, and what changes: of tokens, and of whose."""
+    ) -> tuple[Documents, Matrix, BoundStructure, TextEdits, Restriction]:
+        """Return documents, rows, labels, the oracle of rows, and its restriction to labels."""
         check_is_fitted(self)
         oracle = check_oracle_type(self.oracle if oracle is None else oracle)
-        tokens, changes = _taken_apart(oracle)
+        tokens, restrict = _split_oracle(oracle)
         if edit is not None:
             tokens = TokenEdits(edit, tokens.max_changes, None if edit == "drop" else tokens.allowed)
         if max_changes is not None:
             tokens = TokenEdits(tokens.edit, max_changes, tokens.allowed)
         tokens.validate()
-        changes(tokens).check_labels(self.classes_)
+        restrict(tokens).check_labels(self.classes_)
         documents = self.vectorizer_.documents(as_texts(X))
         rows = self.vectorizer_.rows(documents)
         edits = self._edits(tokens, self.vectorizer_, documents, real=True)
-        return documents, rows, self._bound_labels(rows, y), edits, changes
+        return documents, rows, self._bound_labels(rows, y), edits, restrict
 
-    def _say_what_is_unknown(self, rows: Matrix) -> None:
-        """Warn of texts whose score is the intercept."""
+    def _warn_of_unknown_texts(self, rows: Matrix) -> None:
+        """Warn if the score of a text is the intercept."""
         unknown = int(np.sum(np.diff(rows.indptr) == 0))
         if unknown:
             warnings.warn(
-                f"{unknown} of {rows.shape[0]} texts have no feature that the model knows: their score "
-                "is the intercept, and what is certified of them holds for every such text",
+                f"{unknown} of {rows.shape[0]} texts have no feature of the model: their score is the "
+                "intercept, and all such texts have the same certificate",
                 UserWarning,
                 stacklevel=3,
             )
@@ -348,8 +465,8 @@ verbose, warm_start, checkpoint, checkpoint_seconds, on_interrupt
         self._check_parameters()
         texts, vectorizer = as_texts(X), self._new_vectorizer()
         documents = vectorizer.fit(texts).documents(texts)
-        tokens, changes = _taken_apart(self.oracle)
-        oracle = changes(self._edits(tokens, vectorizer, documents))
+        tokens, restrict = _split_oracle(self.oracle)
+        oracle = restrict(self._edits(tokens, vectorizer, documents))
         return self._memory_of(vectorizer.rows(documents), y, oracle)
 
     def _check(self, X: Any, finite: bool = True) -> Matrix:
@@ -357,7 +474,7 @@ verbose, warm_start, checkpoint, checkpoint_seconds, on_interrupt
         return self.vectorizer_.transform(X)
 
     def __sklearn_tags__(self) -> Any:
-        """Texts, no rows."""
+        """Declare that the estimator requires texts, not rows."""
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False
         tags.input_tags.three_d_array = False
@@ -366,13 +483,13 @@ verbose, warm_start, checkpoint, checkpoint_seconds, on_interrupt
         return tags
 
 
-def _taken_apart(oracle: InvarianceOracle) -> tuple[TokenEdits, Changes]:
-    """The changes of tokens in an oracle, and what makes the oracle of these or others like them.
+def _split_oracle(oracle: InvarianceOracle) -> tuple[TokenEdits, Restriction]:
+    """Split an oracle into edits of tokens and its restriction to labels.
 
     Raises
     ------
     TypeError
-        For oracles of rows.
+        If the oracle perturbs rows, not tokens.
     """
     if isinstance(oracle, TokenEdits):
         return oracle, lambda edits: edits
@@ -380,13 +497,13 @@ def _taken_apart(oracle: InvarianceOracle) -> tuple[TokenEdits, Changes]:
         labels = oracle.labels
         return oracle.oracle, lambda edits: edits.only_for(labels)
     raise TypeError(
-        f"oracle must be TokenEdits(edit, max_changes), also only_for some labels, got {oracle!r}: "
-        "texts change by tokens; for oracles of rows take InvariantLinearSVC behind a vectorizer"
+        f"oracle must be TokenEdits(edit, max_changes), with or without only_for, got {oracle!r}; for "
+        "oracles of rows use InvariantLinearSVC after a vectorizer"
     )
 
 
-def _covered(oracle: InvarianceOracle, labels: BoundStructure) -> np.ndarray:
-    """Which texts may change."""
+def _may_change(oracle: InvarianceOracle, labels: BoundStructure) -> np.ndarray:
+    """Return a mask of the texts that the oracle may change."""
     if not isinstance(oracle, OnlyFor):
         return np.ones(len(labels.codes), dtype=bool)
     return np.isin(labels.classes, oracle.listed())[labels.codes]

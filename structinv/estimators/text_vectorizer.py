@@ -1,4 +1,4 @@
-"""Texts as counts of words and n-grams, each times a fixed weight, and edits of the texts themselves."""
+"""Transform texts to weighted counts of words and n-grams; apply edits to texts."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from ..utils.parameters import check_boolean
 
 WEIGHTS = ("counts", "binary", "idf")
 TOKENS = r"(?u)\b\w\w+\b"
-# A made-up token is one letter so often.
-_LETTER, _LONGEST_MADE_UP = "z", 40
+# An artificial token repeats this letter, fewer times than the limit.
+_LETTER, _LENGTH_LIMIT = "z", 40
 
 
 class TextVectorizer(
@@ -28,32 +28,42 @@ class TextVectorizer(
     BaseEstimator,
     auto_wrap_output_keys=None,  # type: ignore[call-arg]
 ):
-    """Rows of words and n-grams in which each occurrence has a fixed weight, whatever else is there.
+    """Transformer of texts to counts of words and n-grams with fixed weights.
 
-    Tokens and n-grams are those of scikit-learn's CountVectorizer. Rows are not scaled to unit length,
-    so that a token that is deleted moves what it is part of, and nothing else.
+    Tokens and n-grams are those of scikit-learn's `CountVectorizer`. Rows are not normalized to unit
+    length, so a deleted token changes only the features that contain it.
 
     Parameters
     ----------
-    ngram_range : (int, int), default=(1, 1)
-        Least and largest number of tokens of a feature.
+    ngram_range : tuple (min_n, max_n), default=(1, 1)
+        Minimum and maximum number of tokens per feature (1 <= min_n <= max_n). Increase max_n for
+        features of phrases.
     weights : {"counts", "binary", "idf"}, default="counts"
-        A feature is how often it occurs; 1 if it occurs; or how often it occurs times
-        ``log((1 + n) / (1 + df)) + 1``, with df of the n training texts that have it.
+        Values of the features: the number of occurrences, 1 per occurring feature, or the number of
+        occurrences times ``log((1 + n) / (1 + df)) + 1``. In n training texts, df texts contain the
+        feature. Choose "idf" to give rare features more weight.
     lowercase : bool, default=True
+        If True, convert texts to lower case before tokenization. Pass False if case is informative.
     token_pattern : str
-        What a token is, as of CountVectorizer: two letters, digits or underscores at least.
+        Regular expression of a token, with at most one group. By default a token has at least two
+        letters, digits or underscores, as in `CountVectorizer`.
     min_df : int or float, default=1
-        In how many training texts a feature must be, or in what share of them.
-    max_features : int, optional
-        Only so many of the most frequent features are kept.
+        Minimum number of training texts per feature, or their fraction if it is a float. Increase it for
+        fewer features.
+    max_features : int or None, default=None
+        Maximum number of features; the most frequent ones remain. Decrease it for a smaller model.
 
     Attributes
     ----------
     vocabulary_ : dict of str to int
-        The column of each feature.
-    weights_ : (n_features,) array
-        What an occurrence counts.
+        Column of each feature.
+    weights_ : ndarray of shape (n_features,)
+        Weight of one occurrence of each feature.
+
+    See Also
+    --------
+    InvariantTextClassifier : Classifier of texts with this transformer.
+    sklearn.feature_extraction.text.CountVectorizer : Counts without weights.
 
     Examples
     --------
@@ -84,23 +94,24 @@ class TextVectorizer(
         self.max_features = max_features
 
     def validate(self) -> None:
-        """Raise ValueError or TypeError if a parameter is out of its range."""
+        """Raise ValueError or TypeError if a parameter is not valid."""
         if not isinstance(self.weights, str) or self.weights not in WEIGHTS:
             raise ValueError(f"weights must be one of {list(WEIGHTS)}, got {self.weights!r}")
-        given, wanted = self.ngram_range, "ngram_range must be a pair (least, largest) of integers, "
+        given, allowed = self.ngram_range, "ngram_range must be a pair (min_n, max_n) of integers, "
         pair = isinstance(given, (tuple, list)) and len(given) == 2
         if not pair or any(isinstance(n, bool) or not isinstance(n, (int, np.integer)) for n in given):
-            raise TypeError(f"{wanted}got {given!r}")
+            raise TypeError(f"{allowed}got {given!r}")
         if not 1 <= given[0] <= given[1]:
-            raise ValueError(f"{wanted}1 <= least <= largest, got {given!r}")
+            raise ValueError(f"{allowed}1 <= min_n <= max_n, got {given!r}")
         check_boolean("lowercase", self.lowercase)
         if not isinstance(self.token_pattern, str):
             raise TypeError(f"token_pattern must be a regular expression, got {self.token_pattern!r}")
         try:
             groups = re.compile(self.token_pattern).groups
         except re.error as error:
-            raise ValueError(f"token_pattern {self.token_pattern!r} is no regular expression: {error}") \
-                from None  # fmt: skip
+            raise ValueError(
+                f"token_pattern must be a valid regular expression, got {self.token_pattern!r}: {error}"
+            ) from None
         if groups > 1:
             raise ValueError(f"token_pattern must have one group at most, got {self.token_pattern!r}")
 
@@ -109,13 +120,20 @@ class TextVectorizer(
 
         Parameters
         ----------
-        X : list or array of str
-        y : ignored
+        X : array-like of shape (n_samples,) of str
+            Texts.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        TextVectorizer
+            This transformer.
 
         Raises
         ------
         ValueError, TypeError
-            For what is no list of texts, and for texts without a token.
+            If `X` is not a list of texts, or if no text contains a token.
         """
         self.validate()
         texts = as_texts(X)
@@ -131,14 +149,14 @@ class TextVectorizer(
         except ValueError as error:
             if "min_df" in str(error) or "After pruning" in str(error):
                 raise ValueError(
-                    f"min_df must leave a token or n-gram that so many of the {len(texts)} texts have, "
-                    f"got {self.min_df!r}"
+                    f"min_df must leave a token or n-gram of the {len(texts)} texts, "
+                    f"got {self.min_df!r}: decrease min_df"
                 ) from None
             if "empty vocabulary" not in str(error):
                 raise
             raise ValueError(
-                f"X must hold a text with a token, and n-grams of {tuple(self.ngram_range)} tokens, as "
-                f"token_pattern {self.token_pattern!r} tells them; got none in {len(texts)} texts"
+                f"X must hold a text with a token for token_pattern {self.token_pattern!r}, and with "
+                f"n-grams for ngram_range {tuple(self.ngram_range)}, got none in {len(texts)} texts"
             ) from None
         vocabulary = {str(name): int(column) for name, column in words.vocabulary_.items()}
         if self.ngram_range[1] > 1:
@@ -152,46 +170,97 @@ class TextVectorizer(
         return self
 
     def transform(self, X: Any) -> sp.csr_matrix:
-        """The row of each text, float64.
+        """Transform texts to rows.
 
         Parameters
         ----------
-        X : list or array of str
+        X : array-like of shape (n_samples,) of str
+            Texts.
+
+        Returns
+        -------
+        CSR matrix of shape (n_samples, n_features)
+            Rows of weighted counts, float64.
 
         Raises
         ------
         ValueError, TypeError
-            For what is no list of texts.
+            If `X` is not a list of texts.
         """
         check_is_fitted(self)
         return self.rows(self.documents(as_texts(X)))
 
     def documents(self, texts: Sequence[str]) -> Documents:
-        """Texts as numbers of tokens."""
+        """Convert texts to numbers of tokens.
+
+        Parameters
+        ----------
+        texts : sequence of str
+            Texts.
+
+        Returns
+        -------
+        Documents
+            Tokens of all texts.
+        """
         return self.grams.encoded([self.tokens(text) for text in texts])
 
     def rows(self, documents: Documents) -> sp.csr_matrix:
-        """The row of each text."""
+        """Convert numbers of tokens to rows.
+
+        Parameters
+        ----------
+        documents : Documents
+            Tokens of all texts.
+
+        Returns
+        -------
+        CSR matrix of shape (n_samples, n_features)
+            Rows of weighted counts, float64.
+        """
         return counted(self.grams.counts(documents), self.weights_, self.weights == "binary")
 
     def tokens(self, text: str) -> list[str]:
-        """The tokens of a text, in their order."""
-        return self._pattern.findall(self._prepared(text))
-
-    def edited(self, text: str, words: str, spots: np.ndarray, tokens: np.ndarray) -> str:
-        """A text after its edits: tokens deleted, replaced, or put before others.
+        """Split a text into tokens.
 
         Parameters
         ----------
         text : str
+            Text.
+
+        Returns
+        -------
+        list of str
+            Tokens, in the sequence of the text.
+        """
+        return self._pattern.findall(self._prepared(text))
+
+    def edited(self, text: str, words: str, spots: np.ndarray, tokens: np.ndarray) -> str:
+        """Return a text with deleted, replaced or inserted tokens.
+
+        Parameters
+        ----------
+        text : str
+            Text before the edits.
         words : {"drop", "add", "replace"}
-        spots : (n,) array of int
-            The tokens meant, rising; their number for the end of the text.
-        tokens : (n,) array of int
-            Numbers of the tokens that come in, negative for a made-up one.
+            Kind of edit. An inserted token comes before the token at its position.
+        spots : ndarray of shape (n,) of int
+            Positions of the edited tokens, increasing. The number of tokens is the position of the end.
+        tokens : ndarray of shape (n,) of int
+            Numbers of the inserted tokens; negative for an artificial token.
+
+        Returns
+        -------
+        str
+            Edited text.
+
+        Raises
+        ------
+        ValueError
+            If `token_pattern` does not find the intended tokens in the edited text.
         """
         prepared = self._prepared(text)
-        # Letters that change their length with their case would shift all that follow.
+        # Some letters change their length with their case, which would shift later positions.
         base = text if len(prepared) == len(text) else prepared
         group = self._pattern.groups
         spans = [found.span(group) for found in self._pattern.finditer(prepared)]
@@ -203,63 +272,85 @@ class TextVectorizer(
                 new, stop = (f" {new}" if spot == len(spans) else f"{new} "), start
             parts += [base[at:start], new]
             at = stop
-        return self._found_again("".join([*parts, base[at:]]), text, words, spots, tokens)
+        return self._with_intended_tokens("".join([*parts, base[at:]]), text, words, spots, tokens)
 
-    def _found_again(
+    def _with_intended_tokens(
         self, edited: str, text: str, words: str, spots: np.ndarray, tokens: np.ndarray
     ) -> str:
-        """The edited text; ValueError if its tokens are not those meant, as of unusual patterns."""
+        """Return the edited text; ValueError if its tokens are not the intended ones."""
         one = np.zeros(1, dtype=np.int64)
         edits = PlacedEdits(one + len(spots), spots[None], tokens[None])
-        meant = self.documents([text]).edited(one, edits, words)
-        if not np.array_equal(meant.tokens, self.documents([edited]).tokens):
+        intended = self.documents([text]).edited(one, edits, words)
+        if not np.array_equal(intended.tokens, self.documents([edited]).tokens):
             raise ValueError(
-                f"token_pattern {self.token_pattern!r} does not find the tokens of an edited text "
-                "again: the worst edit cannot be written, though it is certified against"
+                f"token_pattern {self.token_pattern!r} does not find the intended tokens in an edited "
+                "text: worst_case cannot write this text, but certificates are valid"
             )
         return edited
 
     def numbers_of(self, tokens: Sequence[str]) -> np.ndarray:
-        """The numbers of tokens that are in features, rising.
+        """Return the numbers of tokens that are part of features.
+
+        Parameters
+        ----------
+        tokens : sequence of str
+            Tokens.
+
+        Returns
+        -------
+        ndarray of int
+            Distinct numbers, increasing.
 
         Raises
         ------
         ValueError
-            For tokens that are in none.
+            If a token is not part of a feature.
         """
-        wanted = [self._prepared(str(token)) for token in tokens]
-        missing = [token for token in wanted if token not in self.grams.numbers]
+        prepared = [self._prepared(str(token)) for token in tokens]
+        missing = [token for token in prepared if token not in self.grams.numbers]
         if missing:
             raise ValueError(
-                f"allowed must hold tokens that are in features, got {missing[:5]}: those that are in "
-                "none can always come in"
+                f"allowed must hold tokens of features, got {missing[:5]}: tokens without a feature can "
+                "always be inserted, so remove them"
             )
-        return np.array(sorted({self.grams.numbers[token] for token in wanted}), dtype=np.int64)
+        return np.array(sorted({self.grams.numbers[token] for token in prepared}), dtype=np.int64)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """The words and n-grams of the columns, (n_features,)."""
+        """Return the names of the columns.
+
+        Parameters
+        ----------
+        input_features : None
+            Ignored.
+
+        Returns
+        -------
+        ndarray of shape (n_features,)
+            Words and n-grams.
+        """
         check_is_fitted(self)
         return np.array(list(self.vocabulary_), dtype=object)
 
     @cached_property
     def grams(self) -> Grams:
-        """The features as tokens."""
+        """Features as tuples of token numbers."""
         single = self.ngram_range[1] == 1
         return Grams([[name] if single else name.split(" ") for name in self.vocabulary_])
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what can be made again."""
+        """Return the state without values that can be computed again."""
         return {name: value for name, value in super().__getstate__().items() if name != "grams"}
 
     @property
     def made_up(self) -> str:
-        """A token that is in no feature."""
-        for times in range(1, _LONGEST_MADE_UP):
+        """Artificial token that is not part of a feature."""
+        for times in range(1, _LENGTH_LIMIT):
             token = _LETTER * times
             if token not in self.grams.numbers and self.tokens(token) == [token]:
                 return token
         raise ValueError(
-            f"token_pattern {self.token_pattern!r} takes no token of the letter {_LETTER} that is new"
+            f"token_pattern must match an unused token of the letter {_LETTER}, "
+            f"got {self.token_pattern!r}"
         )
 
     @property
@@ -270,13 +361,13 @@ class TextVectorizer(
         return text.lower() if self.lowercase else text
 
     def _check_tokens(self, texts: Sequence[str]) -> None:
-        """Raise ValueError for tokens with blanks in them, of which n-grams could not be told apart."""
+        """Raise ValueError for tokens with blanks, since n-grams would be ambiguous."""
         for text in texts:
             for token in self.tokens(text):
                 if " " in token:
                     raise ValueError(
-                        f"token_pattern must not match blanks where ngram_range goes beyond single "
-                        f"tokens, got {token!r}"
+                        "token_pattern must not match blanks if ngram_range includes several tokens, "
+                        f"got the token {token!r}"
                     )
 
     def __sklearn_tags__(self) -> Any:
@@ -287,36 +378,36 @@ class TextVectorizer(
 
 
 def as_texts(X: Any) -> list[str]:
-    """Texts as a list.
+    """Return texts as a list.
 
     Raises
     ------
     TypeError, ValueError
-        For anything but a list, an array or a column of strings, and for none of them.
+        If `X` is not a list, an array or a column of strings, or if it is empty.
 
     Examples
     --------
     >>> as_texts(("free money", "see you"))
     ['free money', 'see you']
     """
-    wanted = "X must be a list of texts"
+    allowed = "X must be a list of texts"
     if isinstance(X, (str, bytes)):
-        raise TypeError(f"{wanted}, got a single {type(X).__name__}; write [text]")
+        raise TypeError(f"{allowed}, got a single {type(X).__name__}; write [text]")
     if isinstance(X, (set, frozenset)):
-        raise TypeError(f"{wanted}, got a set, which has no order")
+        raise TypeError(f"{allowed}, got a set, which has no order")
     if hasattr(X, "columns") or isinstance(X, dict):
-        raise TypeError(f"{wanted}, got a {type(X).__name__}: take the column that holds them")
+        raise TypeError(f"{allowed}, got a {type(X).__name__}: pass the column of texts")
     if sp.issparse(X) or not hasattr(X, "__len__") or not hasattr(X, "__iter__"):
-        hint = "; they are counted here, without a vectorizer before" if sp.issparse(X) else ""
-        raise TypeError(f"{wanted}, got a {type(X).__name__}{hint}")
+        hint = "; pass the texts without a vectorizer" if sp.issparse(X) else ""
+        raise TypeError(f"{allowed}, got a {type(X).__name__}{hint}")
     if getattr(X, "ndim", 1) != 1:
-        raise ValueError(f"{wanted}, one dimension, got shape {np.shape(X)}")
+        raise ValueError(f"{allowed}, one dimension, got shape {np.shape(X)}")
     texts = list(X)
     if not texts:
-        raise ValueError(f"{wanted}, got none of them: 0 samples")
+        raise ValueError(f"{allowed}, got an empty list: 0 samples")
     for place, text in enumerate(texts):
         if not isinstance(text, str):
             hint = ": decode it" if isinstance(text, bytes) else ""
-            shown = repr(text) if len(repr(text)) <= _LONGEST_MADE_UP else type(text).__name__
-            raise TypeError(f"{wanted}: X[{place}] must be a string, got {shown}{hint}")
+            shown = repr(text) if len(repr(text)) <= _LENGTH_LIMIT else type(text).__name__
+            raise TypeError(f"{allowed}: X[{place}] must be a string, got {shown}{hint}")
     return texts

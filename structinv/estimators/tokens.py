@@ -1,4 +1,4 @@
-"""Rows of sequences whose tokens have named features: lists of dicts, or of lists of strings."""
+"""Transform sequences of tokens with named features to rows of numbers."""
 
 from __future__ import annotations
 
@@ -27,34 +27,41 @@ class TokenVectorizer(
     BaseEstimator,
     auto_wrap_output_keys=None,  # type: ignore[call-arg]
 ):
-    """Rows of numbers for sequences of tokens that are described by named features.
+    """Transformer of sequences of tokens with named features to rows of numbers.
 
-    A token is a dict of features, or a list, tuple or set of strings, each a feature whose value is how
-    often it occurs. Values of a dict have the forms and names of python-crfsuite:
+    A token is a dict of features, or a list, tuple or set of strings. Each string is a feature, and its
+    value is its number of occurrences. Values of a dict have the forms and names of python-crfsuite:
 
     - a number or a boolean is the value of the feature ``name``;
     - a string v makes the feature ``name:v`` of value 1;
     - a list, tuple or set of strings makes one such feature for each string;
-    - a dict makes features whose names are prefixed with ``name:``.
+    - a dict makes features with the prefix ``name:``.
 
-    Columns are in the order in which features are first met, so that the rare features of a sequence lie
-    side by side; features of a set are met in the order of their names. Features that training did not
-    have are dropped. With `n_hashed` no names are kept: FeatureHasher gives each name a column and a
+    Columns have the sequence of the first occurrence of their features. The rare features of a sequence
+    thus have adjacent columns. Features of a set are sorted by name. Features without an occurrence in
+    training are dropped. With `n_hashed`, scikit-learn's `FeatureHasher` gives each name a column and a
     sign.
 
     Parameters
     ----------
     n_hashed : int or None, default=None
-        Number of columns to hash into; None learns a column for each feature.
+        Number of columns to hash named features into (>= 1). None learns one column per feature. Set it
+        for a bounded memory with many features.
 
     Attributes
     ----------
     vocabulary_ : dict of str to int, or None
-        The column of each feature, in the order of the columns; None with `n_hashed`.
+        Column of each feature, in the sequence of the columns; None with `n_hashed`.
     n_columns_ : int
         Number of columns.
     separator_ : str
-        Between a name and a string value: ":", or "=" in models from files of earlier versions.
+        Separator between a name and a string value: ":", or "=" in models from files of earlier
+        versions.
+
+    See Also
+    --------
+    InvariantStructuredSVC : Structured SVM, which uses this transformer for tokens.
+    sklearn.feature_extraction.DictVectorizer : Transformer of dicts, without sequences.
 
     Examples
     --------
@@ -72,7 +79,7 @@ class TokenVectorizer(
 
     vocabulary_: dict[str, int] | None
     n_columns_: int
-    # What models have that were stored before they knew it.
+    # The value in models from files of earlier versions.
     separator_: str = "="
 
     def __init__(self, n_hashed: int | None = None) -> None:
@@ -83,65 +90,104 @@ class TokenVectorizer(
 
         Parameters
         ----------
-        X : list of lists of dicts, or of lists of strings
-            Sequences of at least one token.
-        y : ignored
+        X : list of sequences of dicts or of lists of strings
+            Sequences of tokens, each with at least one token.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        TokenVectorizer
+            This transformer.
 
         Raises
         ------
         TypeError, ValueError
-            For no sequences, empty ones and no features, for tokens of both kinds, and for values of
-            other forms or that are not finite: which sequence and which position.
+            If there is no sequence, no feature or an empty sequence, or if tokens have different kinds.
+            Also if a value is not finite or has another form. The message contains sequence and
+            position.
         """
         self.fit_rows(X)
         return self
 
     def fit_transform(self, X: Any, y: Any = None, **unused: Any) -> list[sp.csr_matrix]:
-        """`fit`, and the rows of each sequence, as of `transform`."""
-        return _split(*self.fit_rows(X))
-
-    def transform(self, X: Any) -> list[sp.csr_matrix]:
-        """The rows of each sequence.
+        """Learn the columns and return the rows of each sequence.
 
         Parameters
         ----------
-        X : list of lists of dicts, or of lists of strings
-            Sequences, which may be empty.
+        X : list of sequences of dicts or of lists of strings
+            Sequences of tokens, each with at least one token.
+        y : None
+            Ignored.
+        **unused : dict
+            Ignored.
 
         Returns
         -------
-        list of (n_tokens, n_columns) CSR matrices, float64
+        list of CSR matrix of shape (n_tokens, n_columns)
+            Rows of each sequence, float64.
+        """
+        return _split(*self.fit_rows(X))
+
+    def transform(self, X: Any) -> list[sp.csr_matrix]:
+        """Return the rows of each sequence.
+
+        Parameters
+        ----------
+        X : list of sequences of dicts or of lists of strings
+            Sequences of tokens; a sequence may be empty.
+
+        Returns
+        -------
+        list of CSR matrix of shape (n_tokens, n_columns)
+            Rows of each sequence, float64.
 
         Raises
         ------
         TypeError, ValueError
-            As `fit`, but for empty sequences.
+            If tokens have different kinds, or if a value is not finite or has another form.
         """
         return _split(*self.rows(X))
 
     def fit_rows(self, X: Any) -> tuple[sp.csr_matrix, np.ndarray]:
-        """`fit`, and all rows, as of `rows`."""
+        """Learn the columns and return the rows of all sequences.
+
+        Parameters
+        ----------
+        X : list of sequences of dicts or of lists of strings
+            Sequences of tokens, each with at least one token.
+
+        Returns
+        -------
+        rows : CSR matrix of shape (n_tokens, n_columns)
+            Rows of all sequences, float64.
+        lengths : ndarray of shape (n_sequences,) of int
+            Number of rows of each sequence.
+        """
         hashed = self.n_hashed
         check_integer("n_hashed", hashed, optional=True)
         kind, tokens, lengths = _read(X, _SEPARATOR)
         if np.any(lengths == 0):
-            raise ValueError(f"X[{int(np.argmin(lengths))}] is empty: nothing can be learned from it")
+            raise ValueError(
+                f"X[{int(np.argmin(lengths))}] must have at least one token, got an empty sequence"
+            )
         names = [] if hashed is not None else _names(kind, tokens)
         if hashed is None and not names:
             raise ValueError("X must have features, got none in any token")
-        known = TokenVectorizer(hashed)
-        known.learn(names)
-        rows = _rows(kind, tokens, lengths, known.vocabulary_, known.n_columns_, _SEPARATOR)
+        # This transformer stays unchanged if a value is not valid.
+        trial = TokenVectorizer(hashed)
+        trial.learn(names)
+        rows = _rows(kind, tokens, lengths, trial.vocabulary_, trial.n_columns_, _SEPARATOR)
         self.learn(names)
         return rows, lengths
 
     def learn(self, names: Iterable[str]) -> None:
-        """Have a column for each name, the first of equal ones, in their order.
+        """Assign columns to names, in their sequence; duplicates are ignored.
 
         Parameters
         ----------
         names : iterable of str
-            Not used with `n_hashed`.
+            Names of features; ignored with `n_hashed`.
         """
         self.vocabulary_, self.separator_ = None, _SEPARATOR
         if self.n_hashed is not None:
@@ -152,31 +198,50 @@ class TokenVectorizer(
         self.n_columns_ = len(each)
 
     def rows(self, X: Any) -> tuple[sp.csr_matrix, np.ndarray]:
-        """The rows of all sequences, one below the other.
+        """Return the rows of all sequences in one matrix.
 
         Parameters
         ----------
-        X : list of lists of dicts, or of lists of strings
+        X : list of sequences of dicts or of lists of strings
+            Sequences of tokens; a sequence may be empty.
 
         Returns
         -------
-        rows : (n_tokens, n_columns) CSR matrix, float64
-        lengths : (n_sequences,) array of int
+        rows : CSR matrix of shape (n_tokens, n_columns)
+            Rows of all sequences, float64.
+        lengths : ndarray of shape (n_sequences,) of int
             Number of rows of each sequence.
+
+        Warns
+        -----
+        UserWarning
+            If no token has a feature of the training data.
         """
         check_is_fitted(self, "n_columns_")
         kind, tokens, lengths = _read(X, self.separator_)
         rows = _rows(kind, tokens, lengths, self.vocabulary_, self.n_columns_, self.separator_)
         if len(tokens) and rows.nnz == 0:
             warnings.warn(
-                "none of the tokens' features was there in training, so that nothing is known of them",
+                "X has no feature of the training data, so predictions ignore X: "
+                "check the names of features",
                 UserWarning,
                 stacklevel=2,
             )
         return rows, lengths
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """The names of the columns, (n_columns,); "hashed0", "hashed1", ... where they are hashed."""
+        """Return the names of the columns.
+
+        Parameters
+        ----------
+        input_features : None
+            Ignored.
+
+        Returns
+        -------
+        ndarray of shape (n_columns,)
+            Names of features; "hashed0", "hashed1", ... with `n_hashed`.
+        """
         check_is_fitted(self, "n_columns_")
         names = self.vocabulary_ or (f"hashed{k}" for k in range(self.n_columns_))
         return np.array(list(names), dtype=object)
@@ -189,10 +254,9 @@ class TokenVectorizer(
 
 
 def are_tokens(X: Any) -> bool:
-    """Whether these are sequences of tokens with named features, rather than of rows of numbers.
+    """Return True if `X` contains tokens with named features, not rows of numbers.
 
-    The first sequence with something in it decides; whether all others are like it is for
-    `TokenVectorizer` to see.
+    The first nonempty sequence decides. `TokenVectorizer` checks the other sequences.
 
     Examples
     --------
@@ -217,7 +281,7 @@ def are_tokens(X: Any) -> bool:
 
 
 def can_be_tokens(X: Any) -> bool:
-    """Whether nothing tells that these are rows of numbers: none has a feature.
+    """Return True if `X` can be a list of tokens without any feature.
 
     Examples
     --------
@@ -229,7 +293,7 @@ def can_be_tokens(X: Any) -> bool:
 
 
 def _read(X: Any, separator: str) -> tuple[Literal["dict", "strings"], list[Any], np.ndarray]:
-    """What tokens are, all of them, and how many each sequence has; looked at by kind, then by one."""
+    """Return the kind of tokens, all tokens, and the length of each sequence."""
     if isinstance(X, str) or not isinstance(X, (list, tuple, np.ndarray)):
         raise TypeError(f"X must be a list of sequences of tokens, got {_shown(X)}")
     if not len(X):
@@ -254,48 +318,48 @@ def _read(X: Any, separator: str) -> tuple[Literal["dict", "strings"], list[Any]
 
 
 def _placed(X: Any) -> Iterator[tuple[Any, str]]:
-    """Each token, and how messages call it."""
+    """Yield each token and its position, for messages."""
     for i, sequence in enumerate(X):
         for t, token in enumerate(sequence):
             yield token, f"X[{i}], position {t}"
 
 
 def _refuse_mixed(X: Any) -> None:
-    """Raise TypeError for the first token that is of neither kind, or of another than the first."""
+    """Raise TypeError for the first token of another kind."""
     first = None
     for token, where in _placed(X):
         if isinstance(token, (str, bytes)):
             raise TypeError(
                 f"{where}: a token must be {_FORMS}, got the word {_shown(token)}; "
-                "structinv.datasets.conll_features makes features of words"
+                "use structinv.datasets.conll_features for features of words"
             )
         if not isinstance(token, (Mapping, *_STRINGS)):
             raise TypeError(f"{where}: a token must be {_FORMS}, got {_shown(token)}")
         kind = "a dict" if isinstance(token, Mapping) else "a list"
         if kind != (first or kind):
             raise TypeError(
-                f"{where}: tokens must be all dicts or all lists of strings; this one is {kind}, and "
-                f"those before it are {'lists' if kind == 'a dict' else 'dicts'}"
+                f"{where}: tokens must be all dicts or all lists of strings, got {kind} after "
+                f"{'lists' if kind == 'a dict' else 'dicts'}"
             )
         first = kind
 
 
 def _refuse_features(X: Any) -> None:
-    """Raise TypeError for the first feature that is no string."""
+    """Raise TypeError for the first feature that is not a string."""
     for token, where in _placed(X):
         for feature in token:
             if not isinstance(feature, str):
-                hint = "; dicts give features numbers" if isinstance(feature, Real) else ""
+                hint = "; use dicts for numeric values" if isinstance(feature, Real) else ""
                 raise TypeError(f"{where}: features must be strings, got {_shown(feature)}{hint}")
 
 
 def _flat(token: Mapping, where: str, separator: str) -> dict[str, float]:
-    """A token's features with numbers as values, as python-crfsuite makes them, or TypeError."""
+    """Return the features of a token with numbers as values, as in python-crfsuite."""
     features: dict[str, float] = {}
     for name, value in token.items():
         _check_name(name, where)
         if isinstance(value, Mapping):
-            # The separator of older models is one of string values alone.
+            # Older models use their separator for string values only.
             nested = _flat(value, f"{where}, in {name!r}", _SEPARATOR)
             features.update((f"{name}{_SEPARATOR}{inner}", number) for inner, number in nested.items())
         elif isinstance(value, str):
@@ -315,7 +379,7 @@ def _check_name(name: Any, where: str) -> None:
 
 
 def _strings(name: str, values: Any, where: str) -> Any:
-    """The strings of a feature, those of a set in order."""
+    """Return the strings of a feature; those of a set are sorted."""
     for each in values:
         if not isinstance(each, str):
             _refuse_value(name, values, where)
@@ -330,7 +394,7 @@ def _refuse_value(name: str, value: Any, where: str) -> None:
 
 
 def _names(kind: str, tokens: list[Any]) -> list[str]:
-    """All features, in the order in which they are first met."""
+    """Return all features, in the sequence of their first occurrence."""
     if kind == "dict":
         vectorizer = DictVectorizer(sort=False, separator=_SEPARATOR)
         found: list[str] = vectorizer.fit(tokens).feature_names_
@@ -353,7 +417,7 @@ def _rows(
     if vocabulary is None:
         rows = _hashed(kind, tokens, n_columns, separator)
     elif kind == "dict":
-        # Its sparse rows fit in no data frame, whatever scikit-learn is set to return elsewhere.
+        # A global set_output(transform="pandas") does not support sparse rows.
         vectorizer = DictVectorizer(separator=separator).set_output(transform="default")
         vectorizer.vocabulary_, vectorizer.feature_names_ = vocabulary, vocabulary
         rows = vectorizer.transform(tokens)
@@ -368,7 +432,7 @@ def _rows(
 def _hashed(kind: str, tokens: list[Any], n_columns: int, separator: str) -> sp.csr_matrix:
     if kind == "strings":
         return FeatureHasher(n_columns, input_type="string").transform(tokens)
-    # The hasher puts "=" before string values, whatever the separator.
+    # The hasher always uses "=" before string values.
     numbers = (
         [
             (f"{name}{separator}{value}", 1.0) if isinstance(value, str) else (name, value)
@@ -380,7 +444,7 @@ def _hashed(kind: str, tokens: list[Any], n_columns: int, separator: str) -> sp.
 
 
 def _check_finite(rows: sp.csr_matrix, lengths: np.ndarray) -> None:
-    """Raise ValueError for the first value that is not finite: which sequence and which position."""
+    """Raise ValueError for the first value that is not finite, with its position."""
     bad = np.flatnonzero(~np.isfinite(rows.data))
     if len(bad):
         row = int(np.searchsorted(rows.indptr, bad[0], side="right")) - 1
@@ -393,7 +457,7 @@ def _check_finite(rows: sp.csr_matrix, lengths: np.ndarray) -> None:
 
 
 def _counted(tokens: list[Any], vocabulary: dict[str, int]) -> sp.csr_matrix:
-    """How often each token has each feature: a DictVectorizer of counts, in a quarter of its time."""
+    """Return the counts of features; about four times faster than DictVectorizer."""
     places = map(vocabulary.get, chain.from_iterable(tokens), repeat(-1))
     found = np.fromiter(places, dtype=np.int64)
     ends = np.zeros(len(tokens) + 1, dtype=np.int64)

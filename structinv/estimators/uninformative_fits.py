@@ -1,4 +1,4 @@
-"""Warnings of fits that have learned next to nothing, though there was something to learn."""
+"""Warnings of fits that learned almost nothing, though the data are informative."""
 
 from __future__ import annotations
 
@@ -17,37 +17,37 @@ from ..utils.exceptions import UninformativeFitWarning
 from .problem import Problem
 from .target_labels import label_name
 
-# A fit that ended early and gained less than this share of the objective at zero has learned nothing.
+# Minimum relative improvement over the zero function of a fit that ended early.
 NOTHING_GAINED = 1e-3
-# What a fit may win over no function at all, as a share of what it wins without changes. Ten times
-# the usual gap, so that it can be told from nothing.
+# Minimum improvement over the zero function, relative to that without perturbations. It is ten times
+# the default gap, so that it is above the error of the fit.
 LEAST_SHARE = 0.01
-# Which share of a constant's errors a fit without changes may leave, to have learned something.
+# A fit without perturbations is informative if it leaves at most this fraction of a constant's errors.
 ERRORS_LEFT = 0.9
-# The fit without changes only has to show that there is something to learn.
+# The fit without perturbations is only a test, so its gap can be large.
 ROUGH_GAP = 0.01
 LEAST_SECONDS = 0.1
-# Rows of the least-squares fit that shows whether there is something to learn.
+# Numbers of rows for the least-squares test.
 LEAST_ROWS, MOST_ROWS = 5, 300
-# Weights of its norm, in units of the mean eigenvalue of the centered kernel matrix.
+# Weights of the norm in this test, relative to the mean eigenvalue of the centered kernel matrix.
 ALPHAS = np.array([1e-3, 1e-1, 10.0])
-# A row that determines its own prediction up to this says nothing of rows left out.
+# Lower bound of the factor of leave-one-out residuals.
 ROUNDING = 1e-12
-# Errors that are this share of the targets' size do not count.
+# Relative size of negligible errors.
 NEAR = 1e-3
 
 
 def nothing_learned(objective: Objective, solution: Solution) -> str:
-    """A sentence if a run ended with a function that is no better than zero; nothing otherwise."""
+    """Return a sentence if the function is not better than zero, else ""."""
     at_zero = objective.at_zero.upper
-    # Where an oracle is too coarse, the objective is a bound, and says little about the function.
+    # With a coarse oracle the objective is an upper bound only.
     bound_only = solution.status is Status.ORACLE_TOO_COARSE
     no_better = not bound_only and solution.primal > (1.0 - NOTHING_GAINED) * at_zero
     if not no_better and objective.space.dot(solution.f, solution.f) > 0:
         return ""
     return (
-        f" So far the model is no better than the zero function (objective {solution.primal:.6g}, "
-        f"{at_zero:.6g} at zero): it has learned nothing, and its predictions mean nothing."
+        f" The model does not improve on the zero function (objective {solution.primal:.6g}, "
+        f"{at_zero:.6g} at zero), so its predictions are meaningless."
     )
 
 
@@ -59,40 +59,44 @@ def warn_if_uninformative(
     left: float,
     stacklevel: int,
 ) -> None:
-    """Warn where the changes of a classifier's oracle leave next to nothing to learn.
+    """Warn if the perturbations leave a classifier almost nothing to learn.
 
-    F being the objective, a fit is suspect if it predicts one class for all labeled rows, or if no
-    function can win 1 % of F(0), ``F(0) - dual < 0.01 F(0)``. Only then the problem is solved without
-    changes, roughly and in no more time than the fit took. The warning is given if that solution puts a
-    tenth of the errors right where the fit predicts one class, or else wins 1 % of F(0), and more than a
-    hundred times what any function wins with changes. So nothing is said of a small C or of rare
-    classes, with which a model without changes does the same, and a fit that is not suspect costs no
-    more than one prediction of its rows.
+    A fit is suspect if it predicts one class for all labeled rows. It is also suspect if no function can
+    reduce the objective F by 1 %: ``F(0) - dual < 0.01 F(0)``. Other fits cost one prediction of the
+    rows.
+
+    For a suspect fit, the problem is solved without perturbations, roughly and in no more time than the
+    fit took. The function warns if that solution corrects a tenth of the errors of a fit with one class.
+    Otherwise it warns if that solution reduces F(0) by 1 %, and by more than 100 times the reduction
+    with perturbations. A small C or a rare class thus gives no warning, since a model without
+    perturbations fails as well.
 
     Parameters
     ----------
     estimator : InvariantEstimator
-        Fitted.
+        Fitted estimator.
     problem : Problem
+        Data of the fit.
     objective : Objective
-        Its first term is a `WorstCase`.
+        Objective of the fit, with a `WorstCase` as its first term.
     solution : Solution
+        Solution of the fit.
     left : float
-        Seconds that the fit has left of its time; infinity without a limit.
+        Remaining seconds of the time limit; infinity without a limit.
     stacklevel : int
-        Of the warning, counted from the caller.
+        Stack level of the warning, counted from the caller.
     """
     if isinstance(problem.oracle, Identity):
         return
     if solution.status not in (Status.CONVERGED, Status.WITHIN_PLANE_TOL):
-        # Such a fit has a warning of its own.
+        # Such a fit has raised a ConvergenceWarning.
         return
     term: Any = objective.terms[0]
     at_zero = objective.at_zero.upper
-    won = max(0.0, at_zero - solution.dual)
+    reduction = max(0.0, at_zero - solution.dual)
     predicted = _predicted(objective, solution.f)
     constant = bool(np.all(predicted == predicted[0]))
-    if not constant and won >= LEAST_SHARE * at_zero:
+    if not constant and reduction >= LEAST_SHARE * at_zero:
         return
     classes, codes = term.labels.classes, term.labels.codes
     same = estimator._objective(replace(problem, oracle=Identity()))
@@ -106,28 +110,31 @@ def warn_if_uninformative(
     if constant and not np.all(without == without[0]) and still_wrong <= ERRORS_LEFT * wrong:
         what = (
             f"all {len(codes)} training rows are predicted {label_name(classes[predicted[0]])} "
-            f"({1 - wrong:.0%} right; about {1 - still_wrong:.0%} without changes"
+            f"({1 - wrong:.0%} correct; about {1 - still_wrong:.0%} without perturbations"
             f"{', by weight' if np.ptp(term.weights) > 0 else ''})"
         )
-    elif not constant and possible >= LEAST_SHARE * at_zero and won < LEAST_SHARE * possible:
-        what = f"the function wins less than {LEAST_SHARE:.0%} of what one without changes wins"
+    elif not constant and possible >= LEAST_SHARE * at_zero and reduction < LEAST_SHARE * possible:
+        what = (
+            f"the objective improves by less than {LEAST_SHARE:.0%} of its improvement without "
+            "perturbations"
+        )
     else:
         return
-    # A run within plane_tol leaves out planes as well as the changes leave out functions.
+    # Both a plane tolerance and perturbations can make a fit uninformative.
     within = solution.status is Status.WITHIN_PLANE_TOL and solution.relative_gap > ROUGH_GAP
     changes = f"{term.oracle}{', with this plane_tol,' if within else ''}"
     warnings.warn(
-        f"{type(estimator).__name__}: the changes of {changes} leave next to nothing to learn: {what}. "
-        f"Try {'a smaller plane_tol, ' if within else ''}fewer or smaller changes, a larger C, or "
-        "class_weight='balanced' if one class is rare; "
-        "structinv.select_changes compares such settings on held-out rows",
+        f"{type(estimator).__name__}: the perturbations of {changes} leave almost nothing to learn: "
+        f"{what}. Try {'a smaller plane_tol, ' if within else ''}fewer or smaller perturbations, a "
+        "larger C, or class_weight='balanced' if one class is rare; "
+        "structinv.select_changes compares such settings on held-out samples",
         UninformativeFitWarning,
         stacklevel=stacklevel + 1,
     )
 
 
 def _predicted(objective: Objective, f: Element) -> np.ndarray:
-    """The label of each row without changes, as a place among the classes."""
+    """Return the predicted label of each unperturbed row, as an index of the classes."""
     term: Any = objective.terms[0]
     scores = term.scores(objective.space, f).reshape(len(term.labels.codes), -1)
     predicted: np.ndarray = term.labels.predict(scores, objective.space.pairwise(f))
@@ -135,7 +142,7 @@ def _predicted(objective: Objective, f: Element) -> np.ndarray:
 
 
 def _errors(term: WorstCase, predicted: np.ndarray) -> float:
-    """The share of the rows' weight that is predicted wrongly."""
+    """Return the weighted fraction of wrong predictions."""
     layout, weights = term.labels.layout, term.weights
     each = weights if layout is None else np.repeat(weights, layout.lengths)
     return float(each @ (predicted != term.labels.codes) / each.sum())
@@ -143,22 +150,24 @@ def _errors(term: WorstCase, predicted: np.ndarray) -> float:
 
 @dataclass(frozen=True)
 class FittedRegression:
-    """A regression that is to be looked at.
+    """Fitted regression for the test of `warn_if_unexplained`.
 
     Parameters
     ----------
     name : str
-        Of the estimator.
-    targets, predictions : (n,) arrays
-        Of the training rows.
-    weights : (n,) array
-        Of the rows.
+        Name of the estimator.
+    targets : array of shape (n,)
+        Training targets.
+    predictions : array of shape (n,)
+        Predictions of the training rows.
+    weights : array of shape (n,)
+        Weights of the rows.
     gram : callable
-        Gives the kernel matrix of some rows, by their numbers.
+        Function of row indices that returns their kernel matrix.
     remedies : sequence of str
-        What to try, beside other units of the targets.
+        Advice for the warning, in addition to other units of the targets.
     epsilon : float, default=0.0
-        Errors up to this cost nothing.
+        Half-width of the tube: smaller errors cost nothing.
     """
 
     name: str
@@ -171,12 +180,17 @@ class FittedRegression:
 
 
 def warn_if_unexplained(fit: FittedRegression, stacklevel: int) -> bool:
-    """Warn if a fit predicts its training targets no better than a constant; whether it has warned.
+    """Warn if predictions of training targets are not better than a constant.
 
-    Errors are compared with those of the mean and of the median, so that a fit that predicts either one
-    is not called worse than a constant. Such a fit is suspect: it explains less than 1% of the variance.
-    The warning needs proof that there was something to learn. A least-squares fit of at most 300 rows in
-    the same kernel, with a constant, must explain a tenth of the variance of rows that it leaves out.
+    Errors are compared with those of the mean and of the median of the targets. A fit close to one of
+    these is only suspect: it explains less than 1 % of the variance. The warning then requires that the
+    data are informative. A least-squares fit of at most 300 rows with the same kernel and a constant
+    must explain a tenth of the variance. This variance is that of rows that were left out.
+
+    Returns
+    -------
+    bool
+        True if there was a warning.
     """
     used = np.flatnonzero(fit.weights > 0)
     y, weights = fit.targets[used], fit.weights[used] / fit.weights[used].sum()
@@ -188,8 +202,8 @@ def warn_if_unexplained(fit: FittedRegression, stacklevel: int) -> bool:
     more = 1 + LEAST_SHARE
     if squared > more * variance + near**2 and absolute > more * deviation + near:
         what = (
-            f"training targets are {np.sqrt(squared):.3g} away from their predictions (root mean "
-            f"square), and only {np.sqrt(variance):.3g} from their mean {mean:.3g}"
+            f"the root mean square error of training targets is {np.sqrt(squared):.3g}, but only "
+            f"{np.sqrt(variance):.3g} for their mean {mean:.3g}"
         )
     elif squared >= (1 - LEAST_SHARE) * variance and variance > (ROUNDING * mean) ** 2:
         share = _explainable(fit, used)
@@ -197,12 +211,12 @@ def warn_if_unexplained(fit: FittedRegression, stacklevel: int) -> bool:
             return False
         what = (
             f"the predictions explain less than {LEAST_SHARE:.0%} of the variance of the training "
-            f"targets, of which least squares explain about {share:.0%} on rows left out"
+            f"targets, but least squares explain about {share:.0%} for rows left out"
         )
     else:
         return False
     warnings.warn(
-        f"{fit.name} has learned next to nothing: {what}. Try {', '.join(fit.remedies)}, or targets in "
+        f"{fit.name} has learned almost nothing: {what}. Try {', '.join(fit.remedies)}, or targets in "
         f"other units (their standard deviation is {np.sqrt(variance):.3g})",
         UninformativeFitWarning,
         stacklevel=stacklevel + 1,
@@ -217,14 +231,14 @@ def _median(values: np.ndarray, weights: np.ndarray) -> float:
 
 
 def _explainable(fit: FittedRegression, used: np.ndarray) -> float:
-    """The share of the variance that least squares explain on rows left out, with the best weight."""
+    """Return the fraction of variance that least squares explain for rows left out."""
     some = used[np.unique(np.linspace(0, len(used) - 1, MOST_ROWS).astype(int))]
     targets = fit.targets[some] - fit.targets[some].mean()
     gram = np.array(fit.gram(some), dtype=np.float64)
     if len(some) < LEAST_ROWS or not np.any(targets) or not np.all(np.isfinite(gram)):
         return 0.0
     targets /= np.abs(targets).max()
-    # Rows and columns without their means: the constant costs nothing.
+    # Centering the matrix removes the constant, which has no penalty.
     gram = gram - gram.mean(axis=0) - gram.mean(axis=1)[:, None] + gram.mean()
     values, vectors = np.linalg.eigh((gram + gram.T) / 2)
     values, errors = np.maximum(values, 0.0), []

@@ -1,4 +1,4 @@
-"""Kernel classifiers trained on the changed inputs themselves: scikit-learn's SVC on virtual samples."""
+"""SVM trained on virtual samples (data augmentation), for comparison."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from .resource_estimates import ResourceEstimateMixin, named, virtual_memory
 from .row_shapes import canonical, check_shape, flat_rows, learn_shape, shaped
 from .target_labels import class_factors, labeled_rows, one_label_a_row
 
-# What libsvm computes itself, a few columns at a time; all else is one large Gram matrix.
+# Kernels that libsvm computes by columns. Other kernels need the whole kernel matrix.
 NATIVE = ("linear", "poly", "rbf")
 
 _ROWS = {"accept_sparse": "csr", "accept_large_sparse": False, "dtype": [np.float64, np.float32]}
@@ -38,64 +38,81 @@ _ROWS = {"accept_sparse": "csr", "accept_large_sparse": False, "dtype": [np.floa
 
 @dataclass(eq=False, repr=False)
 class VirtualSVC(ResourceEstimateMixin, ClassifierMixin, BaseEstimator):
-    """scikit-learn's SVC, trained on every member of every row's orbit.
+    """SVM trained on all transformed copies of each sample (augmentation).
 
-    The plain way to an invariance, here to compare with: as many times larger a problem as an orbit
-    has members (see DeCoste and Schoelkopf 2002, section 3). Finite oracles list the members; of
-    others `n_draws` random members are drawn beside the row itself.
+    It is a baseline for invariant models (DeCoste and Schoelkopf 2002, section 3). The training set
+    grows by the size of the orbit. A finite oracle lists all transformed copies. Other oracles draw
+    `n_draws` random copies in addition to the sample.
 
     Parameters
     ----------
-    oracle : InvarianceOracle, optional
-        What may change in an input; nothing by default. It must be finite or have `sample`.
+    oracle : InvarianceOracle or None, default=None
+        Oracle with the transformations. It must be finite or have `sample`. Without an oracle the model
+        is scikit-learn's `SVC`.
     kernel : {"rbf", "poly", "linear", "laplacian"}, Kernel or callable, default="rbf"
-        All but the first three need memory for the whole Gram matrix of the virtual samples.
+        Kernel of the SVM. "laplacian", a Kernel or a callable require memory for the whole kernel matrix
+        of the virtual samples.
     gamma : {"scale", "auto"} or float, default="scale"
-        As in SVC. "scale" looks at the rows of X, not at virtual samples, so that all methods
-        compare on the same kernel.
+        Coefficient of the kernels "rbf", "poly" and "laplacian" (> 0). For samples X without
+        transformation, "scale" is ``1 / (n_features * X.var())`` and "auto" is ``1 / n_features``.
+        Increase it for a more local, more flexible function.
     degree : int, default=3
-        Of "poly".
+        Degree of the kernel "poly" (>= 1). Increase it for a more flexible function.
     coef0 : float, default=1.0
-        Of "poly".
+        Constant of the kernel "poly" (>= 0). Increase it to give the terms of low degree more weight.
     C : float, default=1.0
-        Weight of the loss of every virtual sample, above 0.
+        Weight of the loss of each virtual sample (> 0). Increase it to fit the virtual samples more
+        closely. Decrease it for noisy labels.
     n_draws : int, default=10
-        Random members of each row where the oracle is not finite.
+        Number of random transformations per sample if the oracle is not finite (>= 1). Increase it for a
+        better coverage, at the cost of run time.
     tol : float, default=1e-3
-        Of SVC.
+        Tolerance of the stopping rule of libsvm (> 0). Decrease it for more accurate scores, at the cost
+        of run time.
     cache_mb : float, default=1000
-        Memory for columns of the kernel, in megabytes.
-    class_weight : dict or "balanced", optional
-        Factors of C for each class; "balanced" counts virtual samples.
-    random_state : int, RandomState or None, default=None
-        Which members are drawn.
+        Memory for columns of the kernel matrix in megabytes (> 0). Increase it for faster fits on large
+        data sets.
+    class_weight : dict, "balanced" or None, default=None
+        Factors of C by class (>= 0), 1 by default. "balanced" uses factors that are inversely
+        proportional to the frequencies of virtual samples. Increase a factor to make fewer errors in
+        that class.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the random transformations. Pass an integer for reproducible results.
     on_interrupt : {"raise", "return"}, default="raise"
-        As other estimators have it; Ctrl-C raises KeyboardInterrupt either way, since libsvm has
-        nothing to keep. It cannot be stopped, either: what it was about goes on behind the scenes.
+        Accepted as in other estimators, without effect. Ctrl-C always raises KeyboardInterrupt, since
+        libsvm stores no intermediate model. libsvm continues its current work in the background.
 
     Attributes
     ----------
     svc_ : sklearn.svm.SVC
-        The machine, whose ``support_`` are positions among the virtual samples.
-    classes_ : (n_classes,) array
-    support_vectors_ : (n_support, n_features) array or CSR matrix
-    support_ : (n_support,) array of int
-        The row of X that each support vector comes from.
-    support_members_ : (n_support,) array of int
-        Which member of that row's orbit it is; 0 is the row itself.
+        SVM trained on the virtual samples; its ``support_`` contains indices of virtual samples.
+    classes_ : ndarray of shape (n_classes,)
+        Sorted class labels.
+    support_vectors_ : ndarray or CSR matrix of shape (n_support, n_features)
+        Support vectors.
+    support_ : ndarray of shape (n_support,) of int
+        Index in X of the sample of each support vector.
+    support_members_ : ndarray of shape (n_support,) of int
+        Variant of that sample in its orbit; variant 0 is the untransformed sample.
     min_eigenvalue_ : float or None
-        Of the kernel's table of at most 2000 training rows, before a `spectrum` mends it; None for
-        kernels that are positive semi-definite by construction.
+        Smallest eigenvalue of the kernel matrix of at most 2000 training samples, before a spectrum
+        correction. None for kernels that are positive semi-definite by construction.
     n_virtual_ : int
-        How many samples the machine was trained on, without a row's repeated members.
+        Number of virtual samples, without duplicates of a sample.
     n_features_in_ : int
-    feature_names_in_ : (n_features_in_,) array
-        Only if all feature names of X are strings.
+        Number of features in `fit`.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features in `fit`; only if all are strings.
+
+    See Also
+    --------
+    VirtualSupportVectorSVC : The same with transformed copies of support vectors only.
+    InvariantSVC : Worst-case training with the same oracle and kernel, with certificates.
 
     Notes
     -----
-    There is no `certify`: of several classes each pair has a machine with a vote, and votes have no
-    margin to bound. `InvariantSVC`, with the same oracle and kernel, gives certificates.
+    There is no `certify`. With several classes, each pair of classes has an SVM with a vote, and votes
+    have no margin. Use `InvariantSVC` for certificates.
 
     Examples
     --------
@@ -134,23 +151,24 @@ class VirtualSVC(ResourceEstimateMixin, ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : (n_samples, n_features) array-like, or sparse matrix without an oracle
-        y : (n_samples,) array-like
-            Labels of at least two classes; each member of an orbit has the label of its row.
-        sample_weight : (n_samples,) array-like, optional
-            Non-negative factors of C, for every member of a row's orbit.
+        X : array-like of shape (n_samples, n_features)
+            Samples. Without an oracle they can be a sparse matrix.
+        y : array-like of shape (n_samples,)
+            Labels of at least two classes. Each transformed copy has the label of its sample.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+            Factors of C for all copies of a sample (>= 0), 1 by default.
 
         Returns
         -------
-        object
+        VirtualSVC
             This estimator.
 
         Raises
         ------
         ValueError, TypeError
-            For parameters or data that cannot be used, before any work.
+            If parameters or data are not valid, before any work.
         KeyboardInterrupt
-            After Ctrl-C, with the model there was before: libsvm gives nothing away before its end.
+            After Ctrl-C. The model is then that of the previous fit.
         """
         with all_or_nothing(self):
             oracle = self._check_parameters()
@@ -163,11 +181,15 @@ class VirtualSVC(ResourceEstimateMixin, ClassifierMixin, BaseEstimator):
             self._check_classes(y, weights)
             oracle.check_labels(np.unique(y))
             virtual = _VirtualSamples(bind(oracle, X, y), self.n_draws, self.random_state)
-            # libsvm leaves rows without weight out, and then counts support vectors without them.
+            # libsvm omits rows without weight, which would shift the indices of support vectors.
             rows = self._chosen(X, y, weights, np.flatnonzero(weights), new_svc)
             size = virtual.size
             needed = virtual_memory(len(rows), size, X.shape[1], X.dtype.itemsize)
-            check_memory(named(virtual.bound, size, len(rows)), needed, "list fewer, or take fewer rows")
+            check_memory(
+                named(virtual.bound, size, len(rows)),
+                needed,
+                "use fewer transformations or fewer samples",
+            )
             points, origins, members = virtual.of(rows)
             svc = leaving_on_interrupt(lambda: new_svc().fit(points, y[origins], weights[origins]))
             self.svc_: SVC = svc
@@ -197,7 +219,7 @@ class VirtualSVC(ResourceEstimateMixin, ClassifierMixin, BaseEstimator):
         heavy: np.ndarray,
         new_svc: Callable[[], SVC],
     ) -> np.ndarray:
-        """Which of the rows with a weight above 0, `heavy`, have their orbits trained on: all."""
+        """Return the rows to transform; `heavy` are the rows with a weight above 0."""
         return heavy
 
     def _check_parameters(self) -> InvarianceOracle:
@@ -207,14 +229,14 @@ class VirtualSVC(ResourceEstimateMixin, ClassifierMixin, BaseEstimator):
         check_on_interrupt(self.on_interrupt)
         check_integer("n_draws", self.n_draws)
         if isinstance(self.kernel, str) and self.kernel == "precomputed":
-            raise ValueError("kernel must not be 'precomputed': its table has no virtual samples")
+            raise ValueError("kernel must not be 'precomputed': virtual samples require features")
         return check_oracle_type(self.oracle)
 
     def _prepare(self, X: Matrix, oracle: InvarianceOracle) -> Matrix:
         if sp.issparse(X) and self.oracle is not None:
             raise TypeError(
-                f"virtual samples do not take sparse rows, as the members that {type(oracle).__name__} "
-                "lists or draws are dense; pass X as a dense array, or oracle=None"
+                f"X must be a dense array with the oracle {type(oracle).__name__}, whose transformed "
+                "samples are dense, got a sparse matrix: convert X, or pass oracle=None"
             )
         if sp.issparse(X) and not self._native:
             raise TypeError(f"kernel {self.kernel!r} does not take sparse rows; pass X as a dense array")
@@ -234,7 +256,7 @@ class VirtualSVC(ResourceEstimateMixin, ClassifierMixin, BaseEstimator):
                 "y must hold at least two classes among the samples with a weight above 0, got one "
                 f"class: {classes.tolist()[0]!r}"
             )
-        # What libsvm says of a negative one is that the data are too large.
+        # libsvm has a misleading message for negative factors.
         counted = weights > 0
         class_factors(self.class_weight, classes, y[counted], weights[counted])
 
@@ -243,7 +265,7 @@ class VirtualSVC(ResourceEstimateMixin, ClassifierMixin, BaseEstimator):
         return isinstance(self.kernel, str) and self.kernel in NATIVE
 
     def _svc_maker(self, X: Any) -> Callable[[], SVC]:
-        """Makes machines whose kernel belongs to the rows, whatever they are trained on."""
+        """Return a factory of SVMs whose kernel is resolved for X."""
         gamma = resolve_gamma(self.gamma, X)
         kernel = shaped(self.kernel, self, X)
         kernel = as_kernel(kernel, gamma=gamma, degree=self.degree, coef0=self.coef0, X=X)
@@ -263,12 +285,34 @@ class VirtualSVC(ResourceEstimateMixin, ClassifierMixin, BaseEstimator):
         return lambda: SVC(**settings)
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Scores, as those of SVC: (n,) for two classes, (n, n_classes) for more."""
+        """Compute the scores of samples, as scikit-learn's `SVC`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+            One score per sample for two classes, one score per class for more classes.
+        """
         X = self._check(X)
         return self.svc_.decision_function(X)
 
     def predict(self, X: Any) -> np.ndarray:
-        """Predicted labels, (n,)."""
+        """Predict the labels of samples.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Predicted labels.
+        """
         X = self._check(X)
         return self.svc_.predict(X)
 
@@ -278,7 +322,7 @@ class VirtualSVC(ResourceEstimateMixin, ClassifierMixin, BaseEstimator):
         return canonical(validate_data(self, flat_rows(X), reset=False, **_ROWS))
 
     def __sklearn_tags__(self) -> Any:
-        """Sparse rows are fine where nothing changes them."""
+        """Declare support of sparse rows without an oracle."""
         tags = super().__sklearn_tags__()
         tags.input_tags.three_d_array = True
         tags.input_tags.sparse = self.oracle is None and self._native
@@ -286,24 +330,78 @@ class VirtualSVC(ResourceEstimateMixin, ClassifierMixin, BaseEstimator):
 
 
 class VirtualSupportVectorSVC(VirtualSVC):
-    """The virtual support vector machine: SVC on the orbits of the support vectors of SVC.
+    """SVM trained on transformed copies of the support vectors of a first SVM.
 
-    The rows that matter to an invariant machine are mostly those that matter to a plain one, so
-    only their orbits are trained on (DeCoste and Schoelkopf 2002, section 3.1).
+    This is the virtual support vector method of DeCoste and Schoelkopf (2002, section 3.1). The support
+    vectors of a plain SVM are mostly those of an invariant one. The second SVM is thus trained on their
+    transformed copies only.
 
     Parameters
     ----------
-    oracle, kernel, gamma, degree, coef0, C, n_draws, tol, cache_mb, class_weight, random_state, \
-on_interrupt
-        See `VirtualSVC`; those of the machine are of both.
+    oracle : InvarianceOracle or None, default=None
+        Oracle with the transformations. It must be finite or have `sample`. Without an oracle the model
+        is scikit-learn's `SVC`.
+    kernel : {"rbf", "poly", "linear", "laplacian"}, Kernel or callable, default="rbf"
+        Kernel of the SVM. "laplacian", a Kernel or a callable require memory for the whole kernel matrix
+        of the virtual samples.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Coefficient of the kernels "rbf", "poly" and "laplacian" (> 0). For samples X without
+        transformation, "scale" is ``1 / (n_features * X.var())`` and "auto" is ``1 / n_features``.
+        Increase it for a more local, more flexible function.
+    degree : int, default=3
+        Degree of the kernel "poly" (>= 1). Increase it for a more flexible function.
+    coef0 : float, default=1.0
+        Constant of the kernel "poly" (>= 0). Increase it to give the terms of low degree more weight.
+    C : float, default=1.0
+        Weight of the loss of each virtual sample (> 0). Increase it to fit the virtual samples more
+        closely. Decrease it for noisy labels.
+    n_draws : int, default=10
+        Number of random transformations per sample if the oracle is not finite (>= 1). Increase it for a
+        better coverage, at the cost of run time.
+    tol : float, default=1e-3
+        Tolerance of the stopping rule of libsvm (> 0). Decrease it for more accurate scores, at the cost
+        of run time.
+    cache_mb : float, default=1000
+        Memory for columns of the kernel matrix in megabytes (> 0). Increase it for faster fits on large
+        data sets.
+    class_weight : dict, "balanced" or None, default=None
+        Factors of C by class (>= 0), 1 by default. "balanced" uses factors that are inversely
+        proportional to the frequencies of virtual samples. Increase a factor to make fewer errors in
+        that class.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the random transformations. Pass an integer for reproducible results.
+    on_interrupt : {"raise", "return"}, default="raise"
+        Accepted as in other estimators, without effect. Ctrl-C always raises KeyboardInterrupt, since
+        libsvm stores no intermediate model. libsvm continues its current work in the background.
 
     Attributes
     ----------
     svc_plain_ : sklearn.svm.SVC
-        The first machine, trained on the rows of X with a weight above 0.
-    svc_, classes_, support_vectors_, support_, support_members_, min_eigenvalue_, n_virtual_, \
-n_features_in_, feature_names_in_
-        See `VirtualSVC`; of the second machine.
+        First SVM, trained on the samples with a weight above 0.
+    svc_ : sklearn.svm.SVC
+        Second SVM, trained on the virtual samples; its ``support_`` contains indices of virtual samples.
+    classes_ : ndarray of shape (n_classes,)
+        Sorted class labels.
+    support_vectors_ : ndarray or CSR matrix of shape (n_support, n_features)
+        Support vectors.
+    support_ : ndarray of shape (n_support,) of int
+        Index in X of the sample of each support vector.
+    support_members_ : ndarray of shape (n_support,) of int
+        Variant of that sample in its orbit; variant 0 is the untransformed sample.
+    min_eigenvalue_ : float or None
+        Smallest eigenvalue of the kernel matrix of at most 2000 training samples, before a spectrum
+        correction. None for kernels that are positive semi-definite by construction.
+    n_virtual_ : int
+        Number of virtual samples, without duplicates of a sample.
+    n_features_in_ : int
+        Number of features in `fit`.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features in `fit`; only if all are strings.
+
+    See Also
+    --------
+    VirtualSVC : The same with transformed copies of all samples.
+    InvariantSVC : Worst-case training with the same oracle and kernel, with certificates.
 
     Examples
     --------
@@ -311,7 +409,7 @@ n_features_in_, feature_names_in_
     >>> from structinv.estimators.virtual import VirtualSupportVectorSVC
     >>> from structinv.oracles import FiniteOracle
     >>> class Mirror(FiniteOracle):
-    ...     "The sign of the second feature carries no information."
+    ...     "The sign of the second feature has no information."
     ...     def orbit(self, X):
     ...         return np.stack([X, X * [1.0, -1.0]], axis=1)
     >>> X = np.array([[-3.0, 1.0], [-1.0, 2.0], [1.0, -1.0], [4.0, 1.0]])
@@ -336,7 +434,7 @@ n_features_in_, feature_names_in_
 
 
 class _VirtualSamples:
-    """Members of rows' orbits, each once; refuses oracles that cannot name any."""
+    """Distinct transformed copies of rows; TypeError if the oracle cannot list or draw them."""
 
     def __init__(self, bound: BoundOracle, n_draws: int, random_state: Any) -> None:
         self.bound = bound
@@ -347,28 +445,28 @@ class _VirtualSamples:
 
     @property
     def size(self) -> int:
-        """How many members a row has at most."""
+        """Maximum number of copies per row."""
         if sp.issparse(self.bound.X):
             return 1
         return self._members(np.array([0]), np.random.default_rng(0)).shape[1]
 
     def _probe(self) -> None:
-        # On one row, and with numbers of its own: refused before any machine is trained.
+        # A test with one row and a separate generator raises before any training.
         try:
             self._members(np.array([0]), np.random.default_rng(0))
         except NotImplementedError as error:
             name = type(self.bound.oracle).__name__
             raise TypeError(
-                f"oracle must list (finite) or sample its members, and {name} does neither: {error}"
+                f"oracle must be finite or have sample, got {name}, which has neither: {error}"
             ) from error
 
     def of(self, rows: np.ndarray) -> tuple[Matrix, np.ndarray, np.ndarray]:
-        """Samples, the row that each comes from, and the number it has in that row's orbit."""
+        """Return the copies, the row of each copy, and its number in the orbit of that row."""
         if sp.issparse(self.bound.X):
             return self.bound.X[rows], rows, np.zeros_like(rows)
         members = self._members(rows, self.rng)
         keep = np.ones(members.shape[:2], dtype=bool)
-        _first_of_their_kind(members, keep)
+        _mark_duplicates(members, keep)
         places, numbers = np.nonzero(keep)
         points = members.reshape(-1, members.shape[2]) if np.all(keep) else members[keep]
         return points, rows[places], numbers
@@ -384,8 +482,8 @@ class _VirtualSamples:
 
 
 @njit(cache=True, nogil=True)
-def _first_of_their_kind(members, first):
-    """Tell members of an (n, s, d) array that equal an earlier one of their row: False in `first`."""
+def _mark_duplicates(members, first):
+    """Set `first` to False for copies that equal an earlier one of the same row, (n, s, d)."""
     n_rows, size, n_features = members.shape
     for i in range(n_rows):
         for j in range(1, size):

@@ -1,4 +1,4 @@
-"""Choosing parameters: how many changes, how wide, how large a C; folds without labels; scores."""
+"""Model selection: oracles, parameters, labeled folds and scorers."""
 
 from .label_scores import LabeledSplit, labeled_scorer
 from .scorers import certified_accuracy_scorer

@@ -1,4 +1,4 @@
-"""What is fitted and counted on folds: rows with a label each, or examples of several positions."""
+"""Folds and accuracies for samples in memory, samples in blocks, and examples."""
 
 from __future__ import annotations
 
@@ -24,36 +24,36 @@ Fold = tuple[np.ndarray, np.ndarray]
 
 
 class HeldOutRows:
-    """Rows, each with its label; shares are those of rows."""
+    """Folds and accuracies of samples with one label each."""
 
     def checked(self, X: Any, y: Any) -> tuple[Any, Any]:
-        """X and y, of one length, so that parts of them can be taken."""
+        """Return X and y in an indexable form, of equal length."""
         X, y = indexable(X, column_or_1d(y))
         check_classification_targets(y)
         return X, y
 
     def folds(self, cv: Any, X: Any, y: Any) -> list[Fold]:
-        """Row numbers of training and test parts; a number stands for stratified folds."""
+        """Return the sample indices of all folds; a number means stratified folds."""
         return list(check_cv(cv, y, classifier=True).split(X, y))
 
     def labels(self, y: Any, rows: np.ndarray) -> set[Any]:
-        """All labels of some rows."""
+        """Return all labels of some samples."""
         return set(np.unique(y[rows]).tolist())
 
     def part(self, X: Any, y: Any, rows: np.ndarray) -> tuple[Any, Any]:
-        """Some rows, and their labels."""
+        """Return some samples and their labels."""
         return _safe_indexing(X, rows), _safe_indexing(y, rows)
 
-    def shares(
+    def accuracies(
         self, model: Any, X: Any, y: Any, oracles: Sequence[InvarianceOracle]
     ) -> tuple[float, list[float]]:
-        """How many are right, and certified against each of the oracles."""
+        """Return the accuracy, and the certified accuracy against each oracle."""
         clean = float(np.mean(model.predict(X) == y))
         return clean, [certify(model, each, X, y).accuracy for each in oracles]
 
 
 class HeldOutInBlocks(HeldOutRows):
-    """Rows that are read in blocks; folds are those of the same rows in memory."""
+    """Folds of samples in blocks; they equal the folds of the same samples in memory."""
 
     def checked(self, X: RowSource, y: Any) -> tuple[RowSource, Any]:
         y = column_or_1d(y)
@@ -63,7 +63,7 @@ class HeldOutInBlocks(HeldOutRows):
         return X, y
 
     def folds(self, cv: Any, X: RowSource, y: Any) -> list[Fold]:
-        # Splitters look at nothing but the number of rows.
+        # Splitters use only the number of samples.
         shown = np.broadcast_to(0.0, (len(y), 1))
         kind = np.int32 if len(y) <= np.iinfo(np.int32).max else np.int64
         found = check_cv(cv, y, classifier=True).split(shown, y)
@@ -72,7 +72,7 @@ class HeldOutInBlocks(HeldOutRows):
     def part(self, X: RowSource, y: Any, rows: np.ndarray) -> tuple[Any, Any]:
         return SomeRows(X, rows), y[rows]
 
-    def shares(
+    def accuracies(
         self, model: Any, X: Any, y: Any, oracles: Sequence[InvarianceOracle]
     ) -> tuple[float, list[float]]:
         certificates = (model.certify(X, y, oracle=each) for each in oracles)
@@ -80,24 +80,24 @@ class HeldOutInBlocks(HeldOutRows):
 
 
 class HeldOutExamples(HeldOutRows):
-    """Examples, each with the labels of its positions; shares are those of positions."""
+    """Folds of examples with several positions, and accuracies of positions."""
 
     def checked(self, X: Any, y: Any) -> tuple[Any, Any]:
         as_list("y", y, "labels")
         return tuple(indexable(X, y))
 
     def folds(self, cv: Any, X: Any, y: Any) -> list[Fold]:
-        """See `HeldOutRows.folds`: a number stands for folds in the order of the examples."""
+        """Return the example indices of all folds; a number means consecutive folds."""
         return list(check_cv(cv).split(X, y))
 
     def labels(self, y: Any, rows: np.ndarray) -> set[Any]:
         try:
             return set(chain.from_iterable(_safe_indexing(y, rows)))
         except TypeError:
-            # What is no list of labels, the fit refuses by its place.
+            # The fit raises an error with the position.
             return set()
 
-    def shares(
+    def accuracies(
         self, model: Any, X: Any, y: Any, oracles: Sequence[InvarianceOracle]
     ) -> tuple[float, list[float]]:
         rows, last = X, model
@@ -108,7 +108,7 @@ class HeldOutExamples(HeldOutRows):
 
 
 def held_out(model: Any, X: Any) -> HeldOutRows:
-    """How a model is held against rows or examples that it has not seen; TypeError if it cannot be."""
+    """Return the kind of folds for a model; TypeError without certificates."""
     if isinstance(X, RowSource):
         if not isinstance(model, InvariantLinearSVC):
             refuse_sources(model, X)
@@ -117,5 +117,5 @@ def held_out(model: Any, X: Any) -> HeldOutRows:
     while isinstance(last, Pipeline):
         last = last.steps[-1][1]
     if isinstance(last, CustomStructuredSVC):
-        raise TypeError("model must have certificates, and CustomStructuredSVC has none")
+        raise TypeError("model must have certify, got CustomStructuredSVC, which has no certificates")
     return HeldOutExamples() if isinstance(last, InvariantStructuredSVC) else HeldOutRows()

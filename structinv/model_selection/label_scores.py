@@ -1,4 +1,4 @@
-"""Scores and folds of rows of which some have no label."""
+"""Cross-validation folds and scorers for partly labeled data (semi-supervised)."""
 
 from __future__ import annotations
 
@@ -23,22 +23,28 @@ from ..estimators.target_labels import (
 
 
 class LabeledSplit(BaseCrossValidator):
-    """Stratified folds of the rows with a label; those without one are in every training fold.
+    """Stratified folds of labeled samples, with unlabeled samples for training only.
 
-    Test folds hold labeled rows only, so that any scorer works, and the shares of the classes in them
-    are about those among all labeled rows.
+    Every training fold contains all unlabeled samples. Test folds contain labeled samples only, so any
+    scorer works. They have about the class frequencies of all labeled samples.
 
     Parameters
     ----------
     n_splits : int, default=5
-        At least 2.
+        Number of folds (>= 2). Decrease it if a class has few labeled samples.
     unlabeled : label, "auto" or None, default="auto"
-        The label of rows without one, as in `RepresenterClassifier`, and decided on all rows: "auto"
-        is -1, but {-1, +1} are two ordinary classes.
+        Label of unlabeled samples. "auto" is -1, except that the labels {-1, 1} alone are two ordinary
+        classes, as in `RepresenterClassifier`. All samples decide, not those of a fold. Pass None if all
+        samples are labeled.
     shuffle : bool, default=False
-        Whether labeled rows are shuffled first.
-    random_state : int, RandomState or None, default=None
-        The order, if they are.
+        If True, shuffle the labeled samples before the split. Set it to True for sorted samples.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the shuffling. Pass an integer for reproducible folds.
+
+    See Also
+    --------
+    labeled_scorer : Scorer that omits unlabeled samples, for other folds.
+    sklearn.model_selection.StratifiedKFold : Stratified folds of all samples.
 
     Examples
     --------
@@ -64,35 +70,53 @@ class LabeledSplit(BaseCrossValidator):
         self.random_state = random_state
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
-        """The number of folds."""
+        """Return the number of folds.
+
+        Parameters
+        ----------
+        X : None
+            Ignored.
+        y : None
+            Ignored.
+        groups : None
+            Ignored.
+
+        Returns
+        -------
+        int
+            Number of folds.
+        """
         return self.n_splits
 
     def split(
         self, X: Any, y: Any = None, groups: Any = None
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Row numbers of training and test folds.
+        """Generate the indices of training and test samples.
 
         Parameters
         ----------
-        X : (n, ...) array-like
-        y : (n,) array-like
-            Labels, `unlabeled` for rows without one.
+        X : array-like of shape (n_samples, ...)
+            Samples; only their number is used.
+        y : array-like of shape (n_samples,)
+            Labels, with the value `unlabeled` for unlabeled samples.
         groups : None
             Ignored.
 
         Yields
         ------
-        train : (n_train,) array of int
-        test : (n_test,) array of int
+        train : ndarray of shape (n_train,) of int
+            Indices of training samples.
+        test : ndarray of shape (n_test,) of int
+            Indices of test samples.
 
         Raises
         ------
         ValueError
-            If `y` is missing, no row has a label, or there are fewer than `n_splits` labeled rows of
-            every class.
+            If `y` is None, if no sample has a label, or if all classes have fewer than `n_splits`
+            labeled samples.
         """
         if y is None:
-            raise ValueError("y must hold the labels, by which rows are split, got None")
+            raise ValueError("y must hold labels for stratified folds, got None")
         yield from super().split(X, y, groups)
 
     def _iter_test_indices(self, X: Any = None, y: Any = None, groups: Any = None) -> Iterator[Any]:
@@ -114,22 +138,27 @@ class LabeledSplit(BaseCrossValidator):
 def labeled_scorer(
     scoring: str | Callable[..., float] = "accuracy", *, unlabeled: Any = "auto"
 ) -> Callable[..., float]:
-    """A scorer that leaves rows without a label out.
+    """Make a scorer that omits unlabeled samples.
 
-    Any other scorer, `score` among them, compares them with a class and counts them as wrong.
+    Other scorers, such as `score` of an estimator, count unlabeled samples as errors.
 
     Parameters
     ----------
     scoring : str or callable, default="accuracy"
-        As in GridSearchCV: a name, or a function of a fitted estimator, X and y.
+        Name of a scorer, or a function of a fitted estimator, X and y, as in `GridSearchCV`.
     unlabeled : label, "auto" or None, default="auto"
-        The label of rows without one; "auto" is -1 unless that is among the estimator's `classes_`.
+        Label of unlabeled samples. "auto" is -1, unless `classes_` of the estimator contains it.
 
     Returns
     -------
     callable
-        Of a fitted estimator, X and y; for `scoring` of GridSearchCV and its like. It raises
-        ValueError if no row has a label: `LabeledSplit` makes folds in which that cannot be.
+        Function of a fitted estimator, X and y, for `scoring` in scikit-learn. It raises ValueError if
+        no sample has a label; use `LabeledSplit` to avoid such folds.
+
+    See Also
+    --------
+    LabeledSplit : Folds with labeled test samples only.
+    certified_accuracy_scorer : Scorer of certified accuracy.
 
     Examples
     --------
@@ -150,9 +179,9 @@ def _labeled_score(
     check_is_fitted(estimator)
     labels = column_or_1d(as_labels(y))
     if isinstance(unlabeled, str) and unlabeled == "auto":
-        # A fold may show one class only, so that classes and not the fold say what -1 is.
+        # A fold may contain one class only, so the classes of the model define the meaning of -1.
         unlabeled = None if labels_equal(estimator.classes_, MISSING).any() else MISSING
     labeled = np.flatnonzero(~without_label(labels, unlabeled))
     if len(labeled) == 0:
-        raise ValueError("y must hold a labeled row, got none; LabeledSplit makes folds that do")
+        raise ValueError("y must hold a labeled row, got none: use LabeledSplit for the folds")
     return scorer(estimator, _safe_indexing(X, labeled), labels[labeled])

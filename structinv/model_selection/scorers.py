@@ -1,4 +1,4 @@
-"""Certified accuracy as a score."""
+"""Scorer of certified accuracy for scikit-learn."""
 
 from __future__ import annotations
 
@@ -14,21 +14,29 @@ from ..oracles import InvarianceOracle
 def certified_accuracy_scorer(
     oracle: InvarianceOracle | None = None, *, at: str = "features"
 ) -> Callable[[Any, Any, Any], float]:
-    """A scorer for `scoring` of GridSearchCV and its like: the share of rows that no change turns.
+    """Make a scorer of certified accuracy, for `scoring` in scikit-learn.
+
+    The score is the fraction of samples that are classified correctly for every perturbation.
 
     Parameters
     ----------
-    oracle : InvarianceOracle, optional
-        What may change, the same for all settings of a search. By default each model is certified
-        against what it was trained for: then settings of the oracle do not compare, as the model
-        trained for no change at all has the easiest certificate.
+    oracle : InvarianceOracle or None, default=None
+        Oracle for all certificates of a search. By default each model is certified against the oracle of
+        its own training. Scores of models with different oracles are then not comparable: without
+        perturbations the certificate is easiest.
     at : {"features", "input"}, default="features"
-        See `structinv.certify`.
+        Space of the perturbations for a Pipeline: the input of its last step, or its own input. "input"
+        requires affine steps before the last.
 
     Returns
     -------
     callable
-        Of a fitted estimator that `structinv.certify` takes, X and y.
+        Function of a fitted estimator, X and y. `structinv.certify` must support the estimator.
+
+    See Also
+    --------
+    structinv.certify : Certificates of fitted estimators.
+    select_changes : Selection of an oracle and C by clean and certified accuracy.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""How many changes to train for, and with which C."""
+"""Selection of an oracle and of C by clean and certified accuracy on folds."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ Grid = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]
 
 @dataclass(repr=False)
 class ChangesSelection(Tabulated):
-    """Clean and certified accuracy along a grid, on held-out folds.
+    """Clean and certified accuracy of all settings, from `select_changes`.
 
     Attributes
     ----------
-    table_ : dict of arrays, one entry a setting
-        ``params`` (dicts), ``param_<name>`` for each name of the grid, ``clean`` and ``certified``
-        (means over the folds, in [0, 1]), ``clean_error`` and ``certified_error`` (their standard
-        errors), ``clean_folds`` and ``certified_folds`` ((n_settings, n_folds) arrays), and
-        ``uninformative``, the number of folds whose fit gave an `UninformativeFitWarning`.
+    table_ : dict of arrays, with one entry per setting
+        ``params`` are dicts, and ``param_<name>`` contains the value of each parameter. ``clean`` and
+        ``certified`` are means over folds in [0, 1], with standard errors ``clean_error`` and
+        ``certified_error``. ``clean_folds`` and ``certified_folds`` have shape (n_settings, n_folds).
+        ``uninformative`` is the number of folds with an `UninformativeFitWarning`.
     best_index_ : int
-        Of the best setting in the table.
+        Index of the best setting.
     best_params_ : dict
-        Its parameters, for ``model.set_params(**best_params_)``.
+        Parameters of the best setting, for ``model.set_params(**best_params_)``.
     oracle_ : InvarianceOracle
-        What all settings are certified against.
+        Oracle of all certificates.
     axes_ : list of matplotlib.axes.Axes
         Axes of the last plot.
     figure_ : matplotlib.figure.Figure
@@ -56,7 +56,7 @@ class ChangesSelection(Tabulated):
 
     @property
     def best_params_(self) -> dict[str, Any]:
-        """The parameters of the best setting."""
+        """Parameters of the best setting."""
         return dict(self.table_["params"][self.best_index_])
 
     def __str__(self) -> str:
@@ -106,64 +106,73 @@ def select_changes(
     clean_loss: float | None = None,
     n_jobs: int | None = None,
 ) -> ChangesSelection:
-    """How many changes to train for, and with which C: clean and certified accuracy along a grid.
+    """Select an oracle and C by clean and certified accuracy on held-out folds.
 
-    Every setting is fitted on the training part of every fold, and certified on its test part against
-    the SAME oracle, or settings would not compare: a model trained for no change has an easy
-    certificate of its own. The best is, among the settings whose clean accuracy is within one standard
-    error of the best clean accuracy, and whose changes leave something to learn in every fold, the one
-    with the highest certified accuracy; of equal ones that with the higher clean accuracy, then the
-    first.
+    Every setting is fitted on the training part and certified on the test part of every fold. All
+    certificates use the same oracle, since certificates against different oracles are not comparable.
+
+    The candidates are the settings whose clean accuracy is within one standard error of the best. Their
+    perturbations must leave something to learn in every fold. The best candidate has the highest
+    certified accuracy, then the highest clean accuracy, then the first position.
 
     Parameters
     ----------
     model : estimator
-        Unfitted: one that `structinv.certify` takes, an InvariantStructuredSVC, or a Pipeline that ends
-        in one.
-    X : (n, n_features) array-like or sparse matrix, or what the model or Pipeline takes
-        An InvariantLinearSVC takes a `RowSource`, too, which is fitted and certified in blocks.
-    y : (n,) array-like
-        Labels; of structured models those of the positions of each example.
+        Unfitted estimator: one that `structinv.certify` supports, an `InvariantStructuredSVC`, or a
+        Pipeline that ends with one of these.
+    X : array-like or sparse matrix of shape (n_samples, n_features)
+        Samples, or other input of the model. For `InvariantLinearSVC` it can be a `RowSource`, which is
+        fitted and certified in blocks.
+    y : array-like of shape (n_samples,)
+        Labels; for structured models the labels of the positions of each example.
     grid : dict or list of dict
-        Values of each parameter, as for GridSearchCV: ``{"oracle__max_changes": [0, 1, 2, 5],
-        "C": [0.01, 0.1, 1.0]}``.
-    cv : int, splitter or iterable, default=5
-        As in GridSearchCV: a number stands for stratified folds, for structured models for folds in the
-        order of the examples. Two at least. Folds of a `RowSource` are those of the same rows in memory.
-        Row numbers take 4 bytes a row and fold. Each fit reads all blocks, and takes the rows of its
+        Values of each parameter, as in `GridSearchCV`:
+        ``{"oracle__max_changes": [0, 1, 2, 5], "C": [0.01, 0.1, 1.0]}``.
+    cv : int, cross-validation splitter or iterable, default=5
+        Number of folds (>= 2) or a splitter, as in `GridSearchCV`. A number means stratified folds, or
+        consecutive folds of examples for structured models. Increase it for smaller standard errors, at
+        the cost of run time. A `RowSource` has the folds of the same samples in memory, and their
+        indices take 4 bytes per sample and fold. Each fit reads all blocks and uses the samples of its
         fold.
-    oracle : InvarianceOracle, optional
-        What all settings are certified against, best what you expect in use. By default one of the
-        grid's: of those whose changes leave something to learn in every fold of some setting, that
-        against which the fewest held-out rows are certified over all settings. It is the largest if
-        they are nested, as numbers of changes are.
-    clean_loss : float, optional
-        How much clean accuracy may be given up for the certificate, in [0, 1]; by default the
-        standard error of the best, so that what is given up can hardly be measured.
-    n_jobs : int, optional
-        Processes, as in GridSearchCV. Each takes the memory of a fit.
+    oracle : InvarianceOracle or None, default=None
+        Oracle of all certificates. Pass the perturbations that you expect in use. By default it is an
+        oracle of the grid with something to learn in every fold of a setting. Among these it is the one
+        with the lowest certified accuracy over all settings. For nested oracles, such as numbers of
+        edits, it is the largest.
+    clean_loss : float or None, default=None
+        Largest loss of clean accuracy in exchange for certified accuracy, in [0, 1]. By default it is
+        the standard error of the best clean accuracy, a loss that is hardly measurable. Increase it for
+        a more robust model.
+    n_jobs : int or None, default=None
+        Number of processes, as in `GridSearchCV`. Each process takes the memory of a fit.
 
     Returns
     -------
     ChangesSelection
-        Printable; `table_`, `best_params_`, `draw()`.
-
-    Warns
-    -----
-    UninformativeFitWarning
-        If no setting leaves something to learn in every fold. Those of single fits are counted in the
-        table instead.
+        Table of all settings and the best one; print it, or use `table_`, `best_params_` and `draw`.
 
     Raises
     ------
     ValueError, TypeError
-        For a grid, folds or an oracle that cannot be used, before any fit.
+        If the grid, the folds or the oracle are not valid, before any fit.
+
+    Warns
+    -----
+    UninformativeFitWarning
+        If no setting leaves something to learn in every fold. The table contains the number of such
+        warnings of single fits.
+
+    See Also
+    --------
+    select_widths : Selection of the ranges of transformations for invariant kernels.
+    certified_accuracy_scorer : Scorer of certified accuracy, for `GridSearchCV`.
 
     Notes
     -----
-    Accuracy counts rows, and for structured models positions (`Certificate.position_accuracy`): where
-    one class is rare, look at ``clean`` beside the share of the other. The accuracies of the best
-    setting are those it was chosen by; a test set of its own is needed to quote them.
+    Accuracy is the fraction of correct samples, or of correct positions for structured models
+    (`Certificate.position_accuracy`). If a class is rare, compare ``clean`` with the fraction of the
+    other classes. The selection uses the accuracies of the table, so measure the accuracy of the best
+    setting on a separate test set.
 
     Examples
     --------
@@ -193,7 +202,7 @@ def select_changes(
 def _settings(
     model: Any, grid: Grid, oracle: InvarianceOracle | None
 ) -> tuple[list[dict[str, Any]], list[InvarianceOracle], np.ndarray]:
-    """All settings, tried on a clone; the oracles to certify against; which of them each setting has."""
+    """Return all settings, the oracles for certificates, and the oracle index of each setting."""
     if not isinstance(model, BaseEstimator):
         raise TypeError(f"model must be an unfitted estimator, got {model!r}")
     settings = list(ParameterGrid(grid))
@@ -203,15 +212,15 @@ def _settings(
         try:
             changed = clone(model).set_params(**_copied(setting))
         except (ValueError, AttributeError) as error:
-            raise ValueError(f"grid has a parameter that the model does not take: {error}") from error
-        # Values of a grid come as the same objects each time.
+            raise ValueError(f"grid must contain parameters of the model only: {error}") from error
+        # ParameterGrid yields the same objects for the same value.
         names = [name for name in setting if "oracle" in name.split("__")]
         keys.append(tuple((name, id(setting[name])) for name in sorted(names)))
         found.setdefault(keys[-1], _oracle_of(changed))
     if oracle is not None:
         return settings, [check_oracle_type(oracle)], np.zeros(len(settings), dtype=int)
     if all(each is None for each in found.values()):
-        raise ValueError("oracle must be given: neither model nor grid says what may change")
+        raise ValueError("oracle must be given if neither model nor grid has an oracle")
     oracles = [check_oracle_type(each) for each in found.values()]
     for each in oracles:
         each.validate()
@@ -220,16 +229,16 @@ def _settings(
 
 
 def _reference(certified: np.ndarray, own: np.ndarray, warned: np.ndarray) -> int:
-    """Which oracle all settings are certified against; see `select_changes`."""
+    """Return the index of the oracle for all certificates, as described in `select_changes`."""
     places = np.unique(own[~warned.any(axis=1)])
     places = places if len(places) else np.unique(own)
-    # Of equal ones the last, as grids go up.
+    # The last of equal ones, since grids are usually increasing.
     places = places[::-1]
     return int(places[np.argmin(certified.mean(axis=(0, 1))[places])])
 
 
 def _copied(setting: dict[str, Any]) -> dict[str, Any]:
-    """A setting whose estimators belong to nobody else: `oracle` in it may be changed by others."""
+    """Return a setting with clones of its estimators, since `set_params` may change them."""
     return {name: clone(value, safe=False) for name, value in setting.items()}
 
 
@@ -242,13 +251,13 @@ def _oracle_of(model: Any) -> Any:
 def _folds(kind: HeldOutRows, cv: Any, X: Any, y: Any) -> list[Fold]:
     folds = kind.folds(cv, X, y)
     if len(folds) < 2:
-        raise ValueError(f"cv must make at least two folds, got {len(folds)}")
+        raise ValueError(f"cv must return at least two folds, got {len(folds)}")
     for train, test in folds:
         absent = kind.labels(y, test) - kind.labels(y, train)
         if absent:
             raise ValueError(
-                f"cv must leave each class of a test fold in its training fold, got none of {absent}; "
-                "more folds, or shuffled ones, leave more"
+                "cv must return training folds with every class of the test fold, "
+                f"got none of {absent}: use more folds, or shuffle the samples"
             )
     return folds
 
@@ -263,7 +272,7 @@ def _results(
     oracles: Sequence[InvarianceOracle],
     n_jobs: int | None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Clean accuracies (n_settings, n_folds), certified ones (..., n_oracles), and what warned."""
+    """Return clean accuracies, certified accuracies (..., n_oracles), and which fits warned."""
     jobs = [
         delayed(_fit_and_certify)(clone(model).set_params(**_copied(setting)), kind, X, y, fold, oracles)
         for setting in settings
@@ -286,7 +295,7 @@ def _fit_and_certify(
     fold: Fold,
     oracles: Sequence[InvarianceOracle],
 ) -> tuple[float, list[float], bool]:
-    """Clean and certified accuracies of one fold, and whether there was nothing to learn."""
+    """Return accuracy, certified accuracies, and whether the fit had almost nothing to learn."""
     train, test = fold
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UninformativeFitWarning)
@@ -295,7 +304,7 @@ def _fit_and_certify(
     for each in caught:
         if each not in warned:
             warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
-    clean, certified = kind.shares(model, *kind.part(X, y, test), oracles)
+    clean, certified = kind.accuracies(model, *kind.part(X, y, test), oracles)
     return clean, certified, bool(warned)
 
 
@@ -311,19 +320,19 @@ def _table(
 
 
 def _best(table: dict[str, Any], clean_loss: float | None) -> int:
-    """The rule of `select_changes`."""
+    """Return the index of the best setting, as described in `select_changes`."""
     usable = table["uninformative"] == 0
     if not np.any(usable):
         warnings.warn(
-            "no setting of the grid leaves something to learn in every fold: add fewer or smaller "
-            "changes, or a larger C",
+            "no setting of the grid leaves something to learn in every fold: add settings with fewer or "
+            "smaller perturbations, or with a larger C",
             UninformativeFitWarning,
             stacklevel=3,
         )
         usable = np.ones(len(usable), dtype=bool)
     leader = max(np.flatnonzero(usable), key=lambda number: table["clean"][number])
     loss = table["clean_error"][leader] if clean_loss is None else clean_loss
-    # Means over folds round.
+    # Tolerance for rounding errors of the means.
     good = usable & (table["clean"] >= table["clean"][leader] - loss - 1e-12)
     return int(
         max(np.flatnonzero(good), key=lambda n: (round(table["certified"][n], 12), table["clean"][n]))

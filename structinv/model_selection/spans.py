@@ -1,4 +1,4 @@
-"""Precision, recall and F1 of spans, such as chunks or names: counted by seqeval."""
+"""Precision, recall and F1 of labeled spans (chunks, named entities), by seqeval."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-# Begin, inside, end and single, and what IOBES has for the last two in other schemes; "O" is outside.
+# Begin, inside, end and single; L and U are end and single in other schemes. "O" is outside.
 _PREFIXES = ("B-", "I-", "E-", "S-", "L-", "U-")
 
 
 @dataclass(frozen=True)
 class SpanScores:
-    """How many spans were found, and how many of those found are right.
+    """Precision, recall and F1 of predicted spans.
 
-    A span is right if its type, its first and its last token are.
+    A span is correct if its type, its first and its last token are correct.
 
     Attributes
     ----------
     precision : float
-        Share of the predicted spans that are right; 0 if there are none.
+        Fraction of correct spans among the predicted ones; 0 if there is no predicted span.
     recall : float
-        Share of the true spans that are predicted; 0 if there are none.
+        Fraction of predicted spans among the true ones; 0 if there is no true span.
     f1 : float
-        Their harmonic mean.
+        Harmonic mean of precision and recall.
     n_spans : int
         Number of true spans.
     by_type : dict of str to SpanScores
-        The same of each type of span, such as "NP", in alphabetical order.
+        Scores of each type of span, such as "NP", in alphabetical sequence.
     """
 
     precision: float
@@ -38,27 +38,34 @@ class SpanScores:
 
 
 def span_scores(y_true: Sequence[Sequence[str]], y_pred: Sequence[Sequence[str]]) -> SpanScores:
-    """Score predicted spans of sequences, over all types and for each.
+    """Compute precision, recall and F1 of predicted spans, in total and by type.
 
-    Spans are read as conlleval of CoNLL-2000 reads them: an "I-NP" that follows no "B-NP" or "I-NP"
-    starts a span. Needs seqeval (Nakayama 2018), in the extra "sequences".
+    Spans have the definition of conlleval of CoNLL-2000: an "I-NP" without a preceding "B-NP" or "I-NP"
+    starts a span. The function requires seqeval (Nakayama 2018), in the extra "sequences".
 
     Parameters
     ----------
-    y_true, y_pred : sequences of sequences of str
-        Labels in IOB2 or a scheme like it, such as "B-NP", "I-NP", "O"; as many in `y_pred` as in
-        `y_true`.
+    y_true : sequence of sequence of str
+        True labels in IOB2 or a similar scheme, such as "B-NP", "I-NP" and "O".
+    y_pred : sequence of sequence of str
+        Predicted labels, with the lengths of `y_true`.
 
     Returns
     -------
     SpanScores
+        Scores of all spans, and of each type.
 
     Raises
     ------
     ValueError
-        If lengths differ (of which sequence), or a label is none of spans.
+        If lengths differ, or if a label has another form. The message contains the number of the
+        sequence.
     ModuleNotFoundError
         If seqeval is not installed.
+
+    See Also
+    --------
+    span_f1_scorer : Scorer for `scoring` in scikit-learn.
 
     Examples
     --------
@@ -73,7 +80,7 @@ def span_scores(y_true: Sequence[Sequence[str]], y_pred: Sequence[Sequence[str]]
         from seqeval.metrics import classification_report
     except ModuleNotFoundError:
         raise ModuleNotFoundError(
-            'spans are counted by seqeval, which is not installed: pip install "structinv[sequences]"'
+            'span scores require seqeval, which is not installed: pip install "structinv[sequences]"'
         ) from None
     truth, guess = [list(labels) for labels in y_true], [list(labels) for labels in y_pred]
     if not any(label != "O" for labels in (*truth, *guess) for label in labels):
@@ -85,23 +92,30 @@ def span_scores(y_true: Sequence[Sequence[str]], y_pred: Sequence[Sequence[str]]
 
 
 def span_f1_scorer(estimator: Any, X: Any, y: Sequence[Sequence[str]]) -> float:
-    """F1 of an estimator's spans, for `scoring` of GridSearchCV and its like.
+    """Compute F1 of predicted spans, for `scoring` in scikit-learn.
 
     Parameters
     ----------
-    estimator : fitted estimator of sequences
+    estimator : estimator
+        Fitted estimator of sequences.
     X : list of sequences
-    y : sequence of sequences of str
-        Labels of spans, see `span_scores`.
+        Examples for `predict`.
+    y : sequence of sequence of str
+        True labels of spans in IOB2 or a similar scheme.
 
     Returns
     -------
     float
+        F1 over all types of spans.
 
     Raises
     ------
     ValueError, ModuleNotFoundError
-        See `span_scores`.
+        If `span_scores` raises them.
+
+    See Also
+    --------
+    span_scores : Precision, recall and F1 by type.
 
     Examples
     --------
@@ -115,7 +129,7 @@ def span_f1_scorer(estimator: Any, X: Any, y: Sequence[Sequence[str]]) -> float:
 
 
 def are_spans(labels: Iterable[Any]) -> bool:
-    """Whether labels tell spans: strings such as "B-NP" or "I-NP", and "O".
+    """Return True if labels describe spans: strings such as "B-NP", "I-NP" and "O".
 
     Examples
     --------
@@ -142,10 +156,10 @@ def _check(y_true: Sequence[Sequence[str]], y_pred: Sequence[Sequence[str]]) -> 
             )
     for name, sequences in (("y_true", y_true), ("y_pred", y_pred)):
         for i, labels in enumerate(sequences):
-            strange = next((label for label in labels if not _is_of_span(label)), None)
-            if strange is not None:
+            invalid = next((label for label in labels if not _is_of_span(label)), None)
+            if invalid is not None:
                 raise ValueError(
-                    f"labels of spans must be O or such as B-NP and I-NP, got {strange!r} in {name}[{i}]"
+                    f"labels of spans must be O, B-NP, I-NP or similar, got {invalid!r} in {name}[{i}]"
                 )
 
 

@@ -1,4 +1,4 @@
-"""Which declared changes hold, and how wide they are: chosen on the training rows."""
+"""Selection of transformations and their ranges, for invariant kernels."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ CRITERIA = ("cross_validation", "leave_one_out", MARGINAL_LIKELIHOOD)
 TASKS = ("auto", "classes", "numbers")
 ALPHAS = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0)
 NO_CHANGE = "no change"
-# What scores measure.
+# Measures of scores.
 ACCURACY = "accuracy"
 SQUARED_ERROR = "negative mean squared error"
 EVIDENCE = "log marginal likelihood"
-# Means of the same numbers in another order round by less, relative to their size.
+# Bound of relative rounding errors of means.
 ROUNDING = 1e-12
-# Of a product of numbers of settings, each of which takes a Gram matrix.
+# Each setting requires a kernel matrix.
 MOST_SETTINGS = 10_000
 
 Oracles = InvarianceOracle | Mapping[str, InvarianceOracle]
@@ -50,31 +50,31 @@ Widths = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]
 
 @dataclass(repr=False)
 class WidthsSelection(Tabulated):
-    """Scores of oracles of several widths, and of none.
+    """Scores of all oracles and ranges, from `select_widths`.
 
     Attributes
     ----------
-    table_ : dict of arrays, one entry a setting
-        ``params`` (dicts of what the grid names, with an oracle's own value where the grid leaves that
-        alone; an oracle that is left out has none), ``param_<name>`` for each name (None where its
-        oracle is left out), ``oracles``, ``score`` (larger is better), ``score_error`` (its
-        standard error over folds, or over rows left out; NaN of a marginal likelihood), and
-        ``score_folds``, an (n_settings, n_folds) array without columns unless there were folds.
+    table_ : dict of arrays, with one entry per setting
+        ``params`` are dicts with the parameters of the grid; they omit unused oracles. ``param_<name>``
+        contains the value of each parameter, or None for an unused oracle. ``oracles`` contains the
+        oracles, and ``score`` their scores; larger is better. ``score_error`` is the standard error over
+        folds or samples, and NaN for a marginal likelihood. ``score_folds`` has shape (n_settings,
+        n_folds), without columns if there are no folds.
     best_index_ : int
-        Of the largest score; of equal ones the first, and no change comes first.
+        Index of the largest score; the first of equal ones. The first setting has no transformation.
     criterion : str
-        What scores are; see `select_widths`.
+        Criterion of the scores, as in `select_widths`.
     measure : str
-        What scores measure: "accuracy" (of classes, in [0, 1]), "negative mean squared error" (of
-        numbers) or "log marginal likelihood" (in nats).
+        Measure of the scores: "accuracy" in [0, 1] for classes, "negative mean squared error" for
+        numbers, or "log marginal likelihood" in nats.
     classes : bool
-        Whether rows have classes.
+        True if the targets are classes.
     base_kernel_ : Kernel
-        The kernel of which means were taken, its parameters resolved.
+        The averaged kernel with resolved parameters.
     n_draws : int or None
-        Number of changes drawn; None where all changes were taken.
+        Number of random transformations; None if all transformations are used.
     random_state : int
-        Seed of these draws.
+        Seed of the random transformations.
     ax_ : matplotlib.axes.Axes
         Axes of the last plot.
     figure_ : matplotlib.figure.Figure
@@ -92,17 +92,17 @@ class WidthsSelection(Tabulated):
 
     @property
     def best_(self) -> InvarianceOracle:
-        """The best oracle, with its width; `Identity` if no change is best."""
+        """Oracle of the best setting; `Identity` if no transformation is best."""
         return clone(self.table_["oracles"][self.best_index_])
 
     @property
     def best_params_(self) -> dict[str, Any]:
-        """The parameters of the best setting; empty if no change is best."""
+        """Parameters of the best setting; empty if no transformation is best."""
         return dict(self.table_["params"][self.best_index_])
 
     @property
     def best_kernel_(self) -> Kernel:
-        """The mean of the kernel over the best changes; the kernel itself if no change is best."""
+        """Invariant kernel of the best setting; the base kernel without transformation."""
         return _kernel(self.best_, self.base_kernel_, self.n_draws, self.random_state)
 
     def __str__(self) -> str:
@@ -111,7 +111,7 @@ class WidthsSelection(Tabulated):
             score, error = self.table_["score"][number], self.table_["score_error"][number]
             about = "" if np.isnan(error) else f" +- {error:.2g}"
             setting = ", ".join(f"{name}={value}" for name, value in params.items())
-            # One oracle without a grid has no parameters to tell.
+            # A single oracle without a grid has no parameters.
             setting = setting or _name_of(self.table_["oracles"][number])
             mark = "*" if number == self.best_index_ else " "
             lines.append(f"{mark}  {f'{score:.6g}{about}':<22} {setting}".rstrip())
@@ -163,58 +163,68 @@ def select_widths(
     n_draws: int | None = None,
     random_state: int = 0,
 ) -> WidthsSelection:
-    """Which of several declared changes hold, and how wide they are.
+    """Select transformations and their ranges for an invariant kernel.
 
-    Every setting makes a kernel, the mean over its changes (`structinv.kernels.OrbitMean`), which is
-    judged on the rows given, so these must be training rows alone. No change is always among the
-    settings, and comes first: an invariance that does not hold loses to it.
+    Each setting has an invariant kernel, the average of the base kernel over its transformations
+    (`structinv.kernels.OrbitMean`). The score of the kernel is computed on the given samples, so pass
+    training samples only. The first setting has no transformation. It wins if a declared invariance does
+    not hold.
 
     Parameters
     ----------
-    oracle : InvarianceOracle or dict of such
-        What may change; of a dict every selection is tried, those selected one after another in its
-        order. They must not depend on labels.
-    X : (n, n_features) array-like, or a stack of images
-    y : (n,) array-like
+    oracle : InvarianceOracle or dict of InvarianceOracle
+        Oracle with the transformations. For a dict, every subset of its oracles is tried, composed in
+        the sequence of the dict. Oracles that depend on labels are not supported.
+    X : array-like of shape (n_samples, n_features)
+        Samples, or a stack of images.
+    y : array-like of shape (n_samples,)
         Labels or numbers.
-    grid : dict or list of dict; of a dict of oracles a dict with one for each name
-        Values of each parameter, as for ParameterGrid: ``{"spread": [5, 20, 90]}``, or for
-        ``{"turned": Rotations(...), "moved": Shifts(...)}`` ``{"turned": {"spread": [5, 20]}}``. An
-        oracle without a grid is taken as it is, or left out. With one its own width is tried only where
-        the grid says so: ``{}`` in a list of grids is the oracle as it is.
+    grid : dict, list of dict or None, default=None
+        Values of each parameter, as in `ParameterGrid`, such as ``{"spread": [5, 20, 90]}``. For a dict
+        of oracles, a dict with one grid per name, such as ``{"rotated": {"spread": [5, 20]}}``. An
+        oracle without a grid is used unchanged, or not used. An oracle with a grid uses its own
+        parameters only if the list of grids contains ``{}``.
     kernel : {"rbf", "poly", "linear", "laplacian"}, Kernel or callable, default="rbf"
-        What the mean is taken of; a name stands for its defaults in `InvariantSVC`.
-    criterion : {"cross_validation", "leave_one_out", "marginal_likelihood"}
-        What scores are: the accuracy or negative squared error of predictions on folds, or of the
-        closed-form predictions for rows left out; or the log-probability of the targets under a
-        Gaussian process with this kernel (`OrbitRidge.log_marginal_likelihood`), of one class against
-        all others each, added up. Each is at its best of `alphas`; on folds that is chosen inside.
-    task : {"auto", "classes", "numbers"}
-        What y holds; with "auto" classes, unless there are fractions.
-    alphas : sequence of float
-        Of `OrbitRidge`.
-    cv : int, splitter or iterable, default=5
-        As in GridSearchCV; for "cross_validation".
-    n_draws : int, optional
-        How many changes to draw, as `OrbitMean` takes it; without it the oracle has to list them.
+        Base kernel. A name means the kernel with the defaults of `InvariantSVC`.
+    criterion : {"cross_validation", "leave_one_out", "marginal_likelihood"}, default="cross_validation"
+        Criterion of the scores. "cross_validation" and "leave_one_out" use the accuracy of classes or
+        the negative squared error of numbers. "marginal_likelihood" is the log marginal likelihood of a
+        Gaussian process (`OrbitRidge.log_marginal_likelihood`), summed over one-against-all problems for
+        classes. Choose "leave_one_out" for few samples.
+    task : {"auto", "classes", "numbers"}, default="auto"
+        Kind of targets. "auto" means classes, unless `y` contains fractions.
+    alphas : sequence of float, default=(1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0)
+        Candidate weights of the norm in `OrbitRidge` (> 0). Each score uses the best of them, selected
+        on training folds only. Add larger values for noisier targets.
+    cv : int, cross-validation splitter or iterable, default=5
+        Number of folds (>= 2) or a splitter, as in `GridSearchCV`; only for "cross_validation".
+    n_draws : int or None, default=None
+        Number of random transformations, as in `OrbitMean`. By default all transformations are used,
+        which requires a finite oracle. Increase it for a more accurate average, at the cost of run time.
     random_state : int, default=0
-        What is drawn depends on this alone: wider changes are the same draws, stretched.
+        Seed of the random transformations. Wider ranges use the same random numbers, rescaled.
 
     Returns
     -------
     WidthsSelection
-        Printable; `best_`, `best_kernel_`, `best_params_`, `table_`, `draw()`.
+        Table of all settings and the best one; print it, or use `best_`, `best_kernel_`, `best_params_`,
+        `table_` and `draw`.
 
     Raises
     ------
     ValueError, TypeError
-        Naming what cannot be used, before any kernel is computed.
+        If an argument is not valid, before any kernel is computed. The message contains its name.
+
+    See Also
+    --------
+    select_changes : Selection of an oracle and C by clean and certified accuracy.
+    structinv.kernels.OrbitMean : Invariant kernel, averaged over the transformations of an oracle.
 
     Notes
     -----
-    The best score is of the best of many: a test set of its own is needed to quote it. A marginal
-    likelihood needs no folds, but trusts the Gaussian process; with labels it is a regression on plus
-    and minus 1, which is a bold model of them.
+    The best score is the maximum of many, so measure the accuracy of the best kernel on a separate test
+    set. A marginal likelihood needs no folds, but it relies on the Gaussian process. For classes it is a
+    regression on the values -1 and 1, a strong assumption.
 
     Examples
     --------
@@ -244,7 +254,7 @@ def select_widths(
 
 @dataclass(frozen=True)
 class _Problem:
-    """What kernels are judged on: checked rows and targets, and by which model."""
+    """Checked rows and targets, with the folds and alphas for scores of kernels."""
 
     rows: np.ndarray
     classes: bool
@@ -253,13 +263,13 @@ class _Problem:
     alphas: Sequence[float]
 
     def measure(self, criterion: str) -> str:
-        """What `scores` are."""
+        """Return the name of the measure of `scores`."""
         if criterion == MARGINAL_LIKELIHOOD:
             return EVIDENCE
         return ACCURACY if self.classes else SQUARED_ERROR
 
     def scores(self, kernels: list[Kernel], criterion: str) -> np.ndarray:
-        """Of each kernel those of the folds, of the rows, or the one that there is."""
+        """Return the scores of each kernel: one per fold, one per row, or a single one."""
         for kernel in kernels:
             kernel.validate(self.rows.shape[1])
         return np.array([self._scores(kernel, criterion) for kernel in kernels])
@@ -284,7 +294,7 @@ def _problem(
     *,
     folds: bool,
 ) -> _Problem:
-    """All checked."""
+    """Check rows, targets, alphas and folds."""
     checked_alphas(alphas)
     refuse_half_or_masked("X", X)
     rows, y = check_X_y(
@@ -295,16 +305,17 @@ def _problem(
     for train, test in parts:
         if len(train) < 2 or len(test) < 1:
             raise ValueError(
-                "cv must leave at least two rows to train and one to test on, got "
+                "cv must leave at least two training samples and one test sample, got "
                 f"{len(train)} and {len(test)}"
             )
     return _Problem(rows, classes, _targets(y, classes), parts, alphas)
 
 
 def _best(scores: np.ndarray, least: float) -> int:
-    """The first of those settings, (n, n_scores), whose means are the largest but for rounding.
+    """Return the first setting whose mean score is maximal up to rounding.
 
-    Numbers as large as these scores round, and as large as `least`.
+    Scores have shape (n, n_scores). Rounding errors are relative to the largest scores, and at least to
+    `least`.
     """
     means = scores.mean(axis=1)
     largest = int(np.argmax(means))
@@ -313,10 +324,12 @@ def _best(scores: np.ndarray, least: float) -> int:
 
 
 def _checked_oracles(oracle: Any, X: Any) -> dict[str, InvarianceOracle]:
-    """By names, with the shape of images."""
+    """Return checked oracles by name, with the shape of images."""
     named = oracle if isinstance(oracle, Mapping) else {"": oracle}
     if not named or not all(isinstance(name, str) for name in named):
-        raise ValueError(f"oracle must hold oracles by names, at least one, got {oracle!r}")
+        raise ValueError(
+            f"oracle must be an oracle or a dict of at least one oracle by name, got {oracle!r}"
+        )
     for name, each in named.items():
         check_needs_no_label(as_oracle(each, f"oracle[{name!r}]" if named is oracle else "oracle"))
     return {name: shaped(each, None, X) for name, each in named.items()}
@@ -324,30 +337,31 @@ def _checked_oracles(oracle: Any, X: Any) -> dict[str, InvarianceOracle]:
 
 def _base_kernel(kernel: Any, X: Any, rows: np.ndarray) -> Kernel:
     if isinstance(kernel, str) and kernel == "precomputed":
-        raise ValueError("kernel must see inputs that change, got 'precomputed'")
+        raise ValueError("kernel must be a kernel of features, got 'precomputed'")
     return as_kernel(shaped(kernel, None, X), gamma="scale", degree=3, coef0=1.0, X=rows)
 
 
 def _settings(
     oracles: dict[str, InvarianceOracle], grid: Any, several: bool
 ) -> list[tuple[dict[str, Any], InvarianceOracle]]:
-    """Parameters and oracles of all settings, no change first."""
+    """Return parameters and oracles of all settings; the first has no transformation."""
     grid = {} if grid is None else grid
     grids = grid if several else {"": grid}
     if several and not isinstance(grids, Mapping):
-        raise TypeError(f"grid must have a grid for each name of oracle, got {grid!r}")
+        raise TypeError(f"grid must be a dict with one grid per name of oracle, got {grid!r}")
     unknown = set(grids) - set(oracles)
     if unknown:
         raise ValueError(
-            f"grid has {sorted(map(str, unknown))}, and oracle has {sorted(oracles)}: grids stand by "
-            f"names of oracles, as {{{next(iter(oracles))!r}: {{'spread': [5, 20]}}}}"
+            f"grid must contain names of oracle only, {sorted(oracles)}, "
+            f"got {sorted(map(str, unknown))}: pass one grid per name, such as "
+            f"{{{next(iter(oracles))!r}: {{'spread': [5, 20]}}}}"
         )
-    # None leaves an oracle out.
+    # None means that an oracle is not used.
     choices = [[None, *ParameterGrid(grids.get(name) or {})] for name in oracles]
     count = int(np.prod([len(each) for each in choices]))
     if count > MOST_SETTINGS:
         raise ValueError(f"grid must have at most {MOST_SETTINGS} settings, got {count}")
-    # What one of several grids leaves alone is told, too.
+    # Parameters that only some grids of an oracle set are reported for all of them.
     named = [list(dict.fromkeys(key for each in some[1:] for key in each)) for some in choices]
     return [_setting(oracles, chosen, named) for chosen in product(*choices)]
 
@@ -365,12 +379,12 @@ def _setting(
         try:
             made.append(clone(oracle).set_params(**values))
         except ValueError as error:
-            raise ValueError(f"grid has a parameter that the oracle does not take: {error}") from error
-        own = made[-1].get_params()
-        params |= {f"{name}__{key}" if name else key: own[key] for key in keys if key in own}
+            raise ValueError(f"grid must contain parameters of the oracle only: {error}") from error
+        known = made[-1].get_params()
+        params |= {f"{name}__{key}" if name else key: known[key] for key in keys if key in known}
         if name and not keys:
             params[name] = True
-    # A @ B is B, then A.
+    # A @ B applies B, then A.
     return params, reduce(lambda before, after: after @ before, made) if made else Identity()
 
 
@@ -385,7 +399,7 @@ def _kernel(oracle: InvarianceOracle, base: Kernel, n_draws: int | None, random_
 
 
 def _are_classes(y: np.ndarray, task: str) -> bool:
-    """Whether these are labels, validated."""
+    """Return True if checked targets are class labels."""
     classes = task == "classes"
     if task == "auto":
         classes = y.dtype.kind not in "f" or type_of_target(y) != "continuous"
@@ -399,16 +413,16 @@ def _are_classes(y: np.ndarray, task: str) -> bool:
 
 
 def _targets(y: np.ndarray, classes: bool) -> np.ndarray:
-    """Numbers to fit, (n, n_targets): plus and minus 1 for each class, or once for two."""
+    """Return numbers to fit, (n, n_targets): -1 and 1 per class, or one column for two classes."""
     if not classes:
         return as_targets(y, len(y))[:, None]
     known, codes = np.unique(y, return_inverse=True)
-    own = codes[:, None] == np.arange(len(known))
-    return np.where(own[:, 1:] if len(known) == 2 else own, 1.0, -1.0)
+    is_class = codes[:, None] == np.arange(len(known))
+    return np.where(is_class[:, 1:] if len(known) == 2 else is_class, 1.0, -1.0)
 
 
 def _row_scores(predictions: np.ndarray, targets: np.ndarray, classes: bool) -> np.ndarray:
-    """Of each row whether its class is right, or the negative squared error, (n,)."""
+    """Return 1 for each correct class, or the negative squared error, (n,)."""
     if not classes:
         return -((predictions - targets) ** 2)[:, 0]
     if targets.shape[1] == 1:
@@ -423,7 +437,7 @@ def _fold_scores(
     alphas: Sequence[float],
     folds: list[tuple[np.ndarray, np.ndarray]],
 ) -> np.ndarray:
-    """Means of `_row_scores` on the test part of each fold."""
+    """Return the mean of `_row_scores` on the test part of each fold."""
     found = []
     for train, test in folds:
         ridge = OrbitRidge("precomputed", alphas=alphas)
