@@ -65,7 +65,7 @@ def test_a_constant_classifier_says_so(name):
     (found,) = warned(model, X, y)
     assert len(set(model.predict(X))) == 1
     message = str(found.message)
-    assert message.startswith(f"{type(model).__name__}: the changes of ")
+    assert message.startswith(f"{type(model).__name__}: the perturbations of ")
     assert f"all {len(X)} training rows are predicted {model.predict(X)[0]}" in message
     assert "select_changes" in message
     assert found.filename == __file__
@@ -77,7 +77,7 @@ def test_a_tagger_whose_tokens_may_lose_all_they_have_says_so():
     X = [np.eye(2)[labels] for labels in y]
     model = InvariantStructuredSVC(Sequence(), oracle=FDrop(1), random_state=0)
     (found,) = warned(model, X, y)
-    assert str(found.message).startswith("InvariantStructuredSVC: the changes of FDrop(max_changes=1) ")
+    assert str(found.message).startswith("InvariantStructuredSVC: the perturbations of FDrop(max_changes=1) ")
     assert found.filename == __file__
     assert not warned(model.set_params(oracle=None), X, y)
     assert not warned(model.set_params(oracle=Box(0.1)), X, y)
@@ -136,7 +136,7 @@ def test_the_rare_class_is_not_excused_where_changes_hide_it():
     X[y == 1] += 1.0
     assert not warned(InvariantLinearSVC(Box(0.1), random_state=0), X, y)
     (found,) = warned(InvariantLinearSVC(Box(1.0), random_state=0), X, y)
-    assert "all 200 training rows are predicted 0 (90% right; about" in str(found.message)
+    assert "all 200 training rows are predicted 0 (90% correct; about" in str(found.message)
 
 
 def test_errors_count_by_their_weight():
@@ -147,7 +147,7 @@ def test_errors_count_by_their_weight():
     right, without = (float(share) for share in re.findall(r"(\d+)% ", str(found.message))[:2])
     assert right == 50
     assert without > 80
-    assert "without changes, by weight" in str(found.message)
+    assert "without perturbations, by weight" in str(found.message)
 
 
 def test_a_fit_that_is_not_suspect_is_not_repeated(monkeypatch):
