@@ -77,7 +77,9 @@ def test_a_tagger_whose_tokens_may_lose_all_they_have_says_so():
     X = [np.eye(2)[labels] for labels in y]
     model = InvariantStructuredSVC(Sequence(), oracle=FDrop(1), random_state=0)
     (found,) = warned(model, X, y)
-    assert str(found.message).startswith("InvariantStructuredSVC: the perturbations of FDrop(max_changes=1) ")
+    assert str(found.message).startswith(
+        "InvariantStructuredSVC: the perturbations of FDrop(max_changes=1) "
+    )
     assert found.filename == __file__
     assert not warned(model.set_params(oracle=None), X, y)
     assert not warned(model.set_params(oracle=Box(0.1)), X, y)

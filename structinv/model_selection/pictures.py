@@ -16,7 +16,7 @@ PANELS = {"clean": "clean accuracy", "certified": "certified accuracy"}
 
 
 def columns_of(settings: list[dict[str, Any]]) -> dict[str, Any]:
-    """``params``, and ``param_<name>`` for each name: None where a setting does not have it."""
+    """Return a table with ``params``, and ``param_<name>`` or None for each name."""
     table: dict[str, Any] = {"params": settings}
     for name in dict.fromkeys(name for setting in settings for name in setting):
         table[f"param_{name}"] = np.empty(len(settings), dtype=object)
@@ -31,18 +31,18 @@ def plot_settings(
     shares: bool = True,
     ax: Any = None,
 ) -> list[Axes]:
-    """Plot panels over the oracle's parameter, with one line for each setting of the others.
+    """Plot panels over the oracle's parameter, with one line per other setting.
 
     Parameters
     ----------
     table : dict of arrays
-        As `ChangesSelection.table_`.
+        Table of settings, in the form of `ChangesSelection.table_`.
     best : int
-        Which setting gets a star.
+        Index of the setting with a star.
     panels : dict of str
-        Columns of the table, each with one of errors beside it, and their titles.
+        Columns of the table and their titles. Each column has a column of errors.
     shares : bool
-        Whether these are shares, which have percentages on the axis.
+        True for percentages on the axis.
     ax : sequence of matplotlib.axes.Axes, optional
         One for each panel; None makes a new figure.
 

@@ -75,7 +75,7 @@ class ChangesSelection(Tabulated):
         return "\n".join([*lines, "*  best_params_"])
 
     def plot(self, *, ax: Any = None) -> ChangesSelection:
-        """Plot clean and certified accuracy along the grid, with bars of one standard error.
+        """Plot clean and certified accuracy along the grid, with standard errors.
 
         The horizontal axis is the oracle's parameter, or the first parameter of the grid. Each setting
         of the others is a line, and a star marks the best setting.
@@ -149,7 +149,7 @@ def select_changes(
     Returns
     -------
     ChangesSelection
-        Table of all settings and the best one; print it, or use `table_`, `best_params_` and `draw`.
+        Table of all settings and the best one; print it, or use `table_`, `best_params_` and `plot`.
 
     Raises
     ------

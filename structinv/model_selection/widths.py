@@ -118,7 +118,7 @@ class WidthsSelection(Tabulated):
         return "\n".join([*lines, "*  best_"])
 
     def plot(self, *, ax: Axes | None = None) -> WidthsSelection:
-        """Plot scores against width, with bars of one standard error.
+        """Plot scores against the range of transformations, with standard errors.
 
         The horizontal axis is the first parameter. Each setting of the others is a line, and a star
         marks the best setting.
@@ -208,7 +208,7 @@ def select_widths(
     -------
     WidthsSelection
         Table of all settings and the best one; print it, or use `best_`, `best_kernel_`, `best_params_`,
-        `table_` and `draw`.
+        `table_` and `plot`.
 
     Raises
     ------
