@@ -290,7 +290,7 @@ WITH_FUNCTIONALS = [InvariantSVC, RepresenterClassifier, RepresenterRegressor]
 @pytest.mark.parametrize("kind", WITH_FUNCTIONALS)
 @pytest.mark.parametrize("given", [CHANGES, [Gradient(), CHANGES]], ids=["alone", "listed"])
 def test_an_oracle_among_functionals_raises_with_advice(kind, given):
-    with pytest.raises(TypeError, match=r"invariances must .*Tangents\(Shifts\(.*or give .*oracle="):
+    with pytest.raises(TypeError, match=r"invariances must .*Tangents\(Shifts\(.*or pass .*oracle="):
         kind(invariances=given).fit(X, TWO)
 
 

@@ -389,7 +389,7 @@ def test_a_budget_and_a_warm_start_are_refused():
         ({"n_support": 0}, ValueError, "n_support must be an integer of at least 1, got 0"),
         ({"n_support": 3, "max_iter": 0}, ValueError, "max_iter must be an integer .* got 0"),
         ({"n_support": 3, "points": "all"}, ValueError, "points must be one of .*, got 'all'"),
-        ({"tol": 0.1, "points": "moved"}, ValueError, "points='moved' needs n_support"),
+        ({"tol": 0.1, "points": "moved"}, ValueError, "points='moved' requires n_support"),
     ],
 )
 def test_invalid_arguments_raise(asked, error, message):

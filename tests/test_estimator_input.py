@@ -70,7 +70,7 @@ ASKED = ["fit", "estimate_memory", "estimate_seconds"]
         ((None, 1, 0), "None and numbers; remove rows without a label"),
         (("a", "b", 1), "numbers and strings"),
         ((b"a", "b"), "bytes and strings"),
-        ((None,), "None; rows"),
+        ((None,), "None; remove rows"),
     ],
     ids=str,
 )
@@ -87,7 +87,7 @@ def test_none_is_no_mark_for_rows_without_a_label(kind, asked):
     for mark, said in (
         ("auto", "use the number -1 for rows without a label, not None"),
         ("?", r"'\?' \(unlabeled='\?'\) for rows without a label, not None"),
-        (None, "with unlabeled=None every row needs a label"),
+        (None, "with unlabeled=None every row requires a label"),
     ):
         for y in labels(("a", "b", None)):
             with pytest.raises(TypeError, match=f"y must .* got None and strings; {said}"):
@@ -101,7 +101,7 @@ def test_labels_of_several_kinds_elsewhere():
     for y in labels(("a", "b", None)):
         with pytest.raises(TypeError, match="y must hold labels of one kind"):
             model.partial_fit(X, y)
-        with pytest.raises(TypeError, match="y must hold labels of one kind.*-1 marks rows"):
+        with pytest.raises(TypeError, match="y must hold labels of one kind.*-1 for rows"):
             next(LabeledSplit(2).split(X, y))
     model.fit(X, labels("ab")[0])
     for y in labels(("a", "b", None)):

@@ -89,7 +89,7 @@ def test_the_reason_of_the_solver():
     assert told.reason == "rows are long for their C"
     told = explain_solver(InvariantLinearSVC(solver="svmstruct"), X, Y)
     assert isinstance(told.solver, SVMStruct)
-    assert told.reason == "it is the parameter solver"
+    assert told.reason == "it was given as the parameter solver"
     assert isinstance(explain_solver(RepresenterClassifier(), X, Y).solver, Representer)
 
 
@@ -117,7 +117,7 @@ def test_it_prints_a_table():
     assert lines[0] == "FrankWolfe(): there are more than 16 weights"
     assert lines[1].startswith("Dual states of WorstCase(FDrop(")
     assert len(lines) == 2 + len(TABLE)
-    assert lines[5].split() == ["hull", "yes", "taken"]
+    assert lines[5].split() == ["hull", "yes", "used"]
     assert "an earlier state is used" in lines[-1]
 
 

@@ -245,8 +245,8 @@ def test_invalid_targets_are_errors(monkeypatch, y, error, message):
         ("marginal_likelyhood", ValueError, "marginal_likelyhood"),
         (3, ValueError, "scoring"),
         (["r2"], ValueError, "scoring"),
-        (lambda model, X, y: None, ValueError, "scoring must give a number"),
-        (lambda model, X, y: "good", ValueError, "scoring must give a number"),
+        (lambda model, X, y: None, ValueError, "scoring must return one number"),
+        (lambda model, X, y: "good", ValueError, "scoring must return one number"),
     ],
 )
 def test_invalid_scorers_are_errors(scoring, error, message):

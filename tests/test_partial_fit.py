@@ -208,7 +208,7 @@ class TestRowsInBlocks:
         [
             ({"y": np.array(["a"] * 239 + ["z"])}, "labels of the classes"),
             ({"y": np.array(["a"] * 9)}, "a label for each of the 240 rows, got 9"),
-            ({"y": None}, "requires y to be passed"),
+            ({"y": None}, "y should be a 1d array"),
             ({"classes": ["a", "c"]}, "those of the first batch"),
             ({"X": MatrixRows(np.ones((240, 5)))}, "X has 5 features"),
             ({"sample_weight": np.ones(3)}, "sample_weight"),
@@ -224,5 +224,5 @@ class TestRowsInBlocks:
 
     def test_a_limit_of_memory(self, rows):
         rows, y = rows
-        with pytest.raises(MemoryError, match="memory_limit=1000 must leave room"):
+        with pytest.raises(MemoryError, match="memory_limit=1000 must be large enough"):
             streaming(FDrop(1), memory_limit=1000).partial_fit(rows, y)

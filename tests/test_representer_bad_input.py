@@ -160,7 +160,7 @@ REFUSED = [
     (classifier(unlabeled=[-1, 1]), TypeError, "unlabeled"),
     (shifts_of(loss="logistic"), ValueError, "loss must be 'hinge' with an oracle"),
     (shifts_of(oracle=Shifts(1, shape=(3, 3))), ValueError, "shape .* 9 values"),
-    (shifts_of(oracle=FDrop(1)), TypeError, "needs an oracle with an orbit or a cover; FDrop"),
+    (shifts_of(oracle=FDrop(1)), TypeError, "needs an oracle with an orbit or a cover, got FDrop"),
     *((shifts_of(solver=s), ValueError, f"'{s}'.* requires terms that are sums of losses")
       for s in ("newton-cg", "dual-interior", "lbfgs", "cvxpy")),
     (shifts_of(bias=True), ValueError, "does not support a free constant with a WorstCase"),

@@ -299,7 +299,7 @@ def test_parameters_that_cannot_be_used_are_named(parameters, error, message):
     ("X", "error", "message"),
     [
         ("free money", TypeError, r"got a single str; write \[text\]"),
-        ([], ValueError, "got none of them"),
+        ([], ValueError, "got an empty list"),
         (["free", 3.0], TypeError, r"X\[1\] must be a string, got 3.0"),
         (["free", b"money"], TypeError, "got b'money': decode it"),
         ([["free"], ["money"]], TypeError, r"X\[0\] must be a string"),

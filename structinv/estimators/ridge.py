@@ -108,6 +108,8 @@ class OrbitRidge(ResourceEstimateMixin, MultiOutputMixin, RegressorMixin, BaseEs
     scipy.linalg.LinAlgWarning
         If rounding gives the kernel matrix a negative eigenvalue of larger magnitude than the smallest
         alpha, as in float32. The eigenvalue is then replaced by 0.
+    IndefiniteKernelWarning
+        If the kernel matrix has a negative eigenvalue larger than rounding errors.
     UninformativeFitWarning
         If the predictions of the training samples are no better than a constant.
 
