@@ -321,5 +321,5 @@ def test_rows_with_several_labels_have_no_true_one():
 def test_scores_of_objects_need_a_labeling_for_each():
     custom = CustomStructuredSVC(Custom(joint_feature, cost, argmax)).fit([0, 1, 2], [0, 1, 0])
     for y in ([0, 1], [0, 1, 0, 0]):
-        with pytest.raises(ValueError, match=f"labeling for each of 3 inputs, got {len(y)}"):
+        with pytest.raises(ValueError, match=rf"one labeling per input \(3\), got {len(y)}"):
             custom.score([0, 1, 2], y)

@@ -412,7 +412,7 @@ def test_memory_that_cannot_be_told_is_refused():
     X, _ = strokes()
     with pytest.raises(ValueError, match="labels"):
         InvariantSVC(SHIFTS.only_for("bar")).estimate_memory(X)
-    with pytest.raises(TypeError, match="Box has none"):
+    with pytest.raises(TypeError, match="a cover, got Box"):
         InvariantSVC(Box(1.0)).estimate_memory(X)
 
 

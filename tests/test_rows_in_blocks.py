@@ -330,7 +330,7 @@ def test_predictions_and_certificates_are_those_of_the_matrix(tmp_path):
         np.testing.assert_allclose(ours.attacked, theirs.attacked, rtol=1e-12)
         assert ours.accuracy == theirs.accuracy
         assert ours.exact.all()
-    with pytest.raises(TypeError, match="pass a block of them"):
+    with pytest.raises(TypeError, match="pass one block"):
         model.worst_case(rows, labels)
 
 

@@ -97,5 +97,5 @@ def test_mistakes_are_named_before_any_fit(monkeypatch):
         with pytest.raises(error, match=message):
             select_changes(**call)
     custom = CustomStructuredSVC(Custom(max, max, max))
-    with pytest.raises(TypeError, match="CustomStructuredSVC has none"):
+    with pytest.raises(TypeError, match="CustomStructuredSVC, which has no certificates"):
         select_changes(custom, X, y, {"C": [1.0]}, oracle=FDrop(1))

@@ -305,7 +305,7 @@ def test_parameters_that_cannot_be_used_are_named(parameters, error, message):
         ([["free"], ["money"]], TypeError, r"X\[0\] must be a string"),
         (np.array([["free"], ["money"]]), ValueError, r"one dimension, got shape \(2, 1\)"),
         ({"free", "money"}, TypeError, "got a set, which has no order"),
-        ({"text": ["free"]}, TypeError, "got a dict: take the column"),
+        ({"text": ["free"]}, TypeError, "got a dict: pass the column"),
         (
             CountVectorizer().fit_transform(["aa", "bb"]),
             TypeError,
@@ -325,7 +325,7 @@ def test_data_frames_and_series():
     frame = pandas.DataFrame({"text": TEXTS, "label": Y})
     model = InvariantTextClassifier(random_state=0, tol=0.1).fit(frame["text"], frame["label"])
     assert model.score(frame["text"], frame["label"]) > 0.7
-    with pytest.raises(TypeError, match="got a DataFrame: take the column"):
+    with pytest.raises(TypeError, match="got a DataFrame: pass the column"):
         model.predict(frame[["text"]])
 
 
