@@ -19,29 +19,29 @@ def random_master(seed, n_blocks=4, extra=10, scales=1.0):
     return Master(OuterProductRows(points, np.ones((len(blocks), 1))), offsets, blocks, weights), points
 
 
-def dual_and_primal(master, points, masses):
+def dual_and_primal(master, points, alphas):
     """The program's two values at the masses, from their definitions."""
-    mass = masses * master.weights[master.blocks]
-    w = points.T @ mass
+    alpha = alphas * master.weights[master.blocks]
+    w = points.T @ alpha
     heights = master.offsets - points @ w
     highest = [max(0.0, *heights[master.blocks == block]) for block in range(len(master.weights))]
     half = 0.5 * w @ w
-    return mass @ master.offsets - half, half + master.weights @ highest
+    return alpha @ master.offsets - half, half + master.weights @ highest
 
 
-def assert_feasible(master, masses):
-    assert np.all(masses >= 0)
-    per_block = np.bincount(master.blocks, masses, minlength=len(master.weights))
+def assert_feasible(master, alphas):
+    assert np.all(alphas >= 0)
+    per_block = np.bincount(master.blocks, alphas, minlength=len(master.weights))
     assert np.all(per_block <= 1 + 1e-12)
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_solves_the_program_of_cvxpy(seed):
     master, points = random_master(seed, n_blocks=1 + seed % 5)
-    masses, gap = master.solve(np.zeros(6), 1.0, 1e-9)
-    assert_feasible(master, masses)
+    alphas, gap = master.solve(np.zeros(6), 1.0, 1e-9)
+    assert_feasible(master, alphas)
     assert gap <= 1e-9
-    free = cp.Variable(len(masses), nonneg=True)
+    free = cp.Variable(len(alphas), nonneg=True)
     weight = master.weights[master.blocks]
     member = (master.blocks[None, :] == np.arange(len(master.weights))[:, None]).astype(float)
     square = cp.sum_squares((points * weight[:, None]).T @ free)
@@ -49,7 +49,7 @@ def test_solves_the_program_of_cvxpy(seed):
         cp.Maximize((weight * master.offsets) @ free - 0.5 * square), [member @ free <= 1]
     )
     problem.solve(solver="CLARABEL", tol_gap_abs=1e-11, tol_gap_rel=1e-11, tol_feas=1e-11)
-    assert dual_and_primal(master, points, masses)[0] == pytest.approx(problem.value, abs=2e-8)
+    assert dual_and_primal(master, points, alphas)[0] == pytest.approx(problem.value, abs=2e-8)
 
 
 @given(
@@ -61,10 +61,10 @@ def test_solves_the_program_of_cvxpy(seed):
 def test_badly_scaled_normals_cost_nothing_in_accuracy(seed, powers, share):
     master, points = random_master(seed, scales=10.0 ** np.array(powers))
     total = master.weights @ np.maximum(0.0, [max(master.offsets[master.blocks == b]) for b in range(4)])
-    masses, gap = master.solve(np.zeros(6), total / master.n_constraints, share * total)
-    assert_feasible(master, masses)
+    alphas, gap = master.solve(np.zeros(6), total / master.n_constraints, share * total)
+    assert_feasible(master, alphas)
     assert gap <= share * total
-    dual, primal = dual_and_primal(master, points, masses)
+    dual, primal = dual_and_primal(master, points, alphas)
     assert primal - dual == pytest.approx(gap, rel=1e-3, abs=1e-2 * share * total)
 
 
@@ -76,10 +76,10 @@ def test_degenerate_planes(points, weight):
     master = Master(
         OuterProductRows(points, np.ones((m, 1))), np.ones(m), np.zeros(m, dtype=int), np.array([weight])
     )
-    masses, gap = master.solve(np.zeros(2), 10.0 * weight, 1e-6 * weight)
-    assert_feasible(master, masses)
+    alphas, gap = master.solve(np.zeros(2), 10.0 * weight, 1e-6 * weight)
+    assert_feasible(master, alphas)
     assert gap <= 1e-6 * weight
-    dual, primal = dual_and_primal(master, points, masses)
+    dual, primal = dual_and_primal(master, points, alphas)
     assert dual <= primal + 1e-9 * weight
 
 
@@ -87,9 +87,9 @@ def test_a_plane_below_the_null_plane_gets_next_to_no_mass():
     master = Master(
         OuterProductRows(np.eye(2)[:1], np.ones((1, 1))), -np.ones(1), np.zeros(1, int), np.ones(1)
     )
-    masses, gap = master.solve(np.zeros(2), 1.0, 1e-9)
+    alphas, gap = master.solve(np.zeros(2), 1.0, 1e-9)
     assert gap <= 1e-9
-    assert masses[0] <= 1e-8
+    assert alphas[0] <= 1e-8
 
 
 @pytest.mark.parametrize("n_kinds", [1, 3, 200])

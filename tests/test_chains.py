@@ -188,8 +188,8 @@ def test_what_a_sweep_does_to_f_is_what_the_masses_say(oracle):
         g, offset = planes.total(space, problem.weights, problem.floors)
         np.testing.assert_allclose(f, g, atol=1e-10)
         assert offset == pytest.approx(state.offset, rel=1e-12)
-        totals = np.bincount(planes.blocks, planes.masses)
-        assert np.all(planes.masses > 0)
+        totals = np.bincount(planes.blocks, planes.alphas)
+        assert np.all(planes.alphas > 0)
         assert np.all(totals <= 1 + 1e-9)
     assert 0 < gap < 0.01 * dual
     # More labelings than there were slots at first.

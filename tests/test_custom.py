@@ -123,7 +123,7 @@ def test_inexact_argmax_gives_valid_planes():
     assert found.dual <= optimum() + 1e-9
     w = np.random.default_rng(0).standard_normal(FEATURES)
     planes = term.planes(ExplicitSpace(FEATURES), w)
-    assert np.all(planes.heights >= 0)
+    assert np.all(planes.plane_values >= 0)
 
 
 def with_(**functions):

@@ -587,7 +587,7 @@ def test_planes_of_joint_perturbations_attain_relaxed_values():
         reached = term.values(space, f)[1]
         for block in range(len(layout)):
             planes = term.planes(space, f, np.array([block]))
-            assert planes.heights[0] == pytest.approx(reached[block], abs=1e-9)
+            assert planes.plane_values[0] == pytest.approx(reached[block], abs=1e-9)
 
 
 class Boundless(InvarianceOracle):

@@ -203,7 +203,7 @@ def test_a_third_party_scenario_need_not_contain_the_samples():
     turned = WorstCase(-X, y, Identity(), Sequence(), weights, layout=LAYOUT)
     both = np.maximum(plain.values(space, f)[0], turned.values(space, f)[0])
     np.testing.assert_allclose(made.values(space, f)[0], both)
-    np.testing.assert_allclose(made.planes(space, f).heights, both)
+    np.testing.assert_allclose(made.planes(space, f).plane_values, both)
 
 
 @pytest.mark.parametrize("name", ["budget-drop", "budget-only_for-graded", "budget-scale"])
@@ -218,7 +218,7 @@ def test_budgets_support_sparse_samples(name):
         planes = made.planes(space, f)
         np.testing.assert_allclose(made.values(space, f)[0], planes.upper)
         found.append(planes)
-    np.testing.assert_allclose(found[0].heights, found[1].heights)
+    np.testing.assert_allclose(found[0].plane_values, found[1].plane_values)
     written = [each.normals.toarray() if sp.issparse(each.normals) else each.normals for each in found]
     np.testing.assert_allclose(*written, atol=1e-12)
 
@@ -232,7 +232,7 @@ def test_portions_do_not_change_the_result(monkeypatch):
             patch.setattr("structinv.terms.worst_case.NUMBERS_AT_ONCE", 30)
             parts = problem.terms[0].planes(problem.space, f)
             some = problem.terms[0].planes(problem.space, f, np.array([3, 1]))
-        np.testing.assert_allclose(parts.heights, whole.heights)
+        np.testing.assert_allclose(parts.plane_values, whole.plane_values)
         np.testing.assert_allclose(some.normals, whole.normals[[3, 1]])
 
 

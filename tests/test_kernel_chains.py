@@ -220,8 +220,8 @@ def test_the_state_is_what_it_says_after_every_sweep(name):
     np.testing.assert_allclose(total.values(), f.values(), atol=1e-10)
     np.testing.assert_allclose(total.pairwise, f.pairwise, atol=1e-10)
     assert offset == pytest.approx(state.offset)
-    masses = np.bincount(planes.blocks, planes.masses)
-    assert np.all(masses <= 1 + 1e-12)
+    alphas = np.bincount(planes.blocks, planes.alphas)
+    assert np.all(alphas <= 1 + 1e-12)
     # Planes lie below the losses of any function.
     everywhere = term.planes(space, f).normals
     for _ in range(5):
@@ -247,7 +247,7 @@ def test_restoring_leaves_out_what_is_no_labeling_of_members():
     normals.pairwise[7, 0] += 0.5
     normals.pairwise = normals.pairwise.tocsr()
     state = Labelingstate(Case(term, space), np.random.default_rng(0))
-    state.restore(type(planes)(normals, planes.offsets, planes.blocks, planes.masses))
+    state.restore(type(planes)(normals, planes.offsets, planes.blocks, planes.alphas))
     kept = np.setdiff1d(np.arange(len(planes)), [3, 5, 7])
     wanted, offset = planes.chosen(kept).total(space, term.weights, term.floors)
     np.testing.assert_allclose(state.combination().values(), wanted.values(), atol=1e-12)
@@ -312,13 +312,13 @@ def test_states_that_do_not_suit_are_told_why():
 
 def test_masses_too_small_to_be_seen_among_others_are_moved():
     codes, labelings = np.zeros(1, dtype=np.int64), np.array([[1, 2]])
-    masses, shares = np.array([[1e-18, 0.0]]), np.zeros((1, 1, 3))
+    alphas, shares = np.array([[1e-18, 0.0]]), np.zeros((1, 1, 3))
     nothing = np.zeros(3, dtype=np.int32), np.zeros(0, dtype=np.int32), np.zeros(0)
     ascend_blocks(
         np.array([0]), np.array([0, 1]), np.zeros((3, 1)), np.ones((1, 1)), np.array([0]), codes,
         np.array([[0.0, 1.0, 2.0]]), np.ones((1, 1)), np.ones(1), labelings, np.array([0, 2]), nothing,
-        masses, shares, np.zeros(0), np.zeros((3, 1)),
+        alphas, shares, np.zeros(0), np.zeros((3, 1)),
     )  # fmt: skip
-    assert masses[0, 0] == 0.0
-    assert 0.0 < masses[0, 1] <= 1.0
-    assert shares.sum() == masses.sum()
+    assert alphas[0, 0] == 0.0
+    assert 0.0 < alphas[0, 1] <= 1.0
+    assert shares.sum() == alphas.sum()

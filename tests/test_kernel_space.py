@@ -317,7 +317,7 @@ def test_planes_bound_the_losses_from_below(name, setting, cache_mb):
         chosen = ALL_ROWS if blocks is None else blocks
         planes = this.planes(f, blocks)
         np.testing.assert_allclose(planes.upper, losses[chosen], atol=1e-11)
-        np.testing.assert_allclose(planes.heights, losses[chosen], atol=1e-11)
+        np.testing.assert_allclose(planes.plane_values, losses[chosen], atol=1e-11)
         heights = planes.offsets - space.scores(f, planes.normals)
         np.testing.assert_allclose(heights, losses[chosen], atol=1e-11)
         for factor in (0.0, 0.5, -1.0, 3.0):
@@ -362,7 +362,11 @@ def test_results_do_not_depend_on_portions(cache_mb, monkeypatch):
         members = case.members(setting.X, setting.y).reshape(-1, D)
         answers.append(
             [
-                *(getattr(p, part) for p in (planes, few) for part in ("offsets", "upper", "heights")),
+                *(
+                    getattr(p, part)
+                    for p in (planes, few)
+                    for part in ("offsets", "upper", "plane_values")
+                ),
                 space.gram(planes.normals, few.normals),
                 f.function()(members),
                 this.value(f).upper,

@@ -206,12 +206,12 @@ def test_the_solution_lives_in_the_space_of_its_points():
     norm = np.sum(model.dual_coef_.T * scores(model, model.support_vectors_))
     Z = np.random.default_rng(1).standard_normal((7, 9))
     np.testing.assert_allclose(f.function()(Z), scores(model, Z), atol=1e-12)
-    assert np.all(planes.masses > 0)
+    assert np.all(planes.alphas > 0)
     # The planes are the dual point: their combination is feasible, and its value is the bound.
     space = KernelSpace(model.kernel_, 9, 3)
     space.atoms = f.atoms
-    g = space.combine(planes.normals, model.C * planes.masses)
-    dual = model.C * planes.masses @ planes.offsets - 0.5 * space.dot(g, g)
+    g = space.combine(planes.normals, model.C * planes.alphas)
+    dual = model.C * planes.alphas @ planes.offsets - 0.5 * space.dot(g, g)
     assert dual == pytest.approx(model.solution_.dual, rel=1e-6)
     assert space.dot(f, f) == pytest.approx(norm, rel=1e-10)
 

@@ -95,7 +95,7 @@ def test_gaps_are_the_loss_less_the_averaged_plane(name):
     losses, planes = this.terms[0].values(this.space, f)[0], state.planes()
     heights = np.zeros(len(losses))
     np.add.at(
-        heights, planes.blocks, planes.masses * (planes.offsets - this.space.scores(f, planes.normals))
+        heights, planes.blocks, planes.alphas * (planes.offsets - this.space.scores(f, planes.normals))
     )
     # Rows one by one, each at the weights before it has moved.
     table = this.space.table(g)
@@ -143,7 +143,7 @@ def test_planes_bound_the_losses_anywhere(name):
     this = problem(CASES[name])
     state, _ = swept(this)
     planes = state.planes()
-    assert np.all((planes.masses > 0) & (planes.masses <= 1))
+    assert np.all((planes.alphas > 0) & (planes.alphas <= 1))
     assert len(np.unique(planes.blocks)) == len(planes)
     rng = np.random.default_rng(2)
     for size in (0.1, 1.0, 10.0):

@@ -98,7 +98,7 @@ def test_sparse_rows_take_the_steps_of_dense_ones(oracle, setting):
         assert sp.issparse(planes.normals.points) == sparse
         again = state_of(problem)
         again.restore(planes)
-        np.testing.assert_array_equal(again.masses[:, : state.masses.shape[1]], state.masses)
+        np.testing.assert_array_equal(again.alphas[:, : state.alphas.shape[1]], state.alphas)
     for dense, of_sparse in zip(*found, strict=True):
         np.testing.assert_allclose(of_sparse, dense, rtol=1e-9, atol=1e-12)
 
@@ -142,8 +142,8 @@ def test_what_a_sweep_does_to_f_is_what_the_masses_say(setting):
         np.testing.assert_allclose(f, state.combination(), rtol=1e-9, atol=1e-12)
         assert rows == np.count_nonzero(problem.weights)
         assert estimate >= 0
-    assert np.all(state.masses >= 0)
-    assert np.all(state.masses.sum(axis=1) <= 1 + 1e-12)
+    assert np.all(state.alphas >= 0)
+    assert np.all(state.alphas.sum(axis=1) <= 1 + 1e-12)
     planes = state.planes()
     normal, offset = planes.total(problem.space, problem.weights, problem.floors)
     np.testing.assert_allclose(normal, f, rtol=1e-9, atol=1e-12)
@@ -157,7 +157,7 @@ def test_members_are_made_in_portions_that_fit(setting, room, monkeypatch):
     problem = objective(SOME.oracle, setting)
     state, f = state_of(problem), problem.space.zeros()
     state.sweep(f)
-    holding = np.flatnonzero(np.any(state.masses > 0, axis=1))
+    holding = np.flatnonzero(np.any(state.alphas > 0, axis=1))
     portions = state._portions(holding)
     np.testing.assert_array_equal(np.concatenate(portions), holding)
     assert (len(portions) > 1) == (room == 1)
@@ -177,7 +177,7 @@ def test_planes_are_a_start(setting, solver):
     assert isinstance(pickled.normals, (TensorRows, np.ndarray))
     state = state_of(problem)
     state.restore(pickled)
-    assert state.offset == pytest.approx(first.planes.masses * problem.weights[first.planes.blocks]
+    assert state.offset == pytest.approx(first.planes.alphas * problem.weights[first.planes.blocks]
                                          @ first.planes.offsets)  # fmt: skip
 
 
@@ -187,7 +187,7 @@ def test_planes_of_other_points_are_left_to_the_null_plane():
     planes = solve(objective(Box(0.3), setting), FrankWolfe(), Gap(1e-3), random_state=0).planes
     state = state_of(problem)
     state.restore(planes)
-    assert not np.any(state.masses)
+    assert not np.any(state.alphas)
 
 
 def test_rows_may_need_more_masses_than_there_was_room_for():
@@ -195,16 +195,16 @@ def test_rows_may_need_more_masses_than_there_was_room_for():
     setting = SETTING["multiclass-slack"]
     problem = objective(SOME.oracle, setting)
     state = state_of(problem)
-    before = state.masses.shape[1]
+    before = state.alphas.shape[1]
     rows = np.arange(2)
     n, a = state.size, state.n_labels
     owners, members = np.repeat(rows, n * a), np.tile(np.repeat(np.arange(n), a), 2)
     alternatives = np.tile(np.arange(a), 2 * n)
-    masses = rng.uniform(0.1, 1.0, len(owners)) / (n * a)
-    state._keep(rows, state._gathered(rows, owners, members, alternatives, masses))
-    assert state.masses.shape[1] == n * a > before
+    alphas = rng.uniform(0.1, 1.0, len(owners)) / (n * a)
+    state._keep(rows, state._gathered(rows, owners, members, alternatives, alphas))
+    assert state.alphas.shape[1] == n * a > before
     active = state._active(rows)
-    for got, wanted in zip(active, (owners, members, alternatives, masses), strict=True):
+    for got, wanted in zip(active, (owners, members, alternatives, alphas), strict=True):
         np.testing.assert_allclose(got, wanted)
 
 

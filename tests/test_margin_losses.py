@@ -14,7 +14,7 @@ from structinv import InvariantLinearSVC, InvariantSVC, load, save
 from structinv.dual import TABLE as STATES
 from structinv.dual import dual_state, refusals
 from structinv.dual.margin_state import MarginState
-from structinv.dual.margin_steps import KINDS, best_level, conjugate, loss_value
+from structinv.dual.margin_steps import KINDS, best_alpha, conjugate, loss_value
 from structinv.dual.plane_cache import PlaneCache
 from structinv.functionals.acting import LinearFunctionals
 from structinv.losses import EpsilonInsensitive, Hinge, Logistic, Squared, SquaredHinge
@@ -188,7 +188,7 @@ def test_planes_touch_from_below(loss):
     for f in rng.standard_normal((4, D + 1)):
         planes = this.planes(f)
         np.testing.assert_allclose(
-            planes.offsets - this.space.scores(f, planes.normals), planes.heights, atol=1e-12
+            planes.offsets - this.space.scores(f, planes.normals), planes.plane_values, atol=1e-12
         )
         for g in 3 * rng.standard_normal((10, D + 1)):
             _, attained = this.terms[0].values(this.space, g)
@@ -214,7 +214,7 @@ class TestSteps:
             return conjugate(kind, t) + 0.5 * q * t * t - v * t
 
         highest = 2.0 * (1.0 + abs(v)) if loss == "squared_hinge" else 1.0
-        found = best_level(kind, v, q)
+        found = best_alpha(kind, v, q)
         by_search = minimize_scalar(lost, bounds=(0.0, highest), method="bounded").x
         assert 0.0 <= found <= highest + 1e-12
         assert lost(found) <= lost(by_search) + 1e-9 * (1.0 + abs(lost(by_search)))

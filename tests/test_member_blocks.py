@@ -55,9 +55,9 @@ def test_what_steps_change_is_carried_to_all_points(monkeypatch, size, cache_mb,
         np.testing.assert_allclose(f.coefficients, state.combination().coefficients, atol=1e-12)
         duals.append(state.offset - 0.5 * this.space.dot(f, f))
     assert np.all(np.diff(duals) > 0)
-    masses = state.masses.sum(axis=(1, 2))
-    assert state.masses.min() >= 0
-    assert masses.max() <= 1 + 1e-12
+    alphas = state.alphas.sum(axis=(1, 2))
+    assert state.alphas.min() >= 0
+    assert alphas.max() <= 1 + 1e-12
 
 
 def test_blocks_of_any_size_come_to_the_same_optimum(monkeypatch):
@@ -107,9 +107,9 @@ def test_blocks_leave_out_atoms_that_no_step_could_take_up():
     own = values[np.arange(30), :, competitors.codes]
     heights = competitors.costs[:, None] * state.grades[:, :, None] + values - own[:, :, None]
     heights[np.arange(30), :, competitors.codes] = -np.inf
-    carrying = state.masses > 0
+    carrying = state.alphas > 0
     low = np.where(carrying, heights, np.inf).min(axis=(1, 2))
-    low = np.where(state.masses.sum(axis=(1, 2)) < 1 - 1e-9, np.minimum(low, 0), low)
+    low = np.where(state.alphas.sum(axis=(1, 2)) < 1 - 1e-9, np.minimum(low, 0), low)
     idle = ~carrying.any(axis=2) & (heights.max(axis=2) <= low[:, None])
     atoms_of_rows = state.pool.slots[state.pool.numbers] >= 0
     assert np.any(idle & atoms_of_rows)

@@ -170,7 +170,7 @@ def test_an_oracle_that_answers_for_itself_is_asked(oracle, like):
 
 
 def assert_same_planes(space, one, other, tolerance):
-    for part in ("offsets", "upper", "heights"):
+    for part in ("offsets", "upper", "plane_values"):
         np.testing.assert_allclose(
             getattr(one, part), getattr(other, part), rtol=tolerance, atol=tolerance
         )

@@ -185,9 +185,9 @@ def test_values_and_planes_equal_enumeration(oracle, pairwise):
         best = max(gain + cost for values in every.values() for gain, cost in values)
         assert upper[i] == pytest.approx(best, abs=1e-9)
         assert attained[i] == pytest.approx(best, abs=1e-9)
-        assert planes.heights[i] == pytest.approx(best, abs=1e-9)
+        assert planes.plane_values[i] == pytest.approx(best, abs=1e-9)
     np.testing.assert_allclose(
-        planes.offsets - space.scores(f, planes.normals), planes.heights, atol=1e-9
+        planes.offsets - space.scores(f, planes.normals), planes.plane_values, atol=1e-9
     )
 
 
@@ -217,7 +217,7 @@ def test_separate_perturbations_give_an_upper_bound(monkeypatch):
     assert np.any(upper > exact + 0.01)
     assert np.all(attained <= exact + 1e-12)
     np.testing.assert_array_equal(planes.upper, upper)
-    np.testing.assert_allclose(planes.heights, attained, atol=1e-12)
+    np.testing.assert_allclose(planes.plane_values, attained, atol=1e-12)
     found = solve(given, FrankWolfe(), Gap(1e-6), random_state=0)
     assert found.status is Status.ORACLE_TOO_COARSE
     monkeypatch.undo()

@@ -282,7 +282,7 @@ class TestFittedEstimators:
         model = fitted(clone(model).set_params(solver=FrankWolfe()), data)
         again = through_file(model, tmp_path, planes=True)
         planes, loaded = model.solution_.planes.written(), again.solution_.planes
-        for key in ("offsets", "blocks", "masses", "summed", "slopes", "normals"):
+        for key in ("offsets", "blocks", "alphas", "summed", "slopes", "normals"):
             assert_same(getattr(planes, key), getattr(loaded, key))
 
     def test_a_linear_file_holds_no_rows(self, tmp_path):

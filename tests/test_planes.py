@@ -33,13 +33,13 @@ def best_dual(working):
     """The largest dual value over the planes of a set, by cvxpy."""
     normals = working.normals
     normals = normals.toarray() if sp.issparse(normals) else normals
-    masses = cp.Variable(len(working), nonneg=True)
+    alphas = cp.Variable(len(working), nonneg=True)
     weight = working.weights[working.blocks]
     gain = weight * (working.offsets - working.floors[working.blocks])
     member = (working.blocks[None, :] == np.arange(len(working.weights))[:, None]).astype(float)
-    f = (normals * weight[:, None]).T @ masses
-    dual = working.weights @ working.floors + gain @ masses - 0.5 * cp.sum_squares(f)
-    problem = cp.Problem(cp.Maximize(dual), [member @ masses <= 1])
+    f = (normals * weight[:, None]).T @ alphas
+    dual = working.weights @ working.floors + gain @ alphas - 0.5 * cp.sum_squares(f)
+    problem = cp.Problem(cp.Maximize(dual), [member @ alphas <= 1])
     problem.solve(solver="CLARABEL", tol_gap_abs=1e-11, tol_gap_rel=1e-11, tol_feas=1e-11)
     return problem.value
 
@@ -50,8 +50,8 @@ def dual_of(working):
 
 
 def assert_feasible(working):
-    assert np.all(working.masses >= 0)
-    per_block = np.bincount(working.blocks, working.masses, minlength=len(working.weights))
+    assert np.all(working.alphas >= 0)
+    per_block = np.bincount(working.blocks, working.alphas, minlength=len(working.weights))
     assert np.all(per_block <= 1 + 1e-12)
 
 
@@ -75,11 +75,11 @@ def test_ascent_never_lowers_the_dual_and_tells_its_gap(seed, passes):
         scores = working.scores(f)
         order = np.argsort(working.blocks, kind="stable")
         start = np.searchsorted(working.blocks[order], np.arange(len(working.weights) + 1))
-        masses, weights, gram = working.masses.copy(), working.weights, working.gram
+        alphas, weights, gram = working.alphas.copy(), working.weights, working.gram
         room = room_for(start)
-        simplex_ascent(gram, scores, order, start, weights, masses, room, 0.0, passes)
+        simplex_ascent(gram, scores, order, start, weights, alphas, room, 0.0, passes)
         working.ascend(f, 0.0, passes)
-        np.testing.assert_array_equal(masses, working.masses)
+        np.testing.assert_array_equal(alphas, working.alphas)
         np.testing.assert_allclose(scores, working.scores(f), atol=1e-9)
         assert dual_of(working) >= before - 1e-10
         before = dual_of(working)
@@ -92,7 +92,7 @@ def test_the_gap_bounds_what_is_missing(seed):
     f, best = SPACE.zeros(), best_dual(working)
     for _ in range(6):
         working.ascend(f, 0.0, 1)
-        highest, mean = working.heights(f)
+        highest, mean = working.block_values(f)
         assert np.all(highest >= working.floors)
         assert working.weights @ (highest - mean) >= best - dual_of(working) - 1e-9
 
@@ -103,7 +103,7 @@ def test_a_plane_below_the_floor_gets_no_mass():
     f = SPACE.zeros()
     assert working.ascend(f, 0.0, 10) == 0.0
     assert not np.any(f)
-    assert np.array_equal(working.masses, [0.0])
+    assert np.array_equal(working.alphas, [0.0])
 
 
 def test_a_step_between_two_planes_is_exact():
@@ -114,7 +114,7 @@ def test_a_step_between_two_planes_is_exact():
     f = SPACE.zeros()
     assert working.ascend(f, 1e-9, 3) <= 1e-9
     np.testing.assert_allclose(f, [10.0, 0, 0, 0, 0, 0], atol=1e-9)
-    np.testing.assert_allclose(working.masses, [0.8 / 1.8, 1 / 1.8], atol=1e-9)
+    np.testing.assert_allclose(working.alphas, [0.8 / 1.8, 1 / 1.8], atol=1e-9)
 
 
 def test_equal_planes_and_zero_normals_end():
@@ -157,7 +157,7 @@ def test_pruning_forgets_only_planes_without_mass(seed):
     f = SPACE.zeros()
     for _ in range(3):
         working.ascend(f, 1e-9, 5000)
-    dual, used = dual_of(working), np.count_nonzero(working.masses)
+    dual, used = dual_of(working), np.count_nonzero(working.alphas)
     working.prune(10)
     assert len(working) == 30
     working.prune(1)
@@ -178,16 +178,16 @@ def test_nothing_is_needed_of_an_empty_set():
     working.prune(0)
     assert not np.any(working.combination())
     assert working.offset == 0.0
-    np.testing.assert_array_equal(working.heights(f)[0], [0.5, -0.25])
+    np.testing.assert_array_equal(working.block_values(f)[0], [0.5, -0.25])
 
 
 def test_totals_of_plane_sets_under_other_weights():
     normals, offsets, blocks, weights, floors = planes(3)
-    masses = np.full(len(offsets), 0.1)
-    single = PlaneSet(normals, offsets, blocks, masses)
+    alphas = np.full(len(offsets), 0.1)
+    single = PlaneSet(normals, offsets, blocks, alphas)
     f, offset = single.total(SPACE, weights, floors)
     working = WorkingSet(SPACE, weights, floors)
-    working.add(normals, offsets, blocks, masses)
+    working.add(normals, offsets, blocks, alphas)
     np.testing.assert_allclose(f, working.combination())
     assert offset == pytest.approx(working.offset)
 

@@ -186,7 +186,7 @@ def test_steps_in_closed_form_raise_the_dual_to_the_optimum(form, dtype, interce
     assert primal - dual == pytest.approx(gap, abs=1e-6)
     assert gap <= 1e-6 * primal
     planes = state.planes()
-    assert np.all((planes.masses > 0) & (planes.masses <= 1))
+    assert np.all((planes.alphas > 0) & (planes.alphas <= 1))
     other = TubeState(Case(term, space), np.random.default_rng(1))
     other.restore(planes)
     np.testing.assert_allclose(other.combination(), f, atol=1e-9)
@@ -218,7 +218,7 @@ def test_losses_are_those_of_the_formula():
     for found in term.values(space, f):
         np.testing.assert_allclose(found, wanted, atol=1e-12)
     planes = term.planes(space, f)
-    np.testing.assert_allclose(planes.heights, wanted, atol=1e-12)
+    np.testing.assert_allclose(planes.plane_values, wanted, atol=1e-12)
     np.testing.assert_allclose(planes.offsets - space.scores(f, planes.normals), wanted, atol=1e-12)
     at_zero = term.values(space, space.zeros())[0]
     np.testing.assert_allclose(at_zero, np.maximum(0.0, np.abs(y) - EPSILON))

@@ -267,7 +267,7 @@ def test_a_run_that_ends_within_epsilon_returns_the_function_of_its_planes(solve
     assert found.primal > 10.0
     assert len(found.f.support()) > 0
     planes = found.planes
-    mine = space.combine(planes.normals, term.weights[planes.blocks] * planes.masses)
+    mine = space.combine(planes.normals, term.weights[planes.blocks] * planes.alphas)
     mine -= found.f
     assert space.dot(mine, mine) < 1e-12
 

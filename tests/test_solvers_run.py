@@ -61,7 +61,7 @@ class NeverImproves(SVMStruct):
 class WrongPlanes(SVMStruct):
     def planes(self, objective, state):
         found = super().planes(objective, state)
-        return replace(found, masses=0.5 * found.masses)
+        return replace(found, alphas=0.5 * found.alphas)
 
 
 class ForgetsTheStart(SVMStruct):

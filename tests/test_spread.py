@@ -84,8 +84,8 @@ def test_a_few_iterations_find_the_optimum(kind, name, intercept):
 def test_planes_are_lower_bounds_of_losses(kind, name):
     objective = problem(kind, name)
     planes = solve(objective, InteriorPoint(), Iterations(3), random_state=0).planes
-    assert np.all(planes.masses >= 0)
-    assert np.all(np.bincount(planes.blocks, planes.masses, minlength=N) <= 1 + 1e-9)
+    assert np.all(planes.alphas >= 0)
+    assert np.all(np.bincount(planes.blocks, planes.alphas, minlength=N) <= 1 + 1e-9)
     rng = np.random.default_rng(0)
     for scale in (0.1, 1.0, 10.0):
         f = scale * rng.standard_normal(D + 1)
@@ -151,7 +151,7 @@ def test_parts_are_convex_blocks():
     normals = np.array([[-1.0, 0.0, 1.0], [1.0, 0.0, 1.0]])
     term = SpreadTerm(normals, 2.0)
     planes = term.planes(space, np.array([-3.0, 7.0, 1.0]))
-    assert planes.heights.tolist() == planes.upper.tolist() == [2.0]
+    assert planes.plane_values.tolist() == planes.upper.tolist() == [2.0]
     assert planes.normals.tolist() == [[1.0, 0.0, 1.0]]
     assert term.total(space, np.array([0.5, 7.0, 1.0])) == (0.0, 0.0)
     with pytest.raises(ValueError, match="normals must belong to the space"):

@@ -372,7 +372,7 @@ def test_memory_is_not_cubic_in_the_number_of_labels(monkeypatch):
     for i in range(3):
         gains = [np.max(changed(X[i], 1) @ (W[k] - W[y[i]])) + 1.0 for k in range(n_labels) if k != y[i]]
         assert planes.upper[i] == pytest.approx(max(gains), rel=1e-12)
-        assert planes.heights[i] == pytest.approx(max(gains), rel=1e-12)
+        assert planes.plane_values[i] == pytest.approx(max(gains), rel=1e-12)
 
 
 @pytest.mark.parametrize("kind", ["csc", "coo", "lil"])

@@ -101,9 +101,9 @@ def test_planes_bound_the_losses(words, binary, longest, sweeps):
         np.testing.assert_allclose(f, before, atol=1e-9)
     planes = state.planes()
     np.testing.assert_allclose(
-        space.combine(planes.normals, term.weights[planes.blocks] * planes.masses), f, atol=1e-9
+        space.combine(planes.normals, term.weights[planes.blocks] * planes.alphas), f, atol=1e-9
     )
-    assert term.weights[planes.blocks] @ (planes.masses * planes.offsets) == pytest.approx(state.offset)
+    assert term.weights[planes.blocks] @ (planes.alphas * planes.offsets) == pytest.approx(state.offset)
     for scale in (0.1, 1.0, 10.0):
         for g in scale * rng.standard_normal((20, space.size)):
             _, attained = term.values(space, g)

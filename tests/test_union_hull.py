@@ -92,8 +92,8 @@ def test_f_is_the_sum_of_the_parts_and_levels_sum_to_at_most_one(case, sparse):
         assert dual >= before - 1e-12
         before = dual
         planes = state.planes()
-        assert np.all(planes.masses > 0)
-        assert np.all(np.bincount(planes.blocks, planes.masses) <= 1 + 1e-12)
+        assert np.all(planes.alphas > 0)
+        assert np.all(np.bincount(planes.blocks, planes.alphas) <= 1 + 1e-12)
         normal, offset = planes.total(problem.space, problem.weights, problem.floors)
         np.testing.assert_allclose(normal, f, rtol=1e-9, atol=1e-12)
         assert offset == pytest.approx(state.offset, rel=1e-9)

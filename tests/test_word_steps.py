@@ -113,9 +113,9 @@ def test_after_every_sweep_the_state_stands_for_a_sum_of_planes_of_the_sets(name
             # All that rows add together could be shared out between them.
             np.testing.assert_allclose(f, before, atol=1e-10)
         planes = state.planes()
-        masses = planes.masses * term.weights[planes.blocks]
-        np.testing.assert_allclose(masses @ planes.offsets, state.offset)
-        np.testing.assert_allclose(problem.space.combine(planes.normals, masses), f, atol=1e-10)
+        alphas = planes.alphas * term.weights[planes.blocks]
+        np.testing.assert_allclose(alphas @ planes.offsets, state.offset)
+        np.testing.assert_allclose(problem.space.combine(planes.normals, alphas), f, atol=1e-10)
         if state.rest is not None or loss != "hinge":
             continue
         points, x = signs[planes.blocks, None] * planes.normals.toarray()[:, :WORDS], X[planes.blocks]

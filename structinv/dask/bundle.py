@@ -71,9 +71,9 @@ class BundleState:
         bundle = self.bundle
         self.shares = np.zeros((len(bundle.weights), len(bundle.space.zeros())))
         for p in np.unique(bundle.blocks):
-            active = np.flatnonzero((bundle.blocks == p) & (bundle.masses > 0))
+            active = np.flatnonzero((bundle.blocks == p) & (bundle.alphas > 0))
             if bundle.normals is not None and len(active):
-                self.shares[p] = bundle.space.combine(bundle.normals[active], bundle.masses[active])
+                self.shares[p] = bundle.space.combine(bundle.normals[active], bundle.alphas[active])
         self.f = self.shares.sum(axis=0)
 
 
@@ -161,7 +161,7 @@ class MultiCutBundle(Solver):
         bundle = WorkingSet(space, objective.weights, objective.floors)
         if planes is not None:
             planes = planes.by_block()
-            bundle.add(planes.normals, planes.offsets, planes.blocks, planes.masses.copy())
+            bundle.add(planes.normals, planes.offsets, planes.blocks, planes.alphas.copy())
         return BundleState(bundle, space.zeros(), value.upper, value.attained, int(rng.integers(2**31)))
 
     def step(self, objective: Objective, state: BundleState) -> None:
@@ -195,7 +195,7 @@ class MultiCutBundle(Solver):
         normals = np.stack([normal for response in responses for normal in response.normals(size)])
         offsets = np.array([offset for response in responses for offset in response.offsets])
         blocks = np.repeat([response.number for response in responses], 2)
-        highest, _ = bundle.heights(state.f)
+        highest, _ = bundle.block_values(state.f)
         rise = np.zeros(len(highest))
         np.maximum.at(rise, blocks, offsets - normals @ state.f - highest[blocks])
         bundle.prune(self.max_idle)
@@ -212,9 +212,9 @@ class MultiCutBundle(Solver):
 
     def planes(self, objective: Objective, state: BundleState) -> PlaneSet:
         bundle = state.bundle
-        used = np.flatnonzero(bundle.masses > 0)
+        used = np.flatnonzero(bundle.alphas > 0)
         if bundle.normals is None or len(used) == 0:
             return join_planes(objective.space, [])
         return PlaneSet(
-            bundle.normals[used], bundle.offsets[used], bundle.blocks[used], bundle.masses[used]
+            bundle.normals[used], bundle.offsets[used], bundle.blocks[used], bundle.alphas[used]
         )

@@ -126,7 +126,7 @@ class _GroupState:
         """Return normal and offset of the plane at `f`, and upper bound and attained value."""
         planes = self.term.plane_of_sum(self.space, f)
         normal = self.space.combine(planes.normals, np.ones(1))
-        return normal, float(planes.offsets[0]), float(planes.upper[0]), float(planes.heights[0])
+        return normal, float(planes.offsets[0]), float(planes.upper[0]), float(planes.plane_values[0])
 
     def begin(self, sigma: float, seeds: list[int]) -> DualState:
         """Start with dual variables of zero, for the losses times sigma."""

@@ -45,7 +45,7 @@ def _rise(heap, at, room):
 
 
 @njit(**_PLAIN)
-def share_out(indptr, indices, rows, levels, budgets, asked, could, present, starts, words, shares):
+def share_out(indptr, indices, rows, alphas, budgets, asked, could, present, starts, words, shares):
     """Distribute the required amounts of all features over rows.
 
     Parameters
@@ -54,7 +54,7 @@ def share_out(indptr, indices, rows, levels, budgets, asked, could, present, sta
         All rows in CSR format.
     rows : (m,) array of int
         Numbers of the rows that add features.
-    levels : (m,) array
+    alphas : (m,) array
         Dual variable of each of these rows (> 0): the maximum amount of one feature.
     budgets : (m,) array
         Maximum total amount of each row, at most K times its dual variable.
@@ -80,7 +80,7 @@ def share_out(indptr, indices, rows, levels, budgets, asked, could, present, sta
     at = 0
     starts[0] = 0
     for r in range(rows.size):
-        h = levels[r]
+        h = alphas[r]
         start, stop = indptr[rows[r]], indptr[rows[r] + 1]
         if not present:
             for e in range(start, stop):

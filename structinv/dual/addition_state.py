@@ -105,7 +105,7 @@ class AdditionState(FocusedSweeps, DualState):
         self.rng = rng
         self.signs = case.signs
         self.weights = self.term.weights
-        self.levels = np.zeros(len(self.signs))
+        self.alphas = np.zeros(len(self.signs))
         self.rows = np.flatnonzero(self.weights > 0)
         self.gaps = np.zeros(len(self.signs))
         self.rows_at_once = rows_at_once(found.rows)
@@ -122,7 +122,7 @@ class AdditionState(FocusedSweeps, DualState):
             words.sides[:, TOTAL] = [0.0 if np.any(mine) else -1.0 for mine in self.mine]
         self.cautious = False
         # Dual value before the next step, for sums that are not distributed over rows.
-        self.height = 0.0
+        self.dual = 0.0
         # Gap and increase of the dual in the last sweep, and loss by the distribution over rows.
         self.gap, self.rise, self.lost = np.inf, np.inf, 0.0
         self.slow_sweeps = 0
@@ -143,7 +143,7 @@ class AdditionState(FocusedSweeps, DualState):
         return self._offset()
 
     def _offset(self) -> float:
-        return -float(self.weights @ self.loss.conjugate(-self.levels))
+        return -float(self.weights @ self.loss.conjugate(-self.alphas))
 
     def sweep(self, f: Element, out_of_time: OutOfTime = never) -> tuple[float, int]:
         slow = self.rise < max(self.lost, _PROGRESS * self.gap)
@@ -162,9 +162,9 @@ class AdditionState(FocusedSweeps, DualState):
             # Sums are recomputed after each check to remove rounding errors.
             self._count()
         self._settle(u)
-        self.height = before = self._height_at(u)
+        self.dual = before = self._dual_at(u)
         self.gap, visits = super().sweep(u, out_of_time)
-        self.rise, self.lost = self.height - before, 0.0
+        self.rise, self.lost = self.dual - before, 0.0
         self._push(u)
         u[: len(self.pushed)] += self.pushed
         return self.gap, visits
@@ -175,27 +175,27 @@ class AdditionState(FocusedSweeps, DualState):
         Each step is exact if no feature changes its state (free, held or full). If all steps together
         lower the dual, only a fraction of them is applied.
         """
-        height = self.height
+        dual = self.dual
         before: Any = [(part, ..., part.copy()) for part in self._parts(f)]
         self._sweep_rows(f, order)
         self._settle(f)
-        self.height = self._height_at(f)
-        self.cautious = self.height < height
+        self.dual = self._dual_at(f)
+        self.cautious = self.dual < dual
         if not self.cautious:
             return
         before += self._moved()
         share, after = 1.0, [part[places].copy() for part, places, _ in before]
-        while share > _LEAST_SHARE and self.height < height:
+        while share > _LEAST_SHARE and self.dual < dual:
             share *= 0.5
             for (part, places, first), last in zip(before, after, strict=True):
                 part[places] = first + share * (last - first)
             self._count()
             self._settle(f)
-            self.height = self._height_at(f)
+            self.dual = self._dual_at(f)
 
     def _parts(self, f: Element) -> tuple[np.ndarray, ...]:
         """Return the arrays that a sweep over rows changes."""
-        return f, self.levels
+        return f, self.alphas
 
     def _moved(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """Return further arrays that the last sweep has changed, the places, and the old values."""
@@ -206,21 +206,21 @@ class AdditionState(FocusedSweeps, DualState):
         sweep_additions(
             found.rows.indptr, found.rows.indices, found.rows.data, self.signs, self.weights,
             found.changed, found.value, words.inverse, found.present, found.max_changes, self.kind,
-            self.space.intercept, self.cautious, f, self.own, words.sides, words.place, self.levels,
+            self.space.intercept, self.cautious, f, self.own, words.sides, words.place, self.alphas,
             order, self.gaps,
         )  # fmt: skip
 
     def _left_over(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the amounts of one feature and of all features that each row may add, weighted."""
-        masses = self.weights * self.levels
-        return masses, self.additions.max_changes * masses
+        amounts = self.weights * self.alphas
+        return amounts, self.additions.max_changes * amounts
 
     def _settle(self, u: np.ndarray) -> None:
         """Compute the additions of all rows for the current dual variables."""
         for words in self.added:
             settle(u, self.own, words.value, words.sides, words.place)
 
-    def _height_at(self, u: np.ndarray) -> float:
+    def _dual_at(self, u: np.ndarray) -> float:
         """Return the dual value for sums that are not distributed over rows."""
         f = self._weights(u)
         return self._offset() - 0.5 * self.space.dot(f, f)
@@ -234,15 +234,15 @@ class AdditionState(FocusedSweeps, DualState):
 
     def _count(self) -> None:
         """Sum the dual variables over the rows of each side, and over those with each feature."""
-        found, (masses, budgets) = self.additions, self._left_over()
+        found, (amounts, budgets) = self.additions, self._left_over()
         for side, mine in enumerate(self.mine):
             # A side without rows adds nothing.
-            total, budget = masses[mine].sum() if np.any(mine) else -1.0, budgets[mine].sum()
+            total, budget = amounts[mine].sum() if np.any(mine) else -1.0, budgets[mine].sum()
             for words in self.added:
                 words.sides[side, TOTAL] = words.each * total
                 words.sides[side, BUDGET] = words.every * budget
             if not found.present:
-                self.own[side] = self._has.T @ np.where(mine, masses, 0.0)
+                self.own[side] = self._has.T @ np.where(mine, amounts, 0.0)
 
     @cached_property
     def _has(self) -> sp.csr_matrix:
@@ -257,12 +257,12 @@ class AdditionState(FocusedSweeps, DualState):
     def _shared_out(self) -> sp.csr_matrix:
         """Distribute the additions over rows, and compute the loss of the dual value."""
         if self.shares is None:
-            (masses, budgets), parts, self.lost = self._left_over(), [], 0.0
+            (amounts, budgets), parts, self.lost = self._left_over(), [], 0.0
             lengths = np.diff(self.additions.rows.indptr)
             for words in self.added:
-                left_over = words.each * masses, words.every * budgets
+                left_over = words.each * amounts, words.every * budgets
                 for side, mine in enumerate(self.mine):
-                    rows = np.flatnonzero(mine & (masses > 0))
+                    rows = np.flatnonzero(mine & (amounts > 0))
                     # Rows with many features have the smallest choice, so they are first.
                     rows = rows[np.argsort(-lengths[rows], kind="stable")]
                     shares, missing = self._shared(words, side, rows, left_over)
@@ -299,16 +299,16 @@ class AdditionState(FocusedSweeps, DualState):
         asked: np.ndarray,
         could: np.ndarray,
     ) -> sp.csr_matrix:
-        found, (masses, budgets) = self.additions, left_over
+        found, (amounts, budgets) = self.additions, left_over
         room = len(rows) * (words.every * found.max_changes + 1) + len(asked)
         starts = np.zeros(len(rows) + 1, dtype=np.int64)
         places, shares = np.empty(room, dtype=np.int64), np.empty(room)
         share_out(
-            found.rows.indptr, found.rows.indices, rows, masses[rows], budgets[rows], asked, could,
+            found.rows.indptr, found.rows.indices, rows, amounts[rows], budgets[rows], asked, could,
             found.present, starts, places, shares,
         )  # fmt: skip
         size, owners = starts[-1], np.repeat(rows, np.diff(starts))
-        shape = (len(self.levels), len(asked))
+        shape = (len(self.alphas), len(asked))
         return sp.csr_matrix((shares[:size], (owners, places[:size])), shape=shape)
 
     def combination(self) -> Element:
@@ -320,7 +320,7 @@ class AdditionState(FocusedSweeps, DualState):
 
     def _of_rows(self) -> Element:
         """Return the part of f of the rows themselves."""
-        f, rates = self.space.zeros(), self.weights * self.signs * self.levels
+        f, rates = self.space.zeros(), self.weights * self.signs * self.alphas
         d = len(self.pushed)
         add_combinations(self.additions.rows, rates[:, None], f[:d, None])
         f[d:] = rates.sum()
@@ -336,33 +336,33 @@ class AdditionState(FocusedSweeps, DualState):
 
     def _own_planes(self) -> PlaneSet:
         """Return planes of all rows with a positive dual variable, with normals computed on access."""
-        active = np.flatnonzero(self.levels > 0)
-        shares, levels, ones = self._shared_out(), self.levels[active], np.ones(len(active))
+        active = np.flatnonzero(self.alphas > 0)
+        shares, alphas, ones = self._shared_out(), self.alphas[active], np.ones(len(active))
 
         def make(some: np.ndarray) -> sp.csr_matrix:
             added = shares[some] @ sp.diags_array(self.additions.value)
             rows, signs = self._rows(some), self.signs[some]
-            given = scale_rows(added, 1.0 / (self.weights[some] * self.levels[some])).astype(rows.dtype)
+            given = scale_rows(added, 1.0 / (self.weights[some] * self.alphas[some])).astype(rows.dtype)
             return self.space.with_constants(scale_rows(rows + given, signs), signs)
 
-        offsets, slopes, masses = ones, ones, levels
+        offsets, slopes, of_planes = ones, ones, alphas
         if self.kind != HINGE:
-            offsets, slopes, masses = -self.loss.conjugate(-levels), levels, ones
+            offsets, slopes, of_planes = -self.loss.conjugate(-alphas), alphas, ones
         normals = ComputedRows(make, self.space.stride, active, slopes[:, None])
-        return PlaneSet(normals, offsets, active, masses)
+        return PlaneSet(normals, offsets, active, of_planes)
 
     def restore(self, planes: PlaneSet) -> None:
         # Only the dual variables are restored, unless the planes have a larger dual value.
         rest = self._successor()
         rest.restore(planes)
-        levels = self._levels_of(planes)
-        if levels is not None:
-            self._take_over(levels, planes)
+        alphas = self._alphas_of(planes)
+        if alphas is not None:
+            self._take_over(alphas, planes)
             self._count()
             u = self._of_rows()
             self._settle(u)
             self._push(u)
-        if levels is None or self._height(self) < (1.0 - 1e-9) * self._height(rest):
+        if alphas is None or self._dual_of(self) < (1.0 - 1e-9) * self._dual_of(rest):
             self.rest = rest
 
     def _successor(self) -> DualState:
@@ -370,15 +370,15 @@ class AdditionState(FocusedSweeps, DualState):
         kind = MarginState if isinstance(self.term, WorstMargin) else PlaneCache
         return kind(self.case, self.rng)
 
-    def _take_over(self, levels: np.ndarray, planes: PlaneSet) -> None:
+    def _take_over(self, alphas: np.ndarray, planes: PlaneSet) -> None:
         """Set the dual variables, and further values from planes."""
-        self.levels = levels
+        self.alphas = alphas
 
-    def _height(self, state: DualState) -> float:
+    def _dual_of(self, state: DualState) -> float:
         f = state.combination()
         return state.offset - 0.5 * self.space.dot(f, f)
 
-    def _levels_of(self, planes: PlaneSet) -> np.ndarray | None:
+    def _alphas_of(self, planes: PlaneSet) -> np.ndarray | None:
         """Return the sum of slopes of each row's planes, or None if it cannot be determined."""
         slopes = planes.offsets
         if self.kind != HINGE:
@@ -386,5 +386,5 @@ class AdditionState(FocusedSweeps, DualState):
             if told is None:
                 return None
             slopes = told[1]
-        levels = np.bincount(planes.blocks, planes.masses * slopes, minlength=len(self.levels))
-        return np.maximum(levels, 0.0) if self.kind == SQUARED_HINGE else np.clip(levels, 0.0, 1.0)
+        alphas = np.bincount(planes.blocks, planes.alphas * slopes, minlength=len(self.alphas))
+        return np.maximum(alphas, 0.0) if self.kind == SQUARED_HINGE else np.clip(alphas, 0.0, 1.0)

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from ..utils.jit import njit
-from .margin_steps import best_level, conjugate, loss_value
+from .margin_steps import best_alpha, conjugate, loss_value
 
 _PLAIN: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
 # Sums may be reordered; infinities stay valid.
@@ -369,7 +369,7 @@ def move_row(indices, data, rate, more, mine, u, own, value, sides, place, held,
 
 @njit(**_PLAIN)
 def sweep_additions(indptr, indices, data, signs, weights, adds, value, inverse, present, K, kind,
-                    intercept, cautious, u, own, sides, place, levels, order, gaps):  # fmt: skip
+                    intercept, cautious, u, own, sides, place, alphas, order, gaps):  # fmt: skip
     """Maximize over the dual variable of each row of `order`, with all additions.
 
     Parameters
@@ -397,7 +397,7 @@ def sweep_additions(indptr, indices, data, signs, weights, adds, value, inverse,
         long.
     u : (d [+ 1],) array
         Weights without additions, updated in place.
-    levels : (n,) array
+    alphas : (n,) array
         Dual variables of the rows, updated in place.
     order : (m,) array of int
         Rows to visit, in this order.
@@ -408,7 +408,7 @@ def sweep_additions(indptr, indices, data, signs, weights, adds, value, inverse,
     for i in range(indptr.size - 1):
         longest = max(longest, indptr[i + 1] - indptr[i])
     full, held, work = np.empty(longest + 1, np.int64), np.empty(2), np.empty((4, longest + 1))
-    pulls = np.empty(2)
+    couplings = np.empty(2)
     for i in order:
         c, s = weights[i], signs[i]
         gaps[i] = 0.0
@@ -419,11 +419,11 @@ def sweep_additions(indptr, indices, data, signs, weights, adds, value, inverse,
         margin, curve, n_full = read_row(
             words, x, s, cautious, u, own, value, inverse, sides, place, full, held, work
         )
-        pulls[0], pulls[1] = -s * held[0], s * held[1]
+        couplings[0], couplings[1] = -s * held[0], s * held[1]
         if intercept:
             margin += s * u[last]
             curve += 1.0
-        depth = -margin
+        row_gain = -margin
         if mine >= 0:
             sums, own_full, own_gain = sides[mine], 0.0, 0.0
             for k in range(n_full):
@@ -437,19 +437,19 @@ def sweep_additions(indptr, indices, data, signs, weights, adds, value, inverse,
                     curve -= a * a
             budget = K - sums[FULL] + own_full
             gain = sums[GAIN] - sums[TOTAL] * sums[SQUARES] + sums[MISSED_SQUARES]
-            depth += sums[THRESHOLD] * budget + gain - own_gain
+            row_gain += sums[THRESHOLD] * budget + gain - own_gain
             curve += sums[SQUARES]
-            pulls[mine] -= budget
+            couplings[mine] -= budget
         for side in range(2):
             if sides[side, CURVE] > 0 and sides[side, THRESHOLD] > 0:
-                curve += pulls[side] ** 2 / sides[side, CURVE]
-        level, q = levels[i], c * max(curve, 0.0)
-        gaps[i] = c * max(loss_value(kind, depth) + conjugate(kind, level) - level * depth, 0.0)
-        new = best_level(kind, depth + q * level, q)
-        step = c * (new - level)
+                curve += couplings[side] ** 2 / sides[side, CURVE]
+        alpha, q = alphas[i], c * max(curve, 0.0)
+        gaps[i] = c * max(loss_value(kind, row_gain) + conjugate(kind, alpha) - alpha * row_gain, 0.0)
+        new = best_alpha(kind, row_gain + q * alpha, q)
+        step = c * (new - alpha)
         if step == 0:
             continue
-        levels[i] = new
+        alphas[i] = new
         if mine >= 0:
             sides[mine, TOTAL] += step
             sides[mine, BUDGET] += K * step

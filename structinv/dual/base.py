@@ -175,6 +175,6 @@ def join_planes(space: Space, parts: list[PlaneSet]) -> PlaneSet:
         space.stack([part.normals for part in parts]),
         np.concatenate([part.offsets for part in parts]),
         np.concatenate([part.blocks for part in parts]),
-        np.concatenate([part.masses for part in parts]),
+        np.concatenate([part.alphas for part in parts]),
         slopes={block: slopes for part in parts for block, slopes in part.slopes.items()},
     )

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..terms import WorstCase
 
 # Initial dual variable of the plane of an earlier run.
-FIRST_SHARE = 0.8
+FIRST_ALPHA = 0.8
 
 
 @dataclass
@@ -73,7 +73,7 @@ class BlockState(DualState):
         self.packed = PackedStore(len(self.term.strips), self.term.sizes.packed)
         self.groups = self._deal()
         # Sum of all offsets.
-        self.height = 0.0
+        self.rows_offset = 0.0
         self.kept: list[CachedRows] = []
         # Gap in the last pass.
         self.gap = 0.0
@@ -81,14 +81,14 @@ class BlockState(DualState):
         self.sum: Element | None = self.space.zeros()
         # Normal and offset of the earlier run's plane, and its dual variable.
         self.earlier: tuple[Element, float] = (self.space.zeros(), 0.0)
-        self.share = 0.0
+        self.earlier_alpha = 0.0
 
     def _case(self, part: WorstCase) -> Case:
         return Case(part, self.space, self.plane_tol, self.choose)
 
     @property
     def offset(self) -> float:
-        return float(self.share * self.earlier[1] + self.height)
+        return float(self.earlier_alpha * self.earlier[1] + self.rows_offset)
 
     def _deal(self) -> list[np.ndarray]:
         """Return random blocks, as the numbers of their strips."""
@@ -117,7 +117,7 @@ class BlockState(DualState):
             first = after
 
     def _weighed(self, part: WorstCase) -> WorstCase:
-        part.weights = (1.0 - self.share) * part.weights
+        part.weights = (1.0 - self.earlier_alpha) * part.weights
         return part
 
     def _state(self, part: WorstCase, packed: Any) -> Any:
@@ -130,7 +130,7 @@ class BlockState(DualState):
 
     def sweep(self, f: Element, out_of_time: OutOfTime = never) -> tuple[float, int]:
         # Several passes over the rows in memory, then one pass over all blocks.
-        if self.share == 1.0:
+        if self.earlier_alpha == 1.0:
             self._make_room(f)
         start, before, self.sum = f.copy(), self.sum, None
         visits, room = self._revisit(f, out_of_time), self.term.sizes.kept
@@ -140,7 +140,7 @@ class BlockState(DualState):
             self.groups = [self.groups[k] for k in self.rng.permutation(len(self.groups))]
         # Infinite until the pass is complete, because an error or Ctrl-C leaves unvisited blocks.
         self.gap = np.inf
-        total, gap, height = self.share * self.earlier[0], 0.0, 0.0
+        total, gap, rows_offset = self.earlier_alpha * self.earlier[0], 0.0, 0.0
         for strips, state in self._states():
             if out_of_time():
                 gap = np.inf
@@ -150,15 +150,15 @@ class BlockState(DualState):
             own, rows = visit(f, out_of_time)
             packed = state.pack()
             self._pack(strips, packed)
-            self.height += state.offset - offset
-            gap, visits, height = gap + own, visits + rows, height + state.offset
+            self.rows_offset += state.offset - offset
+            gap, visits, rows_offset = gap + own, visits + rows, rows_offset + state.offset
             total += state.combination()
             if self.packs_rows:
                 room -= self._keep(strips, state, packed, room)
         self.gap = gap
         if np.isfinite(gap):
-            self.sum, self.height = total, height
-            self._lower_share(f)
+            self.sum, self.rows_offset = total, rows_offset
+            self._lower_earlier_alpha(f)
         elif before is not None:
             # Add the changes of this sweep so far.
             self.sum = before + (f - start)
@@ -196,7 +196,7 @@ class BlockState(DualState):
                 visits += self.kept[k].state.visit(f, active[k], out_of_time, again=True)
         for each, before in zip(self.kept, offsets, strict=True):
             self._put_back(each)
-            self.height += each.state.offset - before
+            self.rows_offset += each.state.offset - before
         self.kept = []
         return visits
 
@@ -212,40 +212,40 @@ class BlockState(DualState):
 
     def _make_room(self, f: Element) -> None:
         """Reduce the dual variable of the earlier run's plane, so that rows can get planes."""
-        self.share = FIRST_SHARE
-        self.sum = self.share * self.earlier[0]
+        self.earlier_alpha = FIRST_ALPHA
+        self.sum = self.earlier_alpha * self.earlier[0]
         f += self.sum - self.earlier[0]
 
-    def _lower_share(self, f: Element) -> None:
+    def _lower_earlier_alpha(self, f: Element) -> None:
         """Lower the dual variable of the earlier run's plane to its optimum, but do not raise it."""
-        if self.share == 0.0:
+        if self.earlier_alpha == 0.0:
             return
         assert self.sum is not None
         normal, offset = self.earlier
-        rest = 1.0 - self.share
-        rows, height = (self.sum - self.share * normal) / rest, self.height / rest
+        rest = 1.0 - self.earlier_alpha
+        rows, rows_offset = (self.sum - self.earlier_alpha * normal) / rest, self.rows_offset / rest
         way = normal - rows
-        square, gain = self.space.dot(way, way), offset - height - self.space.dot(way, rows)
-        share = min(self.share, max(0.0, gain / square)) if square > 0 else 0.0
-        change = (share - self.share) * way
+        square, gain = self.space.dot(way, way), offset - rows_offset - self.space.dot(way, rows)
+        earlier_alpha = min(self.earlier_alpha, max(0.0, gain / square)) if square > 0 else 0.0
+        change = (earlier_alpha - self.earlier_alpha) * way
         f += change
         self.sum = self.sum + change
-        self.height *= (1.0 - share) / rest
-        self.share = share
+        self.rows_offset *= (1.0 - earlier_alpha) / rest
+        self.earlier_alpha = earlier_alpha
         # The weights of the rows in memory depend on the old share.
         self.kept = []
 
     def value(self, f: Element) -> tuple[float, float]:
-        if self.share == 1.0:
+        if self.earlier_alpha == 1.0:
             return self.term.total(self.space, f)
         each = [state.value(f) for _, state in self._states()]
-        above, reached = (sum(side) / (1.0 - self.share) for side in zip(*each, strict=True))
+        above, reached = (sum(side) / (1.0 - self.earlier_alpha) for side in zip(*each, strict=True))
         return above, reached
 
     def combination(self) -> Element:
         # A complete sweep has stored it, so that no block is read again.
         if self.sum is None:
-            self.sum = self.share * self.earlier[0]
+            self.sum = self.earlier_alpha * self.earlier[0]
             for _, state in self._states():
                 self.sum += state.combination()
         return self.sum.copy()
@@ -258,5 +258,5 @@ class BlockState(DualState):
         # The plane of the sum of all rows.
         normal, offset = planes.total(self.space, self.term.weights, self.term.floors)
         self.earlier = normal, float(offset)
-        self.share = 1.0
+        self.earlier_alpha = 1.0
         self.sum = self.earlier[0].copy()

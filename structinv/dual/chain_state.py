@@ -112,10 +112,10 @@ class ChainState(SequenceState):
             self.space.pairwise(f)[:] -= moved.T @ amounts
         wrong = np.flatnonzero(labels != codes)
         rows, true, other, each = rows[wrong], codes[wrong], labels[wrong], amounts[layout.owners[wrong]]
-        levels = np.zeros((self.layout.n_rows, n_labels))
-        np.add.at(levels, (rows, true), each)
-        np.subtract.at(levels, (rows, other), each)
-        add_combinations(self._X, levels, table)
+        coefficients = np.zeros((self.layout.n_rows, n_labels))
+        np.add.at(coefficients, (rows, true), each)
+        np.subtract.at(coefficients, (rows, other), each)
+        add_combinations(self._X, coefficients, table)
         # Edited rows differ from these by a few entries.
         edits = self._kept[5].reshape(len(self._kept[3]), n_edits)[places[wrong]]
         own, which = np.nonzero(edits)
@@ -130,13 +130,13 @@ class ChainState(SequenceState):
     def planes(self) -> PlaneSet:
         # Normals are computed from labelings on access.
         blocks, slots, _, places = self._used()
-        labels, masses, edits = self._kept[3:]
+        labels, alphas, edits = self._kept[3:]
         edits = edits.reshape(len(labels), self._changes[0])[places]
         normals = labeled_rows(self.term, self.space, blocks, labels[places], edits, self._changes[1])
-        return PlaneSet(normals, self._costs(), blocks, masses[slots])
+        return PlaneSet(normals, self._costs(), blocks, alphas[slots])
 
     def _take(
-        self, blocks: np.ndarray, labels: np.ndarray, edits: np.ndarray, masses: np.ndarray
+        self, blocks: np.ndarray, labels: np.ndarray, edits: np.ndarray, alphas: np.ndarray
     ) -> None:
         used = np.bincount(blocks, minlength=len(self._sizes))
         self._kept = (
@@ -144,6 +144,6 @@ class ChainState(SequenceState):
             np.cumsum(used * self._sizes) - used * self._sizes,
             used,
             labels.astype(np.int32),
-            masses.astype(np.float64),
+            alphas.astype(np.float64),
             edits.ravel(),
         )

@@ -80,11 +80,11 @@ def sweep(order, rounds, rows, truth, kept, changes, zeros, parameters, room, ga
     `losses` of examples, without weights.
     """
     starts, codes, costs, barred, weights = truth
-    first_slot, first_label, used, labels, masses, edits = kept
+    first_slot, first_label, used, labels, alphas, edits = kept
     tables, link_tables, gains, products, wrong, counts, levels, _ = room
     table, link_weights = parameters
     n_labels, n_edits = costs.shape[1], changes[0]
-    potentials, heights = tables[0], tables[2]
+    potentials, path_scores = tables[0], tables[2]
     worst = tables[0] if n_edits == 0 else tables[1]
     links, above, before = link_tables[0], levels[0], levels[1]
     for b in order:
@@ -97,7 +97,7 @@ def sweep(order, rounds, rows, truth, kept, changes, zeros, parameters, room, ga
         done = False
         while not done:
             fill_scores(begin, size, rows, codes, costs, changes[1], table, potentials, worst, gains)
-            label, best = viterbi(worst, 0, size, links, heights)
+            label, best = viterbi(worst, 0, size, links, path_scores)
             base = score(potentials, links, size, codes, begin)
             if step == 0:
                 losses[b] = best - base if best > base else 0.0
@@ -109,7 +109,7 @@ def sweep(order, rounds, rows, truth, kept, changes, zeros, parameters, room, ga
                     )
             mean = 0.0
             for j in range(used[b] if rounds > 0 else 0):
-                mean += masses[slot + j] * above[j]
+                mean += alphas[slot + j] * above[j]
             gap = weight * (best - base - mean) if best - base > mean else 0.0
             if step == 0:
                 arrival = gap
@@ -120,12 +120,12 @@ def sweep(order, rounds, rows, truth, kept, changes, zeros, parameters, room, ga
                 at = first + used[b] * size
                 labels[at + size - 1] = label
                 for t in range(size - 1, 0, -1):
-                    label = label_before(t, label, links, heights)
+                    label = label_before(t, label, links, path_scores)
                     labels[at + t - 1] = label
                 if n_edits > 0:
                     find_edits(begin, size, rows, codes, changes[1], table, labels, at, edits, gains)
                 if is_new(begin, size, first, used[b], codes, labels, edits, n_edits):
-                    masses[slot + used[b]], above[used[b]] = 0.0, best - base
+                    alphas[slot + used[b]], above[used[b]] = 0.0, best - base
                     used[b] += 1
                 while known < used[b]:
                     counts[1, known] = 0
@@ -134,8 +134,8 @@ def sweep(order, rounds, rows, truth, kept, changes, zeros, parameters, room, ga
                     )
                     known += 1
                 for j in range(known):
-                    before[j] = masses[slot + j]
-                example, own, one = (begin, size, first, known), masses[slot : slot + known], 0
+                    before[j] = alphas[slot + j]
+                example, own, one = (begin, size, first, known), alphas[slot : slot + known], 0
                 while one >= 0:
                     one = ascend(
                         above, products, counts[1], own, known, weight, STEPS_SHARE * gap, 4 * known + 4
@@ -143,13 +143,13 @@ def sweep(order, rounds, rows, truth, kept, changes, zeros, parameters, room, ga
                     if one >= 0:
                         fill_products(one, example, rows, codes, labels, edits, changes, zeros, room)
                 for j in range(known):
-                    before[j] = weight * (masses[slot + j] - before[j])
+                    before[j] = weight * (alphas[slot + j] - before[j])
                 carry(before[:known], example, rows, codes, labels, edits, changes, parameters, room)
                 step += 1
                 done = step == rounds
         gaps[b] = arrival
         if known > 0:
-            used[b] = forget(size, slot, first, known, n_edits, labels, masses, edits)
+            used[b] = forget(size, slot, first, known, n_edits, labels, alphas, edits)
 
 
 @njit(cache=True, nogil=True)
@@ -226,19 +226,19 @@ def carry(amounts, example, rows, codes, labels, edits, changes, parameters, roo
 
 
 @njit(cache=True, nogil=True)
-def forget(size, slot, first, known, n_edits, labels, masses, edits):
+def forget(size, slot, first, known, n_edits, labels, alphas, edits):
     """Move active labelings to the first slots, and return their number."""
     count = 0
     for j in range(known):
-        if masses[slot + j] > 0.0:
+        if alphas[slot + j] > 0.0:
             if count < j:
                 to, of = first + count * size, first + j * size
-                masses[slot + count] = masses[slot + j]
+                alphas[slot + count] = alphas[slot + j]
                 for t in range(size):
                     labels[to + t] = labels[of + t]
                 for i in range(size * n_edits):
                     edits[to * n_edits + i] = edits[of * n_edits + i]
             count += 1
     for j in range(count, known):
-        masses[slot + j] = 0.0
+        alphas[slot + j] = 0.0
     return count

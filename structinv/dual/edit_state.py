@@ -63,36 +63,36 @@ class EditState(AdditionState):
             found.rows.indptr, found.rows.indices, found.rows.data, self.delta, self.signs, self.weights,
             self.squares, found.changed, found.value, words.inverse, found.max_changes, self.drop,
             self.grow, self.space.intercept, self.cautious, f, self.own, words.sides, words.place,
-            self.levels, self.spent, self.mu, order, self.gaps, self.least,
+            self.alphas, self.spent, self.mu, order, self.gaps, self.least,
             *self.moves,
         )  # fmt: skip
 
     def _left_over(self) -> tuple[np.ndarray, np.ndarray]:
-        budgets = np.maximum(self.additions.max_changes * self.levels - self.spent, 0.0)
-        return self.weights * np.minimum(self.levels, budgets), self.weights * budgets
+        budgets = np.maximum(self.additions.max_changes * self.alphas - self.spent, 0.0)
+        return self.weights * np.minimum(self.alphas, budgets), self.weights * budgets
 
     def _of_rows(self) -> Element:
         rates = self.weights * self.signs
         return deviating_combination(
-            self.additions.rows, self.delta, self.levels, rates, self.space.intercept
+            self.additions.rows, self.delta, self.alphas, rates, self.space.intercept
         )
 
     def _rows(self, active: np.ndarray) -> sp.csr_matrix:
         rows, lengths = self.additions.rows, np.diff(self.additions.rows.indptr)
-        levels = np.repeat(np.where(self.levels > 0, self.levels, 1.0), lengths)
-        return with_data(rows, rows.data * (1.0 + self.delta / levels))[active]
+        alphas = np.repeat(np.where(self.alphas > 0, self.alphas, 1.0), lengths)
+        return with_data(rows, rows.data * (1.0 + self.delta / alphas))[active]
 
-    def _take_over(self, levels: np.ndarray, planes: PlaneSet) -> None:
-        super()._take_over(levels, planes)
+    def _take_over(self, alphas: np.ndarray, planes: PlaneSet) -> None:
+        super()._take_over(alphas, planes)
         found, rows = self.additions, planes.normals
         if isinstance(rows, TensorRows):
             rows = rows.summed()
-        places, shape = np.arange(len(planes.blocks)), (len(levels), len(planes.blocks))
-        gather = sp.csr_matrix((planes.masses, (planes.blocks, places)), shape)
+        places, shape = np.arange(len(planes.blocks)), (len(alphas), len(planes.blocks))
+        gather = sp.csr_matrix((planes.alphas, (planes.blocks, places)), shape)
         normals = sp.csr_matrix(gather @ rows[:, : found.rows.shape[1]])
         deviate(
             found.rows.indptr, found.rows.indices, found.rows.data, normals.indptr, normals.indices,
-            normals.data, self.signs, self.levels, found.max_changes, self.drop, self.grow,
+            normals.data, self.signs, self.alphas, found.max_changes, self.drop, self.grow,
             np.ones(found.rows.nnz), np.zeros(found.rows.shape[1]), self.delta,
         )  # fmt: skip
         if not found.changed.all():

@@ -39,10 +39,10 @@ _B, _Q, _BASE, _DEV, _DROP, _GROW, _CAP = range(7)
 
 
 @njit(**_PLAIN)
-def left_over(level, spent, K):
+def left_over(alpha, spent, K):
     """Return the amounts of all features and of one feature that a row may add."""
-    budget = max(K * level - spent, 0.0)
-    return budget, min(level, budget)
+    budget = max(K * alpha - spent, 0.0)
+    return budget, min(alpha, budget)
 
 
 @njit(**_PLAIN, forceinline=True)
@@ -92,7 +92,7 @@ def _choose(delta, start, length, size, cut, drop, grow, entries):
 
 @njit(**_PLAIN)
 def _list_own(indices, data, delta, start, c, s, drop, grow, cautious, value, place, size, entries,
-              n_own, words, at, pulls):  # fmt: skip
+              n_own, words, at, couplings):  # fmt: skip
     """List the chosen entries of a row; return the sum and the curvature of these entries."""
     total, curve = 0.0, 0.0
     for t in range(n_own):
@@ -104,7 +104,7 @@ def _list_own(indices, data, delta, start, c, s, drop, grow, cautious, value, pl
             curve += x * x
         else:
             side = 0 if place[j] > 0 else 1
-            pulls[side] += (1.0 - 2.0 * side) * s * x / value[j]
+            couplings[side] += (1.0 - 2.0 * side) * s * x / value[j]
     return total, curve
 
 
@@ -155,7 +155,7 @@ def _top(size, length, words, n_added, K, threshold, guess, drop, grow, gain):
 
 @njit(**_PLAIN)
 def sweep_edits(indptr, indices, data, delta, signs, weights, squares, edited, value, inverse, K, drop,
-                grow, intercept, cautious, u, own, sides, place, levels, spent, mu, order, gaps, least,
+                grow, intercept, cautious, u, own, sides, place, alphas, spent, mu, order, gaps, least,
                 moved, before):  # fmt: skip
     """Maximize over the dual variable and the own features of each row of `order`.
 
@@ -183,7 +183,7 @@ def sweep_edits(indptr, indices, data, delta, signs, weights, squares, edited, v
         Whether held features of a row that are not edited themselves have the curvature of free ones.
     u : (d [+ 1],) array
         Weights without additions, updated in place.
-    levels, spent, mu : (n,) arrays
+    alphas, spent, mu : (n,) arrays
         Dual variable of each row, the part of the budget that its own features use, and its K-th largest
         gain.
     order : (m,) array of int
@@ -211,7 +211,7 @@ def sweep_edits(indptr, indices, data, delta, signs, weights, squares, edited, v
         np.empty((4, longest + 1)),
     )
     gain, size = np.empty(room), work[0]
-    h, kappa, pulls, held = np.empty(room), np.empty(room), np.empty(2), np.empty(2)
+    h, kappa, couplings, held = np.empty(room), np.empty(room), np.empty(2), np.empty(2)
     row_full = np.empty(longest + 1, np.int64)
     full, n_full = np.empty((2, value.size + 1), np.int64), np.zeros((2, 1), np.int64)
     has = np.zeros(value.size, np.bool_)
@@ -221,7 +221,7 @@ def sweep_edits(indptr, indices, data, delta, signs, weights, squares, edited, v
             full[side, n_full[side, 0]] = j
             n_full[side, 0] += 1
     for i in order:
-        c, s, level = weights[i], signs[i], levels[i]
+        c, s, alpha = weights[i], signs[i], alphas[i]
         gaps[i] = 0.0
         if c == 0:
             continue
@@ -231,14 +231,14 @@ def sweep_edits(indptr, indices, data, delta, signs, weights, squares, edited, v
             indices[start:stop], data[start:stop], s, cautious, u, own, value, inverse, sides, place,
             row_full, held, work,
         )  # fmt: skip
-        pulls[0], pulls[1] = (0.0, 0.0) if cautious else (-s * held[0], s * held[1])
+        couplings[0], couplings[1] = (0.0, 0.0) if cautious else (-s * held[0], s * held[1])
         if intercept:
             total += s * u[last]
             curve += 1.0
         n_own, n_added, most, budget, cap, top, threshold = 0, 0, 0, 0.0, 0.0, 0.0, 0.0
-        rest, inner = total, level * total
+        rest, inner = total, alpha * total
         if mine >= 0:
-            most, (budget, cap) = K, left_over(level, spent[i], K)
+            most, (budget, cap) = K, left_over(alpha, spent[i], K)
             n_added = _list_added(
                 indices[start:stop], c, mine, budget, cap, K, u, own, value, sides, place, full, n_full,
                 row_full, n_row_full, has, words,
@@ -250,7 +250,7 @@ def sweep_edits(indptr, indices, data, delta, signs, weights, squares, edited, v
             n_own = _choose(delta, start, stop - start, size, _KEEP * threshold, drop, grow, entries)
             listed, listed_curve = _list_own(
                 indices, data, delta, start, c, s, drop, grow, cautious, value, place, size, entries,
-                n_own, words, n_added, pulls,
+                n_own, words, n_added, couplings,
             )  # fmt: skip
             rest -= listed
             curve = max(curve - listed_curve, 0.0)
@@ -258,20 +258,20 @@ def sweep_edits(indptr, indices, data, delta, signs, weights, squares, edited, v
         for t in range(count):
             inner += words[_B, t] * words[_DEV, t]
         lack = 1.0 - (total - top)
-        gap = max(lack, 0.0) - level + inner
+        gap = max(lack, 0.0) - alpha + inner
         gaps[i] = c * max(gap, 0.0)
         if gaps[i] <= least:
             continue
         for side in range(2):
             if sides[side, CURVE] > 0 and sides[side, THRESHOLD] > 0:
-                curve += pulls[side] ** 2 / sides[side, CURVE]
+                curve += couplings[side] ** 2 / sides[side, CURVE]
         gamma, new = step_block(
-            level, 1.0, lack, gap, c * squares[i], words[_B], words[_Q], words[_BASE], words[_DEV],
+            alpha, 1.0, lack, gap, c * squares[i], words[_B], words[_Q], words[_BASE], words[_DEV],
             count, rest, c * curve, threshold, most, words[_DROP], words[_GROW], words[_CAP], h, kappa,
         )  # fmt: skip
         if gamma == 0.0:
             continue
-        levels[i] = new if gamma == 1.0 else level + gamma * (new - level)
+        alphas[i] = new if gamma == 1.0 else alpha + gamma * (new - alpha)
         for t in range(n_own):
             moved[n_moved], before[n_moved] = entries[t], delta[entries[t]]
             n_moved += 1
@@ -279,9 +279,9 @@ def sweep_edits(indptr, indices, data, delta, signs, weights, squares, edited, v
             indices, data, delta, entries, n_own, words[_DEV, n_added:], kappa[n_added:], gamma, c * s,
             drop, grow, u, value, sides, place,
         )  # fmt: skip
-        more, step = 0.0, c * s * (levels[i] - level)
+        more, step = 0.0, c * s * (alphas[i] - alpha)
         if mine >= 0:
-            budget_now, cap_now = left_over(levels[i], spent[i], K)
+            budget_now, cap_now = left_over(alphas[i], spent[i], K)
             more = c * (cap_now - cap)
             sides[mine, TOTAL] = max(sides[mine, TOTAL] + more, 0.0)
             sides[mine, BUDGET] += c * (budget_now - budget)

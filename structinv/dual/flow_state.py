@@ -43,16 +43,16 @@ class FlowState(SequenceState):
         return numbers
 
     def _take(
-        self, blocks: np.ndarray, labels: np.ndarray, edits: np.ndarray, masses: np.ndarray
+        self, blocks: np.ndarray, labels: np.ndarray, edits: np.ndarray, alphas: np.ndarray
     ) -> None:
-        totals = np.bincount(blocks, masses, len(self._sizes))
+        totals = np.bincount(blocks, alphas, len(self._sizes))
         # Rounding errors may raise the sum of dual variables above 1.
-        masses = masses / np.maximum(totals, 1.0)[blocks]
+        alphas = alphas / np.maximum(totals, 1.0)[blocks]
         left = np.maximum(1.0 - totals, 0.0)
         layout, own = self.layout.take(blocks), np.arange(self.layout.n_rows)
         rows = self.layout.rows(blocks)
         edges = np.r_[self._numbers(self._truth[1].astype(np.int64), own), self._numbers(labels, rows)]
-        flow = np.r_[left[self.layout.owners], masses[layout.owners]]
+        flow = np.r_[left[self.layout.owners], alphas[layout.owners]]
         owners = np.r_[self.layout.owners, blocks[layout.owners]]
         order = np.lexsort((edges, owners))
         edges, flow, owners = edges[order], flow[order], owners[order]
@@ -103,12 +103,12 @@ class FlowState(SequenceState):
         f, (slots, blocks, rows, before, labels) = self.space.zeros(), self._used()
         table, links = self._parameters(f)
         amounts, codes = self.weights[blocks] * self._kept[3][slots], self._truth[1]
-        levels, n_labels = np.zeros((self.layout.n_rows, table.shape[1])), table.shape[1]
+        coefficients, n_labels = np.zeros((self.layout.n_rows, table.shape[1])), table.shape[1]
         true_before = np.where(before == n_labels, n_labels, codes[rows - 1])
         own, wrong = codes[rows], labels != codes[rows]
-        np.add.at(levels, (rows[wrong], own[wrong]), amounts[wrong])
-        np.subtract.at(levels, (rows[wrong], labels[wrong]), amounts[wrong])
-        add_combinations(self._X, levels, table)
+        np.add.at(coefficients, (rows[wrong], own[wrong]), amounts[wrong])
+        np.subtract.at(coefficients, (rows[wrong], labels[wrong]), amounts[wrong])
+        add_combinations(self._X, coefficients, table)
         moved = wrong | (before != true_before)
         np.add.at(links, (true_before[moved], own[moved]), amounts[moved])
         np.subtract.at(links, (before[moved], labels[moved]), amounts[moved])
@@ -123,15 +123,15 @@ class FlowState(SequenceState):
         # Each labeling takes all the flow of an edge. The last one takes one edge of each position.
         most = used - sizes + 1
         labels = np.zeros(int(most @ sizes), dtype=np.int32)
-        masses, n_labels = np.zeros(int(most.sum())), self._truth[2].shape[1]
+        alphas, n_labels = np.zeros(int(most.sum())), self._truth[2].shape[1]
         room = flow_steps.workspace(int(sizes.max(initial=1)), n_labels)
-        flow_steps.split(self.layout.starts, self._truth[1], self._kept, room, labels, masses)
-        chosen = np.flatnonzero(masses)
+        flow_steps.split(self.layout.starts, self._truth[1], self._kept, room, labels, alphas)
+        chosen = np.flatnonzero(alphas)
         blocks = np.repeat(np.arange(len(sizes)), most)
         labels = labels[self.layout.take(blocks).rows(chosen)]
-        blocks, masses = blocks[chosen], masses[chosen]
+        blocks, alphas = blocks[chosen], alphas[chosen]
         rows, owners = self.layout.rows(blocks), self.layout.take(blocks).owners
         offsets = np.bincount(owners, self._truth[2][rows, labels], len(blocks))
         edits = np.zeros((len(labels), 0), dtype=np.int32)
         normals = labeled_rows(self.term, self.space, blocks, labels, edits, (1.0, 1.0))
-        return PlaneSet(normals, offsets, blocks, masses)
+        return PlaneSet(normals, offsets, blocks, alphas)

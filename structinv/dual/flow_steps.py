@@ -70,7 +70,7 @@ def sweep(order, moves, rows, truth, kept, parameters, zeros, room, gaps, losses
     """
     starts, codes, costs, barred, weights = truth
     flow, tables, links, gains, active, back, paths = room
-    potentials, heights = tables[0], tables[1]
+    potentials, path_scores = tables[0], tables[1]
     best, worst, counts = paths[0], paths[1], paths[2]
     table, link_weights = parameters
     n_labels = costs.shape[1]
@@ -80,17 +80,17 @@ def sweep(order, moves, rows, truth, kept, parameters, zeros, room, gaps, losses
             for k in range(n_labels):
                 links[j, k] = link_weights[j, k] + barred[j, k]
         fill_scores(begin, size, rows, codes, costs, (1.0, 1.0), table, potentials, potentials, gains)
-        label, highest = viterbi(potentials, 0, size, links, heights)
+        label, highest = viterbi(potentials, 0, size, links, path_scores)
         base = score(potentials, links, size, codes, begin)
         losses[b] = highest - base if highest > base else 0.0
         if not moves:
             continue
         best[size] = label
         for t in range(size - 1, 0, -1):
-            label = label_before(t, label, links, heights)
+            label = label_before(t, label, links, path_scores)
             best[t] = label
         unpack(b, size, kept, flow, active, counts)
-        mean = find_lowest(size, potentials, links, flow, active, counts, heights, back, worst)
+        mean = find_lowest(size, potentials, links, flow, active, counts, path_scores, back, worst)
         gaps[b] = weight * (highest - mean) if highest > mean else 0.0
         t = 0 if gaps[b] > 1e-15 * weight * abs(base) else size
         while t < size:
@@ -106,7 +106,7 @@ def sweep(order, moves, rows, truth, kept, parameters, zeros, room, gaps, losses
 @njit(cache=True, nogil=True)
 def unpack(b, size, kept, flow, active, counts):
     """Write the flow of a sequence into a table of zeros; list the labels with flow."""
-    first, used, edges, masses = kept
+    first, used, edges, flows = kept
     n_labels = flow.shape[2]
     counts[0] = 1
     for t in range(size):
@@ -114,7 +114,7 @@ def unpack(b, size, kept, flow, active, counts):
     for i in range(first[b], first[b] + used[b]):
         k, rest = edges[i] % n_labels, edges[i] // n_labels
         t, q = rest // (n_labels + 1), 0
-        flow[t, rest % (n_labels + 1), k] = masses[i]
+        flow[t, rest % (n_labels + 1), k] = flows[i]
         while q < counts[t + 1] and active[t + 1, q] != k:
             q += 1
         active[t + 1, q] = k
@@ -124,7 +124,7 @@ def unpack(b, size, kept, flow, active, counts):
 @njit(cache=True, nogil=True)
 def pack(b, size, kept, flow, active, counts):
     """Write the flow of a sequence into its slots, and reset the table to zero."""
-    first, used, edges, masses = kept
+    first, used, edges, flows = kept
     n_labels, i = flow.shape[2], first[b]
     for t in range(size):
         for p in range(counts[t]):
@@ -132,14 +132,14 @@ def pack(b, size, kept, flow, active, counts):
             for q in range(counts[t + 1]):
                 k = active[t + 1, q]
                 if flow[t, j, k] > 0.0:
-                    edges[i], masses[i] = (t * (n_labels + 1) + j) * n_labels + k, flow[t, j, k]
+                    edges[i], flows[i] = (t * (n_labels + 1) + j) * n_labels + k, flow[t, j, k]
                     flow[t, j, k] = 0.0
                     i += 1
     used[b] = i - first[b]
 
 
 @njit(cache=True, nogil=True)
-def find_lowest(size, potentials, links, flow, active, counts, heights, back, worst):
+def find_lowest(size, potentials, links, flow, active, counts, path_scores, back, worst):
     """Find the labeling with flow and the smallest score; return the mean score.
 
     Labels without flow are removed from the lists.
@@ -148,33 +148,33 @@ def find_lowest(size, potentials, links, flow, active, counts, heights, back, wo
     for t in range(size):
         kept = 0
         for q in range(counts[t + 1]):
-            k, low, origin, mass = active[t + 1, q], np.inf, 0, 0.0
+            k, low, origin, total = active[t + 1, q], np.inf, 0, 0.0
             for p in range(counts[t]):
                 j = active[t, p]
                 amount = flow[t, j, k]
                 if amount > 0.0:
-                    value = links[j, k] if t == 0 else heights[t, j] + links[j, k]
-                    mass += amount
+                    value = links[j, k] if t == 0 else path_scores[t, j] + links[j, k]
+                    total += amount
                     mean += amount * links[j, k]
                     if value < low:
                         low, origin = value, j
-            if mass == 0.0:
+            if total == 0.0:
                 # Rounding errors after it are also removed.
                 for i in range(n_labels if t + 1 < size else 0):
                     flow[t + 1, k, i] = 0.0
                 continue
-            mean += mass * potentials[t, k]
+            mean += total * potentials[t, k]
             low += potentials[t, k]
             if t == size - 1:
-                mean += mass * links[n_labels + 1, k]
+                mean += total * links[n_labels + 1, k]
                 low += links[n_labels + 1, k]
-            heights[t + 1, k], back[t + 1, k] = low, origin
+            path_scores[t + 1, k], back[t + 1, k] = low, origin
             active[t + 1, kept] = k
             kept += 1
         counts[t + 1] = kept
     label = active[size, 0]
     for q in range(1, counts[size]):
-        if heights[size, active[size, q]] < heights[size, label]:
+        if path_scores[size, active[size, q]] < path_scores[size, label]:
             label = active[size, q]
     for t in range(size, 0, -1):
         worst[t] = label
@@ -252,7 +252,7 @@ def move(begin, start, end, size, weight, rows, costs, paths, flow, active, para
 
 
 @njit(cache=True, nogil=True)
-def split(starts, codes, kept, room, labels, masses):
+def split(starts, codes, kept, room, labels, alphas):
     """Split the flow of each sequence into labelings with dual variables.
 
     A labeling follows the largest flow, and takes the smallest flow on its path. The number of labelings
@@ -266,7 +266,7 @@ def split(starts, codes, kept, room, labels, masses):
         begin, size = starts[b], starts[b + 1] - starts[b]
         unpack(b, size, kept, flow, active, counts)
         for _ in range(kept[1][b] - size + 1):
-            mass, wrong = np.inf, False
+            alpha, wrong = np.inf, False
             for t in range(size):
                 largest = -1.0
                 for q in range(counts[t + 1]):
@@ -275,11 +275,11 @@ def split(starts, codes, kept, room, labels, masses):
                         largest, path[t + 1] = flow[t, path[t], k], k
                 labels[at + t] = path[t + 1]
                 wrong = wrong or path[t + 1] != codes[begin + t]
-                mass = largest if largest < mass else mass
-            if mass > LEAST_FLOW:
-                masses[place] = mass if wrong else 0.0
+                alpha = largest if largest < alpha else alpha
+            if alpha > LEAST_FLOW:
+                alphas[place] = alpha if wrong else 0.0
                 for t in range(size):
-                    left = flow[t, path[t], path[t + 1]] - mass
+                    left = flow[t, path[t], path[t + 1]] - alpha
                     flow[t, path[t], path[t + 1]] = left if left > LEAST_FLOW else 0.0
             place += 1
             at += size

@@ -80,7 +80,7 @@ class HullState(FocusedSweeps, DualState):
         if len(parts) == 1:
             return self._of_part(*parts[0])
         # The dual variables of the planes are those of the parts of each row.
-        split = [self._of_part(normals, levels, masses=levels) for normals, levels in parts]
+        split = [self._of_part(normals, levels, alphas=levels) for normals, levels in parts]
         return join_planes(self.space, split)
 
     def _made(self) -> PlaneSet:
@@ -92,18 +92,18 @@ class HullState(FocusedSweeps, DualState):
         return PlaneSet(normals, self.factor[active] * levels[active], active, np.ones(len(active)))
 
     def _of_part(
-        self, normals: Matrix, levels: np.ndarray, masses: np.ndarray | None = None
+        self, normals: Matrix, levels: np.ndarray, alphas: np.ndarray | None = None
     ) -> PlaneSet:
         """Return planes with a positive level; their dual variables are 1 by default."""
         active = np.flatnonzero(levels > 0)
-        mass = np.ones(len(active)) if masses is None else masses[active]
-        levels, factor = levels[active] / mass, self.factor[active] / mass
+        alpha = np.ones(len(active)) if alphas is None else alphas[active]
+        levels, factor = levels[active] / alpha, self.factor[active] / alpha
         if len(active) < len(self.factor):
             normals = normals[active]
         scaled = normals if np.all(factor == 1) else scale_rows(normals, factor)
         offsets = self.factor[active] * levels
         whole = self.space.with_constants(scaled, self.signs[active] * offsets)
-        return PlaneSet(whole, offsets, active, mass)
+        return PlaneSet(whole, offsets, active, alpha)
 
     def pack(self) -> PackedRows:
         own = self.hull.pack()
@@ -114,7 +114,7 @@ class HullState(FocusedSweeps, DualState):
         self.hull.unpack(replace(packed, each=packed.each[1:]), self.space.n_features)
 
     def restore(self, planes: PlaneSet) -> None:
-        share = planes.masses / self.factor[planes.blocks]
+        share = planes.alphas / self.factor[planes.blocks]
         rows: Any = planes.normals
         if isinstance(rows, TensorRows):
             rows = rows.summed()

@@ -35,7 +35,7 @@ class Points:
         Row of each point.
     points : (m, d) CSR matrix
         Points without inserted features.
-    masses : (m,) array
+    alphas : (m,) array
         Dual variable of each point.
     edits : (m,) array
         Number of edits of each point.
@@ -47,7 +47,7 @@ class Points:
 
     rows: np.ndarray
     points: sp.csr_matrix
-    masses: np.ndarray
+    alphas: np.ndarray
     edits: np.ndarray
     edited: np.ndarray
     idle: np.ndarray
@@ -120,7 +120,7 @@ class InsertionState(AdditionState):
         if not any(np.any(np.abs(words.place) == 2) for words in self.added):
             # Steps are exact, and a list of planes would be even slower.
             self.slow_sweeps = 0
-        self.points.idle = np.where(self.points.masses > 0, 0, self.points.idle + 1)
+        self.points.idle = np.where(self.points.alphas > 0, 0, self.points.idle + 1)
         self.points = self.points.chosen(self.points.idle <= _MOST_IDLE)
         return found
 
@@ -139,30 +139,30 @@ class InsertionState(AdditionState):
         changes = self.side[order] >= 0
         changed, still = np.sort(order[changes]), np.sort(order[~changes])
         rows, points = np.concatenate([changed, still]), found.rows[still]
-        edits, won = np.zeros((2, len(rows)))
+        edits, edit_gains = np.zeros((2, len(rows)))
         if len(changed):
             v, n = w[: len(self.pushed)], len(changed)
             assign = (self.signs[changed] > 0).astype(np.int64)
-            own, edits[:n], won[:n] = found.own(changed, np.stack([v, -v]), assign)
+            own, edits[:n], edit_gains[:n] = found.own(changed, np.stack([v, -v]), assign)
             points = stack([own, points])
         asked = Points.new(rows, points, edits, np.ones(len(rows)))
         plain = Points.new(rows, found.rows[rows], np.zeros(len(rows)), np.ones(len(rows)))
         gains = self._directions(u, w)[1]
-        heights, known = (self._heights(each, w, gains) for each in (asked, self.points))
+        plane_values, known = (self._plane_values(each, w, gains) for each in (asked, self.points))
         highest, mean = np.zeros((2, len(self.signs)))
         np.maximum.at(highest, self.points.rows, known)
-        np.add.at(mean, self.points.rows, self.points.masses * known)
-        rising = heights > highest[rows] + _RISE * (1.0 + np.abs(heights))
+        np.add.at(mean, self.points.rows, self.points.alphas * known)
+        rising = plane_values > highest[rows] + _RISE * (1.0 + np.abs(plane_values))
         self.points = self.points.joined(asked.chosen(rising))
-        losses = np.maximum(self._heights(plain, w, gains) + won, 0.0)
+        losses = np.maximum(self._plane_values(plain, w, gains) + edit_gains, 0.0)
         return rows, self.weights[rows] * np.maximum(losses - mean[rows], 0.0)
 
-    def _heights(self, points: Points, w: np.ndarray, gains: np.ndarray) -> np.ndarray:
+    def _plane_values(self, points: Points, w: np.ndarray, gains: np.ndarray) -> np.ndarray:
         """Return the values of points' planes, including insertions."""
         d, side = len(self.pushed), self.side[points.rows]
         margins = self.signs[points.rows] * (points.points @ w[:d] + w[d:].sum())
-        heights: np.ndarray = 1.0 - margins + np.where(side >= 0, points.edits * gains[side], 0.0)
-        return heights
+        plane_values: np.ndarray = 1.0 - margins + np.where(side >= 0, points.edits * gains[side], 0.0)
+        return plane_values
 
     def _directions(self, u: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the average insertion of an edit, its gain and the number of edits by side.
@@ -170,7 +170,7 @@ class InsertionState(AdditionState):
         `w` are the weights, including the insertions of all rows.
         """
         d, points = len(self.pushed), self.points
-        amounts, side = self.weights[points.rows] * points.masses * points.edits, self.side[points.rows]
+        amounts, side = self.weights[points.rows] * points.alphas * points.edits, self.side[points.rows]
         edits = np.array([amounts[side == each].sum() for each in range(2)])
         w = w[:d]
         average = w - u[:d]
@@ -190,17 +190,17 @@ class InsertionState(AdditionState):
         first = np.searchsorted(points.rows, np.arange(len(self.signs) + 1))
         most, matrix = int(np.diff(first).max(initial=0)), points.points
         sweep_points(
-            order, first, matrix.indptr, matrix.indices, matrix.data, points.edits, points.masses,
+            order, first, matrix.indptr, matrix.indices, matrix.data, points.edits, points.alphas,
             self.weights, self.signs, self.side, self.space.intercept, f, edits, average,
             _by_side(average**2, average), gains, self.gaps, np.empty((most, most)),
             np.empty((4, most)), np.zeros(len(average)),
         )  # fmt: skip
         # Rounding errors may raise the sum of dual variables above 1.
-        self.levels[:] = np.minimum(self._sums(points.masses), 1.0)
+        self.alphas[:] = np.minimum(self._sums(points.alphas), 1.0)
         self._count()
 
     def _parts(self, f: Element) -> tuple[np.ndarray, ...]:
-        return *super()._parts(f), self.points.masses
+        return *super()._parts(f), self.points.alphas
 
     def _sums(self, amounts: np.ndarray) -> np.ndarray:
         """Return the sums over the points of each row."""
@@ -208,36 +208,36 @@ class InsertionState(AdditionState):
 
     def _left_over(self) -> tuple[np.ndarray, np.ndarray]:
         points = self.points
-        budgets = self.weights * self._sums(points.masses * points.edits)
+        budgets = self.weights * self._sums(points.alphas * points.edits)
         if self.additions.often:
             return budgets, budgets
-        some = points.masses * np.where(points.edits > 0, points.edited, 0.0)
+        some = points.alphas * np.where(points.edits > 0, points.edited, 0.0)
         return self.weights * self._sums(some), budgets
 
     def _of_rows(self) -> Element:
         f, points, d = self.space.zeros(), self.points, len(self.pushed)
-        rates = (self.weights * self.signs)[points.rows] * points.masses
+        rates = (self.weights * self.signs)[points.rows] * points.alphas
         f[:d] = points.points.T @ rates
         f[d:] = rates.sum()
         return f
 
     def _rows(self, active: np.ndarray) -> sp.csr_matrix:
         points, n = self.points, len(self.signs)
-        shares = points.masses / np.where(self.levels > 0, self.levels, 1.0)[points.rows]
+        shares = points.alphas / np.where(self.alphas > 0, self.alphas, 1.0)[points.rows]
         gather = sp.csr_matrix((shares, (points.rows, np.arange(len(points)))), (n, len(points)))
         return sp.csr_matrix(gather[active] @ points.points)
 
-    def _take_over(self, levels: np.ndarray, planes: PlaneSet) -> None:
+    def _take_over(self, alphas: np.ndarray, planes: PlaneSet) -> None:
         # One point per row. Its excess over the row was inserted.
-        super()._take_over(levels, planes)
+        super()._take_over(alphas, planes)
         found, normals = self.additions, planes.normals
         if isinstance(normals, TensorRows):
             normals = normals.summed()
-        rows = np.flatnonzero(levels > 0)
-        shape = (len(levels), len(planes.blocks))
-        gather = sp.csr_matrix((planes.masses, (planes.blocks, np.arange(shape[1]))), shape)
+        rows = np.flatnonzero(alphas > 0)
+        shape = (len(alphas), len(planes.blocks))
+        gather = sp.csr_matrix((planes.alphas, (planes.blocks, np.arange(shape[1]))), shape)
         whole = sp.csr_matrix(gather[rows] @ normals[:, : found.rows.shape[1]])
-        whole = scale_rows(whole, self.signs[rows] / levels[rows])
+        whole = scale_rows(whole, self.signs[rows] / alphas[rows])
         own = whole.minimum(found.rows[rows])
         came = whole - own
         units = [came @ words.inverse / words.every for words in self.added]
@@ -245,7 +245,7 @@ class InsertionState(AdditionState):
         edits = np.clip(np.max(units, axis=0), 0.0, most)
         edited = np.divide(edits, most, out=np.zeros(len(rows)), where=most > 0)
         self.points = Points.new(rows, sp.csr_matrix(own), edits, edited)
-        self.points.masses = levels[rows]
+        self.points.alphas = alphas[rows]
 
 
 def _by_side(amounts: np.ndarray, average: np.ndarray) -> np.ndarray:

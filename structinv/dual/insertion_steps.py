@@ -22,7 +22,7 @@ _NOTHING = 1e-14
 
 
 @njit(**_PLAIN)
-def sweep_points(order, first, indptr, indices, data, counts, masses, weights, signs, mine, intercept, u,
+def sweep_points(order, first, indptr, indices, data, counts, alphas, weights, signs, mine, intercept, u,
                  edits, average, squares, gains, gaps, gram, room, spread):  # fmt: skip
     """Maximize the dual over the points of each row of `order`.
 
@@ -34,7 +34,7 @@ def sweep_points(order, first, indptr, indices, data, counts, masses, weights, s
         Row i has the points ``first[i]`` to ``first[i + 1] - 1``.
     indptr, indices, data : arrays
         Points in CSR format.
-    counts, masses : (n_points,) arrays
+    counts, alphas : (n_points,) arrays
         Number of edits and dual variable of each point; dual variables are updated in place.
     weights, signs : (n,) arrays
         Weight and sign of each row.
@@ -58,7 +58,12 @@ def sweep_points(order, first, indptr, indices, data, counts, masses, weights, s
         Workspace of zeros.
     """
     last = u.size - 1
-    heights, shares, pulls, known = room[0], room[1], room[2:4], np.empty(gram.shape[0], np.int64)
+    plane_values, row_alphas, couplings, known = (
+        room[0],
+        room[1],
+        room[2:4],
+        np.empty(gram.shape[0], np.int64),
+    )
     for i in order:
         start, n = first[i], first[i + 1] - first[i]
         gaps[i] = 0.0
@@ -66,16 +71,16 @@ def sweep_points(order, first, indptr, indices, data, counts, masses, weights, s
             continue
         c, s, side, best, mean = weights[i], signs[i], mine[i], 0.0, 0.0
         for k in range(n):
-            margin, pulls[0, k], pulls[1, k] = u[last] if intercept else 0.0, 0.0, 0.0
+            margin, couplings[0, k], couplings[1, k] = u[last] if intercept else 0.0, 0.0, 0.0
             for e in range(indptr[start + k], indptr[start + k + 1]):
                 j = indices[e]
                 other = 0 if average[j] > 0 else 1
                 margin += data[e] * (u[j] + edits[other] * average[j])
-                pulls[other, k] += data[e] * average[j]
-            heights[k] = 1.0 - s * margin + (counts[start + k] * gains[side] if side >= 0 else 0.0)
-            shares[k], known[k] = masses[start + k], n
-            best = max(best, heights[k])
-            mean += shares[k] * heights[k]
+                couplings[other, k] += data[e] * average[j]
+            plane_values[k] = 1.0 - s * margin + (counts[start + k] * gains[side] if side >= 0 else 0.0)
+            row_alphas[k], known[k] = alphas[start + k], n
+            best = max(best, plane_values[k])
+            mean += row_alphas[k] * plane_values[k]
         gaps[i] = c * (best - mean)
         if not gaps[i] > _NOTHING * c:
             continue
@@ -88,23 +93,23 @@ def sweep_points(order, first, indptr, indices, data, counts, masses, weights, s
                     total += spread[indices[e]] * data[e]
                 if side >= 0:
                     one, two = counts[start + k], counts[start + o]
-                    total += s * (two * pulls[side, k] + one * pulls[side, o])
+                    total += s * (two * couplings[side, k] + one * couplings[side, o])
                     total += one * two * squares[side]
                 gram[k, o] = gram[o, k] = total
             for e in range(indptr[start + k], indptr[start + k + 1]):
                 spread[indices[e]] = 0.0
-        ascend(heights, gram, known, shares, n, c, _LEAVE * gaps[i], 4 * n + 4)
+        ascend(plane_values, gram, known, row_alphas, n, c, _LEAVE * gaps[i], 4 * n + 4)
         for k in range(n):
-            step = c * (shares[k] - masses[start + k])
+            step = c * (row_alphas[k] - alphas[start + k])
             if step == 0.0:
                 continue
-            masses[start + k] = shares[k]
+            alphas[start + k] = row_alphas[k]
             for e in range(indptr[start + k], indptr[start + k + 1]):
                 u[indices[e]] += s * step * data[e]
             if intercept:
                 u[last] += s * step
             for other in range(2):
-                gains[other] -= s * step * pulls[other, k]
+                gains[other] -= s * step * couplings[other, k]
             if side >= 0:
                 edits[side] += step * counts[start + k]
                 gains[side] -= step * counts[start + k] * squares[side]

@@ -82,10 +82,10 @@ class LabelState(FocusedSweeps, DualState):
             shape=levels.shape,
         )
         costs = np.asarray(each.sum(axis=1)).ravel()
-        masses, offsets = np.zeros(len(blocks)), np.zeros(len(blocks))
+        alphas, offsets = np.zeros(len(blocks)), np.zeros(len(blocks))
         if len(rows):
-            masses, offsets = np.add.reduceat(sizes, first), np.add.reduceat(costs, first)
-        share = np.repeat(1.0 / masses, np.diff(start))
+            alphas, offsets = np.add.reduceat(sizes, first), np.add.reduceat(costs, first)
+        share = np.repeat(1.0 / alphas, np.diff(start))
         places = np.arange(len(rows)), self.codes[rows]
         gained = sp.csr_matrix((sizes * share, places), shape=levels.shape)
         coefficients = sp.csr_matrix(gained - scale_rows(levels, share))
@@ -95,7 +95,7 @@ class LabelState(FocusedSweeps, DualState):
             start,
             np.zeros((len(blocks), 0)),
         )
-        return PlaneSet(normals, offsets / masses, blocks, np.minimum(masses, 1.0))
+        return PlaneSet(normals, offsets / alphas, blocks, np.minimum(alphas, 1.0))
 
     def pack(self) -> PackedRows:
         own = self.hull.pack()
@@ -111,6 +111,6 @@ class LabelState(FocusedSweeps, DualState):
         if not isinstance(rows, TensorRows):
             return
         owners = np.repeat(np.arange(len(rows)), np.diff(rows.start))
-        levels = -scale_rows(sp.csr_matrix(rows.coefficients), planes.masses[owners])
+        levels = -scale_rows(sp.csr_matrix(rows.coefficients), planes.alphas[owners])
         points = rows.points[:, : self.space.n_features]
         self.hull.restore(points, planes.blocks[owners], levels)

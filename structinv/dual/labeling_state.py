@@ -17,7 +17,7 @@ from ..structures.layout import laid_out
 from ..terms.planes import PlaneSet
 from .base import DualState, OutOfTime, in_runs, never
 from .case import Case
-from .labeling_steps import ascend_blocks, mean_heights
+from .labeling_steps import ascend_blocks, mean_plane_values
 
 if TYPE_CHECKING:
     from ..structures.competitors import Competitors
@@ -66,8 +66,8 @@ class Labelingstate(DualState):
         grades = listed(term.bound).grades()
         n_rows = len(self.codes)
         self.grades = np.ones((n_rows, pool.size)) if grades is None else grades
-        self.shares = np.zeros((n_rows, pool.size, competitors.n_labels))
-        self.masses = np.zeros((term.n_blocks, LABELINGS_KEPT))
+        self.member_alphas = np.zeros((n_rows, pool.size, competitors.n_labels))
+        self.alphas = np.zeros((term.n_blocks, LABELINGS_KEPT))
         self.labelings = np.repeat(self.codes[:, None], LABELINGS_KEPT, axis=1)
         self.n_listed = np.zeros(term.n_blocks, dtype=np.int64)
         self.blocks = np.flatnonzero(term.weights > 0)
@@ -75,7 +75,7 @@ class Labelingstate(DualState):
 
     @property
     def offset(self) -> float:
-        each = np.einsum("isk,is,ik->i", self.shares, self.grades, self.costs, optimize=True)
+        each = np.einsum("isk,is,ik->i", self.member_alphas, self.grades, self.costs, optimize=True)
         return float(self.term.weights @ self.layout.sums(each))
 
     def sweep(self, f: Expansion, out_of_time: OutOfTime = never) -> tuple[float, int]:
@@ -110,10 +110,10 @@ class Labelingstate(DualState):
         """
         rows, layout = self.layout.rows(blocks), self.layout.take(blocks)
         new = layout.sums(labels != self.codes[rows]) > 0
-        listed = np.arange(self.masses.shape[1]) < self.n_listed[blocks][:, None]
+        listed = np.arange(self.alphas.shape[1]) < self.n_listed[blocks][:, None]
         differences = layout.sums(self.labelings[rows] != labels[:, None])
         new &= ~np.any((differences == 0) & listed, axis=1)
-        idle = listed & (self.masses[blocks] == 0)
+        idle = listed & (self.alphas[blocks] == 0)
         full = self.n_listed[blocks] >= LABELINGS_KEPT
         places = np.where(full & np.any(idle, axis=1), np.argmax(idle, axis=1), self.n_listed[blocks])
         self._make_room(int(np.max(places[new], initial=-1)) + 1)
@@ -142,25 +142,25 @@ class Labelingstate(DualState):
         return sp.csr_matrix(self.labels.moved(labels, self.codes[rows], layout))
 
     def combination(self) -> Expansion:
-        rows, members, labels = np.nonzero(self.shares)
+        rows, members, labels = np.nonzero(self.member_alphas)
         weights = self.term.weights[self.layout.owners[rows]]
-        sizes = weights * self.shares[rows, members, labels]
+        sizes = weights * self.member_alphas[rows, members, labels]
         atoms = self.space.atoms.slots(self.pool.keys(rows, members))
         f = self.space.zeros()
         f.make_room(len(self.space.atoms))
         np.add.at(f.coefficients, (atoms, self.codes[rows]), sizes)
         np.add.at(f.coefficients, (atoms, labels), -sizes)
         if self.space.n_pairwise:
-            blocks, chosen = np.nonzero(self.masses)
-            sizes = self.term.weights[blocks] * self.masses[blocks, chosen]
+            blocks, chosen = np.nonzero(self.alphas)
+            sizes = self.term.weights[blocks] * self.alphas[blocks, chosen]
             f.pairwise -= self.moved(blocks, chosen).T @ sizes
         return f
 
     def planes(self) -> PlaneSet:
         # One plane per active labeling, averaged over the members of its rows.
-        blocks, chosen = np.nonzero(self.masses)
+        blocks, chosen = np.nonzero(self.alphas)
         labels, rows, layout = self.listed(blocks, chosen)
-        parts = self.shares[rows, :, labels]
+        parts = self.member_alphas[rows, :, labels]
         parts[labels == self.codes[rows]] = 0.0
         terms, members = np.nonzero(parts)
         sizes = (parts / np.maximum(parts.sum(axis=1, keepdims=True), 1e-300))[terms, members]
@@ -173,7 +173,7 @@ class Labelingstate(DualState):
         pairwise = -self.moved(blocks, chosen) if self.space.n_pairwise else None
         costs = np.r_[0.0, np.cumsum(sizes * self.costs[own, labels] * self.grades[own, members])]
         normals = AtomRows(self.space.atoms, keys, coefficients, ends, pairwise)
-        return PlaneSet(normals, np.diff(costs[ends]), blocks, self.masses[blocks, chosen])
+        return PlaneSet(normals, np.diff(costs[ends]), blocks, self.alphas[blocks, chosen])
 
     def restore(self, planes: PlaneSet) -> None:
         # Planes that do not belong to a labeling and members are replaced by the null plane.
@@ -196,12 +196,12 @@ class Labelingstate(DualState):
         np.add.at(totals, places[mine], sizes[mine])
         mine &= np.all(np.abs(normals.coefficients - wanted) <= NEGLIGIBLE, axis=1)
         mine &= (labels[places] == found) & (np.abs(totals[places] - 1.0) <= NEGLIGIBLE)
-        usable = planes.masses > 0
+        usable = planes.alphas > 0
         usable[owners[~mine]] = False
         self._take_up(planes, usable, labels, layout, normals.pairwise)
         kept = np.flatnonzero(usable[owners])
-        parts = planes.masses[owners[kept]] * sizes[kept] / totals[places[kept]]
-        np.add.at(self.shares, (rows[kept], members[kept], found[kept]), parts)
+        parts = planes.alphas[owners[kept]] * sizes[kept] / totals[places[kept]]
+        np.add.at(self.member_alphas, (rows[kept], members[kept], found[kept]), parts)
         self.space.atoms.slots(self.pool.keys(rows[kept], members[kept]))
 
     def _take_up(
@@ -218,7 +218,7 @@ class Labelingstate(DualState):
         own = blocks[kept]
         chosen = np.arange(len(kept)) - np.searchsorted(own, own)
         self._make_room(int(np.max(chosen, initial=-1)) + 1)
-        self.masses[own, chosen] = planes.masses[kept]
+        self.alphas[own, chosen] = planes.alphas[kept]
         np.maximum.at(self.n_listed, own, chosen + 1)
         rows = np.isin(layout.owners, kept)
         place = np.empty(len(planes), dtype=np.int64)
@@ -227,10 +227,10 @@ class Labelingstate(DualState):
 
     def _make_room(self, n_listed: int) -> None:
         """Enlarge the lists to at least `n_listed` labelings per block."""
-        short = n_listed - self.masses.shape[1]
+        short = n_listed - self.alphas.shape[1]
         if short > 0:
-            short += self.masses.shape[1] // 2
-            self.masses = np.pad(self.masses, ((0, 0), (0, short)))
+            short += self.alphas.shape[1] // 2
+            self.alphas = np.pad(self.alphas, ((0, 0), (0, short)))
             self.labelings = np.pad(self.labelings, ((0, 0), (0, short)), mode="edge")
 
 
@@ -262,9 +262,9 @@ class _Batch:
         gains, costs, members = best_members(values, self.competitors, self.grades)
         found = Violations(gains, costs, gains + costs)
         chosen = state.labels.separate(self.competitors, found, self.pairwise, self.layout)
-        means = mean_heights(
+        means = mean_plane_values(
             self.values, self.competitors.codes, self.competitors.costs, self.grades,
-            state.shares[self.rows], *self.listed, state.masses[self.blocks], self.layout.starts,
+            state.member_alphas[self.rows], *self.listed, state.alphas[self.blocks], self.layout.starts,
             self.pairwise,
         )  # fmt: skip
         state.enlist(self.blocks, chosen.labels)
@@ -293,15 +293,15 @@ class _Batch:
         self.held[new] = len(self.kernel) + np.arange(len(new))
         fresh = store.between(atoms[new], self.places.ravel())
         self.kernel = fresh if len(self.kernel) == 0 else np.concatenate([self.kernel, fresh])
-        masses, shares = state.masses[self.blocks], state.shares[self.rows]
+        alphas, member_alphas = state.alphas[self.blocks], state.member_alphas[self.rows]
         moved, listed = self.listed
         ascend_blocks(
             order, self.layout.starts, self.values, self.kernel, self.held, self.competitors.codes,
             self.competitors.costs, self.grades, self.weights, state.labelings[self.rows], listed, moved,
-            masses, shares,
+            alphas, member_alphas,
             self.pairwise, self.changes,
         )  # fmt: skip
-        state.masses[self.blocks], state.shares[self.rows] = masses, shares
+        state.alphas[self.blocks], state.member_alphas[self.rows] = alphas, member_alphas
 
     def change(self) -> Expansion:
         """Return the change of the function."""

@@ -11,33 +11,33 @@ MOST_STEPS = 10
 BLOCK_SHARE = 0.1
 
 
-def mean_heights(
+def mean_plane_values(
     values: np.ndarray,
     codes: np.ndarray,
     costs: np.ndarray,
     grades: np.ndarray,
-    shares: np.ndarray,
+    member_alphas: np.ndarray,
     moved: tuple[np.ndarray, np.ndarray, np.ndarray],
     listed: np.ndarray,
-    masses: np.ndarray,
+    alphas: np.ndarray,
     starts: np.ndarray,
     pairwise: np.ndarray,
 ) -> np.ndarray:
     """Return the mean value of the active planes of each block.
 
-    `values`, (n_outputs, n_rows * s), are function values at the members of the rows. `shares`,
+    `values`, (n_outputs, n_rows * s), are function values at the members of the rows. `member_alphas`,
     (n_rows, s, n_labels), are dual variables of the members. `moved` has the pairwise features of listed
     labelings, as CSR arrays. Block b has the labelings from ``listed[b]`` on.
     """
     n_blocks, size = len(starts) - 1, grades.shape[1]
-    rows, members, labels = np.nonzero(shares)
+    rows, members, labels = np.nonzero(member_alphas)
     places = rows * size + members
-    leads = values[labels, places] - values[codes[rows], places]
-    leads = leads + costs[rows, labels] * grades[rows, members]
+    plane_values = values[labels, places] - values[codes[rows], places]
+    plane_values = plane_values + costs[rows, labels] * grades[rows, members]
     owners = np.repeat(np.arange(n_blocks), np.diff(starts))[rows]
-    found = np.bincount(owners, shares[rows, members, labels] * leads, n_blocks)
+    found = np.bincount(owners, member_alphas[rows, members, labels] * plane_values, n_blocks)
     blocks = np.repeat(np.arange(n_blocks), np.diff(listed))
-    own = masses[blocks, np.arange(len(blocks)) - listed[blocks]]
+    own = alphas[blocks, np.arange(len(blocks)) - listed[blocks]]
     indptr, indices, data = moved
     each = np.repeat(own, np.diff(indptr)) * data * pairwise[indices]
     return found + np.bincount(np.repeat(blocks, np.diff(indptr)), each, n_blocks)
@@ -46,13 +46,13 @@ def mean_heights(
 @njit(cache=True, nogil=True)
 def ascend_blocks(
     order, starts, values, kernel, held, codes, costs, grades, weights, labelings, listed, moved,
-    masses, shares, pairwise, changes,
+    alphas, member_alphas, pairwise, changes,
 ):  # fmt: skip
     """Do steps in each block of `order` over its stored labelings and members.
 
     `held` is the row of `kernel` of each member, -1 for none; `kernel` has one column per member.
-    `values`, `masses`, `shares` and `pairwise` are updated in place. Changes of the atoms' coefficients
-    are added to `changes`, (n_outputs, n_rows * s).
+    `values`, `alphas`, `member_alphas` and `pairwise` are updated in place. Changes of the atoms'
+    coefficients are added to `changes`, (n_outputs, n_rows * s).
     """
     size = grades.shape[1]
     for b in order:
@@ -68,7 +68,7 @@ def ascend_blocks(
         mine = slice(first, last)
         _ascend(
             local, own, held[begin:end] >= 0, codes[mine], costs[mine], grades[mine], weights[b],
-            labelings[mine], listed[b], listed[b + 1] - listed[b], moved, masses[b], shares[mine],
+            labelings[mine], listed[b], listed[b + 1] - listed[b], moved, alphas[b], member_alphas[mine],
             pairwise, changes[:, begin:end],
         )  # fmt: skip
         # Changes of the block's atoms update the values at all members of the batch.
@@ -92,28 +92,30 @@ def ascend_blocks(
 
 @njit(cache=True, nogil=True)
 def _ascend(
-    local, kernel, held, codes, costs, grades, weight, labelings, first, n_listed, moved, masses,
-    shares, pairwise, changes,
+    local, kernel, held, codes, costs, grades, weight, labelings, first, n_listed, moved, alphas,
+    member_alphas, pairwise, changes,
 ):  # fmt: skip
     """Do pairwise steps in one block until its gap over the stored planes is a tenth."""
     shape = costs.shape
     best, members = np.empty(shape), np.empty(shape, dtype=np.int64)
-    mean, mass = np.empty(shape), np.empty(shape)
+    mean, alpha = np.empty(shape), np.empty(shape)
     direction, products = np.zeros(local.shape), np.empty(local.shape)
     moving = np.zeros(len(pairwise))
     target = -1.0
     for _ in range(MOST_STEPS):
-        _between_members(local, kernel, held, codes, costs, grades, weight, shares, changes)
+        _between_members(local, kernel, held, codes, costs, grades, weight, member_alphas, changes)
         up, down, gap, used = _pair(
-            local, held, codes, costs, grades, shares, labelings, first, n_listed, moved, masses,
-            pairwise, best, members, mean, mass,
+            local, held, codes, costs, grades, member_alphas, labelings, first, n_listed, moved, alphas,
+            pairwise, best, members, mean, alpha,
         )  # fmt: skip
         if target < 0.0:
             target = BLOCK_SHARE * gap
         if weight * gap <= 1e-15 or gap <= target or up == down:
             break
-        limit = 1.0 - used if down < 0 else masses[down]
-        advantage = _toward(up, down, labelings, codes, best, members, mean, mass, shares, direction)
+        limit = 1.0 - used if down < 0 else alphas[down]
+        advantage = _toward(
+            up, down, labelings, codes, best, members, mean, alpha, member_alphas, direction
+        )
         for j, sign in ((up, -1.0), (down, 1.0)):
             if j >= 0:
                 for e in range(moved[0][first + j], moved[0][first + j + 1]):
@@ -131,15 +133,15 @@ def _ascend(
                 new = labelings[t, up] if up >= 0 else c
                 old = labelings[t, down] if down >= 0 else c
                 if new != old and new != c:
-                    shares[t, members[t, new], new] += step
-                if new != old and old != c and mass[t, old] > 0.0:
-                    left = 1.0 - step / mass[t, old]
-                    for m in range(shares.shape[1]):
-                        shares[t, m, old] *= left if left > 0.0 else 0.0
+                    member_alphas[t, members[t, new], new] += step
+                if new != old and old != c and alpha[t, old] > 0.0:
+                    left = 1.0 - step / alpha[t, old]
+                    for m in range(member_alphas.shape[1]):
+                        member_alphas[t, m, old] *= left if left > 0.0 else 0.0
             if up >= 0:
-                masses[up] += step
+                alphas[up] += step
             if down >= 0:
-                masses[down] = 0.0 if step == limit else masses[down] - step
+                alphas[down] = 0.0 if step == limit else alphas[down] - step
             size = weight * step
             for k in range(local.shape[0]):
                 for p in range(local.shape[1]):
@@ -156,19 +158,19 @@ def _ascend(
             break
     # Remove rounding errors from labels that no active labeling has.
     for t in range(len(codes)):
-        for k in range(shares.shape[2]):
+        for k in range(member_alphas.shape[2]):
             carried = False
             for j in range(n_listed):
-                carried |= masses[j] > 0.0 and labelings[t, j] == k and k != codes[t]
+                carried |= alphas[j] > 0.0 and labelings[t, j] == k and k != codes[t]
             if not carried:
-                for m in range(shares.shape[1]):
-                    shares[t, m, k] = 0.0
+                for m in range(member_alphas.shape[1]):
+                    member_alphas[t, m, k] = 0.0
 
 
 @njit(cache=True, nogil=True)
 def _pair(
-    local, held, codes, costs, grades, shares, labelings, first, n_listed, moved, masses, pairwise,
-    best, members, mean, mass,
+    local, held, codes, costs, grades, member_alphas, labelings, first, n_listed, moved, alphas,
+    pairwise, best, members, mean, alpha,
 ):  # fmt: skip
     """Return the best labeling, the worst active one, the gap and the sum of dual variables.
 
@@ -180,38 +182,38 @@ def _pair(
     for t in range(n_rows):
         c = codes[t]
         for k in range(n_labels):
-            best[t, k], members[t, k], mean[t, k], mass[t, k] = -np.inf, -1, 0.0, 0.0
+            best[t, k], members[t, k], mean[t, k], alpha[t, k] = -np.inf, -1, 0.0, 0.0
         for m in range(size):
             p = t * size + m
             if not held[p]:
                 continue
             for k in range(n_labels):
-                height = local[k, p] - local[c, p] + costs[t, k] * grades[t, m]
-                if height > best[t, k]:
-                    best[t, k], members[t, k] = height, m
-                if shares[t, m, k] > 0.0:
-                    mean[t, k] += shares[t, m, k] * height
-                    mass[t, k] += shares[t, m, k]
+                plane_value = local[k, p] - local[c, p] + costs[t, k] * grades[t, m]
+                if plane_value > best[t, k]:
+                    best[t, k], members[t, k] = plane_value, m
+                if member_alphas[t, m, k] > 0.0:
+                    mean[t, k] += member_alphas[t, m, k] * plane_value
+                    alpha[t, k] += member_alphas[t, m, k]
         best[t, c], mean[t, c] = 0.0, 0.0
         for k in range(n_labels):
-            if mass[t, k] > 0.0:
-                mean[t, k] /= mass[t, k]
+            if alpha[t, k] > 0.0:
+                mean[t, k] /= alpha[t, k]
     up, highest, down, lowest, total, used = -1, 0.0, -2, np.inf, 0.0, 0.0
     for j in range(n_listed):
-        height = 0.0
+        plane_value = 0.0
         for e in range(moved[0][first + j], moved[0][first + j + 1]):
-            height += moved[2][e] * pairwise[moved[1][e]]
-        average = height
+            plane_value += moved[2][e] * pairwise[moved[1][e]]
+        average = plane_value
         for t in range(len(codes)):
             k = labelings[t, j]
             if k != codes[t]:
-                height += best[t, k]
+                plane_value += best[t, k]
                 average += mean[t, k]
-        if height > highest:
-            up, highest = j, height
-        if masses[j] > 0.0:
-            used += masses[j]
-            total += masses[j] * average
+        if plane_value > highest:
+            up, highest = j, plane_value
+        if alphas[j] > 0.0:
+            used += alphas[j]
+            total += alphas[j] * average
             if average < lowest:
                 down, lowest = j, average
     if 1.0 - used > 1e-15 and lowest > 0.0:
@@ -222,9 +224,9 @@ def _pair(
 
 
 @njit(cache=True, nogil=True)
-def _toward(up, down, labelings, codes, best, members, mean, mass, shares, direction):
+def _toward(up, down, labelings, codes, best, members, mean, alpha, member_alphas, direction):
     """Compute the direction from one labeling to another; return its gain."""
-    gained, size = 0.0, shares.shape[1]
+    gained, size = 0.0, member_alphas.shape[1]
     for t in range(len(codes)):
         c = codes[t]
         new = labelings[t, up] if up >= 0 else c
@@ -236,9 +238,9 @@ def _toward(up, down, labelings, codes, best, members, mean, mass, shares, direc
             direction[c, t * size + members[t, new]] += 1.0
             direction[new, t * size + members[t, new]] -= 1.0
         # Very small dual variables may have a sum of 0.
-        if old != c and mass[t, old] > 0.0:
+        if old != c and alpha[t, old] > 0.0:
             for m in range(size):
-                share = shares[t, m, old] / mass[t, old]
+                share = member_alphas[t, m, old] / alpha[t, old]
                 if share > 0.0:
                     direction[c, t * size + m] -= share
                     direction[old, t * size + m] += share
@@ -246,15 +248,15 @@ def _toward(up, down, labelings, codes, best, members, mean, mass, shares, direc
 
 
 @njit(cache=True, nogil=True)
-def _between_members(local, kernel, held, codes, costs, grades, weight, shares, changes):
+def _between_members(local, kernel, held, codes, costs, grades, weight, member_alphas, changes):
     """Do an exact step from the lowest active member to the highest, for each row and label."""
-    n_rows, size, n_labels = shares.shape
+    n_rows, size, n_labels = member_alphas.shape
     for t in range(n_rows):
         c = codes[t]
         for k in range(n_labels):
             up, highest, down, lowest = -1, -np.inf, -1, np.inf
             for m in range(size):
-                if shares[t, m, k] > 0.0:
+                if member_alphas[t, m, k] > 0.0:
                     down = m
                     break
             if down < 0:
@@ -263,22 +265,22 @@ def _between_members(local, kernel, held, codes, costs, grades, weight, shares, 
                 p = t * size + m
                 if not held[p]:
                     continue
-                height = local[k, p] - local[c, p] + costs[t, k] * grades[t, m]
-                if height > highest:
-                    up, highest = m, height
-                if shares[t, m, k] > 0.0 and height < lowest:
-                    down, lowest = m, height
+                plane_value = local[k, p] - local[c, p] + costs[t, k] * grades[t, m]
+                if plane_value > highest:
+                    up, highest = m, plane_value
+                if member_alphas[t, m, k] > 0.0 and plane_value < lowest:
+                    down, lowest = m, plane_value
             a, z = t * size + up, t * size + down
             curvature = 2.0 * (kernel[a, a] + kernel[z, z] - 2.0 * kernel[a, z])
             if up == down or highest <= lowest:
                 continue
-            step = shares[t, down, k]
+            step = member_alphas[t, down, k]
             if weight * curvature * step > highest - lowest:
                 step = (highest - lowest) / (weight * curvature)
-                shares[t, down, k] -= step
+                member_alphas[t, down, k] -= step
             else:
-                shares[t, down, k] = 0.0
-            shares[t, up, k] += step
+                member_alphas[t, down, k] = 0.0
+            member_alphas[t, up, k] += step
             size_of_step = weight * step
             for p in range(local.shape[1]):
                 change = size_of_step * (kernel[a, p] - kernel[z, p])

@@ -46,7 +46,7 @@ class Descent:
     proven: float
 
 
-class Levels(ABC):
+class SmoothRows(ABC):
     """Minimization of a smooth loss over all rows by Newton's method.
 
     The objective is ``1/2 |f - g|^2 + sum_i c_i L(u_i)`` with ``u_i = -<n_i, f>``, the negative margin
@@ -73,7 +73,7 @@ class Levels(ABC):
         self.others = others
 
     @abstractmethod
-    def depths(self, f: Element) -> np.ndarray:
+    def gains(self, f: Element) -> np.ndarray:
         """Return ``-<n_i, f>`` of each row."""
 
     @abstractmethod
@@ -82,7 +82,7 @@ class Levels(ABC):
 
     def minimize(self, f: Element, share: float, target: float, out_of_time: OutOfTime) -> Descent:
         """Minimize from `f` to a gap of `target`, or `share` times the initial gap."""
-        found, u = f.copy(), self.depths(f)
+        found, u = f.copy(), self.gains(f)
         slopes, gradient = self._slopes(found, u)
         gap = 0.5 * self.space.dot(gradient, gradient)
         target = max(target, share * gap)
@@ -120,7 +120,7 @@ class Levels(ABC):
         along = np.zeros(len(u))
         square = start = self.space.dot(rest, rest)
         for _ in range(GRADIENT_STEPS):
-            change = self.depths(conjugate)
+            change = self.gains(conjugate)
             applied = conjugate.copy()
             applied -= self.sum_of(bend * change)
             size = square / self.space.dot(conjugate, applied)

@@ -37,14 +37,14 @@ LEAST_MADE = 64_000_000
 class MemberBlock:
     """Members of some rows in the active set, row by row.
 
-    The r-th row has the entries ``start[r]`` to ``start[r + 1] - 1``; `masses`, (n_entries, n_labels),
+    The r-th row has the entries ``start[r]`` to ``start[r + 1] - 1``; `alphas`, (n_entries, n_labels),
     are dual variables.
     """
 
     start: np.ndarray
     rows: np.ndarray
     members: np.ndarray
-    masses: np.ndarray
+    alphas: np.ndarray
 
 
 class LinearMemberState(DualState):
@@ -79,7 +79,7 @@ class LinearMemberState(DualState):
         self.gaps = np.zeros(len(term.labels.codes))
         # A few pairs (member, label) of each row, as one number, -1 for none; and their dual variables.
         self.pairs = np.full((len(self.gaps), 2), -1, dtype=np.int32)
-        self.masses = np.zeros(self.pairs.shape)
+        self.alphas = np.zeros(self.pairs.shape)
 
     @property
     def n_labels(self) -> int:
@@ -88,8 +88,8 @@ class LinearMemberState(DualState):
 
     @property
     def offset(self) -> float:
-        rows, members, labels, masses = self._active(np.arange(len(self.masses)))
-        return float(self.term.weights[rows] * masses @ self._offsets(rows, members, labels))
+        rows, members, labels, alphas = self._active(np.arange(len(self.alphas)))
+        return float(self.term.weights[rows] * alphas @ self._offsets(rows, members, labels))
 
     def _offsets(self, rows: np.ndarray, members: np.ndarray, labels: np.ndarray) -> np.ndarray:
         return self._rivals(rows).cost_of(labels) * self._grades_of(rows, members)
@@ -102,10 +102,10 @@ class LinearMemberState(DualState):
 
     def _active(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Return position in `rows`, member, label and dual variable of every active plane."""
-        masses = self.masses[rows]
-        owners, slots = np.nonzero(masses)
+        alphas = self.alphas[rows]
+        owners, slots = np.nonzero(alphas)
         members, labels = np.divmod(self.pairs[rows[owners], slots], self.n_labels)
-        return owners, members, labels, masses[owners, slots]
+        return owners, members, labels, alphas[owners, slots]
 
     def sweep(self, f: np.ndarray, out_of_time: OutOfTime = never) -> tuple[float, int]:
         # One pass over all rows, then several rounds over active rows.
@@ -117,7 +117,7 @@ class LinearMemberState(DualState):
                 return np.inf, first
             self._visit(f, np.sort(order[first : first + step]))
         total, left = float(self.gaps.sum()), 0.0
-        holding = np.flatnonzero(np.any(self.masses > 0, axis=1))
+        holding = np.flatnonzero(np.any(self.alphas > 0, axis=1))
         for rows in self._portions(holding):
             left += np.inf if out_of_time() else self._focus(f, rows, out_of_time)
         left_out = self.plane_tol * self.term.weights.sum()
@@ -138,7 +138,7 @@ class LinearMemberState(DualState):
 
     def _portions(self, rows: np.ndarray) -> list[np.ndarray]:
         """Split rows into runs whose members fit into memory next to the rows."""
-        return in_runs(rows, np.count_nonzero(self.masses[rows], axis=1), self._room)
+        return in_runs(rows, np.count_nonzero(self.alphas[rows], axis=1), self._room)
 
     @property
     def _room(self) -> int:
@@ -170,13 +170,13 @@ class LinearMemberState(DualState):
         grades = self.grades if len(self.grades) == 1 else self.grades[rows]
         _worst_newcomers(
             np.ascontiguousarray(scores), self.space.constants(f), *self._rivals(rows).arrays, grades,
-            self.pairs[rows], self.masses[rows], self.plane_tol, newcomers, arrival,
+            self.pairs[rows], self.alphas[rows], self.plane_tol, newcomers, arrival,
         )  # fmt: skip
         return self.term.weights[rows] * arrival
 
     def _held(self, rows: np.ndarray, newcomers: np.ndarray) -> MemberBlock:
         """Return the active members, and the new member of each row."""
-        owners, members, labels, masses = self._active(rows)
+        owners, members, labels, alphas = self._active(rows)
         new = np.flatnonzero(newcomers >= 0)
         nothing = np.zeros(len(new), dtype=np.int64)
         return self._gathered(
@@ -184,7 +184,7 @@ class LinearMemberState(DualState):
             np.concatenate([owners, new]),
             np.concatenate([members, newcomers[new]]),
             np.concatenate([labels, nothing]),
-            np.concatenate([masses, nothing]),
+            np.concatenate([alphas, nothing]),
         )
 
     def _gathered(
@@ -193,12 +193,12 @@ class LinearMemberState(DualState):
         owners: np.ndarray,
         members: np.ndarray,
         labels: np.ndarray,
-        masses: np.ndarray,
+        alphas: np.ndarray,
     ) -> MemberBlock:
         """Return dual variables by member; the k-th pair belongs to the row ``rows[owners[k]]``."""
         entries, places = np.unique(owners * self.size + members, return_inverse=True)
         dense = np.zeros((len(entries), self.n_labels))
-        np.add.at(dense, (places, labels), masses)
+        np.add.at(dense, (places, labels), alphas)
         own, listed = np.divmod(entries, self.size)
         return MemberBlock(np.searchsorted(own, np.arange(len(rows) + 1)), rows[own], listed, dense)
 
@@ -216,27 +216,27 @@ class LinearMemberState(DualState):
         """Do steps in the rows ``rows[order]``; return their gaps before the steps."""
         grades = self._grades_of(held.rows, held.members)
         problem = *self._rivals(rows).arrays, grades, self.term.weights[rows]
-        return carrying.ascend(self.space.table(f), order, problem, held.masses)
+        return carrying.ascend(self.space.table(f), order, problem, held.alphas)
 
     def _keep(self, rows: np.ndarray, held: MemberBlock) -> None:
         """Store dual variables, with as many columns as the row with most planes needs."""
-        entries, labels = np.nonzero(held.masses)
+        entries, labels = np.nonzero(held.alphas)
         owners = np.searchsorted(held.start, entries, side="right") - 1
         slots = np.arange(len(entries)) - np.searchsorted(owners, owners)
-        short = int(slots.max(initial=-1)) + 1 - self.masses.shape[1]
+        short = int(slots.max(initial=-1)) + 1 - self.alphas.shape[1]
         if short > 0:
             self.pairs = np.pad(self.pairs, ((0, 0), (0, short)), constant_values=-1)
-            self.masses = np.pad(self.masses, ((0, 0), (0, short)))
-        self.masses[rows], self.pairs[rows] = 0.0, -1
+            self.alphas = np.pad(self.alphas, ((0, 0), (0, short)))
+        self.alphas[rows], self.pairs[rows] = 0.0, -1
         # Dual variables are written last, so that Ctrl-C leaves none without a member.
         self.pairs[rows[owners], slots] = held.members[entries] * self.n_labels + labels
-        self.masses[rows[owners], slots] = held.masses[entries, labels]
+        self.alphas[rows[owners], slots] = held.alphas[entries, labels]
 
     def combination(self) -> np.ndarray:
         # Members are computed in portions, each once for all its planes.
         f = self.space.zeros()
-        rows, members, labels, masses = self._active(np.arange(len(self.masses)))
-        sizes = self.term.weights[rows] * masses
+        rows, members, labels, alphas = self._active(np.arange(len(self.alphas)))
+        sizes = self.term.weights[rows] * alphas
         each = sizes[:, None] * self._rivals(rows).normals(labels)
         entries, places = np.unique(rows * self.size + members, return_inverse=True)
         ones, shape = np.ones(len(rows)), (len(entries), len(rows))
@@ -248,17 +248,17 @@ class LinearMemberState(DualState):
 
     def planes(self) -> PlaneSet:
         # Normals are computed on access.
-        rows, members, labels, masses = self._active(np.arange(len(self.masses)))
+        rows, members, labels, alphas = self._active(np.arange(len(self.alphas)))
         normals = self.made_rows(np.column_stack([rows, members]), self._rivals(rows).normals(labels))
-        return PlaneSet(normals, self._offsets(rows, members, labels), rows, masses)
+        return PlaneSet(normals, self._offsets(rows, members, labels), rows, alphas)
 
     def pack(self) -> PackedRows:
         # Planes with normals that are computed on access would keep the rows in memory.
-        each = self.gaps, self.pairs, self.masses
+        each = self.gaps, self.pairs, self.alphas
         return PackedRows(each)
 
     def unpack(self, packed: PackedRows) -> None:
-        self.gaps, self.pairs, self.masses = (array.copy() for array in packed.each)
+        self.gaps, self.pairs, self.alphas = (array.copy() for array in packed.each)
 
     def restore(self, planes: PlaneSet) -> None:
         # Planes of other points are replaced by the null plane.
@@ -273,7 +273,7 @@ class LinearMemberState(DualState):
         # Each plane is used once.
         places, first = np.unique(places, return_index=True)
         if len(places):
-            self._set(planes.blocks[places], members[first], labels[first], planes.masses[places])
+            self._set(planes.blocks[places], members[first], labels[first], planes.alphas[places])
 
     def _members_of(self, planes: PlaneSet, shift: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return planes, members and labels of all planes that belong to members.
@@ -295,11 +295,11 @@ class LinearMemberState(DualState):
         return single[usable], members[usable], labels[usable]
 
     def _set(
-        self, blocks: np.ndarray, members: np.ndarray, labels: np.ndarray, masses: np.ndarray
+        self, blocks: np.ndarray, members: np.ndarray, labels: np.ndarray, alphas: np.ndarray
     ) -> None:
         """Set the dual variables of members and labels of rows."""
         rows, owners = np.unique(blocks, return_inverse=True)
-        self._keep(rows, self._gathered(rows, owners, members, labels, masses))
+        self._keep(rows, self._gathered(rows, owners, members, labels, alphas))
 
     def _restored(self, planes: PlaneSet, normals: MemberRows) -> bool:
         """Restore planes by the numbers of their members; return False if members differ."""
@@ -314,7 +314,7 @@ class LinearMemberState(DualState):
             own = self.made_rows(normals.which[part], normals.coefficients[part])
             if not same_entries(own.points, normals[part].points):
                 return False
-        self._set(rows, members, labels, planes.masses)
+        self._set(rows, members, labels, planes.alphas)
         return True
 
     def made_rows(self, which: np.ndarray, coefficients: np.ndarray) -> MemberRows:
@@ -366,7 +366,7 @@ class MemberPoints:
 
 @njit(cache=True, nogil=True)
 def _worst_newcomers(
-    scores, constants, codes, outputs, signs, costs, slack, grades, pairs, masses, plane_tol, newcomers,
+    scores, constants, codes, outputs, signs, costs, slack, grades, pairs, alphas, plane_tol, newcomers,
     arrival,
 ):  # fmt: skip
     """Find the gap of each row, and its worst member if its value exceeds the active ones."""
@@ -377,21 +377,21 @@ def _worst_newcomers(
         for m in range(scores.shape[1]):
             held = False
             for slot in range(pairs.shape[1]):
-                held = held or (masses[r, slot] > 0.0 and pairs[r, slot] // n_labels == m)
+                held = held or (alphas[r, slot] > 0.0 and pairs[r, slot] // n_labels == m)
             truth = signs[c] * (scores[r, m, outputs[c]] + constants[outputs[c]])
             for k in range(n_labels):
                 if k == c:
                     continue
                 factor, o = costs[r, k] if slack else 1.0, outputs[k]
-                lead = signs[k] * (scores[r, m, o] + constants[o]) - truth
-                height = costs[r, k] * grades[own, m] + factor * lead
+                gain = signs[k] * (scores[r, m, o] + constants[o]) - truth
+                plane_value = costs[r, k] * grades[own, m] + factor * gain
                 if held:
-                    covered = height if height > covered else covered
+                    covered = plane_value if plane_value > covered else covered
                     for slot in range(pairs.shape[1]):
                         if pairs[r, slot] == m * n_labels + k:
-                            mean += masses[r, slot] * height
-                elif height > best:
-                    best, member = height, m
+                            mean += alphas[r, slot] * plane_value
+                elif plane_value > best:
+                    best, member = plane_value, m
         gap = (best if best > covered else covered) - mean
         arrival[r] = 0.0 if gap < 0.0 else gap
         newcomers[r] = member if best > covered + plane_tol + 1e-12 * (1.0 + best) else -1

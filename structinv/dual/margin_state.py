@@ -13,7 +13,7 @@ from ..terms.planes import PlaneSet, WorkingSet
 from .base import OutOfTime, join_planes
 from .batches import BatchedState
 from .case import Case
-from .levels import Descent, Levels
+from .levels import Descent, SmoothRows
 from .margin_steps import KINDS, slope_ascent
 
 if TYPE_CHECKING:
@@ -47,35 +47,35 @@ class PointSet(WorkingSet):
         self.kind = KINDS[type(term.loss)]
 
     @property
-    def levels(self) -> np.ndarray:
+    def row_alphas(self) -> np.ndarray:
         """Sum of each row's slopes."""
-        return np.bincount(self.blocks, self.masses, minlength=len(self.weights))
+        return np.bincount(self.blocks, self.alphas, minlength=len(self.weights))
 
     @property
     def offset(self) -> float:
         """Part of the dual without the norm."""
-        return -float(self.weights @ self.term.conjugate(self.levels))
+        return -float(self.weights @ self.term.conjugate(self.row_alphas))
 
-    def depths(self, f: Element) -> tuple[np.ndarray, np.ndarray]:
+    def largest_gains(self, f: Element) -> tuple[np.ndarray, np.ndarray]:
         """Return the largest negative margin of each row, and the sum times slopes."""
-        depths = self.scores(f)
-        deepest = np.full(len(self.weights), -np.inf)
-        np.maximum.at(deepest, self.blocks, depths)
-        return deepest, np.bincount(self.blocks, self.masses * depths, minlength=len(self.weights))
+        gains = self.scores(f)
+        largest = np.full(len(self.weights), -np.inf)
+        np.maximum.at(largest, self.blocks, gains)
+        return largest, np.bincount(self.blocks, self.alphas * gains, minlength=len(self.weights))
 
     def ascend(self, f: Element, tolerance: float, max_passes: int) -> float:
         # Slopes replace the dual variables of `WorkingSet`, with the conjugate of the loss.
         if self.normals is None:
             return 0.0
         order, start = self._by_block()
-        before, depths = self.masses.copy(), self.scores(f)
+        before, gains = self.alphas.copy(), self.scores(f)
         gap = slope_ascent(
-            self.gram, depths, order, start, self.weights, self.masses, self.kind, tolerance, max_passes
+            self.gram, gains, order, start, self.weights, self.alphas, self.kind, tolerance, max_passes
         )
-        moved = self.weights[self.blocks] * (self.masses - before)
+        moved = self.weights[self.blocks] * (self.alphas - before)
         if np.any(moved):
             f += self.space.combine(self.normals, moved)
-        self.idle = np.where(self.masses > 0, 0, self.idle + 1)
+        self.idle = np.where(self.alphas > 0, 0, self.idle + 1)
         return float(gap)
 
     def planes(self) -> PlaneSet | None:
@@ -83,13 +83,13 @@ class PointSet(WorkingSet):
 
         The slope is the sum of the row's slopes.
         """
-        used = np.flatnonzero(self.masses)
+        used = np.flatnonzero(self.alphas)
         if self.normals is None or len(used) == 0:
             return None
-        levels, blocks = self.levels, self.blocks[used]
-        normals = self.space.times(self.normals[used], levels[blocks])
-        offsets = -self.term.conjugate(levels)[blocks]
-        return PlaneSet(normals, offsets, self.rows[blocks], self.masses[used] / levels[blocks])
+        row_alphas, blocks = self.row_alphas, self.blocks[used]
+        normals = self.space.times(self.normals[used], row_alphas[blocks])
+        offsets = -self.term.conjugate(row_alphas)[blocks]
+        return PlaneSet(normals, offsets, self.rows[blocks], self.alphas[used] / row_alphas[blocks])
 
 
 class MarginState(BatchedState):
@@ -123,23 +123,23 @@ class MarginState(BatchedState):
     def _after_oracle(self, f: Element, total: float, out_of_time: OutOfTime) -> None:
         if total > SLOW * self.total:
             # Slow progress: rows undo the steps of each other.
-            self._solve_levels(f, 0.2 * total, out_of_time)
+            self._solve_rows(f, 0.2 * total, out_of_time)
         self.total = total
 
     def _after_round(self, f: Element, count: int, target: float, out_of_time: OutOfTime) -> None:
         if count == ROUNDS_ALONE:
-            self._solve_levels(f, target, out_of_time)
+            self._solve_rows(f, target, out_of_time)
 
-    def _solve_levels(self, f: Element, target: float, out_of_time: OutOfTime) -> None:
+    def _solve_rows(self, f: Element, target: float, out_of_time: OutOfTime) -> None:
         """Optimize the sums of slopes of all rows, with fixed fractions of points."""
         if self.term.loss.smooth and any(len(points) for points in self.sets):
-            levels = LevelsOfSets(self.space, self.sets, self.term.loss, f)
-            levels.keep(f, levels.minimize(f, 0.0, NEWTON_SHARE * target, out_of_time))
+            problem = SmoothPointSets(self.space, self.sets, self.term.loss, f)
+            problem.keep(f, problem.minimize(f, 0.0, NEWTON_SHARE * target, out_of_time))
 
     def _visit(self, f: Element, number: int, out_of_time: OutOfTime) -> tuple[float, int]:
         # Points with a larger negative margin than the stored ones are added.
         points = self.sets[number]
-        known, means = points.depths(f)
+        known, means = points.largest_gains(f)
         reached, normals, new, asked = [], [], [], 0
         step = self.term.blocks_at_once(self.space)
         for first in range(0, len(points.rows), step):
@@ -147,7 +147,7 @@ class MarginState(BatchedState):
                 break
             rows = points.rows[first : first + step]
             worst = self.term.worst(self.space, f, rows)
-            losses = self.term.losses(self.term.depths(worst, rows))
+            losses = self.term.losses(self.term.gains(worst, rows))
             before = self.term.losses(known[first : first + step])
             above = losses > before + self.plane_tol + 1e-12 * (1.0 + losses)
             fresh = np.flatnonzero(above)
@@ -156,8 +156,8 @@ class MarginState(BatchedState):
                 new.append(first + fresh)
             reached.append(losses)
             asked = first + len(rows)
-        levels = points.levels[:asked]
-        gaps = np.concatenate(reached) + self.term.conjugate(levels) - means[:asked]
+        row_alphas = points.row_alphas[:asked]
+        gaps = np.concatenate(reached) + self.term.conjugate(row_alphas) - means[:asked]
         gap = float(points.weights[:asked] @ np.maximum(0.0, gaps))
         self._add(points, normals, new)
         points.ascend(f, 0.1 * gap, max_passes=3)
@@ -182,7 +182,7 @@ class MarginState(BatchedState):
         if told is None:
             return
         normals, slopes = told
-        slopes = slopes * planes.masses
+        slopes = slopes * planes.alphas
         for points in self.sets:
             mine = np.flatnonzero(np.isin(planes.blocks, points.rows) & (slopes > 0))
             if len(mine):
@@ -190,7 +190,7 @@ class MarginState(BatchedState):
                 points.add(normals[mine], np.zeros(len(mine)), places, slopes[mine])
 
 
-class LevelsOfSets(Levels):
+class SmoothPointSets(SmoothRows):
     """Minimization over all rows, with the average of each row's points.
 
     Parameters
@@ -217,7 +217,7 @@ class LevelsOfSets(Levels):
         super().__init__(space, loss, weights, others)
         self.edges = np.cumsum([0, *(len(points.weights) for points in self.sets)])
 
-    def depths(self, f: Element) -> np.ndarray:
+    def gains(self, f: Element) -> np.ndarray:
         # The value of rows without points is 0.
         found = [
             np.bincount(points.blocks, share * points.scores(f), minlength=len(points.weights))
@@ -239,7 +239,7 @@ class LevelsOfSets(Levels):
             return
         for points, share, first in zip(self.sets, self.shares, self.edges, strict=False):
             slopes = found.slopes[first : first + len(points.weights)]
-            points.masses = share * slopes[points.blocks]
+            points.alphas = share * slopes[points.blocks]
         change = found.of_slopes.copy()
         change -= f
         f += change
@@ -247,12 +247,12 @@ class LevelsOfSets(Levels):
 
 def _shares(points: PointSet, f: Element) -> np.ndarray:
     """Return each point's fraction of its row's slopes; without slopes, the worst point has 1."""
-    levels = points.levels[points.blocks]
-    depths = points.scores(f)
-    deepest, _ = points.depths(f)
-    alone = (levels <= 0) & (depths == deepest[points.blocks])
-    levels = np.where(levels > 0, levels, np.bincount(points.blocks, alone)[points.blocks])
-    return np.where(alone, 1.0, points.masses) / levels
+    row_alphas = points.row_alphas[points.blocks]
+    gains = points.scores(f)
+    largest, _ = points.largest_gains(f)
+    alone = (row_alphas <= 0) & (gains == largest[points.blocks])
+    row_alphas = np.where(row_alphas > 0, row_alphas, np.bincount(points.blocks, alone)[points.blocks])
+    return np.where(alone, 1.0, points.alphas) / row_alphas
 
 
 def _counted(points: PointSet) -> np.ndarray:

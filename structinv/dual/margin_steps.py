@@ -21,7 +21,7 @@ NEWTON_STEPS, NEARLY = 60, 1e-8
 
 
 @njit(cache=True, nogil=True)
-def slope_ascent(gram, depths, order, start, weights, slopes, kind, tolerance, max_passes):
+def slope_ascent(gram, gains, order, start, weights, slopes, kind, tolerance, max_passes):
     """Maximize the dual over the slopes of stored points.
 
     The dual is ``sum_b c_b (-L*(tau_b)) - 1/2 |f|^2`` for slopes of at least 0, with
@@ -31,7 +31,7 @@ def slope_ascent(gram, depths, order, start, weights, slopes, kind, tolerance, m
     ----------
     gram : (m, m) array
         Gram matrix of the normals.
-    depths, slopes : (m,) arrays
+    gains, slopes : (m,) arrays
         Negative margins ``-<normal_j, f>`` and slopes of the points, changed in place.
     order : (m,) array of int
         Points in the order of their blocks.
@@ -57,27 +57,27 @@ def slope_ascent(gram, depths, order, start, weights, slopes, kind, tolerance, m
         for b in range(start.shape[0] - 1):
             if start[b + 1] > start[b] and weights[b] > 0:
                 members = order[start[b] : start[b + 1]]
-                total += _row_ascent(gram, depths, members, weights[b], slopes, kind)
+                total += _row_ascent(gram, gains, members, weights[b], slopes, kind)
         if total <= tolerance:
             break
     return total
 
 
 @njit(cache=True, nogil=True)
-def _row_ascent(gram, depths, members, weight, slopes, kind):
+def _row_ascent(gram, gains, members, weight, slopes, kind):
     """Do steps on one row until its gap is a tenth; return the initial gap."""
     arrival = -1.0
     for _ in range(4 * len(members) + 4):
-        best, worst, level, mean = _ends(depths, members, slopes)
-        gap = weight * (loss_value(kind, depths[best]) + conjugate(kind, level) - mean)
+        best, worst, alpha, mean = _ends(gains, members, slopes)
+        gap = weight * (loss_value(kind, gains[best]) + conjugate(kind, alpha) - mean)
         if arrival < 0:
             arrival = 0.0 if gap < 0.0 else gap
         if gap <= ROW_SHARE * arrival or gap <= 0:
             break
-        moved = _step(gram, depths, slopes, best, level, weight, kind)
+        moved = _step(gram, gains, slopes, best, alpha, weight, kind)
         if worst >= 0 and worst != best:
             # Move slope from the point with the largest margin to that with the smallest.
-            advantage = depths[best] - depths[worst]
+            advantage = gains[best] - gains[worst]
             curvature = weight * (gram[best, best] + gram[worst, worst] - 2.0 * gram[best, worst])
             size = slopes[worst]
             if curvature * size > advantage:
@@ -86,40 +86,40 @@ def _row_ascent(gram, depths, members, weight, slopes, kind):
                 moved = True
                 slopes[worst] = 0.0 if size == slopes[worst] else slopes[worst] - size
                 slopes[best] += size
-                deeper, higher = gram[best], gram[worst]
-                for k in range(depths.shape[0]):
-                    depths[k] -= weight * size * (deeper[k] - higher[k])
-            _, _, level, _ = _ends(depths, members, slopes)
-            moved |= _step(gram, depths, slopes, worst, level, weight, kind)
+                larger, smaller = gram[best], gram[worst]
+                for k in range(gains.shape[0]):
+                    gains[k] -= weight * size * (larger[k] - smaller[k])
+            _, _, alpha, _ = _ends(gains, members, slopes)
+            moved |= _step(gram, gains, slopes, worst, alpha, weight, kind)
         if not moved:
             break
     return arrival
 
 
 @njit(cache=True, nogil=True)
-def _ends(depths, members, slopes):
+def _ends(gains, members, slopes):
     """Return the points with the smallest and the largest margin, and two sums.
 
     The second point must have a slope. The sums are those of slopes, and of slopes times negative
     margins.
     """
-    best, worst, level, mean = members[0], -1, 0.0, 0.0
+    best, worst, alpha, mean = members[0], -1, 0.0, 0.0
     for j in members:
-        level += slopes[j]
-        mean += slopes[j] * depths[j]
-        if depths[j] > depths[best]:
+        alpha += slopes[j]
+        mean += slopes[j] * gains[j]
+        if gains[j] > gains[best]:
             best = j
-        if slopes[j] > 0 and (worst < 0 or depths[j] < depths[worst]):
+        if slopes[j] > 0 and (worst < 0 or gains[j] < gains[worst]):
             worst = j
-    return best, worst, level, mean
+    return best, worst, alpha, mean
 
 
 @njit(cache=True, nogil=True)
-def _step(gram, depths, slopes, j, level, weight, kind):
+def _step(gram, gains, slopes, j, alpha, weight, kind):
     """Set the slope of one point to its optimum, with all others fixed; return True if it changed."""
     curvature = weight * gram[j, j]
-    found = best_level(kind, depths[j] + curvature * level, curvature)
-    size = found - level
+    found = best_alpha(kind, gains[j] + curvature * alpha, curvature)
+    size = found - alpha
     if size < -slopes[j]:
         size = -slopes[j]
     if size == 0.0:
@@ -127,8 +127,8 @@ def _step(gram, depths, slopes, j, level, weight, kind):
     # Slopes become exactly 0, so that inactive points can be dropped.
     slopes[j] = 0.0 if size == -slopes[j] else slopes[j] + size
     own = gram[j]
-    for k in range(depths.shape[0]):
-        depths[k] -= weight * size * own[k]
+    for k in range(gains.shape[0]):
+        gains[k] -= weight * size * own[k]
     return True
 
 
@@ -156,7 +156,7 @@ def conjugate(kind, t):
 
 
 @njit(cache=True, nogil=True)
-def best_level(kind, v, q):
+def best_alpha(kind, v, q):
     """Return the minimizer t of ``L*(t) + q t^2 / 2 - v t``.
 
     It is L'(s) for the s with ``s + q L'(s) = v``.

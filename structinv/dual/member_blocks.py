@@ -55,7 +55,7 @@ class RowBlock:
         problem: tuple,
         grades: np.ndarray,
         weights: np.ndarray,
-        masses: np.ndarray,
+        alphas: np.ndarray,
     ) -> np.ndarray:
         """Do exact steps between the atoms of rows; return the gaps at the last visits.
 
@@ -71,7 +71,7 @@ class RowBlock:
             Grade of each atom.
         weights : (n,) array
             Weight of each row.
-        masses : (m, n_labels) array
+        alphas : (m, n_labels) array
             Dual variables, changed in place.
         """
         values = f.values().T
@@ -79,7 +79,7 @@ class RowBlock:
         moved, gaps = np.zeros((len(self.atoms), len(values))), np.zeros(len(self.rows))
         own = np.empty((2, np.diff(self.start).max(initial=0), len(values)))
         _passes(
-            local, moved, own, self.kernel, self.start, order, *problem, grades, weights, masses, gaps,
+            local, moved, own, self.kernel, self.start, order, *problem, grades, weights, alphas, gaps,
             LEFT, ACTIVE, MOST_PASSES, ROW_SHARE,
         )  # fmt: skip
         used = np.flatnonzero(np.any(moved != 0, axis=1))
@@ -126,7 +126,7 @@ def _add_rows(values, first, last, table, extra, where, moved, columns_at_once):
 @njit(cache=True, nogil=True)
 def _passes(
     local, moved, own, kernel, start, order, codes, outputs, signs, costs, slack, grades, weights,
-    masses, gaps, left, active, most_passes, row_share,
+    alphas, gaps, left, active, most_passes, row_share,
 ):  # fmt: skip
     """Visit the rows of `order` repeatedly until a fraction of their gap is left.
 
@@ -146,7 +146,7 @@ def _passes(
                         own[0, a, k], own[1, a, k] = local[k, first + a], 0.0
                 gaps[r] = ascend_row(
                     own[0], own[1], q, kernel, first, codes[r], outputs, signs, costs[r], slack, grades,
-                    weights[r], masses, first, row_share,
+                    weights[r], alphas, first, row_share,
                 )  # fmt: skip
                 for a in range(q):
                     for k in range(n_outputs):

@@ -69,7 +69,7 @@ class MemberState(DualState):
         n_rows = len(self.competitors)
         grades = listed(term.bound).grades()
         self.grades = np.ones((n_rows, pool.size)) if grades is None else grades
-        self.masses = np.zeros((n_rows, pool.size, self.competitors.n_labels))
+        self.alphas = np.zeros((n_rows, pool.size, self.competitors.n_labels))
         self.rows = np.flatnonzero(term.weights > 0)
         self.gaps = np.zeros(n_rows)
         self.idle = np.zeros((n_rows, pool.size), dtype=bool)
@@ -77,7 +77,7 @@ class MemberState(DualState):
 
     @property
     def offset(self) -> float:
-        parts = self.term.weights, self.masses, self.grades, self.competitors.costs
+        parts = self.term.weights, self.alphas, self.grades, self.competitors.costs
         return float(np.einsum("i,isk,is,ik->", *parts, optimize=True))
 
     def sweep(self, f: Expansion, out_of_time: OutOfTime = never) -> tuple[float, int]:
@@ -142,7 +142,7 @@ class MemberState(DualState):
         members = np.empty((len(rows), self.newcomers), dtype=np.int64)
         _worst_newcomers(
             f.values().T, self.pool.first, self.pool.numbers, rows, self.pool.slots,
-            *self.competitors.arrays, self.grades, self.term.weights, self.masses, required,
+            *self.competitors.arrays, self.grades, self.term.weights, self.alphas, required,
             np.empty((2, self.pool.size)), members, self.gaps, self.idle,
         )  # fmt: skip
         if required <= self.plane_tol:
@@ -164,16 +164,16 @@ class MemberState(DualState):
         """Do steps in some rows of a block, by their positions in it."""
         rows = block.rows
         own = rows[block.owners], block.members
-        masses = self.masses[own]
+        alphas = self.alphas[own]
         self.gaps[rows[order]] = block.ascend(
             f,
             order,
             self.competitors.take(rows).arrays,
             self.grades[own],
             self.term.weights[rows],
-            masses,
+            alphas,
         )
-        self.masses[own] = masses
+        self.alphas[own] = alphas
 
     def _atoms_of(self, rows: np.ndarray) -> np.ndarray:
         """Return the atoms of each row's members; -1 for none, idle ones and copies of the row."""
@@ -185,26 +185,26 @@ class MemberState(DualState):
 
     def combination(self) -> Expansion:
         planes = self.planes()
-        return self.space.combine(planes.normals, self.term.weights[planes.blocks] * planes.masses)
+        return self.space.combine(planes.normals, self.term.weights[planes.blocks] * planes.alphas)
 
     def planes(self) -> PlaneSet:
-        rows, members, labels = np.nonzero(self.masses)
+        rows, members, labels = np.nonzero(self.alphas)
         competitors = self.competitors.take(rows)
         keys = self.pool.keys(rows, members)
         normals = AtomRows(self.space.atoms, keys, competitors.normals(labels), np.arange(len(rows) + 1))
         offsets = competitors.cost_of(labels) * self.grades[rows, members]
-        return PlaneSet(normals, offsets, rows, self.masses[rows, members, labels])
+        return PlaneSet(normals, offsets, rows, self.alphas[rows, members, labels])
 
     def restore(self, planes: PlaneSet) -> None:
         # Planes of other points are replaced by the null plane.
         single = np.flatnonzero(np.diff(planes.normals.start) == 1)
-        rows, masses = planes.blocks[single], planes.masses[single]
+        rows, alphas = planes.blocks[single], planes.alphas[single]
         terms = planes.normals.start[single]
         members = self._members_of(planes.normals.keys[terms], rows)
         labels = self.competitors.take(rows).labels_of(planes.normals.coefficients[terms])
         usable = np.flatnonzero((members >= 0) & (labels >= 0))
         chosen = members[usable], labels[usable]
-        np.add.at(self.masses, (rows[usable], *chosen), masses[usable])
+        np.add.at(self.alphas, (rows[usable], *chosen), alphas[usable])
         self.space.atoms.slots(self.pool.keys(rows[usable], members[usable]))
 
     def _members_of(self, keys: np.ndarray, rows: np.ndarray) -> np.ndarray:
@@ -220,8 +220,8 @@ class MemberState(DualState):
 
 @njit(cache=True, nogil=True)
 def _worst_newcomers(
-    values, start, numbers, rows, slots, codes, outputs, signs, costs, slack, grades, weights, masses,
-    required, heights, newcomers, gaps, idle,
+    values, start, numbers, rows, slots, codes, outputs, signs, costs, slack, grades, weights, alphas,
+    required, plane_values, newcomers, gaps, idle,
 ):  # fmt: skip
     """Find the gap of each row, its worst members that exceed all its atoms, and idle members.
 
@@ -230,9 +230,9 @@ def _worst_newcomers(
     for r in range(len(rows)):
         i, c = rows[r], codes[rows[r]]
         best, covered, mean, used, low = 0.0, 0.0, 0.0, 0.0, np.inf
-        for m in range(heights.shape[1]):
+        for m in range(plane_values.shape[1]):
             # Largest value of a member without an atom, and of any member.
-            heights[0, m], heights[1, m], idle[i, m] = -1.0, -1.0, True
+            plane_values[0, m], plane_values[1, m], idle[i, m] = -1.0, -1.0, True
             point = numbers[i, m]
             if m > 0 and point == numbers[i, 0]:
                 continue
@@ -241,28 +241,30 @@ def _worst_newcomers(
                 if k == c:
                     continue
                 factor = costs[i, k] if slack else 1.0
-                lead = signs[k] * values[outputs[k], start + point] - truth
-                height = costs[i, k] * grades[i, m] + factor * lead
-                heights[1, m] = height if height > heights[1, m] else heights[1, m]
-                if masses[i, m, k] > 0.0:
+                gain = signs[k] * values[outputs[k], start + point] - truth
+                plane_value = costs[i, k] * grades[i, m] + factor * gain
+                plane_values[1, m] = (
+                    plane_value if plane_value > plane_values[1, m] else plane_values[1, m]
+                )
+                if alphas[i, m, k] > 0.0:
                     idle[i, m] = False
-                    mean += masses[i, m, k] * height
-                    used += masses[i, m, k]
-                    low = height if height < low else low
+                    mean += alphas[i, m, k] * plane_value
+                    used += alphas[i, m, k]
+                    low = plane_value if plane_value < low else low
             if slots[point] >= 0:
-                covered = heights[1, m] if heights[1, m] > covered else covered
+                covered = plane_values[1, m] if plane_values[1, m] > covered else covered
             else:
-                heights[0, m] = heights[1, m]
-            best = heights[1, m] if heights[1, m] > best else best
+                plane_values[0, m] = plane_values[1, m]
+            best = plane_values[1, m] if plane_values[1, m] > best else best
         low = 0.0 if used < 1.0 - 1e-12 and low > 0.0 else low
-        for m in range(heights.shape[1]):
-            idle[i, m] = idle[i, m] and heights[1, m] <= low
+        for m in range(plane_values.shape[1]):
+            idle[i, m] = idle[i, m] and plane_values[1, m] <= low
         gap = (best if best > covered else covered) - mean
         gaps[i] = 0.0 if gap < 0.0 else weights[i] * gap
         for place in range(newcomers.shape[1]):
             worst = 0
-            for m in range(1, heights.shape[1]):
-                worst = m if heights[0, m] > heights[0, worst] else worst
-            rises = heights[0, worst] > covered + required + 1e-12 * (1.0 + abs(best))
+            for m in range(1, plane_values.shape[1]):
+                worst = m if plane_values[0, m] > plane_values[0, worst] else worst
+            rises = plane_values[0, worst] > covered + required + 1e-12 * (1.0 + abs(best))
             newcomers[r, place] = worst if rises else -1
-            heights[0, worst] = -1.0
+            plane_values[0, worst] = -1.0

@@ -41,7 +41,7 @@ class ActiveMembers:
             self.sweep = _sweep_csr
 
     def ascend(
-        self, table: np.ndarray, order: np.ndarray, problem: tuple, masses: np.ndarray
+        self, table: np.ndarray, order: np.ndarray, problem: tuple, alphas: np.ndarray
     ) -> np.ndarray:
         """Do exact steps between the members of rows; return the gaps before them.
 
@@ -54,7 +54,7 @@ class ActiveMembers:
         problem : tuple
             True labels of the rows, outputs and signs of the labels, costs by row and label, a flag for
             slack rescaling, grades of the members, and weights of the rows.
-        masses : (n_entries, n_labels) array
+        alphas : (n_entries, n_labels) array
             Dual variables, changed in place.
         """
         gaps = np.zeros(len(self.start) - 1)
@@ -65,7 +65,7 @@ class ActiveMembers:
         most = np.diff(self.start).max(initial=0)
         room = np.empty((2, most, weights.shape[1])), np.empty((most, most))
         rows = self.start, order, weights, constants, *room
-        self.sweep(*self.entries, *rows, *problem, masses, gaps, ROW_SHARE)
+        self.sweep(*self.entries, *rows, *problem, alphas, gaps, ROW_SHARE)
         table[self.columns] = weights
         table[self.n_features :] = constants.T
         return gaps
@@ -74,7 +74,7 @@ class ActiveMembers:
 @njit(cache=True, nogil=True)
 def _sweep_dense(
     points, start, order, weights, constants, own, kernel, codes, outputs, signs, costs, slack, grades,
-    row_weights, masses, gaps, share,
+    row_weights, alphas, gaps, share,
 ):  # fmt: skip
     n_features, n_outputs = weights.shape
     bias = 1.0 if constants.shape[1] > 0 else 0.0
@@ -103,7 +103,7 @@ def _sweep_dense(
                 kernel[other, m] = kernel[m, other]
         gaps[r] = ascend_row(
             own[0], own[1], q, kernel, 0, codes[r], outputs, signs, costs[r], slack, grades,
-            row_weights[r], masses, first, share,
+            row_weights[r], alphas, first, share,
         )  # fmt: skip
         for m in range(q):
             moved = False
@@ -121,7 +121,7 @@ def _sweep_dense(
 @njit(cache=True, nogil=True)
 def _sweep_csr(
     indptr, places, data, spread, start, order, weights, constants, own, kernel, codes, outputs, signs,
-    costs, slack, grades, row_weights, masses, gaps, share,
+    costs, slack, grades, row_weights, alphas, gaps, share,
 ):  # fmt: skip
     n_outputs = weights.shape[1]
     bias = 1.0 if constants.shape[1] > 0 else 0.0
@@ -148,7 +148,7 @@ def _sweep_csr(
                 spread[places[e]] = 0.0
         gaps[r] = ascend_row(
             own[0], own[1], q, kernel, 0, codes[r], outputs, signs, costs[r], slack, grades,
-            row_weights[r], masses, first, share,
+            row_weights[r], alphas, first, share,
         )  # fmt: skip
         for m in range(q):
             moved = False

@@ -11,7 +11,7 @@ from ..utils.packed_rows import PackedRows
 from .base import DualState
 from .case import Case
 from .focused import FocusedSweeps, rows_at_once
-from .margin_steps import best_level, conjugate, loss_value
+from .margin_steps import best_alpha, conjugate, loss_value
 
 # The loss of a regression; `margin_steps` has the numbers of the margin losses.
 TUBE = 3
@@ -37,7 +37,7 @@ class PlainRows(FocusedSweeps, DualState):
 
     Attributes
     ----------
-    pulls : (n_rows,) array
+    coefficients : (n_rows,) array
         Coefficients b_i.
     """
 
@@ -54,14 +54,14 @@ class PlainRows(FocusedSweeps, DualState):
         self.X: Matrix = X if sp.issparse(X) else np.ascontiguousarray(X)
         self.squares = squared_lengths(self.X) + float(self.space.intercept)
         self.kind, self.targets, self.tube = kind, targets, tube
-        self.pulls = np.zeros(len(targets))
+        self.coefficients = np.zeros(len(targets))
         self.gaps = np.zeros(len(targets))
         self.rows = np.flatnonzero(self.term.weights > 0)
         self.rows_at_once = rows_at_once(self.X)
 
     def _step(self, f: np.ndarray, order: np.ndarray, again: bool) -> None:
         problem = self.kind, self.targets, self.tube, self.term.weights, self.squares
-        rows = order, f, self.space.intercept, *problem, self.pulls, self.gaps
+        rows = order, f, self.space.intercept, *problem, self.coefficients, self.gaps
         if sp.issparse(self.X):
             _steps_csr(self.X.indptr, self.X.indices, self.X.data, *rows)
         else:
@@ -72,22 +72,22 @@ class PlainRows(FocusedSweeps, DualState):
         found: np.ndarray = self.X @ self.space.weights(f)[0] + self.space.constants(f)[0]
         return found
 
-    def combined(self, pulls: np.ndarray) -> np.ndarray:
+    def combined(self, coefficients: np.ndarray) -> np.ndarray:
         """Return ``sum_i pulls_i x_i``."""
         f = self.space.zeros()
-        self.space.add(f, self.X, pulls[:, None])
+        self.space.add(f, self.X, coefficients[:, None])
         return f
 
     def combination(self) -> np.ndarray:
-        return self.combined(self.pulls)
+        return self.combined(self.coefficients)
 
     def pack(self) -> PackedRows:
-        each = self.gaps.astype(np.float32), self.pulls / self._counted
+        each = self.gaps.astype(np.float32), self.coefficients / self._counted
         return PackedRows(each)
 
     def unpack(self, packed: PackedRows) -> None:
         self.gaps[:], shares = packed.each
-        self.pulls = shares * self._counted
+        self.coefficients = shares * self._counted
 
     @property
     def _counted(self) -> np.ndarray:
@@ -97,16 +97,18 @@ class PlainRows(FocusedSweeps, DualState):
 
 
 @njit(cache=True, nogil=True)
-def _steps_dense(X, order, f, intercept, kind, targets, tube, weights, squares, pulls, gaps):
+def _steps_dense(X, order, f, intercept, kind, targets, tube, weights, squares, coefficients, gaps):
     n_features = X.shape[1]
     for i in order:
         row = X[i]
         value = f[n_features] if intercept else 0.0
         value += _product(row, f)
-        gaps[i], pull = _gap_and_pull(kind, value, targets[i], tube, weights[i], squares[i], pulls[i])
-        change = pull - pulls[i]
+        gaps[i], coefficient = _gap_and_coefficient(
+            kind, value, targets[i], tube, weights[i], squares[i], coefficients[i]
+        )
+        change = coefficient - coefficients[i]
         if change != 0.0:
-            pulls[i] = pull
+            coefficients[i] = coefficient
             for j in range(n_features):
                 f[j] += change * row[j]
             if intercept:
@@ -115,16 +117,18 @@ def _steps_dense(X, order, f, intercept, kind, targets, tube, weights, squares, 
 
 @njit(cache=True, nogil=True)
 def _steps_csr(
-    indptr, indices, data, order, f, intercept, kind, targets, tube, weights, squares, pulls, gaps
+    indptr, indices, data, order, f, intercept, kind, targets, tube, weights, squares, coefficients, gaps
 ):
     for i in order:
         value = f[-1] if intercept else 0.0
         for e in range(indptr[i], indptr[i + 1]):
             value += data[e] * f[np.uint64(indices[e])]
-        gaps[i], pull = _gap_and_pull(kind, value, targets[i], tube, weights[i], squares[i], pulls[i])
-        change = pull - pulls[i]
+        gaps[i], coefficient = _gap_and_coefficient(
+            kind, value, targets[i], tube, weights[i], squares[i], coefficients[i]
+        )
+        change = coefficient - coefficients[i]
         if change != 0.0:
-            pulls[i] = pull
+            coefficients[i] = coefficient
             for e in range(indptr[i], indptr[i + 1]):
                 f[np.uint64(indices[e])] += change * data[e]
             if intercept:
@@ -140,24 +144,24 @@ def _product(row, f):
 
 
 @njit(cache=True, nogil=True)
-def _gap_and_pull(kind, value, target, tube, weight, square, pull):
+def _gap_and_coefficient(kind, value, target, tube, weight, square, coefficient):
     """Return a row's weighted gap, and its optimal coefficient with all others fixed.
 
     `value` is f at the row. For a margin loss, the coefficient is slope times weight times sign. For a
     tube it has a closed form (Ho and Lin 2012, sec. 3.2).
     """
     if kind != TUBE:
-        depth, slope, q = -target * value, target * pull / weight, weight * square
-        gap = weight * (loss_value(kind, depth) + conjugate(kind, slope) - slope * depth)
-        best = target * weight * best_level(kind, depth + q * slope, q)
+        gain, alpha, q = -target * value, target * coefficient / weight, weight * square
+        gap = weight * (loss_value(kind, gain) + conjugate(kind, alpha) - alpha * gain)
+        best = target * weight * best_alpha(kind, gain + q * alpha, q)
         return 0.0 if gap < 0.0 else gap, best
     off = value - target
     outside = abs(off) - tube
-    gap = weight * (0.0 if outside < 0.0 else outside) + pull * off + tube * abs(pull)
+    gap = weight * (0.0 if outside < 0.0 else outside) + coefficient * off + tube * abs(coefficient)
     if square == 0.0:
         best = 0.0 if outside <= 0.0 else -np.sign(off) * np.inf
     else:
-        best = pull - off / square
+        best = coefficient - off / square
         size = abs(best) - tube / square
         best = np.sign(best) * (0.0 if size < 0.0 else size)
     best = -weight if best < -weight else best

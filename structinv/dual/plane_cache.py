@@ -28,13 +28,15 @@ class PlaneCache(BatchedState):
     def _visit(self, f: Element, number: int, out_of_time: OutOfTime) -> tuple[float, int]:
         # Planes that exceed the stored ones are added.
         blocks, working = self.batches[number], self.sets[number]
-        normals, offsets, heights = self._planes_in_time(f, blocks, out_of_time)
-        asked = len(heights)
-        known, mean = (each[:asked] for each in working.heights(f))
-        new = np.flatnonzero(heights > known + self.plane_tol + 1e-12 * (1.0 + np.abs(heights)))
+        normals, offsets, plane_values = self._planes_in_time(f, blocks, out_of_time)
+        asked = len(plane_values)
+        known, mean = (each[:asked] for each in working.block_values(f))
+        new = np.flatnonzero(
+            plane_values > known + self.plane_tol + 1e-12 * (1.0 + np.abs(plane_values))
+        )
         self.n_added += len(new)
         working.add(normals[new], offsets[new], new)
-        gap = float(working.weights[:asked] @ np.maximum(0.0, heights - mean))
+        gap = float(working.weights[:asked] @ np.maximum(0.0, plane_values - mean))
         working.ascend(f, 0.1 * gap, max_passes=3)
         return gap if asked == len(blocks) else np.inf, asked
 
@@ -51,14 +53,14 @@ class PlaneCache(BatchedState):
         return (
             self.space.stack([planes.normals for planes in found]),
             np.concatenate([planes.offsets for planes in found]),
-            np.concatenate([planes.heights for planes in found]),
+            np.concatenate([planes.plane_values for planes in found]),
         )
 
     def planes(self) -> PlaneSet:
         return join_planes(
             self.space,
             [
-                PlaneSet(working.normals, working.offsets, batch[working.blocks], working.masses)
+                PlaneSet(working.normals, working.offsets, batch[working.blocks], working.alphas)
                 for batch, working in zip(self.batches, self.sets, strict=True)
                 if working.normals is not None
             ],
@@ -72,5 +74,5 @@ class PlaneCache(BatchedState):
                     planes.normals[mine],
                     planes.offsets[mine],
                     np.searchsorted(batch, planes.blocks[mine]),
-                    planes.masses[mine],
+                    planes.alphas[mine],
                 )

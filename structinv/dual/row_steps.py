@@ -12,7 +12,7 @@ MOST_STEPS = 200
 
 @njit(cache=True, nogil=True)
 def ascend_row(
-    own, moved, q, kernel, corner, c, outputs, signs, costs, slack, grades, weight, masses, first, share
+    own, moved, q, kernel, corner, c, outputs, signs, costs, slack, grades, weight, alphas, first, share
 ):  # fmt: skip
     """Do exact pairwise steps between the planes of a row until its gap is small.
 
@@ -35,7 +35,7 @@ def ascend_row(
         Whether rescaling is "slack".
     grades : array
         Grades of members, from number `first` on.
-    masses : (..., n_labels) array
+    alphas : (..., n_labels) array
         Dual variables of members, from number `first` on; updated in place.
     """
     arrival = -1.0
@@ -45,19 +45,19 @@ def ascend_row(
         mean, used = 0.0, 0.0
         for m in range(q):
             truth, grade = signs[c] * own[m, outputs[c]], grades[first + m]
-            for k in range(masses.shape[1]):
+            for k in range(alphas.shape[1]):
                 if k == c:
                     continue
                 factor = costs[k] if slack else 1.0
-                height = costs[k] * grade + factor * (signs[k] * own[m, outputs[k]] - truth)
-                if height > best:
-                    best, best_m, best_k = height, m, k
-                mass = masses[first + m, k]
-                if mass > 0.0:
-                    mean += mass * height
-                    used += mass
-                    if height < low:
-                        low, low_m, low_k = height, m, k
+                plane_value = costs[k] * grade + factor * (signs[k] * own[m, outputs[k]] - truth)
+                if plane_value > best:
+                    best, best_m, best_k = plane_value, m, k
+                alpha = alphas[first + m, k]
+                if alpha > 0.0:
+                    mean += alpha * plane_value
+                    used += alpha
+                    if plane_value < low:
+                        low, low_m, low_k = plane_value, m, k
         gap = weight * (best - mean)
         if arrival < 0.0:
             arrival = 0.0 if gap < 0.0 else gap
@@ -83,12 +83,12 @@ def ascend_row(
                 if k == j and m >= 0 and other >= 0:
                     square += size * factor * kernel[corner + m, corner + other]
         curvature = weight * square
-        limit = masses[first + low_m, low_k] if low_m >= 0 else 1.0 - used
+        limit = alphas[first + low_m, low_k] if low_m >= 0 else 1.0 - used
         step = limit if curvature * limit <= best - low else (best - low) / curvature
         if best_m >= 0:
-            masses[first + best_m, best_k] += step
+            alphas[first + best_m, best_k] += step
         if low_m >= 0:
-            masses[first + low_m, low_k] = 0.0 if step == limit else masses[first + low_m, low_k] - step
+            alphas[first + low_m, low_k] = 0.0 if step == limit else alphas[first + low_m, low_k] - step
         for m, k, size in parts:
             if m >= 0:
                 change = -weight * step * size

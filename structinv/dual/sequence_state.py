@@ -67,7 +67,7 @@ class SequenceState(FocusedSweeps, DualState):
 
     @abstractmethod
     def _take(
-        self, blocks: np.ndarray, labels: np.ndarray, edits: np.ndarray, masses: np.ndarray
+        self, blocks: np.ndarray, labels: np.ndarray, edits: np.ndarray, alphas: np.ndarray
     ) -> None:
         """Start from concatenated labelings of `blocks`, which are in increasing order."""
 
@@ -107,15 +107,15 @@ class SequenceState(FocusedSweeps, DualState):
             edits = np.zeros((len(labels), self.n_edits), dtype=np.int32)
         n_labels = self.term.labels.n_labels
         if len(labels) and labels.min() >= 0 and labels.max() < n_labels:
-            chosen = self._sound(planes.blocks, labels, planes.masses)
+            chosen = self._sound(planes.blocks, labels, planes.alphas)
             places = self.layout.take(planes.blocks).rows(chosen)
-            self._take(planes.blocks[chosen], labels[places], edits[places], planes.masses[chosen])
+            self._take(planes.blocks[chosen], labels[places], edits[places], planes.alphas[chosen])
 
-    def _sound(self, blocks: np.ndarray, labels: np.ndarray, masses: np.ndarray) -> np.ndarray:
+    def _sound(self, blocks: np.ndarray, labels: np.ndarray, alphas: np.ndarray) -> np.ndarray:
         """Return the numbers of active, allowed and wrong labelings, sorted by example."""
         bound, layout = self.term.labels, self.layout.take(blocks)
         wrong = layout.sums((labels != bound.codes[self.layout.rows(blocks)]).astype(np.int64)) > 0
-        sound = wrong & (masses > 0) & bound.structure.allows(labels, layout, bound.n_labels)
+        sound = wrong & (alphas > 0) & bound.structure.allows(labels, layout, bound.n_labels)
         chosen: np.ndarray = np.flatnonzero(sound)[np.argsort(blocks[sound], kind="stable")]
         return chosen
 
@@ -138,24 +138,27 @@ class SequenceState(FocusedSweeps, DualState):
         X = constant_rows(self.term.bound.X, self.space)
         for place, block in enumerate(planes.blocks):
             rows, _ = bound.rows(np.array([block]))
-            levels, own = _levels(self.space, X[rows], planes.normals[[place]]), bound.codes[rows]
-            levels[np.arange(len(own)), own] -= 1.0
-            found.append(np.argmin(levels, axis=1))
+            coefficients, own = (
+                _row_coefficients(self.space, X[rows], planes.normals[[place]]),
+                bound.codes[rows],
+            )
+            coefficients[np.arange(len(own)), own] -= 1.0
+            found.append(np.argmin(coefficients, axis=1))
         return np.concatenate(found)
 
 
-def _levels(space: ExplicitSpace, rows: Matrix, normal: Any) -> np.ndarray:
+def _row_coefficients(space: ExplicitSpace, rows: Matrix, normal: Any) -> np.ndarray:
     """Return the coefficients of each row and label in a normal, (n, n_labels).
 
     The points of a sum are matched with rows. Otherwise the coefficients are the least-squares solution
     of smallest norm.
     """
     if isinstance(normal, TensorRows):
-        points, levels = normal.points, np.zeros((rows.shape[0], space.n_outputs))
+        points, coefficients = normal.points, np.zeros((rows.shape[0], space.n_outputs))
         places = _places(rows, points) if points.shape[1] == rows.shape[1] else None
         if places is not None:
-            np.add.at(levels, places, dense(normal.coefficients))
-            return levels
+            np.add.at(coefficients, places, dense(normal.coefficients))
+            return coefficients
     f = space.combine(normal, np.ones(1))
     gram = np.asarray(dense(rows @ rows.T), dtype=np.float64)
     solved: np.ndarray = np.linalg.lstsq(gram, products(rows, space.table(f)), rcond=None)[0]

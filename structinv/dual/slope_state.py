@@ -10,7 +10,7 @@ from ..terms.planes import PlaneSet
 from ..utils.matrices import Matrix
 from .base import OutOfTime, never
 from .case import Case
-from .levels import Levels
+from .levels import SmoothRows
 from .linear_member_state import made_rows
 from .margin_steps import KINDS
 from .plain_rows import PlainRows
@@ -45,7 +45,7 @@ class SlopeState(PlainRows):
     @property
     def slopes(self) -> np.ndarray:
         """Slope of each row, (n_rows,)."""
-        return np.maximum(0.0, self.targets * self.pulls / self._counted)
+        return np.maximum(0.0, self.targets * self.coefficients / self._counted)
 
     @property
     def offset(self) -> float:
@@ -61,11 +61,11 @@ class SlopeState(PlainRows):
             if not slow or not np.isfinite(gap):
                 return gap, visits
         start = f if self.primal is None else self.primal
-        found = LevelsOfRows(self, f).minimize(start, NEWTON_SHARE, 0.0, out_of_time)
+        found = SmoothPlainRows(self, f).minimize(start, NEWTON_SHARE, 0.0, out_of_time)
         self.primal = found.f
         # Far from the optimum, the current slopes may have a larger dual value.
         if found.proven > self.offset - 0.5 * self.space.dot(f, f):
-            self.pulls = self.targets * self.term.weights * found.slopes
+            self.coefficients = self.targets * self.term.weights * found.slopes
             f[:] = found.of_slopes
         return found.gap, visits + len(self.rows)
 
@@ -95,12 +95,12 @@ class SlopeState(PlainRows):
         if self.space.intercept:
             along = along + np.ravel(normals[:, [d]].sum(axis=1))
         shares = np.divide(along, squares, out=np.zeros(len(rows)), where=squares > 0)
-        slopes = np.bincount(rows, planes.masses * self.targets[rows] * shares, len(self.pulls))
+        slopes = np.bincount(rows, planes.alphas * self.targets[rows] * shares, len(self.coefficients))
         lowest, highest = (-side for side in self.term.loss.domain()[::-1])
-        self.pulls = self.targets * self.term.weights * np.clip(slopes, lowest, highest)
+        self.coefficients = self.targets * self.term.weights * np.clip(slopes, lowest, highest)
 
 
-class LevelsOfRows(Levels):
+class SmoothPlainRows(SmoothRows):
     """Minimization over all rows, with each row itself as its point."""
 
     def __init__(self, state: SlopeState, f: np.ndarray) -> None:
@@ -108,7 +108,7 @@ class LevelsOfRows(Levels):
         others = f - state.combination()
         super().__init__(state.space, state.term.loss, state.term.weights, others)
 
-    def depths(self, f: np.ndarray) -> np.ndarray:
+    def gains(self, f: np.ndarray) -> np.ndarray:
         return -self.state.targets * self.state.scores(f)
 
     def sum_of(self, slopes: np.ndarray) -> np.ndarray:

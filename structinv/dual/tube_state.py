@@ -33,20 +33,20 @@ class TubeState(PlainRows, LinearMemberState):
 
     @property
     def offset(self) -> float:
-        return float(self.pulls @ self.targets - self.tube * np.abs(self.pulls).sum())
+        return float(self.coefficients @ self.targets - self.tube * np.abs(self.coefficients).sum())
 
     def planes(self) -> PlaneSet:
-        used = self.pulls != 0
-        self.pairs[:, 0] = np.where(used, np.where(self.pulls > 0, BELOW, ABOVE), -1)
+        used = self.coefficients != 0
+        self.pairs[:, 0] = np.where(used, np.where(self.coefficients > 0, BELOW, ABOVE), -1)
         self.pairs[:, 1:] = -1
-        self.masses[:] = 0.0
-        self.masses[used, 0] = np.abs(self.pulls[used]) / self.term.weights[used]
+        self.alphas[:] = 0.0
+        self.alphas[used, 0] = np.abs(self.coefficients[used]) / self.term.weights[used]
         return LinearMemberState.planes(self)
 
     def restore(self, planes: PlaneSet) -> None:
         LinearMemberState.restore(self, planes)
         signs = np.where(self.pairs == BELOW, 1.0, -1.0)
-        self.pulls = self.term.weights * np.sum(signs * self.masses, axis=1)
+        self.coefficients = self.term.weights * np.sum(signs * self.alphas, axis=1)
 
     def value(self, f: np.ndarray) -> tuple[float, float]:
         off = np.abs(self.scores(f) - self.targets)

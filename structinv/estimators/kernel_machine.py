@@ -123,7 +123,7 @@ def compacted(space: KernelSpace, solution: Solution) -> tuple[KernelSpace, Solu
     kept = sizes > NEGLIGIBLE * np.max(sizes, initial=0.0)
     f = f.copy()
     f.coefficients = np.where(kept[:, None], f.coefficients, 0.0)
-    used = np.flatnonzero(planes.masses > 0)
+    used = np.flatnonzero(planes.alphas > 0)
     small, rows = space.compacted(space.stack([space.element(f), planes.normals[used]]))
     planes = replace(planes.chosen(used), normals=rows[1:])
     f = small.combine(rows[:1], np.ones(1))

@@ -17,6 +17,7 @@ from ..oracles import Offset, Rotations, Scalings, Segment, Shears, Shifts, Toke
 from ..oracles.images.image_curves import ImageCurve
 from ..solvers import FrankWolfe, Representer, Status, SVMStruct
 from ..spaces.tensor_rows import TensorRows
+from ..terms.planes import PlaneSet
 from ..utils.matrices import dense
 
 # The format that this version writes. It reads all formats up to this one.
@@ -46,6 +47,7 @@ _RENAMED: dict[type, dict[str, str]] = {
     TangentDistributionKernel: {"normalised": "normalized"},  # codespell:ignore
     object: _EIGENVALUE,
     TensorRows: {"extra": "pairwise"},
+    PlaneSet: {"masses": "alphas"},
 }
 # Parameters with two values that were stored as a tuple.
 _VALUES: dict[type, str] = {

@@ -32,7 +32,7 @@ def packed(objective: Objective, f: Element, planes: PlaneSet) -> dict[str, np.n
     """
     slopes = {f"{SLOPES}{block}": own for block, own in planes.slopes.items()}
     planes = planes.chosen(np.flatnonzero(~np.isin(planes.blocks, list(planes.slopes))))
-    arrays = {"offsets": planes.offsets, "blocks": planes.blocks, "masses": planes.masses, **slopes}
+    arrays = {"offsets": planes.offsets, "blocks": planes.blocks, "masses": planes.alphas, **slopes}
     for name, extra in (("summed", planes.summed), ("passes", planes.passes)):
         if extra is not None:
             arrays[name] = extra

@@ -167,16 +167,16 @@ class Master:
         """Return the sums over the planes of each block."""
         return np.bincount(self.blocks, values, minlength=len(self.weights))
 
-    def highest(self, heights: np.ndarray) -> np.ndarray:
+    def highest(self, plane_values: np.ndarray) -> np.ndarray:
         """Return the largest value of each block's planes, at least 0."""
         best = np.zeros(len(self.weights))
-        np.maximum.at(best, self.blocks, heights)
+        np.maximum.at(best, self.blocks, plane_values)
         return best
 
     def solve(
         self,
         w: np.ndarray,
-        level: float,
+        mu: float,
         tolerance: float,
         out_of_time: Callable[[], bool] = lambda: False,
     ) -> tuple[np.ndarray, float]:
@@ -186,8 +186,9 @@ class Master:
         ----------
         w : (size,) array
             Initial weights.
-        level : float
-            Initial product of slack and dual variable (> 0): at least about the gap per constraint.
+        mu : float
+            Barrier parameter: initial product of slack and dual variable (> 0). It should be at least
+            about the gap per constraint.
         tolerance : float
             Duality gap at which the method ends.
         out_of_time : callable, optional
@@ -195,39 +196,39 @@ class Master:
 
         Returns
         -------
-        masses : (m,) array
+        alphas : (m,) array
             Best dual variables found, non-negative and at most 1 in total for each block.
         gap : float
             Their duality gap.
         """
         best, least = np.zeros(len(self.offsets)), np.inf
         with one_blas_thread():
-            at = self._centered(w, level)
+            at = self._centered(w, mu)
             for _ in range(MAX_STEPS):
-                masses, gap = self._feasible(at)
+                alphas, gap = self._feasible(at)
                 if not np.isfinite(gap):
                     break
                 if gap < least:
-                    best, least = masses, gap
+                    best, least = alphas, gap
                 if gap <= tolerance or out_of_time() or not self._step(at):
                     break
         return best, least
 
-    def _centered(self, w: np.ndarray, level: float) -> Iterate:
-        """Return the iterate at `w` with `level` as the product of each slack and dual variable."""
-        heights = self.offsets - self.rows.products(w)
-        low = self.highest(heights)
-        high = low + level * (1 + self.per_block(np.ones(len(self.blocks)))) / self.weights
-        low = low + level / self.weights
+    def _centered(self, w: np.ndarray, mu: float) -> Iterate:
+        """Return the iterate at `w` with `mu` as the product of each slack and dual variable."""
+        plane_values = self.offsets - self.rows.products(w)
+        low = self.highest(plane_values)
+        high = low + mu * (1 + self.per_block(np.ones(len(self.blocks)))) / self.weights
+        low = low + mu / self.weights
         for _ in range(CENTRING_STEPS):
             middle = 0.5 * (low + high)
-            needed = level / middle + self.per_block(level / (middle[self.blocks] - heights))
+            needed = mu / middle + self.per_block(mu / (middle[self.blocks] - plane_values))
             low, high = np.where(needed > self.weights, [middle, high], [low, middle])
         bounds = 0.5 * (low + high)
-        slack = np.concatenate([bounds[self.blocks] - heights, bounds])
-        mass = level / slack
-        mass *= self._owners(self.weights / self._totals(mass))
-        return Iterate(w.copy(), bounds, slack, mass)
+        slack = np.concatenate([bounds[self.blocks] - plane_values, bounds])
+        alpha = mu / slack
+        alpha *= self._owners(self.weights / self._totals(alpha))
+        return Iterate(w.copy(), bounds, slack, alpha)
 
     def _owners(self, values: np.ndarray) -> np.ndarray:
         """Repeat each block's value for its planes; null planes are last."""
@@ -241,23 +242,23 @@ class Master:
     def _feasible(self, at: Iterate) -> tuple[np.ndarray, float]:
         """Return dual variables as fractions of their block's weight, and their duality gap."""
         m = len(self.blocks)
-        shares = at.mass[:m] / self._totals(at.mass)[self.blocks]
-        mass = shares * self.weights[self.blocks]
+        alphas = at.alpha[:m] / self._totals(at.alpha)[self.blocks]
+        alpha = alphas * self.weights[self.blocks]
         # The dual variables do not determine coordinates without a norm.
-        w = np.where(np.equal(self.ridge, 0.0), at.w, self.rows.combine(mass))
-        heights = self.offsets - self.rows.products(w)
-        return shares, float(self.weights @ self.highest(heights) - mass @ heights)
+        w = np.where(np.equal(self.ridge, 0.0), at.w, self.rows.combine(alpha))
+        plane_values = self.offsets - self.rows.products(w)
+        return alphas, float(self.weights @ self.highest(plane_values) - alpha @ plane_values)
 
     def _step(self, at: Iterate) -> bool:
         """Do a step with correctors (Mehrotra 1992, Gondzio 1996); return False if it is too short."""
         newton = _Newton(self, at)
-        products = at.mass * at.slack
-        level = products.mean()
+        products = at.alpha * at.slack
+        mu = products.mean()
         predicted = newton.direction(-products)
         length = min(1.0, at.longest(predicted))
-        share = max(at.products(predicted, length).mean(), 0.0) / level
-        wanted = level * max(share**3, 1e-6)
-        change = wanted - products - predicted.mass * predicted.slack
+        share = max(at.products(predicted, length).mean(), 0.0) / mu
+        wanted = mu * max(share**3, 1e-6)
+        change = wanted - products - predicted.alpha * predicted.slack
         chosen = newton.direction(change)
         length = min(1.0, TO_BOUNDARY * at.longest(chosen))
         for _ in range(CORRECTORS):
@@ -286,27 +287,27 @@ class Iterate:
     w: np.ndarray
     bounds: np.ndarray
     slack: np.ndarray
-    mass: np.ndarray
+    alpha: np.ndarray
 
     def longest(self, step: Iterate) -> float:
         """Return the longest step with non-negative slacks and dual variables."""
         ratios = [
             np.min(-have[less] / change[less], initial=np.inf)
-            for have, change in ((self.slack, step.slack), (self.mass, step.mass))
+            for have, change in ((self.slack, step.slack), (self.alpha, step.alpha))
             for less in [change < 0]
         ]
         return float(min(ratios))
 
     def products(self, step: Iterate, length: float) -> np.ndarray:
         """Return slack times dual variable of each plane after a step of this length."""
-        return (self.mass + length * step.mass) * (self.slack + length * step.slack)
+        return (self.alpha + length * step.alpha) * (self.slack + length * step.slack)
 
     def move(self, step: Iterate, length: float) -> None:
         """Add `length` times `step` to the iterate."""
         self.w = self.w + length * step.w
         self.bounds = self.bounds + length * step.bounds
         self.slack = self.slack + length * step.slack
-        self.mass = self.mass + length * step.mass
+        self.alpha = self.alpha + length * step.alpha
 
 
 class _Newton:
@@ -316,12 +317,12 @@ class _Newton:
         rows, blocks, m = master.rows, master.blocks, len(master.blocks)
         self.master = master
         self.at = at
-        self.ratio = at.mass / at.slack
+        self.ratio = at.alpha / at.slack
         self.totals = master._totals(self.ratio)
-        self.left_w = rows.combine(at.mass[:m]) - master.ridge * at.w
-        heights = np.concatenate([master.offsets - rows.products(at.w), np.zeros(len(self.totals))])
-        self.left_slack = at.slack + heights - master._owners(at.bounds)
-        self.left_mass = master._totals(at.mass) - master.weights
+        self.left_w = rows.combine(at.alpha[:m]) - master.ridge * at.w
+        plane_values = np.concatenate([master.offsets - rows.products(at.w), np.zeros(len(self.totals))])
+        self.left_slack = at.slack + plane_values - master._owners(at.bounds)
+        self.left_alpha = master._totals(at.alpha) - master.weights
         # The bound of a block changes the matrix by rank one. For a single plane this is a factor.
         own = self.ratio[:m]
         factors = np.where(master.single, own * self.ratio[m:][blocks] / self.totals[blocks], own)
@@ -358,7 +359,7 @@ class _Newton:
         master, at = self.master, self.at
         m, blocks = len(master.blocks), master.blocks
         gained = products / at.slack + self.ratio * self.left_slack
-        total = master._totals(gained) + self.left_mass
+        total = master._totals(gained) + self.left_alpha
         shares = self.ratio[:m] * (total / self.totals)[blocks]
         right = self.left_w + master.rows.combine(gained[:m] - shares)
         w = self.units * cho_solve(self.factor, self.units * right, check_finite=False)

@@ -63,7 +63,7 @@ class BMRM(Solver):
         bundle = WorkingSet(space, np.ones(1), np.array([floor]))
         if planes is not None and len(planes):
             sums = planes.sums(space, objective.weights, objective.floors)
-            bundle.add(sums.normals, sums.offsets, np.zeros(len(sums), int), sums.masses.copy())
+            bundle.add(sums.normals, sums.offsets, np.zeros(len(sums), int), sums.alphas.copy())
         f = bundle.combination()
         return BMRMState(bundle, f, f, np.inf, np.inf)
 
@@ -71,11 +71,11 @@ class BMRM(Solver):
         space = objective.space
         plane = objective.plane_of_sum(state.f)
         half = 0.5 * space.dot(state.f, state.f)
-        upper, attained = half + float(plane.upper[0]), half + float(plane.heights[0])
+        upper, attained = half + float(plane.upper[0]), half + float(plane.plane_values[0])
         if (attained, upper) < (state.attained, state.upper):
             state.best, state.upper, state.attained = state.f.copy(), upper, attained
         bundle = state.bundle
-        above = attained - half - bundle.heights(state.f)[0][0]
+        above = attained - half - bundle.block_values(state.f)[0][0]
         bundle.prune(self.max_idle)
         bundle.add(plane.normals, plane.offsets, np.zeros(1, int))
         bundle.ascend(state.f, 0.01 * max(above, 0.0), 200)
@@ -90,9 +90,9 @@ class BMRM(Solver):
     def planes(self, objective: Objective, state: BMRMState) -> PlaneSet:
         # Planes of the bundle with a positive dual variable.
         bundle, weights = state.bundle, objective.weights
-        used = np.flatnonzero(bundle.masses > 0)
+        used = np.flatnonzero(bundle.alphas > 0)
         if bundle.normals is None or len(used) == 0:
             return PlaneSet.of_sum(objective.space, bundle.combination(), bundle.offset, weights)
         whole = np.full(len(used), -1)
-        masses = bundle.masses[used]
-        return PlaneSet(bundle.normals[used], bundle.offsets[used], whole, masses, weights.copy())
+        alphas = bundle.alphas[used]
+        return PlaneSet(bundle.normals[used], bundle.offsets[used], whole, alphas, weights.copy())

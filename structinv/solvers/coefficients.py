@@ -76,7 +76,7 @@ class CoefficientProblem:
         return found.ravel() if self._ordered else found.ravel()[self.places]
 
     @cached_property
-    def _heights(self) -> np.ndarray:
+    def _norms(self) -> np.ndarray:
         """Norms of the representers, (n,).
 
         For very many functionals, all values are the largest norm of a few.
@@ -87,8 +87,8 @@ class CoefficientProblem:
         else:
             some = np.linspace(0, system.size - 1, NORMS_SEEN).astype(int)
             squares = np.full(system.size, system.diagonal(some).max())
-        heights = np.sqrt(np.maximum(squares, 0.0))
-        return np.repeat(heights, self.space.n_outputs)[self.places]
+        norms = np.sqrt(np.maximum(squares, 0.0))
+        return np.repeat(norms, self.space.n_outputs)[self.places]
 
     def gram(self) -> np.ndarray:
         """Return the Gram matrix G, (n, n)."""
@@ -159,7 +159,7 @@ class CoefficientProblem:
         """
         forces = self.weights * np.abs(slopes)
         # Large forces of opposite signs may almost cancel.
-        lost = UNIT * float(forces @ self._heights) ** 2
+        lost = UNIT * float(forces @ self._norms) ** 2
         return -0.5 * (squared_norm + lost) - float(self.weights @ self.loss.conjugate(slopes))
 
     def feasible(self, slopes: np.ndarray) -> np.ndarray:

@@ -128,11 +128,11 @@ class DualInterior(CoefficientMethod):
     def _move(self) -> None:
         newton = _Newton(self)
         moves, free = newton.direction()
-        level = newton.level()
-        if level > 0:
-            left = newton.level(newton.longest(*moves), *moves)
+        mu = newton.mu()
+        if mu > 0:
+            left = newton.mu(newton.longest(*moves), *moves)
             dt, below, above = moves
-            moves, free = newton.direction(level * (left / level) ** 3, dt * below, -dt * above)
+            moves, free = newton.direction(mu * (left / mu) ** 3, dt * below, -dt * above)
         length = min(1.0, LONGEST * newton.longest(*moves))
         dt, below, above = moves
         self.t = self.t + length * dt
@@ -186,7 +186,7 @@ class _Newton:
         above = above + self.has_high * run.above / self.high * dt
         return (dt, below, above), free
 
-    def level(self, length: float = 0.0, *moves: np.ndarray) -> float:
+    def mu(self, length: float = 0.0, *moves: np.ndarray) -> float:
         """Return the mean of distance times multiplier over all ends, after a step along `moves`."""
         dt, below, above = (length * way for way in moves) if moves else (0.0, 0.0, 0.0)
         products = (self.low + self.has_low * dt) @ (self.run.below + below)
@@ -233,9 +233,9 @@ def _multipliers(
     behind = functionals[segments.owners] - segments.start - segments.bend * t
     near = np.minimum(low, high)
     ended = np.isfinite(near)
-    level = FIRST * float(np.mean(2.0 * np.abs(behind[ended]) * near[ended])) if np.any(ended) else 0.0
-    level = max(level, np.finfo(float).tiny)
-    root = np.hypot(0.5 * behind, level / np.where(ended, near, np.inf))
+    mu = FIRST * float(np.mean(2.0 * np.abs(behind[ended]) * near[ended])) if np.any(ended) else 0.0
+    mu = max(mu, np.finfo(float).tiny)
+    root = np.hypot(0.5 * behind, mu / np.where(ended, near, np.inf))
     below = np.where(np.isfinite(low), root - 0.5 * behind, 0.0)
     above = np.where(np.isfinite(high), root + 0.5 * behind, 0.0)
     return below, above

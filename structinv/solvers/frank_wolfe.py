@@ -149,7 +149,7 @@ class FrankWolfe(Solver):
             found = part.planes()
             slopes = {int(own[block]): slopes for block, slopes in found.slopes.items()}
             numbered.append(
-                PlaneSet(found.normals, found.offsets, own[found.blocks], found.masses, slopes=slopes)
+                PlaneSet(found.normals, found.offsets, own[found.blocks], found.alphas, slopes=slopes)
             )
         return join_planes(objective.space, numbered)
 
@@ -171,6 +171,6 @@ def _of_blocks(planes: PlaneSet, blocks: np.ndarray) -> PlaneSet:
         planes.normals[mine],
         planes.offsets[mine],
         np.searchsorted(blocks, planes.blocks[mine]),
-        planes.masses[mine],
+        planes.alphas[mine],
         slopes={int(np.searchsorted(blocks, b)): p for b, p in planes.slopes.items() if b in blocks},
     )

@@ -25,7 +25,7 @@ MASTER_SHARE = 0.1
 START_FACTOR = 30.0
 # A plane is idle if its weighted dual variable is below this fraction of the largest one, times the
 # relative gap: dropping it must lose little compared with the gap.
-IDLE_MASS = 1e-2
+IDLE_ALPHA = 1e-2
 SEARCH_STEPS, SEARCH_SHRINK = 5, 0.3
 TINY = np.finfo(float).tiny
 
@@ -131,7 +131,7 @@ class InteriorPoint(Solver):
         planes = objective.planes(f)
         half = 0.5 * objective.space.dot(f, f)
         counted = objective.weights > 0
-        reached = np.maximum(planes.heights, objective.floors)
+        reached = np.maximum(planes.plane_values, objective.floors)
         attained = half + float(objective.weights @ reached)
         upper = half + float(objective.weights[counted] @ planes.upper[counted])
         if (attained, upper) < (state.attained, state.upper):
@@ -159,9 +159,9 @@ class InteriorPoint(Solver):
 
     def _forget(self, objective: Objective, state: InteriorPointState) -> None:
         """Drop planes after `max_idle` iterations with an almost zero dual variable."""
-        mass = objective.weights[state.found.blocks] * state.found.masses
-        share = IDLE_MASS * min(1.0, _gap(objective, state) / max(state.attained, TINY))
-        idle = mass <= share * mass.max(initial=0.0)
+        alpha = objective.weights[state.found.blocks] * state.found.alphas
+        share = IDLE_ALPHA * min(1.0, _gap(objective, state) / max(state.attained, TINY))
+        idle = alpha <= share * alpha.max(initial=0.0)
         state.idle = np.where(idle, state.idle + 1, 0)
         kept = np.flatnonzero(state.idle <= self.max_idle)
         if len(kept) < len(state.idle):
@@ -177,9 +177,9 @@ class InteriorPoint(Solver):
         rows, start = _rows(space, found, state.best)
         offsets = found.offsets - objective.floors[found.blocks]
         master = Master(rows, offsets, blocks, objective.weights[owners], state.program.ridge)
-        level = START_FACTOR * gap / master.n_constraints
-        masses, _ = master.solve(start, level, MASTER_SHARE * gap, objective.out_of_time)
-        state.found = PlaneSet(found.normals, found.offsets, found.blocks, masses)
+        mu = START_FACTOR * gap / master.n_constraints
+        alphas, _ = master.solve(start, mu, MASTER_SHARE * gap, objective.out_of_time)
+        state.found = PlaneSet(found.normals, found.offsets, found.blocks, alphas)
         f, dual = _total(given, state.program.planes(state.found))
         state.f = state.program.lifted(f)
         if dual > state.dual:
@@ -211,10 +211,10 @@ def _above(objective: Objective, state: InteriorPointState, f: Element, planes: 
     """Return the planes at `f` whose value there exceeds that of all stored planes."""
     known, found = objective.floors.copy(), state.found
     if len(found):
-        heights = found.offsets - objective.space.scores(f, found.normals)
-        np.maximum.at(known, found.blocks, heights)
-    margin = 1e-12 * (1.0 + np.abs(planes.heights))
-    new = np.flatnonzero((planes.heights > known + margin) & (objective.weights > 0))
+        plane_values = found.offsets - objective.space.scores(f, found.normals)
+        np.maximum.at(known, found.blocks, plane_values)
+    margin = 1e-12 * (1.0 + np.abs(planes.plane_values))
+    new = np.flatnonzero((planes.plane_values > known + margin) & (objective.weights > 0))
     return PlaneSet(planes.normals[new], planes.offsets[new], new, np.zeros(len(new)))
 
 

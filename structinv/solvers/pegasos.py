@@ -227,11 +227,11 @@ class Pegasos(Solver):
         The offset is updated in the same way. Return whether the point was outside the ball.
         """
         planes = objective.planes(state.f, batch)
-        mass = size * objective.weights[batch]
+        alpha = size * objective.weights[batch]
         state.f *= 1.0 - fade
-        state.f += objective.space.combine(planes.normals, mass)
+        state.f += objective.space.combine(planes.normals, alpha)
         state.offset = (1.0 - fade) * state.offset + float(
-            mass @ (planes.offsets - objective.floors[batch])
+            alpha @ (planes.offsets - objective.floors[batch])
         )
         norm = np.sqrt(objective.space.dot(state.f, state.f))
         if not self.projection or norm <= state.radius:

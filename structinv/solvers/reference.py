@@ -56,8 +56,8 @@ class Reference(Solver):
     ) -> ReferenceState:
         # Planes of an earlier solution are ignored.
         f, every = objective.space.zeros(), np.arange(objective.n_blocks)
-        null, masses = np.zeros((len(every), len(f))), np.ones(len(every))
-        return ReferenceState(PlaneSet(null, objective.floors.copy(), every, masses), f)
+        null, alphas = np.zeros((len(every), len(f))), np.ones(len(every))
+        return ReferenceState(PlaneSet(null, objective.floors.copy(), every, alphas), f)
 
     def step(self, objective: Objective, state: ReferenceState) -> None:
         planes = objective.planes(state.f)
@@ -67,29 +67,29 @@ class Reference(Solver):
         normals = np.vstack([found.normals, new])
         offsets = np.concatenate([found.offsets, planes.offsets])
         blocks = np.concatenate([found.blocks, every])
-        masses = self._masses(objective, normals, offsets, blocks)
-        state.found = PlaneSet(normals, offsets, blocks, masses)
-        state.f = (normals * objective.weights[blocks, None]).T @ masses
+        alphas = self._alphas(objective, normals, offsets, blocks)
+        state.found = PlaneSet(normals, offsets, blocks, alphas)
+        state.f = (normals * objective.weights[blocks, None]).T @ alphas
 
-    def _masses(
+    def _alphas(
         self, objective: Objective, normals: np.ndarray, offsets: np.ndarray, blocks: np.ndarray
     ) -> np.ndarray:
         """Solve the master problem."""
         import cvxpy as cp
 
-        masses: Any = cp.Variable(len(offsets), nonneg=True)
+        alphas: Any = cp.Variable(len(offsets), nonneg=True)
         weight = objective.weights[blocks]
         member = (blocks[None, :] == np.arange(objective.n_blocks)[:, None]).astype(float)
-        f = (normals * weight[:, None]).T @ masses
-        dual = (weight * offsets) @ masses - 0.5 * cp.sum_squares(f)
-        problem = cp.Problem(cp.Maximize(dual), [member @ masses == 1])
+        f = (normals * weight[:, None]).T @ alphas
+        dual = (weight * offsets) @ alphas - 0.5 * cp.sum_squares(f)
+        problem = cp.Problem(cp.Maximize(dual), [member @ alphas == 1])
         problem.solve(solver=self.cvxpy_solver)
-        found = np.maximum(masses.value, 0.0)
+        found = np.maximum(alphas.value, 0.0)
         return found / (member @ found)[blocks]
 
     def bounds(self, objective: Objective, state: ReferenceState) -> Bounds:
         found = state.found
-        linear = (objective.weights[found.blocks] * found.offsets) @ found.masses
+        linear = (objective.weights[found.blocks] * found.offsets) @ found.alphas
         return Bounds(state.f, float(linear - 0.5 * state.f @ state.f))
 
     def planes(self, objective: Objective, state: ReferenceState) -> PlaneSet:

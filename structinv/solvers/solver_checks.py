@@ -192,7 +192,7 @@ class _Trial:
         return [solution.f.copy(), *(planes.__dict__[k].copy() for k in _NUMBERS), *rows]
 
 
-_NUMBERS = ("offsets", "blocks", "masses")
+_NUMBERS = ("offsets", "blocks", "alphas")
 
 
 def _check_optimum(trial: _Trial) -> None:

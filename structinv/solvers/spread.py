@@ -129,15 +129,15 @@ class SpreadProgram(Program):
         (t, d), given = self.directions.shape, found.normals
         normals = given.toarray() if isinstance(given, TensorRows) else dense(given)
         own, parts = np.flatnonzero(found.blocks < self.n_rows), found.blocks >= self.n_rows
-        numbers, masses = found.blocks[parts] - self.n_rows, found.masses[parts]
+        numbers, alphas = found.blocks[parts] - self.n_rows, found.alphas[parts]
         ends = np.sign(np.einsum("jd,jd->j", normals[parts, :d], self.directions[numbers]))
-        mass, leaning = (np.bincount(numbers, each, minlength=t) for each in (masses, masses * ends))
-        shares = np.divide(leaning, mass, out=np.zeros(t), where=mass > 0)
+        alpha, leaning = (np.bincount(numbers, each, minlength=t) for each in (alphas, alphas * ends))
+        shares = np.divide(leaning, alpha, out=np.zeros(t), where=alpha > 0)
         # The factor of the row in its plane: the slope of the loss.
         slopes = -normals[own, d]
         moved = np.delete(normals[own], np.s_[d : self.width], axis=1)
         moved[:, :d] += slopes[:, None] * (shares @ self.directions)
-        return PlaneSet(moved, found.offsets[own], found.blocks[own], found.masses[own])
+        return PlaneSet(moved, found.offsets[own], found.blocks[own], found.alphas[own])
 
 
 class SpreadSpace(ExplicitSpace):
@@ -209,9 +209,9 @@ class SpreadTerm(Term):
         both = -space.scores(f, self.normals).reshape(2, -1)
         numbers = np.arange(self.n_blocks)[blocks]
         side = np.argmax(both[:, numbers], axis=0)
-        heights = both[side, numbers]
+        plane_values = both[side, numbers]
         normals = self.normals[side * self.n_blocks + numbers]
-        return Planes(normals, np.zeros(len(numbers)), np.maximum(0.0, heights), heights)
+        return Planes(normals, np.zeros(len(numbers)), np.maximum(0.0, plane_values), plane_values)
 
     def values(self, space: Space, f: Element) -> tuple[np.ndarray, np.ndarray]:
         upper = self.planes(space, f).upper

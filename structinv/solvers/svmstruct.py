@@ -82,7 +82,7 @@ class SVMStruct(Solver):
                     planes.normals[mine],
                     planes.offsets[mine],
                     planes.blocks[mine] - batch[0],
-                    planes.masses[mine],
+                    planes.alphas[mine],
                 )
         return SVMStructState(batches, sets, total(objective.space, sets))
 
@@ -94,10 +94,10 @@ class SVMStruct(Solver):
                 # Skipped blocks may have new planes.
                 state.left = np.inf
                 return
-            highest, mean = working.heights(state.f)
+            highest, mean = working.block_values(state.f)
             state.left += float(working.weights @ (highest - mean))
-            above = planes.heights[batch] - highest
-            margin = self.plane_tol + 1e-12 * (1.0 + np.abs(planes.heights[batch]))
+            above = planes.plane_values[batch] - highest
+            margin = self.plane_tol + 1e-12 * (1.0 + np.abs(planes.plane_values[batch]))
             new = np.flatnonzero((above > margin) & (working.weights > 0))
             violation += float(working.weights[new] @ above[new])
             state.n_added += len(new)
@@ -134,7 +134,7 @@ class SVMStruct(Solver):
 
     def planes(self, objective: Objective, state: SVMStructState) -> PlaneSet:
         parts = [
-            PlaneSet(working.normals, working.offsets, batch[working.blocks], working.masses)
+            PlaneSet(working.normals, working.offsets, batch[working.blocks], working.alphas)
             for batch, working in zip(state.batches, state.sets, strict=True)
             if working.normals is not None
         ]

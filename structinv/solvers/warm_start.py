@@ -67,7 +67,7 @@ def _shrunk(objective: Objective, planes: PlaneSet) -> PlaneSet:
         offset -= float(weights @ floors)
     square = space.dot(f, f)
     factor = min(1.0, max(offset, 0.0) / square) if square > 0 else 1.0
-    return planes if factor == 1.0 else replace(planes, masses=factor * planes.masses)
+    return planes if factor == 1.0 else replace(planes, alphas=factor * planes.alphas)
 
 
 def _of_rows(objective: Objective, planes: PlaneSet) -> PlaneSet:
@@ -96,10 +96,10 @@ def _recomputed(objective: Objective, solver: Solver, earlier: Solution) -> Plan
     if old.summed is not None:
         # The parts of the blocks in the sum are unknown.
         return join_planes(space, [])
-    masses = np.bincount(old.blocks, old.masses, minlength=objective.n_blocks)
-    blocks = np.flatnonzero(masses > 0)
+    alphas = np.bincount(old.blocks, old.alphas, minlength=objective.n_blocks)
+    blocks = np.flatnonzero(alphas > 0)
     planes = objective.planes(f, blocks)
-    return PlaneSet(planes.normals, planes.offsets, blocks, np.minimum(masses[blocks], 1.0))
+    return PlaneSet(planes.normals, planes.offsets, blocks, np.minimum(alphas[blocks], 1.0))
 
 
 def fitting(objective: Objective, earlier: Solution) -> Solution:

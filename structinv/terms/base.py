@@ -211,9 +211,9 @@ class Term(ABC):
             normal += space.combine(planes.normals, weights)
             # The bound of a block of weight zero may be infinite.
             upper = np.where(weights > 0, planes.upper, 0.0)
-            numbers += [weights @ each for each in (planes.offsets, upper, planes.heights)]
-        offset, upper, height = numbers[:, None]
-        return Planes(space.element(normal), offset, upper, height)
+            numbers += [weights @ each for each in (planes.offsets, upper, planes.plane_values)]
+        offset, upper, plane_value = numbers[:, None]
+        return Planes(space.element(normal), offset, upper, plane_value)
 
     @abstractmethod
     def rows_of(self, blocks: Rows) -> int:
@@ -307,5 +307,5 @@ def join(space: Space, parts: Sequence[Planes]) -> Planes:
         space.stack([part.normals for part in parts]),
         np.concatenate([part.offsets for part in parts]),
         np.concatenate([part.upper for part in parts]),
-        np.concatenate([part.heights for part in parts]),
+        np.concatenate([part.plane_values for part in parts]),
     )

@@ -169,7 +169,7 @@ class BlockwiseTerm(Term):
         for part in self.parts():
             plane = part.plane_of_sum(space, f)
             normal += space.combine(plane.normals, np.ones(1))
-            numbers += [plane.offsets, plane.upper, plane.heights]
+            numbers += [plane.offsets, plane.upper, plane.plane_values]
         return Planes(space.element(normal), *numbers)
 
     def portions(self) -> list[Rows]:

@@ -122,8 +122,8 @@ class JointFeature(Term):
     def values(self, space: Space, f: Element) -> tuple[np.ndarray, np.ndarray]:
         # Both values are those of the labelings found.
         parts = [self._found(space, f, part) for part in self._parts(ALL_ROWS)]
-        heights = np.concatenate([heights for _, _, heights in parts])
-        return heights, heights
+        plane_values = np.concatenate([plane_values for _, _, plane_values in parts])
+        return plane_values, plane_values
 
     def rows_of(self, blocks: Rows) -> int:
         # The number of calls of `argmax`.
@@ -156,20 +156,20 @@ class JointFeature(Term):
             # A difference of a sparse and a dense array would be a np.matrix.
             found = csr(found) if sp.issparse(self.truths) else found.toarray()
         less = self.truths[blocks] - found
-        heights = costs - less @ w
+        plane_values = costs - less @ w
         # The true labeling has score difference 0 and cost 0.
-        wins = heights > 0
+        wins = plane_values > 0
         if not np.all(wins):
-            less, costs, heights = (
+            less, costs, plane_values = (
                 scale_rows(less, wins.astype(np.float64)),
                 costs * wins,
-                heights * wins,
+                plane_values * wins,
             )
-        return less, costs, heights
+        return less, costs, plane_values
 
     def _planes(self, space: Space, f: Element, blocks: np.ndarray) -> Planes:
-        less, costs, heights = self._found(space, f, blocks)
-        return Planes(space.normals(less, np.ones((len(blocks), 1))), costs, heights, heights)
+        less, costs, plane_values = self._found(space, f, blocks)
+        return Planes(space.normals(less, np.ones((len(blocks), 1))), costs, plane_values, plane_values)
 
 
 def check_no_changes(oracle: InvarianceOracle | None) -> None:

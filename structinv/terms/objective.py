@@ -136,7 +136,7 @@ class Objective:
             return joined
         order = np.argsort(np.concatenate(places))
         return Planes(
-            joined.normals[order], joined.offsets[order], joined.upper[order], joined.heights[order]
+            joined.normals[order], joined.offsets[order], joined.upper[order], joined.plane_values[order]
         )
 
     def plane_of_sum(self, f: Element) -> Planes:
@@ -159,7 +159,7 @@ class Objective:
         for term in self.terms:
             plane = term.plane_of_sum(self.space, f)
             normal += self.space.combine(plane.normals, np.ones(1))
-            numbers += [plane.offsets, plane.upper, plane.heights]
+            numbers += [plane.offsets, plane.upper, plane.plane_values]
         return Planes(self.space.element(normal), *numbers)
 
     @cached_property

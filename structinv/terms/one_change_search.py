@@ -110,7 +110,7 @@ class OneChangeSearch:
         self.numbers = np.arange(bound.X.shape[0])[rows] if every else np.asarray(rows)
         # Sign of each position's function in the score difference of the other label.
         self.signs = 1 - 2 * codes
-        self.worth = np.take_along_axis(costs, 1 - codes[..., None], axis=2)[..., 0]
+        self.other_costs = np.take_along_axis(costs, 1 - codes[..., None], axis=2)[..., 0]
 
     def against(self, codes: np.ndarray) -> OneChangeSearch:
         """Return a search on the same rows against another labeling, without costs."""
@@ -170,7 +170,7 @@ class OneChangeSearch:
         return JointViolation(labels, gains, costs, highest, np.zeros(n), place)
 
     def _cost_of(self, labels: np.ndarray) -> np.ndarray:
-        return np.sum(self.worth * (labels != self.codes), axis=1)
+        return np.sum(self.other_costs * (labels != self.codes), axis=1)
 
     # Oracle calls for differences of labelings, for functions that are linear in x.
 
@@ -189,13 +189,15 @@ class OneChangeSearch:
         factors = self.signs[some] * differ
         directions, assign = np.unique(factors, axis=0, return_inverse=True)
         assign = assign.ravel()
-        worth = np.sum(self.worth[some] * differ, axis=1)
+        other_costs = np.sum(self.other_costs[some] * differ, axis=1)
         at_once = max(1, WEIGHTS_AT_ONCE // max(1, self.space.n_features))
         parts, places = [], []
         for first in range(0, len(directions), at_once):
             place = np.flatnonzero((assign >= first) & (assign < first + at_once))
             own = directions[first : first + at_once]
-            answer = self._call_oracle(some[place], own, assign[place] - first, worth[place], points)
+            answer = self._call_oracle(
+                some[place], own, assign[place] - first, other_costs[place], points
+            )
             parts.append(answer)
             places.append(place)
         if len(parts) == 1:
@@ -208,18 +210,18 @@ class OneChangeSearch:
         some: np.ndarray,
         factors: np.ndarray,
         assign: np.ndarray,
-        worth: np.ndarray,
+        other_costs: np.ndarray,
         points: bool,
     ) -> OracleAnswers:
         space: Any = self.space
         weights, above = space.weights(self.f), space.constants(self.f)
         V, constants = factors @ weights, (factors @ above)[assign]
-        heights = (np.abs(factors) @ np.abs(above))[assign]
+        constant_sizes = (np.abs(factors) @ np.abs(above))[assign]
         rows = self.numbers[some]
         sizes = np.abs(factors) @ np.abs(weights)
-        answer = self.bound.support(rows, V, assign, worth)
-        largest = row_sizes(answer.points, sizes, assign) + heights
-        found = answer.heights(V, assign, constants, worth)
+        answer = self.bound.support(rows, V, assign, other_costs)
+        largest = row_sizes(answer.points, sizes, assign) + constant_sizes
+        found = answer.heights(V, assign, constants, other_costs)
         return OracleAnswers(answer.points, *found, largest, answer.rho)
 
     def single(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -260,10 +262,12 @@ class OneChangeSearch:
         singles, highest, each = self.single()
         apart, open_ = self.pairwise_differences(), self.bounds_of_all(highest)
         alone = 1 << np.arange(size)
-        heights = np.column_stack([np.full(n, -np.inf if other else 0.0), singles + apart[:, alone]])
-        best = np.r_[0, alone][np.argmax(heights, axis=1)]
-        reached = heights.max(axis=1)
-        upper = np.maximum(heights[:, 0], (highest + apart[:, alone]).max(axis=1))
+        plane_values = np.column_stack(
+            [np.full(n, -np.inf if other else 0.0), singles + apart[:, alone]]
+        )
+        best = np.r_[0, alone][np.argmax(plane_values, axis=1)]
+        reached = plane_values.max(axis=1)
+        upper = np.maximum(plane_values[:, 0], (highest + apart[:, alone]).max(axis=1))
         sizes = each.sum(axis=1)
         open_[:, np.r_[0, alone]] = -np.inf
         while True:
@@ -274,9 +278,9 @@ class OneChangeSearch:
             mask = mask[some]
             open_[some, mask] = -np.inf
             found, more = self.largest_gains(some, every[mask]), apart[some, mask]
-            height = found.gains + found.costs + more
-            better = height > reached[some]
-            best[some[better]], reached[some[better]] = mask[better], height[better]
+            plane_value = found.gains + found.costs + more
+            better = plane_value > reached[some]
+            best[some[better]], reached[some[better]] = mask[better], plane_value[better]
             upper[some] = np.maximum(upper[some], found.upper + more)
             sizes[some] = np.maximum(sizes[some], found.sizes)
         last = self.largest_gains(rows, every[best], points) if points else None

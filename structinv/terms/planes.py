@@ -39,14 +39,14 @@ class Planes:
     upper : (m,) array
         Upper bound of each block's value at f; infinity if an oracle has none. It equals the value of
         the plane for exact oracles.
-    heights : (m,) array
+    plane_values : (m,) array
         Value of each plane at f.
     """
 
     normals: Normals
     offsets: np.ndarray
     upper: np.ndarray
-    heights: np.ndarray
+    plane_values: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class PlaneSet:
         Offset of each plane.
     blocks : (m,) array of int
         Block of the objective that each plane bounds.
-    masses : (m,) array
+    alphas : (m,) array
         Dual variables: non-negative, at most 1 in total for each block. The difference to 1 belongs to
         the null plane of the block.
     summed : (n_blocks,) array, optional
@@ -76,7 +76,7 @@ class PlaneSet:
     normals: Normals
     offsets: np.ndarray
     blocks: np.ndarray
-    masses: np.ndarray
+    alphas: np.ndarray
     summed: np.ndarray | None = None
     slopes: dict[int, np.ndarray] = field(default_factory=dict)
     passes: np.ndarray | None = None
@@ -92,7 +92,7 @@ class PlaneSet:
     def chosen(self, rows: slice | np.ndarray) -> PlaneSet:
         """Return some of the planes, with all slopes."""
         passes = None if self.passes is None else self.passes[rows]
-        own = self.normals[rows], self.offsets[rows], self.blocks[rows], self.masses[rows]
+        own = self.normals[rows], self.offsets[rows], self.blocks[rows], self.alphas[rows]
         return PlaneSet(*own, self.summed, self.slopes, passes)
 
     @classmethod
@@ -110,13 +110,13 @@ class PlaneSet:
             If the planes bound a sum with weights that are not proportional to `weights`.
         """
         if self.summed is None:
-            mass = weights[self.blocks] * self.masses
+            alpha = weights[self.blocks] * self.alphas
             gained = self.offsets - floors[self.blocks]
-            return space.combine(self.normals, mass), float(weights @ floors + mass @ gained)
+            return space.combine(self.normals, alpha), float(weights @ floors + alpha @ gained)
         factor = self._factor(weights)
-        mass = factor * self.masses
-        null = float(weights @ floors) * (1.0 - self.masses.sum())
-        return space.combine(self.normals, mass), float(mass @ self.offsets) + null
+        alpha = factor * self.alphas
+        null = float(weights @ floors) * (1.0 - self.alphas.sum())
+        return space.combine(self.normals, alpha), float(alpha @ self.offsets) + null
 
     def sums(self, space: Space, weights: np.ndarray, floors: np.ndarray) -> PlaneSet:
         """Return planes that bound the weighted sum of all blocks.
@@ -178,7 +178,7 @@ class WorkingSet:
         self.normals: Normals | None = None
         self.offsets = np.zeros(0)
         self.blocks = np.zeros(0, dtype=np.int64)
-        self.masses = np.zeros(0)
+        self.alphas = np.zeros(0)
         self.idle = np.zeros(0, dtype=np.int64)
         # Larger than needed, so that new planes need no copy.
         self._table = np.zeros((0, 0))
@@ -209,7 +209,7 @@ class WorkingSet:
             return np.zeros(0)
         return self.offsets - self.floors[self.blocks] - self.space.scores(f, self.normals)
 
-    def heights(self, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def block_values(self, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the largest and the average value of each block's planes at `f`.
 
         Both include the null plane.
@@ -217,7 +217,7 @@ class WorkingSet:
         scores = self.scores(f)
         highest = np.zeros(len(self.weights))
         np.maximum.at(highest, self.blocks, scores)
-        mean = np.bincount(self.blocks, self.masses * scores, minlength=len(self.weights))
+        mean = np.bincount(self.blocks, self.alphas * scores, minlength=len(self.weights))
         return self.floors + highest, self.floors + mean
 
     def add(
@@ -225,7 +225,7 @@ class WorkingSet:
         normals: Normals,
         offsets: np.ndarray,
         blocks: np.ndarray,
-        masses: np.ndarray | None = None,
+        alphas: np.ndarray | None = None,
     ) -> None:
         """Add planes of the given (local) blocks, with dual variables 0 by default."""
         if len(offsets) == 0:
@@ -241,13 +241,13 @@ class WorkingSet:
             # Entries beyond the current planes are unused, so Ctrl-C here does no harm.
             table[:old, old:size], table[old:size, :old] = cross, cross.T
             table[old:size, old:size] = own
-        new = np.zeros(len(offsets)) if masses is None else masses
+        new = np.zeros(len(offsets)) if alphas is None else alphas
         self._set(
             joined,
             table,
             np.concatenate([self.offsets, offsets]),
             np.concatenate([self.blocks, blocks]),
-            np.concatenate([self.masses, new]),
+            np.concatenate([self.alphas, new]),
             np.concatenate([self.idle, np.zeros(len(offsets), dtype=np.int64)]),
         )
 
@@ -259,15 +259,15 @@ class WorkingSet:
         if self.normals is None:
             return 0.0
         order, start = self._by_block()
-        before = self.masses.copy()
+        before = self.alphas.copy()
         gap = simplex_ascent(
-            self._table, self.scores(f), order, start, self.weights, self.masses, self._room,
+            self._table, self.scores(f), order, start, self.weights, self.alphas, self._room,
             tolerance, max_passes,
         )  # fmt: skip
-        moved = self.weights[self.blocks] * (self.masses - before)
+        moved = self.weights[self.blocks] * (self.alphas - before)
         if np.any(moved):
             f += self.space.combine(self.normals, moved)
-        self.idle = np.where(self.masses > 0, 0, self.idle + 1)
+        self.idle = np.where(self.alphas > 0, 0, self.idle + 1)
         return float(gap)
 
     def prune(self, max_idle: int) -> None:
@@ -287,31 +287,31 @@ class WorkingSet:
         crowded = np.flatnonzero(np.bincount(self.blocks) > max_planes)
         if len(crowded) == 0:
             return
-        lightest_first = np.lexsort((self.masses, self.blocks))
+        lightest_first = np.lexsort((self.alphas, self.blocks))
         start = self._by_block()[1]
         keep = np.ones(len(self), dtype=bool)
-        averages, offsets, masses = [], [], []
+        averages, offsets, alphas = [], [], []
         for block in crowded:
             light = lightest_first[start[block] : start[block + 1] - max_planes + 1]
             keep[light] = False
-            mass = self.masses[light].sum()
-            share = self.masses[light] / mass if mass > 0 else np.full(len(light), 1 / len(light))
+            alpha = self.alphas[light].sum()
+            share = self.alphas[light] / alpha if alpha > 0 else np.full(len(light), 1 / len(light))
             averages.append(self.space.mix(self.normals[light], share))
             offsets.append(share @ self.offsets[light])
-            masses.append(mass)
+            alphas.append(alpha)
         self._keep(keep)
-        self.add(self.space.stack(averages), np.array(offsets), crowded, np.array(masses))
+        self.add(self.space.stack(averages), np.array(offsets), crowded, np.array(alphas))
 
     def combination(self) -> np.ndarray:
         """Return the element f of the current dual variables."""
         if self.normals is None:
             return self.space.zeros()
-        return self.space.combine(self.normals, self.weights[self.blocks] * self.masses)
+        return self.space.combine(self.normals, self.weights[self.blocks] * self.alphas)
 
     @property
     def offset(self) -> float:
         """Linear part of the dual."""
-        gained = self.masses * (self.offsets - self.floors[self.blocks])
+        gained = self.alphas * (self.offsets - self.floors[self.blocks])
         return float(self.weights @ self.floors + self.weights[self.blocks] @ gained)
 
     def _keep(self, keep: np.ndarray) -> None:
@@ -323,7 +323,7 @@ class WorkingSet:
             self.gram[np.ix_(kept, kept)],
             self.offsets[kept],
             self.blocks[kept],
-            self.masses[kept],
+            self.alphas[kept],
             self.idle[kept],
         )
 
@@ -333,13 +333,13 @@ class WorkingSet:
         table: np.ndarray,
         offsets: np.ndarray,
         blocks: np.ndarray,
-        masses: np.ndarray,
+        alphas: np.ndarray,
         idle: np.ndarray,
     ) -> None:
         """Set all arrays at once, so that Ctrl-C does not leave arrays that do not match."""
         self._order = None
         self.normals, self._table = normals, np.ascontiguousarray(table)
-        self.offsets, self.blocks, self.masses, self.idle = offsets, blocks, masses, idle
+        self.offsets, self.blocks, self.alphas, self.idle = offsets, blocks, alphas, idle
 
 
 def _enlarged(gram: np.ndarray, size: int) -> np.ndarray:
@@ -366,17 +366,17 @@ def room_for(start: np.ndarray) -> tuple[np.ndarray, ...]:
 
 
 @njit(cache=True, nogil=True)
-def simplex_ascent(gram, scores, order, start, weights, masses, room, tolerance, max_passes):
+def simplex_ascent(gram, scores, order, start, weights, alphas, room, tolerance, max_passes):
     """Maximize the dual over planes by pairwise steps.
 
-    The function ``sum_b c_b sum_j masses_j offset_j - 1/2 |f|^2`` is maximized over `masses`. They are
+    The function ``sum_b c_b sum_j alpha_j offset_j - 1/2 |f|^2`` is maximized over `alphas`. They are
     non-negative, and their sum in each block is at most 1. The rest belongs to a null plane of value 0.
 
     Parameters
     ----------
     gram : (at least m, at least m) array
         Gram matrix of the normals; further entries are ignored.
-    scores, masses : (m,) arrays
+    scores, alphas : (m,) arrays
         Values ``offset_j - <normal_j, f>`` of the planes at the current point, and dual variables. Both
         are changed in place.
     order : (m,) array of int
@@ -397,7 +397,7 @@ def simplex_ascent(gram, scores, order, start, weights, masses, room, tolerance,
     float
         Gap over these planes in the last pass.
     """
-    heights, shares, known, products = room
+    plane_values, block_alphas, known, products = room
     total = 0.0
     for _ in range(max_passes):
         total = 0.0
@@ -406,22 +406,22 @@ def simplex_ascent(gram, scores, order, start, weights, masses, room, tolerance,
             wanted, highest, mean = -1, 0.0, 0.0
             for j in range(n):
                 plane = order[first + j]
-                heights[j], shares[j], known[j] = scores[plane], masses[plane], 0
-                mean += shares[j] * heights[j]
-                if heights[j] > highest:
-                    wanted, highest = j, heights[j]
+                plane_values[j], block_alphas[j], known[j] = scores[plane], alphas[plane], 0
+                mean += block_alphas[j] * plane_values[j]
+                if plane_values[j] > highest:
+                    wanted, highest = j, plane_values[j]
             gap = weight * (highest - mean)
             if not gap > 0.0:
                 continue
             total += gap
             while True:
                 for i in range(n):
-                    if known[i] == 0 and (shares[i] > 0.0 or i == wanted):
+                    if known[i] == 0 and (block_alphas[i] > 0.0 or i == wanted):
                         known[i], own = n, gram[order[first + i]]
                         for j in range(n):
                             products[i, j] = own[order[first + j]]
                 wanted = ascend(
-                    heights, products, known, shares, n, weight, BLOCK_SHARE * gap, 4 * n + 4
+                    plane_values, products, known, block_alphas, n, weight, BLOCK_SHARE * gap, 4 * n + 4
                 )
                 if wanted < 0:
                     break
@@ -429,10 +429,10 @@ def simplex_ascent(gram, scores, order, start, weights, masses, room, tolerance,
             former, amount = -1, 0.0
             for j in range(n):
                 plane = order[first + j]
-                size = weight * (shares[j] - masses[plane])
+                size = weight * (block_alphas[j] - alphas[plane])
                 if size == 0.0:
                     continue
-                masses[plane], own = shares[j], gram[plane]
+                alphas[plane], own = block_alphas[j], gram[plane]
                 if former < 0:
                     former, amount = plane, size
                     continue
@@ -445,7 +445,7 @@ def simplex_ascent(gram, scores, order, start, weights, masses, room, tolerance,
                 for k in range(scores.shape[0]):
                     scores[k] -= amount * own[k]
             for j in range(n):
-                scores[order[first + j]] = heights[j]
+                scores[order[first + j]] = plane_values[j]
         if total <= tolerance:
             break
     return total

@@ -290,11 +290,13 @@ class WorstCase(Term):
         """Return the attained value of each block's labeling in a scenario, including cost."""
         taken = ChosenLabels.of(asked.chosen, layout)
         gains, costs = (taken.of_labels(each) for each in (asked.found.gains, asked.found.costs))
-        heights = taken.sums(gains)
+        block_gains = taken.sums(gains)
         if layout is not None and len(pairwise):
-            heights = heights + self.labels.extra_gain(asked.chosen, competitors.codes, pairwise, layout)
+            block_gains = block_gains + self.labels.extra_gain(
+                asked.chosen, competitors.codes, pairwise, layout
+            )
         scale = asked.chosen.scale
-        return (heights if scale is None else heights * scale) + taken.sums(costs)
+        return (block_gains if scale is None else block_gains * scale) + taken.sums(costs)
 
     def _plane(self, space: Space, f: Element, blocks: Rows) -> Planes:
         """Return one plane per block."""
@@ -310,16 +312,16 @@ class WorstCase(Term):
         if chosen.scale is not None:
             owners = ALL_ROWS if taken.groups is None else taken.groups.owners
             coefficients *= chosen.scale[owners][:, None]
-        heights = taken.sums(taken.shares * reached.gains)
+        block_gains = taken.sums(taken.shares * reached.gains)
         if chosen.scale is not None:
-            heights = heights * chosen.scale
+            block_gains = block_gains * chosen.scale
         offsets = taken.sums(taken.shares * reached.costs)
         groups = None if taken.groups is None else taken.groups.starts
         moved = self._moved(competitors, chosen, pairwise, layout)
         if moved is not None:
-            heights = heights - moved @ pairwise
+            block_gains = block_gains - moved @ pairwise
         normals = space.normals(reached.points, coefficients, groups, moved)
-        return Planes(normals, offsets, chosen.upper, offsets + heights)
+        return Planes(normals, offsets, chosen.upper, offsets + block_gains)
 
     def _moved(
         self, competitors: Competitors, chosen: Separation, pairwise: np.ndarray, layout: Layout | None

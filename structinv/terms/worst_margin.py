@@ -73,14 +73,14 @@ class WorstMargin(WorstCase):
         """Return ``L*`` of slopes of at least 0."""
         return self.loss.conjugate(-slopes)
 
-    def losses(self, depths: np.ndarray) -> np.ndarray:
+    def losses(self, gains: np.ndarray) -> np.ndarray:
         """Return ``L(u)``."""
-        return self.loss.value(-depths)
+        return self.loss.value(-gains)
 
     def worst(
         self, space: Space, f: Element, blocks: Rows = ALL_ROWS, points: bool = True
     ) -> Violations:
-        """Return the points of the smallest margins, for `depths` and `unit_normals`.
+        """Return the points of the smallest margins, for `gains` and `unit_normals`.
 
         Parameters
         ----------
@@ -95,7 +95,7 @@ class WorstMargin(WorstCase):
         """
         return space.worst(f, self.bound, blocks, self.labels.competitors(blocks), points)
 
-    def depths(self, worst: Violations, blocks: Rows) -> np.ndarray:
+    def gains(self, worst: Violations, blocks: Rows) -> np.ndarray:
         """Return ``u_i = -y_i f(z_i)`` at the points of the smallest margins."""
         others = 1 - self.labels.codes[blocks]
         return worst.gains[np.arange(len(others)), others]
@@ -112,7 +112,7 @@ class WorstMargin(WorstCase):
 
     def _value(self, space: Space, f: Element, blocks: Rows) -> tuple[np.ndarray, np.ndarray]:
         worst = self.worst(space, f, blocks, points=False)
-        return self._upper(worst, blocks), self.losses(self.depths(worst, blocks))
+        return self._upper(worst, blocks), self.losses(self.gains(worst, blocks))
 
     def _upper(self, worst: Violations, blocks: Rows) -> np.ndarray:
         """Return upper bounds of the losses."""
@@ -121,8 +121,8 @@ class WorstMargin(WorstCase):
 
     def _plane(self, space: Space, f: Element, blocks: Rows) -> Planes:
         worst = self.worst(space, f, blocks)
-        depths = self.depths(worst, blocks)
-        slopes = -self.loss.derivative(-depths)
+        gains = self.gains(worst, blocks)
+        slopes = -self.loss.derivative(-gains)
         normals = space.times(self.unit_normals(space, worst, blocks), slopes)
         upper = self._upper(worst, blocks)
-        return Planes(normals, -self.conjugate(slopes), upper, self.losses(depths))
+        return Planes(normals, -self.conjugate(slopes), upper, self.losses(gains))
