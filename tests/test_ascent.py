@@ -89,7 +89,7 @@ def test_no_step_lowers_the_dual(seed, n, dimension):
         before = after
 
 
-def test_a_row_of_products_is_requested_only_if_needed():
+def test_rows_of_products_are_requested_only_if_needed():
     vertices, offsets = np.eye(4), np.array([2.0, -1.0, -2.0, -3.0])
     alphas, _, asked = ascended(vertices, offsets, 1.0, np.zeros(4), 1e-12)
     assert asked == [0]
@@ -103,7 +103,7 @@ def test_steps_end_at_the_target():
     assert not np.any(alphas)
 
 
-def test_a_vertex_below_the_null_vertex_loses_its_mass():
+def test_a_vertex_below_the_null_vertex_has_alpha_zero():
     alphas, heights, _ = ascended(np.eye(2), np.array([-1.0, -2.0]), 1.0, np.array([0.5, 0.5]), 0.0)
     np.testing.assert_array_equal(alphas, [0.0, 0.0])
     np.testing.assert_array_equal(heights, [-1.0, -2.0])

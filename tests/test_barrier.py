@@ -1,4 +1,4 @@
-"""The quadratic program over planes by the barrier method."""
+"""The interior-point method for the quadratic program over planes."""
 
 import cvxpy as cp
 import numpy as np
@@ -58,7 +58,7 @@ def test_solves_the_program_of_cvxpy(seed):
     share=st.sampled_from([1e-2, 1e-4]),
 )
 @settings(max_examples=40, deadline=None)
-def test_badly_scaled_normals_cost_nothing_in_accuracy(seed, powers, share):
+def test_scale_of_normals_does_not_change_accuracy(seed, powers, share):
     master, points = random_master(seed, scales=10.0 ** np.array(powers))
     total = master.weights @ np.maximum(0.0, [max(master.offsets[master.blocks == b]) for b in range(4)])
     alphas, gap = master.solve(np.zeros(6), total / master.n_constraints, share * total)
@@ -83,7 +83,7 @@ def test_degenerate_planes(points, weight):
     assert dual <= primal + 1e-9 * weight
 
 
-def test_a_plane_below_the_null_plane_gets_next_to_no_mass():
+def test_a_plane_below_the_null_plane_has_almost_no_alpha():
     master = Master(
         OuterProductRows(np.eye(2)[:1], np.ones((1, 1))), -np.ones(1), np.zeros(1, int), np.ones(1)
     )
@@ -93,7 +93,7 @@ def test_a_plane_below_the_null_plane_gets_next_to_no_mass():
 
 
 @pytest.mark.parametrize("n_kinds", [1, 3, 200])
-def test_outer_rows_are_the_rows_written_out(n_kinds):
+def test_outer_product_rows_equal_dense_rows(n_kinds):
     rng = np.random.default_rng(n_kinds)
     points = rng.standard_normal((200, 3))
     kinds = rng.integers(-1, 2, (n_kinds, 4)) * rng.random((n_kinds, 1))

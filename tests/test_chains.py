@@ -1,4 +1,4 @@
-"""Sequences whose rows do not change, or have words dropped or scaled: their dual states."""
+"""Dual states of sequences without perturbations, or with dropped or rescaled features."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_the_optimum_is_that_over_all_labelings(name, form):
 
 
 @pytest.mark.parametrize("solver", [FrankWolfe(), SVMStruct(), BMRM()], ids=repr)
-def test_other_ways_lead_to_the_same_optimum(solver):
+def test_other_solvers_reach_the_same_optimum(solver):
     best = solve(objective(cost=COST), FrankWolfe(), Gap(1e-8), random_state=0).primal
     problem = objective(kind=Mine, cost=COST)
     assert isinstance(state_of(problem), PlaneCache)
@@ -173,7 +173,7 @@ def long_ones(form=sp.csr_matrix, dtype=np.float64, oracle=None):
 
 
 @pytest.mark.parametrize("oracle", ORACLES, ids=repr)
-def test_what_a_sweep_does_to_f_is_what_the_masses_say(oracle):
+def test_a_sweep_changes_f_as_its_alphas(oracle):
     problem = long_ones(oracle=oracle)
     space, term, state = problem.space, problem.terms[0], state_of(problem)
     f, dual = space.zeros(), 0.0
@@ -213,7 +213,7 @@ def test_marginals_stay_those_of_averages_of_labelings():
     assert np.all(np.bincount(state.planes().blocks) <= np.diff(state._kept[0]))
 
 
-def test_sequences_that_hold_many_labelings_take_few_sweeps():
+def test_sequences_with_many_labelings_take_few_sweeps():
     rng = np.random.default_rng(2)
     said = rng.integers(LABELS, size=600)
     y = np.where(rng.random(600) < 0.25, rng.integers(LABELS, size=600), said)
@@ -253,7 +253,7 @@ def of_a_file(problem, solution):
     return replace(solution, f=f, planes=planes)
 
 
-def test_planes_are_kept_as_labelings_alone():
+def test_planes_are_stored_as_labelings():
     problem = long_ones()
     planes = solve(problem, FrankWolfe(), Gap(1e-4), random_state=0).planes
     arrays = packed(problem, problem.space.zeros(), planes)
@@ -296,7 +296,7 @@ def test_a_solution_that_was_pickled_starts_its_own_problem(kept):
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix], ids=["dense", "sparse"])
 @pytest.mark.parametrize("solver", [SVMStruct(), FrankWolfe()], ids=repr)
-def test_planes_of_another_route_start_this_one_and_the_other_way_round(solver, form):
+def test_planes_of_other_states_are_a_warm_start_in_both_directions(solver, form):
     here, there = objective(form=form), objective(form=form, kind=Mine)
     best = optimum()
     earlier = solve(there, solver, Gap(1e-6), random_state=0)
@@ -313,7 +313,7 @@ def test_planes_of_another_route_start_this_one_and_the_other_way_round(solver, 
 
 @pytest.mark.parametrize("here", [*ORACLES, FScale(3, low=0.7)], ids=repr)
 @pytest.mark.parametrize("there", [FDrop(1), FDrop(3), Box(0.1)], ids=repr)
-def test_planes_of_rows_that_change_otherwise_are_a_start(here, there):
+def test_planes_of_other_perturbations_are_a_warm_start(here, there):
     best = optimum(oracle=None if isinstance(here, Identity) else here)
     earlier = solve(objective(oracle=there), FrankWolfe(), Gap(1e-4), random_state=0)
     problem = objective(oracle=here)
@@ -337,7 +337,7 @@ def test_edits_of_shorter_rows_are_left_out():
     np.testing.assert_array_equal(state.combination(), plain.combination())
 
 
-def test_labelings_that_are_forbidden_by_now_are_left_out():
+def test_forbidden_labelings_are_left_out():
     setting = SETTINGS["allowed"]
     earlier = solve(objective(intercept=True), FrankWolfe(), Gap(1e-6), random_state=0)
     problem = objective(**setting)
@@ -349,7 +349,7 @@ def test_labelings_that_are_forbidden_by_now_are_left_out():
     assert_brackets(found, best)
 
 
-def test_true_labelings_and_none_at_all_are_no_start():
+def test_true_labelings_and_empty_sets_are_not_restored():
     problem = objective()
     state, term = state_of(problem), problem.terms[0]
     X, y = rows()
@@ -361,7 +361,7 @@ def test_true_labelings_and_none_at_all_are_no_start():
     assert not np.any(state.combination())
 
 
-def test_what_is_not_for_this_state_is_told(monkeypatch):
+def test_unsupported_problems_have_a_reason(monkeypatch):
     def reason(problem, plane_tol=0.0):
         return refusals(problem.terms[0], problem.space, plane_tol)["chains"]
 

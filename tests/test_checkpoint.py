@@ -1,4 +1,4 @@
-"""Fits that are killed and go on from their file."""
+"""Checkpoints: killed fits continue from their file."""
 
 import json
 import signal
@@ -81,7 +81,7 @@ ORACLES = [
 
 
 @pytest.mark.parametrize(("solver", "oracle", "n_classes"), pairs(SOLVERS, ORACLES, [2, 3]), ids=str)
-def test_a_fit_goes_on_where_it_was(tmp_path, cut_short, solver, oracle, n_classes):
+def test_a_fit_continues_from_its_checkpoint(tmp_path, cut_short, solver, oracle, n_classes):
     X, y = counts(n_classes)
     path = tmp_path / "fit.npz"
     parameters = {"C": 0.1, "solver": solver, "tol": 1e-2 if solver == "pegasos" else 1e-4}
@@ -141,7 +141,7 @@ KERNEL_MACHINES = [
     [(*each, 2 + i % 2) for i, each in enumerate(KERNEL_MACHINES)],
     ids=str,
 )
-def test_a_kernel_machine_goes_on_where_it_was(tmp_path, cut_short, machine, solver, n_classes):
+def test_a_kernel_fit_continues_from_its_checkpoint(tmp_path, cut_short, machine, solver, n_classes):
     X, y = counts(n_classes, n=30)
     if getattr(machine, "kernel", None) == "precomputed":
         X = Gaussian(3.0).matrix(X, X)
@@ -190,7 +190,7 @@ CHANGED = {
 
 
 @pytest.mark.parametrize("name", CHANGED)
-def test_another_fit_is_refused_and_told_what_differs(tmp_path, name):
+def test_checkpoint_of_another_fit_is_refused_with_the_differences(tmp_path, name):
     path = tmp_path / "fit.npz"
     model = interrupted(path)
     before = path.read_bytes()
@@ -219,7 +219,7 @@ def test_other_files_are_left_unchanged(tmp_path, content):
     assert path.read_bytes() == content
 
 
-def test_places_and_times_are_checked_before_work(tmp_path):
+def test_paths_and_intervals_are_checked_before_work(tmp_path):
     X, y = counts()
     for path in (tmp_path, tmp_path / "absent" / "fit.npz"):
         with pytest.raises(ValueError, match="checkpoint must be a file in an existing folder"):
@@ -251,7 +251,7 @@ def test_a_full_disk_does_not_end_the_fit(tmp_path, monkeypatch):
     assert model.solution_.status is Status.CONVERGED
 
 
-def test_kernel_machines_keep_members_as_numbers_and_no_pickle(tmp_path):
+def test_kernel_checkpoints_store_members_as_numbers_without_pickle(tmp_path):
     # Ten times the pixels, and not a byte more: members have numbers, and evaluations slopes.
     sizes = []
     for side in (3, 30):
@@ -282,7 +282,7 @@ class Reaching(InvarianceOracle):
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("solver", ["bmrm", "svmstruct", "interior_point"])
-def test_a_checkpoint_does_not_trust_a_strangers_oracle(tmp_path, monkeypatch, solver):
+def test_a_checkpoint_does_not_trust_a_third_party_oracle(tmp_path, monkeypatch, solver):
     X, y = np.random.default_rng(0).standard_normal((150, 8)), np.arange(150) % 2
     shared = {"solver": solver, "random_state": 0, "fit_intercept": False}
     path = tmp_path / "fit.npz"

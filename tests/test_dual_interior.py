@@ -1,4 +1,4 @@
-"""The interior-point method on the dual of functionals: equations, extremes, and when it is taken."""
+"""The interior-point method on the dual of functionals: equations, extremes, and automatic choice."""
 
 from itertools import product
 from types import SimpleNamespace
@@ -90,7 +90,7 @@ def test_rows_that_come_twice_make_a_singular_gram_matrix(precision):
 
 
 @pytest.mark.parametrize("bias", [False, True])
-def test_targets_that_cost_nothing(bias):
+def test_targets_inside_the_tube_have_zero_loss(bias):
     near = 3.0 * bias + 0.01 * np.random.default_rng(2).standard_normal(30)
     model = RepresenterRegressor(
         Gaussian(1.0), invariances=[Gradient()], loss="epsilon_insensitive", bias=bias,
@@ -100,7 +100,7 @@ def test_targets_that_cost_nothing(bias):
     assert 0 <= model.solution_.primal < 1e-12
 
 
-def test_a_kernel_that_is_none_ends_as_inconsistent():
+def test_an_indefinite_kernel_ends_as_inconsistent():
     labels = np.where(np.arange(30) < 10, Y, -1)
     kernel = CallableKernel(lambda left, right: np.tanh(2.0 * left @ right.T - 1.0))
     changes = [TransformDifference(Shifts(1, shape=(1, 2)))]
@@ -123,18 +123,18 @@ def test_a_kernel_that_is_none_ends_as_inconsistent():
         ("logistic", "absolute", NewtonCG),
     ],
 )
-def test_where_it_is_taken(loss, penalty, expected):
+def test_auto_uses_dual_interior_for_kinks(loss, penalty, expected):
     model = RepresenterClassifier(
         Gaussian(1.0), invariances=[Gradient()], loss=loss, invariance_loss=penalty, tol=1e-4
     )
     assert method_of(model)[0] is expected
 
 
-def test_hinges_alone_are_left_to_newton():
+def test_auto_uses_newton_for_hinge_losses():
     assert method_of(RepresenterClassifier(Gaussian(1.0), loss="hinge"))[0] is NewtonCG
 
 
-def test_a_gram_matrix_without_room_is_refused_or_left_to_products():
+def test_a_gram_matrix_without_memory_is_refused_or_not_stored():
     options = {"invariances": [Gradient()], "loss": "absolute", "cache_mb": 0.01, "tol": 1e-3}
     chosen, _ = method_of(RepresenterRegressor(Gaussian(1.0), **options), y=TARGETS)
     assert chosen is NewtonCG
@@ -149,7 +149,7 @@ def test_a_gram_matrix_without_room_is_refused_or_left_to_products():
         list(product([1e8, 1e10, 1e12], ["auto", "dual-interior", "newton-cg"])),
     ),
 )
-def test_forces_that_all_but_cancel_make_no_bound_that_is_false(nu, method):
+def test_forces_that_almost_cancel_give_a_valid_bound(nu, method):
     # Rows with each label, so that the constant -1 costs 48 and no function costs less than 47.9.
     rng = np.random.default_rng(0)
     rows = rng.standard_normal((40, 2))
@@ -165,7 +165,7 @@ def test_forces_that_all_but_cancel_make_no_bound_that_is_false(nu, method):
     assert solution.primal >= solution.dual
 
 
-def test_the_rounding_of_many_functionals_is_told_by_some(monkeypatch):
+def test_rounding_of_many_functionals_is_estimated_from_a_few(monkeypatch):
     def bound(most):
         monkeypatch.setattr(coefficients, "MOST_LOOKED_AT", most)
         model = RepresenterRegressor(Gaussian(1.0), invariances=[Gradient()], nu=0.1)

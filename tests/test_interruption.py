@@ -1,4 +1,4 @@
-"""Ctrl-C: a fit keeps what it has and passes it on, whenever it comes."""
+"""Ctrl-C: an interrupted fit stores its model and raises."""
 
 import signal
 import threading
@@ -96,7 +96,7 @@ def unbroken():
 
 
 @pytest.mark.parametrize(("solver", "turn", "times"), pairs(sorted(REGISTRY), [1, 2, 3, 5, 8], [1, 50]))
-def test_a_fit_keeps_what_it_has_and_raises(solver, turn, times):
+def test_an_interrupted_fit_stores_the_model_and_raises(solver, turn, times):
     X, y = rows()
     model = InvariantLinearSVC(Pressing(0.1, turn, times), solver=solver, **SHARED)
     with pytest.raises(KeyboardInterrupt):
@@ -130,7 +130,7 @@ def test_an_early_ctrl_c_leaves_the_earlier_model():
     }
 
 
-def test_ctrl_c_while_the_model_is_taken_down_leaves_all_of_it(monkeypatch):
+def test_ctrl_c_during_storage_leaves_a_complete_model(monkeypatch):
     X, y = rows()
     keep = InvariantLinearSVC._keep
 
@@ -148,7 +148,7 @@ def test_ctrl_c_while_the_model_is_taken_down_leaves_all_of_it(monkeypatch):
 
 
 @pytest.mark.parametrize("times", [1, 3])
-def test_the_quiet_way_returns_with_a_warning(times):
+def test_interrupted_fits_may_return_with_a_warning(times):
     X, y = rows()
     model = InvariantLinearSVC(Pressing(0.1, 6, times), **SHARED, on_interrupt="return")
     with pytest.warns(ConvergenceWarning, match="'interrupted'.*fit again"):
@@ -190,7 +190,7 @@ def interrupting_after(n):
     ],
     ids=lambda model: type(model).__name__,
 )
-def test_all_that_train_keep_the_model_so_far(model, monkeypatch):
+def test_all_estimators_store_the_model_so_far(model, monkeypatch):
     X, y = rows()
     original, pressed = FrankWolfe.bounds, interrupting_after(2)
     monkeypatch.setattr(FrankWolfe, "bounds", lambda *args: pressed(*args, original))
@@ -201,7 +201,7 @@ def test_all_that_train_keep_the_model_so_far(model, monkeypatch):
 
 
 @pytest.mark.parametrize("kind", [VirtualSVC, VirtualSupportVectorSVC])
-def test_virtual_samples_have_nothing_to_keep(kind):
+def test_an_interrupted_virtual_fit_leaves_the_earlier_model(kind):
     X, y = rows()
     model = kind(PressingTwins(), on_interrupt="return").fit(X, y)
     before = model.svc_
@@ -217,7 +217,7 @@ def problem(oracle):
 
 
 @pytest.mark.parametrize("times", [1, 2, 50])
-def test_solve_returns_what_it_has(times):
+def test_interrupted_solve_returns_the_best_function(times):
     objective = problem(Pressing(0.1, 5, times))
     solution = solve(objective, FrankWolfe(), Iterations(100), random_state=0)
     assert solution.status is Status.INTERRUPTED
@@ -228,7 +228,7 @@ def test_solve_returns_what_it_has(times):
         assert solution.primal == objective.value(solution.f).upper
 
 
-def test_ctrl_c_in_the_last_check_and_in_the_certificate_keeps_the_bounds_of_the_check_before():
+def test_ctrl_c_in_the_final_check_keeps_the_bounds_of_the_check_before():
     def run(oracle, passes):
         stop = Iterations(passes)
         return solve(problem(oracle), FrankWolfe(), stop, random_state=0, check_always=True)
@@ -247,7 +247,7 @@ def test_ctrl_c_in_the_last_check_and_in_the_certificate_keeps_the_bounds_of_the
     np.testing.assert_array_equal(solution.f, before.f)
 
 
-def test_one_that_waits_is_remembered_and_the_handler_is_given_back():
+def test_a_deferred_ctrl_c_is_recorded_and_the_handler_restored():
     with interrupts() as outer:
         with interrupts() as inner:
             assert inner is outer
@@ -258,7 +258,7 @@ def test_one_that_waits_is_remembered_and_the_handler_is_given_back():
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_a_handler_of_the_users_own_is_left_alone():
+def test_a_custom_handler_is_unchanged():
     heard = []
     before = signal.signal(signal.SIGINT, lambda *_: heard.append(1))
     try:

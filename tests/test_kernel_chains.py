@@ -201,7 +201,7 @@ def test_other_structures_find_the_same_optimum_by_planes(name):
 
 
 @every_case
-def test_the_state_is_what_it_says_after_every_sweep(name):
+def test_the_state_is_consistent_after_every_sweep(name):
     this = problem(name, KERNELS["gaussian"])
     term, space, rng = this.terms[0], this.space, np.random.default_rng(1)
     state = dual_state(term, space, np.random.default_rng(0))
@@ -235,7 +235,7 @@ def test_the_state_is_what_it_says_after_every_sweep(name):
     np.testing.assert_allclose(again.combination().pairwise, f.pairwise, atol=1e-10)
 
 
-def test_restoring_leaves_out_what_is_no_labeling_of_members():
+def test_restore_leaves_out_planes_without_labeling_and_members():
     this = problem("union", KERNELS["gaussian"])
     term, space = this.terms[0], this.space
     planes = solve(this, FrankWolfe(), Gap(1e-3), random_state=0).planes
@@ -277,7 +277,7 @@ def test_checkpoints_hold_the_transitions():
     np.testing.assert_allclose(planes.offsets, solution.planes.offsets)
 
 
-def test_planes_of_fewer_changes_start_more():
+def test_planes_of_a_smaller_set_start_a_larger_one():
     fewer = problem("identity", KERNELS["gaussian"])
     earlier = solve(fewer, FrankWolfe(), Gap(1e-5), random_state=0)
     this = problem("union", KERNELS["gaussian"])
@@ -289,13 +289,13 @@ def test_planes_of_fewer_changes_start_more():
     assert solution.history[0].dual > 0
 
 
-def test_the_space_must_have_room_for_transitions():
+def test_the_space_must_have_transitions():
     space = KernelSpace(Gaussian(2.0), D, LABELS)
     with pytest.raises(ValueError, match="n_pairwise"):
         problem("identity", Gaussian(2.0), space=space)
 
 
-def test_states_that_do_not_suit_are_told_why():
+def test_unsupported_states_have_a_reason():
     this = problem("identity", Gaussian(2.0), cache_mb=0.0)
     assert "is not complete" in refusals(this.terms[0], this.space)["labelings"]
     assert isinstance(dual_state(this.terms[0], this.space, np.random.default_rng(0)), PlaneCache)
@@ -310,7 +310,7 @@ def test_states_that_do_not_suit_are_told_why():
     assert BMRM().checks_planes(this) is False
 
 
-def test_masses_too_small_to_be_seen_among_others_are_moved():
+def test_very_small_alphas_are_moved():
     codes, labelings = np.zeros(1, dtype=np.int64), np.array([[1, 2]])
     alphas, shares = np.array([[1e-18, 0.0]]), np.zeros((1, 1, 3))
     nothing = np.zeros(3, dtype=np.int32), np.zeros(0, dtype=np.int32), np.zeros(0)

@@ -209,7 +209,7 @@ def test_other_weights_start_from_a_solution(solver, cache_mb):
             assert warm.iterations == 0
 
 
-def test_a_start_from_elsewhere_is_refused():
+def test_warm_start_of_another_problem_is_refused():
     case, setting = ORBIT_CASE["shrinkings"], SETTING["binary"]
     one, other = (problem(case.oracle, setting, Gaussian(2.0)) for _ in range(2))
     space = ExplicitSpace(D)

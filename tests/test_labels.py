@@ -109,7 +109,7 @@ def test_gaps_are_the_loss_less_the_averaged_plane(name):
 
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("C", [0.05, 2.0])
-def test_the_optimum_is_that_of_planes(name, C):
+def test_the_optimum_equals_that_of_planes(name, C):
     this = problem(CASES[name], n=16, d=12, n_labels=4, C=C)
     found = solve(this, FrankWolfe(), Gap(1e-7), random_state=0)
     other = solve(this, BMRM(), Gap(1e-7), random_state=0)

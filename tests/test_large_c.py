@@ -87,7 +87,7 @@ def taken(X, y, **parameters):
     return model.fit(X, y).solution_.solver
 
 
-def test_only_a_large_c_is_for_newton():
+def test_auto_uses_interior_point_only_for_large_c():
     X, y = sequences()
     assert taken(X, y, C=0.1) == "FrankWolfe"
     assert taken(X, y, C=100.0) == "InteriorPoint"
@@ -103,7 +103,7 @@ def test_the_choice_does_not_depend_on_units(C):
     assert taken(X, y, C=0.1 * C, cost=0.1 * (1.0 - np.eye(3))) == plain
 
 
-def test_newton_is_for_few_weights_planes_and_inputs_alone():
+def test_auto_uses_interior_point_only_for_few_weights():
     X, y = sequences(10)
     wide = [np.tile(rows, 100) for rows in X]
     assert taken(wide, y, C=10.0) == "FrankWolfe"

@@ -1,4 +1,4 @@
-"""Masses on members without the members: linear functions under frank_wolfe."""
+"""Dual variables of members for linear functions, by FrankWolfe."""
 
 import pickle
 import tracemalloc
@@ -73,7 +73,7 @@ def test_the_optimum_is_that_over_the_members(case, setting):
     assert_brackets(found, optimum(case, setting))
 
 
-def test_sets_that_are_no_lists_keep_planes():
+def test_sets_without_lists_use_planes():
     assert isinstance(state_of(objective(Box(0.1), SETTING["multiclass"])), PlaneCache)
     assert isinstance(state_of(objective(FScale(2), SETTING["multiclass-slack"])), PlaneCache)
     listed_elsewhere = objective(Identity() | FScale(2), SETTING["multiclass"], sparse=True)
@@ -134,7 +134,7 @@ def test_sparse_rows_of_several_classes_take_memory_for_their_entries_only():
 
 
 @every_setting
-def test_what_a_sweep_does_to_f_is_what_the_masses_say(setting):
+def test_a_sweep_changes_f_as_its_alphas(setting):
     problem = objective(SOME.oracle, setting)
     state, f = state_of(problem), problem.space.zeros()
     for _ in range(5):
@@ -152,7 +152,7 @@ def test_what_a_sweep_does_to_f_is_what_the_masses_say(setting):
 
 @every_setting
 @pytest.mark.parametrize("room", [1, 10**9])
-def test_members_are_made_in_portions_that_fit(setting, room, monkeypatch):
+def test_members_are_computed_in_portions_that_fit(setting, room, monkeypatch):
     monkeypatch.setattr(linear_members, "LEAST_MADE", room)
     problem = objective(SOME.oracle, setting)
     state, f = state_of(problem), problem.space.zeros()
@@ -166,7 +166,7 @@ def test_members_are_made_in_portions_that_fit(setting, room, monkeypatch):
 
 @every_setting
 @pytest.mark.parametrize("solver", [FrankWolfe(), SVMStruct()], ids=repr)
-def test_planes_are_a_start(setting, solver):
+def test_planes_are_a_warm_start(setting, solver):
     problem = objective(SOME.oracle, setting)
     first = solve(problem, solver, Gap(1e-5), random_state=0)
     again = solve(problem, FrankWolfe(), Gap(1e-5), warm_start=first, random_state=0)
@@ -181,7 +181,7 @@ def test_planes_are_a_start(setting, solver):
                                          @ first.planes.offsets)  # fmt: skip
 
 
-def test_planes_of_other_points_are_left_to_the_null_plane():
+def test_planes_of_other_points_become_the_null_plane():
     setting = SETTING["multiclass"]
     problem = objective(SOME.oracle, setting)
     planes = solve(objective(Box(0.3), setting), FrankWolfe(), Gap(1e-3), random_state=0).planes
@@ -190,7 +190,7 @@ def test_planes_of_other_points_are_left_to_the_null_plane():
     assert not np.any(state.alphas)
 
 
-def test_rows_may_need_more_masses_than_there_was_room_for():
+def test_rows_may_need_more_alphas_than_allocated():
     rng = np.random.default_rng(0)
     setting = SETTING["multiclass-slack"]
     problem = objective(SOME.oracle, setting)
@@ -208,7 +208,7 @@ def test_rows_may_need_more_masses_than_there_was_room_for():
         np.testing.assert_allclose(got, wanted)
 
 
-def test_epsilon_leaves_members_out():
+def test_plane_tol_leaves_members_out():
     setting = SETTING["multiclass"]
     problem = objective(ORBIT_CASE[NAMES[0]].oracle, setting)
     loose = solve(problem, FrankWolfe(0.5), Gap(1e-6), random_state=0)
@@ -231,7 +231,7 @@ def test_a_fitted_classifier_is_pickled_with_its_planes():
 
 
 @pytest.mark.parametrize("setting", [s for s in SETTINGS if not s.slack], ids=str)
-def test_two_terms_of_a_kernel_machine_both_know_their_members(setting):
+def test_two_terms_of_a_kernel_fit_find_their_members(setting):
     kernel = KERNELS["gaussian"]
     space = KernelSpace(kernel, D, setting.n_outputs, cache_mb=100.0)
     half, weights = len(setting.y) // 2, np.array(setting.weights)

@@ -1,4 +1,4 @@
-"""Losses of the least margin: terms, the state with slopes on points, and estimators."""
+"""Losses of the worst-case margin: terms, dual state and estimators."""
 
 from functools import cache
 
@@ -120,7 +120,7 @@ def test_sparse_rows_reach_the_optimum(case, loss):
 
 
 @pytest.mark.parametrize("loss", SMOOTH)
-def test_beside_a_penalty_the_optimum_is_reached(loss):
+def test_the_optimum_with_a_penalty_is_reached(loss):
     family = LinearFunctionals(np.array([[1.0, -1.0, 0.0, 0.0, 0.0]]))
     this = problem(CASE["box"].oracle, loss, penalties=[Penalty(family, Squared(), 3.0)])
     solution = solve(this, FrankWolfe(), Gap(1e-6), random_state=0)
@@ -171,7 +171,7 @@ def kernel_optimum(case_name, loss):
 
 
 @pytest.mark.parametrize("case", [CASE["box"], CASE["fscale"], CASE["finite"]], ids=str)
-def test_the_hinge_of_the_least_margin_is_the_worst_case_hinge(case):
+def test_the_hinge_loss_of_the_worst_case_margin_is_the_worst_case_hinge_loss(case):
     weights = np.array(SETTING.weights)
     ours = WorstMargin(SETTING.X, SETTING.y, case.oracle, Hinge(), weights)
     theirs = WorstCase(SETTING.X, SETTING.y, case.oracle, Binary(), weights)
@@ -207,7 +207,7 @@ class TestSteps:
     @pytest.mark.parametrize("loss", LOSSES)
     @pytest.mark.parametrize("q", [0.0, 1e-3, 1.0, 2e3, 1e9])
     @pytest.mark.parametrize("v", [-30.0, -1.0, 0.2, 6.2, 500.0])
-    def test_levels_are_the_best(self, loss, q, v):
+    def test_best_alpha_is_optimal(self, loss, q, v):
         kind = KINDS[type(LOSSES[loss])]
 
         def lost(t):
@@ -221,14 +221,14 @@ class TestSteps:
 
 
 class TestState:
-    def test_it_is_the_one_of_margin_losses_alone(self):
+    def test_margin_state_is_only_for_margin_losses(self):
         this, rng = problem(Box(0.1), "logistic"), np.random.default_rng(0)
         assert isinstance(dual_state(this.terms[0], this.space, rng), MarginState)
         assert set(refusals(this.terms[0], this.space)) == set(STATES) - {"margin", "plane_cache"}
         plain = WorstCase(SETTING.X, SETTING.y, Box(0.1), Binary())
         assert refusals(plain, this.space)["margin"] == "the term is not a loss of the worst-case margin"
 
-    def test_a_loss_without_steps_of_its_own_has_planes(self):
+    def test_a_loss_without_compiled_steps_uses_planes(self):
         class Doubled(SquaredHinge):
             def value(self, u):
                 return 2 * super().value(u)
@@ -274,7 +274,7 @@ class TestState:
 
 
 class TestTerm:
-    def test_losses_that_rise_are_refused(self):
+    def test_increasing_losses_are_refused(self):
         with pytest.raises(ValueError, match="loss must be a margin loss"):
             WorstMargin(SETTING.X, SETTING.y, Identity(), EpsilonInsensitive(0.1))
 
@@ -360,7 +360,7 @@ class TestEstimators:
         assert other.solution_.dual <= fresh.set_params(loss="hinge").fit(X, Y).solution_.primal
 
     @pytest.mark.parametrize("kind", [InvariantLinearSVC, InvariantSVC])
-    def test_files_without_a_loss_are_of_the_hinge(self, kind, tmp_path, monkeypatch):
+    def test_files_without_a_loss_have_the_hinge_loss(self, kind, tmp_path, monkeypatch):
         model = kind(random_state=0).fit(X, Y)
         named = kind._get_param_names()
         # As a version wrote them that had no such parameter.

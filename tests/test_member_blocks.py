@@ -1,4 +1,4 @@
-"""Steps in blocks, over a kernel's space: what they carry, and blocks of any size."""
+"""Steps in blocks of rows, in the space of a kernel."""
 
 import numpy as np
 import pytest
@@ -43,7 +43,7 @@ def in_blocks(monkeypatch, size):
 @every_cache
 @every_size
 @pytest.mark.parametrize("labels", [2, 3])
-def test_what_steps_change_is_carried_to_all_points(monkeypatch, size, cache_mb, labels):
+def test_steps_update_values_at_all_points(monkeypatch, size, cache_mb, labels):
     in_blocks(monkeypatch, size)
     this = problem(cache_mb, labels)
     state = MemberState(Case(this.terms[0], this.space), np.random.default_rng(0))
@@ -60,7 +60,7 @@ def test_what_steps_change_is_carried_to_all_points(monkeypatch, size, cache_mb,
     assert alphas.max() <= 1 + 1e-12
 
 
-def test_blocks_of_any_size_come_to_the_same_optimum(monkeypatch):
+def test_blocks_of_any_size_reach_the_same_optimum(monkeypatch):
     found = []
     for size in (20, 10_000):
         in_blocks(monkeypatch, size)
@@ -70,7 +70,7 @@ def test_blocks_of_any_size_come_to_the_same_optimum(monkeypatch):
     assert found[0] == pytest.approx(found[1], rel=2e-4)
 
 
-def test_the_gap_that_a_sweep_meets_is_the_true_one_at_its_start(monkeypatch):
+def test_a_sweep_returns_the_gap_before_its_steps(monkeypatch):
     in_blocks(monkeypatch, 7)
     monkeypatch.setattr(members, "ROWS_AT_ONCE", 1000)
     this = problem(100.0, 3)
@@ -84,7 +84,7 @@ def test_the_gap_that_a_sweep_meets_is_the_true_one_at_its_start(monkeypatch):
         assert gap == pytest.approx(true, rel=1e-9)
 
 
-def test_rows_take_up_several_members_where_they_have_many(monkeypatch):
+def test_rows_with_many_members_add_several_per_sweep(monkeypatch):
     monkeypatch.setattr(members, "MEMBERS_A_NEWCOMER", 1)
     this = problem(100.0, 3)
     for epsilon, most in ((0.0, 3), (0.1, 1)):
@@ -96,7 +96,7 @@ def test_rows_take_up_several_members_where_they_have_many(monkeypatch):
     assert each.max() == 3
 
 
-def test_blocks_leave_out_atoms_that_no_step_could_take_up():
+def test_blocks_leave_out_idle_atoms():
     this = problem(100.0, 3)
     state = MemberState(Case(this.terms[0], this.space), np.random.default_rng(0))
     f = this.space.zeros()
@@ -116,7 +116,7 @@ def test_blocks_leave_out_atoms_that_no_step_could_take_up():
     np.testing.assert_array_equal(state._atoms_of(state.rows) >= 0, atoms_of_rows & ~idle)
 
 
-def test_a_run_with_an_epsilon_settles_on_all_atoms():
+def test_a_run_with_plane_tol_converges_over_all_atoms():
     this = problem(100.0, 3)
     state = MemberState(Case(this.terms[0], this.space, 0.3), np.random.default_rng(0))
     f = this.space.zeros()

@@ -1,4 +1,4 @@
-"""The small quadratic programs over planes, and what may be forgotten of them."""
+"""Working sets of planes: quadratic programs, averages and dropped planes."""
 
 import cvxpy as cp
 import numpy as np
@@ -68,7 +68,7 @@ def test_ascent_solves_the_master_program(seed):
 
 @given(seed=st.integers(0, 10**6), passes=st.integers(1, 5))
 @settings(max_examples=40)
-def test_ascent_never_lowers_the_dual_and_tells_its_gap(seed, passes):
+def test_ascent_never_lowers_the_dual_and_returns_its_gap(seed, passes):
     working = filled(seed)
     f, before = SPACE.zeros(), dual_of(working)
     for _ in range(3):
@@ -87,7 +87,7 @@ def test_ascent_never_lowers_the_dual_and_tells_its_gap(seed, passes):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_gap_bounds_what_is_missing(seed):
+def test_the_gap_bounds_the_distance_to_the_optimum(seed):
     working = filled(seed)
     f, best = SPACE.zeros(), best_dual(working)
     for _ in range(6):
@@ -97,7 +97,7 @@ def test_the_gap_bounds_what_is_missing(seed):
         assert working.weights @ (highest - mean) >= best - dual_of(working) - 1e-9
 
 
-def test_a_plane_below_the_floor_gets_no_mass():
+def test_a_plane_below_the_floor_has_alpha_zero():
     working = WorkingSet(SPACE, np.ones(1), np.zeros(1))
     working.add(np.eye(6)[:1], np.array([-1.0]), np.zeros(1, int))
     f = SPACE.zeros()
@@ -152,7 +152,7 @@ def test_merging_keeps_the_dual_point(seed, sparse):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_pruning_forgets_only_planes_without_mass(seed):
+def test_pruning_drops_only_inactive_planes(seed):
     working = filled(seed, n_blocks=3, m=30)
     f = SPACE.zeros()
     for _ in range(3):
@@ -170,7 +170,7 @@ def test_pruning_forgets_only_planes_without_mass(seed):
     assert dual_of(working) == pytest.approx(best_dual(working), abs=2e-8)
 
 
-def test_nothing_is_needed_of_an_empty_set():
+def test_an_empty_working_set_is_valid():
     working = WorkingSet(SPACE, np.array([1.0, 2.0]), np.array([0.5, -0.25]))
     f = SPACE.zeros()
     assert working.ascend(f, 0.0, 10) == 0.0

@@ -287,7 +287,7 @@ def test_a_gram_matrix_that_does_not_fit(method):
     assert found[0.054].primal == pytest.approx(found[100.0].primal, rel=2e-7)
 
 
-def test_coordinates_that_cannot_be_held_say_so():
+def test_a_working_set_without_memory_raises():
     tight = problem("squared", "squared", cache_mb=16e-6 * 10**2)
     with pytest.raises(MemoryError, match="raise cache_mb"):
         solved(tight, "dual-cd")
@@ -333,7 +333,7 @@ def test_several_outputs_are_several_problems():
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_worst_over_shifts_and_flat_along_turns(n_classes):
+def test_worst_case_over_shifts_with_penalty_along_rotations(n_classes):
     rng = np.random.default_rng(4)
     images, codes = rng.random((12, 16)), np.arange(12) % n_classes
     kernel, n_outputs = Gaussian(1.5), 1 if n_classes == 2 else n_classes
@@ -421,7 +421,7 @@ def test_bounds_with_a_free_constant_and_weights_far_apart(method, weight):
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 @pytest.mark.parametrize("free", [None, 0])
 @pytest.mark.parametrize("loss", ["hinge", "epsilon-insensitive"])
-def test_nothing_left_to_gain_ends_a_run(loss, free):
+def test_an_optimal_start_ends_a_run(loss, free):
     solution = solved(problem(loss, "absolute", free=free), gap=0.0, most=300)
     assert solution.relative_gap < 1e-6
 
@@ -450,7 +450,7 @@ def test_folding_a_free_constant_that_functionals_see():
         Folded(KERNEL, [Gradient().bind(X)], 0.3, free_constant=True).validate(2)
 
 
-def test_a_folded_kernel_forgets_when_a_parameter_changes():
+def test_a_folded_kernel_is_recomputed_after_a_parameter_changes():
     folded = Folded(KERNEL, [Gradient().bind(X)], 1e-3)
     folded.matrix(X, X)
     folded.set_params(nu=1e3)

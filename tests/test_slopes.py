@@ -1,4 +1,4 @@
-"""Smooth losses on rows that nothing changes: passes of single rows, and Newton's method."""
+"""Smooth losses of unperturbed rows: coordinate steps, and Newton's method."""
 
 import numpy as np
 import pytest
@@ -79,7 +79,7 @@ def test_it_reaches_the_optimum(length, loss, sparse, intercept):
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_steps_of_newton_follow_where_passes_are_slow(loss):
+def test_newton_steps_follow_slow_passes(loss):
     taken = {}
     for length, factor in FACTORS.items():
         this, rng = problem(loss, factor), np.random.default_rng(0)
@@ -98,7 +98,7 @@ def test_steps_of_newton_follow_where_passes_are_slow(loss):
 
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("factor", FACTORS.values())
-def test_beside_a_penalty_the_optimum_is_reached(loss, factor):
+def test_the_optimum_with_a_penalty_is_reached(loss, factor):
     family = LinearFunctionals((np.eye(D)[0] - np.eye(D)[1])[None])
     this = problem(loss, factor, penalties=[Penalty(family, Squared(), 3.0)])
     solution = solve(this, FrankWolfe(), Gap(1e-6), random_state=0)
@@ -106,7 +106,7 @@ def test_beside_a_penalty_the_optimum_is_reached(loss, factor):
     assert_brackets(solution, optimum(loss, factor, True, penalty=3.0))
 
 
-def test_a_point_of_one_of_several_terms_is_taken_only_if_it_is_better():
+def test_the_primal_of_one_of_several_terms_is_used_only_if_better():
     halves = [
         WorstMargin(X[part], Y[part], Identity(), Logistic(), 300.0, np.array([0, 1]))
         for part in (np.s_[::2], np.s_[1::2])
@@ -139,7 +139,7 @@ def test_planes_start_a_run(source, loss, intercept):
 
 
 @pytest.mark.parametrize("oracle", [Box(0.3), FDrop(2)], ids=str)
-def test_planes_of_changed_rows_give_what_lies_along_the_rows(oracle):
+def test_planes_of_perturbed_rows_are_projected_on_the_rows(oracle):
     changed = solve(problem("logistic", oracle=oracle), FrankWolfe(), Gap(1e-4), random_state=0)
     this = problem("logistic")
     state = FrankWolfe().init(this, np.random.default_rng(0), changed.planes)
@@ -155,7 +155,7 @@ def test_rows_of_zeros_have_the_slope_at_zero():
     assert solution.status is Status.CONVERGED
 
 
-def test_a_sweep_that_time_cuts_short_leaves_a_dual_point():
+def test_an_interrupted_sweep_leaves_a_dual_feasible_point():
     this = problem("logistic", FACTORS["long"])
     solution = solve(this, FrankWolfe(), Gap(0) | Iterations(4), random_state=0)
     state = dual_state(this.terms[0], this.space, np.random.default_rng(0))

@@ -1,4 +1,4 @@
-"""The loop: stop rules, callbacks, interruption, warm starts; and the check of solvers itself."""
+"""The loop of solvers: stopping rules, callbacks, interruption, warm starts; and `check_solver`."""
 
 from dataclasses import replace
 
@@ -43,7 +43,7 @@ def tolerance_of(name):
 
 
 @every_solver
-def test_every_solver_keeps_the_contract(name):
+def test_every_solver_passes_the_check(name):
     check_solver(REGISTRY[name](), tolerance=tolerance_of(name))
 
 
@@ -106,12 +106,12 @@ class NotFinite(FrankWolfe):
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_the_check_catches_a_broken_solver(solver, message):
+def test_check_solver_rejects_a_broken_solver(solver, message):
     with pytest.raises(CheckError, match=message):
         check_solver(solver, tolerance=tolerance_of("pegasos" if "Seed" in repr(solver) else ""))
 
 
-def test_the_check_catches_parameters_that_do_not_clone():
+def test_check_solver_rejects_parameters_that_do_not_clone():
     with pytest.raises((CheckError, RuntimeError, TypeError)):
         check_solver(BadParameter())
 
@@ -221,14 +221,14 @@ def test_overflow_leaves_a_finite_function(oracle, name):
     assert solution.dual <= solution.primal <= 9.0
 
 
-def test_numbers_that_are_none_end_a_run():
+def test_nan_ends_a_run():
     solution = solve(objective(FDrop(2)), NotFinite(), random_state=0)
     assert solution.status is Status.NOT_FINITE
     assert np.all(np.isfinite(solution.f))
     assert solution.primal == pytest.approx(2.925)
 
 
-def test_a_run_that_no_longer_gains_stalls():
+def test_a_run_without_progress_stalls():
     solution = solve(objective(FDrop(2)), NeverImproves(), Gap(1e-3), random_state=0)
     assert solution.status is Status.STALLED
     assert solution.iterations <= Stall().min_iterations
@@ -303,7 +303,7 @@ def test_a_solution_starts_another_weight_of_a_penalty(name, loss):
 
 
 @every_solver
-def test_a_start_from_elsewhere_is_refused(name):
+def test_warm_start_of_another_problem_is_refused(name):
     solver = REGISTRY[name]()
     start = solve(objective(FDrop(2)), solver, Gap(1e-2), random_state=0)
     with pytest.raises(ValueError, match="warm_start must"):
@@ -344,7 +344,7 @@ class OneStep(FrankWolfe):
         return super().step(objective, state) if first else None
 
 
-def test_a_run_that_stalls_without_any_bound_blames_the_oracle():
+def test_a_stalled_run_without_upper_bounds_is_oracle_too_coarse():
     problem = objective(FDrop(1) @ FScale(2, 0.5, 3.0))
     solution = solve(problem, OneStep(), Gap(1e-6) | Stall(min_iterations=8), random_state=0)
     assert solution.primal == np.inf
@@ -355,7 +355,7 @@ def test_a_run_that_stalls_without_any_bound_blames_the_oracle():
     assert bounded.status is Status.STALLED
 
 
-def test_nothing_at_once_is_not_within_epsilon():
+def test_convergence_at_once_is_converged():
     X, y = two_classes()
     problem = Objective(ExplicitSpace(12), [WorstCase(X, y, Identity(), Binary(), 30.0)])
     solution = solve(problem, FrankWolfe(plane_tol=1e-9), Gap(1e-6), random_state=0)

@@ -1,4 +1,4 @@
-"""Texts whose edits bring words in: steps for all rows together, against planes of the sum."""
+"""Dual state of text edits that insert features, against planes of the sum."""
 
 import itertools
 
@@ -64,7 +64,7 @@ def state_of(objective):
 
 
 @pytest.mark.parametrize(list(SETTINGS), pairs(*SETTINGS.values()))
-def test_the_optimum_is_that_of_planes(words, binary, longest, changes, only, weight, allowed):
+def test_the_optimum_equals_that_of_planes(words, binary, longest, changes, only, weight, allowed):
     objective = problem(words, binary, longest, changes, only, weight, allowed)
     if words == "replace" or longest > 1:
         assert isinstance(state_of(objective), InsertionState)

@@ -1,4 +1,4 @@
-"""Time that is up: steps are cut short between portions of work and leave a dual-feasible state."""
+"""Time limits: interrupted steps leave a dual-feasible state."""
 
 from dataclasses import replace
 
@@ -150,7 +150,7 @@ PROBLEMS = {
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
-def test_a_cut_leaves_bounds_on_both_sides_of_the_optimum(name, small_portions):
+def test_an_interrupted_step_leaves_valid_bounds(name, small_portions):
     solver, state_type, make = PROBLEMS[name]
     problem, best = make()
     slack = 1e-5 * (1.0 + abs(best))
@@ -186,7 +186,7 @@ def test_a_cut_leaves_bounds_on_both_sides_of_the_optimum(name, small_portions):
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
-def test_a_cut_step_goes_on_later(name, small_portions):
+def test_an_interrupted_step_can_be_continued(name, small_portions):
     solver, _, make = PROBLEMS[name]
     problem, best = make()
     state = solver.init(problem, np.random.default_rng(0))
@@ -219,7 +219,7 @@ def test_a_sweep_ends_soon_after_time_is_up(name, small_portions):
 @pytest.mark.parametrize(
     "name", ["hull", "linear members", "members", "labelings", "tube", "plane cache"]
 )
-def test_no_row_is_asked_once_time_is_up(name, small_portions):
+def test_no_oracle_is_called_after_time_is_up(name, small_portions):
     solver, _, make = PROBLEMS[name]
     problem, _ = make()
     asked = []
@@ -249,7 +249,7 @@ class Clock:
 
 @every_solver
 @pytest.mark.parametrize("limit", [0.0, 1.0, 4.0, 9.0])
-def test_the_rule_says_when_time_is_up(name, limit, monkeypatch, small_portions):
+def test_the_stopping_rule_has_the_deadline(name, limit, monkeypatch, small_portions):
     monkeypatch.setattr(jit, "time", Clock())
     problem = objective(FDrop(2))
     solution = solve(problem, REGISTRY[name](), Gap(0) | Seconds(limit), random_state=0)
@@ -263,7 +263,7 @@ def test_the_deadline_is_that_of_the_first_rule():
     assert (Gap(1e-3) | Seconds(5) | Iterations(3) | Seconds(2)).deadline == 2.0
 
 
-def test_an_interrupted_run_is_in_no_hurry_afterward():
+def test_an_interrupted_run_has_no_deadline_afterward():
     problem = objective(FDrop(2))
 
     def interrupt(progress):
@@ -326,7 +326,7 @@ def test_a_value_that_the_loop_has_computed_is_not_computed_again(monkeypatch):
     assert len(values) == 1 + solution.iterations
 
 
-def test_a_run_that_began_anew_has_what_is_left_of_its_time(monkeypatch):
+def test_a_restarted_run_has_the_remaining_time(monkeypatch):
     X, y = make_mail_like(40, 100, random_state=0)
     stops, statuses = [], [Status.CONVERGED, Status.INCONSISTENT, Status.CONVERGED]
 
@@ -341,7 +341,7 @@ def test_a_run_that_began_anew_has_what_is_left_of_its_time(monkeypatch):
     assert [stop.deadline for stop in stops] == [10.0, 10.0, 7.0]
 
 
-def test_a_second_fit_without_changes_has_what_a_resumed_fit_has_left(monkeypatch, tmp_path):
+def test_a_second_fit_has_the_remaining_time_of_a_resumed_fit(monkeypatch, tmp_path):
     X, y = make_mail_like(40, 100, random_state=0)
     opened, seen = earlier_fit._opened, []
 

@@ -1,4 +1,4 @@
-"""Fits that start from the fit before them: sooner there, and never with a bound that is a lie."""
+"""Warm starts: faster fits, always with valid bounds."""
 
 import numpy as np
 import pytest
@@ -65,7 +65,7 @@ def in_turn(at, solver, n_classes):
     ),
     ids=str,
 )
-def test_linear_fits_go_on_soundly(solver, oracle, change, n_classes):
+def test_linear_warm_starts_have_valid_bounds(solver, oracle, change, n_classes):
     X, y = counts(n_classes)
     model = linear(oracle, solver).fit(X, y)
     model.set_params(**change).fit(X, y)
@@ -77,7 +77,7 @@ def test_linear_fits_go_on_soundly(solver, oracle, change, n_classes):
 
 
 @pytest.mark.parametrize("solver", ["svmstruct", "frank_wolfe"])
-def test_a_smaller_set_is_not_taken_for_the_old_one(solver):
+def test_planes_of_a_larger_set_are_not_reused(solver):
     # With planes of the larger set the lower bound would lie above the optimum of the smaller.
     X, y = counts(3)
     larger, smaller = linear(FDrop(3), solver, tol=1e-5), linear(FDrop(1), solver, tol=1e-5)
@@ -90,14 +90,14 @@ def test_a_smaller_set_is_not_taken_for_the_old_one(solver):
 @pytest.mark.parametrize(
     "sources", [("frank_wolfe", "svmstruct"), ("svmstruct", "bmrm"), ("bmrm", "frank_wolfe")], ids=str
 )
-def test_another_solver_takes_over(sources):
+def test_another_solver_continues(sources):
     X, y = counts()
     model = linear(FScale(2), sources[0]).fit(X, y)
     model.set_params(solver=sources[1]).fit(X, y)
     check_sound(model, X, y)
 
 
-def test_other_rows_or_labels_start_afresh():
+def test_other_rows_or_labels_start_from_zero():
     X, y = counts()
     other = X.copy()
     other[0, 0] += 1.0
@@ -137,7 +137,7 @@ class Moody(FiniteOracle):
         return np.stack([X, Moody.factor * X], axis=1)
 
 
-def test_an_oracle_that_hides_its_change_is_found_out(monkeypatch):
+def test_a_hidden_change_of_the_oracle_is_detected(monkeypatch):
     X, y = counts()
     monkeypatch.setattr(Moody, "factor", -1.0)
     model = linear(Moody(), "svmstruct", tol=1e-5).fit(X, y)
@@ -179,7 +179,7 @@ KERNEL_CHANGES = [
 @pytest.mark.parametrize(
     ("change", "solver", "cache_mb"), pairs(KERNEL_CHANGES, SOLVERS, [10, 0.02]), ids=str
 )
-def test_kernel_machines_go_on_soundly(solver, change, cache_mb):
+def test_kernel_warm_starts_have_valid_bounds(solver, change, cache_mb):
     oracle, change = change
     X, y = counts(2 if solver == "pegasos" else 3, n=45)
     tol = TOLERANCE.get(solver, 1e-3)
@@ -193,7 +193,7 @@ def test_kernel_machines_go_on_soundly(solver, change, cache_mb):
         assert warm.iterations < cold.iterations
 
 
-def test_mixed_objectives_go_on():
+def test_mixed_objectives_continue():
     X, y = counts()
     model = InvariantSVC(Shifts(1, shape=(3, 4)), gamma=0.03, invariances=[Gradient()], nu=0.1)
     model.set_params(warm_start=True, random_state=0).fit(X, y).set_params(nu=0.12).fit(X, y)
@@ -210,7 +210,7 @@ def test_mixed_objectives_go_on():
     ),
     ids=str,
 )
-def test_representers_go_on(solver, change, loss):
+def test_representer_fits_continue(solver, change, loss):
     X, y = counts()
     model = RepresenterClassifier(gamma=0.03, invariances=[Gradient()], nu=0.1, solver=solver, loss=loss)
     model.set_params(warm_start=True, random_state=0).fit(X, y).set_params(**change).fit(X, y)
@@ -218,7 +218,7 @@ def test_representers_go_on(solver, change, loss):
     assert change or warm.iterations < cold.iterations
 
 
-def test_a_solver_that_starts_from_nothing_refuses_by_name():
+def test_a_solver_without_warm_starts_refuses_by_name():
     X, y = counts()
     model = RepresenterRegressor(solver="cvxpy", warm_start=True)
     with pytest.raises(

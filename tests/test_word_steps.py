@@ -1,4 +1,4 @@
-"""Rows whose own words change while all rows may add the same words, against the program itself."""
+"""Dual state of oracles that add features and rescale those of a row, against the program itself."""
 
 import cvxpy as cp
 import numpy as np
@@ -102,7 +102,7 @@ def test_weights_of_some_rows_may_be_zero(name, weight):
 @pytest.mark.parametrize(
     ("name", "loss"), [*((n, loss) for n in ADDED for loss in LOSSES), *((n, "hinge") for n in EDITED)]
 )
-def test_after_every_sweep_the_state_stands_for_a_sum_of_planes_of_the_sets(name, loss):
+def test_the_state_is_a_sum_of_planes_after_every_sweep(name, loss):
     problem, (edits, changed) = objective(ORACLES[name], loss, weights=0.5), changes_of(ORACLES[name])
     term, state, f = problem.terms[0], state_of(problem), problem.space.zeros()
     X, signs = term.bound.X.toarray(), 2 * term.labels.codes - 1
@@ -130,7 +130,7 @@ def test_after_every_sweep_the_state_stands_for_a_sum_of_planes_of_the_sets(name
 @pytest.mark.parametrize(
     ("name", "loss"), [*(("one", loss) for loss in LOSSES), *((name, "hinge") for name in EDITED)]
 )
-def test_a_state_is_made_again_from_its_planes(name, loss):
+def test_a_state_is_restored_from_its_planes(name, loss):
     """A new state that takes the planes of one after four sweeps is worth no less."""
     problem = objective(ORACLES[name], loss)
     state, again, f = state_of(problem), state_of(problem), problem.space.zeros()
@@ -143,7 +143,7 @@ def test_a_state_is_made_again_from_its_planes(name, loss):
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_planes_that_no_sums_make_are_taken_as_they_are(loss):
+def test_planes_that_are_not_sums_are_restored_as_planes(loss):
     # Short rows of many words: sums over rows cannot be shared out.
     X, y = rows(n=12, d=8, density=0.7, seed=3)
     problem = objective(FAdd(6).only_for(1), loss, data=(X, y), weights=3.0)
@@ -155,7 +155,7 @@ def test_planes_that_no_sums_make_are_taken_as_they_are(loss):
     assert again.offset - 0.5 * problem.space.dot(f, f) == pytest.approx(found.dual, rel=1e-6)
 
 
-def test_what_other_terms_add_to_the_function_is_left_as_it_is():
+def test_parts_of_other_terms_in_f_are_unchanged():
     X, y = rows()
     space = ExplicitSpace(30, intercept=True)
     terms = [
@@ -179,7 +179,7 @@ def test_other_changes_are_refused(oracle):
 
 
 @given(seed=st.integers(0, 10_000), budget=st.sampled_from([1.0, 3.0, 20.0]))
-def test_what_is_added_in_all_is_nearest_to_zero(seed, budget):
+def test_total_additions_are_nearest_to_zero(seed, budget):
     rng = np.random.default_rng(seed)
     d, K = 12, 2
     u, value = rng.standard_normal(d), np.where(rng.random(d) < 0.8, rng.uniform(0.2, 2.0, d), 0.0)
@@ -205,7 +205,7 @@ def test_what_is_added_in_all_is_nearest_to_zero(seed, budget):
 
 
 @given(seed=st.integers(0, 10_000), density=st.sampled_from([0.0, 0.1, 0.5]))
-def test_shares_keep_to_what_rows_may_add(seed, density):
+def test_distributed_additions_respect_the_limits_of_rows(seed, density):
     rng = np.random.default_rng(seed)
     n, d, K = int(rng.integers(1, 12)), int(rng.integers(1, 15)), int(rng.integers(1, 5))
     X = sp.csr_matrix((rng.random((n, d)) < density).astype(float))
@@ -233,7 +233,7 @@ def test_shares_keep_to_what_rows_may_add(seed, density):
         np.testing.assert_allclose(left, 0.0, atol=1e-10)
 
 
-def test_rows_that_say_all_words_and_sides_without_rows():
+def test_rows_with_all_features_and_signs_without_rows():
     X = sp.csr_matrix(np.array([[1.0, 1.0], [1.0, 1.0], [0.0, 2.0]]))
     model = InvariantLinearSVC(FAdd(2).only_for([1]), tol=1e-6, random_state=0)
     model.fit(X, np.array([1, 0, 0]))
@@ -249,7 +249,7 @@ def test_rows_that_say_all_words_and_sides_without_rows():
     seed=st.integers(0, 10_000), changes=st.integers(1, 4), add=st.sampled_from([0.05, 0.5, 2.0]),
     density=st.sampled_from([0.1, 0.4, 0.8]), weight=st.sampled_from([0.05, 1.0, 20.0]),
 )  # fmt: skip
-def test_planes_come_to_the_same(seed, changes, add, density, weight):
+def test_planes_reach_the_same_optimum(seed, changes, add, density, weight):
     data = rows(n=12, d=8, density=density, seed=seed)
     problem = objective(FEdit(changes, add=add).only_for(1), data=data, weights=weight)
     found = solve(problem, FrankWolfe(), Gap(1e-6), random_state=0)
@@ -258,7 +258,7 @@ def test_planes_come_to_the_same(seed, changes, add, density, weight):
     assert found.primal == pytest.approx(other.primal, rel=3e-6)
 
 
-def test_budgets_move_to_words_that_nothing_is_added_of_yet():
+def test_budgets_move_to_features_without_additions():
     X = sp.csr_matrix(
         [
             [1.0, -1, 2, 0, 0, 2, 0, 0, -3, 0, 0, 0, 1, -2],
@@ -285,13 +285,13 @@ def test_other_losses_are_refused_by_name():
     )
 
 
-def test_protected_words_take_planes():
+def test_protected_features_use_planes():
     problem = objective(Protected(FEdit(2, add=0.5), [0, 1]).only_for(1))
     assert isinstance(state_of(problem), PlaneCache)
     assert not isinstance(state_of(problem), AdditionState)
 
 
-def test_rows_without_words_and_long_rows():
+def test_empty_rows_and_long_rows():
     X = sp.csr_matrix(np.vstack([np.zeros(60), np.ones(60), np.eye(60)[:8]]))
     y = np.array([0, 1, 0, 1, 0, 1, 0, 1, 0, 1])
     model = InvariantLinearSVC(FEdit(3, add=0.1), tol=1e-6, random_state=0).fit(X, y)
