@@ -203,14 +203,14 @@ def test_marginals_stay_those_of_averages_of_labelings():
         state.sweep(f)
     flow = np.zeros((state.layout.n_rows, LABELS + 1, LABELS))
     slots, _, rows, before, labels = state._used()
-    flow[rows, before, labels] = state._kept[3][slots]
+    flow[rows, before, labels] = state._stored[3][slots]
     np.testing.assert_allclose(flow.sum(axis=(1, 2)), 1.0, atol=1e-12)
     inner = np.setdiff1d(np.arange(len(flow)), state.layout.starts)
     np.testing.assert_allclose(
         flow[inner - 1].sum(axis=1), flow[inner].sum(axis=2)[:, :LABELS], atol=1e-12
     )
     assert np.all(flow[state.layout.starts[:-1], :LABELS] == 0)
-    assert np.all(np.bincount(state.planes().blocks) <= np.diff(state._kept[0]))
+    assert np.all(np.bincount(state.planes().blocks) <= np.diff(state._stored[0]))
 
 
 def test_sequences_with_many_labelings_take_few_sweeps():

@@ -201,7 +201,7 @@ def test_rows_may_need_more_alphas_than_allocated():
     owners, members = np.repeat(rows, n * a), np.tile(np.repeat(np.arange(n), a), 2)
     alternatives = np.tile(np.arange(a), 2 * n)
     alphas = rng.uniform(0.1, 1.0, len(owners)) / (n * a)
-    state._keep(rows, state._gathered(rows, owners, members, alternatives, alphas))
+    state._store(rows, state._gathered(rows, owners, members, alternatives, alphas))
     assert state.alphas.shape[1] == n * a > before
     active = state._active(rows)
     for got, wanted in zip(active, (owners, members, alternatives, alphas), strict=True):

@@ -239,11 +239,11 @@ def test_blocks_of_a_single_label_take_over_what_mixed_ones_have_packed(oracle):
     problem = objective(X[order], y[order], oracle)
     term = problem.terms[0]
     state = BlockState(Case(term, problem.space, choose=chosen), np.random.default_rng(0))
-    f, deal = problem.space.zeros(), state._deal
+    f, deal = problem.space.zeros(), state._random_blocks
     strips = np.arange(len(term.strips))
     heights = []
     for groups in (deal, lambda: np.array_split(strips, len(term.cuts)), deal):
-        state._deal = groups
+        state._random_blocks = groups
         for _ in range(2):
             state.sweep(f)
             heights.append(state.offset - 0.5 * f @ f)

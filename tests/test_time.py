@@ -281,7 +281,7 @@ def rows_are_seconds(monkeypatch, small_portions):
     """A clock that moves on by a second with every row that is evaluated, and never else."""
     clock = Clock()
     clock.perf_counter = lambda: clock.now
-    ask, hull_value = WorstCase._asked, HullState.value
+    ask, hull_value = WorstCase._answers, HullState.value
 
     def asked(term, space, f, blocks, points):
         clock.now += count(blocks, term.n_blocks)
@@ -293,7 +293,7 @@ def rows_are_seconds(monkeypatch, small_portions):
         return found
 
     monkeypatch.setattr(jit, "time", clock)
-    monkeypatch.setattr(WorstCase, "_asked", asked)
+    monkeypatch.setattr(WorstCase, "_answers", asked)
     monkeypatch.setattr(HullState, "value", valued)
 
 

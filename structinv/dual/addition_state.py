@@ -382,9 +382,9 @@ class AdditionState(FocusedSweeps, DualState):
         """Return the sum of slopes of each row's planes, or None if it cannot be determined."""
         slopes = planes.offsets
         if self.kind != HINGE:
-            told = self.space.apart(planes.normals)
-            if told is None:
+            separated = self.space.apart(planes.normals)
+            if separated is None:
                 return None
-            slopes = told[1]
+            slopes = separated[1]
         alphas = np.bincount(planes.blocks, planes.alphas * slopes, minlength=len(self.alphas))
         return np.maximum(alphas, 0.0) if self.kind == SQUARED_HINGE else np.clip(alphas, 0.0, 1.0)

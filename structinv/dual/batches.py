@@ -82,11 +82,11 @@ class BatchedState(DualState):
         for number in order:
             if out_of_time():
                 return np.inf, rows
-            gap, asked = self._visit(f, number, out_of_time)
+            gap, visited = self._visit(f, number, out_of_time)
             total += gap
-            rows += self.term.rows_of(self.batches[number][:asked])
+            rows += self.term.rows_of(self.batches[number][:visited])
         self._after_oracle(f, total, out_of_time)
-        left = self._use_up(f, order, 0.2 * total, out_of_time)
+        left = self._optimize_stored(f, order, 0.2 * total, out_of_time)
         self.converged = self.n_added == 0 and left <= SETTLED_SHARE * total
         for working in self.sets:
             if out_of_time():
@@ -95,7 +95,9 @@ class BatchedState(DualState):
             working.merge(self.term.planes_of_a_block(self.space))
         return total, rows
 
-    def _use_up(self, f: Element, order: np.ndarray, target: float, out_of_time: OutOfTime) -> float:
+    def _optimize_stored(
+        self, f: Element, order: np.ndarray, target: float, out_of_time: OutOfTime
+    ) -> float:
         """Optimize over the stored planes until their gap is small; return the remaining gap."""
         left = np.inf
         for count in range(CACHED_ROUNDS):

@@ -71,10 +71,10 @@ class BlockState(DualState):
         # Packed variables of each strip. States that do not pack rows store a block with its first
         # strip.
         self.packed = PackedStore(len(self.term.strips), self.term.sizes.packed)
-        self.groups = self._deal()
+        self.groups = self._random_blocks()
         # Sum of all offsets.
         self.rows_offset = 0.0
-        self.kept: list[CachedRows] = []
+        self.cached: list[CachedRows] = []
         # Gap in the last pass.
         self.gap = 0.0
         # None after a sweep that was interrupted by an error or Ctrl-C. It is then recomputed.
@@ -90,7 +90,7 @@ class BlockState(DualState):
     def offset(self) -> float:
         return float(self.earlier_alpha * self.earlier[1] + self.rows_offset)
 
-    def _deal(self) -> list[np.ndarray]:
+    def _random_blocks(self) -> list[np.ndarray]:
         """Return random blocks, as the numbers of their strips."""
         strips = self.rng.permutation(len(self.term.strips))
         return [np.sort(own) for own in np.array_split(strips, len(self.term.cuts))]
@@ -131,11 +131,11 @@ class BlockState(DualState):
     def sweep(self, f: Element, out_of_time: OutOfTime = never) -> tuple[float, int]:
         # Several passes over the rows in memory, then one pass over all blocks.
         if self.earlier_alpha == 1.0:
-            self._make_room(f)
+            self._reduce_earlier_alpha(f)
         start, before, self.sum = f.copy(), self.sum, None
         visits, room = self._revisit(f, out_of_time), self.term.sizes.kept
         if self.packs_rows and np.isfinite(self.gap):
-            self.groups = self._deal()
+            self.groups = self._random_blocks()
         else:
             self.groups = [self.groups[k] for k in self.rng.permutation(len(self.groups))]
         # Infinite until the pass is complete, because an error or Ctrl-C leaves unvisited blocks.
@@ -154,7 +154,7 @@ class BlockState(DualState):
             gap, visits, rows_offset = gap + own, visits + rows, rows_offset + state.offset
             total += state.combination()
             if self.packs_rows:
-                room -= self._keep(strips, state, packed, room)
+                room -= self._cache_rows(strips, state, packed, room)
         self.gap = gap
         if np.isfinite(gap):
             self.sum, self.rows_offset = total, rows_offset
@@ -164,7 +164,7 @@ class BlockState(DualState):
             self.sum = before + (f - start)
         return gap, visits
 
-    def _keep(self, strips: np.ndarray, state: Any, packed: PackedRows, room: int) -> int:
+    def _cache_rows(self, strips: np.ndarray, state: Any, packed: PackedRows, room: int) -> int:
         """Store the rows of a block with a large gap; return their number of stored values."""
         X, gaps = state.term.X, packed.each[0]
         rows = np.flatnonzero(gaps > state.far_off * gaps.mean())
@@ -176,41 +176,43 @@ class BlockState(DualState):
             return 0
         some, numbers = X[rows], self.term.rows_in(strips)[rows]
         part = self._weighed(self.term.of_rows(some, numbers))
-        self.kept.append(CachedRows(numbers, self._state(part, packed.take(rows))))
+        self.cached.append(CachedRows(numbers, self._state(part, packed.take(rows))))
         return int(some.nnz if sp.issparse(some) else some.size)
 
     def _revisit(self, f: Element, out_of_time: OutOfTime) -> int:
         """Visit the rows in memory until their gap is small; return the number of visits."""
-        if not self.kept or not np.isfinite(self.gap):
-            self.kept = []
+        if not self.cached or not np.isfinite(self.gap):
+            self.cached = []
             return 0
-        kind, total = self.kept[0].state, self.gap
+        kind, total = self.cached[0].state, self.gap
         visits, least = 0, kind.far_off * total / len(self.term.weights)
-        offsets = [each.state.offset for each in self.kept]
+        offsets = [each.state.offset for each in self.cached]
         for _ in range(FOCUSED_PASSES):
-            active = [np.flatnonzero(each.state.gaps > least) for each in self.kept]
-            left = sum(each.state.gaps[rows].sum() for each, rows in zip(self.kept, active, strict=True))
+            active = [np.flatnonzero(each.state.gaps > least) for each in self.cached]
+            left = sum(
+                each.state.gaps[rows].sum() for each, rows in zip(self.cached, active, strict=True)
+            )
             if left <= kind.enough * total or out_of_time():
                 break
-            for k in self.rng.permutation(len(self.kept)):
-                visits += self.kept[k].state.visit(f, active[k], out_of_time, again=True)
-        for each, before in zip(self.kept, offsets, strict=True):
-            self._put_back(each)
+            for k in self.rng.permutation(len(self.cached)):
+                visits += self.cached[k].state.visit(f, active[k], out_of_time, again=True)
+        for each, before in zip(self.cached, offsets, strict=True):
+            self._write_back(each)
             self.rows_offset += each.state.offset - before
-        self.kept = []
+        self.cached = []
         return visits
 
-    def _put_back(self, kept: CachedRows) -> None:
+    def _write_back(self, cached: CachedRows) -> None:
         """Write the variables of rows in memory into those of their strips."""
         edges = self.term.strip_edges
-        strips = np.searchsorted(edges, kept.rows, side="right") - 1
-        packed = kept.state.pack()
+        strips = np.searchsorted(edges, cached.rows, side="right") - 1
+        packed = cached.state.pack()
         for strip in np.unique(strips):
-            mine = np.flatnonzero(strips == strip)
-            places = kept.rows[mine] - edges[strip]
-            self.packed[strip] = self.packed[strip].put(places, packed.take(mine))
+            selected = np.flatnonzero(strips == strip)
+            places = cached.rows[selected] - edges[strip]
+            self.packed[strip] = self.packed[strip].put(places, packed.take(selected))
 
-    def _make_room(self, f: Element) -> None:
+    def _reduce_earlier_alpha(self, f: Element) -> None:
         """Reduce the dual variable of the earlier run's plane, so that rows can get planes."""
         self.earlier_alpha = FIRST_ALPHA
         self.sum = self.earlier_alpha * self.earlier[0]
@@ -224,16 +226,19 @@ class BlockState(DualState):
         normal, offset = self.earlier
         rest = 1.0 - self.earlier_alpha
         rows, rows_offset = (self.sum - self.earlier_alpha * normal) / rest, self.rows_offset / rest
-        way = normal - rows
-        square, gain = self.space.dot(way, way), offset - rows_offset - self.space.dot(way, rows)
+        direction = normal - rows
+        square, gain = (
+            self.space.dot(direction, direction),
+            offset - rows_offset - self.space.dot(direction, rows),
+        )
         earlier_alpha = min(self.earlier_alpha, max(0.0, gain / square)) if square > 0 else 0.0
-        change = (earlier_alpha - self.earlier_alpha) * way
+        change = (earlier_alpha - self.earlier_alpha) * direction
         f += change
         self.sum = self.sum + change
         self.rows_offset *= (1.0 - earlier_alpha) / rest
         self.earlier_alpha = earlier_alpha
         # The weights of the rows in memory depend on the old share.
-        self.kept = []
+        self.cached = []
 
     def value(self, f: Element) -> tuple[float, float]:
         if self.earlier_alpha == 1.0:

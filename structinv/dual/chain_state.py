@@ -34,7 +34,7 @@ class ChainState(SequenceState):
         super().__init__(case, rng)
         self.n_edits = min(n_edits, longest_row(self._X.indptr))
         self._changes = self.n_edits, (factors[0], factors[1])
-        self._kept = self._slots(np.zeros(len(self._sizes), dtype=np.int64))
+        self._stored = self._slots(np.zeros(len(self._sizes), dtype=np.int64))
         self._zeros = np.zeros((self._X.shape[1], self._truth[2].shape[1]))
 
     def _slots(self, room: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -51,7 +51,7 @@ class ChainState(SequenceState):
 
     def _used(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Return sequence and slot of each labeling, and row and position of each label."""
-        first, first_label, used = self._kept[:3]
+        first, first_label, used = self._stored[:3]
         numbers, blocks = ranges(np.zeros_like(used), used)
         layout = self.layout.take(blocks)
         begin = first_label[blocks] + numbers * layout.lengths
@@ -61,16 +61,16 @@ class ChainState(SequenceState):
     def _costs(self) -> np.ndarray:
         """Return the cost of each labeling."""
         blocks, _, rows, places = self._used()
-        each = self._truth[2][rows, self._kept[3][places]]
+        each = self._truth[2][rows, self._stored[3][places]]
         return np.bincount(self.layout.take(blocks).owners, each, len(blocks))
 
     @property
     def offset(self) -> float:
         blocks, slots, _, _ = self._used()
-        return float((self.weights[blocks] * self._kept[4][slots]) @ self._costs())
+        return float((self.weights[blocks] * self._stored[4][slots]) @ self._costs())
 
     def _visit(self, f: Element, order: np.ndarray, moves: bool, gaps: np.ndarray) -> np.ndarray:
-        losses, slots = np.zeros(len(self.weights)), np.diff(self._kept[0])[order]
+        losses, slots = np.zeros(len(self.weights)), np.diff(self._stored[0])[order]
         room = chain_steps.workspace(
             int(self._sizes[order].max(initial=1)),
             self._truth[2].shape[1],
@@ -78,13 +78,13 @@ class ChainState(SequenceState):
             int(slots.max(initial=1)),
         )
         chain_steps.sweep(
-            order, chain_steps.ROUNDS if moves else 0, self._rows, self._truth, self._kept,
+            order, chain_steps.ROUNDS if moves else 0, self._rows, self._truth, self._stored,
             self._changes, self._zeros, self._parameters(f), room, gaps, losses,
         )  # fmt: skip
         return losses
 
-    def _make_room(self, order: np.ndarray) -> None:
-        first, used = self._kept[0], self._kept[2]
+    def _provide_slots(self, order: np.ndarray) -> None:
+        first, used = self._stored[0], self._stored[2]
         room = np.diff(first)
         if np.all(room[order] - used[order] >= chain_steps.ROUNDS):
             return
@@ -93,19 +93,19 @@ class ChainState(SequenceState):
         room[self.rows] = np.maximum(room, wanted)[self.rows]
         others = self._slots(room)
         _, slots, _, places = self._used()
-        kept, self._kept = self._kept, others
+        stored, self._stored = self._stored, others
         others[2][:] = used
         _, to, _, into = self._used()
-        others[3][into], others[4][to] = kept[3][places], kept[4][slots]
+        others[3][into], others[4][to] = stored[3][places], stored[4][slots]
         by_label = (-1, self._changes[0])
         if self._changes[0]:
-            others[5].reshape(by_label)[into] = kept[5].reshape(by_label)[places]
+            others[5].reshape(by_label)[into] = stored[5].reshape(by_label)[places]
 
     def combination(self) -> Element:
         f, (blocks, slots, rows, places) = self.space.zeros(), self._used()
         table, _ = self._parameters(f)
         layout, n_labels = self.layout.take(blocks), table.shape[1]
-        amounts, labels = self.weights[blocks] * self._kept[4][slots], self._kept[3][places]
+        amounts, labels = self.weights[blocks] * self._stored[4][slots], self._stored[3][places]
         codes, n_edits = self._truth[1][rows], self._changes[0]
         if len(blocks):
             moved = self.term.labels.moved(labels.astype(np.int64), codes.astype(np.int64), layout)
@@ -117,7 +117,7 @@ class ChainState(SequenceState):
         np.subtract.at(coefficients, (rows, other), each)
         add_combinations(self._X, coefficients, table)
         # Edited rows differ from these by a few entries.
-        edits = self._kept[5].reshape(len(self._kept[3]), n_edits)[places[wrong]]
+        edits = self._stored[5].reshape(len(self._stored[3]), n_edits)[places[wrong]]
         own, which = np.nonzero(edits)
         indptr, indices, data = self._rows
         entries = indptr[rows[own]] + (edits[own, which] - 1) // 2
@@ -130,16 +130,16 @@ class ChainState(SequenceState):
     def planes(self) -> PlaneSet:
         # Normals are computed from labelings on access.
         blocks, slots, _, places = self._used()
-        labels, alphas, edits = self._kept[3:]
+        labels, alphas, edits = self._stored[3:]
         edits = edits.reshape(len(labels), self._changes[0])[places]
         normals = labeled_rows(self.term, self.space, blocks, labels[places], edits, self._changes[1])
         return PlaneSet(normals, self._costs(), blocks, alphas[slots])
 
-    def _take(
+    def _start_from(
         self, blocks: np.ndarray, labels: np.ndarray, edits: np.ndarray, alphas: np.ndarray
     ) -> None:
         used = np.bincount(blocks, minlength=len(self._sizes))
-        self._kept = (
+        self._stored = (
             np.r_[0, np.cumsum(used)],
             np.cumsum(used * self._sizes) - used * self._sizes,
             used,

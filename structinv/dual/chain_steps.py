@@ -8,7 +8,7 @@ groups of arrays, for K labels:
 - ``truth``: starts of the examples, true labels (n,), costs (n, K), a mask (K + 2, K), and weights of
   the examples. The mask of transitions, first and last labels is minus infinity for forbidden ones, and
   0 otherwise.
-- ``kept``: first slot of each example (n_blocks + 1,), the position of the slot's first label, and the
+- ``stored``: first slot of each example (n_blocks + 1,), the position of the slot's first label, and the
   number of used slots. Then follow labels and dual variables of all slots, and the edits of each label.
   An edit is 0 for none. Otherwise it is twice the position of the entry in its row, plus 1 for the
   lowest factor or 2 for the highest factor.
@@ -73,14 +73,14 @@ def workspace(longest: int, n_labels: int, n_edits: int, widest: int) -> tuple[n
 
 
 @njit(cache=True, nogil=True)
-def sweep(order, rounds, rows, truth, kept, changes, zeros, parameters, room, gaps, losses):
+def sweep(order, rounds, rows, truth, stored, changes, zeros, parameters, room, gaps, losses):
     """Maximize the dual over each example of `order`, and change arrays in place.
 
     Each visit searches for the best labeling at most `rounds` times. With 0 rounds, it only computes the
     `losses` of examples, without weights.
     """
     starts, codes, costs, barred, weights = truth
-    first_slot, first_label, used, labels, alphas, edits = kept
+    first_slot, first_label, used, labels, alphas, edits = stored
     tables, link_tables, gains, products, wrong, counts, levels, _ = room
     table, link_weights = parameters
     n_labels, n_edits = costs.shape[1], changes[0]
@@ -144,12 +144,14 @@ def sweep(order, rounds, rows, truth, kept, changes, zeros, parameters, room, ga
                         fill_products(one, example, rows, codes, labels, edits, changes, zeros, room)
                 for j in range(known):
                     before[j] = weight * (alphas[slot + j] - before[j])
-                carry(before[:known], example, rows, codes, labels, edits, changes, parameters, room)
+                add_normals(
+                    before[:known], example, rows, codes, labels, edits, changes, parameters, room
+                )
                 step += 1
                 done = step == rounds
         gaps[b] = arrival
         if known > 0:
-            used[b] = forget(size, slot, first, known, n_edits, labels, alphas, edits)
+            used[b] = drop_inactive(size, slot, first, known, n_edits, labels, alphas, edits)
 
 
 @njit(cache=True, nogil=True)
@@ -185,7 +187,7 @@ def list_wrong(begin, size, at, codes, labels, wrong):
 
 
 @njit(cache=True, nogil=True)
-def carry(amounts, example, rows, codes, labels, edits, changes, parameters, room):
+def add_normals(amounts, example, rows, codes, labels, edits, changes, parameters, room):
     """Add multiples of an example's normals to the parameters."""
     begin, size, first, _ = example
     tables, link_tables, _, _, wrong, counts, _, marks = room
@@ -226,7 +228,7 @@ def carry(amounts, example, rows, codes, labels, edits, changes, parameters, roo
 
 
 @njit(cache=True, nogil=True)
-def forget(size, slot, first, known, n_edits, labels, alphas, edits):
+def drop_inactive(size, slot, first, known, n_edits, labels, alphas, edits):
     """Move active labelings to the first slots, and return their number."""
     count = 0
     for j in range(known):

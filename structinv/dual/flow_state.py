@@ -33,7 +33,7 @@ class FlowState(SequenceState):
         super().__init__(case, rng)
         self._zeros = self._parameters(self.space.zeros())
         none = np.zeros(0, dtype=np.int64)
-        self._take(none, none, np.zeros((0, 0), dtype=np.int64), np.zeros(0))
+        self._start_from(none, none, np.zeros((0, 0), dtype=np.int64), np.zeros(0))
 
     def _numbers(self, labels: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Return the numbers of the labelings' edges into rows, for consecutive sequences."""
@@ -42,7 +42,7 @@ class FlowState(SequenceState):
         numbers: np.ndarray = (places * (n_labels + 1) + before) * n_labels + labels
         return numbers
 
-    def _take(
+    def _start_from(
         self, blocks: np.ndarray, labels: np.ndarray, edits: np.ndarray, alphas: np.ndarray
     ) -> None:
         totals = np.bincount(blocks, alphas, len(self._sizes))
@@ -60,11 +60,11 @@ class FlowState(SequenceState):
         flow = np.add.reduceat(flow, np.flatnonzero(new))
         edges, owners = edges[new][flow > 0], owners[new][flow > 0]
         used = np.bincount(owners, minlength=len(self._sizes))
-        self._kept = np.r_[0, np.cumsum(used)], used, edges, flow[flow > 0]
+        self._stored = np.r_[0, np.cumsum(used)], used, edges, flow[flow > 0]
 
     def _used(self) -> tuple[np.ndarray, ...]:
         """Return slot, sequence, row, previous label and label of each edge with flow."""
-        first, used, edges, _ = self._kept
+        first, used, edges, _ = self._stored
         slots, blocks = ranges(first[:-1], used)
         n_labels = self._truth[2].shape[1]
         rest, label = np.divmod(edges[slots], n_labels)
@@ -74,20 +74,20 @@ class FlowState(SequenceState):
     @property
     def offset(self) -> float:
         slots, blocks, rows, _, labels = self._used()
-        return float((self.weights[blocks] * self._kept[3][slots]) @ self._truth[2][rows, labels])
+        return float((self.weights[blocks] * self._stored[3][slots]) @ self._truth[2][rows, labels])
 
     def _visit(self, f: Element, order: np.ndarray, moves: bool, gaps: np.ndarray) -> np.ndarray:
         losses = np.zeros(len(self.weights))
         longest = int(self._sizes[order].max(initial=1))
         room = flow_steps.workspace(longest, self._truth[2].shape[1])
         flow_steps.sweep(
-            order, moves, self._rows, self._truth, self._kept, self._parameters(f), self._zeros, room,
+            order, moves, self._rows, self._truth, self._stored, self._parameters(f), self._zeros, room,
             gaps, losses,
         )  # fmt: skip
         return losses
 
-    def _make_room(self, order: np.ndarray) -> None:
-        first, used, edges, flow = self._kept
+    def _provide_slots(self, order: np.ndarray) -> None:
+        first, used, edges, flow = self._stored
         # A visit adds the edges of one labeling at most.
         if np.all(np.diff(first)[order] - used[order] >= self._sizes[order]):
             return
@@ -97,12 +97,12 @@ class FlowState(SequenceState):
         others = np.zeros(starts[-1], dtype=np.int64), np.zeros(starts[-1])
         old, new = ranges(first[:-1], used)[0], ranges(starts[:-1], used)[0]
         others[0][new], others[1][new] = edges[old], flow[old]
-        self._kept = starts, used, *others
+        self._stored = starts, used, *others
 
     def combination(self) -> Element:
         f, (slots, blocks, rows, before, labels) = self.space.zeros(), self._used()
         table, links = self._parameters(f)
-        amounts, codes = self.weights[blocks] * self._kept[3][slots], self._truth[1]
+        amounts, codes = self.weights[blocks] * self._stored[3][slots], self._truth[1]
         coefficients, n_labels = np.zeros((self.layout.n_rows, table.shape[1])), table.shape[1]
         true_before = np.where(before == n_labels, n_labels, codes[rows - 1])
         own, wrong = codes[rows], labels != codes[rows]
@@ -119,13 +119,13 @@ class FlowState(SequenceState):
 
     def planes(self) -> PlaneSet:
         # Wrong labelings whose average, with the true ones, has these marginals.
-        used, sizes = self._kept[1], self._sizes
+        used, sizes = self._stored[1], self._sizes
         # Each labeling takes all the flow of an edge. The last one takes one edge of each position.
         most = used - sizes + 1
         labels = np.zeros(int(most @ sizes), dtype=np.int32)
         alphas, n_labels = np.zeros(int(most.sum())), self._truth[2].shape[1]
         room = flow_steps.workspace(int(sizes.max(initial=1)), n_labels)
-        flow_steps.split(self.layout.starts, self._truth[1], self._kept, room, labels, alphas)
+        flow_steps.split(self.layout.starts, self._truth[1], self._stored, room, labels, alphas)
         chosen = np.flatnonzero(alphas)
         blocks = np.repeat(np.arange(len(sizes)), most)
         labels = labels[self.layout.take(blocks).rows(chosen)]

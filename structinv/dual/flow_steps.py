@@ -9,7 +9,7 @@ share these groups of arrays, for K labels:
 - ``truth``: starts of the sequences, true labels (n,), costs (n, K), a mask (K + 2, K), and weights of
   the sequences. The mask of transitions, first and last labels is minus infinity for forbidden ones, and
   0 otherwise.
-- ``kept``: first slot (n_blocks + 1,) and number of used slots of each sequence, edge and flow of each
+- ``stored``: first slot (n_blocks + 1,) and number of used slots of each sequence, edge and flow of each
   slot. The edge from label j to label k of position t has the number ``(t (K + 1) + j) K + k``. Before
   the first position, j is K.
 - ``parameters``: weights by feature (d, K), and transitions, first and last labels (K + 2, K).
@@ -62,7 +62,7 @@ def workspace(longest: int, n_labels: int) -> tuple[np.ndarray, ...]:
 
 
 @njit(cache=True, nogil=True)
-def sweep(order, moves, rows, truth, kept, parameters, zeros, room, gaps, losses):
+def sweep(order, moves, rows, truth, stored, parameters, zeros, room, gaps, losses):
     """Maximize the dual over each sequence of `order`, and change arrays in place.
 
     A visit finds the best labeling, and moves flow to it on each segment where it differs from the worst
@@ -89,7 +89,7 @@ def sweep(order, moves, rows, truth, kept, parameters, zeros, room, gaps, losses
         for t in range(size - 1, 0, -1):
             label = label_before(t, label, links, path_scores)
             best[t] = label
-        unpack(b, size, kept, flow, active, counts)
+        unpack(b, size, stored, flow, active, counts)
         mean = find_lowest(size, potentials, links, flow, active, counts, path_scores, back, worst)
         gaps[b] = weight * (highest - mean) if highest > mean else 0.0
         t = 0 if gaps[b] > 1e-15 * weight * abs(base) else size
@@ -100,13 +100,13 @@ def sweep(order, moves, rows, truth, kept, parameters, zeros, room, gaps, losses
             if end > t:
                 move(begin, t, end, size, weight, rows, costs, paths, flow, active, parameters, zeros)
             t = end + 1
-        pack(b, size, kept, flow, active, counts)
+        pack(b, size, stored, flow, active, counts)
 
 
 @njit(cache=True, nogil=True)
-def unpack(b, size, kept, flow, active, counts):
+def unpack(b, size, stored, flow, active, counts):
     """Write the flow of a sequence into a table of zeros; list the labels with flow."""
-    first, used, edges, flows = kept
+    first, used, edges, flows = stored
     n_labels = flow.shape[2]
     counts[0] = 1
     for t in range(size):
@@ -122,9 +122,9 @@ def unpack(b, size, kept, flow, active, counts):
 
 
 @njit(cache=True, nogil=True)
-def pack(b, size, kept, flow, active, counts):
+def pack(b, size, stored, flow, active, counts):
     """Write the flow of a sequence into its slots, and reset the table to zero."""
-    first, used, edges, flows = kept
+    first, used, edges, flows = stored
     n_labels, i = flow.shape[2], first[b]
     for t in range(size):
         for p in range(counts[t]):
@@ -146,7 +146,7 @@ def find_lowest(size, potentials, links, flow, active, counts, path_scores, back
     """
     n_labels, mean = links.shape[1], 0.0
     for t in range(size):
-        kept = 0
+        stored = 0
         for q in range(counts[t + 1]):
             k, low, origin, total = active[t + 1, q], np.inf, 0, 0.0
             for p in range(counts[t]):
@@ -169,9 +169,9 @@ def find_lowest(size, potentials, links, flow, active, counts, path_scores, back
                 mean += total * links[n_labels + 1, k]
                 low += links[n_labels + 1, k]
             path_scores[t + 1, k], back[t + 1, k] = low, origin
-            active[t + 1, kept] = k
-            kept += 1
-        counts[t + 1] = kept
+            active[t + 1, stored] = k
+            stored += 1
+        counts[t + 1] = stored
     label = active[size, 0]
     for q in range(1, counts[size]):
         if path_scores[size, active[size, q]] < path_scores[size, label]:
@@ -252,7 +252,7 @@ def move(begin, start, end, size, weight, rows, costs, paths, flow, active, para
 
 
 @njit(cache=True, nogil=True)
-def split(starts, codes, kept, room, labels, alphas):
+def split(starts, codes, stored, room, labels, alphas):
     """Split the flow of each sequence into labelings with dual variables.
 
     A labeling follows the largest flow, and takes the smallest flow on its path. The number of labelings
@@ -264,8 +264,8 @@ def split(starts, codes, kept, room, labels, alphas):
     n_labels = flow.shape[2]
     for b in range(len(starts) - 1):
         begin, size = starts[b], starts[b + 1] - starts[b]
-        unpack(b, size, kept, flow, active, counts)
-        for _ in range(kept[1][b] - size + 1):
+        unpack(b, size, stored, flow, active, counts)
+        for _ in range(stored[1][b] - size + 1):
             alpha, wrong = np.inf, False
             for t in range(size):
                 largest = -1.0

@@ -79,16 +79,16 @@ class Labelingstate(DualState):
         return float(self.term.weights @ self.layout.sums(each))
 
     def sweep(self, f: Expansion, out_of_time: OutOfTime = never) -> tuple[float, int]:
-        order, asked = self.rng.permutation(self.blocks), 0
+        order, visited = self.rng.permutation(self.blocks), 0
         far_off = FAR_OFF * float(self.gaps[self.blocks].mean()) if len(order) else 0.0
         if not np.isfinite(far_off):
             far_off = 0.0
         for batch in in_runs(order, self.pool.size * self.layout.lengths[order], MEMBERS_AT_ONCE):
             if out_of_time():
-                return np.inf, asked
+                return np.inf, visited
             self._visit(f, np.sort(batch), far_off)
-            asked += self.term.rows_of(batch)
-        return float(self.gaps[self.blocks].sum()), asked
+            visited += self.term.rows_of(batch)
+        return float(self.gaps[self.blocks].sum()), visited
 
     def _visit(self, f: Expansion, blocks: np.ndarray, far_off: float) -> None:
         """Add labelings of a batch and do steps, for several rounds; then update `f`."""
@@ -116,7 +116,7 @@ class Labelingstate(DualState):
         idle = listed & (self.alphas[blocks] == 0)
         full = self.n_listed[blocks] >= LABELINGS_KEPT
         places = np.where(full & np.any(idle, axis=1), np.argmax(idle, axis=1), self.n_listed[blocks])
-        self._make_room(int(np.max(places[new], initial=-1)) + 1)
+        self._enlarge(int(np.max(places[new], initial=-1)) + 1)
         fresh = new[layout.owners]
         self.labelings[rows[fresh], places[layout.owners[fresh]]] = labels[fresh]
         self.n_listed[blocks[new]] = np.maximum(self.n_listed[blocks[new]], places[new] + 1)
@@ -180,31 +180,31 @@ class Labelingstate(DualState):
         normals: Any = self.space.over_atoms(planes.normals)
         owners = np.repeat(np.arange(len(planes)), np.diff(normals.start))
         numbers, places = split_keys(normals.keys)
-        mine = numbers == self.pool.number
-        rows, members = self.pool.members(np.where(mine, places, 0))
+        matching = numbers == self.pool.number
+        rows, members = self.pool.members(np.where(matching, places, 0))
         all_rows, layout = self.layout.rows(planes.blocks), self.layout.take(planes.blocks)
         within = rows - self.layout.starts[planes.blocks][owners]
-        mine &= (within >= 0) & (within < layout.lengths[owners])
-        places = np.where(mine, layout.starts[owners] + within, 0)
+        matching &= (within >= 0) & (within < layout.lengths[owners])
+        places = np.where(matching, layout.starts[owners] + within, 0)
         # Label of each summand, and its size.
         found, sizes = np.argmin(normals.coefficients, axis=1), -normals.coefficients.min(axis=1)
         wanted = np.zeros(normals.coefficients.shape)
         np.add.at(wanted, (np.arange(len(owners)), self.codes[rows]), sizes)
         np.subtract.at(wanted, (np.arange(len(owners)), found), sizes)
         labels, totals = self.codes[all_rows], np.zeros(len(all_rows))
-        labels[places[mine]] = found[mine]
-        np.add.at(totals, places[mine], sizes[mine])
-        mine &= np.all(np.abs(normals.coefficients - wanted) <= NEGLIGIBLE, axis=1)
-        mine &= (labels[places] == found) & (np.abs(totals[places] - 1.0) <= NEGLIGIBLE)
+        labels[places[matching]] = found[matching]
+        np.add.at(totals, places[matching], sizes[matching])
+        matching &= np.all(np.abs(normals.coefficients - wanted) <= NEGLIGIBLE, axis=1)
+        matching &= (labels[places] == found) & (np.abs(totals[places] - 1.0) <= NEGLIGIBLE)
         usable = planes.alphas > 0
-        usable[owners[~mine]] = False
-        self._take_up(planes, usable, labels, layout, normals.pairwise)
-        kept = np.flatnonzero(usable[owners])
-        parts = planes.alphas[owners[kept]] * sizes[kept] / totals[places[kept]]
-        np.add.at(self.member_alphas, (rows[kept], members[kept], found[kept]), parts)
-        self.space.atoms.slots(self.pool.keys(rows[kept], members[kept]))
+        usable[owners[~matching]] = False
+        self._list_labelings(planes, usable, labels, layout, normals.pairwise)
+        selected = np.flatnonzero(usable[owners])
+        parts = planes.alphas[owners[selected]] * sizes[selected] / totals[places[selected]]
+        np.add.at(self.member_alphas, (rows[selected], members[selected], found[selected]), parts)
+        self.space.atoms.slots(self.pool.keys(rows[selected], members[selected]))
 
-    def _take_up(
+    def _list_labelings(
         self, planes: PlaneSet, usable: np.ndarray, labels: np.ndarray, layout: Layout, pairwise: Any
     ) -> None:
         """List the labelings of usable planes with matching pairwise features."""
@@ -213,19 +213,19 @@ class Labelingstate(DualState):
             moved = self.labels.moved(labels, self.codes[self.layout.rows(blocks)], layout)
             off = sp.csr_matrix(abs(pairwise + moved)).max(axis=1).toarray().ravel()
             usable &= off <= NEGLIGIBLE
-        kept = np.flatnonzero(usable)
-        kept = kept[np.argsort(blocks[kept], kind="stable")]
-        own = blocks[kept]
-        chosen = np.arange(len(kept)) - np.searchsorted(own, own)
-        self._make_room(int(np.max(chosen, initial=-1)) + 1)
-        self.alphas[own, chosen] = planes.alphas[kept]
+        selected = np.flatnonzero(usable)
+        selected = selected[np.argsort(blocks[selected], kind="stable")]
+        own = blocks[selected]
+        chosen = np.arange(len(selected)) - np.searchsorted(own, own)
+        self._enlarge(int(np.max(chosen, initial=-1)) + 1)
+        self.alphas[own, chosen] = planes.alphas[selected]
         np.maximum.at(self.n_listed, own, chosen + 1)
-        rows = np.isin(layout.owners, kept)
+        rows = np.isin(layout.owners, selected)
         place = np.empty(len(planes), dtype=np.int64)
-        place[kept] = chosen
+        place[selected] = chosen
         self.labelings[self.layout.rows(blocks)[rows], place[layout.owners[rows]]] = labels[rows]
 
-    def _make_room(self, n_listed: int) -> None:
+    def _enlarge(self, n_listed: int) -> None:
         """Enlarge the lists to at least `n_listed` labelings per block."""
         short = n_listed - self.alphas.shape[1]
         if short > 0:
@@ -250,7 +250,7 @@ class _Batch:
         self.pairwise = f.pairwise.copy()
         self.changes = np.zeros(self.values.shape)
         # Row of `kernel` of each member, -1 for members without an atom.
-        self.held = np.full(self.places.size, -1)
+        self.atom_rows = np.full(self.places.size, -1)
         self.kernel = np.zeros((0, self.places.size), dtype=self.values.dtype)
         self.listed = self._listed()
 
@@ -289,14 +289,14 @@ class _Batch:
         # Members that equal the row itself are redundant.
         atoms[:, 1:][self.places[:, 1:] == self.places[:, :1]] = -1
         atoms = atoms.ravel()
-        new = np.flatnonzero((atoms >= 0) & (self.held < 0))
-        self.held[new] = len(self.kernel) + np.arange(len(new))
+        new = np.flatnonzero((atoms >= 0) & (self.atom_rows < 0))
+        self.atom_rows[new] = len(self.kernel) + np.arange(len(new))
         fresh = store.between(atoms[new], self.places.ravel())
         self.kernel = fresh if len(self.kernel) == 0 else np.concatenate([self.kernel, fresh])
         alphas, member_alphas = state.alphas[self.blocks], state.member_alphas[self.rows]
         moved, listed = self.listed
         ascend_blocks(
-            order, self.layout.starts, self.values, self.kernel, self.held, self.competitors.codes,
+            order, self.layout.starts, self.values, self.kernel, self.atom_rows, self.competitors.codes,
             self.competitors.costs, self.grades, self.weights, state.labelings[self.rows], listed, moved,
             alphas, member_alphas,
             self.pairwise, self.changes,

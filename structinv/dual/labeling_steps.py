@@ -45,12 +45,12 @@ def mean_plane_values(
 
 @njit(cache=True, nogil=True)
 def ascend_blocks(
-    order, starts, values, kernel, held, codes, costs, grades, weights, labelings, listed, moved,
+    order, starts, values, kernel, atom_rows, codes, costs, grades, weights, labelings, listed, moved,
     alphas, member_alphas, pairwise, changes,
 ):  # fmt: skip
     """Do steps in each block of `order` over its stored labelings and members.
 
-    `held` is the row of `kernel` of each member, -1 for none; `kernel` has one column per member.
+    `atom_rows` is the row of `kernel` of each member, -1 for none; `kernel` has one column per member.
     `values`, `alphas`, `member_alphas` and `pairwise` are updated in place. Changes of the atoms'
     coefficients are added to `changes`, (n_outputs, n_rows * s).
     """
@@ -62,12 +62,12 @@ def ascend_blocks(
         before = changes[:, begin:end].copy()
         own, atoms = np.zeros((end - begin, end - begin)), np.empty(end - begin, dtype=np.int64)
         for p in range(end - begin):
-            if held[begin + p] >= 0:
+            if atom_rows[begin + p] >= 0:
                 for q in range(end - begin):
-                    own[p, q] = kernel[held[begin + p], begin + q]
+                    own[p, q] = kernel[atom_rows[begin + p], begin + q]
         mine = slice(first, last)
         _ascend(
-            local, own, held[begin:end] >= 0, codes[mine], costs[mine], grades[mine], weights[b],
+            local, own, atom_rows[begin:end] >= 0, codes[mine], costs[mine], grades[mine], weights[b],
             labelings[mine], listed[b], listed[b + 1] - listed[b], moved, alphas[b], member_alphas[mine],
             pairwise, changes[:, begin:end],
         )  # fmt: skip
@@ -80,7 +80,7 @@ def ascend_blocks(
                 before[k, used] = changes[k, p] - before[k, p - begin]
                 changed |= before[k, used] != 0.0
             if changed:
-                atoms[used] = held[p]
+                atoms[used] = atom_rows[p]
                 used += 1
         if used > 0:
             coefficients = np.ascontiguousarray(before[:, :used]).astype(values.dtype)
@@ -92,7 +92,7 @@ def ascend_blocks(
 
 @njit(cache=True, nogil=True)
 def _ascend(
-    local, kernel, held, codes, costs, grades, weight, labelings, first, n_listed, moved, alphas,
+    local, kernel, atom_rows, codes, costs, grades, weight, labelings, first, n_listed, moved, alphas,
     member_alphas, pairwise, changes,
 ):  # fmt: skip
     """Do pairwise steps in one block until its gap over the stored planes is a tenth."""
@@ -103,10 +103,10 @@ def _ascend(
     moving = np.zeros(len(pairwise))
     target = -1.0
     for _ in range(MOST_STEPS):
-        _between_members(local, kernel, held, codes, costs, grades, weight, member_alphas, changes)
+        _between_members(local, kernel, atom_rows, codes, costs, grades, weight, member_alphas, changes)
         up, down, gap, used = _pair(
-            local, held, codes, costs, grades, member_alphas, labelings, first, n_listed, moved, alphas,
-            pairwise, best, members, mean, alpha,
+            local, atom_rows, codes, costs, grades, member_alphas, labelings, first, n_listed, moved,
+            alphas, pairwise, best, members, mean, alpha,
         )  # fmt: skip
         if target < 0.0:
             target = BLOCK_SHARE * gap
@@ -159,17 +159,17 @@ def _ascend(
     # Remove rounding errors from labels that no active labeling has.
     for t in range(len(codes)):
         for k in range(member_alphas.shape[2]):
-            carried = False
+            active = False
             for j in range(n_listed):
-                carried |= alphas[j] > 0.0 and labelings[t, j] == k and k != codes[t]
-            if not carried:
+                active |= alphas[j] > 0.0 and labelings[t, j] == k and k != codes[t]
+            if not active:
                 for m in range(member_alphas.shape[1]):
                     member_alphas[t, m, k] = 0.0
 
 
 @njit(cache=True, nogil=True)
 def _pair(
-    local, held, codes, costs, grades, member_alphas, labelings, first, n_listed, moved, alphas,
+    local, atom_rows, codes, costs, grades, member_alphas, labelings, first, n_listed, moved, alphas,
     pairwise, best, members, mean, alpha,
 ):  # fmt: skip
     """Return the best labeling, the worst active one, the gap and the sum of dual variables.
@@ -185,7 +185,7 @@ def _pair(
             best[t, k], members[t, k], mean[t, k], alpha[t, k] = -np.inf, -1, 0.0, 0.0
         for m in range(size):
             p = t * size + m
-            if not held[p]:
+            if not atom_rows[p]:
                 continue
             for k in range(n_labels):
                 plane_value = local[k, p] - local[c, p] + costs[t, k] * grades[t, m]
@@ -248,7 +248,7 @@ def _toward(up, down, labelings, codes, best, members, mean, alpha, member_alpha
 
 
 @njit(cache=True, nogil=True)
-def _between_members(local, kernel, held, codes, costs, grades, weight, member_alphas, changes):
+def _between_members(local, kernel, atom_rows, codes, costs, grades, weight, member_alphas, changes):
     """Do an exact step from the lowest active member to the highest, for each row and label."""
     n_rows, size, n_labels = member_alphas.shape
     for t in range(n_rows):
@@ -263,7 +263,7 @@ def _between_members(local, kernel, held, codes, costs, grades, weight, member_a
                 continue
             for m in range(size):
                 p = t * size + m
-                if not held[p]:
+                if not atom_rows[p]:
                     continue
                 plane_value = local[k, p] - local[c, p] + costs[t, k] * grades[t, m]
                 if plane_value > highest:

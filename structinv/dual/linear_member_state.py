@@ -92,9 +92,9 @@ class LinearMemberState(DualState):
         return float(self.term.weights[rows] * alphas @ self._offsets(rows, members, labels))
 
     def _offsets(self, rows: np.ndarray, members: np.ndarray, labels: np.ndarray) -> np.ndarray:
-        return self._rivals(rows).cost_of(labels) * self._grades_of(rows, members)
+        return self._competitors(rows).cost_of(labels) * self._grades_of(rows, members)
 
-    def _rivals(self, rows: np.ndarray) -> Competitors:
+    def _competitors(self, rows: np.ndarray) -> Competitors:
         return self.term.labels.competitors(rows)
 
     def _grades_of(self, rows: np.ndarray, members: np.ndarray) -> np.ndarray:
@@ -119,7 +119,7 @@ class LinearMemberState(DualState):
         total, left = float(self.gaps.sum()), 0.0
         holding = np.flatnonzero(np.any(self.alphas > 0, axis=1))
         for rows in self._portions(holding):
-            left += np.inf if out_of_time() else self._focus(f, rows, out_of_time)
+            left += np.inf if out_of_time() else self._optimize_active(f, rows, out_of_time)
         left_out = self.plane_tol * self.term.weights.sum()
         few = total <= (1.0 + SETTLED_SHARE) * left_out
         self.converged = self.n_added == 0 and few and left <= SETTLED_SHARE * total
@@ -128,13 +128,13 @@ class LinearMemberState(DualState):
     def _visit(self, f: np.ndarray, rows: np.ndarray) -> None:
         """Add the worst members of some rows, do steps in each row, and update the gaps."""
         newcomers = np.full(len(rows), -1)
-        self.gaps[rows] = self._price(f, rows, newcomers)
+        self.gaps[rows] = self._score_members(f, rows, newcomers)
         self.n_added += int(np.count_nonzero(newcomers >= 0))
-        held = self._held(rows, newcomers)
-        if len(held.rows):
-            carrying = ActiveMembers(self._points(held.rows, held.members), held.start)
-            self._ascend(f, rows, held, carrying, np.arange(len(rows)))
-            self._keep(rows, held)
+        block = self._active_block(rows, newcomers)
+        if len(block.rows):
+            active_members = ActiveMembers(self._points(block.rows, block.members), block.start)
+            self._ascend(f, rows, block, active_members, np.arange(len(rows)))
+            self._store(rows, block)
 
     def _portions(self, rows: np.ndarray) -> list[np.ndarray]:
         """Split rows into runs whose members fit into memory next to the rows."""
@@ -147,34 +147,36 @@ class LinearMemberState(DualState):
         size = X.data.nbytes + X.indices.nbytes if sp.issparse(X) else X.nbytes
         return int(max(LEAST_MADE, size // 2) // max(1, size // max(1, X.shape[0])))
 
-    def _focus(self, f: np.ndarray, rows: np.ndarray, out_of_time: OutOfTime) -> float:
+    def _optimize_active(self, f: np.ndarray, rows: np.ndarray, out_of_time: OutOfTime) -> float:
         """Optimize over the planes of some rows until their gap is small; return the rest."""
         total = self.gaps[rows].sum()
-        held = self._held(rows, np.full(len(rows), -1))
-        carrying = ActiveMembers(self._points(held.rows, held.members), held.start)
-        gaps = self._ascend(f, rows, held, carrying, self.rng.permutation(len(rows)))
+        block = self._active_block(rows, np.full(len(rows), -1))
+        active_members = ActiveMembers(self._points(block.rows, block.members), block.start)
+        gaps = self._ascend(f, rows, block, active_members, self.rng.permutation(len(rows)))
         target = (FOCUSED_SHARE if self.n_added else SETTLED_SHARE) * total
         for _ in range(FOCUSED_ROUNDS):
             if out_of_time() or gaps.sum() <= target:
                 break
             active = np.flatnonzero(gaps > FOCUSED_SHARE * gaps.mean())
-            gaps[active] = self._ascend(f, rows, held, carrying, self.rng.permutation(active))[active]
-        self._keep(rows, held)
+            gaps[active] = self._ascend(f, rows, block, active_members, self.rng.permutation(active))[
+                active
+            ]
+        self._store(rows, block)
         return float(gaps.sum())
 
-    def _price(self, f: np.ndarray, rows: np.ndarray, newcomers: np.ndarray) -> np.ndarray:
+    def _score_members(self, f: np.ndarray, rows: np.ndarray, newcomers: np.ndarray) -> np.ndarray:
         """Return the weighted gaps at `f`, and write the worst new members into `newcomers`."""
         arrival = np.empty(len(rows))
         scores = self.changes.scores(rows, self.space.weights(f))
         assert scores is not None
         grades = self.grades if len(self.grades) == 1 else self.grades[rows]
         _worst_newcomers(
-            np.ascontiguousarray(scores), self.space.constants(f), *self._rivals(rows).arrays, grades,
-            self.pairs[rows], self.alphas[rows], self.plane_tol, newcomers, arrival,
+            np.ascontiguousarray(scores), self.space.constants(f), *self._competitors(rows).arrays,
+            grades, self.pairs[rows], self.alphas[rows], self.plane_tol, newcomers, arrival,
         )  # fmt: skip
         return self.term.weights[rows] * arrival
 
-    def _held(self, rows: np.ndarray, newcomers: np.ndarray) -> MemberBlock:
+    def _active_block(self, rows: np.ndarray, newcomers: np.ndarray) -> MemberBlock:
         """Return the active members, and the new member of each row."""
         owners, members, labels, alphas = self._active(rows)
         new = np.flatnonzero(newcomers >= 0)
@@ -209,19 +211,19 @@ class LinearMemberState(DualState):
         self,
         f: np.ndarray,
         rows: np.ndarray,
-        held: MemberBlock,
-        carrying: ActiveMembers,
+        block: MemberBlock,
+        active_members: ActiveMembers,
         order: np.ndarray,
     ) -> np.ndarray:
         """Do steps in the rows ``rows[order]``; return their gaps before the steps."""
-        grades = self._grades_of(held.rows, held.members)
-        problem = *self._rivals(rows).arrays, grades, self.term.weights[rows]
-        return carrying.ascend(self.space.table(f), order, problem, held.alphas)
+        grades = self._grades_of(block.rows, block.members)
+        problem = *self._competitors(rows).arrays, grades, self.term.weights[rows]
+        return active_members.ascend(self.space.table(f), order, problem, block.alphas)
 
-    def _keep(self, rows: np.ndarray, held: MemberBlock) -> None:
+    def _store(self, rows: np.ndarray, block: MemberBlock) -> None:
         """Store dual variables, with as many columns as the row with most planes needs."""
-        entries, labels = np.nonzero(held.alphas)
-        owners = np.searchsorted(held.start, entries, side="right") - 1
+        entries, labels = np.nonzero(block.alphas)
+        owners = np.searchsorted(block.start, entries, side="right") - 1
         slots = np.arange(len(entries)) - np.searchsorted(owners, owners)
         short = int(slots.max(initial=-1)) + 1 - self.alphas.shape[1]
         if short > 0:
@@ -229,15 +231,15 @@ class LinearMemberState(DualState):
             self.alphas = np.pad(self.alphas, ((0, 0), (0, short)))
         self.alphas[rows], self.pairs[rows] = 0.0, -1
         # Dual variables are written last, so that Ctrl-C leaves none without a member.
-        self.pairs[rows[owners], slots] = held.members[entries] * self.n_labels + labels
-        self.alphas[rows[owners], slots] = held.alphas[entries, labels]
+        self.pairs[rows[owners], slots] = block.members[entries] * self.n_labels + labels
+        self.alphas[rows[owners], slots] = block.alphas[entries, labels]
 
     def combination(self) -> np.ndarray:
         # Members are computed in portions, each once for all its planes.
         f = self.space.zeros()
         rows, members, labels, alphas = self._active(np.arange(len(self.alphas)))
         sizes = self.term.weights[rows] * alphas
-        each = sizes[:, None] * self._rivals(rows).normals(labels)
+        each = sizes[:, None] * self._competitors(rows).normals(labels)
         entries, places = np.unique(rows * self.size + members, return_inverse=True)
         ones, shape = np.ones(len(rows)), (len(entries), len(rows))
         summed = sp.csr_matrix((ones, (places.ravel(), np.arange(len(rows)))), shape) @ each
@@ -249,7 +251,9 @@ class LinearMemberState(DualState):
     def planes(self) -> PlaneSet:
         # Normals are computed on access.
         rows, members, labels, alphas = self._active(np.arange(len(self.alphas)))
-        normals = self.made_rows(np.column_stack([rows, members]), self._rivals(rows).normals(labels))
+        normals = self.made_rows(
+            np.column_stack([rows, members]), self._competitors(rows).normals(labels)
+        )
         return PlaneSet(normals, self._offsets(rows, members, labels), rows, alphas)
 
     def pack(self) -> PackedRows:
@@ -282,7 +286,7 @@ class LinearMemberState(DualState):
         """
         points, coefficients, single = self._terms(planes, shift)
         blocks = planes.blocks[single]
-        labels = self._rivals(blocks).labels_of(coefficients)
+        labels = self._competitors(blocks).labels_of(coefficients)
         members = np.full(len(blocks), -1)
         for member in range(self.size - 1, -1, -1) if len(blocks) else ():
             made = self._points(blocks, np.full(len(blocks), member))
@@ -299,14 +303,14 @@ class LinearMemberState(DualState):
     ) -> None:
         """Set the dual variables of members and labels of rows."""
         rows, owners = np.unique(blocks, return_inverse=True)
-        self._keep(rows, self._gathered(rows, owners, members, labels, alphas))
+        self._store(rows, self._gathered(rows, owners, members, labels, alphas))
 
     def _restored(self, planes: PlaneSet, normals: MemberRows) -> bool:
         """Restore planes by the numbers of their members; return False if members differ."""
         rows, members = normals.which.T
         if not np.array_equal(rows, planes.blocks) or np.any(members >= self.size):
             return False
-        labels = self._rivals(rows).labels_of(normals.coefficients)
+        labels = self._competitors(rows).labels_of(normals.coefficients)
         if np.any(labels < 0):
             return False
         for first in range(0, len(rows), 16 * ROWS_AT_ONCE):
@@ -331,7 +335,7 @@ class LinearMemberState(DualState):
         points, coefficients = chosen.points[:, : self.space.n_features], chosen.coefficients
         if coefficients.shape[1] == 1:
             # The factor may belong to the point or to the coefficient.
-            competitors = self._rivals(planes.blocks[single])
+            competitors = self._competitors(planes.blocks[single])
             wanted = competitors.normals((competitors.codes + shift) % self.n_labels)
             factor = np.divide(coefficients, wanted, out=np.zeros(wanted.shape), where=wanted != 0)
             points, coefficients = scale_rows(points, factor[:, 0]), wanted
@@ -375,9 +379,9 @@ def _worst_newcomers(
         c, own = codes[r], min(r, grades.shape[0] - 1)
         best, covered, mean, member = 0.0, 0.0, 0.0, -1
         for m in range(scores.shape[1]):
-            held = False
+            block = False
             for slot in range(pairs.shape[1]):
-                held = held or (alphas[r, slot] > 0.0 and pairs[r, slot] // n_labels == m)
+                block = block or (alphas[r, slot] > 0.0 and pairs[r, slot] // n_labels == m)
             truth = signs[c] * (scores[r, m, outputs[c]] + constants[outputs[c]])
             for k in range(n_labels):
                 if k == c:
@@ -385,7 +389,7 @@ def _worst_newcomers(
                 factor, o = costs[r, k] if slack else 1.0, outputs[k]
                 gain = signs[k] * (scores[r, m, o] + constants[o]) - truth
                 plane_value = costs[r, k] * grades[own, m] + factor * gain
-                if held:
+                if block:
                     covered = plane_value if plane_value > covered else covered
                     for slot in range(pairs.shape[1]):
                         if pairs[r, slot] == m * n_labels + k:

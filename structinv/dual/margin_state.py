@@ -140,7 +140,7 @@ class MarginState(BatchedState):
         # Points with a larger negative margin than the stored ones are added.
         points = self.sets[number]
         known, means = points.largest_gains(f)
-        reached, normals, new, asked = [], [], [], 0
+        reached, normals, new, visited = [], [], [], 0
         step = self.term.blocks_at_once(self.space)
         for first in range(0, len(points.rows), step):
             if first and out_of_time():
@@ -150,18 +150,18 @@ class MarginState(BatchedState):
             losses = self.term.losses(self.term.gains(worst, rows))
             before = self.term.losses(known[first : first + step])
             above = losses > before + self.plane_tol + 1e-12 * (1.0 + losses)
-            fresh = np.flatnonzero(above)
-            if len(fresh):
-                normals.append(self.term.unit_normals(self.space, worst.take(fresh), rows[fresh]))
-                new.append(first + fresh)
+            new_rows = np.flatnonzero(above)
+            if len(new_rows):
+                normals.append(self.term.unit_normals(self.space, worst.take(new_rows), rows[new_rows]))
+                new.append(first + new_rows)
             reached.append(losses)
-            asked = first + len(rows)
-        row_alphas = points.row_alphas[:asked]
-        gaps = np.concatenate(reached) + self.term.conjugate(row_alphas) - means[:asked]
-        gap = float(points.weights[:asked] @ np.maximum(0.0, gaps))
+            visited = first + len(rows)
+        row_alphas = points.row_alphas[:visited]
+        gaps = np.concatenate(reached) + self.term.conjugate(row_alphas) - means[:visited]
+        gap = float(points.weights[:visited] @ np.maximum(0.0, gaps))
         self._add(points, normals, new)
         points.ascend(f, 0.1 * gap, max_passes=3)
-        return gap if asked == len(points.rows) else np.inf, asked
+        return gap if visited == len(points.rows) else np.inf, visited
 
     def _add(self, points: PointSet, normals: list[Normals], new: list[np.ndarray]) -> None:
         if new:
@@ -178,16 +178,16 @@ class MarginState(BatchedState):
         # Planes with unknown slopes are replaced by the null plane.
         if len(planes) == 0:
             return
-        told = self.space.apart(planes.normals)
-        if told is None:
+        separated = self.space.apart(planes.normals)
+        if separated is None:
             return
-        normals, slopes = told
+        normals, slopes = separated
         slopes = slopes * planes.alphas
         for points in self.sets:
-            mine = np.flatnonzero(np.isin(planes.blocks, points.rows) & (slopes > 0))
-            if len(mine):
-                places = np.searchsorted(points.rows, planes.blocks[mine])
-                points.add(normals[mine], np.zeros(len(mine)), places, slopes[mine])
+            selected = np.flatnonzero(np.isin(planes.blocks, points.rows) & (slopes > 0))
+            if len(selected):
+                places = np.searchsorted(points.rows, planes.blocks[selected])
+                points.add(normals[selected], np.zeros(len(selected)), places, slopes[selected])
 
 
 class SmoothPointSets(SmoothRows):

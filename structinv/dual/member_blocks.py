@@ -84,18 +84,20 @@ class RowBlock:
         )  # fmt: skip
         used = np.flatnonzero(np.any(moved != 0, axis=1))
         f.coefficients[self.atoms[used]] += moved[used]
-        _carry(self.store, values, self.atoms[used], moved[used])
+        _update_values(self.store, values, self.atoms[used], moved[used])
         return gaps[order]
 
 
-def _carry(store: AtomStore, values: np.ndarray, atoms: np.ndarray, moved: np.ndarray) -> None:
+def _update_values(store: AtomStore, values: np.ndarray, atoms: np.ndarray, moved: np.ndarray) -> None:
     """Add the effect of changed coefficients, (m, n_outputs), to the values at all known points."""
     late = np.where(atoms >= store.n_whole_rows, 1, 0)
     for part in in_runs(np.arange(len(atoms)), late, store.rows_at_once):
-        _carry_some(store, values, atoms[part], moved[part])
+        _update_some_values(store, values, atoms[part], moved[part])
 
 
-def _carry_some(store: AtomStore, values: np.ndarray, atoms: np.ndarray, moved: np.ndarray) -> None:
+def _update_some_values(
+    store: AtomStore, values: np.ndarray, atoms: np.ndarray, moved: np.ndarray
+) -> None:
     where, table, extra = store.rows_of_table(atoms)
     places = where[atoms]
 

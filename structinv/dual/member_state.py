@@ -104,9 +104,9 @@ class MemberState(DualState):
         self.total = total
         if self.n_added == 0 and required == self.plane_tol > 0:
             # The gap over the rows' own atoms, compared with the gap due to plane_tol.
-            self._again(f, blocks, 0.0, out_of_time)
+            self._do_steps(f, blocks, 0.0, out_of_time)
             self.converged = not out_of_time() and bool(self.gaps.sum() <= SETTLED_SHARE * self.total)
-        self._focus(f, blocks, out_of_time)
+        self._optimize_active(f, blocks, out_of_time)
         return self.total, len(self.rows)
 
     def _blocks(self, rows: np.ndarray) -> list[RowBlock]:
@@ -117,15 +117,17 @@ class MemberState(DualState):
         places = in_runs(np.arange(len(rows)), np.count_nonzero(slots >= 0, axis=1), most)
         return [RowBlock(store, rows[own], slots[own]) for own in places]
 
-    def _focus(self, f: Expansion, blocks: list[RowBlock], out_of_time: OutOfTime) -> None:
+    def _optimize_active(self, f: Expansion, blocks: list[RowBlock], out_of_time: OutOfTime) -> None:
         """Do several passes over the rows with most of the gap, without new atoms."""
         for _ in range(FOCUSED_PASSES):
             left = self.gaps.sum()
             if out_of_time() or (left <= self.focused_share * self.total and self.n_added):
                 break
-            self._again(f, blocks, self.focused_share * left / len(self.gaps), out_of_time)
+            self._do_steps(f, blocks, self.focused_share * left / len(self.gaps), out_of_time)
 
-    def _again(self, f: Expansion, blocks: list[RowBlock], floor: float, out_of_time: OutOfTime) -> None:
+    def _do_steps(
+        self, f: Expansion, blocks: list[RowBlock], floor: float, out_of_time: OutOfTime
+    ) -> None:
         """Do steps on rows with a gap of at least `floor`, until time is up."""
         for number in self.rng.permutation(len(blocks)):
             if out_of_time():

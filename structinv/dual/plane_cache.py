@@ -29,16 +29,16 @@ class PlaneCache(BatchedState):
         # Planes that exceed the stored ones are added.
         blocks, working = self.batches[number], self.sets[number]
         normals, offsets, plane_values = self._planes_in_time(f, blocks, out_of_time)
-        asked = len(plane_values)
-        known, mean = (each[:asked] for each in working.block_values(f))
+        visited = len(plane_values)
+        known, mean = (each[:visited] for each in working.block_values(f))
         new = np.flatnonzero(
             plane_values > known + self.plane_tol + 1e-12 * (1.0 + np.abs(plane_values))
         )
         self.n_added += len(new)
         working.add(normals[new], offsets[new], new)
-        gap = float(working.weights[:asked] @ np.maximum(0.0, plane_values - mean))
+        gap = float(working.weights[:visited] @ np.maximum(0.0, plane_values - mean))
         working.ascend(f, 0.1 * gap, max_passes=3)
-        return gap if asked == len(blocks) else np.inf, asked
+        return gap if visited == len(blocks) else np.inf, visited
 
     def _planes_in_time(
         self, f: Element, blocks: np.ndarray, out_of_time: OutOfTime
@@ -68,11 +68,11 @@ class PlaneCache(BatchedState):
 
     def restore(self, planes: PlaneSet) -> None:
         for batch, working in zip(self.batches, self.sets, strict=True):
-            mine = np.flatnonzero(np.isin(planes.blocks, batch))
-            if len(mine):
+            selected = np.flatnonzero(np.isin(planes.blocks, batch))
+            if len(selected):
                 working.add(
-                    planes.normals[mine],
-                    planes.offsets[mine],
-                    np.searchsorted(batch, planes.blocks[mine]),
-                    planes.alphas[mine],
+                    planes.normals[selected],
+                    planes.offsets[selected],
+                    np.searchsorted(batch, planes.blocks[selected]),
+                    planes.alphas[selected],
                 )

@@ -62,11 +62,11 @@ class SequenceState(FocusedSweeps, DualState):
         """Visit sequences and return their losses, without weights; do steps if `moves` is True."""
 
     @abstractmethod
-    def _make_room(self, order: np.ndarray) -> None:
+    def _provide_slots(self, order: np.ndarray) -> None:
         """Provide slots for all labelings that a visit of each sequence may add."""
 
     @abstractmethod
-    def _take(
+    def _start_from(
         self, blocks: np.ndarray, labels: np.ndarray, edits: np.ndarray, alphas: np.ndarray
     ) -> None:
         """Start from concatenated labelings of `blocks`, which are in increasing order."""
@@ -77,13 +77,13 @@ class SequenceState(FocusedSweeps, DualState):
         return self.space.table(f), self.space.pairwise(f).reshape(n_labels + 2, n_labels)
 
     def sweep(self, f: Element, out_of_time: OutOfTime = never) -> tuple[float, int]:
-        self._asked = 0
+        self._n_visited = 0
         gap, _ = super().sweep(f, out_of_time)
-        return gap, self._asked
+        return gap, self._n_visited
 
     def _step(self, f: Element, order: np.ndarray, again: bool) -> None:
-        self._make_room(order)
-        self._asked += int(self._sizes[order].sum())
+        self._provide_slots(order)
+        self._n_visited += int(self._sizes[order].sum())
         self._visit(f, order, True, self.gaps)
 
     def value(self, f: Element) -> tuple[float, float]:
@@ -101,17 +101,17 @@ class SequenceState(FocusedSweeps, DualState):
             labels = normals.labels
             if not np.array_equal(normals.layout.lengths, self._sizes[planes.blocks]):
                 return
-            edits = self._known(planes.blocks, normals.edits)
+            edits = self._valid_edits(planes.blocks, normals.edits)
         else:
-            labels = self._nearest(planes)
+            labels = self._nearest_labels(planes)
             edits = np.zeros((len(labels), self.n_edits), dtype=np.int32)
         n_labels = self.term.labels.n_labels
         if len(labels) and labels.min() >= 0 and labels.max() < n_labels:
-            chosen = self._sound(planes.blocks, labels, planes.alphas)
+            chosen = self._valid(planes.blocks, labels, planes.alphas)
             places = self.layout.take(planes.blocks).rows(chosen)
-            self._take(planes.blocks[chosen], labels[places], edits[places], planes.alphas[chosen])
+            self._start_from(planes.blocks[chosen], labels[places], edits[places], planes.alphas[chosen])
 
-    def _sound(self, blocks: np.ndarray, labels: np.ndarray, alphas: np.ndarray) -> np.ndarray:
+    def _valid(self, blocks: np.ndarray, labels: np.ndarray, alphas: np.ndarray) -> np.ndarray:
         """Return the numbers of active, allowed and wrong labelings, sorted by example."""
         bound, layout = self.term.labels, self.layout.take(blocks)
         wrong = layout.sums((labels != bound.codes[self.layout.rows(blocks)]).astype(np.int64)) > 0
@@ -119,7 +119,7 @@ class SequenceState(FocusedSweeps, DualState):
         chosen: np.ndarray = np.flatnonzero(sound)[np.argsort(blocks[sound], kind="stable")]
         return chosen
 
-    def _known(self, blocks: np.ndarray, edits: np.ndarray) -> np.ndarray:
+    def _valid_edits(self, blocks: np.ndarray, edits: np.ndarray) -> np.ndarray:
         """Return the valid edits of labelings, at most the allowed number.
 
         They are allowed by this oracle, also if they belong to another one.
@@ -132,7 +132,7 @@ class SequenceState(FocusedSweeps, DualState):
             found[(found < 0) | (found > 2 * sizes[:, None])] = 0
         return found
 
-    def _nearest(self, planes: PlaneSet) -> np.ndarray:
+    def _nearest_labels(self, planes: PlaneSet) -> np.ndarray:
         """Return the labelings whose normals are nearest to those of planes."""
         found, bound = [np.zeros(0, dtype=np.int64)], self.term.labels
         X = constant_rows(self.term.bound.X, self.space)
@@ -167,10 +167,10 @@ def _row_coefficients(space: ExplicitSpace, rows: Matrix, normal: Any) -> np.nda
 
 def _places(rows: Matrix, points: Matrix) -> list[int] | None:
     """Return the row of each point, in increasing order; None if a point is not among the rows."""
-    own, theirs = (np.diag(dense(each @ each.T)) for each in (rows, points))
+    own, of_points = (np.diag(dense(each @ each.T)) for each in (rows, points))
     inner = dense(points @ rows.T)
-    apart = theirs[:, None] + own - 2.0 * inner
-    same = apart <= 8 * np.finfo(rows.dtype).eps * (theirs[:, None] + own)
+    distances = of_points[:, None] + own - 2.0 * inner
+    same = distances <= 8 * np.finfo(rows.dtype).eps * (of_points[:, None] + own)
     places: list[int] = []
     for each in same:
         later = np.flatnonzero(each)

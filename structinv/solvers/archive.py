@@ -30,7 +30,7 @@ def packed(objective: Objective, f: Element, planes: PlaneSet) -> dict[str, np.n
 
     Penalties with known slopes have no plane in the arrays: the slopes determine it.
     """
-    slopes = {f"{SLOPES}{block}": own for block, own in planes.slopes.items()}
+    slopes = {f"{SLOPES}{block}": values for block, values in planes.slopes.items()}
     planes = planes.chosen(np.flatnonzero(~np.isin(planes.blocks, list(planes.slopes))))
     arrays = {"offsets": planes.offsets, "blocks": planes.blocks, "masses": planes.alphas, **slopes}
     for name, extra in (("summed", planes.summed), ("passes", planes.passes)):
@@ -61,7 +61,9 @@ def unpacked(objective: Objective, arrays: dict[str, np.ndarray]) -> tuple[Eleme
         f, normals = objective.space.unpacked(arrays, _points(objective, arrays))
     else:
         f, normals = arrays["f"], _unpacked_rows(objective, arrays)
-    slopes = {int(name[len(SLOPES) :]): own for name, own in arrays.items() if name.startswith(SLOPES)}
+    slopes = {
+        int(name[len(SLOPES) :]): values for name, values in arrays.items() if name.startswith(SLOPES)
+    }
     return f, PlaneSet(
         normals,
         arrays["offsets"],
@@ -89,13 +91,13 @@ def _points(objective: Objective, arrays: dict[str, np.ndarray]) -> np.ndarray:
     points = np.empty((len(owners), others.shape[1]), dtype=others.dtype)
     points[owners < 0] = others
     for number, bound in enumerate(_bounds(objective)):
-        mine = np.flatnonzero(owners == number)
-        if len(mine):
-            rows, members = origins[mine].T
+        selected = np.flatnonzero(owners == number)
+        if len(selected):
+            rows, members = origins[selected].T
             # A third-party oracle may list fewer members now. Planes are checked, so any member is
             # valid.
             changes = listed(bound)
-            points[mine] = changes.points(rows, np.minimum(members, changes.size - 1))
+            points[selected] = changes.points(rows, np.minimum(members, changes.size - 1))
     return points
 
 
@@ -115,13 +117,13 @@ def _packed_rows(normals: Any) -> dict[str, np.ndarray]:
     if isinstance(normals, ComputedRows):
         normals = normals.written()
     if isinstance(normals, TensorRows):
-        arrays = {"start": normals.start, **_flat("extra", normals.pairwise)}
-        arrays |= _flat("coefficients", normals.coefficients)
+        arrays = {"start": normals.start, **_arrays_of("extra", normals.pairwise)}
+        arrays |= _arrays_of("coefficients", normals.coefficients)
         normals = normals.points
-    return arrays | _flat("points", normals)
+    return arrays | _arrays_of("points", normals)
 
 
-def _flat(name: str, table: Matrix) -> dict[str, np.ndarray]:
+def _arrays_of(name: str, table: Matrix) -> dict[str, np.ndarray]:
     """Return a dense array under its name, and a CSR matrix as its parts."""
     if not sp.issparse(table):
         return {name: table}
@@ -131,8 +133,8 @@ def _flat(name: str, table: Matrix) -> dict[str, np.ndarray]:
     return {f"{name} {part}": found for part, found in parts.items()}
 
 
-def _whole(name: str, arrays: dict[str, np.ndarray]) -> Matrix:
-    """Return the matrix that `_flat` stored."""
+def _matrix_of(name: str, arrays: dict[str, np.ndarray]) -> Matrix:
+    """Return the matrix that `_arrays_of` stored."""
     if name in arrays:
         return arrays[name]
     parts = tuple(arrays[f"{name} {part}"] for part in ("data", "indices", "indptr"))
@@ -147,8 +149,8 @@ def _unpacked_rows(objective: Objective, arrays: dict[str, np.ndarray]) -> Norma
         blocks, labels, edits = (arrays[name] for name in ("labeled", "labels", "edits"))
         low, high = arrays["factors"].tolist()
         return labeled_rows(_worst_cases(objective)[0], space, blocks, labels, edits, (low, high))
-    normals = _whole("points", arrays)
+    normals = _matrix_of("points", arrays)
     if "start" in arrays:
-        coefficients, extra = _whole("coefficients", arrays), _whole("extra", arrays)
+        coefficients, extra = _matrix_of("coefficients", arrays), _matrix_of("extra", arrays)
         return TensorRows(normals, coefficients, arrays["start"], extra)
     return normals

@@ -74,7 +74,7 @@ class Checkpoint:
             with np.load(self.path, allow_pickle=False) as archive:
                 self._arrays = {name: archive[name] for name in archive.files}
             self._header = json.loads(self._arrays.pop("header").tobytes())
-            theirs, version = self._header["fingerprint"], self._header["format"]
+            stored, version = self._header["fingerprint"], self._header["format"]
         except (
             OSError,
             EOFError,
@@ -89,12 +89,12 @@ class Checkpoint:
             ) from error
         if version != FORMAT:
             raise ValueError(f"checkpoint {str(self.path)!r} has format {version}, not {FORMAT}")
-        names = sorted({*theirs, *self.fingerprint})
-        different = [name for name in names if theirs.get(name) != self.fingerprint.get(name)]
-        if different:
-            told = ", ".join(_difference(name, theirs, self.fingerprint) for name in different)
+        names = sorted({*stored, *self.fingerprint})
+        changed = [name for name in names if stored.get(name) != self.fingerprint.get(name)]
+        if changed:
+            differences = ", ".join(_difference(name, stored, self.fingerprint) for name in changed)
             raise ValueError(
-                f"checkpoint {str(self.path)!r} belongs to another fit, with different {told}; "
+                f"checkpoint {str(self.path)!r} belongs to another fit, with different {differences}; "
                 "delete it to start a new fit"
             )
         self.used = float(self._header["seconds"])
@@ -140,9 +140,9 @@ class Checkpoint:
             "seconds": self.used + seconds,
             "blocks": self._objective.n_blocks,
         }
-        told = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
+        encoded = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
         stream = io.BytesIO()
-        arrays: dict[str, Any] = {"header": told, **packed(self._objective, f, planes)}
+        arrays: dict[str, Any] = {"header": encoded, **packed(self._objective, f, planes)}
         np.savez(stream, **arrays)
         try:
             write_atomically(self.path, stream.getvalue())
@@ -177,8 +177,8 @@ def blocks_of(path: str | PathLike[str]) -> int:
         return int(json.loads(archive["header"].tobytes())["blocks"])
 
 
-def _difference(name: str, theirs: dict[str, str], ours: dict[str, str]) -> str:
+def _difference(name: str, stored: dict[str, str], current: dict[str, str]) -> str:
     """Return the name of a part, with both values unless they are hashes."""
-    values = theirs.get(name, "absent"), ours.get(name, "absent")
+    values = stored.get(name, "absent"), current.get(name, "absent")
     hashed = any(len(value) == 32 for value in values)
     return name if hashed else f"{name} (was {values[0]}, is {values[1]})"

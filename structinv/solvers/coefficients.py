@@ -85,8 +85,8 @@ class CoefficientProblem:
         if system.size <= MOST_LOOKED_AT:
             squares = system.diagonal()
         else:
-            some = np.linspace(0, system.size - 1, NORMS_SEEN).astype(int)
-            squares = np.full(system.size, system.diagonal(some).max())
+            sample = np.linspace(0, system.size - 1, NORMS_SEEN).astype(int)
+            squares = np.full(system.size, system.diagonal(sample).max())
         norms = np.sqrt(np.maximum(squares, 0.0))
         return np.repeat(norms, self.space.n_outputs)[self.places]
 
@@ -108,19 +108,19 @@ class CoefficientProblem:
         found: list[tuple[np.ndarray, np.ndarray]] = []
         before: tuple[np.ndarray, np.ndarray] | None = None
         for output in range(n_outputs):
-            mine = np.flatnonzero(self.places % n_outputs == output)
-            own = self.places[mine] // n_outputs
+            selected = np.flatnonzero(self.places % n_outputs == output)
+            own = self.places[selected] // n_outputs
             if before is None or not np.array_equal(before[0], own):
                 whole = np.array_equal(own, np.arange(len(table)))
                 before = own, table if whole else table[np.ix_(own, own)]
-            found.append((mine, before[1]))
+            found.append((selected, before[1]))
         return found
 
     def formed_product(self, coefficients: np.ndarray) -> np.ndarray:
         """Return ``G a`` by the stored Gram matrix."""
         found = np.empty(self.size)
-        for mine, gram in self.by_output:
-            found[mine] = gram @ coefficients[mine]
+        for selected, gram in self.by_output:
+            found[selected] = gram @ coefficients[selected]
         return found
 
     def block(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:

@@ -43,7 +43,7 @@ class ConvexProgram(CoefficientMethod):
     @classmethod
     def check(cls, objective: Objective) -> None:
         problem = coefficient_problem(objective, cls.name)
-        cls.check_room(problem)
+        cls.check_memory(problem)
         import cvxpy as cp
 
         for term in problem.terms:
@@ -70,8 +70,8 @@ class ConvexProgram(CoefficientMethod):
             for term, part, own in _by_term(problem, u)
             if np.any(own > 0)
         ]
-        outputs = [_Output(cp, mine, gram, problem.basis[mine]) for mine, gram in _rooted(problem)]
-        joined = [u[each.mine] == each.functionals for each in outputs]
+        outputs = [_Output(cp, rows, gram, problem.basis[rows]) for rows, gram in _roots(problem)]
+        joined = [u[each.rows] == each.functionals for each in outputs]
         half = 0.5 * cp.sum([cp.sum_squares(each.z) for each in outputs])
         program = cp.Problem(cp.Minimize(half + cp.sum(cp.hstack([0.0, *losses]))), joined)
         program.solve(solver=self.cvxpy_solver)
@@ -82,10 +82,10 @@ class ConvexProgram(CoefficientMethod):
             )
         forces = np.zeros(problem.size)
         for each, equation in zip(outputs, joined, strict=True):
-            self.coefficients[each.mine] = each.back @ each.z.value
+            self.coefficients[each.rows] = each.inverse @ each.z.value
             if each.free is not None:
-                self.free[each.seen] = each.free.value
-            forces[each.mine] = np.ravel(equation.dual_value)
+                self.free[each.columns] = each.free.value
+            forces[each.rows] = np.ravel(equation.dual_value)
         forces = forces / np.where(problem.weights > 0, problem.weights, np.inf)
         found = [np.clip(sign * forces, *problem.loss.domain()) for sign in (1.0, -1.0)]
         # The sign of the multipliers depends on the modeling language.
@@ -110,32 +110,32 @@ def check_cvxpy_solver(name: str) -> None:
 class _Output:
     """Variables of one output: z with ``|f|^2 = |z|^2``, and the free part."""
 
-    def __init__(self, cp: Any, mine: np.ndarray, root: tuple[Any, Any], basis: np.ndarray) -> None:
-        forward, self.back = root
-        self.mine = mine
+    def __init__(self, cp: Any, rows: np.ndarray, root: tuple[Any, Any], basis: np.ndarray) -> None:
+        forward, self.inverse = root
+        self.rows = rows
         self.z: Any = cp.Variable(forward.shape[1])
         self.functionals = forward @ self.z
-        self.seen = np.flatnonzero(np.any(basis != 0, axis=0))
+        self.columns = np.flatnonzero(np.any(basis != 0, axis=0))
         self.free: Any = None
-        if len(self.seen):
-            self.free = cp.Variable(len(self.seen))
-            self.functionals = self.functionals + basis[:, self.seen] @ self.free
+        if len(self.columns):
+            self.free = cp.Variable(len(self.columns))
+            self.functionals = self.functionals + basis[:, self.columns] @ self.free
 
 
-def _rooted(problem: CoefficientProblem) -> list[tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]]:
+def _roots(problem: CoefficientProblem) -> list[tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]]:
     """Return the coefficients of each output, a root of its Gram matrix, and the pseudoinverse.
 
     Outputs with the same Gram matrix share one root.
     """
     found: list[tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]] = []
     before: tuple[np.ndarray, tuple[np.ndarray, np.ndarray]] | None = None
-    for mine, gram in problem.by_output:
+    for rows, gram in problem.by_output:
         if before is None or before[0] is not gram:
             values, vectors = np.linalg.eigh(gram)
             long = values > NEGLIGIBLE * values[-1]
             roots = np.sqrt(values[long])
             before = gram, (vectors[:, long] * roots, vectors[:, long] / roots)
-        found.append((mine, before[1]))
+        found.append((rows, before[1]))
     return found
 
 

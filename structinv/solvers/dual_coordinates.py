@@ -29,7 +29,7 @@ NEWCOMERS = 500
 # Number of entries of the Gram matrix that are read between two checks of the time.
 ENTRIES_AT_ONCE = 3e8
 # Penalty of the augmented dual on the equations of the free part, relative to the Gram matrix.
-GRIP = 10.0
+PENALTY = 10.0
 
 
 @dataclass
@@ -88,10 +88,10 @@ class CoordinateState(DualState):
         self.coefficients = -problem.weights * np.clip(np.zeros(problem.size), *problem.loss.domain())
         self.free = np.zeros(problem.basis.shape[1])
         if space.system.fits:
-            self.held = [_WorkingSet(mine, gram) for mine, gram in problem.by_output]
+            self.working_sets = [_WorkingSet(mine, gram) for mine, gram in problem.by_output]
         else:
             none = np.zeros(0, dtype=np.int64)
-            self.held = [_WorkingSet(none, np.zeros((0, 0))) for _ in range(space.n_outputs)]
+            self.working_sets = [_WorkingSet(none, np.zeros((0, 0))) for _ in range(space.n_outputs)]
 
     @property
     def slopes(self) -> np.ndarray:
@@ -108,44 +108,46 @@ class CoordinateState(DualState):
         u = f.functionals().ravel()[problem.places]
         gaps = self._gaps(u)
         change, step = np.zeros(problem.size), np.zeros(len(self.free))
-        for output, held in enumerate(self.held):
+        for output, working_set in enumerate(self.working_sets):
             if not self.space.system.fits:
-                self._grow(held, np.where(problem.places % len(self.held) == output, gaps, 0.0))
-            border = self._border(held)
-            moved = self._swept(held, border, u, gaps, out_of_time)
-            change[held.chosen] = moved - self.coefficients[held.chosen]
+                self._grow(
+                    working_set, np.where(problem.places % len(self.working_sets) == output, gaps, 0.0)
+                )
+            border = self._border(working_set)
+            moved = self._after_sweeps(working_set, border, u, gaps, out_of_time)
+            change[working_set.chosen] = moved - self.coefficients[working_set.chosen]
         self.coefficients = self.coefficients + change
         if len(self.free):
             # The step of the multiplier is the step of the constant.
-            step = self._grip * (problem.basis.T @ self.coefficients)
+            step = self._penalty * (problem.basis.T @ self.coefficients)
             self.free = self.free + step
         f += problem.function(change, step)
         return float(gaps.sum()), 0
 
     @property
-    def _grip(self) -> float:
-        diagonal = np.diagonal(self.held[0].gram)
-        return GRIP * float(np.mean(diagonal)) if len(diagonal) else 0.0
+    def _penalty(self) -> float:
+        diagonal = np.diagonal(self.working_sets[0].gram)
+        return PENALTY * float(np.mean(diagonal)) if len(diagonal) else 0.0
 
-    def _border(self, held: _WorkingSet) -> np.ndarray:
+    def _border(self, working_set: _WorkingSet) -> np.ndarray:
         """Return the vector whose outer product the augmented dual adds to the Gram matrix."""
         if len(self.free) == 0:
             return np.zeros(0)
-        return np.sqrt(self._grip) * self.problem.basis[held.chosen, 0]
+        return np.sqrt(self._penalty) * self.problem.basis[working_set.chosen, 0]
 
-    def _swept(
+    def _after_sweeps(
         self,
-        held: _WorkingSet,
+        working_set: _WorkingSet,
         border: np.ndarray,
         u: np.ndarray,
         gaps: np.ndarray,
         out_of_time: OutOfTime,
     ) -> np.ndarray:
         """Return the coefficients of the working set after some sweeps."""
-        problem, chosen = self.problem, held.chosen
+        problem, chosen = self.problem, working_set.chosen
         moved, inner = self.coefficients[chosen], u[chosen]
         if len(border):
-            inner = inner + np.sqrt(self._grip) * border * (problem.basis[:, 0] @ self.coefficients)
+            inner = inner + np.sqrt(self._penalty) * border * (problem.basis[:, 0] @ self.coefficients)
         breaks, intercepts, slopes = (np.ascontiguousarray(table[chosen]) for table in self.tables)
         weights = problem.weights[chosen]
         order = self._order(gaps[chosen], weights)
@@ -158,7 +160,16 @@ class CoordinateState(DualState):
                 if out_of_time():
                     return moved
                 coordinate_sweeps(
-                    held.gram, border, inner, moved, weights, breaks, intercepts, slopes, part, together
+                    working_set.gram,
+                    border,
+                    inner,
+                    moved,
+                    weights,
+                    breaks,
+                    intercepts,
+                    slopes,
+                    part,
+                    together,
                 )
         return moved
 
@@ -168,26 +179,26 @@ class CoordinateState(DualState):
         parts = problem.loss.value(u) + problem.loss.conjugate(slopes) - slopes * u
         return problem.weights * np.maximum(parts, 0.0)
 
-    def _grow(self, held: _WorkingSet, gaps: np.ndarray) -> None:
+    def _grow(self, working_set: _WorkingSet, gaps: np.ndarray) -> None:
         """Add the functionals with most of the gap to the working set."""
-        kept = np.flatnonzero(self.coefficients[held.chosen])
-        room = int(np.sqrt(self.space.system.cache_bytes / (16.0 * len(self.held))))
+        active = np.flatnonzero(self.coefficients[working_set.chosen])
+        capacity = int(np.sqrt(self.space.system.cache_bytes / (16.0 * len(self.working_sets))))
         outside = gaps.copy()
-        outside[held.chosen[kept]] = 0.0
-        most = np.argsort(outside)[::-1][: max(0, min(NEWCOMERS, room - len(kept)))]
+        outside[working_set.chosen[active]] = 0.0
+        most = np.argsort(outside)[::-1][: max(0, min(NEWCOMERS, capacity - len(active)))]
         new = np.sort(most[outside[most] > 0])
-        if len(kept) >= room and len(new) == 0:
+        if len(active) >= capacity and len(new) == 0:
             raise MemoryError(
-                f"method='dual-cd' needs the Gram matrix of more than {room} functionals, and cache_mb "
-                "is too small for it: raise cache_mb, or use method='newton-cg'"
+                f"method='dual-cd' needs the Gram matrix of more than {capacity} functionals, and "
+                "cache_mb is too small for it: raise cache_mb, or use method='newton-cg'"
             )
-        old, chosen = len(kept), np.concatenate([held.chosen[kept], new])
+        old, chosen = len(active), np.concatenate([working_set.chosen[active], new])
         table = np.empty((len(chosen), len(chosen)))
-        table[:old, :old] = held.gram[np.ix_(kept, kept)]
+        table[:old, :old] = working_set.gram[np.ix_(active, active)]
         cross = self.problem.block(new, chosen)
         table[old:] = cross
         table[:, old:] = cross.T
-        held.chosen, held.gram = chosen, table
+        working_set.chosen, working_set.gram = chosen, table
 
     def _order(self, gaps: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Return the coordinates to visit: all in random order, or those with most of the gap."""

@@ -84,7 +84,7 @@ class DualInterior(CoefficientMethod):
     @classmethod
     def check(cls, objective: Objective) -> None:
         problem = coefficient_problem(objective, cls.name)
-        cls.check_room(problem)
+        cls.check_memory(problem)
         for term in problem.terms:
             if term.loss.pieces() is None:
                 raise ValueError(

@@ -42,32 +42,32 @@ class Equations:
     def __init__(self, problem: CoefficientProblem, weights: np.ndarray, *, exact: bool = False) -> None:
         self.problem = problem
         self.exact = exact
-        self.kept = weights > 0
-        self.inverse = np.where(self.kept, 1.0 / np.where(self.kept, weights, 1.0), 0.0)
+        self.used = weights > 0
+        self.inverse = np.where(self.used, 1.0 / np.where(self.used, weights, 1.0), 0.0)
         self._outputs: dict[int, _Factors] = {}
 
     def solve(self, right: np.ndarray, forces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return dq and db for a right side r and forces q."""
         problem = self.problem
         moved, free = np.zeros(problem.size), np.zeros(problem.basis.shape[1])
-        for number, (mine, gram) in enumerate(problem.by_output):
-            own = mine[self.kept[mine]]
-            if len(own) == 0:
+        for number, (rows, gram) in enumerate(problem.by_output):
+            used_rows = rows[self.used[rows]]
+            if len(used_rows) == 0:
                 continue
             if number not in self._outputs:
-                chosen = None if len(own) == len(mine) else np.flatnonzero(self.kept[mine])
-                self._outputs[number] = _Factors(gram, chosen, self.inverse[own], self.exact)
+                chosen = None if len(used_rows) == len(rows) else np.flatnonzero(self.used[rows])
+                self._outputs[number] = _Factors(gram, chosen, self.inverse[used_rows], self.exact)
             factors = self._outputs[number]
-            found = factors.solve(-self.inverse[own] * right[own])
-            basis = problem.basis[mine]
-            seen = np.flatnonzero(np.any(basis != 0, axis=0))
-            if len(seen):
-                border = problem.basis[np.ix_(own, seen)]
+            found = factors.solve(-self.inverse[used_rows] * right[used_rows])
+            basis = problem.basis[rows]
+            columns = np.flatnonzero(np.any(basis != 0, axis=0))
+            if len(columns):
+                border = problem.basis[np.ix_(used_rows, columns)]
                 of_border = np.column_stack([factors.solve(column) for column in border.T])
-                excess = -basis[:, seen].T @ forces[mine] - border.T @ found
-                free[seen] = np.linalg.lstsq(border.T @ of_border, excess, rcond=None)[0]
-                found = found + of_border @ free[seen]
-            moved[own] = found
+                excess = -basis[:, columns].T @ forces[rows] - border.T @ found
+                free[columns] = np.linalg.lstsq(border.T @ of_border, excess, rcond=None)[0]
+                found = found + of_border @ free[columns]
+            moved[used_rows] = found
         return moved, free
 
 
@@ -91,9 +91,9 @@ class _Factors:
         """Factorize ``A`` with `extra` on the diagonal; return False if that fails."""
         (factorize,) = get_lapack_funcs(("potrf",), dtype=dtype)
         # The matrix is symmetric, so its transpose has the order of memory that LAPACK requires.
-        own = self.gram.astype(dtype).T
-        np.fill_diagonal(own, np.diagonal(self.gram) + self.more + extra)
-        self.factors, failed = factorize(own, lower=True, overwrite_a=True, clean=False)
+        matrix = self.gram.astype(dtype).T
+        np.fill_diagonal(matrix, np.diagonal(self.gram) + self.more + extra)
+        self.factors, failed = factorize(matrix, lower=True, overwrite_a=True, clean=False)
         return not failed and bool(np.all(np.isfinite(np.diagonal(self.factors))))
 
     def _factorize_corrected(self) -> None:

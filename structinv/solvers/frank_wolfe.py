@@ -95,9 +95,9 @@ class FrankWolfe(Solver):
         if planes is not None:
             for part, own in zip(parts, blocks, strict=True):
                 part.restore(planes if objective.planes_are_sums else _of_blocks(planes.by_block(), own))
-        fresh = planes is None and all(part.offset == 0 for part in parts)
+        from_zero = planes is None and all(part.offset == 0 for part in parts)
         return FrankWolfeState(
-            parts, blocks, objective.space.zeros() if fresh else total(objective.space, parts)
+            parts, blocks, objective.space.zeros() if from_zero else total(objective.space, parts)
         )
 
     def checks_planes(self, objective: Objective) -> bool:
@@ -166,11 +166,11 @@ def term_states(
 
 def _of_blocks(planes: PlaneSet, blocks: np.ndarray) -> PlaneSet:
     """Return the planes of some blocks in increasing order, numbered by their position there."""
-    mine = np.flatnonzero(np.isin(planes.blocks, blocks))
+    selected = np.flatnonzero(np.isin(planes.blocks, blocks))
     return PlaneSet(
-        planes.normals[mine],
-        planes.offsets[mine],
-        np.searchsorted(blocks, planes.blocks[mine]),
-        planes.alphas[mine],
+        planes.normals[selected],
+        planes.offsets[selected],
+        np.searchsorted(blocks, planes.blocks[selected]),
+        planes.alphas[selected],
         slopes={int(np.searchsorted(blocks, b)): p for b, p in planes.slopes.items() if b in blocks},
     )

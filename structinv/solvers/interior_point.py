@@ -117,7 +117,7 @@ class InteriorPoint(Solver):
         if state.attained < answers[0][1] and not objective.out_of_time():
             answers += self._search(objective, state)
         new = [_above(objective, state, point, planes) for point, _, planes in answers]
-        self._forget(objective, state)
+        self._drop_idle(objective, state)
         parts = [state.found, *new]
         state.idle = np.concatenate([state.idle, *(np.zeros(len(each), dtype=int) for each in new)])
         state.found = join_planes(objective.space, [part for part in parts if len(part)])
@@ -142,13 +142,13 @@ class InteriorPoint(Solver):
         self, objective: Objective, state: InteriorPointState
     ) -> list[tuple[Element, float, Planes]]:
         """Search from the master's optimum toward the best point; return the last planes."""
-        start, way = state.best.copy(), state.f.copy()
-        way -= start
+        start, direction = state.best.copy(), state.f.copy()
+        direction -= start
         before, share, lowest = state.attained, 1.0, np.inf
         answers = []
         for _ in range(SEARCH_STEPS):
             share *= SEARCH_SHRINK
-            f = way * share
+            f = direction * share
             f += start
             answers = [self._planes_at(objective, state, f)]
             attained = answers[0][1]
@@ -157,16 +157,16 @@ class InteriorPoint(Solver):
             lowest = attained
         return answers
 
-    def _forget(self, objective: Objective, state: InteriorPointState) -> None:
+    def _drop_idle(self, objective: Objective, state: InteriorPointState) -> None:
         """Drop planes after `max_idle` iterations with an almost zero dual variable."""
         alpha = objective.weights[state.found.blocks] * state.found.alphas
         share = IDLE_ALPHA * min(1.0, _gap(objective, state) / max(state.attained, TINY))
         idle = alpha <= share * alpha.max(initial=0.0)
         state.idle = np.where(idle, state.idle + 1, 0)
-        kept = np.flatnonzero(state.idle <= self.max_idle)
-        if len(kept) < len(state.idle):
-            state.found = state.found.chosen(kept)
-            state.idle = state.idle[kept]
+        stored = np.flatnonzero(state.idle <= self.max_idle)
+        if len(stored) < len(state.idle):
+            state.found = state.found.chosen(stored)
+            state.idle = state.idle[stored]
 
     def _solve_master(self, given: Objective, state: InteriorPointState) -> None:
         """Solve the master problem, starting at the best point."""
@@ -224,8 +224,8 @@ def _rows(space: Space, found: PlaneSet, f: Element) -> tuple[OuterProductRows, 
     if not isinstance(space, ExplicitSpace) or space.size > MOST_WEIGHTS:
         joined = space.stack([normals, space.element(f)])
         values, vectors = np.linalg.eigh(space.gram(joined, joined))
-        kept = values > 1e-15 * values.max()
-        written = vectors[:, kept] * np.sqrt(values[kept])
+        stored = values > 1e-15 * values.max()
+        written = vectors[:, stored] * np.sqrt(values[stored])
         return OuterProductRows(written[:-1], np.ones((len(found), 1))), written[-1]
     if isinstance(normals, TensorRows):
         single = normals.coefficients.shape[0] == len(normals)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-_here = threading.local()
+_local = threading.local()
 
 
 class Interrupts:
@@ -59,20 +59,20 @@ def interrupts() -> Iterator[Interrupts]:
     (True, True)
     >>> restored = signal.signal(signal.SIGINT, before)
     """
-    outer = getattr(_here, "interrupts", None)
+    outer = getattr(_local, "interrupts", None)
     if outer is not None:
         yield outer
         return
-    mine = Interrupts()
+    handler = Interrupts()
     main = threading.current_thread() is threading.main_thread()
     replaced = main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    _here.interrupts = mine
+    _local.interrupts = handler
     try:
         if replaced:
-            signal.signal(signal.SIGINT, mine)
-        yield mine
+            signal.signal(signal.SIGINT, handler)
+        yield handler
     finally:
-        mine.interruptible = False
-        _here.interrupts = None
+        handler.interruptible = False
+        _local.interrupts = None
         if replaced:
             signal.signal(signal.SIGINT, signal.default_int_handler)

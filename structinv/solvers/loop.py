@@ -337,12 +337,12 @@ class _Run:
             checked=checked,
             solution=self._so_far_solved,
         )
-        wishes = [callback(progress) for callback in callbacks]
+        ends = [callback(progress) for callback in callbacks]
         if self.ending_cost is not None:
             # If it ends here, the run is finished at this time.
             progress = replace(progress, seconds=self.seconds + self.ending_cost.seconds)
         reason = self.stop.reason(progress)
-        if reason is None and any(wishes):
+        if reason is None and any(ends):
             return Status.INTERRUPTED
         return reason
 

@@ -112,7 +112,7 @@ class CoefficientMethod(Method):
         return True
 
     @classmethod
-    def check_room(cls, problem: CoefficientProblem) -> None:
+    def check_memory(cls, problem: CoefficientProblem) -> None:
         """Raise ValueError if the Gram matrix needs more memory than allowed."""
         if not problem.space.system.fits:
             raise ValueError(

@@ -152,7 +152,7 @@ class Pegasos(Solver):
         projected = False
         for first in range(0, n_blocks, self.batch_size):
             if objective.out_of_time():
-                self._leave(state, seen, n_blocks)
+                self._make_feasible(state, seen, n_blocks)
                 return
             batch = order[first : first + self.batch_size]
             seen += len(batch)
@@ -168,7 +168,7 @@ class Pegasos(Solver):
             (1.0 - share) * mean_offset + share * state.offset,
         )
 
-    def _leave(self, state: PegasosState, seen: int, n_blocks: int) -> None:
+    def _make_feasible(self, state: PegasosState, seen: int, n_blocks: int) -> None:
         """Make the sum feasible during a pass: the total dual variable of a block is at most 1.
 
         Each block has one plane of each complete pass and perhaps one of this pass, all with weight

@@ -72,7 +72,7 @@ class SmoothDescent(CoefficientMethod):
         self.narrowest = NARROWEST * self.widths
         self.steps_of_envelope = 0
         self.loss = _enveloped(self.problem, self.widths, self.slopes)
-        self._arrive()
+        self._update_gradient()
 
     def step(self, objective: Objective) -> float | None:
         # A descent direction, and a line search along it.
@@ -84,8 +84,8 @@ class SmoothDescent(CoefficientMethod):
             self.widths = np.maximum(narrower, self.narrowest)
             self.steps_of_envelope = 0
             self.loss = _enveloped(self.problem, self.widths, self.slopes)
-            self._forget()
-            self._arrive()
+            self._drop_history()
+            self._update_gradient()
         self._search(*self._direction(objective))
         return self._gaps(objective)[0]
 
@@ -93,7 +93,7 @@ class SmoothDescent(CoefficientMethod):
     def _direction(self, objective: Objective) -> tuple[np.ndarray, np.ndarray]:
         """Return a descent direction for f and its functionals, the best so far if time is up."""
 
-    def _forget(self) -> None:
+    def _drop_history(self) -> None:
         """Drop the stored gradient changes after a change of the losses."""
 
     @property
@@ -101,7 +101,7 @@ class SmoothDescent(CoefficientMethod):
         """Duality gap of the minimized losses at f, ``1/2 |gradient|^2``."""
         return 0.5 * max(float(self.gradient @ self.of_gradient), 0.0)
 
-    def _arrive(self) -> None:
+    def _update_gradient(self) -> None:
         """Compute the slopes and the gradient at the current point, by one product."""
         problem = self.problem
         self.free = _best_free(problem, self.loss, self.functionals, self.free)
@@ -127,7 +127,7 @@ class SmoothDescent(CoefficientMethod):
         self.coefficients = self.coefficients + length * direction
         self.functionals = self.functionals + length * of_direction
         self.free = self.free + length * step
-        self._arrive()
+        self._update_gradient()
 
     def _free_step(self, u: np.ndarray, of_direction: np.ndarray) -> np.ndarray:
         """Return the change of the optimal free part along a direction of f, to first order."""
@@ -174,7 +174,7 @@ class LBFGS(SmoothDescent):
     def _place(self) -> tuple[np.ndarray, ...]:
         return self.coefficients, self.functionals, self.gradient, self.of_gradient
 
-    def _forget(self) -> None:
+    def _drop_history(self) -> None:
         self.pairs.clear()
 
     def _direction(self, objective: Objective) -> tuple[np.ndarray, np.ndarray]:

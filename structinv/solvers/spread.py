@@ -94,8 +94,8 @@ class SpreadProgram(Program):
         self.width = self.n_features + len(directions)
         shared = np.ones((self.n_rows, len(directions)))
         rows = term.on_rows(np.hstack([dense_rows(term.X), shared]), EitherSign(len(directions)))
-        given: Any = objective.space
-        space = SpreadSpace(self.width, intercept=given.intercept)
+        original: Any = objective.space
+        space = SpreadSpace(self.width, intercept=original.intercept)
         space.parts = np.s_[self.n_features : self.width]
         self.ridge = np.ones(space.size)
         self.ridge[space.parts] = 0.0
@@ -126,8 +126,8 @@ class SpreadProgram(Program):
 
     def planes(self, found: PlaneSet) -> PlaneSet:
         # Planes of rows, moved by the dual variables of the directions.
-        (t, d), given = self.directions.shape, found.normals
-        normals = given.toarray() if isinstance(given, TensorRows) else dense(given)
+        (t, d), original = self.directions.shape, found.normals
+        normals = original.toarray() if isinstance(original, TensorRows) else dense(original)
         own, parts = np.flatnonzero(found.blocks < self.n_rows), found.blocks >= self.n_rows
         numbers, alphas = found.blocks[parts] - self.n_rows, found.alphas[parts]
         ends = np.sign(np.einsum("jd,jd->j", normals[parts, :d], self.directions[numbers]))

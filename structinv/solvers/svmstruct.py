@@ -21,14 +21,15 @@ MASTER_ROUNDS = 20
 class SVMStructState:
     """Working sets over portions of the blocks, and their sum f.
 
-    `n_added` is the number of planes that the last step added, and `left` the gap over the older ones.
+    `n_added` is the number of planes that the last step added. `remaining_gap` is the gap over the older
+    planes.
     """
 
     batches: list[np.ndarray]
     sets: list[WorkingSet]
     f: Element
     n_added: int = -1
-    left: float = np.inf
+    remaining_gap: float = np.inf
 
 
 class SVMStruct(Solver):
@@ -77,25 +78,25 @@ class SVMStruct(Solver):
         if planes is not None:
             planes = planes.by_block()
             for batch, working in zip(batches, sets, strict=True):
-                mine = np.flatnonzero((planes.blocks >= batch[0]) & (planes.blocks <= batch[-1]))
+                selected = np.flatnonzero((planes.blocks >= batch[0]) & (planes.blocks <= batch[-1]))
                 working.add(
-                    planes.normals[mine],
-                    planes.offsets[mine],
-                    planes.blocks[mine] - batch[0],
-                    planes.alphas[mine],
+                    planes.normals[selected],
+                    planes.offsets[selected],
+                    planes.blocks[selected] - batch[0],
+                    planes.alphas[selected],
                 )
         return SVMStructState(batches, sets, total(objective.space, sets))
 
     def step(self, objective: Objective, state: SVMStructState) -> None:
         planes = objective.planes(state.f)
-        violation, state.n_added, state.left = 0.0, 0, 0.0
+        violation, state.n_added, state.remaining_gap = 0.0, 0, 0.0
         for batch, working in zip(state.batches, state.sets, strict=True):
             if objective.out_of_time():
                 # Skipped blocks may have new planes.
-                state.left = np.inf
+                state.remaining_gap = np.inf
                 return
             highest, mean = working.block_values(state.f)
-            state.left += float(working.weights @ (highest - mean))
+            state.remaining_gap += float(working.weights @ (highest - mean))
             above = planes.plane_values[batch] - highest
             margin = self.plane_tol + 1e-12 * (1.0 + np.abs(planes.plane_values[batch]))
             new = np.flatnonzero((above > margin) & (working.weights > 0))
@@ -110,7 +111,7 @@ class SVMStruct(Solver):
     def finished(self, objective: Objective, state: SVMStructState) -> bool:
         # No new plane exceeds plane_tol, and the master problem over the stored planes is solved.
         share = 0.1 * self.plane_tol * objective.weights.sum()
-        return self.plane_tol > 0 and state.n_added == 0 and state.left <= share
+        return self.plane_tol > 0 and state.n_added == 0 and state.remaining_gap <= share
 
     def _solve_master(self, state: SVMStructState, tolerance: float, out_of_time: OutOfTime) -> None:
         """Do block-coordinate ascent over the working sets, to a gap of `tolerance`.

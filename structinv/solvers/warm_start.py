@@ -74,8 +74,8 @@ def _of_rows(objective: Objective, planes: PlaneSet) -> PlaneSet:
     """Return planes of single rows and of slopes; other planes depend on the weights."""
     owners = np.searchsorted(objective.first, planes.blocks, side="right") - 1
     of_rows = np.array([isinstance(term, WorstCase) for term in objective.terms])
-    kept = np.flatnonzero(of_rows[owners] | np.isin(planes.blocks, list(planes.slopes)))
-    return planes if len(kept) == len(planes) else planes.chosen(kept)
+    selected = np.flatnonzero(of_rows[owners] | np.isin(planes.blocks, list(planes.slopes)))
+    return planes if len(selected) == len(planes) else planes.chosen(selected)
 
 
 def _proportional(objective: Objective, planes: PlaneSet) -> bool:
@@ -136,8 +136,8 @@ def carried(objective: Objective, earlier: Solution) -> Solution:
     firsts = objective.first[:-1]
     slopes = slopes_of_planes(objective.terms, firsts, planes)
     known = np.array([own is not None for own in slopes])
-    kept = np.flatnonzero(~np.isin(planes.blocks, firsts[known]))
-    chosen = planes.chosen(kept)
+    selected = np.flatnonzero(~np.isin(planes.blocks, firsts[known]))
+    chosen = planes.chosen(selected)
     support, terms = old.support(), old.atoms.slots(space.over_atoms(chosen.normals).keys)
     used, places = np.unique(np.concatenate([support, terms]), return_inverse=True)
     keys = _keys(objective, old.atoms, used)[places]
@@ -146,9 +146,9 @@ def carried(objective: Objective, earlier: Solution) -> Solution:
     f = space.translated(old, keys[: len(support)])
     if planes.summed is not None:
         return replace(earlier, f=f, planes=others)
-    told = planes_of_slopes(space, objective.terms, firsts, slopes)
+    of_slopes = planes_of_slopes(space, objective.terms, firsts, slopes)
     return replace(
-        earlier, f=f, planes=join_planes(space, [part for part in (others, told) if len(part)])
+        earlier, f=f, planes=join_planes(space, [part for part in (others, of_slopes) if len(part)])
     )
 
 
@@ -167,9 +167,9 @@ def _keys(objective: Objective, store: AtomStore, atoms: np.ndarray) -> np.ndarr
             left = np.flatnonzero((keys < 0) & (rows < n_rows))
             if len(left) == 0:
                 break
-            tried = np.broadcast_to(guess, len(rows))[left]
-            same = np.all(listed(term.bound).points(rows[left], tried) == points[left], axis=1)
-            keys[left[same]] = pool.keys(rows[left[same]], tried[same])
+            guessed = np.broadcast_to(guess, len(rows))[left]
+            same = np.all(listed(term.bound).points(rows[left], guessed) == points[left], axis=1)
+            keys[left[same]] = pool.keys(rows[left[same]], guessed[same])
     others = np.flatnonzero(keys < 0)
     if len(others):
         # Points between the members of a cover are added as separate points.

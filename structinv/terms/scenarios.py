@@ -54,7 +54,7 @@ def best_of(
     if any(each.shares is not None for each in chosen):
         chosen = [labels.as_shares(each, layout) for each in chosen]
 
-    def picked(name: str, which: np.ndarray) -> Any:
+    def selected_of(name: str, which: np.ndarray) -> Any:
         parts = [getattr(each, name) for each in chosen]
         if any(part is None for part in parts):
             return None
@@ -66,12 +66,12 @@ def best_of(
 
     rows = scenario[layout.owners]
     return Separation(
-        picked("labels", rows),
+        selected_of("labels", rows),
         np.max([each.upper for each in chosen], axis=0),
-        picked("scale", scenario),
+        selected_of("scale", scenario),
         _levels(chosen, rows),
-        picked("shares", rows),
-        picked("features", scenario),
+        selected_of("shares", rows),
+        selected_of("features", scenario),
     )
 
 
@@ -139,22 +139,22 @@ class ChosenLabels:
         return each if self.groups is None else self.groups.sums(each)
 
 
-def points_of(asked: list[ScenarioAnswer], taken: ChosenLabels, n_rows: int) -> WorstPoints:
+def points_of(answers: list[ScenarioAnswer], entries: ChosenLabels, n_rows: int) -> WorstPoints:
     """Return the worst members for labels of rows, each in its scenario and level."""
-    scenario, levels = taken.scenario, taken.levels
+    scenario, levels = entries.scenario, entries.levels
     if scenario is None and levels is None:
-        known = asked[0].each[0]
-        return (known if taken.places is None else known.take(taken.places)).points(taken.labels)
-    zeros = np.zeros(len(taken.labels), dtype=np.intp)
+        known = answers[0].each[0]
+        return (known if entries.places is None else known.take(entries.places)).points(entries.labels)
+    zeros = np.zeros(len(entries.labels), dtype=np.intp)
     scenario, levels = (zeros if each is None else each for each in (scenario, levels))
-    places = np.arange(n_rows) if taken.places is None else taken.places
+    places = np.arange(n_rows) if entries.places is None else entries.places
     found, parts = [], []
-    for number, one in enumerate(asked):
+    for number, one in enumerate(answers):
         for level, known in enumerate(one.each):
-            mine = np.flatnonzero((scenario == number) & (levels == level))
-            if len(mine):
-                found.append(mine)
-                parts.append(known.take(places[mine]).points(taken.labels[mine]))
+            selected = np.flatnonzero((scenario == number) & (levels == level))
+            if len(selected):
+                found.append(selected)
+                parts.append(known.take(places[selected]).points(entries.labels[selected]))
     order = np.argsort(np.concatenate(found))
     points: Any = [part.points for part in parts]
     # Keys of points are numbers, one per row.

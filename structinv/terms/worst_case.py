@@ -260,63 +260,65 @@ class WorstCase(Term):
         each = n_labels * sum(map(len, self.scenarios))
         return self.labels.portions(blocks, min(most, max(1, NUMBERS_AT_ONCE // each)))
 
-    def _asked(
+    def _answers(
         self, space: Space, f: Element, blocks: Rows, points: bool
     ) -> tuple[Layout | None, Competitors, list[ScenarioAnswer]]:
         """Return the worst labeling in each scenario."""
         rows, layout = self.labels.rows(blocks)
-        competitors, asked = self.labels.competitors(rows), []
+        competitors, answers = self.labels.competitors(rows), []
         for levels in self.scenarios:
             each = [space.worst(f, level, rows, competitors, points) for level in levels]
             found = Violations.of_levels(each)
             chosen = self.labels.separate(competitors, found, space.pairwise(f), layout)
-            asked.append(ScenarioAnswer(each, found, chosen))
-        return layout, competitors, asked
+            answers.append(ScenarioAnswer(each, found, chosen))
+        return layout, competitors, answers
 
     def _value(self, space: Space, f: Element, blocks: Rows) -> tuple[np.ndarray, np.ndarray]:
         """Return upper bounds of the blocks' losses, and attained values."""
-        layout, competitors, asked = self._asked(space, f, blocks, points=False)
-        upper = np.max([each.chosen.upper for each in asked], axis=0)
-        reached = [self._attained(each, competitors, space.pairwise(f), layout) for each in asked]
+        layout, competitors, answers = self._answers(space, f, blocks, points=False)
+        upper = np.max([each.chosen.upper for each in answers], axis=0)
+        reached = [self._attained(each, competitors, space.pairwise(f), layout) for each in answers]
         return upper, np.maximum(0.0, np.max(reached, axis=0))
 
     def _attained(
         self,
-        asked: ScenarioAnswer,
+        answers: ScenarioAnswer,
         competitors: Competitors,
         pairwise: np.ndarray,
         layout: Layout | None,
     ) -> np.ndarray:
         """Return the attained value of each block's labeling in a scenario, including cost."""
-        taken = ChosenLabels.of(asked.chosen, layout)
-        gains, costs = (taken.of_labels(each) for each in (asked.found.gains, asked.found.costs))
-        block_gains = taken.sums(gains)
+        entries = ChosenLabels.of(answers.chosen, layout)
+        gains, costs = (entries.of_labels(each) for each in (answers.found.gains, answers.found.costs))
+        block_gains = entries.sums(gains)
         if layout is not None and len(pairwise):
             block_gains = block_gains + self.labels.extra_gain(
-                asked.chosen, competitors.codes, pairwise, layout
+                answers.chosen, competitors.codes, pairwise, layout
             )
-        scale = asked.chosen.scale
-        return (block_gains if scale is None else block_gains * scale) + taken.sums(costs)
+        scale = answers.chosen.scale
+        return (block_gains if scale is None else block_gains * scale) + entries.sums(costs)
 
     def _plane(self, space: Space, f: Element, blocks: Rows) -> Planes:
         """Return one plane per block."""
-        layout, competitors, asked = self._asked(space, f, blocks, points=True)
-        pairwise, chosen, scenario = space.pairwise(f), asked[0].chosen, None
-        if len(asked) > 1 and layout is not None:
-            attained = [self._attained(each, competitors, pairwise, layout) for each in asked]
+        layout, competitors, answers = self._answers(space, f, blocks, points=True)
+        pairwise, chosen, scenario = space.pairwise(f), answers[0].chosen, None
+        if len(answers) > 1 and layout is not None:
+            attained = [self._attained(each, competitors, pairwise, layout) for each in answers]
             scenario = np.argmax(attained, axis=0)
-            chosen = best_of([each.chosen for each in asked], scenario, layout, self.labels)
-        taken = ChosenLabels.of(chosen, layout, scenario)
-        reached = points_of(asked, taken, len(competitors))
-        coefficients = taken.own(competitors).normals(taken.labels) * np.reshape(taken.shares, (-1, 1))
+            chosen = best_of([each.chosen for each in answers], scenario, layout, self.labels)
+        entries = ChosenLabels.of(chosen, layout, scenario)
+        reached = points_of(answers, entries, len(competitors))
+        coefficients = entries.own(competitors).normals(entries.labels) * np.reshape(
+            entries.shares, (-1, 1)
+        )
         if chosen.scale is not None:
-            owners = ALL_ROWS if taken.groups is None else taken.groups.owners
+            owners = ALL_ROWS if entries.groups is None else entries.groups.owners
             coefficients *= chosen.scale[owners][:, None]
-        block_gains = taken.sums(taken.shares * reached.gains)
+        block_gains = entries.sums(entries.shares * reached.gains)
         if chosen.scale is not None:
             block_gains = block_gains * chosen.scale
-        offsets = taken.sums(taken.shares * reached.costs)
-        groups = None if taken.groups is None else taken.groups.starts
+        offsets = entries.sums(entries.shares * reached.costs)
+        groups = None if entries.groups is None else entries.groups.starts
         moved = self._moved(competitors, chosen, pairwise, layout)
         if moved is not None:
             block_gains = block_gains - moved @ pairwise
