@@ -58,7 +58,7 @@ def test_solves_the_program_of_cvxpy(seed):
     share=st.sampled_from([1e-2, 1e-4]),
 )
 @settings(max_examples=40, deadline=None)
-def test_scale_of_normals_does_not_change_accuracy(seed, powers, share):
+def test_badly_scaled_normals_cost_nothing_in_accuracy(seed, powers, share):
     master, points = random_master(seed, scales=10.0 ** np.array(powers))
     total = master.weights @ np.maximum(0.0, [max(master.offsets[master.blocks == b]) for b in range(4)])
     alphas, gap = master.solve(np.zeros(6), total / master.n_constraints, share * total)

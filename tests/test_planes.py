@@ -68,7 +68,7 @@ def test_ascent_solves_the_master_program(seed):
 
 @given(seed=st.integers(0, 10**6), passes=st.integers(1, 5))
 @settings(max_examples=40)
-def test_ascent_never_lowers_the_dual_and_returns_its_gap(seed, passes):
+def test_ascent_never_lowers_the_dual_and_tells_its_gap(seed, passes):
     working = filled(seed)
     f, before = SPACE.zeros(), dual_of(working)
     for _ in range(3):

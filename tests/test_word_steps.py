@@ -179,7 +179,7 @@ def test_other_changes_are_refused(oracle):
 
 
 @given(seed=st.integers(0, 10_000), budget=st.sampled_from([1.0, 3.0, 20.0]))
-def test_total_additions_are_nearest_to_zero(seed, budget):
+def test_what_is_added_in_all_is_nearest_to_zero(seed, budget):
     rng = np.random.default_rng(seed)
     d, K = 12, 2
     u, value = rng.standard_normal(d), np.where(rng.random(d) < 0.8, rng.uniform(0.2, 2.0, d), 0.0)
@@ -205,7 +205,7 @@ def test_total_additions_are_nearest_to_zero(seed, budget):
 
 
 @given(seed=st.integers(0, 10_000), density=st.sampled_from([0.0, 0.1, 0.5]))
-def test_distributed_additions_respect_the_limits_of_rows(seed, density):
+def test_shares_keep_to_what_rows_may_add(seed, density):
     rng = np.random.default_rng(seed)
     n, d, K = int(rng.integers(1, 12)), int(rng.integers(1, 15)), int(rng.integers(1, 5))
     X = sp.csr_matrix((rng.random((n, d)) < density).astype(float))
@@ -249,7 +249,7 @@ def test_rows_with_all_features_and_signs_without_rows():
     seed=st.integers(0, 10_000), changes=st.integers(1, 4), add=st.sampled_from([0.05, 0.5, 2.0]),
     density=st.sampled_from([0.1, 0.4, 0.8]), weight=st.sampled_from([0.05, 1.0, 20.0]),
 )  # fmt: skip
-def test_planes_reach_the_same_optimum(seed, changes, add, density, weight):
+def test_planes_come_to_the_same(seed, changes, add, density, weight):
     data = rows(n=12, d=8, density=density, seed=seed)
     problem = objective(FEdit(changes, add=add).only_for(1), data=data, weights=weight)
     found = solve(problem, FrankWolfe(), Gap(1e-6), random_state=0)
