@@ -60,7 +60,7 @@ class FocusedSweeps(ABC):
         """
 
     def sweep(self, f: Element, out_of_time: OutOfTime = never) -> tuple[float, int]:
-        """Visit rows with a large gap several times, then all rows; see `DualState.sweep`."""
+        """Visit rows with a large gap several times, then all rows."""
         # The time is checked before the first portion.
         self.unwatched = self.rows_at_once
         visits = self._revisit(f, out_of_time)
