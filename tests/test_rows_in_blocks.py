@@ -440,7 +440,7 @@ def test_rows_that_are_kept_are_limited(monkeypatch):
     old = BlockState._revisit
 
     def revisit(self, *rest):
-        kept.append(sum(each.state.term.X.nnz for each in self.kept))
+        kept.append(sum(each.state.term.X.nnz for each in self.cached))
         return old(self, *rest)
 
     monkeypatch.setattr(BlockState, "_revisit", revisit)
