@@ -152,7 +152,7 @@ def test_results_of_another_type_are_refused_by_name(custom, error, message):
 
 def test_invalid_arguments_are_refused():
     X, y = matchings()
-    with pytest.raises(ValueError, match="a labeling for each of 6 inputs, got 5"):
+    with pytest.raises(ValueError, match="one labeling for each of 6 inputs, got 5"):
         JointFeature(X, y[:5], MATCHING)
     with pytest.raises(ValueError, match="y must not contain None, got None for example 1"):
         JointFeature(X, [y[0], None, *y[2:]], MATCHING)
