@@ -1,4 +1,4 @@
-"""Custom structures: rankings and matchings, against all labelings."""
+"""Custom structures of three functions: rankings and matchings against enumeration."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SIZE, FEATURES = 3, 4
 
 
 def joint_feature(x, y):
-    """Sums of the features of matched pairs; x is (SIZE, SIZE, FEATURES)."""
+    """Sum the features of matched pairs; x has shape (SIZE, SIZE, FEATURES)."""
     return x[np.arange(len(y)), list(y)].sum(axis=0)
 
 
@@ -52,7 +52,7 @@ def argmax(x, w, y=None):
 
 
 def matchings(n=6, seed=0):
-    """Features of pairs, and the matchings of noisy weights."""
+    """Return features of pairs, and matchings from noisy weights."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, SIZE, SIZE, FEATURES))
     w = rng.standard_normal(FEATURES)
@@ -79,7 +79,7 @@ def optimum():
 
 @pytest.mark.parametrize("feature", [joint_feature, sparse_joint_feature, mixed_joint_feature])
 @pytest.mark.parametrize("solver", [FrankWolfe(), SVMStruct(), BMRM()], ids=repr)
-def test_matchings_reach_the_optimum_over_all_of_them(solver, feature):
+def test_matchings_reach_the_optimum(solver, feature):
     X, y = matchings()
     term = JointFeature(X, y, Custom(feature, cost, argmax), WEIGHTS)
     found = solve(Objective(ExplicitSpace(FEATURES), [term]), solver, Gap(1e-7), random_state=0)
@@ -94,29 +94,29 @@ def all_matchings(x):
     return list(permutations(range(len(x))))
 
 
-def test_an_exact_argmax_keeps_the_contract():
+def test_check_custom_accepts_an_exact_argmax():
     X, y = matchings(3)
     check_custom(MATCHING, X, y, all_matchings)
 
 
 def forgetful(x, w, y=None):
-    """Does not add the cost."""
+    """Return an argmax without the cost."""
     return argmax(x, w)
 
 
 def lazy(x, w, y=None):
-    """Looks at one matching only."""
+    """Return the same matching for all inputs."""
     return tuple(range(SIZE))
 
 
 @pytest.mark.parametrize("broken", [forgetful, lazy])
-def test_a_broken_argmax_is_found(broken):
+def test_check_custom_finds_an_inexact_argmax(broken):
     X, y = matchings(3)
-    with pytest.raises(CheckError, match="argmax: for example"):
+    with pytest.raises(CheckError, match="argmax: the score"):
         check_custom(Custom(joint_feature, cost, broken), X, y, all_matchings)
 
 
-def test_an_inexact_argmax_gives_valid_planes():
+def test_inexact_argmax_gives_valid_planes():
     X, y = matchings()
     term = JointFeature(X, y, Custom(joint_feature, cost, lazy), WEIGHTS)
     found = solve(Objective(ExplicitSpace(FEATURES), [term]), FrankWolfe(), Gap(1e-6), random_state=0)
@@ -144,13 +144,13 @@ def with_(**functions):
         (Identity(), TypeError, "custom must be a Custom"),
     ],
 )
-def test_results_of_another_type_are_refused_by_name(custom, error, message):
+def test_results_of_a_wrong_type_raise(custom, error, message):
     X, y = matchings()
     with pytest.raises(error, match=message):
         JointFeature(X, y, custom)
 
 
-def test_invalid_arguments_are_refused():
+def test_invalid_arguments_raise():
     X, y = matchings()
     with pytest.raises(ValueError, match="one labeling for each of 6 inputs, got 5"):
         JointFeature(X, y[:5], MATCHING)
@@ -200,7 +200,7 @@ def test_the_estimator_minimizes_its_objective():
         model.certify(X, y)
 
 
-def test_models_of_objects_are_searched_and_stored(tmp_path):
+def test_models_of_objects_support_grid_search_and_pickle(tmp_path):
     X, y = matchings(12)
     search = GridSearchCV(CustomStructuredSVC(MATCHING, random_state=0), {"C": [0.1, 1.0]}, cv=3).fit(
         X, y
@@ -223,7 +223,7 @@ def test_models_of_objects_are_searched_and_stored(tmp_path):
         ({"structure": Identity()}, TypeError, "structure must be a Custom"),
     ],
 )
-def test_the_estimator_refuses_by_name(change, error, message):
+def test_estimator_raises_for_unsupported_arguments(change, error, message):
     X, y = matchings()
     given = {"X": X, "y": y, "structure": MATCHING} | change
     model = CustomStructuredSVC(given.pop("structure"))

@@ -1,4 +1,4 @@
-"""Refusals for oracles of whole examples, before any work."""
+"""Unsupported joint perturbations raise errors before any work."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def term(oracle, structure=None):
 
 
 REFUSED = {
-    "label-in-shared": (Shared(Turns().only_for(1)), ValueError, "differ by label"),
-    "label-in-union": (Shared(Turns() | Maps().only_for(1)), ValueError, "differ by label"),
+    "label-in-shared": (Shared(Turns().only_for(1)), ValueError, "they depend on the label"),
+    "label-in-union": (Shared(Turns() | Maps().only_for(1)), ValueError, "they depend on the label"),
     "words": (Shared(FDrop(1)), ValueError, "Shared: oracle must list its members"),
     "mixed": (Shared(Turns() | Box(0.1)), ValueError, "Shared: oracle must list its members"),
     "no-oracle": (Shared(3), TypeError, "oracle must be an InvarianceOracle"),
-    "shared-shared": (Shared(Shared(Turns())), ValueError, "Shared: oracle must change each row"),
-    "shared-budget": (Budget(Shared(Turns())), ValueError, "Budget: oracle must change each row"),
+    "shared-shared": (Shared(Shared(Turns())), ValueError, "Shared: oracle must change each sample"),
+    "shared-budget": (Budget(Shared(Turns())), ValueError, "Budget: oracle must change each sample"),
     "budget-list": (Budget(Turns()), ValueError, "Budget: oracle must be FDrop, FScale, FAdd or FEdit"),
     "budget-box": (Budget(Box(0.1)), ValueError, "Budget: oracle must be FDrop, FScale, FAdd or FEdit"),
     "budget-graded-twice": (
@@ -48,26 +48,34 @@ REFUSED = {
     "rising": (
         Budget(FDrop(2).discounted([1.0, 0.2, 0.8])),
         ValueError,
-        "grades must not rise with the number of changes",
+        "grades must not increase with the number of edits",
     ),
-    "grades": (Budget(FDrop(2).discounted([1.0, 0.2])), ValueError, "rho must have 3 entries"),
+    "grades": (
+        Budget(FDrop(2).discounted([1.0, 0.2])),
+        ValueError,
+        "rho must be a number or have 3 entries",
+    ),
     "only_for-union": (
         (FDrop(1) | Budget(FDrop(1))).only_for(1),
         ValueError,
-        "only_for: oracle must change each row by itself",
+        "only_for: oracle must change each sample independently",
     ),
     "discounted": (
         Budget(FDrop(1)).discounted(0.5),
         ValueError,
-        "discounted: oracle must change each row.*write Shared",
+        "discounted: oracle must change each sample.*write Shared",
     ),
-    "after": (Shared(Turns()) @ Maps(), ValueError, r"a part of @ must change each row.*Shared\(left"),
-    "before": (Maps() @ Shared(Turns()), ValueError, r"a part of @ must change each row"),
+    "after": (
+        Shared(Turns()) @ Maps(),
+        ValueError,
+        r"each part of @ must change each sample.*Shared\(left",
+    ),
+    "before": (Maps() @ Shared(Turns()), ValueError, r"each part of @ must change each sample"),
 }
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_invalid_oracles_of_examples_are_refused_by_name(name):
+def test_invalid_joint_perturbations_raise_with_their_name(name):
     oracle, error, message = REFUSED[name]
     with pytest.raises(error, match=message):
         term(oracle)
@@ -80,14 +88,14 @@ def test_invalid_oracles_of_examples_are_refused_by_name(name):
             )
 
 
-def test_a_continuous_set_has_no_member_numbers():
+def test_shared_infinite_sets_raise():
     between = Shifts(interval=(0.5, 1.0), shape=(1, 3))
     with pytest.raises(ValueError, match="Shared: oracle must list its members"):
         Shared(between).validate(3)
     Shared(Shifts(1, shape=(1, 3))).validate(3)
 
 
-def test_a_structure_without_budgets_refuses_one():
+def test_structures_without_budgets_raise():
     assert not Chain.budgets
     with pytest.raises(ValueError, match="oracle must not be a Budget for Chain"):
         term(Budget(FDrop(1)), Chain())
@@ -99,14 +107,14 @@ class Narrow(Sequence):
         return Decoding(super().decode(potentials, pairwise, layout).labels)
 
 
-def test_a_class_with_its_own_decoding_must_declare_budgets():
+def test_overridden_decoding_disables_budgets_unless_declared():
     assert Sequence.budgets
     assert not Narrow.budgets
     assert type("Said", (Narrow,), {"budgets": True}).budgets
 
 
 @pytest.mark.parametrize("case", [case for case in JOINT if case.oracle.whole_example], ids=str)
-def test_only_plane_cache_supports_joint_perturbations(case):
+def test_joint_perturbations_require_lists_of_planes(case):
     problem = objective(case)
     made = problem.terms[0]
     joint = case.name != "budget-none"
@@ -125,7 +133,7 @@ def test_only_plane_cache_supports_joint_perturbations(case):
     slow_unless(lambda case: JOINT.index(case) % 2 == 0, [(case,) for case in JOINT]),
     ids=str,
 )
-def test_single_rows_use_the_inner_oracle(case):
+def test_examples_of_one_sample_use_the_inner_oracle(case):
     X, y, _ = rows()
     check_oracle(case.oracle, X, y)
     for labels in (Multiclass(), Sequence()):
@@ -137,7 +145,7 @@ def test_single_rows_use_the_inner_oracle(case):
 
 
 class Lone(BoundOracle):
-    """Scenarios of somebody else."""
+    """Third-party scenarios."""
 
     def __init__(self, oracle, X, y, answer):
         super().__init__(oracle, X, y)
@@ -170,13 +178,13 @@ class Theirs(FiniteOracle):
         (lambda own: [(BoundOracle(own.oracle, own.X[:1]),)], ValueError, "bound to the rows of shape"),
     ],
 )
-def test_scenarios_of_third_parties_are_checked(answer, error, message):
+def test_third_party_scenarios_are_validated(answer, error, message):
     with pytest.raises(error, match=message):
         term(Theirs(answer))
 
 
 class Negated(BoundOracle):
-    """Not the rows, but their negatives."""
+    """The negated rows without the rows."""
 
     def support(self, rows, V, assign, cost=None):
         answer = super().support(rows, V, assign, cost)
@@ -186,7 +194,7 @@ class Negated(BoundOracle):
         return None
 
 
-def test_a_third_party_scenario_need_not_contain_the_rows():
+def test_a_third_party_scenario_need_not_contain_the_samples():
     made = term(Theirs(lambda own: [(bind(Identity(), own.X),), (Negated(own.oracle, own.X),)]))
     space = ExplicitSpace(3, 3, n_pairwise=Sequence().n_pairwise(3))
     f = np.random.default_rng(0).standard_normal(space.size)
@@ -199,7 +207,7 @@ def test_a_third_party_scenario_need_not_contain_the_rows():
 
 
 @pytest.mark.parametrize("name", ["budget-drop", "budget-only_for-graded", "budget-scale"])
-def test_budgets_take_sparse_rows(name):
+def test_budgets_support_sparse_samples(name):
     X, y, weights = rows()
     X[np.abs(X) < 0.3] = 0.0
     space = ExplicitSpace(3, 3, n_pairwise=Sequence().n_pairwise(3))
@@ -215,7 +223,7 @@ def test_budgets_take_sparse_rows(name):
     np.testing.assert_allclose(*written, atol=1e-12)
 
 
-def test_portions_do_not_change_what_is_found(monkeypatch):
+def test_portions_do_not_change_the_result(monkeypatch):
     for name in ("union-outside", "budget-graded"):
         problem = objective(CASE[name])
         f = np.random.default_rng(0).standard_normal(problem.space.size)
@@ -229,7 +237,7 @@ def test_portions_do_not_change_what_is_found(monkeypatch):
 
 
 @pytest.mark.parametrize("case", JOINT, ids=str)
-def test_scenarios_of_a_single_row_are_those_of_the_oracle(case):
+def test_scenarios_of_examples_of_one_sample_match_the_oracle(case):
     X, y, _ = rows()
     bound = bind(case.oracle, X, y)
     rng = np.random.default_rng(1)

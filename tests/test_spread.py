@@ -1,4 +1,4 @@
-"""The program for perturbations that all rows share: optima, planes and refusals."""
+"""Common directions of all rows as a convex program: optima, planes, unsupported problems."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_few_iterations_find_the_optimum(kind, name, intercept):
 
 @pytest.mark.parametrize("name", SETS)
 @pytest.mark.parametrize("kind", ["regression", "costs", "squared", "logistic"])
-def test_planes_bound_the_losses_of_their_rows(kind, name):
+def test_planes_are_lower_bounds_of_losses(kind, name):
     objective = problem(kind, name)
     planes = solve(objective, InteriorPoint(), Iterations(3), random_state=0).planes
     assert np.all(planes.alphas >= 0)
@@ -104,7 +104,7 @@ def test_other_solvers_start_from_these_planes():
     assert again.status is Status.CONVERGED
 
 
-def test_classifiers_and_regressors_use_the_spread_program():
+def test_classifiers_and_regressors_support_the_solver():
     models = (
         InvariantLinearSVC(Box(0.1), loss="squared_hinge", C=10.0, random_state=0).fit(X, Y),
         InvariantLinearSVC(Box(0.1), C=10.0, random_state=0).fit(X, Y),
@@ -141,7 +141,7 @@ Mine.__module__ = "theirs"
     ],
     ids=["ball", "nothing", "one label", "grades", "third party", "several labels", "slack", "terms"],
 )
-def test_other_problems_keep_their_planes(objective):
+def test_other_problems_use_planes(objective):
     assert spread_of(objective) is None
     assert isinstance(objective.terms[0].oracle, InvarianceOracle)
 
