@@ -40,13 +40,14 @@ SAME = 100.0
 class Certificate(Summarized):
     """Worst-case margins of samples, and the proof that predictions are correct.
 
-    A certificate holds for perturbations in the feature space of the model.
+    A certificate holds for perturbations of the input of the model. In a Pipeline, this can be the input
+    of the last step. There is one entry per sample, or per example of a structured model.
 
     Attributes
     ----------
     margins : ndarray of shape (n,)
-        Lower bounds of the worst-case margin, minus rounding errors. They are minus infinity if the
-        oracle has no upper bound.
+        Lower bounds of the worst-case margins, with rounding errors subtracted. They are minus infinity
+        if the oracle has no upper bound.
     correct : ndarray of bool of shape (n,)
         ``margins > 0``: no perturbation makes the prediction wrong. At a margin of exactly 0, the sample
         is not certified, although `predict` may return the true class.
@@ -54,7 +55,7 @@ class Certificate(Summarized):
         Margins at the most damaging perturbations that the oracle finds. They are at least the
         worst-case margins.
     exact : ndarray of bool of shape (n,)
-        True if the bound is tight: `margins` and `attacked` agree up to rounding errors.
+        True if the margin is tight: `margins` and `attacked` agree up to rounding errors.
     most_wrong : ndarray of int of shape (n,) or None
         Upper bound of the number of wrong rows of an example, over all perturbations. It may be loose
         even if `exact` is True. None if examples are single rows.
@@ -92,7 +93,7 @@ class Certificate(Summarized):
 
     @classmethod
     def join(cls, parts: Sequence[Certificate]) -> Certificate:
-        """Concatenate certificates of single rows.
+        """Concatenate certificates of samples, without `most_wrong` and `lengths`.
 
         Parameters
         ----------

@@ -24,13 +24,14 @@ from .certificate import SAME
 class PredictionBounds(Summarized):
     """Smallest and largest predictions of a regressor over perturbation sets.
 
-    The bounds hold for perturbations in the feature space of the model.
+    The bounds hold for perturbations of the input of the model. In a Pipeline, this can be the input of
+    the last step.
 
     Attributes
     ----------
     lowest, highest : ndarray of shape (n,)
-        Lower and upper bounds of the prediction over S(x), including rounding errors. They are infinite
-        if the oracle has no upper bound.
+        Lower and upper bounds of the prediction over the perturbation set of each sample, including
+        rounding errors. They are infinite if the oracle has no upper bound.
     exact : ndarray of bool of shape (n,)
         True if perturbations found by the oracle attain both bounds, up to rounding errors.
 

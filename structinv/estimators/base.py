@@ -90,7 +90,7 @@ class InvariantEstimator(ResourceEstimateMixin, CallbackSupportMixin, BaseEstima
         y : array-like of shape (n_samples,)
             Labels of at least two classes, or targets of regressors.
         sample_weight : array-like of shape (n_samples,) or None, default=None
-            Factors of C (>= 0), 1 by default.
+            Weights that multiply C (>= 0), 1 by default.
 
         Returns
         -------

@@ -145,8 +145,8 @@ class InvariantClassifier(ClassifierMixin, InvariantEstimator):
         X : array-like of shape (n_samples, n_features)
             Samples, in a form that `fit` supports.
         y : array-like of shape (n_samples,) or None, default=None
-            True labels. Without labels the certificate proves that predictions do not change, correct or
-            not. An oracle for some labels then perturbs all samples.
+            True labels. Without labels the certificate proves that predictions do not change, whether
+            they are correct or not. An oracle with `only_for` then perturbs all samples.
         oracle : InvarianceOracle or None, default=None
             Oracle with the perturbations. By default it is the oracle of the training.
 
@@ -169,7 +169,7 @@ class InvariantClassifier(ClassifierMixin, InvariantEstimator):
         return self._worst_change(X, labels, oracle, points=False).certificate()
 
     def worst_case(self, X: Any, y: Any = None, *, oracle: InvarianceOracle | None = None) -> Matrix:
-        """Return the samples after the perturbation with the smallest margin found.
+        """Return the perturbed samples with the smallest margins found.
 
         Parameters
         ----------

@@ -33,9 +33,10 @@ class CustomStructuredSVC(InvariantEstimator):
         1/2 |coef_|^2 + C sum_i s_i max over y' of
             [<coef_, joint_feature(x_i, y') - joint_feature(x_i, y_i)> + cost(y_i, y')]
 
-    with the three functions of a `Custom` (Tsochantaridis, Joachims, Hofmann and Altun 2005, margin
-    rescaling). There is no oracle, since the inputs are arbitrary objects. The gap is valid if `argmax`
-    is correct. There is no certificate, since it would require the second-best labeling.
+    with sample weights s_i and the functions of a `structinv.structures.Custom` (Tsochantaridis,
+    Joachims, Hofmann and Altun 2005, margin rescaling). There is no oracle, since the inputs are
+    arbitrary objects. The duality gap is valid if `argmax` is correct. There is no certificate, since it
+    would require the second-best labeling.
 
     Parameters
     ----------
@@ -90,7 +91,7 @@ class CustomStructuredSVC(InvariantEstimator):
     See Also
     --------
     InvariantStructuredSVC : Structured SVM for sequences, graphs and label sets, with certificates.
-    structinv.structures.check_custom : Test of the three functions on small examples.
+    structinv.structures.check_custom : Test the functions of a `Custom` on small examples.
 
     Notes
     -----
@@ -99,9 +100,9 @@ class CustomStructuredSVC(InvariantEstimator):
     fit starts from zero. `C` and sample weights may change.
 
     **Checkpoint.** A killed fit continues from its `checkpoint` if you start it again with the same
-    inputs, labelings, weights, parameters and version. Otherwise it raises ValueError with the
-    difference. These parameters may change: `tol`, `max_seconds`, `random_state`, `verbose`,
-    `warm_start` and `on_interrupt`.
+    inputs, labelings, sample weights, parameters and structinv version. Otherwise `fit` raises
+    ValueError, and the message contains the difference. These parameters may change: `tol`,
+    `max_seconds`, `random_state`, `verbose`, `warm_start` and `on_interrupt`.
 
     Examples
     --------
@@ -146,7 +147,7 @@ class CustomStructuredSVC(InvariantEstimator):
         y : list of objects
             Labelings, one per input.
         sample_weight : array-like of shape (n_samples,) or None, default=None
-            Factors of C (>= 0), 1 by default.
+            Weights that multiply C (>= 0), 1 by default.
 
         Returns
         -------
@@ -156,7 +157,7 @@ class CustomStructuredSVC(InvariantEstimator):
         Raises
         ------
         ValueError, TypeError
-            If a parameter is not valid, or if a function returns a value of another form.
+            If a parameter is not valid, or if a function of `structure` returns an invalid value.
         KeyboardInterrupt
             After Ctrl-C, with the best model so far, if ``on_interrupt="raise"``.
         """

@@ -100,8 +100,9 @@ class InvariantSVC(SupportVectorMachine, InvariantClassifier):
         Memory for kernel values in units of 10^6 bytes (> 0). Increase it for faster fits on large data
         sets. Decrease it if a fit exceeds the free memory; see `estimate_memory`.
     class_weight : dict, "balanced" or None, default=None
-        Factors of C by class (>= 0), 1 by default. "balanced" uses factors that are inversely
-        proportional to class frequencies. Increase a factor to make fewer errors in that class.
+        Weights of the classes that multiply C (>= 0), 1 by default. "balanced" uses weights that are
+        inversely proportional to class frequencies. Increase a weight to make fewer errors in that
+        class.
     invariances : sequence of Functional or BoundFunctional, default=()
         Families of functionals for smoothness penalties, such as derivatives at all fitted samples. A
         family that is already bound keeps its own samples. Add families to make the function less
@@ -165,9 +166,10 @@ class InvariantSVC(SupportVectorMachine, InvariantClassifier):
     ConvergenceWarning
         If the fit ended before it reached `tol`. The message contains the status and a remedy.
     UninformativeFitWarning
-        If the oracle allows perturbations so large that the fit learns almost nothing. The fit then
-        predicts a single class, though a fit without perturbations corrects at least a tenth of these
-        errors. Or it improves the objective by less than 1 % of the improvement without perturbations.
+        If the oracle allows perturbations so large that the fit learns almost nothing. There are two
+        cases. The fit predicts a single class, though a fit without perturbations makes at most 90 % of
+        its errors. Or the fit improves the objective by less than 1 % of the improvement without
+        perturbations.
     IndefiniteKernelWarning
         If the kernel matrix of the training samples has a negative eigenvalue.
 
@@ -193,10 +195,11 @@ class InvariantSVC(SupportVectorMachine, InvariantClassifier):
     bound remains valid.
 
     **Checkpoint.** A killed fit continues from its `checkpoint` if you start it again with the same
-    samples, labels, weights, parameters and version. Otherwise it raises ValueError with the difference.
-    These parameters may change: `tol`, `max_seconds`, `random_state`, `verbose`, `warm_start`,
-    `cache_mb`, `max_support_vectors` and `on_interrupt`. The file contains indices of variants, dual
-    variables, and those points that are not variants. It contains no pickle.
+    samples, labels, sample weights, parameters and structinv version. Otherwise `fit` raises ValueError,
+    and the message contains the difference. These parameters may change: `tol`, `max_seconds`,
+    `random_state`, `verbose`, `warm_start`, `cache_mb`, `max_support_vectors` and `on_interrupt`. The
+    file contains indices of variants, dual variables, and those points that are not variants. It
+    contains no pickle.
 
     **Probabilities.** Scores are not probabilities. Use scikit-learn's `CalibratedClassifierCV`, as in
     the examples.

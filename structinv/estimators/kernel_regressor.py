@@ -28,14 +28,14 @@ class InvariantSVR(SupportVectorMachine, InvariantRegressor):
     """Kernel support vector regressor, trained on worst-case perturbations.
 
     Minimizes ``1/2 |f|^2 + C sum_i max(0, |y_i - f(z_i)| - epsilon)`` over functions f in the space of a
-    kernel, where ``z_i`` is the worst sample in the perturbation set S(x_i).
+    kernel. ``z_i`` is the sample with the largest error in the perturbation set S(x_i).
 
     Parameters
     ----------
     oracle : InvarianceOracle or None, default=None
         Oracle with the perturbations to train against. It must have an orbit or a cover. Without an
-        oracle the fit uses the unperturbed samples. Discounted oracles and oracles for some labels
-        (`only_for`) are not supported.
+        oracle the fit uses the unperturbed samples. Oracles with `Discounted` or `only_for` are not
+        supported.
     C : float, default=1.0
         Weight of the losses (> 0). Increase it to fit the training samples more closely. Decrease it for
         noisy labels.
@@ -173,9 +173,10 @@ class InvariantSVR(SupportVectorMachine, InvariantRegressor):
     sample weights; otherwise the fit starts from zero. `C`, `nu`, the kernel and the oracle may change.
 
     **Checkpoint.** A killed fit continues from its `checkpoint` if you start it again with the same
-    samples, targets, weights, parameters and version. Otherwise it raises ValueError with the
-    difference. These parameters may change: `tol`, `max_seconds`, `random_state`, `verbose`,
-    `warm_start`, `cache_mb`, `max_support_vectors` and `on_interrupt`.
+    samples, targets, sample weights, parameters and structinv version. Otherwise `fit` raises
+    ValueError, and the message contains the difference. These parameters may change: `tol`,
+    `max_seconds`, `random_state`, `verbose`, `warm_start`, `cache_mb`, `max_support_vectors` and
+    `on_interrupt`.
 
     **Tolerance of planes.** `epsilon` is the tube of the regression. The plane tolerance is a parameter
     of solvers, such as ``FrankWolfe(plane_tol=...)``.

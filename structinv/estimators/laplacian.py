@@ -76,10 +76,10 @@ class LapSVC(RepresenterClassifier):
         Memory for kernel values in units of 10^6 bytes (>= 0). Increase it for faster fits on large data
         sets. Decrease it if a fit exceeds the free memory; see `estimate_memory`.
     class_weight : dict, "balanced", "per_class" or None, default=None
-        Factors of C by class (>= 0), 1 by default. "balanced" uses factors that are inversely
-        proportional to class frequencies. "per_class" uses one over the number of labeled samples of the
-        class (Zhang, Lee and Teh 2013, section 6.3). Increase a factor to make fewer errors in that
-        class.
+        Weights of the classes that multiply C (>= 0), 1 by default. "balanced" uses weights that are
+        inversely proportional to class frequencies. "per_class" uses ``1 / n`` for a class with n
+        labeled samples (Zhang, Lee and Teh 2013, section 6.3). Increase a weight to make fewer errors in
+        that class.
     unlabeled : label, "auto" or None, default="auto"
         Label of unlabeled samples; their sample weights are ignored. "auto" is the number -1, as in
         scikit-learn. It also works among strings, as in ``["ham", -1, "spam"]`` in a list or with

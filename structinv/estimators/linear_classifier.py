@@ -83,17 +83,18 @@ class InvariantLinearSVC(LinearMachine, InvariantClassifier):
         Use of the costs. With "margin" the cost of an error is its required margin. With "slack" every
         required margin is 1 and the cost multiplies the loss.
     fit_intercept : bool, default=True
-        If True, add a constant feature 1. It is penalized like the others, as in liblinear, and the
-        oracle does not perturb it. Pass False for texts if class frequencies differ between training and
-        prediction: no edit changes the intercept, so a robust model relies on it.
+        If True, add a constant feature 1. Its weight is penalized like all weights, as in liblinear, and
+        the oracle does not perturb it. Pass False for texts if class frequencies differ between training
+        and prediction: no edit changes the intercept, so a robust model relies on it.
     memory_limit : float, str or None, default=None
         Memory for a fit in addition to the samples, in bytes or as a string such as "4GB". Set it for
         large data sets: samples in memory are then read in blocks, and excess dual variables go to
         temporary files. By default a fit has no limit for samples in memory, and uses most of the free
         memory for samples in files.
     class_weight : dict, "balanced" or None, default=None
-        Factors of C by class (>= 0), 1 by default. "balanced" uses factors that are inversely
-        proportional to class frequencies. Increase a factor to make fewer errors in that class.
+        Weights of the classes that multiply C (>= 0), 1 by default. "balanced" uses weights that are
+        inversely proportional to class frequencies. Increase a weight to make fewer errors in that
+        class.
 
     Attributes
     ----------
@@ -117,9 +118,10 @@ class InvariantLinearSVC(LinearMachine, InvariantClassifier):
     ConvergenceWarning
         If the fit ended before it reached `tol`. The message contains the status and a remedy.
     UninformativeFitWarning
-        If the oracle allows perturbations so large that the fit learns almost nothing. The fit then
-        predicts a single class, though a fit without perturbations corrects at least a tenth of these
-        errors. Or it improves the objective by less than 1 % of the improvement without perturbations.
+        If the oracle allows perturbations so large that the fit learns almost nothing. There are two
+        cases. The fit predicts a single class, though a fit without perturbations makes at most 90 % of
+        its errors. Or the fit improves the objective by less than 1 % of the improvement without
+        perturbations.
 
     See Also
     --------
@@ -138,11 +140,11 @@ class InvariantLinearSVC(LinearMachine, InvariantClassifier):
     if `C` alone changes.
 
     **Checkpoint.** A killed fit continues from its `checkpoint` if you start it again with the same
-    samples, labels, weights, parameters and version. Otherwise it raises ValueError with the difference.
-    These parameters may change: `tol`, `max_seconds`, `random_state`, `verbose`, `warm_start`,
-    `memory_limit` and `on_interrupt`. `max_seconds` includes the seconds before the interruption. The
-    file is also written after Ctrl-C and at the time limit. It is deleted after a complete fit, and it
-    contains no pickle.
+    samples, labels, sample weights, parameters and structinv version. Otherwise `fit` raises ValueError,
+    and the message contains the difference. These parameters may change: `tol`, `max_seconds`,
+    `random_state`, `verbose`, `warm_start`, `memory_limit` and `on_interrupt`. `max_seconds` includes
+    the seconds before the interruption. The file is also written after Ctrl-C and at the time limit. It
+    is deleted after a complete fit, and it contains no pickle.
 
     **Probabilities.** Scores are not probabilities, even with ``loss="logistic"``, so there is no
     `predict_proba`. Use scikit-learn's `CalibratedClassifierCV`, as in the examples. Its probabilities
@@ -221,8 +223,8 @@ class InvariantLinearSVC(LinearMachine, InvariantClassifier):
 
         The method makes one pass over the batch, in mini-batches. Each sample adds a loss with weight C.
         After n samples in all, the objective is that of `fit` for these n samples. A repeated sample
-        counts again. The model is a weighted average over all steps with larger weights for later steps.
-        With ``Pegasos(average=False)`` it is the last step.
+        counts again. The coefficients are a weighted average of those after each step, with larger
+        weights for later steps. With ``Pegasos(average=False)`` they are those after the last step.
 
         ``solution_.dual`` is a valid lower bound of the minimum. An upper bound needs the earlier
         samples, so ``solution_.primal`` and the gap are infinite from the second batch on. Measure the
@@ -239,7 +241,7 @@ class InvariantLinearSVC(LinearMachine, InvariantClassifier):
             All labels of the stream, only needed in the first call. By default they are the labels in
             the first `y`.
         sample_weight : array-like of shape (n_samples,) or None, default=None
-            Factors of C (>= 0), 1 by default.
+            Weights that multiply C (>= 0), 1 by default.
 
         Returns
         -------

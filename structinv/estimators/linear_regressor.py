@@ -21,15 +21,15 @@ from .row_sources import some_rows
 class InvariantLinearSVR(LinearMachine, InvariantRegressor):
     """Linear support vector regressor, trained on worst-case perturbations.
 
-    Minimizes ``1/2 |w|^2 + C sum_i max(0, |y_i - f(z_i)| - epsilon)``, where ``z_i`` is the worst sample
-    in the perturbation set S(x_i). Without an oracle and with ``fit_intercept=False`` the model is that
-    of scikit-learn's ``LinearSVR(loss="epsilon_insensitive")``.
+    Minimizes ``1/2 |w|^2 + C sum_i max(0, |y_i - f(z_i)| - epsilon)``, where ``z_i`` is the sample with
+    the largest error in the perturbation set S(x_i). Without an oracle and with ``fit_intercept=False``
+    the model is that of scikit-learn's ``LinearSVR(loss="epsilon_insensitive")``.
 
     Parameters
     ----------
     oracle : InvarianceOracle or None, default=None
         Oracle with the perturbations to train against. Without an oracle the fit uses the unperturbed
-        samples. Discounted oracles and oracles for some labels (`only_for`) are not supported.
+        samples. Oracles with `Discounted` or `only_for` are not supported.
     C : float, default=1.0
         Weight of the losses (> 0). Increase it to fit the training samples more closely. Decrease it for
         noisy labels.
@@ -69,8 +69,8 @@ class InvariantLinearSVR(LinearMachine, InvariantRegressor):
         errors cost nothing. Increase it for noisy targets. Decrease it for more accurate predictions.
     fit_intercept : bool, default=True
         If True, subtract the weighted mean of the targets before the fit, and add it to the predictions.
-        Also add a constant feature 1, penalized like the others, as in liblinear; the oracle does not
-        perturb it. Pass False for centered targets.
+        Also add a constant feature 1. Its weight is penalized like all weights, as in liblinear, and the
+        oracle does not perturb it. Pass False for centered targets.
     memory_limit : float, str or None, default=None
         Memory for a fit in addition to the samples, in bytes or as a string such as "4GB". Set it for
         large data sets: samples in memory are then read in blocks, and excess dual variables go to
@@ -115,9 +115,9 @@ class InvariantLinearSVR(LinearMachine, InvariantRegressor):
     may change.
 
     **Checkpoint.** A killed fit continues from its `checkpoint` if you start it again with the same
-    samples, targets, weights, parameters and version. Otherwise it raises ValueError with the
-    difference. These parameters may change: `tol`, `max_seconds`, `random_state`, `verbose`,
-    `warm_start`, `memory_limit` and `on_interrupt`.
+    samples, targets, sample weights, parameters and structinv version. Otherwise `fit` raises
+    ValueError, and the message contains the difference. These parameters may change: `tol`,
+    `max_seconds`, `random_state`, `verbose`, `warm_start`, `memory_limit` and `on_interrupt`.
 
     **Tolerance of planes.** `epsilon` is the tube of the regression. The plane tolerance is a parameter
     of solvers, such as ``FrankWolfe(plane_tol=...)``.

@@ -130,10 +130,10 @@ class RepresenterClassifier(ClassifierMixin, RepresenterMachine):
         ``loss="hinge"``. Labeled samples then have the worst-case loss of `InvariantSVC`: two classes
         share one function, more are trained jointly.
     class_weight : dict, "balanced", "per_class" or None, default=None
-        Factors of C by class (>= 0), 1 by default. "balanced" uses factors that are inversely
-        proportional to class frequencies. "per_class" uses one over the number of labeled samples of the
-        class (Zhang, Lee and Teh 2013, section 6.3). Increase a factor to make fewer errors in that
-        class.
+        Weights of the classes that multiply C (>= 0), 1 by default. "balanced" uses weights that are
+        inversely proportional to class frequencies. "per_class" uses ``1 / n`` for a class with n
+        labeled samples (Zhang, Lee and Teh 2013, section 6.3). Increase a weight to make fewer errors in
+        that class.
     unlabeled : label, "auto" or None, default="auto"
         Label of unlabeled samples; their sample weights are ignored. "auto" is the number -1, as in
         scikit-learn. It also works among strings, as in ``["ham", -1, "spam"]`` in a list or with
@@ -194,10 +194,11 @@ class RepresenterClassifier(ClassifierMixin, RepresenterMachine):
     "cvxpy" does not support it.
 
     **Checkpoint.** A killed fit continues from its `checkpoint` if you start it again with the same
-    samples, labels, weights, parameters and version. Otherwise it raises ValueError with the difference.
-    These parameters may change: `tol`, `max_seconds`, `random_state`, `verbose`, `warm_start`,
-    `cache_mb` and `on_interrupt`. The file contains dual variables, indices of variants, and those
-    points that are not variants. The method "cvxpy" does not support it.
+    samples, labels, sample weights, parameters and structinv version. Otherwise `fit` raises ValueError,
+    and the message contains the difference. These parameters may change: `tol`, `max_seconds`,
+    `random_state`, `verbose`, `warm_start`, `cache_mb` and `on_interrupt`. The file contains dual
+    variables, indices of variants, and those points that are not variants. The method "cvxpy" does not
+    support it.
 
     Examples
     --------

@@ -152,9 +152,10 @@ class RepresenterRegressor(RegressorMixin, RepresenterMachine):
     not support it.
 
     **Checkpoint.** A killed fit continues from its `checkpoint` if you start it again with the same
-    samples, targets, weights, parameters and version. Otherwise it raises ValueError with the
-    difference. These parameters may change: `tol`, `max_seconds`, `random_state`, `verbose`,
-    `warm_start`, `cache_mb` and `on_interrupt`. The method "cvxpy" does not support it.
+    samples, targets, sample weights, parameters and structinv version. Otherwise `fit` raises
+    ValueError, and the message contains the difference. These parameters may change: `tol`,
+    `max_seconds`, `random_state`, `verbose`, `warm_start`, `cache_mb` and `on_interrupt`. The method
+    "cvxpy" does not support it.
 
     Examples
     --------

@@ -41,18 +41,18 @@ class ResourceEstimateMixin:
 
         The estimate includes memory that grows with samples, perturbed samples and functionals:
 
-        - Linear models: 4 planes per sample, and some functions. With several classes and an oracle that
-          is not finite, 16 planes per sample and class. With a finite oracle, also scores of all
-          perturbed samples in one portion of samples, and these samples or transformed weights.
+        - Linear models: 4 cutting planes per sample, and 8 copies of the weights. With several classes
+          and an oracle that is not finite, 16 planes per sample and class. With a finite oracle, also
+          the perturbed samples of one block of samples (or transformed weights) and their scores.
         - Kernel SVMs: the stored points, and kernel values between support vectors and points (at most
           `cache_mb`). The points are all perturbed samples if the cache can contain enough of their
-          columns, otherwise support vectors. Also some functions at the points, 12 planes per sample,
-          and inner products of planes (at most half of `cache_mb`). With `invariances`, also their Gram
-          matrix (at most `cache_mb`) and functions over their representers.
+          columns, otherwise support vectors. Also values of some functions at the points, 12 planes per
+          sample, and inner products of planes (at most half of `cache_mb`). With `invariances`, also the
+          Gram matrix of the functionals (at most `cache_mb`) and coefficients of their representers.
         - Models with smoothness penalties: a copy of `X`, and the Gram matrix of all functionals with
           its factors (at most five times `cache_mb`). For many functionals, matrices for fast products
-          instead. Also some functions over the functionals, and with an oracle the memory of a kernel
-          SVM. All samples count as labeled.
+          instead. Also some vectors of coefficients, one per functional, and with an oracle the memory
+          of a kernel SVM. All samples count as labeled.
         - Models of virtual samples: three copies of all virtual samples, and the cache of libsvm or the
           whole kernel matrix.
 
@@ -90,12 +90,13 @@ class ResourceEstimateMixin:
     def estimate_seconds(self, X: Any, y: Any) -> float:
         """Estimate the run time of a fit in seconds on this computer.
 
-        Two copies of this estimator are fitted to 16 and 32 samples. Their run times are extrapolated by
-        a power of the number of samples. The power is at least 1 and at most 2 (5/4 for linear models, 3
-        for ridge regression). Compilation is not included, nor is the time to read samples in blocks.
+        Two copies of this estimator are fitted, to 16 and to 32 samples. Their run times are
+        extrapolated: the run time is assumed to grow as a power of the number of samples. The power is
+        at least 1 and at most 2 (5/4 for linear models, 3 for ridge regression). Compilation is not
+        included, nor is the time to read samples in blocks.
 
         Expect errors of an order of magnitude in both directions: the estimate ignores the difficulty of
-        the whole problem and the limits of caches. It separates seconds from hours.
+        the whole problem and the limits of caches. The estimate only distinguishes seconds from hours.
 
         For at most 32 samples the whole fit is run. Each small fit ends after two seconds, or after
         `max_seconds`, which also limits the estimate. If the first fit reaches its limit, the estimate
@@ -106,7 +107,7 @@ class ResourceEstimateMixin:
         X : array-like of shape (n_samples, n_features)
             Samples, in a form that `fit` supports.
         y : array-like of shape (n_samples,)
-            Labels or targets. The small fits use samples of all classes in turn.
+            Labels or targets. The small fits use equally many samples of each class, if possible.
 
         Returns
         -------

@@ -58,9 +58,9 @@ class InvariantStructuredSVC(ExampleMachine):
 
         1/2 |w|^2 + C sum_i s_i max over y', z in S(x_i) of [f(z, y') - f(z, y_i) + cost(y_i, y')]
 
-    over all weights w (Teo, Globerson, Roweis and Smola 2007, eq. 2; Taskar, Guestrin and Koller 2003).
-    The weights of a sequence are `coef_`, `transitions_`, `start_` and `end_`, and the score of a
-    labeling is
+    over all weights w, with sample weights s_i and perturbation sets S(x_i) (Teo, Globerson, Roweis and
+    Smola 2007, eq. 2; Taskar, Guestrin and Koller 2003). The weights of a sequence are `coef_`,
+    `transitions_`, `start_` and `end_`, and the score of a labeling is
 
         f(x, y) = sum_t <coef_[y_t], x_t> + sum_t transitions_[y_(t-1), y_t] + start_[y_1] + end_[y_T]
 
@@ -126,9 +126,9 @@ class InvariantStructuredSVC(ExampleMachine):
         ``cost[true, predicted]`` in the sequence of `classes_`. Choose "mean_hamming" to give short and
         long examples the same weight.
     class_weight : dict, "balanced" or None, default=None
-        Factors of the cost of an error by true label (>= 0), 1 by default. "balanced" uses factors that
-        are inversely proportional to label frequencies. Increase a factor to make fewer errors in that
-        label.
+        Weights of the labels that multiply the cost of an error (>= 0), 1 by default. The weight is that
+        of the true label. "balanced" uses weights that are inversely proportional to label frequencies.
+        Increase a weight to make fewer errors at that label.
     plane_tol : float, default=0.0
         Plane tolerance (>= 0): the solver stores a plane only if it exceeds the other planes of its
         example by more than this (Teo et al. 2007, algorithm 1). Increase it for fewer planes, at the
@@ -208,9 +208,9 @@ class InvariantStructuredSVC(ExampleMachine):
     same; otherwise the fit starts from zero. `C`, weights and the oracle may change.
 
     **Checkpoint.** A killed fit continues from its `checkpoint` if you start it again with the same
-    examples, labels, weights, parameters and version. Otherwise it raises ValueError with the
-    difference. These parameters may change: `tol`, `max_seconds`, `random_state`, `verbose`,
-    `warm_start`, `cache_mb` and `on_interrupt`.
+    examples, labels, sample weights, parameters and structinv version. Otherwise `fit` raises
+    ValueError, and the message contains the difference. These parameters may change: `tol`,
+    `max_seconds`, `random_state`, `verbose`, `warm_start`, `cache_mb` and `on_interrupt`.
 
     Examples
     --------
@@ -253,9 +253,9 @@ class InvariantStructuredSVC(ExampleMachine):
             Labels of the rows of each example. A label is any hashable object except None. Equal objects
             are one label, such as 1 and True.
         sample_weight : array-like of shape (n_examples,) or None, default=None
-            Factors of C (>= 0), 1 by default.
+            Weights that multiply C (>= 0), 1 by default.
         position_weight : list of array-like of shape (n_rows,) or None, default=None
-            Factors of the cost of an error at each row (>= 0), 1 by default.
+            Weights of the rows that multiply the cost of an error (>= 0), 1 by default.
 
         Returns
         -------
@@ -384,7 +384,7 @@ class InvariantStructuredSVC(ExampleMachine):
     def worst_case(
         self, X: Any, y: Any = None, *, oracle: InvarianceOracle | None = None
     ) -> tuple[list[Matrix], Any]:
-        """Return the examples after the perturbation with the smallest margin found.
+        """Return the perturbed examples with the smallest margins found.
 
         Parameters
         ----------

@@ -104,12 +104,13 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
         Use of the costs. With "margin" the cost of an error is its required margin. With "slack" every
         required margin is 1 and the cost multiplies the loss.
     fit_intercept : bool, default=True
-        If True, add a constant feature 1. It is penalized like the others, as in liblinear, and the
-        oracle does not perturb it. Pass False for texts if class frequencies differ between training and
-        prediction: no edit changes the intercept, so a robust model relies on it.
+        If True, add a constant feature 1. Its weight is penalized like all weights, as in liblinear, and
+        the oracle does not perturb it. Pass False for texts if class frequencies differ between training
+        and prediction: no edit changes the intercept, so a robust model relies on it.
     class_weight : dict, "balanced" or None, default=None
-        Factors of C by class (>= 0), 1 by default. "balanced" uses factors that are inversely
-        proportional to class frequencies. Increase a factor to make fewer errors in that class.
+        Weights of the classes that multiply C (>= 0), 1 by default. "balanced" uses weights that are
+        inversely proportional to class frequencies. Increase a weight to make fewer errors in that
+        class.
     lowercase : bool, default=True
         If True, convert texts to lower case before tokenization. Pass False if case carries information.
     token_pattern : str
@@ -143,9 +144,10 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
     ConvergenceWarning
         If the fit ended before it reached `tol`. The message contains the status and a remedy.
     UninformativeFitWarning
-        If the oracle allows perturbations so large that the fit learns almost nothing. The fit then
-        predicts a single class, though a fit without perturbations corrects at least a tenth of these
-        errors. Or it improves the objective by less than 1 % of the improvement without perturbations.
+        If the oracle allows perturbations so large that the fit learns almost nothing. There are two
+        cases. The fit predicts a single class, though a fit without perturbations makes at most 90 % of
+        its errors. Or the fit improves the objective by less than 1 % of the improvement without
+        perturbations.
 
     See Also
     --------
@@ -184,9 +186,9 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
     otherwise the fit starts from zero. `C`, class weights and sample weights may change.
 
     **Checkpoint.** A killed fit continues from its `checkpoint` if you start it again with the same
-    texts, labels, weights, parameters and version. Otherwise it raises ValueError with the difference.
-    These parameters may change: `tol`, `max_seconds`, `random_state`, `verbose`, `warm_start` and
-    `on_interrupt`.
+    texts, labels, sample weights, parameters and structinv version. Otherwise `fit` raises ValueError,
+    and the message contains the difference. These parameters may change: `tol`, `max_seconds`,
+    `random_state`, `verbose`, `warm_start` and `on_interrupt`.
 
     Examples
     --------
@@ -241,8 +243,8 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
         X : array-like of shape (n_samples,) of str
             Texts.
         y : array-like of shape (n_samples,) or None, default=None
-            True labels. Without labels the certificate proves that predictions do not change, correct or
-            not. Edits then apply to all texts, also with `only_for`.
+            True labels. Without labels the certificate proves that predictions do not change, whether
+            they are correct or not. Edits then apply to all texts, also with `only_for`.
         oracle : TokenEdits, OnlyFor or None, default=None
             Edits of tokens, for all texts or `only_for` some labels. By default they are the edits of
             the training.
@@ -281,7 +283,7 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
         edit: str | None = None,
         max_changes: int | None = None,
     ) -> list[str]:
-        """Return the texts after the edit with the smallest margin found.
+        """Return the edited texts with the smallest margins found.
 
         Parameters
         ----------

@@ -73,9 +73,9 @@ class VirtualSVC(ResourceEstimateMixin, ClassifierMixin, BaseEstimator):
         Memory for columns of the kernel matrix in megabytes (> 0). Increase it for faster fits on large
         data sets.
     class_weight : dict, "balanced" or None, default=None
-        Factors of C by class (>= 0), 1 by default. "balanced" uses factors that are inversely
-        proportional to the frequencies of virtual samples. Increase a factor to make fewer errors in
-        that class.
+        Weights of the classes that multiply C (>= 0), 1 by default. "balanced" uses weights that are
+        inversely proportional to the frequencies of virtual samples. Increase a weight to make fewer
+        errors in that class.
     random_state : int, RandomState instance or None, default=None
         Seed of the random transformations. Pass an integer for reproducible results.
     on_interrupt : {"raise", "return"}, default="raise"
@@ -156,7 +156,7 @@ class VirtualSVC(ResourceEstimateMixin, ClassifierMixin, BaseEstimator):
         y : array-like of shape (n_samples,)
             Labels of at least two classes. Each transformed copy has the label of its sample.
         sample_weight : array-like of shape (n_samples,) or None, default=None
-            Factors of C for all copies of a sample (>= 0), 1 by default.
+            Weights that multiply C for all copies of a sample (>= 0), 1 by default.
 
         Returns
         -------
@@ -365,9 +365,9 @@ class VirtualSupportVectorSVC(VirtualSVC):
         Memory for columns of the kernel matrix in megabytes (> 0). Increase it for faster fits on large
         data sets.
     class_weight : dict, "balanced" or None, default=None
-        Factors of C by class (>= 0), 1 by default. "balanced" uses factors that are inversely
-        proportional to the frequencies of virtual samples. Increase a factor to make fewer errors in
-        that class.
+        Weights of the classes that multiply C (>= 0), 1 by default. "balanced" uses weights that are
+        inversely proportional to the frequencies of virtual samples. Increase a weight to make fewer
+        errors in that class.
     random_state : int, RandomState instance or None, default=None
         Seed of the random transformations. Pass an integer for reproducible results.
     on_interrupt : {"raise", "return"}, default="raise"

@@ -72,8 +72,8 @@ def certify(
     X : array-like or sparse matrix of shape (n_samples, n_features), or input of the Pipeline
         Samples to certify.
     y : array-like of shape (n_samples,), optional
-        True labels. Without them the certificate is that the prediction does not change, correct or
-        not. An oracle for some labels then applies to all samples.
+        True labels. Without labels the certificate proves that predictions do not change, whether they
+        are correct or not. An oracle with `only_for` then perturbs all samples.
     at : {"features", "input"}, default="features"
         Feature space of the perturbation sets in a Pipeline: the input of its last step, or `X`. Steps
         inside a classifier with a moved threshold count as well. "input" supports scalers, projections

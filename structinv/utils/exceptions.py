@@ -2,7 +2,7 @@
 
 
 class CheckError(AssertionError):
-    """Error of the contract checks; the message names the violated requirement.
+    """Error of `check_oracle` and similar checks; it names the violated requirement.
 
     `check_oracle`, `check_structure`, `check_custom`, `check_functional` and `check_solver` raise it.
 
@@ -59,12 +59,13 @@ class UninformativeFitWarning(UserWarning):
 class IndefiniteKernelWarning(UserWarning):
     """Warning of an indefinite kernel: its matrix has a negative eigenvalue.
 
-    The training problem is then not convex, and its duality gap proves nothing. Set kernels correct the
-    matrix with their parameter `spectrum`. `structinv.kernels.psd_corrected` corrects other kernels.
+    The training problem is then not convex, and its duality gap does not bound the error. Pass
+    `spectrum` to `structinv.kernels.SetKernel`, or correct other kernels with
+    `structinv.kernels.psd_corrected`.
 
     See Also
     --------
-    structinv.kernels.psd_corrected : Correct the negative eigenvalues of a kernel matrix.
+    structinv.kernels.psd_corrected : Correct a kernel with negative eigenvalues on given samples.
     structinv.kernels.SetKernel : Kernel of distances between perturbation sets.
 
     Examples
