@@ -49,8 +49,9 @@ class InvariantSVR(SupportVectorMachine, InvariantRegressor):
         cost of run time.
     max_seconds : float or None, default=None
         Time limit of the fit in seconds (> 0). Without a limit the fit runs until it reaches `tol`. A
-        fit that reaches the limit keeps its model and warns. It can exceed the limit, since it completes
-        an enumeration of perturbed samples and one more pass over all samples for the bounds.
+        fit that reaches the limit keeps its model and warns. The fit can exceed the limit, since it
+        completes the current enumeration of perturbed samples and one more pass over all samples to
+        compute the bounds.
     random_state : int, RandomState instance or None, default=None
         Seed of the sequence in which the solver visits the samples. Pass an integer for reproducible
         results.
@@ -90,12 +91,11 @@ class InvariantSVR(SupportVectorMachine, InvariantRegressor):
         Memory for kernel values in units of 10^6 bytes (> 0). Increase it for faster fits on large data
         sets. Decrease it if a fit exceeds the free memory; see `estimate_memory`.
     invariances : sequence of Functional or BoundFunctional, default=()
-        Families of functionals for smoothness penalties, such as derivatives at all fitted samples. A
-        family that is already bound keeps its own samples. Add families to make the function less
-        sensitive.
+        Families of functionals for smoothness penalties, such as derivatives at all training samples. A
+        `BoundFunctional` keeps its own samples. Add families to make the function less sensitive.
     nu : float or sequence of float, default=1.0
         Weights of the smoothness penalties (>= 0), one for all families or one per family. Increase a
-        weight for a smoother function. A weight of 0 switches a family off.
+        weight for a smoother function. A family with weight 0 has no effect.
     invariance_loss : str or sequence of str, default="squared"
         Losses of the functionals, one for all families or one per family: "squared", "absolute",
         "epsilon_insensitive" or "huber". Change it to "absolute" or "huber" to tolerate a few large
@@ -115,11 +115,11 @@ class InvariantSVR(SupportVectorMachine, InvariantRegressor):
     support_vectors_ : ndarray of shape (n_support, n_features)
         Perturbed samples in the kernel expansion, sorted by sample and variant. Empty for "precomputed".
     support_ : ndarray of shape (n_support,) of int
-        Index in X of the sample of each support vector.
+        Index of the training sample from which each support vector comes.
     support_members_ : ndarray of shape (n_support,) of int
-        Variant of that sample in its orbit or cover; variant 0 is the unperturbed sample. In a
-        continuous perturbation set a support vector can lie between this variant of the cover and its
-        neighbors.
+        Variant of that sample in its orbit or cover; variant 0 is the unperturbed sample. For a
+        continuous perturbation set, a support vector can lie between this variant and neighboring
+        variants of the cover.
     support_transforms_ : ndarray of shape (n_support,) of str
         Names of these variants, from the oracle.
     dual_coef_ : ndarray of shape (1, n_support)
@@ -140,8 +140,8 @@ class InvariantSVR(SupportVectorMachine, InvariantRegressor):
         Smallest eigenvalue of the kernel matrix of at most 2000 training samples, before a spectrum
         correction. None for kernels that are positive semi-definite by construction.
     solution_ : Solution
-        Solution of the fit with its primal and dual value, its gap, status and history. ``f`` and
-        ``planes`` are elements of a separate space that contains only the support vectors.
+        Solution of the fit with its primal and dual value, its gap, status and history. Its ``f`` and
+        ``planes`` refer to the support vectors only, not to all training samples.
     n_iter_ : int
         Number of iterations of the solver.
     n_features_in_ : int

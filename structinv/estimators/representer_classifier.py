@@ -87,9 +87,8 @@ class RepresenterClassifier(ClassifierMixin, RepresenterMachine):
         Reaction to Ctrl-C. The estimator keeps the best model so far, if there is one. With "raise" it
         then raises KeyboardInterrupt. With "return" the fit ends with a warning.
     invariances : sequence of Functional or BoundFunctional, default=()
-        Families of functionals for smoothness penalties, such as derivatives at all fitted samples. A
-        family that is already bound keeps its own samples. Add families to make the function less
-        sensitive.
+        Families of functionals for smoothness penalties, such as derivatives at all training samples. A
+        `BoundFunctional` keeps its own samples. Add families to make the function less sensitive.
     loss : {"logistic", "hinge", "squared_hinge", "squared", "epsilon_insensitive"}, default="logistic"
         Loss of labeled samples. The first three are losses of margins. "squared" and
         "epsilon_insensitive" are losses of ``f(x) - y`` with labels y of -1 and 1. Squared losses have
@@ -100,7 +99,7 @@ class RepresenterClassifier(ClassifierMixin, RepresenterMachine):
         values.
     nu : float or sequence of float, default=1.0
         Weights of the smoothness penalties (>= 0), one for all families or one per family. Increase a
-        weight for a smoother function. A weight of 0 switches a family off.
+        weight for a smoother function. A family with weight 0 has no effect.
     bias : bool, default=False
         If True, add a constant that the norm does not penalize. Only the `Representer` solver supports
         it. Set it to True for classes of very different size.
@@ -121,10 +120,10 @@ class RepresenterClassifier(ClassifierMixin, RepresenterMachine):
         Memory for kernel values in units of 10^6 bytes (>= 0). Increase it for faster fits on large data
         sets. Decrease it if a fit exceeds the free memory; see `estimate_memory`.
     losses_on : Functional or None, default=None
-        Family with one functional per labeled sample, whose values the losses use instead of the values
-        of f. With `structinv.functionals.VicinalAverages` the model is the vicinal SVM: it learns from
-        averages around samples and predicts at samples (Pozdnoukhov and Bengio 2006, section 4). It
-        requires ``oracle=None``.
+        Family with one functional per labeled sample. The losses use the values of these functionals
+        instead of the values of f. With `structinv.functionals.VicinalAverages` the model is the vicinal
+        SVM: it learns from averages around samples and predicts at samples (Pozdnoukhov and Bengio 2006,
+        section 4). It requires ``oracle=None``.
     oracle : InvarianceOracle or None, default=None
         Oracle with the perturbations to train against. It must have an orbit or a cover, and it requires
         ``loss="hinge"``. Labeled samples then have the worst-case loss of `InvariantSVC`: two classes

@@ -71,9 +71,8 @@ class RepresenterRegressor(RegressorMixin, RepresenterMachine):
         Reaction to Ctrl-C. The estimator keeps the best model so far, if there is one. With "raise" it
         then raises KeyboardInterrupt. With "return" the fit ends with a warning.
     invariances : sequence of Functional or BoundFunctional, default=()
-        Families of functionals for smoothness penalties, such as derivatives at all fitted samples. A
-        family that is already bound keeps its own samples. Add families to make the function less
-        sensitive.
+        Families of functionals for smoothness penalties, such as derivatives at all training samples. A
+        `BoundFunctional` keeps its own samples. Add families to make the function less sensitive.
     loss : {"squared", "epsilon_insensitive", "absolute", "huber"}, default="squared"
         Loss of ``f(x) - y``; "squared" has no factor 1/2. Choose "absolute" or "huber" for targets with
         outliers.
@@ -83,7 +82,7 @@ class RepresenterRegressor(RegressorMixin, RepresenterMachine):
         values.
     nu : float or sequence of float, default=1.0
         Weights of the smoothness penalties (>= 0), one for all families or one per family. Increase a
-        weight for a smoother function. A weight of 0 switches a family off.
+        weight for a smoother function. A family with weight 0 has no effect.
     bias : bool, default=True
         If True, add a constant that the norm does not penalize. Only the `Representer` solver supports
         it; pass False for others. Without a constant, predictions far from the samples tend to 0.
@@ -104,9 +103,10 @@ class RepresenterRegressor(RegressorMixin, RepresenterMachine):
         Memory for kernel values in units of 10^6 bytes (>= 0). Increase it for faster fits on large data
         sets. Decrease it if a fit exceeds the free memory; see `estimate_memory`.
     losses_on : Functional or None, default=None
-        Family with one functional per labeled sample, whose values the losses use instead of the values
-        of f. With `structinv.functionals.VicinalAverages` the model is the vicinal SVM: it learns from
-        averages around samples and predicts at samples (Pozdnoukhov and Bengio 2006, section 4).
+        Family with one functional per labeled sample. The losses use the values of these functionals
+        instead of the values of f. With `structinv.functionals.VicinalAverages` the model is the vicinal
+        SVM: it learns from averages around samples and predicts at samples (Pozdnoukhov and Bengio 2006,
+        section 4).
     unlabeled : float or None, default=None
         Target of unlabeled samples, such as ``np.nan``. By default all samples have a target.
 

@@ -107,7 +107,8 @@ class ResourceEstimateMixin:
         X : array-like of shape (n_samples, n_features)
             Samples, in a form that `fit` supports.
         y : array-like of shape (n_samples,)
-            Labels or targets. The small fits use equally many samples of each class, if possible.
+            Labels or targets. For up to 8 classes, the small fits use samples of all classes, equally
+            many if possible.
 
         Returns
         -------

@@ -39,10 +39,11 @@ class OrbitRidge(ResourceEstimateMixin, MultiOutputMixin, RegressorMixin, BaseEs
 
     Minimizes ``sum_i w_i (y_i - f(x_i) - b)^2 + alpha |f|^2`` over functions f in the space of a kernel
     and constants b, for each alpha in `alphas`. It keeps the alpha with the best score. The
-    leave-one-out prediction of a sample has a closed form. With ``G = K + alpha W^-1`` and
-    ``P = G^-1 - G^-1 1 1'G^-1 / 1'G^-1 1`` its residual is ``c_i / P_ii``, where c are the coefficients.
-    The form includes the intercept exactly (Cawley and Talbot 2004). With the kernel
-    `structinv.kernels.OrbitMean` the function is invariant under the transformations of an oracle.
+    leave-one-out residual of a sample has a closed form. Let W be the diagonal matrix of the sample
+    weights w_i, ``G = K + alpha W^-1`` and ``P = G^-1 - G^-1 1 1'G^-1 / 1'G^-1 1``. The residual is
+    ``c_i / P_ii``, where c are the coefficients. The formula is exact, also with an intercept (Cawley
+    and Talbot 2004). With the kernel `structinv.kernels.OrbitMean` the function is invariant under the
+    transformations of an oracle.
 
     Parameters
     ----------
@@ -56,7 +57,7 @@ class OrbitRidge(ResourceEstimateMixin, MultiOutputMixin, RegressorMixin, BaseEs
         is the variance of the noise. Add larger values for noisier targets.
     gamma : {"scale", "auto"} or float, default="scale"
         Coefficient of the kernels "rbf", "poly" and "laplacian" (> 0). "scale" is
-        ``1 / (n_features * X.var())`` and "auto" is ``1 / n_features``. Samples without weight do not
+        ``1 / (n_features * X.var())`` and "auto" is ``1 / n_features``; samples with weight 0 do not
         count. Increase it for a more local, more flexible function.
     degree : int, default=3
         Degree of the kernel "poly" (>= 1). Increase it for a more flexible function.
@@ -83,13 +84,14 @@ class OrbitRidge(ResourceEstimateMixin, MultiOutputMixin, RegressorMixin, BaseEs
         Weighted mean of squared leave-one-out residuals, in squared units of the targets.
     leave_one_out_predictions_ : ndarray of shape (n_samples,) or (n_samples, n_targets)
         Prediction of each training sample by the model fitted to all others, at `alpha_`. For samples
-        without weight it is the ordinary prediction.
+        with weight 0 it is the ordinary prediction.
     dual_coef_ : ndarray of shape (n_samples,) or (n_samples, n_targets)
-        Coefficients of ``k(x_i, .)``; 0 for samples without weight.
+        Coefficients of ``k(x_i, .)``; 0 for samples with weight 0.
     intercept_ : float or ndarray of shape (n_targets,)
         Constant b.
     variance_ : float or ndarray of shape (n_targets,)
-        Factor of kernel and noise with the largest likelihood of the targets at `alpha_`.
+        Variance by which kernel and noise are multiplied in the Gaussian process, with the largest
+        likelihood of the targets at `alpha_`.
     X_fit_ : ndarray of shape (n_samples, n_features)
         Training samples; empty for "precomputed".
     min_eigenvalue_ : float or None
@@ -121,9 +123,10 @@ class OrbitRidge(ResourceEstimateMixin, MultiOutputMixin, RegressorMixin, BaseEs
 
     Notes
     -----
-    Up to six alphas use one Cholesky factorization each. With the inverse, a factorization takes
-    ``2/3 n^3`` multiplications. More alphas use one eigendecomposition. All computations except the
-    kernel use float64, with two or three matrices of shape (n_samples, n_samples).
+    For up to six alphas, `fit` computes one Cholesky factorization per alpha. Factorization and inverse
+    together take ``2/3 n^3`` multiplications. For more alphas, it computes a single eigendecomposition.
+    All computations except the kernel use float64, with two or three matrices of shape (n_samples,
+    n_samples).
 
     Examples
     --------
@@ -158,7 +161,7 @@ class OrbitRidge(ResourceEstimateMixin, MultiOutputMixin, RegressorMixin, BaseEs
         return isinstance(self.kernel, str) and self.kernel == "precomputed"
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> OrbitRidge:
-        """Fit all alphas and keep the best.
+        """Fit a model for each alpha and keep the one with the best score.
 
         Parameters
         ----------

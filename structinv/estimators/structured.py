@@ -80,8 +80,8 @@ class InvariantStructuredSVC(ExampleMachine):
         Solver of the training problem: "auto", "bmrm", "frank_wolfe", "interior_point", "pegasos",
         "representer", "svmstruct" or an instance. It changes run time and memory, but not the optimum.
         "auto" selects "interior_point" for a linear kernel with up to 1000 weights and 10000 examples if
-        C is large: the mean of ``C |x|^2`` is above 100 for rows x and errors of cost 1. It requires
-        ``plane_tol=0``. Otherwise "auto" selects "frank_wolfe".
+        C is large. With Hamming cost, this means that the mean of ``C |x|^2`` over all rows x is above
+        100. "interior_point" requires ``plane_tol=0``. Otherwise "auto" selects "frank_wolfe".
     tol : float, default=1e-3
         Relative duality gap at which the fit ends (>= 0). Decrease it for more accurate scores, at the
         cost of run time.
@@ -106,9 +106,9 @@ class InvariantStructuredSVC(ExampleMachine):
         Reaction to Ctrl-C. The estimator keeps the best model so far, if there is one. With "raise" it
         then raises KeyboardInterrupt. With "return" the fit ends with a warning.
     oracle : InvarianceOracle or None, default=None
-        Oracle with the perturbations to train against. It perturbs each row of an example separately,
-        except `Shared` and `Budget`. Without an oracle the fit uses the unperturbed examples. Kernels
-        except "linear" require an orbit or a cover.
+        Oracle with the perturbations to train against. It perturbs each row of an example separately;
+        `Shared` and `Budget` perturb the rows jointly. Without an oracle the fit uses the unperturbed
+        examples. Kernels except "linear" require an orbit or a cover.
     kernel : {"linear", "rbf", "poly", "laplacian"}, Kernel or callable, default="linear"
         Kernel of the function space. "linear" learns weights and supports sparse rows. Choose another
         kernel for dense rows with few features. A callable ``kernel(X, Y)`` returns an array of shape
@@ -176,7 +176,7 @@ class InvariantStructuredSVC(ExampleMachine):
     classes_ : ndarray of shape (n_classes,)
         Labels; sorted if possible, otherwise in the sequence of their appearance.
     structure_ : Structure
-        Output structure for these labels.
+        Output structure with the labels `classes_`.
     vectorizer_ : TokenVectorizer or None
         Transformer of tokens with named features to rows; None if `X` contains rows.
     solution_ : Solution
@@ -320,7 +320,7 @@ class InvariantStructuredSVC(ExampleMachine):
         return self._of_those_with_rows(X, scores, np.zeros((0, n_outputs)))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Compute the fraction of positions with the correct label.
+        """Compute the fraction of rows with the correct label.
 
         Parameters
         ----------
@@ -330,7 +330,7 @@ class InvariantStructuredSVC(ExampleMachine):
         y : list of array-like of shape (n_rows,)
             True labels.
         sample_weight : array-like of shape (n_examples,) or None, default=None
-            Weights of the positions of each example (>= 0), 1 by default.
+            Weights of the examples (>= 0), 1 by default; each row has the weight of its example.
 
         Returns
         -------
@@ -374,10 +374,10 @@ class InvariantStructuredSVC(ExampleMachine):
         -------
         Certificate
             Margins of the true labeling over all others, one per example, with certified and attacked
-            accuracy. ``most_wrong`` is the maximum number of wrong positions per example, and
-            ``position_accuracy`` the resulting accuracy. A labeling that the output structure forbids
-            counts as wrong and is never certified. With a relaxation, the certificate covers the
-            labeling with the highest score.
+            accuracy. ``most_wrong`` is an upper bound of the number of wrong rows per example, and
+            ``position_accuracy`` the resulting accuracy. A true labeling that the output structure
+            forbids counts as wrong and is never certified. For relaxed inference, the certificate covers
+            the labeling with the highest score.
         """
         return self._worst_examples(X, y, oracle, points=False)[2].certificate()
 

@@ -218,13 +218,14 @@ class SupportVectorMachine(KernelMachine):
 
         Pass either `tol` or `n_support`:
 
-        - With `tol`, support vectors are selected one by one, each as the one that brings the span
-          closest to f. The selection ends if the norm of the difference is at most ``tol |f|``. The new
-          function g is the projection of f.
+        - With `tol`, support vectors are selected one by one. Each step selects the vector that most
+          reduces the distance of the fitted function f from the span of the selected vectors. The
+          selection ends if this distance is at most ``tol |f|``. The new function g is the projection of
+          f.
         - With `n_support`, at most that many are selected in the same way. The function g then minimizes
           ``sum_j |g(z_j) - f(z_j)|^2 + c |g - f|^2`` over the old support vectors z_j, with c = 0.1
-          times the mean of k(z, z). It thus keeps scores, not norms. If the kernel has derivatives, the
-          points are also optimized (constructed reduced sets, Burges 1996).
+          times the mean of k(z, z). It approximates the scores of f rather than f in the norm. If the
+          kernel has derivatives, the points are also optimized (constructed reduced sets, Burges 1996).
 
         Parameters
         ----------
@@ -247,18 +248,18 @@ class SupportVectorMachine(KernelMachine):
         Returns
         -------
         estimator
-            Fitted, independent copy of this estimator, which remains unchanged. `certify` uses g only,
-            so its certificates hold for the copy.
+            Fitted, independent copy of this estimator, which remains unchanged. `certify` of the copy
+            uses g, so its certificates hold for the copy.
 
             ``compression_error_`` is an upper bound of the norm of the difference to the fitted
             function, including rounding, jointly for all outputs. Every score at z changes by at most
             ``compression_error_ * sqrt(k(z, z))``. Errors of repeated compressions add up.
 
-            ``support_`` and similar attributes of a moved point describe its start. ``solution_`` has
-            the status "compressed", the function g and the lower bound of the fit, but no planes. A fit
-            with ``warm_start=True`` thus starts from zero. The primal value and the gap are infinite,
-            since they require the training samples (`max_support_vectors` computes them). Iterations,
-            seconds and history are those of the fit.
+            ``support_`` and similar attributes of a moved point describe the support vector from which
+            the optimization started. ``solution_`` has the status "compressed", the function g and the
+            lower bound of the fit, but no planes. A fit with ``warm_start=True`` thus starts from zero.
+            The primal value and the gap are infinite, since they require the training samples
+            (`max_support_vectors` computes them). Iterations, seconds and history are those of the fit.
 
         Raises
         ------
@@ -273,7 +274,7 @@ class SupportVectorMachine(KernelMachine):
 
         Notes
         -----
-        With n support vectors before and m after, selection takes n m numbers of memory and about
+        With n support vectors before and m after, selection stores n m numbers and takes about
         ``n m^2 + n^2 n_features`` operations. Each step of moving takes ``n m^2 + n m n_features``
         operations. Representers of `invariances` remain unchanged.
 

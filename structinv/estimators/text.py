@@ -36,8 +36,8 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
     Minimizes ``1/2 |w|^2 + C sum_i max over z in S(d_i) of l(y_i, f(z))``, where S(d) contains all texts
     within `max_changes` edits of d (Teo, Globerson, Roweis and Smola 2007, eq. 2). The score of a text
     is ``f(z) = sum_j w_j a_j c_j(z) + b``. ``c_j(z)`` is the number of occurrences of the word or n-gram
-    j in z, or 1 if z contains it. ``a_j`` is a fixed weight. A certificate thus counts tokens of the
-    text: "no K deleted tokens change the prediction".
+    j in z, or 1 if z contains it. ``a_j`` is a fixed weight. A certificate thus counts edits of the
+    text: "no deletion of up to `max_changes` tokens changes the prediction".
 
     Parameters
     ----------
@@ -134,8 +134,8 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
         Transformer of texts to rows; ``vectorizer_.get_feature_names_out()`` returns the names of the
         columns.
     solution_ : Solution
-        Solution of the fit. Its objective uses an upper bound if the worst edit is only bounded; see
-        Notes.
+        Solution of the fit. For some edits and features, its objective contains an upper bound of the
+        worst-case loss; see the table in Notes.
     n_iter_ : int
         Number of iterations of the solver.
 
@@ -157,8 +157,8 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
 
     Notes
     -----
-    Depending on edit and features, training and certificates use the exact worst edit, or an upper
-    bound:
+    Training and certificates use the exact worst edit, or an upper bound of the worst-case loss. The
+    choice depends on the edit, the weights and the n-grams:
 
     ========  =================  ==============  =================  ==================
     edit      weights            single tokens   with bigrams       with longer n-grams
@@ -169,17 +169,19 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
     replace   any                exact           bound              bound
     ========  =================  ==============  =================  ==================
 
-    Exact methods are sums of the largest gains, and a knapsack for binary features, whose words
-    disappear with their last occurrence. Deletions with bigrams use a dynamic program over the last
-    remaining token and the number of deletions. It includes the bigrams of new neighbors.
+    For single tokens, the exact worst edits are those with the largest score gains. Binary features
+    require a knapsack problem, since a feature becomes 0 only with the last occurrence of its word.
+    Deletions with bigrams use a dynamic program over the last remaining token and the number of
+    deletions. It includes the bigrams of tokens that become neighbors.
 
     With a bound, training and certificates cover a larger perturbation set. Certificates then remain
-    valid, but some robust texts are not certified. Each n-gram that an inserted or replaced token could
-    form has its worst value in the bound.
+    valid, but some robust texts are not certified. The bound takes the worst value of each n-gram that
+    an inserted or replacing token could form.
 
     A token is a match of `token_pattern`. Deleting the letters of a token, without the blanks around it,
-    deletes the token. Deleting the blank between two tokens equals one replacement and one deletion.
-    Characters outside tokens, such as single letters, may change in any way that creates no token.
+    deletes the token. Deleting the blank between two tokens joins them: this counts as one replacement
+    and one deletion. Characters outside tokens, such as single letters, may change in any way that
+    creates no token.
 
     **Warm start.** A fit with ``warm_start=True`` starts from the planes of the previous fit, if that
     fit also had ``warm_start=True``. Texts, labels, edits, features and losses must be the same;
@@ -249,9 +251,9 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
             Edits of tokens, for all texts or `only_for` some labels. By default they are the edits of
             the training.
         edit : {"drop", "add", "replace"} or None, default=None
-            Kind of edit, instead of that of the oracle.
+            Kind of edit. By default it is that of the oracle.
         max_changes : int or None, default=None
-            Maximum number of edits per text (>= 0), instead of that of the oracle.
+            Maximum number of edits per text (>= 0). By default it is that of the oracle.
 
         Returns
         -------
@@ -295,14 +297,14 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
             Edits of tokens, for all texts or `only_for` some labels. By default they are the edits of
             the training.
         edit : {"drop", "add", "replace"} or None, default=None
-            Kind of edit, instead of that of the oracle.
+            Kind of edit. By default it is that of the oracle.
         max_changes : int or None, default=None
-            Maximum number of edits per text (>= 0), instead of that of the oracle.
+            Maximum number of edits per text (>= 0). By default it is that of the oracle.
 
         Returns
         -------
         list of str
-            Edited texts. Inserted tokens without a feature are artificial.
+            Edited texts. A placeholder word represents an inserted token without a feature.
         """
         documents, rows, labels, edits, restrict = self._certified_inputs(
             X, y, oracle, edit, max_changes

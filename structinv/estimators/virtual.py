@@ -40,9 +40,9 @@ _ROWS = {"accept_sparse": "csr", "accept_large_sparse": False, "dtype": [np.floa
 class VirtualSVC(ResourceEstimateMixin, ClassifierMixin, BaseEstimator):
     """SVM trained on all transformed copies of each sample (augmentation).
 
-    It is a baseline for invariant models (DeCoste and Schoelkopf 2002, section 3). The training set
-    grows by the size of the orbit. A finite oracle lists all transformed copies. Other oracles draw
-    `n_draws` random copies in addition to the sample.
+    It is a baseline for invariant models (DeCoste and Schoelkopf 2002, section 3). The number of
+    training samples is multiplied by the size of the orbit. A finite oracle lists all transformed
+    copies. Other oracles draw `n_draws` random copies in addition to the sample.
 
     Parameters
     ----------
@@ -53,9 +53,9 @@ class VirtualSVC(ResourceEstimateMixin, ClassifierMixin, BaseEstimator):
         Kernel of the SVM. "laplacian", a Kernel or a callable require memory for the whole kernel matrix
         of the virtual samples.
     gamma : {"scale", "auto"} or float, default="scale"
-        Coefficient of the kernels "rbf", "poly" and "laplacian" (> 0). For samples X without
-        transformation, "scale" is ``1 / (n_features * X.var())`` and "auto" is ``1 / n_features``.
-        Increase it for a more local, more flexible function.
+        Coefficient of the kernels "rbf", "poly" and "laplacian" (> 0). For the untransformed samples X,
+        "scale" is ``1 / (n_features * X.var())`` and "auto" is ``1 / n_features``. Increase it for a
+        more local, more flexible function.
     degree : int, default=3
         Degree of the kernel "poly" (>= 1). Increase it for a more flexible function.
     coef0 : float, default=1.0
@@ -79,8 +79,9 @@ class VirtualSVC(ResourceEstimateMixin, ClassifierMixin, BaseEstimator):
     random_state : int, RandomState instance or None, default=None
         Seed of the random transformations. Pass an integer for reproducible results.
     on_interrupt : {"raise", "return"}, default="raise"
-        Accepted as in other estimators, without effect. Ctrl-C always raises KeyboardInterrupt, since
-        libsvm stores no intermediate model. libsvm continues its current work in the background.
+        This parameter exists for compatibility with other estimators and has no effect. Ctrl-C always
+        raises KeyboardInterrupt, since libsvm stores no intermediate model. libsvm continues its current
+        work in the background.
 
     Attributes
     ----------
@@ -91,7 +92,7 @@ class VirtualSVC(ResourceEstimateMixin, ClassifierMixin, BaseEstimator):
     support_vectors_ : ndarray or CSR matrix of shape (n_support, n_features)
         Support vectors.
     support_ : ndarray of shape (n_support,) of int
-        Index in X of the sample of each support vector.
+        Index of the training sample from which each support vector comes.
     support_members_ : ndarray of shape (n_support,) of int
         Variant of that sample in its orbit; variant 0 is the untransformed sample.
     min_eigenvalue_ : float or None
@@ -111,8 +112,8 @@ class VirtualSVC(ResourceEstimateMixin, ClassifierMixin, BaseEstimator):
 
     Notes
     -----
-    There is no `certify`. With several classes, each pair of classes has an SVM with a vote, and votes
-    have no margin. Use `InvariantSVC` for certificates.
+    There is no `certify`. With several classes, each pair of classes has its own SVM, and the predicted
+    class is that with the most votes. Such a vote has no margin. Use `InvariantSVC` for certificates.
 
     Examples
     --------
@@ -332,9 +333,9 @@ class VirtualSVC(ResourceEstimateMixin, ClassifierMixin, BaseEstimator):
 class VirtualSupportVectorSVC(VirtualSVC):
     """SVM trained on transformed copies of the support vectors of a first SVM.
 
-    This is the virtual support vector method of DeCoste and Schoelkopf (2002, section 3.1). The support
-    vectors of a plain SVM are mostly those of an invariant one. The second SVM is thus trained on their
-    transformed copies only.
+    This is the virtual support vector method of DeCoste and Schoelkopf (2002, section 3.1). Most support
+    vectors of an invariant SVM are transformed copies of those of a plain SVM. The second SVM is thus
+    trained on such copies only.
 
     Parameters
     ----------
@@ -345,9 +346,9 @@ class VirtualSupportVectorSVC(VirtualSVC):
         Kernel of the SVM. "laplacian", a Kernel or a callable require memory for the whole kernel matrix
         of the virtual samples.
     gamma : {"scale", "auto"} or float, default="scale"
-        Coefficient of the kernels "rbf", "poly" and "laplacian" (> 0). For samples X without
-        transformation, "scale" is ``1 / (n_features * X.var())`` and "auto" is ``1 / n_features``.
-        Increase it for a more local, more flexible function.
+        Coefficient of the kernels "rbf", "poly" and "laplacian" (> 0). For the untransformed samples X,
+        "scale" is ``1 / (n_features * X.var())`` and "auto" is ``1 / n_features``. Increase it for a
+        more local, more flexible function.
     degree : int, default=3
         Degree of the kernel "poly" (>= 1). Increase it for a more flexible function.
     coef0 : float, default=1.0
@@ -371,8 +372,9 @@ class VirtualSupportVectorSVC(VirtualSVC):
     random_state : int, RandomState instance or None, default=None
         Seed of the random transformations. Pass an integer for reproducible results.
     on_interrupt : {"raise", "return"}, default="raise"
-        Accepted as in other estimators, without effect. Ctrl-C always raises KeyboardInterrupt, since
-        libsvm stores no intermediate model. libsvm continues its current work in the background.
+        This parameter exists for compatibility with other estimators and has no effect. Ctrl-C always
+        raises KeyboardInterrupt, since libsvm stores no intermediate model. libsvm continues its current
+        work in the background.
 
     Attributes
     ----------
@@ -385,7 +387,7 @@ class VirtualSupportVectorSVC(VirtualSVC):
     support_vectors_ : ndarray or CSR matrix of shape (n_support, n_features)
         Support vectors.
     support_ : ndarray of shape (n_support,) of int
-        Index in X of the sample of each support vector.
+        Index of the training sample from which each support vector comes.
     support_members_ : ndarray of shape (n_support,) of int
         Variant of that sample in its orbit; variant 0 is the untransformed sample.
     min_eigenvalue_ : float or None

@@ -30,9 +30,10 @@ class CheckError(AssertionError):
 class UninformativeFitWarning(UserWarning):
     """Warning of a fit that learned almost nothing, often due to a strong oracle.
 
-    A classifier warns if its worst-case model does not separate the training samples, or is hardly
-    better than no model. It does not warn if a fit without perturbations has the same defect. The check
-    uses the training samples only, so a model without this warning can still be useless.
+    A classifier warns in two cases: it predicts a single class for all training samples, or its
+    objective hardly improves on the zero function. It does not warn if a fit without perturbations has
+    the same defect. The check uses the training samples only, so a model without this warning can still
+    be useless.
 
     A regressor warns if its predictions are not better than a constant on the training samples, and a
     least-squares fit is better. It warns with or without an oracle.
