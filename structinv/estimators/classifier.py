@@ -160,7 +160,7 @@ class InvariantClassifier(ClassifierMixin, InvariantEstimator):
         Warns
         -----
         UnitLengthWarning
-            If samples have unit length and the oracle edits single features.
+            If the oracle edits single features and all samples have Euclidean length 1.
         """
         X, labels, oracle = self._labeled(X, y, oracle)
         if y is None:

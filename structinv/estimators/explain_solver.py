@@ -54,7 +54,7 @@ class SolverExplanation(Tabulated):
 
 
 def explain_solver(model: Any, X: Any, y: Any) -> SolverExplanation:
-    """Explain which solver a fit would use, without a fit.
+    """Explain which solver `fit` would use, without fitting.
 
     Parameters
     ----------
@@ -68,7 +68,8 @@ def explain_solver(model: Any, X: Any, y: Any) -> SolverExplanation:
     Returns
     -------
     SolverExplanation
-        Solver with the reasons for its choice; print it for a table.
+        Selected solver with the reasons; `print` writes a table of the dual states (forms of the dual
+        variables) that it can use.
 
     Raises
     ------
@@ -79,7 +80,7 @@ def explain_solver(model: Any, X: Any, y: Any) -> SolverExplanation:
 
     See Also
     --------
-    structinv.solvers.FrankWolfe : Solver with a choice of dual states.
+    structinv.solvers.FrankWolfe : Default solver of most models.
 
     Examples
     --------

@@ -169,10 +169,10 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
     replace   any                exact           bound              bound
     ========  =================  ==============  =================  ==================
 
-    For single tokens, the exact worst edits are those with the largest score gains. Binary features
-    require a knapsack problem, since a feature becomes 0 only with the last occurrence of its word.
-    Deletions with bigrams use a dynamic program over the last remaining token and the number of
-    deletions. It includes the bigrams of tokens that become neighbors.
+    For single tokens, the exact worst edits are those with the largest score gains. Deletions and
+    replacements with binary features require a knapsack problem, since a feature becomes 0 only with the
+    last occurrence of its word. Deletions with bigrams use a dynamic program over the last remaining
+    token and the number of deletions. It includes the bigrams of tokens that become neighbors.
 
     With a bound, training and certificates cover a larger perturbation set. Certificates then remain
     valid, but some robust texts are not certified. The bound takes the worst value of each n-gram that

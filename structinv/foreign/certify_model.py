@@ -45,39 +45,43 @@ def certify(
 
     A linear classifier has the attributes `coef_`, `intercept_` and `classes_`. `certify` checks on the
     given rows that its `decision_function` is ``X coef' + intercept`` except for rounding, and that
-    `predict` returns the class with the highest score. So LinearSVC, LogisticRegression,
-    RidgeClassifier, SGDClassifier, Perceptron, LinearDiscriminantAnalysis and OneVsRestClassifier of
-    these are supported.
+    `predict` returns the class with the highest score. Examples are LinearSVC, LogisticRegression,
+    RidgeClassifier, SGDClassifier, Perceptron, LinearDiscriminantAnalysis, and OneVsRestClassifier with
+    one of these.
 
-    The worst-case margin is ``min over y' of (b_y - b_y') - sigma_S(w_y' - w_y)`` (as in Teo,
-    Globerson, Roweis and Smola 2007, eq. 2). It is tight if the oracle is exact.
+    The worst-case margin is ``min over y' of (b_y - b_y') - sigma_S(w_y' - w_y)`` (as in Teo, Globerson,
+    Roweis and Smola 2007, eq. 2). Here ``w_y`` and ``b_y`` are the weights and the intercept of class y,
+    and ``sigma_S(v)`` is the maximum of ``<v, z>`` over z in S(x). The margin is tight if the oracle is
+    exact.
 
     `MultinomialNB` and `ComplementNB` have linear scores as well. `BernoulliNB` only compares features
-    with its `binarize`. It is certified for dropped and added features, on rows without values between
-    0 and `binarize`. With ``binarize=None`` its scores are linear for every oracle.
+    with its threshold `binarize`. It is certified for dropped and added features, if no value of a row
+    is between 0 and `binarize`. With ``binarize=None`` its scores are linear for every oracle.
 
-    A model with two classes may have a moved threshold, as `FixedThresholdClassifier` and
-    `TunedThresholdClassifierCV` have. A `CalibratedClassifierCV` must have one classifier and the method
-    "sigmoid" or "isotonic". The margin is then the distance of the score from the threshold. A
-    threshold beyond all scores gives infinite margins, because the label never changes.
+    A model with two classes may have another decision threshold, as in `FixedThresholdClassifier` and
+    `TunedThresholdClassifierCV`. A `CalibratedClassifierCV` must have one classifier and the method
+    "sigmoid" or "isotonic". The margin is then the distance of the score from the threshold. A threshold
+    beyond all scores gives infinite margins, because the label never changes.
 
     Parameters
     ----------
     estimator : fitted classifier
-        A linear classifier, or an estimator of structinv, whose own `certify` is then called. A
-        Pipeline that ends in either, a search with such a `best_estimator_`, or a classifier that moves
-        the threshold of one of these.
+        A linear classifier, a classifier of structinv with a method `certify`, or a Pipeline that ends
+        in either. Also a search with such a `best_estimator_`, or a classifier that changes the decision
+        threshold of one of these. For a classifier of structinv, the function calls its method `certify`
+        if possible.
     oracle : InvarianceOracle or None
-        The perturbation sets. None means the oracle of an estimator of structinv.
+        Oracle with the perturbations. None means the oracle of the training, for a classifier of
+        structinv.
     X : array-like or sparse matrix of shape (n_samples, n_features), or input of the Pipeline
         Samples to certify.
-    y : array-like of shape (n_samples,), optional
+    y : array-like of shape (n_samples,) or None, default=None
         True labels. Without labels the certificate proves that predictions do not change, whether they
         are correct or not. An oracle with `only_for` then perturbs all samples.
     at : {"features", "input"}, default="features"
         Feature space of the perturbation sets in a Pipeline: the input of its last step, or `X`. Steps
-        inside a classifier with a moved threshold count as well. "input" supports scalers, projections
-        and selections, which are affine.
+        of a Pipeline inside a `FixedThresholdClassifier` or a similar classifier are steps in this
+        sense. "input" supports scalers, projections and selections, which are affine.
 
     Returns
     -------
@@ -88,21 +92,21 @@ def certify(
     Raises
     ------
     TypeError
-        If the estimator is not linear or averages several classifiers. If `oracle` is not an oracle,
-        does not support sparse rows, or allows other edits than dropped and added features for
-        `BernoulliNB`. For `InvariantStructuredSVC`, which has a separate `certify` for labelings.
+        If the estimator is not linear or averages several classifiers. If `oracle` is not an oracle, or
+        does not support sparse rows. If it allows edits other than dropped and added features for
+        `BernoulliNB`. If the estimator is an `InvariantStructuredSVC`: call its own `certify`.
     ValueError
-        If scores or predictions for `X` are not those of a linear classifier. If a step is not known to
-        be affine, or `y` contains a label that is not among the classes. If weights of naive Bayes are
-        infinite, or `CalibratedClassifierCV` has more than two classes. If probabilities round to 0 or 1
-        at a moved threshold.
+        If scores or predictions for `X` are not those of a linear classifier. If ``at="input"`` and a
+        step is not known to be affine. If `y` contains a label that is not among the classes. If weights
+        of naive Bayes are infinite, or `CalibratedClassifierCV` has more than two classes. If
+        probabilities at the decision threshold round to 0 or 1.
     NotFittedError
         If the estimator is not fitted.
 
     Warns
     -----
     UnitLengthWarning
-        If single features are edited in rows of length 1.
+        If the oracle edits single features and all rows have Euclidean length 1.
 
     See Also
     --------

@@ -111,9 +111,10 @@ def select_changes(
     Every setting is fitted on the training part and certified on the test part of every fold. All
     certificates use the same oracle, since certificates against different oracles are not comparable.
 
-    The candidates are the settings whose clean accuracy is within one standard error of the best. Their
-    perturbations must leave something to learn in every fold. The best candidate has the highest
-    certified accuracy, then the highest clean accuracy, then the first position.
+    Settings with an `UninformativeFitWarning` in any fold are excluded. Among the others, the candidates
+    have a clean accuracy within one standard error (or `clean_loss`) of the best. The selected candidate
+    has the highest certified accuracy. Ties are resolved by clean accuracy, then by the sequence of the
+    grid.
 
     Parameters
     ----------
@@ -124,25 +125,25 @@ def select_changes(
         Samples, or other input of the model. For `InvariantLinearSVC` it can be a `RowSource`, which is
         fitted and certified in blocks.
     y : array-like of shape (n_samples,)
-        Labels; for structured models the labels of the positions of each example.
+        Labels; for structured models the labels of the rows of each example.
     grid : dict or list of dict
         Values of each parameter, as in `GridSearchCV`:
         ``{"oracle__max_changes": [0, 1, 2, 5], "C": [0.01, 0.1, 1.0]}``.
     cv : int, cross-validation splitter or iterable, default=5
         Number of folds (>= 2) or a splitter, as in `GridSearchCV`. A number means stratified folds, or
         consecutive folds of examples for structured models. Increase it for smaller standard errors, at
-        the cost of run time. A `RowSource` has the folds of the same samples in memory, and their
-        indices take 4 bytes per sample and fold. Each fit reads all blocks and uses the samples of its
-        fold.
+        the cost of run time. A `RowSource` has the same folds as its samples in memory would have. The
+        indices of the folds take 4 bytes per sample and fold. Each fit reads all blocks and uses the
+        samples of its fold.
     oracle : InvarianceOracle or None, default=None
-        Oracle of all certificates. Pass the perturbations that you expect in use. By default it is an
-        oracle of the grid with something to learn in every fold of a setting. Among these it is the one
-        with the lowest certified accuracy over all settings. For nested oracles, such as numbers of
-        edits, it is the largest.
+        Oracle of all certificates. Pass the perturbations that you expect in production. By default it
+        is an oracle of the grid with a setting without `UninformativeFitWarning`. Among these it is the
+        oracle with the lowest certified accuracy, averaged over all settings. For nested oracles, such
+        as increasing numbers of edits, it is the largest.
     clean_loss : float or None, default=None
         Largest loss of clean accuracy in exchange for certified accuracy, in [0, 1]. By default it is
-        the standard error of the best clean accuracy, a loss that is hardly measurable. Increase it for
-        a more robust model.
+        the standard error of the best clean accuracy, since smaller differences are within the noise.
+        Increase it for a more robust model.
     n_jobs : int or None, default=None
         Number of processes, as in `GridSearchCV`. Each process takes the memory of a fit.
 
@@ -159,8 +160,8 @@ def select_changes(
     Warns
     -----
     UninformativeFitWarning
-        If no setting leaves something to learn in every fold. The table contains the number of such
-        warnings of single fits.
+        If every setting has this warning in some fold. The column "uninformative" of `table_` contains
+        the number of folds with the warning.
 
     See Also
     --------
@@ -169,10 +170,10 @@ def select_changes(
 
     Notes
     -----
-    Accuracy is the fraction of correct samples, or of correct positions for structured models
-    (`Certificate.position_accuracy`). If a class is rare, compare ``clean`` with the fraction of the
-    other classes. The selection uses the accuracies of the table, so measure the accuracy of the best
-    setting on a separate test set.
+    Accuracy is the fraction of samples with correct predictions, or of correct rows for structured
+    models (`Certificate.position_accuracy`). If a class is rare, compare the column "clean" with the
+    fraction of the other classes. The accuracies of the best setting are optimistic, since they were
+    used for the selection. Measure its accuracy on a separate test set.
 
     Examples
     --------

@@ -165,10 +165,10 @@ def select_widths(
 ) -> WidthsSelection:
     """Select transformations and their ranges for an invariant kernel.
 
-    Each setting has an invariant kernel, the average of the base kernel over its transformations
-    (`structinv.kernels.OrbitMean`). The score of the kernel is computed on the given samples, so pass
-    training samples only. The first setting has no transformation. It wins if a declared invariance does
-    not hold.
+    Each setting is one choice of transformations and ranges. Its kernel is the average of the base
+    kernel over these transformations (`structinv.kernels.OrbitMean`). The score of the kernel is
+    computed on the given samples, so pass training samples only. The first setting has no
+    transformation. It usually has the best score if the declared invariances do not hold.
 
     Parameters
     ----------
@@ -178,21 +178,22 @@ def select_widths(
     X : array-like of shape (n_samples, n_features)
         Samples, or a stack of images.
     y : array-like of shape (n_samples,)
-        Labels or numbers.
+        Class labels, or numbers as in regression.
     grid : dict, list of dict or None, default=None
         Values of each parameter, as in `ParameterGrid`, such as ``{"spread": [5, 20, 90]}``. For a dict
         of oracles, a dict with one grid per name, such as ``{"rotated": {"spread": [5, 20]}}``. An
-        oracle without a grid is used unchanged, or not used. An oracle with a grid uses its own
-        parameters only if the list of grids contains ``{}``.
+        oracle without a grid is tried with its own parameters only. An oracle with a grid is tried with
+        the values of the grid. Its own parameters are only tried if the list of grids contains ``{}``.
     kernel : {"rbf", "poly", "linear", "laplacian"}, Kernel or callable, default="rbf"
         Base kernel. A name means the kernel with the defaults of `InvariantSVC`.
     criterion : {"cross_validation", "leave_one_out", "marginal_likelihood"}, default="cross_validation"
-        Criterion of the scores. "cross_validation" and "leave_one_out" use the accuracy of classes or
-        the negative squared error of numbers. "marginal_likelihood" is the log marginal likelihood of a
-        Gaussian process (`OrbitRidge.log_marginal_likelihood`), summed over one-against-all problems for
-        classes. Choose "leave_one_out" for few samples.
+        Method for the scores. "cross_validation" and "leave_one_out" compute the accuracy for classes,
+        or the negative squared error for numbers. "marginal_likelihood" is the log marginal likelihood
+        of a Gaussian process (`OrbitRidge.log_marginal_likelihood`), summed over one-against-all
+        problems for classes. Choose "leave_one_out" for few samples.
     task : {"auto", "classes", "numbers"}, default="auto"
-        Kind of targets. "auto" means classes, unless `y` contains fractions.
+        Kind of targets: class labels, or numbers as in regression. "auto" means classes, unless `y`
+        contains fractions.
     alphas : sequence of float, default=(1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0)
         Candidate weights of the norm in `OrbitRidge` (> 0). Each score uses the best of them, selected
         on training folds only. Add larger values for noisier targets.
@@ -223,8 +224,8 @@ def select_widths(
     Notes
     -----
     The best score is the maximum of many, so measure the accuracy of the best kernel on a separate test
-    set. A marginal likelihood needs no folds, but it relies on the Gaussian process. For classes it is a
-    regression on the values -1 and 1, a strong assumption.
+    set. A marginal likelihood needs no folds, but it assumes that the targets follow a Gaussian process.
+    For classes, the targets are -1 and 1, which hardly fit this assumption.
 
     Examples
     --------

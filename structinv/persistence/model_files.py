@@ -59,9 +59,10 @@ _TRUSTED = (
 def save(model: BaseEstimator, path: str | PathLike[str], *, planes: bool = False) -> None:
     """Save an estimator to a file, without pickle.
 
-    The file is written atomically: an existing file stays until the new one is complete. It contains
-    the versions of the libraries, the parameters and the fitted attributes. Classes of this package are
-    stored by registry names, so files load after classes have moved.
+    The file is written atomically: an existing file stays until the new one is complete. It contains the
+    versions of the libraries, the parameters and the fitted attributes. Classes of this package are
+    stored by name, without their module. A later version can thus load the file if a class has moved to
+    another module.
 
     Parameters
     ----------
@@ -71,8 +72,8 @@ def save(model: BaseEstimator, path: str | PathLike[str], *, planes: bool = Fals
     path : str or path-like
         File to write.
     planes : bool, default=False
-        Whether linear models store the cutting planes of ``solution_``. A warm start from the file
-        needs them. They are computed from training samples.
+        If True, linear models store the cutting planes of ``solution_``. A warm start or `partial_fit`
+        after `load` needs them. The planes reveal information about the training samples.
 
     Raises
     ------
@@ -86,9 +87,9 @@ def save(model: BaseEstimator, path: str | PathLike[str], *, planes: bool = Fals
     Warns
     -----
     UserWarning
-        If a class or function of the model is defined in ``__main__``. Also if `load` requires trust
-        for types in the file, which the warning lists: your own classes, and some of scikit-learn's,
-        such as trees.
+        If a class or function of the model is defined in ``__main__``. Also if `load` requires the
+        argument `trusted` for this file. The warning lists the types: your own classes, and some of
+        scikit-learn's, such as trees.
 
     See Also
     --------
@@ -96,11 +97,11 @@ def save(model: BaseEstimator, path: str | PathLike[str], *, planes: bool = Fals
 
     Notes
     -----
-    A loaded model has all its public attributes. Its predictions are identical to the bit, or up to
-    rounding for `Folded` kernels. The planes of ``solution_`` are None by default. With a kernel,
-    ``solution_.f`` is also None, and the support vectors and coefficients represent it. Callbacks and
-    metadata requests are not stored. Models without an explicit weight vector predict from training
-    samples, so their files contain these samples.
+    A loaded model has all its public attributes. Its predictions are bitwise identical. For
+    `structinv.functionals.Folded` kernels they are equal up to rounding errors. The planes of
+    ``solution_`` are None by default. With a kernel, ``solution_.f`` is also None, and the support
+    vectors and coefficients represent it. Callbacks and metadata requests are not stored. Models without
+    an explicit weight vector predict from training samples, so their files contain these samples.
 
     Examples
     --------
@@ -135,8 +136,8 @@ def save(model: BaseEstimator, path: str | PathLike[str], *, planes: bool = Fals
 def load(path: str | PathLike[str], trusted: Iterable[str | Callable] = ()) -> Any:
     """Load an estimator from a file written by `save` or by the command line.
 
-    Loading runs no code from the file. Types outside structinv, scikit-learn and plain values raise an
-    error unless they are trusted.
+    Loading runs no code from the file. If the file contains other types than those of structinv,
+    scikit-learn and plain values, `load` raises an error unless they are in `trusted`.
 
     Parameters
     ----------

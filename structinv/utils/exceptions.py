@@ -28,15 +28,15 @@ class CheckError(AssertionError):
 
 
 class UninformativeFitWarning(UserWarning):
-    """Warning of a fit that learned almost nothing, often due to a strong oracle.
+    """Warning of a fit that learned almost nothing, often due to large perturbations.
 
     A classifier warns in two cases: it predicts a single class for all training samples, or its
     objective hardly improves on the zero function. It does not warn if a fit without perturbations has
     the same defect. The check uses the training samples only, so a model without this warning can still
     be useless.
 
-    A regressor warns if its predictions are not better than a constant on the training samples, and a
-    least-squares fit is better. It warns with or without an oracle.
+    A regressor warns if its predictions for the training samples are not better than a constant,
+    although a least-squares fit is better. It warns with or without an oracle.
 
     See Also
     --------
@@ -84,11 +84,11 @@ class IndefiniteKernelWarning(UserWarning):
 
 
 class UnitLengthWarning(UserWarning):
-    """Warning of a certificate for edits of rows that are scaled to length 1.
+    """Warning of a certificate for edits of rows with Euclidean length 1.
 
-    An edit of one word changes the length of the row. Scaling to length 1 then changes the values of
-    all other words, so the certified rows differ from the rows of edited texts. Use counts, or counts
-    times a fixed weight per word.
+    An edit of one word changes the length of the row. Scaling to length 1 then changes the values of all
+    other words, so the certified rows differ from the rows of edited texts. Use word counts without
+    normalization, or multiply the counts by a fixed weight per word (``norm=None``).
 
     See Also
     --------
