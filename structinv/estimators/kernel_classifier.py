@@ -31,7 +31,7 @@ class InvariantSVC(SupportVectorMachine, InvariantClassifier):
     Roweis and Smola 2007, eq. 2). ``l_i`` is the worst-case loss of sample i over its perturbation set
     S(x_i). Teo's lambda is ``1 / (C * n_samples)``. The solution is
     ``f(z, k) = sum_j beta_jk k(z_j, z)``, where the support vectors z_j are perturbed samples. The fit
-    stores only perturbed samples that are the worst in some iteration.
+    only stores perturbed samples that are the worst case in some iteration.
 
     Two classes share one function. More classes are trained jointly, in the form of Crammer and Singer
     and with the hinge loss. There is no intercept: "rbf" needs none, and "poly" with `coef0` contains a

@@ -81,11 +81,11 @@ class LapSVC(RepresenterClassifier):
         labeled samples (Zhang, Lee and Teh 2013, section 6.3). Increase a weight to make fewer errors in
         that class.
     unlabeled : label, "auto" or None, default="auto"
-        Label of unlabeled samples; their sample weights are ignored. "auto" is the number -1, as in
-        scikit-learn. It also works among strings, as in ``["ham", -1, "spam"]`` in a list or with
-        ``dtype=object``. With "auto", the labels {-1, 1} alone are two ordinary classes, and -1 with a
-        single other label raises ValueError. Pass ``unlabeled=-1`` if -1 always means "unlabeled", and
-        None if all samples are labeled.
+        Value of `y` that marks unlabeled samples; their sample weights are ignored. "auto" is the number
+        -1, as in scikit-learn. It also works among strings, as in ``["ham", -1, "spam"]`` in a list or
+        with ``dtype=object``. With "auto", -1 is an ordinary class if the only labels are -1 and 1. If
+        `y` contains -1 and a single other label that is not 1, `fit` raises ValueError. Pass
+        ``unlabeled=-1`` if -1 always means "unlabeled", and None if all samples are labeled.
     n_neighbors : int, default=6
         Number of nearest neighbors in the graph (>= 1). An edge joins two samples if either is among the
         nearest of the other. Increase it for sparse data.

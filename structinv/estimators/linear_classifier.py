@@ -137,7 +137,7 @@ class InvariantLinearSVC(LinearMachine, InvariantClassifier):
     must be the same; otherwise the fit starts from zero. `C`, class weights and sample weights may
     change. The oracle may also change: the fit then uses only planes of the new S(x), and its lower
     bound remains valid. Planes of "bmrm" and "pegasos" are sums over all samples. They remain valid only
-    if `C` alone changes.
+    if nothing except `C` changes.
 
     **Checkpoint.** A killed fit continues from its `checkpoint` if you start it again with the same
     samples, labels, sample weights, parameters and structinv version. Otherwise `fit` raises ValueError,
@@ -222,9 +222,10 @@ class InvariantLinearSVC(LinearMachine, InvariantClassifier):
         """Train on the next batch of a stream; requires ``solver="pegasos"``.
 
         The method makes one pass over the batch, in mini-batches. Each sample adds a loss with weight C.
-        After n samples in all, the objective is that of `fit` for these n samples. A repeated sample
-        counts again. The coefficients are a weighted average of those after each step, with larger
-        weights for later steps. With ``Pegasos(average=False)`` they are those after the last step.
+        After n samples in total, the objective equals that of `fit` for these n samples. A repeated
+        sample counts again. The coefficients are a weighted average of those after each step, with
+        larger weights for later steps. With ``Pegasos(average=False)`` they are those after the last
+        step.
 
         ``solution_.dual`` is a valid lower bound of the minimum. An upper bound needs the earlier
         samples, so ``solution_.primal`` and the gap are infinite from the second batch on. Measure the
@@ -254,7 +255,8 @@ class InvariantLinearSVC(LinearMachine, InvariantClassifier):
             If parameters or data are not valid, such as ``class_weight="balanced"``. The model is then
             unchanged.
         KeyboardInterrupt
-            After Ctrl-C, for any value of `on_interrupt`. The model is then that before the batch.
+            After Ctrl-C, for any value of `on_interrupt`. The model is then the same as before the
+            batch.
 
         Examples
         --------

@@ -46,9 +46,9 @@ class RepresenterClassifier(ClassifierMixin, RepresenterMachine):
 
     Minimizes ``1/2 |f|^2 + C sum_i l(f(x_i), y_i) + sum over families nu_k sum_j r_k(L_j f)`` over
     functions f in the space of a kernel (Zhang, Lee and Teh 2013, eq. 2). Labels are -1 and 1 in this
-    objective. The functionals L_j act around all samples, labeled or not. They penalize derivatives
-    along features or image transformations, differences to local averages, or differences along the
-    edges of a graph.
+    objective. The functionals L_j are defined at all samples, labeled or not. The penalties apply to
+    derivatives along features or image transformations, differences to local averages, or differences
+    along the edges of a graph.
 
     Parameters
     ----------
@@ -134,11 +134,11 @@ class RepresenterClassifier(ClassifierMixin, RepresenterMachine):
         labeled samples (Zhang, Lee and Teh 2013, section 6.3). Increase a weight to make fewer errors in
         that class.
     unlabeled : label, "auto" or None, default="auto"
-        Label of unlabeled samples; their sample weights are ignored. "auto" is the number -1, as in
-        scikit-learn. It also works among strings, as in ``["ham", -1, "spam"]`` in a list or with
-        ``dtype=object``. With "auto", the labels {-1, 1} alone are two ordinary classes, and -1 with a
-        single other label raises ValueError. Pass ``unlabeled=-1`` if -1 always means "unlabeled", and
-        None if all samples are labeled.
+        Value of `y` that marks unlabeled samples; their sample weights are ignored. "auto" is the number
+        -1, as in scikit-learn. It also works among strings, as in ``["ham", -1, "spam"]`` in a list or
+        with ``dtype=object``. With "auto", -1 is an ordinary class if the only labels are -1 and 1. If
+        `y` contains -1 and a single other label that is not 1, `fit` raises ValueError. Pass
+        ``unlabeled=-1`` if -1 always means "unlabeled", and None if all samples are labeled.
 
     Attributes
     ----------

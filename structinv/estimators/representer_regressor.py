@@ -30,9 +30,9 @@ class RepresenterRegressor(RegressorMixin, RepresenterMachine):
     """Kernel regressor with smoothness penalties around all samples.
 
     Minimizes ``1/2 |f|^2 + C sum_i l(f(x_i) - y_i) + sum over families nu_k sum_j r_k(L_j f)`` over
-    functions f in the space of a kernel (Zhang, Lee and Teh 2013, eq. 2). The functionals L_j act around
-    all samples, with or without a target. They penalize derivatives, differences to local averages, or
-    differences along the edges of a graph.
+    functions f in the space of a kernel (Zhang, Lee and Teh 2013, eq. 2). The functionals L_j are
+    defined at all samples, with or without a target. The penalties apply to derivatives, differences to
+    local averages, or differences along the edges of a graph.
 
     Parameters
     ----------
@@ -108,7 +108,8 @@ class RepresenterRegressor(RegressorMixin, RepresenterMachine):
         SVM: it learns from averages around samples and predicts at samples (Pozdnoukhov and Bengio 2006,
         section 4).
     unlabeled : float or None, default=None
-        Target of unlabeled samples, such as ``np.nan``. By default all samples have a target.
+        Value of `y` that marks samples without a target, such as ``np.nan``. By default all samples have
+        a target.
 
     Attributes
     ----------

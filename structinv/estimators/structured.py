@@ -64,7 +64,7 @@ class InvariantStructuredSVC(ExampleMachine):
 
         f(x, y) = sum_t <coef_[y_t], x_t> + sum_t transitions_[y_(t-1), y_t] + start_[y_1] + end_[y_T]
 
-    The joint maximum over labelings and perturbations is exact for sequences, by one dynamic program.
+    For sequences, a dynamic program computes the exact joint maximum over labelings and perturbations.
     There is no intercept; add a constant feature if you need one. With a `kernel`, each label has a
     function in the space of the kernel instead of weights `coef_`, as in `InvariantSVC`.
 
@@ -147,21 +147,23 @@ class InvariantStructuredSVC(ExampleMachine):
     coef_ : ndarray of shape (n_outputs, n_features)
         Weights of each label; only with ``kernel="linear"``.
     support_vectors_ : ndarray of shape (n_support, n_features)
-        Perturbed samples in the kernel expansion, sorted by sample and variant. Only with other kernels.
+        Perturbed samples in the kernel expansion, sorted by sample and variant. Not with
+        ``kernel="linear"``.
     support_ : ndarray of shape (n_support,) of int
-        Index of the row of each support vector, numbered through all examples; only with other kernels.
+        Index of the row of each support vector, numbered through all examples; not with
+        ``kernel="linear"``.
     support_members_ : ndarray of shape (n_support,) of int
-        Variant of that row in its orbit or cover; only with other kernels. Variant 0 is the unperturbed
-        row.
+        Variant of that row in its orbit or cover; not with ``kernel="linear"``. Variant 0 is the
+        unperturbed row.
     support_transforms_ : ndarray of shape (n_support,) of str
-        Names of these variants, from the oracle; only with other kernels.
+        Names of these variants, from the oracle; not with ``kernel="linear"``.
     dual_coef_ : ndarray of shape (n_outputs, n_support)
-        Coefficients of the support vectors; only with other kernels.
+        Coefficients of the support vectors; not with ``kernel="linear"``.
     kernel_ : Kernel
-        The kernel with resolved parameters; only with other kernels.
+        The kernel with resolved parameters; not with ``kernel="linear"``.
     compression_error_ : float
-        Upper bound of the norm of the difference to the fitted function, 0 without compression; only
-        with other kernels.
+        Upper bound of the norm of the difference to the fitted function, 0 without compression; not with
+        ``kernel="linear"``.
     transitions_ : ndarray of shape (n_classes, n_classes)
         Weights of transitions from a label (row) to the next label (column); only for `Sequence`.
     start_ : ndarray of shape (n_classes,)
@@ -171,8 +173,8 @@ class InvariantStructuredSVC(ExampleMachine):
     pairwise_ : ndarray of shape (n_edge_features, n_classes, n_classes)
         Weights of the labels at the ends of an edge, per edge feature; only for `Graph`.
     pairs_ : ndarray of shape (n_labels - 1, 2, 2)
-        Weights of two labels, absent or present, per pair in ``structure_.edges_``; only for
-        ``Multilabel("tree")``.
+        Weights of the four combinations of two labels (absent or present), per pair in
+        ``structure_.edges_``; only for ``Multilabel("tree")``.
     classes_ : ndarray of shape (n_classes,)
         Labels; sorted if possible, otherwise in the sequence of their appearance.
     structure_ : Structure

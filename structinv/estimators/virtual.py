@@ -99,7 +99,7 @@ class VirtualSVC(ResourceEstimateMixin, ClassifierMixin, BaseEstimator):
         Smallest eigenvalue of the kernel matrix of at most 2000 training samples, before a spectrum
         correction. None for kernels that are positive semi-definite by construction.
     n_virtual_ : int
-        Number of virtual samples, without duplicates of a sample.
+        Number of virtual samples; equal copies of a sample count once.
     n_features_in_ : int
         Number of features in `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -394,7 +394,7 @@ class VirtualSupportVectorSVC(VirtualSVC):
         Smallest eigenvalue of the kernel matrix of at most 2000 training samples, before a spectrum
         correction. None for kernels that are positive semi-definite by construction.
     n_virtual_ : int
-        Number of virtual samples, without duplicates of a sample.
+        Number of virtual samples; equal copies of a sample count once.
     n_features_in_ : int
         Number of features in `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
