@@ -58,7 +58,7 @@ class Certificate(Summarized):
         True if the margin is tight: `margins` and `attacked` agree up to rounding errors.
     most_wrong : ndarray of int of shape (n,) or None
         Upper bound of the number of wrong rows of an example, over all perturbations. It may be loose
-        even if `exact` is True. None if examples are single rows.
+        even if `exact` is True. None for models that label samples separately.
     lengths : ndarray of int of shape (n,) or None
         Number of rows of each example.
 

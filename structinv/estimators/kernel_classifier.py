@@ -30,8 +30,8 @@ class InvariantSVC(SupportVectorMachine, InvariantClassifier):
     Minimizes ``1/2 |f|^2 + C sum_i l_i(f)`` over functions f in the space of a kernel (Teo, Globerson,
     Roweis and Smola 2007, eq. 2). ``l_i`` is the worst-case loss of sample i over its perturbation set
     S(x_i). Teo's lambda is ``1 / (C * n_samples)``. The solution is
-    ``f(z, k) = sum_j beta_jk k(z_j, z)``, where the support vectors z_j are perturbed samples. The fit
-    only stores perturbed samples that are the worst case in some iteration.
+    ``f(z, c) = sum_j beta_jc k(z_j, z)`` for class c and the kernel k, where the support vectors z_j are
+    perturbed samples. The fit only stores perturbed samples that are the worst case in some iteration.
 
     Two classes share one function. More classes are trained jointly, in the form of Crammer and Singer
     and with the hinge loss. There is no intercept: "rbf" needs none, and "poly" with `coef0` contains a
@@ -73,8 +73,8 @@ class InvariantSVC(SupportVectorMachine, InvariantClassifier):
         Interval between writes of the checkpoint in seconds (> 0). Decrease it to lose less work if the
         process is killed.
     on_interrupt : {"raise", "return"}, default="raise"
-        Reaction to Ctrl-C. The estimator keeps the best model so far, if there is one. With "raise" it
-        then raises KeyboardInterrupt. With "return" the fit ends with a warning.
+        Reaction to Ctrl-C. The estimator keeps the best model so far, if there is one. With "raise",
+        `fit` then raises KeyboardInterrupt. With "return", `fit` ends with a warning.
     kernel : {"rbf", "poly", "linear", "laplacian", "precomputed"}, Kernel or callable, default="rbf"
         Kernel of the function space. A callable ``kernel(X, Y)`` returns an array of shape (n_samples_X,
         n_samples_Y). With "precomputed", X is a kernel matrix: of shape (n_samples, n_samples) in `fit`,
@@ -106,7 +106,8 @@ class InvariantSVC(SupportVectorMachine, InvariantClassifier):
         class.
     invariances : sequence of Functional or BoundFunctional, default=()
         Families of functionals for smoothness penalties, such as derivatives at all training samples. A
-        `BoundFunctional` keeps its own samples. Add families to make the function less sensitive.
+        family that was bound to samples (`Functional.bind`) keeps these samples. Add families to make
+        the function less sensitive.
     nu : float or sequence of float, default=1.0
         Weights of the smoothness penalties (>= 0), one for all families or one per family. Increase a
         weight for a smoother function. A family with weight 0 has no effect.

@@ -67,8 +67,8 @@ class InvariantSVR(SupportVectorMachine, InvariantRegressor):
         Interval between writes of the checkpoint in seconds (> 0). Decrease it to lose less work if the
         process is killed.
     on_interrupt : {"raise", "return"}, default="raise"
-        Reaction to Ctrl-C. The estimator keeps the best model so far, if there is one. With "raise" it
-        then raises KeyboardInterrupt. With "return" the fit ends with a warning.
+        Reaction to Ctrl-C. The estimator keeps the best model so far, if there is one. With "raise",
+        `fit` then raises KeyboardInterrupt. With "return", `fit` ends with a warning.
     kernel : {"rbf", "poly", "linear", "laplacian", "precomputed"}, Kernel or callable, default="rbf"
         Kernel of the function space. A callable ``kernel(X, Y)`` returns an array of shape (n_samples_X,
         n_samples_Y). With "precomputed", X is a kernel matrix: of shape (n_samples, n_samples) in `fit`,
@@ -92,7 +92,8 @@ class InvariantSVR(SupportVectorMachine, InvariantRegressor):
         sets. Decrease it if a fit exceeds the free memory; see `estimate_memory`.
     invariances : sequence of Functional or BoundFunctional, default=()
         Families of functionals for smoothness penalties, such as derivatives at all training samples. A
-        `BoundFunctional` keeps its own samples. Add families to make the function less sensitive.
+        family that was bound to samples (`Functional.bind`) keeps these samples. Add families to make
+        the function less sensitive.
     nu : float or sequence of float, default=1.0
         Weights of the smoothness penalties (>= 0), one for all families or one per family. Increase a
         weight for a smoother function. A family with weight 0 has no effect.

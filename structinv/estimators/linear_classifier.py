@@ -69,8 +69,8 @@ class InvariantLinearSVC(LinearMachine, InvariantClassifier):
         Interval between writes of the checkpoint in seconds (> 0). Decrease it to lose less work if the
         process is killed.
     on_interrupt : {"raise", "return"}, default="raise"
-        Reaction to Ctrl-C. The estimator keeps the best model so far, if there is one. With "raise" it
-        then raises KeyboardInterrupt. With "return" the fit ends with a warning.
+        Reaction to Ctrl-C. The estimator keeps the best model so far, if there is one. With "raise",
+        `fit` then raises KeyboardInterrupt. With "return", `fit` ends with a warning.
     loss : {"hinge", "squared_hinge", "logistic"}, default="hinge"
         Loss of a margin t: ``max(0, 1 - t)``, its square, or ``log(1 + exp(-t))``. The worst-case loss
         is the loss of the smallest margin in S(x). The last two require two classes, and no `cost`,
@@ -135,9 +135,9 @@ class InvariantLinearSVC(LinearMachine, InvariantClassifier):
     **Warm start.** A fit with ``warm_start=True`` starts from the planes of the previous fit, if that
     fit also had ``warm_start=True``. Samples, labels, `loss`, `cost`, `rescaling` and `fit_intercept`
     must be the same; otherwise the fit starts from zero. `C`, class weights and sample weights may
-    change. The oracle may also change: the fit then uses only planes of the new S(x), and its lower
-    bound remains valid. Planes of "bmrm" and "pegasos" are sums over all samples. They remain valid only
-    if nothing except `C` changes.
+    change. The oracle may also change: the fit then uses only planes of perturbed samples in the new
+    S(x), and the lower bound remains valid. Planes of "bmrm" and "pegasos" are sums over all samples.
+    They remain valid only if nothing except `C` changes.
 
     **Checkpoint.** A killed fit continues from its `checkpoint` if you start it again with the same
     samples, labels, sample weights, parameters and structinv version. Otherwise `fit` raises ValueError,

@@ -123,10 +123,10 @@ class OrbitRidge(ResourceEstimateMixin, MultiOutputMixin, RegressorMixin, BaseEs
 
     Notes
     -----
-    For up to six alphas, `fit` computes one Cholesky factorization per alpha. Factorization and inverse
-    together take ``2/3 n^3`` multiplications. For more alphas, it computes a single eigendecomposition.
-    All computations except the kernel use float64, with two or three matrices of shape (n_samples,
-    n_samples).
+    For up to six alphas, `fit` computes one Cholesky factorization per alpha. The factorization and the
+    inverse of the factor take about ``2/3 n^3`` floating-point operations. For more alphas, it computes
+    a single eigendecomposition. All computations except the kernel use float64, with two or three
+    matrices of shape (n_samples, n_samples).
 
     Examples
     --------

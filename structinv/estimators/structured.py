@@ -103,8 +103,8 @@ class InvariantStructuredSVC(ExampleMachine):
         Interval between writes of the checkpoint in seconds (> 0). Decrease it to lose less work if the
         process is killed.
     on_interrupt : {"raise", "return"}, default="raise"
-        Reaction to Ctrl-C. The estimator keeps the best model so far, if there is one. With "raise" it
-        then raises KeyboardInterrupt. With "return" the fit ends with a warning.
+        Reaction to Ctrl-C. The estimator keeps the best model so far, if there is one. With "raise",
+        `fit` then raises KeyboardInterrupt. With "return", `fit` ends with a warning.
     oracle : InvarianceOracle or None, default=None
         Oracle with the perturbations to train against. It perturbs each row of an example separately;
         `Shared` and `Budget` perturb the rows jointly. Without an oracle the fit uses the unperturbed
@@ -139,8 +139,8 @@ class InvariantStructuredSVC(ExampleMachine):
         Memory for kernel values in units of 10^6 bytes (> 0). Increase it for faster fits on large data
         sets. Decrease it if a fit exceeds the free memory; see `estimate_memory`.
     n_hashed : int or None, default=None
-        Number of columns to hash named features into (>= 1). By default each feature has its own column.
-        Set it for a bounded memory with many features.
+        Number of columns if named features are hashed to columns (>= 1). By default each feature has its
+        own column. Set it for a bounded memory with many features.
 
     Attributes
     ----------

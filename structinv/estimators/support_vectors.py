@@ -238,9 +238,9 @@ class SupportVectorMachine(KernelMachine):
             unchanged.
         points : {"auto", "chosen", "moved"}, default="auto"
             Use of the support vectors: "chosen" keeps a subset, "moved" optimizes their positions.
-            "auto" moves them with `n_support` and a kernel with first derivatives ("rbf", "poly",
-            "linear", most kernels of `structinv.kernels` on vectors). "moved" raises ValueError for
-            `tol` and for other kernels.
+            "auto" means "moved" with `n_support` and a kernel with first derivatives, and "chosen"
+            otherwise. Such kernels are "rbf", "poly", "linear", and most kernels of `structinv.kernels`
+            on vectors. "moved" raises ValueError for `tol` and for other kernels.
         max_iter : int, default=30
             Number of L-BFGS steps to move the points (>= 1). Increase it for a smaller error; the run
             time is proportional.

@@ -90,8 +90,8 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
         Interval between writes of the checkpoint in seconds (> 0). Decrease it to lose less work if the
         process is killed.
     on_interrupt : {"raise", "return"}, default="raise"
-        Reaction to Ctrl-C. The estimator keeps the best model so far, if there is one. With "raise" it
-        then raises KeyboardInterrupt. With "return" the fit ends with a warning.
+        Reaction to Ctrl-C. The estimator keeps the best model so far, if there is one. With "raise",
+        `fit` then raises KeyboardInterrupt. With "return", `fit` ends with a warning.
     loss : {"hinge", "squared_hinge", "logistic"}, default="hinge"
         Loss of a margin t: ``max(0, 1 - t)``, its square, or ``log(1 + exp(-t))``. The worst-case loss
         is the loss of the smallest margin in S(x). The last two require two classes, and no `cost`,
