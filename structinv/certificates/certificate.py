@@ -131,12 +131,12 @@ class Certificate(Summarized):
 
     @property
     def accuracy(self) -> float:
-        """Certified accuracy: the fraction of samples that are `correct`."""
+        """Certified accuracy: the fraction of samples (or examples) that are `correct`."""
         return float(np.mean(self.correct))
 
     @property
     def position_accuracy(self) -> float:
-        """Lower bound of the fraction of correct rows, from `most_wrong`."""
+        """Lower bound of the fraction of rows with correct labels, from `most_wrong`."""
         if self.most_wrong is None or self.lengths is None:
             return self.accuracy
         return 1.0 - float(np.sum(self.most_wrong) / np.sum(self.lengths))

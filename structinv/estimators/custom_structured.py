@@ -71,8 +71,8 @@ class CustomStructuredSVC(InvariantEstimator):
         Interval between writes of the checkpoint in seconds (> 0). Decrease it to lose less work if the
         process is killed.
     on_interrupt : {"raise", "return"}, default="raise"
-        Reaction to Ctrl-C. The estimator keeps the best model so far, if there is one. With "raise",
-        `fit` then raises KeyboardInterrupt. With "return", `fit` ends with a warning.
+        Reaction to Ctrl-C. The estimator keeps the best model found so far, if any. With "raise", `fit`
+        then raises KeyboardInterrupt. With "return", `fit` ends with a warning.
 
     Attributes
     ----------

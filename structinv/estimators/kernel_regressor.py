@@ -67,8 +67,8 @@ class InvariantSVR(SupportVectorMachine, InvariantRegressor):
         Interval between writes of the checkpoint in seconds (> 0). Decrease it to lose less work if the
         process is killed.
     on_interrupt : {"raise", "return"}, default="raise"
-        Reaction to Ctrl-C. The estimator keeps the best model so far, if there is one. With "raise",
-        `fit` then raises KeyboardInterrupt. With "return", `fit` ends with a warning.
+        Reaction to Ctrl-C. The estimator keeps the best model found so far, if any. With "raise", `fit`
+        then raises KeyboardInterrupt. With "return", `fit` ends with a warning.
     kernel : {"rbf", "poly", "linear", "laplacian", "precomputed"}, Kernel or callable, default="rbf"
         Kernel of the function space. A callable ``kernel(X, Y)`` returns an array of shape (n_samples_X,
         n_samples_Y). With "precomputed", X is a kernel matrix: of shape (n_samples, n_samples) in `fit`,
@@ -114,7 +114,8 @@ class InvariantSVR(SupportVectorMachine, InvariantRegressor):
     Attributes
     ----------
     support_vectors_ : ndarray of shape (n_support, n_features)
-        Perturbed samples in the kernel expansion, sorted by sample and variant. Empty for "precomputed".
+        Perturbed samples in the kernel expansion, sorted by sample and variant. Empty if
+        ``kernel="precomputed"``.
     support_ : ndarray of shape (n_support,) of int
         Index of the training sample from which each support vector comes.
     support_members_ : ndarray of shape (n_support,) of int

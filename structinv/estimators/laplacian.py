@@ -52,8 +52,8 @@ class LapSVC(RepresenterClassifier):
         Interval between writes of the checkpoint in seconds (> 0). Decrease it to lose less work if the
         process is killed.
     on_interrupt : {"raise", "return"}, default="raise"
-        Reaction to Ctrl-C. The estimator keeps the best model so far, if there is one. With "raise",
-        `fit` then raises KeyboardInterrupt. With "return", `fit` ends with a warning.
+        Reaction to Ctrl-C. The estimator keeps the best model found so far, if any. With "raise", `fit`
+        then raises KeyboardInterrupt. With "return", `fit` ends with a warning.
     loss : {"logistic", "hinge", "squared_hinge", "squared", "epsilon_insensitive"}, default="hinge"
         Loss of labeled samples. The first three are losses of margins. "squared" and
         "epsilon_insensitive" are losses of ``f(x) - y`` with labels y of -1 and 1. Squared losses have
@@ -96,7 +96,7 @@ class LapSVC(RepresenterClassifier):
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        Sorted class labels.
+        Class labels, sorted.
     alpha_ : ndarray of shape (n_outputs, n_functionals)
         Coefficients of the representers: evaluations at labeled samples, then edges of the graph.
     intercept_ : ndarray of shape (n_outputs,)

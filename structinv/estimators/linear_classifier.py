@@ -43,9 +43,9 @@ class InvariantLinearSVC(LinearMachine, InvariantClassifier):
     solver : str or Solver, default="auto"
         Solver of the training problem: "auto", "bmrm", "frank_wolfe", "interior_point", "pegasos",
         "svmstruct" or an instance. It changes run time and memory, but not the optimum. "auto" prefers
-        "interior_point" for small problems (up to 1000 weights and 10000 samples) with large features, a
-        large `C`, or an oracle with a smooth loss. Otherwise it selects "bmrm" for up to 16 weights and
-        "frank_wolfe" for more. For samples in blocks it selects "frank_wolfe" or "bmrm".
+        "interior_point" for small problems (up to 1000 weights and 10000 samples) with large features or
+        a large `C`, or with an oracle and a smooth loss. Otherwise it selects "bmrm" for up to 16
+        weights and "frank_wolfe" for more. For samples in blocks it selects "frank_wolfe" or "bmrm".
         `explain_solver` returns the selected solver and the reason.
     tol : float, default=1e-3
         Relative duality gap at which the fit ends (>= 0). Decrease it for more accurate scores, at the
@@ -69,8 +69,8 @@ class InvariantLinearSVC(LinearMachine, InvariantClassifier):
         Interval between writes of the checkpoint in seconds (> 0). Decrease it to lose less work if the
         process is killed.
     on_interrupt : {"raise", "return"}, default="raise"
-        Reaction to Ctrl-C. The estimator keeps the best model so far, if there is one. With "raise",
-        `fit` then raises KeyboardInterrupt. With "return", `fit` ends with a warning.
+        Reaction to Ctrl-C. The estimator keeps the best model found so far, if any. With "raise", `fit`
+        then raises KeyboardInterrupt. With "return", `fit` ends with a warning.
     loss : {"hinge", "squared_hinge", "logistic"}, default="hinge"
         Loss of a margin t: ``max(0, 1 - t)``, its square, or ``log(1 + exp(-t))``. The worst-case loss
         is the loss of the smallest margin in S(x). The last two require two classes, and no `cost`,
@@ -80,8 +80,8 @@ class InvariantLinearSVC(LinearMachine, InvariantClassifier):
         the cost of predicting class j for class i, in the sequence of `classes_`. Increase an entry to
         make that error rarer.
     rescaling : {"margin", "slack"}, default="margin"
-        Use of the costs. With "margin" the cost of an error is its required margin. With "slack" every
-        required margin is 1 and the cost multiplies the loss.
+        Effect of the costs. With "margin" the cost of an error is its required margin. With "slack"
+        every required margin is 1 and the cost multiplies the loss.
     fit_intercept : bool, default=True
         If True, add a constant feature 1. Its weight is penalized like all weights, as in liblinear, and
         the oracle does not perturb it. Pass False for texts if class frequencies differ between training
@@ -103,7 +103,7 @@ class InvariantLinearSVC(LinearMachine, InvariantClassifier):
     intercept_ : ndarray of shape (1,) or (n_classes,)
         Constants of the decision function.
     classes_ : ndarray of shape (n_classes,)
-        Sorted class labels.
+        Class labels, sorted.
     solution_ : Solution
         Solution of the fit with its primal and dual value, its gap, status, history and planes.
     n_iter_ : int
@@ -187,7 +187,7 @@ class InvariantLinearSVC(LinearMachine, InvariantClassifier):
     class_weight: dict | str | None = None
 
     def rows_of(self, X: Any) -> Any:
-        """Return the matrix that the weights multiply: X itself.
+        """Return the rows that the weights `coef_` multiply: X itself.
 
         Parameters
         ----------

@@ -62,8 +62,8 @@ class InvariantLinearSVR(LinearMachine, InvariantRegressor):
         Interval between writes of the checkpoint in seconds (> 0). Decrease it to lose less work if the
         process is killed.
     on_interrupt : {"raise", "return"}, default="raise"
-        Reaction to Ctrl-C. The estimator keeps the best model so far, if there is one. With "raise",
-        `fit` then raises KeyboardInterrupt. With "return", `fit` ends with a warning.
+        Reaction to Ctrl-C. The estimator keeps the best model found so far, if any. With "raise", `fit`
+        then raises KeyboardInterrupt. With "return", `fit` ends with a warning.
     epsilon : float, default=0.1
         Half-width of the tube (>= 0), in units of the targets, as in scikit-learn's `SVR`: smaller
         errors cost nothing. Increase it for noisy targets. Decrease it for more accurate predictions.

@@ -103,8 +103,8 @@ class InvariantStructuredSVC(ExampleMachine):
         Interval between writes of the checkpoint in seconds (> 0). Decrease it to lose less work if the
         process is killed.
     on_interrupt : {"raise", "return"}, default="raise"
-        Reaction to Ctrl-C. The estimator keeps the best model so far, if there is one. With "raise",
-        `fit` then raises KeyboardInterrupt. With "return", `fit` ends with a warning.
+        Reaction to Ctrl-C. The estimator keeps the best model found so far, if any. With "raise", `fit`
+        then raises KeyboardInterrupt. With "return", `fit` ends with a warning.
     oracle : InvarianceOracle or None, default=None
         Oracle with the perturbations to train against. It perturbs each row of an example separately;
         `Shared` and `Budget` perturb the rows jointly. Without an oracle the fit uses the unperturbed

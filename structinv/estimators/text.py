@@ -90,8 +90,8 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
         Interval between writes of the checkpoint in seconds (> 0). Decrease it to lose less work if the
         process is killed.
     on_interrupt : {"raise", "return"}, default="raise"
-        Reaction to Ctrl-C. The estimator keeps the best model so far, if there is one. With "raise",
-        `fit` then raises KeyboardInterrupt. With "return", `fit` ends with a warning.
+        Reaction to Ctrl-C. The estimator keeps the best model found so far, if any. With "raise", `fit`
+        then raises KeyboardInterrupt. With "return", `fit` ends with a warning.
     loss : {"hinge", "squared_hinge", "logistic"}, default="hinge"
         Loss of a margin t: ``max(0, 1 - t)``, its square, or ``log(1 + exp(-t))``. The worst-case loss
         is the loss of the smallest margin in S(x). The last two require two classes, and no `cost`,
@@ -101,8 +101,8 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
         the cost of predicting class j for class i, in the sequence of `classes_`. Increase an entry to
         make that error rarer.
     rescaling : {"margin", "slack"}, default="margin"
-        Use of the costs. With "margin" the cost of an error is its required margin. With "slack" every
-        required margin is 1 and the cost multiplies the loss.
+        Effect of the costs. With "margin" the cost of an error is its required margin. With "slack"
+        every required margin is 1 and the cost multiplies the loss.
     fit_intercept : bool, default=True
         If True, add a constant feature 1. Its weight is penalized like all weights, as in liblinear, and
         the oracle does not perturb it. Pass False for texts if class frequencies differ between training
@@ -129,7 +129,7 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
     intercept_ : ndarray of shape (1,) or (n_classes,)
         Constants of the decision function.
     classes_ : ndarray of shape (n_classes,)
-        Sorted class labels.
+        Class labels, sorted.
     vectorizer_ : TextVectorizer
         Transformer of texts to rows; ``vectorizer_.get_feature_names_out()`` returns the names of the
         columns.

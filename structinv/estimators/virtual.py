@@ -88,7 +88,7 @@ class VirtualSVC(ResourceEstimateMixin, ClassifierMixin, BaseEstimator):
     svc_ : sklearn.svm.SVC
         SVM trained on the virtual samples; its ``support_`` contains indices of virtual samples.
     classes_ : ndarray of shape (n_classes,)
-        Sorted class labels.
+        Class labels, sorted.
     support_vectors_ : ndarray or CSR matrix of shape (n_support, n_features)
         Support vectors.
     support_ : ndarray of shape (n_support,) of int
@@ -383,7 +383,7 @@ class VirtualSupportVectorSVC(VirtualSVC):
     svc_ : sklearn.svm.SVC
         Second SVM, trained on the virtual samples; its ``support_`` contains indices of virtual samples.
     classes_ : ndarray of shape (n_classes,)
-        Sorted class labels.
+        Class labels, sorted.
     support_vectors_ : ndarray or CSR matrix of shape (n_support, n_features)
         Support vectors.
     support_ : ndarray of shape (n_support,) of int
