@@ -51,7 +51,7 @@ class ResourceEstimateMixin:
           Gram matrix of the functionals (at most `cache_mb`) and coefficients of their representers.
         - Models with smoothness penalties: a copy of `X`, and the Gram matrix of all functionals with
           its factors (at most five times `cache_mb`). For many functionals, matrices for fast products
-          instead. Also some vectors of coefficients, one per functional, and with an oracle the memory
+          instead. Also some vectors with one coefficient per functional, and with an oracle the memory
           of a kernel SVM. All samples count as labeled.
         - Models of virtual samples: three copies of all virtual samples, and the cache of libsvm or the
           whole kernel matrix.

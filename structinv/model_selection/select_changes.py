@@ -111,10 +111,10 @@ def select_changes(
     Every setting is fitted on the training part and certified on the test part of every fold. All
     certificates use the same oracle, since certificates against different oracles are not comparable.
 
-    Settings with an `UninformativeFitWarning` in any fold are excluded. Among the others, the candidates
-    have a clean accuracy within one standard error (or `clean_loss`) of the best. The selected candidate
-    has the highest certified accuracy. Ties are resolved by clean accuracy, then by the sequence of the
-    grid.
+    Settings with an `UninformativeFitWarning` in any fold are excluded, unless all settings have one.
+    Among the others, the candidates have a clean accuracy within one standard error (or `clean_loss`) of
+    the best. The selected candidate has the highest certified accuracy. Ties are resolved by clean
+    accuracy, then by the sequence of the grid.
 
     Parameters
     ----------
