@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from structinv.dual import Case, dual_state, refusals
-from structinv.dual.labeling_state import Labelingstate
+from structinv.dual.labeling_state import LabelingState
 from structinv.dual.labeling_steps import ascend_blocks
 from structinv.dual.plane_cache import PlaneCache
 from structinv.estimators.kernel_machine import compacted
@@ -194,7 +194,7 @@ def agreeing(oracle_name, cache_mb=100.0):
 @every_case
 def test_other_structures_find_the_same_optimum_by_planes(name):
     this = agreeing(name)
-    assert isinstance(dual_state(this.terms[0], this.space, np.random.default_rng(0)), Labelingstate)
+    assert isinstance(dual_state(this.terms[0], this.space, np.random.default_rng(0)), LabelingState)
     found = solve(this, FrankWolfe(), Gap(1e-6), random_state=0)
     wanted = solve(agreeing(name), SVMStruct(), Gap(1e-7), random_state=0)
     assert found.primal == pytest.approx(wanted.primal, rel=1e-6)
@@ -205,7 +205,7 @@ def test_the_state_is_consistent_after_every_sweep(name):
     this = problem(name, KERNELS["gaussian"])
     term, space, rng = this.terms[0], this.space, np.random.default_rng(1)
     state = dual_state(term, space, np.random.default_rng(0))
-    assert isinstance(state, Labelingstate)
+    assert isinstance(state, LabelingState)
     f = space.zeros()
     for _ in range(6):
         before = state.offset - 0.5 * space.dot(f, f)
@@ -246,7 +246,7 @@ def test_restore_leaves_out_planes_without_labeling_and_members():
     normals.pairwise = normals.pairwise.tolil()
     normals.pairwise[7, 0] += 0.5
     normals.pairwise = normals.pairwise.tocsr()
-    state = Labelingstate(Case(term, space), np.random.default_rng(0))
+    state = LabelingState(Case(term, space), np.random.default_rng(0))
     state.restore(type(planes)(normals, planes.offsets, planes.blocks, planes.alphas))
     kept = np.setdiff1d(np.arange(len(planes)), [3, 5, 7])
     wanted, offset = planes.chosen(kept).total(space, term.weights, term.floors)

@@ -13,7 +13,7 @@ from structinv.dual import member_state as members
 from structinv.dual.chain_state import ChainState
 from structinv.dual.flow_state import FlowState
 from structinv.dual.hull_state import HullState
-from structinv.dual.labeling_state import Labelingstate
+from structinv.dual.labeling_state import LabelingState
 from structinv.dual.linear_member_state import LinearMemberState
 from structinv.dual.member_state import MemberState
 from structinv.dual.penalty_state import PenaltyState
@@ -129,7 +129,7 @@ PROBLEMS = {
     "hull-union": (FrankWolfe(), HullState, explicit("union", "binary")),
     "linear members": (FrankWolfe(), LinearMemberState, explicit("finite", "multiclass")),
     "members": (FrankWolfe(), MemberState, in_a_kernel),
-    "labelings": (FrankWolfe(), Labelingstate, of_sequences_in_a_kernel),
+    "labelings": (FrankWolfe(), LabelingState, of_sequences_in_a_kernel),
     "tube": (FrankWolfe(), TubeState, of_targets),
     "flows": (FrankWolfe(), FlowState, of_sequences),
     "chains": (FrankWolfe(), ChainState, of_sequences_that_change),

@@ -18,7 +18,7 @@ from .flow_state import FlowState
 from .hull_state import HullState
 from .insertion_state import InsertionState
 from .label_state import LabelState
-from .labeling_state import Labelingstate
+from .labeling_state import LabelingState
 from .linear_member_state import LinearMemberState
 from .margin_state import MarginState
 from .member_state import MemberState
@@ -62,7 +62,7 @@ TABLE: dict[str, Entry] = {
         MemberState, (needs.worst_case_of_rows, needs.of_a_kernel, needs.all_members_known)
     ),
     "labelings": Entry(
-        Labelingstate,
+        LabelingState,
         (
             needs.averages_planes,
             needs.worst_case_of_examples,

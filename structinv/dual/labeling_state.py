@@ -32,7 +32,7 @@ LABELINGS_KEPT = 16
 NEGLIGIBLE = 1e-9
 
 
-class Labelingstate(DualState):
+class LabelingState(DualState):
     """Dual variables of labelings of every example, and of members of every row.
 
     Rows are perturbed independently. The dual variable of a row's wrong label can therefore be divided
@@ -237,7 +237,7 @@ class Labelingstate(DualState):
 class _Batch:
     """Blocks that are visited together, with function values at their own members."""
 
-    def __init__(self, state: Labelingstate, f: Expansion, blocks: np.ndarray) -> None:
+    def __init__(self, state: LabelingState, f: Expansion, blocks: np.ndarray) -> None:
         self.state = state
         self.f = f
         self.blocks = blocks
