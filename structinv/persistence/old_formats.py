@@ -37,7 +37,7 @@ _RENAMED: dict[type, dict[str, str]] = {
     **dict.fromkeys((FrankWolfe, SVMStruct, Representer), {"epsilon": "plane_tol"}),
     InvariantSVC: {"epsilon": "plane_tol", **_BUDGET},
     InvariantSVR: _BUDGET,
-    InvariantStructuredSVC: {"epsilon": "plane_tol", "_extra_": "_pairwise_", **_BUDGET},
+    InvariantStructuredSVC: {"epsilon": "plane_tol", "_extra_": "_pairwise_"},
     **dict.fromkeys((TokenEdits, InvariantTextClassifier), {"words": "edit"}),
     **dict.fromkeys((OrbitMean, OrbitDistance, OrbitFourier, OrbitNystroem, GroupCDF), _DRAWS),
     ImageChanges: _DRAWS,
