@@ -176,12 +176,12 @@ class BoundFrame(BoundOracle):
 
 
 class Ellipsoid(_AffineOracle):
-    r"""Perturbations of bounded length, as images of a ball under a matrix.
+    r"""Ellipsoid around each sample: a ball, transformed by a matrix.
 
     .. math:: S(x) = \{x + \rho F u : |u|_2 \le 1\}
 
-    The worst perturbation along v is :math:`\rho F F'v / |F'v|`, so the worst-case hinge loss is a
-    second-order cone.
+    The worst perturbation along v is :math:`\rho F F'v / |F'v|`, so minimization of the worst-case hinge
+    loss is a second-order cone program.
 
     Parameters
     ----------
@@ -201,9 +201,9 @@ class Ellipsoid(_AffineOracle):
     Notes
     -----
     Support functions are exact, in closed form. ``discounted(rho)`` interpolates the grades over the
-    fraction of the radius. A sample stays unperturbed if its direction is zero or orthogonal to its
-    factor. `sample` draws uniform perturbations and multiplies each by a uniform factor. `tangents`
-    are the columns of F.
+    fraction of the radius. A sample stays unperturbed if its direction is zero or orthogonal to all
+    columns of F. `sample` draws uniform perturbations and multiplies each by a uniform factor.
+    `tangents` are the columns of F.
 
     Examples
     --------
@@ -345,7 +345,7 @@ class TangentDerivative(_AffineOracle):
 
     @property
     def tangents(self) -> Callable[[Matrix], np.ndarray]:
-        """The method `InvarianceOracle.tangents`; `get_params` has the parameter."""
+        """Method `InvarianceOracle.tangents`; `get_params` returns the parameter."""
         return super().tangents
 
     @tangents.setter
@@ -450,10 +450,10 @@ class Box(InvarianceOracle):
 
     Notes
     -----
-    Support functions are exact, in closed form. ``discounted(rho)`` interpolates a grade for each
-    feature over the fraction of its radius, and averages over the features with positive radius.
-    `sample` draws uniform perturbations and multiplies each by a uniform factor. `tangents` are the unit
-    vectors of these features.
+    Support functions are exact, in closed form. ``discounted(rho)`` interpolates one grade per feature,
+    by the perturbation divided by the radius. The grade of a perturbed sample is their average over the
+    features with positive radius. `tangents` are the unit vectors of these features. `sample` draws
+    uniform perturbations and multiplies each by a uniform factor from 0 to 1.
 
     Examples
     --------

@@ -122,8 +122,8 @@ class InvarianceOracle(BaseEstimator, ABC):
         Parameters
         ----------
         X : array or CSR matrix of shape (n_samples, n_features)
-            Samples; CSR only if `supports_sparse`. Third-party classes get read-only arrays here and
-            in all other methods.
+            Samples; CSR only if `supports_sparse` is True. Oracle classes from outside structinv get
+            read-only arrays, here and in all other methods.
         V : array of shape (n_directions, n_features)
             Directions (float64), shared by many samples.
         assign : array of int of shape (n_samples,)
@@ -139,10 +139,10 @@ class InvarianceOracle(BaseEstimator, ABC):
         """
 
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
-        """Bind this oracle to samples and labels; the result is addressed by row numbers.
+        """Create the bound oracle for samples and labels; its methods take row numbers.
 
-        The class of the bound oracle is that of `BOUND` for exactly this class. For a subclass it is
-        `BoundOracle`, so the methods of the subclass are used.
+        `BOUND` lists special classes of bound oracles. They apply to the listed oracle classes only, not
+        to their subclasses. All other oracles get a `BoundOracle`, which calls their methods.
 
         Parameters
         ----------
@@ -192,7 +192,7 @@ class InvarianceOracle(BaseEstimator, ABC):
     def for_any_label(self) -> InvarianceOracle:
         """Return the oracle without its restrictions to some labels.
 
-        It certifies samples without labels, because each of them may have a label whose samples change.
+        Unlabeled samples are certified with this oracle, because each may have one of these labels.
 
         Returns
         -------
@@ -218,7 +218,8 @@ class InvarianceOracle(BaseEstimator, ABC):
     def check_labels(self, classes: np.ndarray) -> None:
         """Check that labels among the parameters are classes of the model.
 
-        Estimators call this before they fit or certify. By default, all parts are checked.
+        Estimators call this before they fit or certify. By default, the oracles among the parameters
+        check their own labels.
 
         Parameters
         ----------
@@ -348,7 +349,7 @@ class InvarianceOracle(BaseEstimator, ABC):
         return False
 
     def tangents(self, X: Matrix) -> np.ndarray:
-        """Compute the tangents: derivatives by the parameters of the transformations.
+        """Compute tangents: derivatives with respect to transformation parameters.
 
         Parameters
         ----------
@@ -536,11 +537,12 @@ class InvarianceOracle(BaseEstimator, ABC):
         Parameters
         ----------
         rho : float or sequence of float
-            Grades in [0, 1], from 1 without perturbation to the grade of the largest one. A sequence
-            has one grade per number of edits (word oracles) or per member of the orbit (finite
-            oracles). For sets with a radius it is interpolated linearly over the distance to the
-            border. A number is the end of a straight line from 1; in an orbit it is the grade of all
-            members except the identity.
+            Grades in [0, 1], from 1 without perturbation to the grade of the largest one. A sequence has
+            one grade per number of edits (`FDrop` and similar oracles), or one per member of the orbit
+            (finite oracles). For sets with a radius, a sequence has grades at equal distances from x to
+            the border, with linear interpolation. A number is the grade of the largest perturbation;
+            grades fall linearly from 1 to it. In an orbit, a number is the grade of all members except
+            the identity.
 
         Returns
         -------
@@ -746,12 +748,12 @@ class BoundOracle:
         return None
 
     def spread(self) -> np.ndarray | None:
-        """Return common directions whose bounded combinations make up S(x).
+        """Return directions r_k if S(x) is a zonotope: x plus their bounded combinations.
 
         Returns
         -------
         array of shape (n_directions, n_features) or None
-            Directions r_k, if every S(x) is x plus all sums of them with factors from -1 to 1. None, the
+            Directions r_k with S(x) = {x + sum_k t_k r_k : -1 <= t_k <= 1} for every sample x. None, the
             default, for other sets.
         """
         return None
@@ -779,18 +781,18 @@ class BoundOracle:
     def scenarios(self) -> list[tuple[BoundOracle, ...]]:
         """Return the joint perturbations of examples with several samples.
 
-        S of an example is the union of all scenarios. In a scenario of one bound oracle, each sample
-        of the example changes independently, by that oracle. A scenario of levels 0 to B is a budget.
-        All samples of an example together use at most B edits, and level j describes a sample with j
-        edits.
+        The perturbation set of an example is the union of its scenarios. In a scenario of one bound
+        oracle, this oracle perturbs each sample independently. A scenario of B + 1 bound oracles is a
+        budget: all samples of an example together use at most B edits. In the tuple, bound oracle j
+        allows at most j edits of a sample (j = 0, ..., B).
 
         A scenario need not contain the unperturbed samples, but at least one scenario does.
 
         Returns
         -------
         list of tuple of BoundOracle
-            One tuple per scenario, with one bound oracle per level, all on the same rows. By default,
-            the samples change independently.
+            One tuple of bound oracles per scenario, all on the same rows. By default, the only scenario
+            is this bound oracle.
         """
         return [(self,)]
 

@@ -17,20 +17,20 @@ class Budget(WholeExample):
 
     .. math:: S(x_1, \dots, x_T) = \{(z_1, \dots, z_T) : z_t \in S_{k_t}(x_t), \; \sum_t k_t \le B\}
 
-    Here :math:`S_k` is the set of `oracle` with k edits, and B is its ``max_changes``. For an example
-    of one sample it equals `oracle`.
+    Here :math:`S_k` is the set of `oracle` with k edits, and B is its ``max_changes``. If an example has
+    one sample, the set is that of `oracle`.
 
     Parameters
     ----------
     oracle : InvarianceOracle
         Oracle with countable edits: `FDrop`, `FScale`, `FAdd` or `FEdit`, optionally restricted by
-        ``only_for`` or graded by ``discounted``. A grade then belongs to the total number of edits, and
-        must not increase with it.
+        ``only_for`` or graded by ``discounted``. Grades then apply to the total number of edits, and
+        must not increase with this number.
 
     See Also
     --------
     Shared : The same perturbation in all samples of an example.
-    FDrop : Edits of each sample separately.
+    FDrop : Maximum number of edits for each sample separately.
 
     Examples
     --------

@@ -106,7 +106,7 @@ class Changes(ABC):
         Returns
         -------
         array or CSR matrix of shape (n_rows, n_features)
-            The members; sparse only if the list stores them so.
+            The members, as a CSR matrix only if the list stores CSR matrices.
         """
         members = self.members(rows)
         if np.max(index, initial=0) >= members.shape[1]:
@@ -132,7 +132,7 @@ class Changes(ABC):
         return np.ones(self.size)
 
     def on(self, X: Matrix, y: np.ndarray | None = None) -> Self:
-        """Return the same perturbations of other samples.
+        """Return the list of the same perturbations for other samples.
 
         Parameters
         ----------
@@ -158,7 +158,7 @@ class Changes(ABC):
     def scores(self, rows: Rows, V: np.ndarray) -> np.ndarray | None:
         """Compute the inner products of all members and directions.
 
-        Fixed linear maps take one matrix product, and the images of the directions are cached.
+        Fixed linear maps require one matrix product. The transformed directions are cached.
 
         Parameters
         ----------
@@ -271,7 +271,7 @@ class Changes(ABC):
     def refine(
         self, rows: Rows, index: np.ndarray, score: Callable[[np.ndarray], np.ndarray]
     ) -> np.ndarray:
-        """Improve members of a cover: find a nearby member of S(x) with no smaller score.
+        """Replace members of a cover by nearby members of S(x), with no smaller score.
 
         Parameters
         ----------
@@ -378,7 +378,7 @@ class Changes(ABC):
         return self if np.all(self.weights) else self.take(np.flatnonzero(self.weights))
 
     def listed_in(self) -> tuple[Changes, np.ndarray | None]:
-        """Return the complete list of a selection, and the selected numbers.
+        """Return the list from which this list was selected, and the selected numbers.
 
         Returns
         -------
@@ -418,9 +418,9 @@ class Changes(ABC):
         return float(self.weights @ np.sqrt(rows * columns.max(axis=1))) * (1.0 + n_features * _EPS)
 
     def differences(self, most: int | None = None) -> LinearChanges | None:
-        """Compute the maps ``g^-1 g'`` for independent g and g' of an isometric list.
+        """Compute the maps ``g^-1 g'`` of an isometric list, for independent g and g'.
 
-        The matrices decide if the maps preserve inner products.
+        The matrices of the maps are tested: a list is isometric if they preserve inner products.
 
         Parameters
         ----------
@@ -437,7 +437,10 @@ class Changes(ABC):
         return None if linear is None else linear.differences(most)
 
     def sides(self, *, reordering: bool = False) -> tuple[Changes | None, Changes]:
-        """Return lists a and b with ``E k(a x, b y) = E k(g x, g' y)`` and few pairs.
+        """Return two lists with the same average of a kernel as this list, and few pairs.
+
+        ``E k(a x, b y) = E k(g x, g' y)`` for a and b of these lists, and independent g and g' of this
+        list.
 
         Parameters
         ----------

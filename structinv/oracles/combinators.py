@@ -218,7 +218,7 @@ class OnlyFor(OracleWrapper, Combination):
         Raises
         ------
         TypeError, ValueError
-            If no label is a class, or only one of both is text.
+            If no label is a class, or if only the labels or only the classes are strings.
         """
         classes = np.asarray(classes)
         self._check_kind(classes)
@@ -421,19 +421,21 @@ class _SplitHull(Hull):
 class Discounted(OracleWrapper, Combination):
     r"""An oracle with grades: ``oracle.discounted(rho)``.
 
-    The answer maximizes :math:`\langle v, z\rangle + cost \cdot \rho(x, z)`. The loss of a
+    `support` maximizes :math:`\langle v, z\rangle + cost \cdot \rho(x, z)`. The loss of a
     misclassification is smaller at large perturbations.
 
     Parameters
     ----------
     oracle : InvarianceOracle
-        Oracle with a `graded_support`: word oracles, `Box`, `Ellipsoid`, `Segment`, `Offset`, finite
-        oracles, and unions and ``only_for`` of these. Methods raise NotImplementedError for others.
+        Oracle with a `graded_support`: `FDrop`, `FScale`, `FAdd`, `FEdit`, `Box`, `Ellipsoid`,
+        `Segment`, `Offset`, finite oracles, and unions and ``only_for`` of these. Methods raise
+        NotImplementedError for others.
     rho : float or sequence of float
-        Grades in [0, 1], from 1 without perturbation to the grade of the largest one. A sequence has
-        one grade per number of edits (word oracles) or per member of the orbit (finite oracles). For
-        sets with a radius it is interpolated linearly over the distance to the border. A number is the
-        end of a straight line from 1; in an orbit it is the grade of all members except the identity.
+        Grades in [0, 1], from 1 without perturbation to the grade of the largest one. A sequence has one
+        grade per number of edits (`FDrop` and similar oracles), or one per member of the orbit (finite
+        oracles). For sets with a radius, a sequence has grades at equal distances from x to the border,
+        with linear interpolation. A number is the grade of the largest perturbation; grades fall
+        linearly from 1 to it. In an orbit, a number is the grade of all members except the identity.
         Both parts of a union get these grades.
 
     See Also

@@ -43,7 +43,8 @@ class Compose(Pair):
     - `right` is finite: `left` is evaluated at every member.
     - `left` is a list of fixed linear maps: `right` is evaluated along T'v for each map T.
 
-    Otherwise several points of `right` are tried, the best one is returned, and `upper` is infinite.
+    Otherwise `support` tries several perturbed samples of `right` and returns the best result. Its
+    `upper` is infinite.
 
     Parameters
     ----------
@@ -58,9 +59,9 @@ class Compose(Pair):
 
     Notes
     -----
-    The set of `left` around a perturbed sample has the label of the unperturbed sample. `orbit` lists
-    the sample once, for the pair of both identities. `tangents` are those of `left`, then those of
-    `right`.
+    `left` uses the true label of the unperturbed sample for its perturbed samples as well. `orbit` lists
+    the unperturbed sample once, for the pair of identities. `tangents` are those of `left`, then those
+    of `right`.
 
     Examples
     --------

@@ -24,10 +24,10 @@ class LocalTangents(Ellipsoid):
 
     .. math:: S(x) = \{x + \rho \sum_j u_j s_j t_j : |u|_2 \le 1\}
 
-    The `n_neighbors` reference samples nearest to x have their largest variance around their mean
-    along the unit vectors :math:`t_j`, with standard deviations :math:`s_j`. They approximate the
-    tangent plane of the data at x if no transformation is known (left open by Raj et al. 2017; local
-    principal directions as in Zhang and Zha 2004). Reference samples may be unlabeled.
+    The unit vectors :math:`t_j` are the principal directions of the `n_neighbors` reference samples
+    nearest to x, as in Zhang and Zha (2004). Their standard deviations are :math:`s_j`. These directions
+    approximate the tangent plane of the data at x if no transformation is known, a problem that Raj et
+    al. (2017) leave open. Reference samples may be unlabeled.
 
     Parameters
     ----------
@@ -37,15 +37,16 @@ class LocalTangents(Ellipsoid):
     n_directions : int, default=2
         Number of directions (>= 1), less than `n_neighbors` and at most `n_features`.
     n_neighbors : int, default=10
-        Number of neighbors (>= 2), at most `n_reference`; the first ones of equal distance are used.
+        Number of neighbors (>= 2), at most `n_reference`. Among equal distances, the first rows are
+        used.
     radius : float, default=1.0
         Maximum length ρ of a perturbation (>= 0), in standard deviations of the neighbors.
 
     Raises
     ------
     TypeError, ValueError
-        By `validate` and all other methods, if a parameter is out of its range or does not match the
-        others. By all methods with samples, if squared distances overflow.
+        Raised by `validate` and all other methods, if a parameter is out of its range or does not match
+        the others. Raised by all methods with samples, if squared distances overflow.
 
     See Also
     --------
@@ -54,10 +55,10 @@ class LocalTangents(Ellipsoid):
 
     Notes
     -----
-    Compiled code compares all pairs and stops a sum that is already too large. The result for a sample
-    does not depend on the other samples. `tangents` are :math:`s_j t_j`, in units of the features, so
-    penalties weigh directions by the standard deviation of the data. The signs of tangents are
-    arbitrary.
+    A matrix product excludes most pairs of samples. Compiled code computes the distances of all other
+    pairs exactly. The result for a sample does not depend on the other samples. `tangents` are
+    :math:`s_j t_j`, in units of the features, so penalties weigh directions by the standard deviation of
+    the data. The signs of tangents are arbitrary.
 
     Examples
     --------

@@ -61,8 +61,8 @@ def check_oracle(
     y : array-like of shape (n_samples,), optional
         True labels, for oracles that depend on them.
     n_directions : int, default=8
-        Number of random directions (>= 1). Each has three neighbors, and some special directions are
-        added.
+        Number of random directions (>= 1). The check adds three variants of each, with rescaled entries,
+        and some special directions.
     random_state : int or None, default=0
         Seed of directions, costs and random members; None for a random seed.
 

@@ -35,7 +35,8 @@ class Permutations(FiniteOracle):
     The sample x is a matrix: one point per row (``axes="rows"``), or the Coulomb matrix of a molecule
     (``axes="both"``). With up to 6 rows the set is a list of at most 720 members, and `changes` is the
     whole group with uniform probabilities. Support functions over rows are exact for any size, by linear
-    assignment. Over both axes they are quadratic assignments: exact for lists, and an error otherwise.
+    assignment. Over both axes they are quadratic assignment problems, which are solved by enumeration of
+    the list. `support` raises NotImplementedError for more than 6 rows.
 
     `draws` sorts with noise, as Montavon et al. (2012): rows are in decreasing order of Euclidean norm
     plus Gaussian noise. The noise is drawn once per rank, not per row. Therefore the draws do not
@@ -54,10 +55,10 @@ class Permutations(FiniteOracle):
     Raises
     ------
     TypeError, ValueError
-        By `validate` and all other methods, if a parameter is out of its range or `shape` does not match
-        the number of features.
+        Raised by `validate` and all other methods, if a parameter is out of its range or `shape` does
+        not match the number of features.
     NotImplementedError
-        By `support`, for ``axes="both"`` and more than 6 rows.
+        Raised by `support` for ``axes="both"`` and more than 6 rows.
 
     See Also
     --------
@@ -66,8 +67,8 @@ class Permutations(FiniteOracle):
 
     Notes
     -----
-    Norms are sums in increasing order of the entries, so they do not depend on the order of columns,
-    not even by rounding. Zero rows of molecules with fewer atoms are permuted with the others.
+    Entries are sorted before they are summed to a norm. Therefore norms do not depend on the order of
+    columns, not even by rounding. Zero rows of molecules with fewer atoms are permuted with the others.
     `sample` draws uniform permutations.
 
     References

@@ -35,7 +35,7 @@ class Protected(FeatureParameters, OracleWrapper, Combination):
     oracle : InvarianceOracle
         Oracle whose perturbations are restricted.
     features : array-like of bool of shape (n_features,), of int or of str
-        Unchanged features P: a mask, numbers, or column names if X is a data frame.
+        Unchanged features P: a mask, column numbers, or column names if X is a data frame.
 
     See Also
     --------

@@ -19,7 +19,7 @@ from .support import Grades
 
 
 class Sampled(FiniteOracle):
-    r"""The sample and the members that a function lists for it.
+    r"""Perturbed samples listed by a function, together with the sample itself.
 
     .. math:: S(x) = \{x\} \cup \{g_1(x), \dots, g_s(x)\}
 
@@ -37,9 +37,9 @@ class Sampled(FiniteOracle):
     Raises
     ------
     TypeError, ValueError
-        By `validate` and all other methods, if `function` is not callable, or does not return finite
-        numbers of shape (n, s, d). By `bind`, and so by every fit, if the members of the last sample
-        differ in a call with this sample alone.
+        Raised by `validate` and all other methods, if `function` is not callable, or does not return
+        finite numbers of shape (n, s, d). Raised by `bind`, and so by every fit, if the members of the
+        last sample differ in a call with this sample alone.
 
     See Also
     --------
@@ -49,8 +49,8 @@ class Sampled(FiniteOracle):
     Notes
     -----
     In ``discounted(rho)``, a number is the grade of all members except the sample, and a sequence has
-    the grades of the sample and its s members. Samples must be dense; members have their precision. A
-    bound oracle stores the n (s + 1) members of all samples.
+    the grades of the sample and its s members. Samples must be dense; members have the dtype of the
+    samples. A bound oracle stores the n (s + 1) members of all samples.
 
     Examples
     --------

@@ -122,7 +122,7 @@ class BoundLine(BoundOracle):
 
 
 class Segment(_Line):
-    r"""Samples times a factor between two limits, for signals of unknown amplitude.
+    r"""Multiplication by a bounded factor, for signals of unknown amplitude.
 
     .. math:: S(x) = \{c\, x : low \le c \le high\}
 
@@ -136,13 +136,14 @@ class Segment(_Line):
     high : float
         Largest factor (>= 1).
     resolution : int, default=9
-        Number of equidistant factors in the cover that kernel models start from (>= 2); the factor 1 is
-        added.
+        Number of equidistant factors (>= 2) in the cover for kernel models; the cover also contains the
+        factor 1.
 
     Raises
     ------
     TypeError, ValueError
-        By `validate` and all other methods, if a limit is not a finite number, or 1 is not between them.
+        Raised by `validate` and all other methods, if a limit is not a finite number, or 1 is not
+        between them.
 
     See Also
     --------
@@ -203,7 +204,7 @@ class Segment(_Line):
 
 
 class Offset(_Line):
-    r"""Samples plus a constant within a limit, for signals of unknown baseline.
+    r"""Addition of a bounded constant, for signals of unknown baseline.
 
     .. math:: S(x) = \{x + c\, \mathbf{1} : |c| \le limit\}
 
@@ -215,13 +216,13 @@ class Offset(_Line):
     limit : float
         Largest absolute constant (>= 0), in units of the features.
     resolution : int, default=9
-        Number of equidistant constants in the cover that kernel models start from (>= 2); the constant 0
-        is added.
+        Number of equidistant constants (>= 2) in the cover for kernel models; the cover also contains
+        the constant 0.
 
     Raises
     ------
     TypeError, ValueError
-        By `validate` and all other methods, if the limit is not a finite number of at least 0.
+        Raised by `validate` and all other methods, if the limit is not a finite number of at least 0.
 
     See Also
     --------

@@ -12,8 +12,8 @@ class Shared(WholeExample):
 
     .. math:: S(x_1, \dots, x_T) = \{(z_m(x_1), \dots, z_m(x_T)) : m = 0, \dots, s - 1\}
 
-    For instance, all letters of a word have the same slant. For an example of one sample it equals
-    `oracle`.
+    For instance, all letters of a word have the same slant. If an example has one sample, the set is
+    that of `oracle`.
 
     Parameters
     ----------

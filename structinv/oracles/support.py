@@ -64,12 +64,12 @@ class Support:
         return row_dots(self.points, V, assign)
 
     def with_points(self) -> Support:
-        """Return the answer with computed points.
+        """Return an equal answer whose points are computed.
 
         Returns
         -------
         Support
-            This answer, unless its points are computed later.
+            This answer, or a new one if the points of this answer are computed on first access.
         """
         return self
 

@@ -49,14 +49,14 @@ class Trajectory(CurveOracle):
     interval : pair of float, default=(-1, 1)
         Ends a <= 0 and b >= 0 of the parameter t.
     resolution : int, default=9
-        Number of equidistant values of t in the cover that kernel models start from (>= 2); t = 0 is
-        added.
+        Number of equidistant values of t (>= 2) in the cover for kernel models; the cover also contains
+        t = 0.
 
     Raises
     ------
     TypeError, ValueError
-        By `validate` and all other methods, if a parameter is out of its range, or if `function` does
-        not return finite numbers of shape (n, p, d). By `bind`, and so by every fit, if the
+        Raised by `validate` and all other methods, if a parameter is out of its range, or if `function`
+        does not return finite numbers of shape (n, p, d). Raised by `bind`, and so by every fit, if the
         coefficients of the last sample differ in a call with this sample alone.
 
     See Also
@@ -124,10 +124,10 @@ class Trajectory(CurveOracle):
             Ends of t, the parameter minus its value at the identity; by default, the interval of the
             oracle.
         method : {"fit", "taylor"}, default="fit"
-            Least squares over the whole interval, or differences near the identity, as in
-            `structinv.oracles.images.image_curves.ImageCurve`.
+            Method to compute the coefficients. "fit" uses least squares over the whole interval, and
+            "taylor" uses finite differences near the identity.
         resolution : int, default=9
-            Number of equidistant values of t in the cover that kernel models start from (>= 2).
+            Number of equidistant values of t (>= 2) in the cover for kernel models.
 
         Returns
         -------
@@ -137,7 +137,8 @@ class Trajectory(CurveOracle):
         Raises
         ------
         TypeError, ValueError
-            If the oracle is not of this type, or an argument is out of its range.
+            If `oracle` is not an ImageOracle with an interval and one axis or direction, or if an
+            argument is out of its range.
 
         Examples
         --------

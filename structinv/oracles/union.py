@@ -27,9 +27,9 @@ class Union(Pair):
 
     .. math:: S(x) = S_{left}(x) \cup S_{right}(x)
 
-    The answer is the better one of both answers, and exact if both are. If a part is `Shared` or
-    `Budget`, it is a union of sets of examples. Otherwise each sample may be perturbed by either
-    oracle.
+    `support` returns the better of both answers; it is exact if both parts are exact. If a part is
+    `Shared` or `Budget`, one of the oracles perturbs all samples of an example. Otherwise each sample is
+    perturbed by either oracle.
 
     Parameters
     ----------

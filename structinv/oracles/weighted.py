@@ -37,8 +37,8 @@ class Weighted(OracleWrapper, Combination):
     Raises
     ------
     TypeError, ValueError
-        By `validate` and all other methods, if `oracle` lists no members, or if `weights` does not match
-        them.
+        Raised by `validate` and all other methods, if `oracle` lists no members, or if `weights` does
+        not match them.
 
     See Also
     --------

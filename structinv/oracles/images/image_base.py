@@ -39,9 +39,10 @@ class ImageOracle(ImageFamily):
     - `geometry`, which returns the maps of some values,
     - `describe`, which returns the name of a transformed image.
 
-    It overrides `families` if there are several axes or directions. It overrides `path` if the maps
-    move pixels on lines or circles: the support function of an interval is then exact. The
-    constructor may omit parameters of `Rotations`. Their defaults are attributes of the class.
+    It overrides `families` if there are several axes or directions; each of them is one family. It
+    overrides `path` if the maps move pixels on lines or circles: the support function of an interval is
+    then exact. The constructor may omit parameters of `Rotations`. Omitted parameters have the values of
+    the class attributes.
 
     Attributes
     ----------
@@ -192,9 +193,9 @@ class ImageOracle(ImageFamily):
     def mesh(self, rows: np.ndarray, points: np.ndarray) -> np.ndarray:
         """Bound the distance from a continuous set to its cover.
 
-        The bound follows the source of each pixel between neighboring values of the cover. A bilinear
-        image changes no faster than its neighboring pixels differ. The bound is infinite for other
-        orders.
+        The bound combines two quantities: the movement of each pixel's source between neighboring values
+        of the cover, and the differences between neighboring pixels. It requires bilinear interpolation,
+        and is infinite unless `order` is 1.
 
         Parameters
         ----------
@@ -431,7 +432,7 @@ class ImageOracle(ImageFamily):
     def tangents(self, X: Matrix) -> np.ndarray:
         """Return derivatives with respect to the parameter at the identity.
 
-        Derivatives are central differences of interpolated images, with order 1 if `order` is 0. If
+        Derivatives are central differences of interpolated images. If `order` is 0, order 1 is used. If
         `smoothing` is positive, a Gaussian filter precedes them (Simard et al. 1998).
 
         Parameters

@@ -66,9 +66,9 @@ class Rotations(_Interpolated):
         1981, a = -1/2). Order 3 differs from the cubic spline of ``scipy.ndimage``, whose filter
         makes every pixel depend on all others.
     fill : {"zero", "nearest", "reflect", "wrap"} or float, default="zero"
-        Values beyond the border: zero, the nearest pixel, the image mirrored with its outermost
-        pixels repeated, or the image repeated. A number c is the intensity of the background, such as
-        255 for black on white: ``z = c + T (x - c)`` with T of zero fill. This map is affine.
+        Values beyond the border: zero, the nearest pixel, the image mirrored with its outermost pixels
+        repeated, or the image repeated. A number c is the intensity of the background, such as 255 for
+        black on white. The map is then affine: ``z = c + T (x - c)``, where T fills with zero.
     unitary : bool, default=False
         Whether intensities are multiplied by |J|^-1/2, with the Jacobian determinant J of the
         geometric map. It matters only for scalings.
@@ -80,16 +80,16 @@ class Rotations(_Interpolated):
         Listed angles have probabilities in proportion to the density. "vonmises" has concentration
         1 / spread^2.
     spread : float, default=None
-        Standard deviation of the angle before truncation, in degrees (> 0). It is required unless
-        `distribution` is "uniform", and must then be None.
+        Standard deviation of the angle before truncation, in degrees (> 0). It must be None if
+        `distribution` is "uniform", and is required otherwise.
     smoothing : float, default=0.0
         Standard deviation in pixels of the Gaussian filter that precedes `tangents` (>= 0).
 
     Raises
     ------
     TypeError, ValueError
-        By `validate` and all methods that use images, if a parameter is invalid, if not exactly one of
-        `degrees` and `interval` is given, or if `shape` does not fit the number of features.
+        Raised by `validate` and all methods that use images, if a parameter is invalid, if not exactly
+        one of `degrees` and `interval` is given, or if `shape` does not fit the number of features.
 
     See Also
     --------
@@ -180,8 +180,8 @@ class Shifts(_Interpolated):
     Raises
     ------
     TypeError, ValueError
-        By `validate` and all methods that use images, if a parameter is invalid, if not exactly one of
-        `pixels` and `interval` is given, or if `shape` does not fit the number of features.
+        Raised by `validate` and all methods that use images, if a parameter is invalid, if not exactly
+        one of `pixels` and `interval` is given, or if `shape` does not fit the number of features.
 
     See Also
     --------
@@ -285,8 +285,8 @@ class Scalings(_Interpolated):
     Raises
     ------
     TypeError, ValueError
-        By `validate` and all methods that use images, if a parameter is invalid, if not exactly one of
-        `factors` and `interval` is given, or if `shape` does not fit the number of features.
+        Raised by `validate` and all methods that use images, if a parameter is invalid, if not exactly
+        one of `factors` and `interval` is given, or if `shape` does not fit the number of features.
 
     See Also
     --------
@@ -366,8 +366,8 @@ class Shears(_Interpolated):
     Raises
     ------
     TypeError, ValueError
-        By `validate` and all methods that use images, if a parameter is invalid, if not exactly one of
-        `factors` and `interval` is given, or if `shape` does not fit the number of features.
+        Raised by `validate` and all methods that use images, if a parameter is invalid, if not exactly
+        one of `factors` and `interval` is given, or if `shape` does not fit the number of features.
 
     See Also
     --------
@@ -414,7 +414,7 @@ class Shears(_Interpolated):
 
 
 class Flip(ImageOracle):
-    """Mirror image, for labels that it leaves unchanged.
+    """Mirror image, left-right or top-bottom.
 
     A flip has no derivative, so `tangents` raises NotImplementedError.
 
@@ -428,8 +428,8 @@ class Flip(ImageOracle):
     Raises
     ------
     TypeError, ValueError
-        By `validate` and all methods that use images, if `axis` is not 0 or 1, or if `shape` does not
-        fit the number of features.
+        Raised by `validate` and all methods that use images, if `axis` is not 0 or 1, or if `shape` does
+        not fit the number of features.
 
     See Also
     --------

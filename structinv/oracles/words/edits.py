@@ -167,7 +167,7 @@ class FScale(EditOracle):
 
     See Also
     --------
-    FDrop : Removal of features, the factors [0, 1].
+    FDrop : Removal of features: factors in [0, 1].
     FEdit : Removals, rescalings and additions with one limit of their number.
 
     Examples
