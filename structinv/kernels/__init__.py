@@ -1,6 +1,6 @@
-"""Kernels of dense rows, computed as blocks of kernel matrices.
+"""Kernels of dense samples, and their kernel matrices.
 
-All are positive semi-definite by construction if `Kernel.definite` is True.
+A kernel is positive semi-definite by construction if its attribute `definite` is True.
 """
 
 from .base import Kernel

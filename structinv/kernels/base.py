@@ -29,16 +29,16 @@ class Kernel(BaseEstimator, ABC):
     """Positive semi-definite function ``k(x, y) = <phi(x), phi(y)>`` of dense rows.
 
     Constructors only store their parameters; `validate` checks them. So kernels can be cloned, pickled
-    and searched over. Values have the common precision of both inputs: float32 if both are float32,
-    else float64.
+    and tuned by grid search. Values have the common precision of both inputs: float32 if both are
+    float32, else float64.
 
     A kernel with derivatives is a function ``Phi(s, t)`` of ``s = |x - y|^2`` and ``t = <x, y>``. Its
     class declares `uses_distances`, `uses_products` and `smoothness`, and overrides `_partials`.
 
-    A subclass that overrides `matrix` does not inherit the declarations of its parents about values.
-    These are `symmetry`, `thread_safe`, `spectral_law`, `lipschitz`, `smoothness`, `uses_distances`,
-    `uses_products`, `adds_features` and the derivatives. Declare them again, or the defaults of this
-    class apply.
+    A subclass that overrides `matrix` does not inherit attributes and methods that describe kernel
+    values. These are `symmetry`, `thread_safe`, `spectral_law`, `lipschitz`, `smoothness`,
+    `uses_distances`, `uses_products`, `adds_features` and the derivatives. Define them again, or the
+    defaults of this class apply.
 
     ``k1 + k2``, ``k1 * k2`` and ``2.0 * k`` are also kernels.
 
@@ -87,7 +87,7 @@ class Kernel(BaseEstimator, ABC):
         Y : ndarray of shape (n_samples_Y, n_features)
             Second input. If it is the same object as `X`, some kernels compute half the values.
         norms : tuple of two ndarrays, optional
-            Half the squared norms of the rows of `X` and of `Y`, from a caller that has them.
+            Half the squared norms of the rows of `X` and of `Y`, if the caller has computed them.
 
         Returns
         -------
@@ -130,8 +130,8 @@ class Kernel(BaseEstimator, ABC):
     def symmetry(self) -> str:
         """Linear maps T with ``k(T x, T y) = k(x, y)``.
 
-        "isometries" are all maps that preserve inner products, "permutations" are those of features.
-        The default is "nothing".
+        "isometries" are all maps that preserve inner products, and "permutations" are permutations of
+        the features. The default "nothing" includes only the identity.
         """
         return NOTHING
 
@@ -164,7 +164,7 @@ class Kernel(BaseEstimator, ABC):
 
     @property
     def adds_features(self) -> bool:
-        """True if two equal features count as much as one feature of twice the size.
+        """True if two equal features have the effect of one feature of twice the value.
 
         This holds for functions of ``sum_k |x_k - y_k|``. The default is False.
         """

@@ -117,7 +117,7 @@ class DirectedKernel(Kernel):
         self.validate(X.shape[1])
 
     def _directed(self, X: np.ndarray) -> DirectedRows:
-        """Return the rows with their directions, cached for the last arrays."""
+        """Return the rows with their directions, cached for the most recent arrays."""
         cache: RowCache = self.__dict__.setdefault("_rows", RowCache(KEPT))
         key = parameters_of(tuple(self.get_params(deep=False).values()))
 

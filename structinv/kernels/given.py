@@ -13,15 +13,15 @@ from .values import precision, same_precision
 
 
 class CallableKernel(Kernel):
-    """Kernel of a function that returns the kernel matrix.
+    """Kernel given by a function that computes kernel matrices.
 
     It may be indefinite, so estimators compute the eigenvalues of the kernel matrix of training rows.
 
     Parameters
     ----------
     function : callable
-        Function ``function(X, Y)`` that returns the (n, m) array of ``k(x_i, y_j)``. The diagonal comes
-        from calls with small blocks of rows.
+        Function ``function(X, Y)`` that returns the (n, m) array of ``k(x_i, y_j)``. The method
+        `diagonal` calls the function with small blocks of rows.
 
     See Also
     --------
@@ -72,9 +72,10 @@ class PrecomputedKernel(Kernel):
     Parameters
     ----------
     gram : ndarray of shape (n_rows, n_columns)
-        The matrix; x on the left is a row number, y on the right a column number. It is not copied.
+        Precomputed kernel matrix, not copied. In k(x, y), x is a row number and y is a column number.
     numbers : ndarray of int of shape (n_rows,), optional
-        Ascending row numbers of the rows and columns of `gram`, by default 0, 1, 2, ...
+        Numbers that inputs use for the rows and columns of `gram`, in ascending order; by default 0, 1,
+        2, ...
 
     See Also
     --------

@@ -40,7 +40,7 @@ def min_eigenvalue(kernel: Kernel, X: np.ndarray) -> tuple[float, float]:
     Returns
     -------
     smallest : float
-        The smallest eigenvalue; below 0 the kernel is indefinite, except for rounding.
+        The smallest eigenvalue. The kernel is indefinite if it is below 0 by more than rounding errors.
     largest : float
         The largest eigenvalue.
 
@@ -99,8 +99,8 @@ def psd_corrected(kernel: Kernel, X: Any, spectrum: str = "clip") -> Kernel:
     kernel : Kernel
         Indefinite kernel, without a spectrum correction.
     X : array-like of shape (n_samples, n_features)
-        The training rows. The eigenvectors take n^3 steps. Every value of the corrected kernel takes the
-        values of `kernel` with all n rows.
+        The training rows. Eigenvectors are computed in time n^3. Each value of the corrected kernel
+        requires the values of `kernel` with all n rows.
     spectrum : {"clip", "flip", "square", "shift"}, default="clip"
         Correction of the negative eigenvalues.
 
@@ -321,7 +321,7 @@ class PSDCorrectedKernel(_TrainingRowsKernel):
         return np.einsum("ij,ij->i", features, features).astype(precision(X), copy=False)
 
     def _features(self, X: np.ndarray) -> np.ndarray:
-        """Compute ``k_x' R`` of all rows, cached for the last arrays."""
+        """Compute ``k_x' R`` of all rows, cached for the most recent arrays."""
         cache: RowCache = self.__dict__.setdefault("_kept", RowCache(FEATURES))
         features: np.ndarray = cache.get(
             X, None, lambda: kernel_matrix(self.kernel, X, self.rows) @ self.root

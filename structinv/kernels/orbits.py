@@ -38,14 +38,15 @@ class OrbitMean(CompositeKernel):
     transformations are a group with equal weights: K(g x, x') = K(x, x'). Otherwise it is smooth along
     the orbits.
 
-    If the transformations are linear maps that preserve inner products, K needs fewer values. The
-    average is then over the differences of both transformations, ``E k(x, h x')`` with ``h = g^-1 g'``,
-    for a kernel with symmetry "isometries". Permutations of features suffice for "permutations".
+    K takes fewer evaluations of k if the transformations are linear maps that preserve inner products
+    and `Kernel.symmetry` is "isometries". The average is then ``E k(x, h x')`` over the differences
+    ``h = g^-1 g'``. A kernel with symmetry "permutations" requires permutations of the features.
 
-    The matrices of the maps decide whether they preserve inner products. Shifts by whole pixels with
-    ``fill="wrap"``, rotations by 90 degrees, mirror images and permutations do. Interpolated or cropped
-    images do not. If only `left` of ``left @ right`` preserves them, it transforms one side only. So
-    ``Rotations((90, 180, 270)) @ Rotations([30, 60])`` has twelve rotations at a quarter of the cost.
+    The maps are tested on their matrices. Shifts by whole pixels with ``fill="wrap"``, rotations by 90
+    degrees, mirror images and permutations preserve inner products. Transformations that interpolate or
+    crop images do not preserve them. If only `left` of ``left @ right`` preserves inner products, `left`
+    transforms only one of both inputs. So ``Rotations((90, 180, 270)) @ Rotations([30, 60])`` averages
+    over twelve rotations in a quarter of the time.
 
     Parameters
     ----------
@@ -74,7 +75,8 @@ class OrbitMean(CompositeKernel):
     -----
     Transformations are cached between calls, and computed again if a parameter changes, including those
     of the oracle. Arrays of more than 1000 numbers, functions and other objects are compared by
-    identity, so do not modify them in place. The diagonals of the last arrays are also cached.
+    identity, so do not modify them in place. The diagonals of the most recent input arrays are also
+    cached.
 
     Examples
     --------
@@ -253,8 +255,8 @@ class OrbitDistance(CompositeKernel):
     kernel : Kernel
         Base kernel k.
     tau : float, default=1.0
-        Length scale (> 0) of the embeddings' distances. These are at most ``sqrt(2)`` for nonnegative
-        kernels with ``k(x, x) = 1``.
+        Length scale (> 0) of the distances of embeddings. The distances are at most ``sqrt(2)`` for
+        nonnegative kernels with ``k(x, x) = 1``.
     n_draws : int, optional
         Number of randomly drawn transformations (>= 1). By default the average is over all perturbed
         samples of the oracle's list, with their weights.

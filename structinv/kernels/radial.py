@@ -52,10 +52,10 @@ class Gaussian(_Stationary):
     Notes
     -----
     Squared distances come from inner products, in the precision of the inputs, and are at least 0.
-    Rounding changes k, also ``k(x, x)``, by a few ``eps |x| |y| / sigma^2``. The change is at most about
-    1e-4 in float32 and 2e-13 in float64. Two rows that are close to each other but farther than about
-    20 sigma from the origin are compared feature by feature, which is slower. Center the features to
-    avoid this.
+    Rounding errors of k, including ``k(x, x)``, are a few ``eps |x| |y| / sigma^2``. They are at most
+    about 1e-4 in float32 and 2e-13 in float64. Two rows that are close to each other but farther than
+    about 20 sigma from the origin are compared feature by feature, which is slower. Center the features
+    to avoid this.
 
     Examples
     --------
@@ -275,9 +275,9 @@ class Matern(_Stationary):
 
     Notes
     -----
-    `partials` differentiates by ``s = r^2``. At 0 the second derivative is infinite for nu = 3/2, and
-    the third and fourth for nu = 5/2. `partials` contains 0 there. In derivatives of k they are
-    multiplied by powers of ``x - y`` that vanish faster.
+    `partials` differentiates with respect to ``s = r^2``. At 0 the second derivative is infinite for
+    ``nu=1.5``, and the third and fourth for ``nu=2.5``. `partials` contains 0 there. In derivatives of k
+    they are multiplied by powers of ``x - y`` that vanish faster.
 
     Examples
     --------

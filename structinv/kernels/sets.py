@@ -28,9 +28,9 @@ class SetKernel(Kernel):
 
     .. math:: K(x, x') = k\bigl(d(S(x), S(x'))\bigr)
 
-    with a function of distances k, such as a Gaussian (Pozdnoukhov and Bengio 2006, section 3). For a
-    finite list it is the jittering kernel of DeCoste and Schölkopf 2002. Haasdonk and Keysers 2002 use
-    tangent distances.
+    where k is a function of distances, such as a Gaussian (Pozdnoukhov and Bengio 2006, section 3). For
+    finite lists of perturbed samples, K is the jittering kernel of DeCoste and Schölkopf 2002. Haasdonk
+    and Keysers 2002 use tangent distances.
 
     Set distances are not metrics, so **K may be indefinite**: eigenvalues down to -1 occurred. An
     estimator with an indefinite kernel warns and stores the smallest eigenvalue of its training rows in
@@ -39,7 +39,7 @@ class SetKernel(Kernel):
     Parameters
     ----------
     oracle : InvarianceOracle
-        The perturbation sets, as for `structinv.metrics.set_distance`.
+        Oracle that defines the perturbation sets, as in `structinv.metrics.set_distance`.
     kernel : Kernel
         Function of distances alone: `Gaussian`, `Matern`, `RationalQuadratic`, or sums and products of
         these.
@@ -63,11 +63,11 @@ class SetKernel(Kernel):
 
     Notes
     -----
-    The sets of the last arrays are cached, so the tangents of training rows are computed once. Functions
-    inside an oracle are compared by identity.
+    The sets of the most recent input arrays are cached, so the tangents of training rows are computed
+    once. Functions inside an oracle are compared by identity.
 
-    No Lipschitz constant is known. So finite lists of perturbed samples can be certified, continuous
-    sets cannot.
+    No Lipschitz constant is known. So certificates are available for finite lists of perturbed samples,
+    but not for continuous sets.
 
     Examples
     --------

@@ -11,7 +11,7 @@ from .normal_laws import LawKernel, in_units, normal_laws
 
 
 class TangentDistributionKernel(LawKernel):
-    r"""Overlap of normal distributions that are wide along the tangents of their rows.
+    r"""Overlap of normal distributions with large variance along tangents.
 
     .. math:: K(x, z) = \int p_x(u)^\rho\, p_z(u)^\rho\, du, \quad p_x = N(x, L_x), \quad
         L_x^{-1} = P_x = \Bigl(\frac{1}{\sigma^2} + \frac{J}{\gamma_w^2}\Bigr) 1
@@ -23,9 +23,9 @@ class TangentDistributionKernel(LawKernel):
         \exp\bigl(-\tfrac{\rho}{2} (x - z)' (L_x + L_z)^{-1} (x - z)\bigr)
 
     (after Pozdnoukhov and Bengio 2006, eqs. 22 and 23; Jebara, Kondor and Howard 2004). The paper prints
-    half of this P. With `sigma` and `gamma_w` as the standard deviations along all tangents and across
-    one, P is twice as large. The kernel is positive semi-definite by construction, as an inner product
-    of functions.
+    half of this P. With twice the printed P, `sigma` is the standard deviation along all tangents, and
+    `gamma_w` the additional one across each tangent. The kernel is positive semi-definite by
+    construction, as an inner product of functions.
 
     Parameters
     ----------
@@ -57,9 +57,10 @@ class TangentDistributionKernel(LawKernel):
 
     Notes
     -----
-    A pair takes the inner products of both rows and their tangents, and a linear system with one unknown
-    per tangent. No matrix has the size of the features. Tangents may depend on each other linearly, but
-    each counts: a repeated tangent gives another distribution. Tangents of the last arrays are cached.
+    Each kernel value requires the inner products of both rows and their tangents, and a linear system
+    with one unknown per tangent. No matrix of n_features rows and columns is computed. Tangents may be
+    linearly dependent; a repeated tangent changes the distribution. Tangents of the most recent input
+    arrays are cached.
 
     Examples
     --------

@@ -105,10 +105,10 @@ class TangentVectorKernel(_TangentSum):
         d_j^2 = |z - x|^2 - \frac{\langle z - x, l_j \rangle^2}{|l_j|^2}
 
     for the tangents :math:`l_j` of x, it is ``K(x, z) = (p_x(z) + p_z(x)) / 2``, with ``K(x, x) = 1``
-    (after Pozdnoukhov and Bengio 2006, eqs. 19, 21 and 38, and 2004).
+    (after Pozdnoukhov and Bengio 2004, and 2006, eqs. 19, 21 and 38).
 
-    K is the mean of two one-sided densities and **may be indefinite**: `definite` is False, and
-    estimators compute eigenvalues. `TangentDistributionKernel` is always positive semi-definite.
+    K is the mean of the densities around x and around z, and **may be indefinite**: `definite` is False,
+    and estimators compute eigenvalues. `TangentDistributionKernel` is always positive semi-definite.
 
     Parameters
     ----------
@@ -138,8 +138,8 @@ class TangentVectorKernel(_TangentSum):
 
     Notes
     -----
-    Zero vectors are not directions: J is the number of the others. Directions of the last arrays are
-    cached, so those of training rows are computed once.
+    J is the number of nonzero directions. Directions of the most recent input arrays are cached, so
+    those of training rows are computed once.
 
     Examples
     --------
@@ -159,7 +159,7 @@ class TangentVectorKernel(_TangentSum):
 
 
 class TangentOverlapKernel(_TangentSum):
-    r"""Overlap of the densities of `TangentVectorKernel`, without tangent products.
+    r"""Overlap of `TangentVectorKernel` densities, without products of tangents.
 
     .. math:: K(x, z) \propto e^{-|D|^2 / (4 s^2)} + \eta \sum_j [I_j(x) + I_j(z)], \quad
         I_j = \exp\Bigl(-\frac{d_{par}^2}{4 s^2}
@@ -168,9 +168,10 @@ class TangentOverlapKernel(_TangentSum):
     with D = x - z, s = `sigma` and g = `gamma_w` (after Pozdnoukhov and Bengio 2006, eq. 24). ``d_par``
     and ``d_perp`` are the parts of D along and across the j-th tangent of x, or of z.
 
-    Each term is an integral of one side's plain Gaussian times a term of the other side's density,
-    divided by its largest value. Products of terms of two tangents are left out; the product of both
-    plain Gaussians is included. The terms of a side are divided by ``1 + 2 eta J``, so ``K(x, x) = 1``.
+    Each term is an integral of the plain Gaussian of one input times a term of the other input's
+    density. It is divided by the largest value of this integral. Products of terms of two tangents are
+    left out; the product of both plain Gaussians is included. The terms of each input are divided by
+    ``1 + 2 eta J``, so ``K(x, x) = 1``.
 
     K **may be indefinite**: `definite` is False, and estimators compute eigenvalues. The exact overlap
     `TangentDistributionKernel` is always positive semi-definite.

@@ -20,18 +20,18 @@ class VicinalKernel(LawKernel):
         = |1 + (S_x + S_z) / \sigma^2|^{-1/2}
           e^{-(x - z)' (\sigma^2 + S_x + S_z)^{-1} (x - z) / 2}
 
-    with independent :math:`u \sim N(x, S_x)` and v. The covariance is
+    with independent :math:`u \sim N(x, S_x)` and :math:`v \sim N(z, S_z)`. The covariance is
     :math:`S_x = \nu^2 + \sum_j s_j^2 t_j t_j'` for the oracle's tangents :math:`t_j` at x, their
     `spread` s and the `noise` nu.
 
     This is the two-vicinal kernel (after Pozdnoukhov and Bengio 2006, eqs. 31 to 35; Chapelle, Weston,
     Bottou and Vapnik 2001). It is the inner product of both mean embeddings, so it is positive
-    semi-definite by construction. (The density of a normal distribution in one dimension has the factor
-    ``1 / (sqrt(2 pi) gamma)``; eq. 33 prints another.)
+    semi-definite by construction. Eq. 33 prints a wrong factor of the normal density in one dimension.
+    The correct factor is ``1 / (sqrt(2 pi) gamma)``.
 
     The oracle defines the directions. Use ``TangentDerivative(T, 1.0)`` for given directions, `Segment`
-    for the size of a row, `Offset` for its baseline, and image oracles for images. Without an oracle
-    there is only `noise`.
+    for the amplitude of a row, `Offset` for its baseline, and image oracles for images. Without an
+    oracle, the only variance is that of `noise`.
 
     Parameters
     ----------
@@ -47,8 +47,8 @@ class VicinalKernel(LawKernel):
     Raises
     ------
     TypeError, ValueError
-        If a parameter is out of its range, or the oracle depends on labels. If the numbers of spreads
-        and of tangents differ. If the values underflow, due to noise in many features.
+        If a parameter is out of its range, or the oracle depends on labels. If the length of `spread`
+        differs from the number of tangents. If the values underflow, due to noise in many features.
     NotImplementedError
         If the oracle has no tangents.
 
@@ -59,9 +59,10 @@ class VicinalKernel(LawKernel):
 
     Notes
     -----
-    An estimator with this kernel averages both the training rows and the rows of `predict`. To evaluate
-    at the rows themselves, train with the kernel matrix of M, and predict with that of `one_vicinal`, as
-    in the example. The losses are then those of averages around training rows.
+    An estimator with this kernel averages both the training rows and the rows of `predict`. To predict
+    for rows without averages, train with the kernel matrix of M, and predict with the matrix of
+    `one_vicinal`, as in the example. The losses of training are then losses of averages around training
+    rows.
 
     Examples
     --------
