@@ -22,7 +22,7 @@ GAPS = 3
 
 
 class GroupCDF(OrbitFeatures):
-    r"""Distribution functions of random projections over an orbit, at some thresholds.
+    r"""Distribution functions of random projections of an orbit, at thresholds.
 
     .. math:: \phi(x) = \bigl(P(\langle w_j, g x\rangle \le b_{jk})\bigr)_{j, k}
 
@@ -36,11 +36,12 @@ class GroupCDF(OrbitFeatures):
         Transformations, either a finite list or a distribution for `n_draws`; by default none. The
         oracle must not depend on labels.
     n_components : int, default=100
-        Number of columns: `n_bins` for each template, and the rest for the last template.
+        Number of columns: `n_bins` for each template; the last template has the remaining columns.
     n_bins : int, default=10
         Number of thresholds per template. They are close to the quantiles ``k / (n_bins + 1)`` of the
-        projections of transformed training rows. Each is the center of the widest of the six nearest
-        gaps between projections, so that rounding does not change the features.
+        projections of transformed training rows. A threshold is the center of a gap between two
+        projections: the widest of the six gaps nearest to the quantile. So rounding does not change the
+        features.
     templates : {"orthogonal", "gaussian", "quasi", "fastfood"}, default="gaussian"
         Method to draw directions. "gaussian": independent. "quasi": a scrambled Sobol sequence.
         "orthogonal": blocks of orthogonal directions. "fastfood": products of random diagonals and
@@ -56,7 +57,7 @@ class GroupCDF(OrbitFeatures):
     templates_ : ndarray of shape (n_templates, n_features)
         Directions of length 1.
     thresholds_ : ndarray of shape (n_templates, n_bins)
-        Ascending thresholds; infinite where the last template has fewer.
+        Ascending thresholds; infinite values complete the last row if the last template has fewer.
     oracle_ : InvarianceOracle
         The oracle of `fit`.
     seed_ : int

@@ -33,8 +33,9 @@ class OrbitFourier(KernelFeatures):
     `structinv.kernels.OrbitMean`. The error decreases like ``D^(-1/2)`` with the number of columns.
 
     Transformations of images with background 0 are linear maps T, so ``<w, T x> = <T'w, x>``. The
-    templates are then transformed instead of the rows: s times the templates for s transformations,
-    instead of n s samples for n rows. For other transformations the rows are transformed in blocks.
+    templates are then transformed instead of the rows. For s transformations and n rows, this gives s
+    transformed copies of each template, instead of n s transformed rows. For other transformations the
+    rows are transformed in blocks.
 
     Parameters
     ----------
@@ -48,16 +49,16 @@ class OrbitFourier(KernelFeatures):
         Number of columns. Cosine and sine of a template are adjacent. For an odd number the last column
         is ``cos(<w, x> + b)`` with a random phase b.
     layers : {1, 2}, default=1
-        Number of layers. 2 adds Fourier features of a Gaussian of length scale `tau` of the first
-        features; they approximate `structinv.kernels.OrbitDistance`.
+        Number of layers. With 2, the columns are Fourier features of the first layer's features, for a
+        Gaussian of length scale `tau`. They approximate `structinv.kernels.OrbitDistance`.
     n_hidden : int, optional
         Number of columns of the first of two layers; by default `n_components`.
     templates : {"orthogonal", "gaussian", "quasi", "fastfood"}, default="orthogonal"
         Method to draw templates. "gaussian": independently from the spectrum. "quasi": a scrambled Sobol
         sequence (Avron et al. 2016). "orthogonal": blocks of orthogonal directions with stratified
         lengths (Yu et al. 2016). "fastfood": products of random diagonals and Walsh-Hadamard matrices
-        (Le, Sarlos and Smola 2013), which are faster to draw. The last two require a kernel of Euclidean
-        distances, so they do not support Laplacian.
+        (Le, Sarlos and Smola 2013), which are faster to draw. "orthogonal" and "fastfood" require a
+        kernel of Euclidean distances, so they do not support `Laplacian`.
     n_draws : int, optional
         Number of randomly drawn transformations (>= 1). By default the average is over all perturbed
         samples of the oracle's list, with their weights.
@@ -77,7 +78,7 @@ class OrbitFourier(KernelFeatures):
         Phases in [0, 2 pi) of the last column of each layer, for odd numbers of columns.
     kernel_error_ : KernelError
         Relative errors ``spectral`` and ``frobenius`` of inner products compared with the exact kernel.
-        They are those of at most 100 rows of `fit`, fewer for many transformations.
+        They are computed on at most 100 rows of `fit`, or fewer if there are many transformations.
     orbit_kernel_ : OrbitMean or OrbitDistance
         The exact kernel.
     oracle_ : InvarianceOracle

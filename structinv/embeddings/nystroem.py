@@ -26,8 +26,8 @@ class OrbitNystroem(KernelFeatures):
 
     with landmarks Z and ``K(x, x') = E k(g x, g' x')``, the kernel `structinv.kernels.OrbitMean`. See
     Raj, Kumar, Mroueh, Fletcher and Schölkopf 2017, eq. 8, and Williams and Seeger 2001. Inner products
-    of features are those of projections onto the span of the landmarks. They are exact for samples in
-    that span.
+    of features are inner products of projections onto the span of the landmarks. They are exact for
+    samples in that span.
 
     Any kernel is supported. The error decreases faster than that of `OrbitFourier` if the eigenvalues of
     the kernel matrix decrease fast. Only the landmarks are transformed if the transformations preserve
@@ -45,8 +45,8 @@ class OrbitNystroem(KernelFeatures):
     landmarks : {"random", "kmeans", "leverage"}, default="random"
         Method to select landmarks. "random": rows with equal probabilities. "kmeans": cluster centers
         (Zhang, Tsang and Kwok 2008). "leverage": rows drawn by ridge leverage scores (Alaoui and Mahoney
-        2015), estimated from a uniform sample of four rows per landmark (Musco and Musco 2017). The last
-        computes the kernel of all rows with that sample.
+        2015), estimated from a uniform sample of four rows per landmark (Musco and Musco 2017).
+        "leverage" computes the kernel of all rows with that sample.
     layers : {1, 2}, default=1
         Number of layers. With 2 the kernel is `structinv.kernels.OrbitDistance` of length scale `tau`.
     n_draws : int, optional
@@ -71,7 +71,7 @@ class OrbitNystroem(KernelFeatures):
         Number of nonzero eigenvalues.
     kernel_error_ : KernelError
         Relative errors ``spectral`` and ``frobenius`` of inner products compared with the exact kernel.
-        They are those of at most 100 rows of `fit` that are not landmarks, fewer for many
+        They are computed on at most 100 rows of `fit`, without landmarks, or fewer if there are many
         transformations.
     orbit_kernel_ : OrbitMean or OrbitDistance
         The kernel K.

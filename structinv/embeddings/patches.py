@@ -32,7 +32,7 @@ AT_ONCE = 2**22
 
 
 class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    r"""Pooled kernel features of the orbits of image patches.
+    r"""Pooled kernel features of transformed image patches.
 
     .. math:: \psi_c(x) = E_h \sum_p w_{cp}\; K_{ZZ}^{-1/2}\; E_g\, k(Z, u(g\,(h x)_p))
 
@@ -40,10 +40,10 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     patch are g, and those of the whole image h. Landmarks Z are learned from training patches. A patch
     u(p) has normalized contrast, is whitened and has unit length.
 
-    The inner product of two such features is a kernel of images, except for the error of the landmarks.
-    It is the sum over cells of the average of ``k`` between all patches in both. No network is trained
-    (Coates, Ng and Lee 2011; Mairal et al. 2014; Mairal 2016). The features are invariant to the
-    transformations of whole images if these are a group with equal weights.
+    The inner product of two feature vectors is a kernel of images, up to the error of the landmarks.
+    For each cell, k is averaged over all pairs of patches of both images; the kernel is the sum over
+    cells. No network is trained (Coates, Ng and Lee 2011; Mairal et al. 2014; Mairal 2016). The features
+    are invariant to the transformations of whole images if these are a group with equal weights.
 
     Landmarks are transformed instead of patches if the result is the same. This requires linear maps
     that preserve inner products and commute with whitening.
@@ -73,8 +73,9 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         Transformations of the whole image; by default none. Image oracles without a shape get that of
         the images.
     below : PatchOrbits, optional
-        First layer. Patches then come from its map, an image of `pool` by `pool` pixels with
-        `n_components` channels. Pass `shape` to the first layer, and `whole` to the last.
+        First layer. Patches then come from the features of the first layer, as an image of `pool` by
+        `pool` pixels with `n_components` channels. Pass `shape` to the first layer, and `whole` to the
+        last.
     contrast : float or None, default=0.01
         Constant c of the contrast normalization. A centered patch is divided by ``sqrt(variance + c v)``
         with the mean variance v of training patches. None for no normalization.
@@ -94,8 +95,8 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         Numbers of randomly drawn transformations of a patch and of an image (>= 1). By default averages
         are over all perturbed samples of the oracle's list, with their weights.
     random_state : int, RandomState or None, default=0
-        Seed of training patches, landmarks and drawn transformations. None in `below` continues with
-        that of the layer above.
+        Seed of training patches, landmarks and drawn transformations. None in `below` continues with the
+        random numbers of the layer above.
 
     Attributes
     ----------
@@ -119,9 +120,9 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     Raises
     ------
     TypeError, ValueError
-        From `fit`, before any work. For parameters out of their range, patches larger than images, more
-        cells than patches along a side, or more landmarks than training patches. For oracles without a
-        list, or rows that do not have the shape. The state of an earlier fit stays.
+        If a parameter is out of its range, a patch is larger than an image, or there are more cells than
+        patches along a side. If there are more landmarks than training patches, an oracle has no list,
+        or rows do not match `shape`. A failed `fit` leaves an earlier fit unchanged.
 
     See Also
     --------
