@@ -22,8 +22,9 @@ class Functional(BaseEstimator, ABC):
     """A family of bounded linear functionals ``L_j``, before it is bound to rows.
 
     A subclass implements one method, `parts`: the L_j as finite sums of values and derivatives at
-    points. Representers, inner products with every other family, and products with them follow from
-    it. Families can be added and multiplied by numbers: ``2.0 * Gradient() - other``.
+    points. Representers, inner products with other families, and products with Gram matrices are
+    computed from these parts. Families can be added and multiplied by numbers, as in
+    ``2.0 * Gradient() - other``.
 
     See Also
     --------
@@ -59,7 +60,7 @@ class Functional(BaseEstimator, ABC):
 
     @abstractmethod
     def parts(self, X: np.ndarray, kernel: Kernel) -> Sequence[Part]:
-        """Return parts of the same size; the functionals are their sum.
+        """Return parts of equal size; functional j is the sum of the j-th entries.
 
         Parameters
         ----------

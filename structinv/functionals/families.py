@@ -66,11 +66,11 @@ class Evaluation(Functional):
 class Gradient(Functional):
     """All partial derivatives at each row.
 
-    Functional ``i * n_features + p`` is the derivative at row i by feature p.
+    Functional ``i * n_features + p`` is the derivative at row i with respect to feature p.
 
     See Also
     --------
-    PartialDerivative : Derivatives by some features.
+    PartialDerivative : Derivatives with respect to some features.
     DirectionalDerivative : Derivatives along directions.
 
     Examples
@@ -87,19 +87,19 @@ class Gradient(Functional):
 
 
 class PartialDerivative(FeatureParameters, Functional):
-    """Partial derivatives by some features at each row.
+    """Partial derivatives with respect to some features, at each row.
 
-    Functional ``i * n_chosen + p`` is the derivative at row i by the p-th chosen feature.
+    Functional ``i * n_chosen + p`` is the derivative at row i with respect to the p-th chosen feature.
 
     Parameters
     ----------
     features : array-like of bool of shape (n_features,), of int or of str
-        Chosen features: a mask, numbers, or names of columns if X is a data frame.
+        Chosen features: a mask, column numbers, or column names if X is a data frame.
 
     See Also
     --------
-    Gradient : Derivatives by all features.
-    SecondDerivative : Second derivative by two features.
+    Gradient : Derivatives with respect to all features.
+    SecondDerivative : Second derivative with respect to two features.
 
     Examples
     --------
@@ -135,7 +135,7 @@ class DirectionalDerivative(Functional):
     See Also
     --------
     Tangents : Derivatives along the tangents of an oracle.
-    Gradient : Derivatives by all features.
+    Gradient : Derivatives with respect to all features.
 
     Examples
     --------
@@ -303,8 +303,8 @@ class Difference(Functional):
 class GraphLaplacian(Functional):
     """Differences of f over the edges of a graph of nearest neighbors.
 
-    A functional is ``sqrt(w_ab) (f(x_a) - f(x_b))``. With the squared loss they add up to ``f' L f``
-    with the graph Laplacian L, the penalty of LapSVM (Belkin, Niyogi and Sindhwani 2006).
+    A functional is ``sqrt(w_ab) (f(x_a) - f(x_b))``. The sum of their squares is ``f' L f`` with the
+    graph Laplacian L, the penalty of LapSVM (Belkin, Niyogi and Sindhwani 2006).
 
     Parameters
     ----------
@@ -356,8 +356,9 @@ class LocalAverage(Functional):
     the `width`, it is ``kappa_s + c_2 kappa_sqrt(s^2 + 2 t^2) - 2 c_1 kappa_sqrt(s^2 + t^2)`` with
     ``c_m = (1 + m t^2 / s^2)^(-d/2)``.
 
-    For other kernels the average is a Gauss-Hermite quadrature with `n_nodes` nodes per feature. It
-    requires few features: at most 1000 nodes per row. Inner products of these finite sums are exact.
+    For other kernels the average is a Gauss-Hermite quadrature with `n_nodes` nodes per feature. At most
+    1000 nodes per row are allowed, so X must have few features. Inner products of these finite sums are
+    exact.
 
     Parameters
     ----------
@@ -404,16 +405,16 @@ class LocalAverage(Functional):
 
 
 class SecondDerivative(FeatureParameters, Functional):
-    """Second partial derivative by features i and j at each row.
+    """Second partial derivative with respect to features i and j, at each row.
 
     Parameters
     ----------
     i, j : int or str
-        Features, possibly equal: numbers, or names of columns if X is a data frame.
+        Features, possibly equal: column numbers, or column names if X is a data frame.
 
     See Also
     --------
-    PartialDerivative : First derivatives by some features.
+    PartialDerivative : First derivatives with respect to some features.
 
     Examples
     --------

@@ -21,20 +21,22 @@ COLUMNS_AT_ONCE = 64
 
 
 class Folded(Kernel):
-    """Kernel that includes penalties, of the norm ``|f|^2 + 2 sum_j nu_j (L_j f)^2``.
+    """Kernel with penalties in its norm ``|f|^2 + 2 sum_j nu_j (L_j f)^2``.
 
     It is ``k~(x, y) = k(x, y) - z(x)' (G + diag(1 / (2 nu)))^-1 z(y)`` by Woodbury's formula. Here
-    ``z_j(x) = L_j k(., x)``, and G is the Gram matrix of the functionals. A plain kernel SVM with this
-    kernel and the same C has the same optimum and function as the penalized one with `kernel`.
+    ``z_j(x) = L_j k(., x)``, and G is the Gram matrix of the functionals. A kernel SVM without
+    penalties, with this kernel and the same C, has the same optimal value and function as a penalized
+    SVM with `kernel`.
 
-    It pays off if many fits share the penalties. Each sample takes one linear system, with a
-    factorization of a small G, else with conjugate gradients and fast products.
+    This kernel saves time if many fits have the same penalties. It solves one linear system per sample,
+    by a factorization if G is small, and by conjugate gradients otherwise.
 
-    An unpenalized intercept, as in `sklearn.svm.SVC`, is the same in both if all functionals are 0 for
-    constants; see `sees_constants`. Derivatives and differences are. For others pass `free_constant`:
-    the kernel then includes the constant, and the model needs no intercept. The constant adds
-    ``c(x) c(y) / s`` with ``c = 1 - z' M^-1 L1`` and ``s = L1' M^-1 L1``. M is the matrix above and L1
-    are the values of the functionals for the constant 1.
+    With an unpenalized intercept, as in `sklearn.svm.SVC`, both SVMs are the same if all functionals are
+    0 for constants; see `sees_constants`. Derivatives and differences are 0 for constants. For other
+    functionals pass ``free_constant=True``: the kernel then includes the constant, and the model needs
+    no intercept. The constant adds ``c(x) c(y) / s``. Here c is ``1 - z' M^-1 L1`` and s is
+    ``L1' M^-1 L1``. M is the matrix ``G + diag(1 / (2 nu))``, and L1 are the values of the functionals
+    for the constant 1.
 
     Parameters
     ----------
@@ -43,9 +45,10 @@ class Folded(Kernel):
     families : sequence of BoundFunctional
         Families of functionals at their rows.
     nu : float or sequence of float, default=1.0
-        Weight (>= 0) of the squares of each family. Larger weights give smaller functionals.
+        Weight (>= 0) of the squares of each family. Larger weights give smaller values of the
+        functionals.
     free_constant : bool, default=False
-        If True, functions have a constant part that only the penalties restrict.
+        If True, functions include an added constant, which only the penalties restrict.
     tol : float, default=1e-10
         Relative residual at which the linear systems count as solved.
     cache_mb : float, default=1000
@@ -141,7 +144,7 @@ class Folded(Kernel):
         return total
 
     def lipschitz(self, n_features: int | None = None) -> float:
-        """Return the constant of the kernel, as penalties only decrease distances.
+        """Return the constant of `kernel`; penalties only decrease distances.
 
         Parameters
         ----------

@@ -43,7 +43,7 @@ def check_functional(
     tolerance: float = 1e-6,
     random_state: int | None = 0,
 ) -> None:
-    """Raise CheckError if a family breaks the contract of `Functional` on these rows.
+    """Check that a family fulfills the requirements of `Functional` on these rows.
 
     The checked properties are:
 
@@ -60,8 +60,8 @@ def check_functional(
     functional : Functional
         The family.
     X : array-like of shape (n_samples, n_features)
-        Rows, a dozen or two, because Gram matrices of all functionals are formed. If the family selects
-        rows by their distances, these must differ in single precision.
+        About 12 to 24 rows, because the check computes Gram matrices of all functionals. If the family
+        selects rows by their distances, the distances must differ in single precision.
     kernel : Kernel, optional
         Kernel of the space; by default a Gaussian with the median distance of two rows as length scale.
     tolerance : float, default=1e-6
@@ -78,7 +78,7 @@ def check_functional(
 
     See Also
     --------
-    Functional : The contract.
+    Functional : Base class with these requirements.
     structinv.oracles.check_oracle : Check of custom oracles.
 
     Examples

@@ -30,8 +30,8 @@ class VicinalAverages(Functional):
     kernel. `structinv.kernels.VicinalKernel` has both in closed form.
 
     Along the tangents the average is a Gauss-Hermite quadrature with `n_nodes` nodes each. Inner
-    products of these finite sums are exact. The quadrature is accurate if f changes little over a
-    spread.
+    products of these finite sums are exact. The quadrature is accurate if f changes little over one
+    standard deviation.
 
     Noise has a closed form for Gaussian kernels and their sums and products. For other kernels it is a
     quadrature along all features, which requires few features.
@@ -51,8 +51,8 @@ class VicinalAverages(Functional):
     Raises
     ------
     TypeError, ValueError, NotImplementedError
-        From `bind`, if a parameter is out of its range, or the oracle depends on labels or has no
-        tangents. From computations with a kernel, if they take more than 1000 nodes per row.
+        Raised by `bind`, if a parameter is out of its range, or the oracle depends on labels or has no
+        tangents. Raised by computations with a kernel, if they require more than 1000 nodes per row.
 
     See Also
     --------
