@@ -1,4 +1,4 @@
-"""What the worst edit of a row does, feature by feature."""
+"""Explanations: the change of the margin by each feature of a worst-case edit."""
 
 from __future__ import annotations
 
@@ -17,28 +17,33 @@ from ..utils.summaries import Tabulated
 
 @dataclass(frozen=True, repr=False)
 class Explanation(Tabulated):
-    """The worst edit of one row, from the most harmful feature on.
+    """Worst-case edit of one sample, with the most harmful feature first.
 
-    The margin of the label is its score less that of the strongest competitor at the edited row: above 0
-    the label is predicted.
+    The margin is the score of the label minus the score of its strongest competitor. The competitor is
+    the one with the highest score after the edit, also for `margin`. A positive `edited_margin` means
+    that the label is still predicted.
 
     Attributes
     ----------
-    features : (t,) array of int
-        Columns that the edit touches.
-    names : (t,) array of str
-        Their names: those of the columns that the model was fitted with, "x0", "x1", ... if they had
-        none; of a text the words and n-grams.
-    before, after : (t,) arrays
-        Their values.
-    moves : (t,) array
-        By how much each moves the margin.
+    features : ndarray of int of shape (t,)
+        Indices of the edited features.
+    names : ndarray of str of shape (t,)
+        Names of the edited features: the names in `fit`, or "x0", "x1", ... if the features had no
+        names. For a text, words and n-grams.
+    before, after : ndarray of shape (t,)
+        Values of the edited features before and after the edit.
+    moves : ndarray of shape (t,)
+        Change of the margin by each edited feature.
     margin : float
-        Margin without any edit.
+        Margin before the edit.
     edited_margin : float
-        Margin after the whole edit.
+        Margin after the edit of all features.
     certified : bool
-        Whether no allowed edit at all turns the label.
+        Whether the label is predicted after every allowed edit.
+
+    See Also
+    --------
+    explain_edit : Function that returns an explanation.
     """
 
     features: np.ndarray
@@ -67,7 +72,7 @@ class Explanation(Tabulated):
 
     @property
     def margins(self) -> np.ndarray:
-        """The margin after each feature in turn, (t,)."""
+        """Margin after the first 1, 2, ... t edited features, ndarray of shape (t,)."""
         return self.margin + np.cumsum(self.moves)
 
 
@@ -78,28 +83,36 @@ def explain_edit(
     *,
     oracle: InvarianceOracle | None = None,
 ) -> Explanation:
-    """Explain the worst allowed edit of one row.
+    """Explain the worst allowed edit of one sample, feature by feature.
 
     Parameters
     ----------
     model : InvariantLinearSVC or InvariantTextClassifier
-        Fitted.
-    X : (1, n_features) array-like, sparse matrix or data frame; or a list of one text
-    y : (1,) array-like, optional
-        The true label; the prediction takes its place.
-    oracle : InvarianceOracle, optional
-        What may change; by default what the model was trained for.
+        Fitted model.
+    X : array-like, sparse matrix or DataFrame of shape (1, n_features), or list of one text
+        One sample, in the form that `fit` of the model supports.
+    y : array-like of shape (1,), default=None
+        True label; the predicted label by default.
+    oracle : InvarianceOracle, default=None
+        Oracle with the allowed edits. By default it is the oracle of the training.
 
     Returns
     -------
     Explanation
+        Edited features with their values before and after the edit, and the change of the margin by
+        each. ``print`` shows a table.
 
     Raises
     ------
     TypeError
-        If the model is not linear.
+        If the model is of another class.
     ValueError
         If `X` does not have one row.
+
+    See Also
+    --------
+    structinv.certify : Certify any fitted linear classifier.
+    security_curve : Detection rates against the number of edits.
 
     Examples
     --------
@@ -117,7 +130,7 @@ def explain_edit(
             f"feature has its share of a margin, got {type(model).__name__}; draw_worst_cases shows "
             "what changes do to images"
         )
-    # As it came: a data frame has the names that the model looks for.
+    # X is not converted, because the model checks the feature names of a DataFrame.
     if _num_samples(X) != 1:
         raise ValueError(f"X must have one row to explain, got {_num_samples(X)}")
     label = model.predict(X)[0] if y is None else one_label_a_row(y, 1)[0]
@@ -147,7 +160,7 @@ def _dense_row(X: Any) -> np.ndarray:
 def _margin_direction(
     model: InvariantLinearSVC | InvariantTextClassifier, edited: np.ndarray, label: Any
 ) -> tuple[np.ndarray, float]:
-    """Along what the label's margin over its strongest competitor at the edited row grows."""
+    """Return weights and intercept of the margin over the strongest competitor."""
     weights, intercept = model.coef_, np.ravel(model.intercept_)
     place = int(np.flatnonzero(model.classes_ == label)[0])
     if len(weights) == 1:

@@ -1,4 +1,4 @@
-"""Displays of invariances on images: worst cases, and transformations of support vectors."""
+"""Displays of worst-case images and of transformations of support vectors."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from .figures import single_axes
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Space around an image, as a share of its width.
+# Space around an image, as a fraction of its width.
 _GAP = 0.08
 
 
 @dataclass
 class WorstCasesDisplay:
-    """Images, and below each its worst variant.
+    """Images with their worst-case perturbations below them.
 
-    All images have one gray scale. The smallest value (0 if none is negative) is black, and the largest
-    value is white.
+    All images have the same gray scale. The smallest value (0 if none is negative) is black, and the
+    largest value is white.
 
     Parameters
     ----------
     originals, worst : array-like of shape (n, d), (n, height, width) or (n, height, width, channels)
-        Images, and the variant of each that lowers its margin most.
+        Original images, and for each image the perturbed image with the smallest margin.
     shape : ImageShape or tuple of int, default=None
         ``(height, width)`` or ``(height, width, channels)`` with 1 (gray) or 3 (color) channels. None
-        takes the shape of the arrays, or square gray images if they hold rows.
+        takes the shape of the arrays, or square gray images if they are rows.
     titles : sequence of str of length n, default=None
         Caption of each column, with one line or several.
 
@@ -54,7 +54,7 @@ class WorstCasesDisplay:
 
     See Also
     --------
-    name_changes : Names of the worst variants, for captions.
+    name_changes : Names of the transformations, for captions.
     SupportTransformsDisplay : Number of support vectors by transformation.
 
     Examples
@@ -102,7 +102,7 @@ class WorstCasesDisplay:
         titles: Sequence[str] | None = None,
         ax: Axes | None = None,
     ) -> WorstCasesDisplay:
-        """Plot images and their worst variants for a fitted estimator.
+        """Plot images and their worst-case perturbations for a fitted estimator.
 
         Parameters
         ----------
@@ -113,7 +113,8 @@ class WorstCasesDisplay:
         y : array-like of shape (n,)
             True labels.
         shape : ImageShape or tuple of int, default=None
-            Shape of the images; None as in `WorstCasesDisplay`.
+            Shape of the images, ``(height, width)`` or ``(height, width, channels)``. None takes the
+            shape of the arrays, or square gray images if they are rows.
         titles : sequence of str of length n, default=None
             Caption of each column.
         ax : matplotlib.axes.Axes, default=None
@@ -137,7 +138,7 @@ class WorstCasesDisplay:
 
         Returns
         -------
-        display : WorstCasesDisplay
+        WorstCasesDisplay
             The display itself, with `ax_` and `figure_`.
         """
         form, count = self._form, len(self._rows[0])
@@ -190,9 +191,9 @@ class SupportTransformsDisplay:
     counts : array-like of int of shape (n_classes, n_transforms)
         Number of support vectors of each class with each transformation.
     transforms : sequence of str of length n_transforms
-        Names of the transformations, from the left.
+        Names of the transformations, from left to right.
     classes : sequence of length n_classes
-        Labels, from the top.
+        Labels, from top to bottom.
 
     Attributes
     ----------
@@ -208,7 +209,7 @@ class SupportTransformsDisplay:
 
     See Also
     --------
-    WorstCasesDisplay : Images and their worst variants.
+    WorstCasesDisplay : Images with their worst-case perturbations.
 
     Examples
     --------
@@ -248,8 +249,8 @@ class SupportTransformsDisplay:
         y : array-like of shape (n_samples,)
             Labels of the training samples.
         order : sequence of str, default=None
-            All transformations, from the left, such as ``oracle.changes(X).names``. By default those
-            that occur, "identity" first.
+            All transformations, from left to right, such as ``oracle.changes(X).names``. By default
+            those that occur, with "identity" first.
         ax : matplotlib.axes.Axes, default=None
             Axes to plot on; None makes a new figure.
 
@@ -285,10 +286,10 @@ class SupportTransformsDisplay:
         labels : array-like of shape (m,)
             Label of each support vector.
         order : sequence of str, default=None
-            All transformations, from the left. By default those that occur, "identity" first, then by
-            their first occurrence.
+            All transformations, from left to right. By default those that occur, in the order of their
+            first occurrence, with "identity" first.
         classes : array-like, default=None
-            All labels, from the top. By default those that occur, sorted.
+            All labels, from top to bottom. By default those that occur, sorted.
         ax : matplotlib.axes.Axes, default=None
             Axes to plot on; None makes a new figure.
 
@@ -300,8 +301,8 @@ class SupportTransformsDisplay:
         Raises
         ------
         ValueError
-            If there is no support vector, if lengths differ, if `order` or `classes` repeat an entry, or
-            if they lack one.
+            If there is no support vector, if lengths differ, or if `order` or `classes` contains an
+            entry twice or lacks one.
         """
         counts, names, groups = transform_counts(transforms, labels, order=order, classes=classes)
         return cls(counts, names, groups).plot(ax=ax)
@@ -316,7 +317,7 @@ class SupportTransformsDisplay:
 
         Returns
         -------
-        display : SupportTransformsDisplay
+        SupportTransformsDisplay
             The display itself, with `ax_` and `figure_`.
         """
         counts, lines = np.asarray(self.counts), [str(label) for label in self.classes]
@@ -341,7 +342,10 @@ def transform_counts(
     order: Sequence[str] | None = None,
     classes: ArrayLike | None = None,
 ) -> tuple[np.ndarray, list[str], np.ndarray]:
-    """Count support vectors by class and transformation; return counts, names and classes."""
+    """Count support vectors by class and transformation.
+
+    The result has the counts, the names of the transformations and the classes.
+    """
     names, groups = np.asarray(transforms), np.asarray(labels)
     if names.ndim != 1 or not len(names):
         raise ValueError(f"transforms must name one support vector or more, got shape {names.shape}")
@@ -361,21 +365,24 @@ def transform_counts(
 def name_changes(
     oracle: InvarianceOracle, X: ArrayLike, changed: ArrayLike, y: ArrayLike | None = None
 ) -> list[str]:
-    """The name of the change that turned each row into another, for captions.
+    """Return the names of the transformations of perturbed samples, for captions.
 
     Parameters
     ----------
     oracle : InvarianceOracle
-        With an orbit or a cover.
-    X, changed : (n, d) array-like
-        Rows, and members of their S(x), such as ``model.worst_case(X, y)``.
-    y : (n,) array-like, optional
-        Labels, for oracles that depend on them.
+        Oracle with an orbit or a cover.
+    X : array-like of shape (n_samples, n_features)
+        Original samples.
+    changed : array-like of shape (n_samples, n_features)
+        Perturbed samples, such as ``model.worst_case(X, y)``.
+    y : array-like of shape (n_samples,), default=None
+        Labels, for oracles that depend on labels.
 
     Returns
     -------
     list of str
-        The nearest member of each row's orbit or cover; the first of those that are equally near.
+        Name of the transformation in the orbit or cover whose result is nearest to the perturbed
+        sample. In ties it is the first.
 
     Raises
     ------
@@ -383,6 +390,10 @@ def name_changes(
         If `X` and `changed` do not have the same shape (n, d).
     NotImplementedError
         If the oracle has neither orbit nor cover.
+
+    See Also
+    --------
+    WorstCasesDisplay : Plot of images and their worst variants.
 
     Examples
     --------
@@ -405,7 +416,7 @@ def name_changes(
 
 
 def _places(name: str, other: str, entries: list[Any], wanted: list[Any]) -> list[int]:
-    """Where each wanted value stands among the entries of an argument."""
+    """Return the index of each wanted value among the entries of an argument."""
     places = {entry: place for place, entry in enumerate(entries)}
     if len(places) < len(entries):
         raise ValueError(f"{name} must not repeat an entry, got {entries}")
@@ -416,7 +427,7 @@ def _places(name: str, other: str, entries: list[Any], wanted: list[Any]) -> lis
 
 
 def _own_shape(images: ArrayLike) -> tuple[int, ...] | None:
-    """The shape of images that are not given as rows."""
+    """Return the shape of one image, or None if the images are flat rows."""
     shape = np.shape(images)
     return shape[1:] if len(shape) > 2 else None
 

@@ -1,4 +1,4 @@
-"""How sure a sequence's labels are, position by position."""
+"""Margins and transition weights of sequence models."""
 
 from __future__ import annotations
 
@@ -9,32 +9,38 @@ import numpy as np
 
 
 def position_margins(model: Any, x: Any, labels: Sequence[Any] | np.ndarray | None = None) -> np.ndarray:
-    """The margin of each label of one sequence, over all labelings.
+    """Compute the margin of each label of one sequence.
 
-    At position t it is the score of the best labeling with this label there less that of the best with
-    another one there, from the best scores of the positions before and of those behind. It is above 0
-    exactly where the label is that of the best labeling.
+    The margin at a position compares two labelings of the whole sequence. The first has the highest
+    score of all labelings with the given label at the position. The second has the highest score of
+    all labelings with another label at the position. The margin is the score of the first minus the
+    score of the second. It is positive if the prediction has the given label at the position.
 
     Parameters
     ----------
-    model : fitted estimator of sequences
-        Such as an `InvariantStructuredSVC` of a `Sequence`.
-    x : (T, n_features) array or sparse matrix, or a list of T tokens
-        One example as the model takes them.
-    labels : (T,) sequence, optional
-        By default the predicted ones.
+    model : fitted estimator
+        Sequence model, such as `InvariantStructuredSVC` with `Sequence`.
+    x : array-like or sparse matrix of shape (n_positions, n_features), or list of tokens
+        One example, in the form that the model supports.
+    labels : sequence of length n_positions, default=None
+        Labels; the predicted labels by default.
 
     Returns
     -------
-    (T,) array
-        Infinite where no other label is allowed; empty for an example without rows.
+    ndarray of shape (n_positions,)
+        Margins. Infinite if no other label is allowed; empty for an example without rows.
 
     Raises
     ------
     TypeError
-        If the model has no transitions.
+        If the model has no transition weights.
     ValueError
-        If there is not one label a position, or one is no class of the model.
+        If the number of labels differs from the number of positions, or if a label is not a class of
+        the model.
+
+    See Also
+    --------
+    MarginsDisplay : Plot of these margins.
 
     Examples
     --------
@@ -73,7 +79,7 @@ def position_margins(model: Any, x: Any, labels: Sequence[Any] | np.ndarray | No
 
 
 def transition_weights(estimator: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return the transition weights of a fitted sequence model; -inf forbids a transition.
+    """Return the transition weights of a sequence model; -inf if forbidden.
 
     Parameters
     ----------

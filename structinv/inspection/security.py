@@ -1,4 +1,4 @@
-"""How many attacked rows a filter still catches, against how much the attacker may change."""
+"""Security curves: detection rate against the number of edits."""
 
 from __future__ import annotations
 
@@ -23,22 +23,27 @@ if TYPE_CHECKING:
 
 @dataclass(repr=False)
 class SecurityCurve(Tabulated):
-    """Detection rates at a rate of false alarms, by model and number of changes.
+    """Detection rates of classifiers by the number of edits.
+
+    A sample is detected if its score for `label` is at least the threshold. The threshold limits the
+    false-positive rate.
 
     Attributes
     ----------
     n_changes : list of int
-        How many changes are allowed.
-    detected : dict of str to (k,) array
-        By model, the share of the rows of `label` that raise an alarm whatever so many changes do.
+        Allowed numbers of edits.
+    detected : dict of str to ndarray of shape (len(n_changes),)
+        Detection rates of each model: fraction of the samples of `label` that are detected after every
+        allowed edit.
     false_alarms : dict of str to float
-        By model, the share of the other rows that raise one; they are not changed.
+        False-positive rate of each model: fraction of the other samples, without edits, that are
+        detected.
     thresholds : dict of str to float
-        By model, the least score of an alarm, larger for more of `label`.
+        Threshold of each model.
     label : label
-        What the alarm is for.
+        Label to detect.
     max_fpr : float
-        Largest allowed false-positive rate.
+        Maximum false-positive rate.
     ax_ : matplotlib.axes.Axes
         Axes of the last plot.
     figure_ : matplotlib.figure.Figure
@@ -69,7 +74,7 @@ class SecurityCurve(Tabulated):
         return "\n".join(lines)
 
     def plot(self, *, ax: Axes | None = None) -> SecurityCurve:
-        """Plot detection rates against the number of changes, one line per model.
+        """Plot detection rates against the number of edits, one line per model.
 
         Parameters
         ----------
@@ -78,7 +83,7 @@ class SecurityCurve(Tabulated):
 
         Returns
         -------
-        curve : SecurityCurve
+        SecurityCurve
             The curve itself, with `ax_` and `figure_`.
         """
         from matplotlib.ticker import MaxNLocator, PercentFormatter
@@ -109,41 +114,50 @@ def security_curve(
     label: Any,
     max_fpr: float = 0.01,
 ) -> SecurityCurve:
-    """Detection rate of attacked rows, at a rate of false alarms, against the number of changes.
+    """Compute detection rates against the number of edits by an attacker.
 
-    An alarm is a score of at least a threshold: the least one at which no more than `max_fpr` of the
-    rows of other labels, which nobody attacks, raise an alarm. Rows of `label` are attacked with
-    each number of changes, in the worst way: exact for every linear model where the oracle is (the
-    security evaluation curve of Biggio, Fumera and Roli 2014, with the worst attack in place of a
-    found one).
+    This is the security evaluation curve of Biggio, Fumera and Roli 2014, for the worst case of all
+    allowed edits. A sample is detected if its score for `label` is at least a threshold. The threshold
+    is the smallest number for which at most `max_fpr` of the other samples are detected. Only samples
+    of `label` are edited.
+
+    The rates follow from `structinv.certify`. They are lower bounds, and exact if the certificates are
+    tight.
 
     Parameters
     ----------
     models : mapping of str to fitted classifier
-        Two-class models by name: whatever `structinv.certify` takes.
-    X : (n, n_features) array-like or sparse matrix, or what Pipelines take
-        Rows that no model was trained on.
-    y : (n,) array-like
+        Two-class models by name. All models that `structinv.certify` supports are allowed.
+    X : array-like or sparse matrix of shape (n_samples, n_features)
+        Test samples, which should not be training samples. Raw input if the models are Pipelines.
+    y : array-like of shape (n_samples,)
         True labels.
     oracle : InvarianceOracle
-        What an attacker may change, counted: `FAdd`, `FDrop`, `FScale` or `FEdit`, also `Protected`.
-        How many changes it allows itself does not matter.
+        Oracle with countable edits, such as `FAdd`, `FDrop`, `FScale`, `FEdit`, or `Protected` with one
+        of them. Its own maximum number of edits is replaced by each of `n_changes`.
     n_changes : sequence of int
-        Numbers of changes, 0 for none.
+        Allowed numbers of edits (>= 0).
     label : label
-        What the alarm is for.
+        Label to detect.
     max_fpr : float, default=0.01
-        Most false alarms allowed, in [0, 1).
+        Maximum false-positive rate, in [0, 1).
 
     Returns
     -------
     SecurityCurve
+        Detection rates of all models, with a method `plot`.
 
     Raises
     ------
     TypeError, ValueError
-        If `models` or `n_changes` is empty, if a model is not of two classes, one of them `label`,
-        if there are no rows of `label` or no others, or if the changes of the oracle cannot be counted.
+        If `models` or `n_changes` is empty, if `label` is not one of the two classes of every model,
+        if `y` contains only one of both kinds of samples, or if the edits of the oracle cannot be
+        counted.
+
+    See Also
+    --------
+    explain_edit : Explanation of the worst edit of one sample.
+    structinv.certify : Certify any fitted linear classifier.
 
     Examples
     --------
@@ -179,7 +193,7 @@ def security_curve(
 
 
 def _threshold(scores: np.ndarray, max_fpr: float) -> float:
-    """The least number that no more than a share of the scores reaches."""
+    """Return the smallest threshold that at most `max_fpr` of the scores reach."""
     falling = np.sort(scores)[::-1]
     most = int(np.floor(max_fpr * len(falling) * (1.0 + 1e-12)))
     return float(np.nextafter(falling[most], np.inf))
@@ -188,7 +202,7 @@ def _threshold(scores: np.ndarray, max_fpr: float) -> float:
 def _check(
     models: Any, y: np.ndarray, oracle: Any, n_changes: Any, label: Any, max_fpr: Any
 ) -> CountedChanges:
-    """How changes count; TypeError or ValueError unless there is a question that can be answered."""
+    """Return the edits by number; raise TypeError or ValueError for invalid arguments."""
     if not isinstance(models, Mapping):
         raise TypeError(f"models must be a mapping of names to fitted classifiers, got {models!r}")
     if not models:

@@ -25,9 +25,9 @@ _RIGHT, _WRONG, _WORST = "tab:blue", "tab:red", "black"
 class TransitionDisplay:
     """Transition weights of a sequence model, as a matrix.
 
-    Lines are the previous label and columns the next label. The first line is the start of a sequence
-    and the last column its end. Positive weights are blue and negative ones red. Forbidden transitions
-    are gray.
+    Each matrix row is a previous label, and each column a next label. The first row is the start of a
+    sequence, and the last column is its end. Positive weights are blue, and negative weights are red.
+    Forbidden transitions are gray.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ class TransitionDisplay:
 
         Returns
         -------
-        display : TransitionDisplay
+        TransitionDisplay
             The display itself, with `ax_` and `figure_`.
         """
         count = len(self.classes)
@@ -149,7 +149,7 @@ class TransitionDisplay:
 class MarginsDisplay:
     """Margins of one sequence by position.
 
-    Bars above 0 are blue: the label is predicted. Bars below 0 are red.
+    Positive margins are blue bars; the prediction then has this label. Negative margins are red bars.
 
     Parameters
     ----------
@@ -158,7 +158,8 @@ class MarginsDisplay:
     labels : sequence of length n_positions
         Label at each position.
     margins : array-like of shape (n_positions,)
-        Score of the best labeling with this label at the position, less that of the best one without.
+        Score of the best labeling with this label at the position, minus that of the best labeling with
+        another label there.
     worst : array-like of shape (n_positions,), default=None
         Margins under the worst perturbations, plotted as horizontal lines.
 
@@ -222,11 +223,11 @@ class MarginsDisplay:
         estimator : fitted estimator
             Sequence model, such as `InvariantStructuredSVC` with `Sequence`.
         x : array-like of shape (n_positions, n_features), or list of tokens
-            One example, as the estimator takes it.
+            One example, in the form that the estimator supports.
         labels : sequence of length n_positions, default=None
-            Labels; None takes the predicted ones.
+            Labels; the predicted labels by default.
         tokens : sequence of length n_positions, default=None
-            Names of the positions; None takes their numbers.
+            Names of the positions; by default their numbers.
         worst : array-like of shape (n_positions,), default=None
             Margins under the worst perturbations.
         ax : matplotlib.axes.Axes, default=None
@@ -257,7 +258,7 @@ class MarginsDisplay:
 
         Returns
         -------
-        display : MarginsDisplay
+        MarginsDisplay
             The display itself, with `ax_` and `figure_`.
         """
         count = len(self.tokens)
