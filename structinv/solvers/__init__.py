@@ -1,4 +1,4 @@
-"""Solvers, stopping rules and the function that runs them."""
+"""Solvers of convex objectives, stopping rules and the training loop."""
 
 from .base import Bounds, Solution, Solver, Status
 from .bmrm import BMRM

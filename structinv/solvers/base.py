@@ -124,12 +124,13 @@ class Record:
 class Solution(Summarized):
     """Result of a run: a function with its duality gap, status and history.
 
-    Fitted estimators have it as `solution_`.
+    The attribute `solution_` of a fitted estimator is a solution.
 
     Attributes
     ----------
     f : element
-        Best function found. If the status is "within plane_tol", the optimum over the stored planes.
+        Best function found. If the status is "within plane_tol", it is the optimum over the stored
+        planes.
     primal : float
         Upper bound of the objective at `f`, with the upper bounds of oracles.
     dual : float
@@ -141,10 +142,10 @@ class Solution(Summarized):
     status : Status
         Reason why the run ended.
     history : list of Record
-        Primal and dual values at each check.
+        Primal and dual values at each check of the duality gap.
     planes : PlaneSet
-        Planes with their dual variables. They are a warm start for other weights, or for a larger
-        perturbation set on the same rows.
+        Planes with their dual variables, for a warm start. The new fit has the same rows. It may have
+        other weights or a larger perturbation set.
     iterations : int
         Number of iterations.
     rows_asked : int
@@ -161,13 +162,13 @@ class Solution(Summarized):
     solver : str
         Class name of the solver.
     outcome : str
-        Status and the loss that it belongs to, such as "converged on the relaxed loss".
+        Status. For a relaxed loss it has a suffix, as in "converged on the relaxed loss".
     advice : str
         Recommended next step for this status.
 
     See Also
     --------
-    Status : All reasons why a run may end.
+    Status : Reasons why a run ends.
     solve : Function that returns a solution.
 
     Examples
@@ -212,7 +213,7 @@ class Solution(Summarized):
 
     @property
     def outcome(self) -> str:
-        """Status and the loss that it belongs to."""
+        """Status, with the suffix "on the relaxed loss" for a relaxed loss."""
         return f"{self.status.value} on the relaxed loss" if self.relaxed else self.status.value
 
     @property
@@ -263,16 +264,17 @@ class Bounds:
 
 
 class Solver(BaseEstimator, ABC):
-    """Base class of solvers, which minimize an objective by planes of its terms.
+    """Base class of solvers of convex objectives with cutting planes.
 
-    The constructor stores parameters. All values that change during a run are in the state.
+    The constructor stores the parameters. The state has all values that change during a run.
 
     Attributes
     ----------
     takes_sums : bool
         Whether a run can start from planes of the sum of all blocks, not only of single blocks.
     min_iterations : int
-        Number of iterations before a run may count as stalled: large for small and cheap steps.
+        Minimum number of iterations before a run can end as stalled. Larger values suit solvers with
+        short steps.
 
     See Also
     --------
@@ -316,7 +318,7 @@ class Solver(BaseEstimator, ABC):
         Returns
         -------
         object
-            State of the run, in a form that only the solver depends on.
+            State of the run. Only the solver depends on its type.
         """
 
     def starts_from_planes(self, objective: Objective) -> bool:
@@ -368,8 +370,8 @@ class Solver(BaseEstimator, ABC):
         Returns
         -------
         float or None
-            Estimate of the absolute duality gap. A run is checked if the estimate is small, and from
-            time to time. Without an estimate (None) it is checked after every step.
+            Estimate of the absolute duality gap. The loop computes `bounds` if the estimate is small,
+            and every ten steps. Without an estimate (None) it computes them after every step.
         """
 
     def finished(self, objective: Objective, state: Any) -> bool:
@@ -385,7 +387,8 @@ class Solver(BaseEstimator, ABC):
         Returns
         -------
         bool
-            Whether further steps would change nothing, such as within `plane_tol`.
+            Whether further steps would not change the solution, for example because no plane exceeds
+            the others by more than `plane_tol`.
         """
         return False
 

@@ -26,8 +26,8 @@ class BMRMState:
 class BMRM(Solver):
     """Bundle method with one plane per iteration (Teo et al. 2010, alg. 1).
 
-    It minimizes ``1/2 |f|^2`` plus the maximum of a bundle of planes. Each iteration calls all oracles
-    once, at the bundle's minimizer, and adds the sum of their planes as one plane.
+    The solver minimizes ``1/2 |f|^2`` plus the maximum of all stored planes. Each iteration calls all
+    oracles once, at the minimizer, and stores the sum of their planes as one plane.
 
     Parameters
     ----------

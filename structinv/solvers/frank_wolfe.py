@@ -28,12 +28,12 @@ class FrankWolfeState:
 class FrankWolfe(Solver):
     """Block-coordinate ascent in the dual; an iteration is one sweep over all blocks.
 
-    Each term has the form of dual variables that suits it:
+    The dual variables depend on the kind of the term:
 
-    - one averaged plane per row for in-hull steps, if the oracle supports them;
-    - dual variables of the members of orbits, in the space of a kernel;
-    - one slope per functional, for penalties;
-    - otherwise a few planes per block with pairwise steps (Lacoste-Julien et al. 2013, alg. 3, with
+    - one averaged plane per row, if the oracle supports in-hull steps;
+    - one dual variable per transformed sample, if the space is that of a kernel and S(x) is a list;
+    - one slope per functional, if the term is a penalty;
+    - otherwise a few planes per block, with pairwise steps (Lacoste-Julien et al. 2013, alg. 3, with
       corrective steps).
 
     Parameters

@@ -69,9 +69,10 @@ class InteriorPoint(Solver):
     """Cutting planes of every block, with an interior-point master problem.
 
     Like `SVMStruct`, it stores the active planes of all blocks (Teo et al. 2007, alg. 1). Newton's
-    method on the master problem does not depend on the scale of the features. About ten iterations
-    suffice if first-order steps need thousands. If the master's optimum does not improve on the best
-    point so far, planes are also computed between the two points (Franc and Sonnenburg 2009).
+    method on the master problem does not depend on the scale of the features. It often needs about ten
+    iterations for problems on which first-order steps need thousands. The minimizer of the
+    master problem may be worse than the best function so far. Planes are then also computed between the
+    two functions (Franc and Sonnenburg 2009).
 
     Parameters
     ----------

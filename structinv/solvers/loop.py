@@ -41,8 +41,8 @@ def solve(
     """Minimize an objective by a solver until a stopping rule ends the run.
 
     Ctrl-C ends a run like a stopping rule, with the best function so far. A second Ctrl-C also ends the
-    final check, and the bounds are those of the last one. A part of a time limit is reserved for the
-    final check, so that at most one pass of the oracles follows the deadline.
+    final check of the duality gap. The bounds are then those of the check before. A part of a time
+    limit is reserved for the final check, so at most one pass of the oracles follows the deadline.
 
     Parameters
     ----------
@@ -54,15 +54,15 @@ def solve(
         Condition that ends the run. A stalled run always ends.
     warm_start : Solution, optional
         Solution of an objective with the same blocks, but other weights or a smaller perturbation set.
-        In the space of a kernel it may be unpickled. It is checked before the first step: the run ends
-        if it is good enough.
+        The solution of a kernel space may come from a pickle. The stopping rule is applied to the warm
+        start before the first step.
     callbacks : sequence of callable
         Functions of a `Progress`, called after each iteration. A run ends if one returns True.
     random_state : int or Generator, optional
         Seed or source of the random numbers of the run.
     check_always : bool, default=False
-        Whether bounds are computed after every step, for curves of the gap against time. By default, a
-        solver that estimates its gap is checked if the estimate is small, and every ten steps.
+        Whether bounds are computed after every step, for curves of the gap against time. By default,
+        they are computed if the solver's estimate of the gap is small, and every ten steps.
     on_iteration : callable, optional
         Function called after each iteration with two arguments: the seconds since the start, and a
         function that returns the best element and the planes so far, for a later warm start.

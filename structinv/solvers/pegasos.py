@@ -78,18 +78,21 @@ class Pegasos(Solver):
     """Projected subgradient steps on mini-batches (Teo et al. 2007, alg. 2).
 
     Step n has the length 1/n. An iteration is one pass over all blocks in random order, without
-    replacement. The iterate is then a dual-feasible point, and its dual value is a lower bound. The
-    average of the planes of later passes gives another bound, without the large steps of the first pass.
+    replacement. The iterate is then dual-feasible, and its dual value is a lower bound. The
+    average of the planes of later passes only gives a second lower bound. It omits the large steps of
+    the first pass.
 
     Parameters
     ----------
     batch_size : int, default=16
         Number of blocks per step (>= 1).
     projection : bool, default=True
-        Whether iterates are projected on the ball of radius ``sqrt(F(0) - floors)`` around 0, which
-        contains the optimum. Without projection, squared penalties may diverge in the first steps.
+        Whether iterates are projected on a ball around 0 that contains the optimum. Its radius is
+        ``sqrt(F(0) - floors)``, with the objective F and the weighted sum of the lower bounds of all
+        blocks. Without projection, squared penalties may diverge in the first steps.
     average : bool, default=True
-        Whether a weighted average of the iterates at the ends of passes is also a candidate.
+        Whether a weighted average of the iterates at the ends of passes is also a candidate for the
+        solution.
 
     See Also
     --------
@@ -182,7 +185,7 @@ class Pegasos(Solver):
         state.anchor = (*state.ended, state.passes)
 
     def stream(self, objective: Objective, before: StreamSum, rng: np.random.Generator) -> StreamSum:
-        """Do one pass over new rows of a stream, without their total number.
+        """Do one pass over new rows of a stream of unknown length.
 
         Each mini-batch adds the sum of its planes to that of all earlier rows, with the factor in [0, 1]
         that increases the dual most. This step length does not depend on the number of rows. The total

@@ -22,7 +22,9 @@ class ReferenceState:
 
 
 class Reference(Solver):
-    """Cutting planes with a master problem in cvxpy; no plane is dropped.
+    """Cutting planes of every block, with a master problem in cvxpy.
+
+    It serves as a reference for tests on small problems. No plane is dropped.
 
     Parameters
     ----------

@@ -28,26 +28,27 @@ class Representer(Solver):
     """Minimization over the coefficients of representers.
 
     The optimum is a sum of representers (Zhang, Lee and Teh 2013, theorem 1). The solver supports
-    penalties on families of functionals in a `RepresenterSpace`. The loss of labels is a penalty on
-    evaluations.
+    penalties on families of functionals in a `RepresenterSpace`. The loss of labels is also a penalty:
+    its functionals are the evaluations at the samples.
 
     Parameters
     ----------
     method : {"auto", "lbfgs", "newton-cg", "dual-interior", "dual-cd", "cvxpy"}, default="auto"
         Optimization method.
 
-        - "newton-cg" and "lbfgs" descend in the function space with fast products. Losses with kinks are
-          smoothed, and the gap includes the effect. For up to 3000 functionals, "newton-cg" may
-          factorize the Gram matrix.
+        - "newton-cg" and "lbfgs" are descent methods in the function space, with fast products of the
+          Gram matrix. They smooth losses with kinks, and the duality gap includes the error. For up to
+          3000 functionals, "newton-cg" may factorize the Gram matrix.
         - "dual-interior" is an interior-point method on the dual, with about ten factorizations of the
           Gram matrix. All derivatives must be piecewise linear.
-        - "dual-cd" updates one dual variable after the other. It also supports worst-case losses.
+        - "dual-cd" is coordinate ascent in the dual. It also supports worst-case losses.
         - "cvxpy" supports any loss written in cvxpy, for small problems.
         - "auto" is "dual-cd" for worst-case losses and "cvxpy" for losses without a derivative. It is
-          "dual-interior" if most functionals end at kinks and their number is at most 3000, and
-          "newton-cg" otherwise.
+          "dual-interior" for at most 3000 functionals, if most of their losses have kinks at the
+          minimum, such as `Absolute`. Otherwise it is "newton-cg".
     selection : {"random", "steepest"}, default="random"
-        Order of coordinates in "dual-cd": all in random order, or those with most of the gap.
+        Order of dual variables in "dual-cd": "random" updates all of them in random order, "steepest"
+        those with the largest parts of the duality gap.
     plane_tol : float, default=0.0
         Plane tolerance of worst-case losses in "dual-cd" (>= 0). Larger values give fewer support
         vectors and a larger gap.

@@ -31,8 +31,8 @@ def check_solver(solver: Solver, *, tolerance: float = 1e-5, random_state: int =
     """Raise if a solver breaks the contract of `Solver` on a few small problems.
 
     The problems are a two-class loss, a multiclass loss with a cost matrix, and a loss with a squared
-    penalty. A problem is skipped if `Solver.validate` raises ValueError, but the first must be
-    supported. The checks for each problem are:
+    penalty. A problem is skipped if `Solver.validate` raises ValueError. Every solver must support
+    the first problem. The checks for each problem are:
 
     - The solver reaches the optimum that `Reference` finds.
     - Its bounds contain the optimum at every check, and its planes prove its dual value.

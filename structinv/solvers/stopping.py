@@ -65,12 +65,12 @@ class StopRule(ABC):
 
     @property
     def tolerance(self) -> float:
-        """Relative gap at which the rule ends a run; 0 if the rule does not depend on it."""
+        """Relative gap at which the rule ends a run; 0 if the rule ignores the gap."""
         return 0.0
 
     @property
     def deadline(self) -> float:
-        """Time limit in seconds; infinity if the rule does not depend on time."""
+        """Time limit in seconds; infinity if the rule ignores the time."""
         return np.inf
 
     def __or__(self, other: StopRule) -> AnyOf:
@@ -104,8 +104,8 @@ class AnyOf(StopRule):
 class Gap(StopRule):
     """Stopping rule for the relative duality gap.
 
-    If the gap is small only for the perturbed samples that inexact oracles found, the run ends with the
-    status "oracle too coarse".
+    With inexact oracles, the gap may be small only for the perturbed samples that they found. The run
+    then ends with the status "oracle too coarse".
 
     Parameters
     ----------
@@ -142,7 +142,9 @@ class Gap(StopRule):
 
 @dataclass(frozen=True)
 class Seconds(StopRule):
-    """Stopping rule for the run time. The current step ends early, see `Solver.step`.
+    """Stopping rule for the run time.
+
+    The current step also ends at the limit; see `Solver.step`.
 
     Parameters
     ----------

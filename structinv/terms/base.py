@@ -28,13 +28,13 @@ def never() -> bool:
 class Term(ABC):
     """Base class of terms: sums of weighted convex blocks ``c_b phi_b(f)``.
 
-    Solvers minimize a term by its planes.
+    Solvers minimize a sum of terms by their cutting planes.
 
     Attributes
     ----------
-    weights : (n_blocks,) array
+    weights : ndarray of shape (n_blocks,)
         Weight c_b of each block (>= 0).
-    floors : (n_blocks,) array
+    floors : ndarray of shape (n_blocks,)
         Lower bound of each block.
 
     See Also
@@ -117,9 +117,9 @@ class Term(ABC):
 
         Returns
         -------
-        upper : (n_blocks,) array
+        upper : ndarray of shape (n_blocks,)
             Upper bounds of the values.
-        attained : (n_blocks,) array
+        attained : ndarray of shape (n_blocks,)
             Values for the perturbed samples that the oracles found.
         """
 
@@ -134,7 +134,7 @@ class Term(ABC):
         return [ALL_ROWS]
 
     def blocks_at_once(self, space: Space) -> int:
-        """Return the number of blocks between two checks of the time.
+        """Return the number of blocks between two checks of the time limit.
 
         Parameters
         ----------
@@ -236,7 +236,7 @@ class Term(ABC):
         Returns
         -------
         Coordinates or None
-            None if the term has no such form, as by default.
+            Functionals with their losses. None, the default, if the term has no such form.
         """
         return None
 
@@ -247,7 +247,7 @@ class Term(ABC):
         ----------
         space : Space
             Space of the functions f.
-        slopes : (n,) array
+        slopes : ndarray of shape (n_functionals,)
             One slope per functional, in the domain of the conjugate of the loss.
         block : int, default=0
             Number of the block in the result.

@@ -39,23 +39,23 @@ class Objective:
     space : Space
         Space of the functions f.
     terms : sequence of Term
-        Terms; their blocks are numbered one after the other.
+        Terms. The blocks of all terms are numbered consecutively.
 
     Attributes
     ----------
-    weights, floors : (n_blocks,) arrays
+    weights, floors : ndarray of shape (n_blocks,)
         Weight and lower bound of each block.
     rows_of_a_pass : int
         Number of rows for which oracles are called in one pass over all terms.
     rows_asked : int
         Number of rows for which oracles have been called so far.
     out_of_time : callable
-        Function that returns True if the current step must end. The loop sets it for a run; see
-        `Solver.step`.
+        Function that returns True if the current step of a solver must end. `solve` sets it for a run;
+        see `Solver.step`.
 
     See Also
     --------
-    structinv.solvers.solve : Minimization of an objective.
+    structinv.solvers.solve : Minimize an objective.
     WorstCase : Worst-case loss of samples.
 
     Examples
@@ -101,7 +101,7 @@ class Objective:
 
     @property
     def unit(self) -> float:
-        """Rounding unit of the least precise term."""
+        """Machine epsilon of the least precise term."""
         return max((float(np.finfo(term.dtype).eps) for term in self.terms), default=0.0)
 
     def planes(self, f: Element, blocks: np.ndarray | None = None) -> Planes:

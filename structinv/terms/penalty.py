@@ -17,8 +17,8 @@ from .planes import Planes, PlaneSet
 class Penalty(Term):
     """Penalty ``sum_j weights_j r(L_j f)`` on a family of linear functionals.
 
-    The whole family is one block, so that a plane takes one product with the family. The weight of the
-    block is the sum of the weights, so planes bound the loss for any nu.
+    The whole family is one block, so a plane needs one product with the family. The weight of the block
+    is the sum of the weights. Planes therefore stay valid if all weights are multiplied by a factor.
 
     Parameters
     ----------
@@ -26,8 +26,8 @@ class Penalty(Term):
         Family of functionals L_j.
     loss : ScalarLoss
         Loss r, with a finite floor.
-    weights : float or (n_functionals,) array, default=1.0
-        Weight of each functional, including nu (>= 0).
+    weights : float or ndarray of shape (n_functionals,), default=1.0
+        Weight of each functional (>= 0), including the smoothness penalty nu.
 
     See Also
     --------

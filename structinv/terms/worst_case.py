@@ -36,30 +36,32 @@ class WorstCase(Term):
 
     ``l_i(f) = max over y', z in S(x_i) of G (f(z, y') - f(z, y_i)) + D(y_i, y') rho(x_i, z)``
 
-    Each row of an example is perturbed independently, except for oracles of whole examples (`Shared`,
-    `Budget`). The maximum is then over the scenarios of the bound oracle.
+    G is the factor of the score difference (see `rescaling`), D the misclassification cost, and rho the
+    grade of a perturbed sample. The rows of an example are perturbed independently. `Shared` and `Budget`
+    perturb them together: the maximum is then over the joint perturbations in `scenarios`.
 
     Parameters
     ----------
-    X : (n, d) array or CSR matrix
-        Rows without the intercept; CSR with sorted, unique indices.
-    y : (n,) array
+    X : ndarray or CSR matrix of shape (n_rows, n_features)
+        Rows of all examples, without a constant feature. CSR indices are sorted and unique.
+    y : ndarray of shape (n_rows,)
         True labels, or true values for structures of regression. Oracles do not depend on true values.
     oracle : InvarianceOracle
         Oracle of the perturbation sets. It must not be discounted for structures of regression.
     structure : Structure
         Output structure.
-    weights : float or (n_examples,) array, default=1.0
+    weights : float or ndarray of shape (n_examples,), default=1.0
         Weight of each example, including C (>= 0).
-    classes : (n_labels,) array, optional
+    classes : ndarray of shape (n_labels,), optional
         All labels; required if `y` does not contain every label.
     layout : Layout, optional
         Assignment of rows to examples; by default, each row is one example.
-    cost : (n_labels, n_labels) array-like, optional
-        Misclassification costs, as in `Structure.bind`.
+    cost : array-like of shape (n_labels, n_labels), optional
+        Misclassification costs: ``cost[i, j]`` is the cost of label j if the true label is i. By
+        default every wrong label costs 1.
     rescaling : {"margin", "slack"}, default="margin"
         Factor G of the score difference: 1 ("margin") or the cost ("slack").
-    position_weight : (n,) array-like, optional
+    position_weight : array-like of shape (n_rows,), optional
         Factor of the cost at each row.
 
     Attributes
@@ -70,8 +72,8 @@ class WorstCase(Term):
     Raises
     ------
     TypeError, ValueError
-        If an argument is invalid, the structure forbids a true labeling, or the oracle is a budget and
-        the structure does not support it.
+        If an argument is invalid, if the structure forbids a true labeling, or if the oracle is a
+        `Budget` that the structure does not support.
 
     See Also
     --------
@@ -150,7 +152,7 @@ class WorstCase(Term):
 
         Parameters
         ----------
-        X : (n, d) array or CSR matrix
+        X : ndarray or CSR matrix of shape (n_rows, n_features)
             One new row for each row, with the same label.
         oracle : InvarianceOracle
             Oracle that does not depend on labels.
@@ -167,7 +169,7 @@ class WorstCase(Term):
 
     @property
     def n_outputs(self) -> int:
-        """Number of learned functions."""
+        """Number of functions to learn, such as one per class."""
         return self.labels.n_outputs
 
     @property
@@ -189,7 +191,7 @@ class WorstCase(Term):
         return len(self.scenarios) > 1 or len(self.scenarios[0]) > 1
 
     def scores(self, space: Space, f: Element) -> np.ndarray:
-        """Return the functions at the unperturbed rows.
+        """Return the values of the functions at the unperturbed rows.
 
         Parameters
         ----------
@@ -200,7 +202,7 @@ class WorstCase(Term):
 
         Returns
         -------
-        (n, n_outputs) array
+        ndarray of shape (n_rows, n_outputs)
             Scores.
         """
         return space.values(f, self.X)
