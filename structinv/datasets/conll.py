@@ -22,12 +22,11 @@ _BLANKS = " \t\n\r\v\f"
 def load_conll(path: Source, *, labeled: bool = True) -> tuple[list[Sentence], list[list[str]] | None]:
     """Read sentences in columns, with one token per line.
 
-    A line has, for example, ``token POS label``.
+    A line has, for example, ``token POS label``. All lines have the same number of columns.
 
-    Sentences end at blank lines and at lines that start with ``-DOCSTART-``. Columns are separated by
-    tabs if most lines have one, so tokens may then contain blanks. Otherwise any number of blanks
-    separates columns. All lines have the same number of columns. In a file with tabs, lines without a
-    tab that start with # are skipped.
+    Sentences end at blank lines and at lines that start with ``-DOCSTART-``. If most lines contain a
+    tab, tabs separate the columns, and tokens may contain blanks. Lines that start with # and have no
+    tab are then skipped. In other files one or more blanks separate the columns.
 
     Parameters
     ----------
@@ -47,8 +46,8 @@ def load_conll(path: Source, *, labeled: bool = True) -> tuple[list[Sentence], l
     Raises
     ------
     ValueError
-        For an empty or truncated file, one without tokens, bytes that are not UTF-8, and NUL bytes. For
-        a line with another number of columns or an empty column. The message has the file and the line.
+        If the file is empty, truncated, without tokens or not in UTF-8, or contains NUL bytes. If a line
+        has another number of columns or an empty column. The message has the file and the line.
 
     See Also
     --------
@@ -101,13 +100,13 @@ def write_conll(
     Parameters
     ----------
     path : str or path-like
-        File, which is replaced as a whole.
+        File to write. An existing file is replaced.
     sentences : sequence of sequences of str, or of tuples of str
         Tokens, or the columns of each token.
     labels : sequence of sequences of str, optional
         Labels of the tokens, for a last column.
     separator : " " or tab, default=" "
-        Separator of columns. Only with tabs may columns contain blanks.
+        Separator of columns. Columns may contain blanks only if the separator is a tab.
 
     Raises
     ------

@@ -27,17 +27,17 @@ def make_mail_like(
     spam_share: float = 0.4,
     random_state: int | np.random.RandomState | None = None,
 ) -> tuple[sparse.csr_matrix, NDArray[np.str_]]:
-    """Generate word counts that resemble mail, with adaptive senders of spam.
+    """Generate word counts that resemble mail, with adaptive spammers.
 
     Word frequencies follow a Zipf distribution, and lengths have a long tail. A few words strongly
     indicate one class. A quarter of the vocabulary has a small preference for one class.
 
-    A plain hinge loss relies on the indicative words, and senders of spam change these. They remove each
-    indicative word of spam with probability `shift`. They insert indicative words of ham with the
-    frequency of ham, multiplied by `shift`. Ham does not change.
+    A classifier without worst-case training relies on the indicative words, and spammers change these.
+    They remove each indicative word of spam with probability `shift`. They insert indicative words of
+    ham with `shift` times the frequency in ham. Ham does not change.
 
-    The indicative words depend on `n_features` only, so draws with other seeds and other shifts can be
-    combined.
+    The indicative words depend only on `n_features`, not on the seed or the shift. Several draws can
+    therefore serve as training and test data.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def make_mail_like(
     n_features : int, default=2000
         Number of words (>= 100).
     shift : float, default=0.0
-        Adaptation of the senders of spam, from 0 (none) to 1 (complete).
+        Adaptation of the spammers, from 0 (none) to 1 (complete).
     spam_share : float, default=0.4
         Expected fraction of spam, strictly between 0 and 1. Both classes occur.
     random_state : int, RandomState or None, default=None
@@ -61,7 +61,7 @@ def make_mail_like(
 
     See Also
     --------
-    make_signals : Signals of unknown size and baseline.
+    make_signals : Signals with random amplitudes and baselines.
 
     Examples
     --------

@@ -38,12 +38,12 @@ def mistype(
     - "typo": two adjacent letters are exchanged, or a letter is removed, doubled or replaced by a
       neighboring key, with equal probabilities. Words of one letter and punctuation do not change.
     - "lower": capitals become lower case.
-    - "unseen": letters and digits are replaced, so that the word is not among the sentences or `known`.
-      Punctuation does not change.
+    - "unseen": letters and digits are replaced by others. The new word does not occur in the sentences
+      or in `known`. Punctuation does not change.
     - "all": one of the three for each word, with equal probabilities.
 
-    In tokens with several columns the first one changes, so parts of speech stay those of the original
-    text. With the same seed, a higher rate changes the same tokens in the same way, and more tokens.
+    If tokens have several columns, only the first column changes. Parts of speech are thus those of the
+    original text. With the same seed, a higher rate changes the same tokens in the same way, and others.
 
     Parameters
     ----------
@@ -54,7 +54,8 @@ def mistype(
     kind : {"typo", "lower", "unseen", "all"}, default="all"
         Kind of the noise.
     known : collection of str, default=()
-        More words that unseen ones must differ from, such as those of the training text.
+        Other words that do not count as unseen, such as those of the training text. The replacements of
+        "unseen" differ from them.
     random_state : int, RandomState or None, default=None
         Seed or generator.
 

@@ -36,8 +36,8 @@ def load_svmlight(
     n_features : int or None, default=None
         Number of columns of the result; by default the largest index in the file.
     zero_based : bool or "auto", default="auto"
-        If True, the first feature has the number 0; if False, the number 1. "auto" means True if the
-        file contains the number 0. Pass the same value for files that belong together.
+        If True, the first feature has the index 0; if False, the index 1. "auto" means True if the
+        file contains the index 0. Pass the same value for files that belong together.
 
     Returns
     -------
@@ -49,7 +49,8 @@ def load_svmlight(
     Raises
     ------
     ValueError
-        For an empty or truncated file and for a broken line; the message has the file and the line.
+        If the file is empty or truncated, or if a line is not valid. The message has the file and the
+        line.
 
     See Also
     --------
@@ -105,8 +106,8 @@ def load_jsonlines(
     Raises
     ------
     ValueError
-        For an empty or truncated file, and for a broken line or item; the message has the file and the
-        number.
+        If the file is empty or truncated, or if a line or item is not valid. The message has the file
+        and the number of the line or item.
 
     See Also
     --------
@@ -173,8 +174,8 @@ def read_idx(path: Source) -> NDArray[Any]:
     Raises
     ------
     ValueError
-        For an empty or truncated file, for one that is not an IDX file, and for another number of values
-        than in the header.
+        If the file is empty, truncated or not in IDX format, or if the number of values differs from
+        the header.
 
     See Also
     --------

@@ -30,7 +30,7 @@ def make_signals(
     noise: float = 0.1,
     random_state: int | np.random.RandomState | None = None,
 ) -> tuple[NDArray[np.float64], NDArray[np.str_]]:
-    """Generate short signals whose size and baseline are independent of the label.
+    """Generate signals whose amplitude and baseline do not depend on the label.
 
     Each signal resembles a piece of an electroencephalogram. A rhythm of amplitude 1 and random phase is
     slower in "rest" than in "task". A wave at a random position does not depend on the label. The signal
@@ -45,13 +45,13 @@ def make_signals(
     n_features : int, default=32
         Number of equally spaced values per signal (>= 16).
     scale : (low, high) of float, default=(0.25, 4.0)
-        Limits (> 0) of the factors; both 1 for no factor.
+        Limits of the factors (> 0). ``(1.0, 1.0)`` means no factors.
     offset : float, default=2.0
-        Largest absolute value (>= 0) of the baseline. Rhythm and wave have amplitudes of about 1 before
-        they are rescaled.
+        Largest absolute value (>= 0) of the baseline. For comparison, rhythm and wave have amplitudes of
+        about 1 before the multiplication.
     noise : float, default=0.1
-        Standard deviation (>= 0) of the noise of each value. The factor does not multiply the noise, so
-        small signals have more noise relative to their size.
+        Standard deviation (>= 0) of the noise of each value. The noise is not multiplied by the factor,
+        so weak signals have a lower signal-to-noise ratio.
     random_state : int, RandomState or None, default=None
         Seed or generator.
 
@@ -69,7 +69,7 @@ def make_signals(
 
     See Also
     --------
-    structinv.oracles.Segment : Oracle for unknown sizes.
+    structinv.oracles.Segment : Oracle for unknown amplitudes.
     structinv.oracles.Offset : Oracle for unknown baselines.
 
     Examples

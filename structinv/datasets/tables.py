@@ -21,8 +21,8 @@ def load_table(
     Parameters
     ----------
     path : str, path-like or stream of bytes
-        File in UTF-8, plain or compressed by gzip or xz. Cells are separated by commas, semicolons or
-        tabs, the most frequent of them in the header.
+        File in UTF-8, plain or compressed by gzip or xz. The separator of cells is the comma, the
+        semicolon or the tab, whichever is most frequent in the header.
     label_key : str or None, default="label"
         Name of the column of labels; None for no labels. All other columns must contain finite numbers.
     required : bool, default=True
@@ -40,8 +40,8 @@ def load_table(
     Raises
     ------
     ValueError
-        For an empty or truncated file, a header without names or without the label, and a broken line.
-        The message has the file and the line.
+        If the file is empty or truncated, if the header lacks names or the label, or if a line is not
+        valid. The message has the file and the line.
 
     See Also
     --------

@@ -103,15 +103,16 @@ def make_tagged_text(
     """Generate sentences with parts of speech and, as labels, chunks in IOB2.
 
     A small grammar combines noun, verb, prepositional, adverbial and subordinate phrases. Many words
-    belong to several parts of speech, and some parts of speech are wrong, as those of taggers are. So
-    neither column determines the chunks by itself, and neighbors help.
+    have several possible parts of speech. Some parts of speech are wrong, as in the output of a tagger.
+    Neither column alone determines the chunks, so the neighbors of a token are informative.
 
     Parameters
     ----------
     n_sentences : int, default=300
         Number of sentences (>= 1).
     mistaken : float, default=0.05
-        Probability, from 0 to 1, that a part of speech is replaced by one often confused with it.
+        Probability, from 0 to 1, that a part of speech is replaced by a similar one, as a tagger might
+        do.
     random_state : int, RandomState or None, default=None
         Seed or generator.
 

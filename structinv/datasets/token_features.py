@@ -37,24 +37,24 @@ FIRST, LAST = "__BOS__", "__EOS__"
 def conll_features(sentences: Sequence[Sequence[str | Sequence[str]]]) -> list[list[list[str]]]:
     """Return features of tokens as lists of strings, by the templates of CRFsuite.
 
-    With parts of speech in the second column they are the 19 templates of CRFsuite's chunking example,
-    with its names (Okazaki 2007):
+    If there is a second column with parts of speech, the 19 templates and their names are those of the
+    chunking example of CRFsuite (Okazaki 2007):
 
     - the words ``w[-2]`` to ``w[2]`` around the token, and the pairs ``w[-1]|w[0]`` and ``w[0]|w[1]``;
     - the parts of speech ``pos[-2]`` to ``pos[2]``, and their four pairs and three triples of neighbors.
 
-    A template that exceeds the sentence gives no feature. The first token has the feature ``__BOS__``,
-    the last ``__EOS__``.
+    A template that reaches beyond the sentence gives no feature. The first token has the feature
+    ``__BOS__``, the last token ``__EOS__``.
 
-    Tokens without a second column have the seven templates of words, and word forms instead of parts of
-    speech:
+    If there is no second column, the features are the seven templates of words, and these word forms
+    instead of parts of speech:
 
     - ``lower[0]``, and the first and last letters ``prefix1[0]`` to ``prefix3[0]`` and ``suffix1[0]``
       to ``suffix3[0]``;
     - ``shape`` and ``suffix3`` of the token's neighbors, and ``shape[0]``. The shape has X for capitals,
       x for other letters and 0 for digits, once per run.
 
-    Columns from the third on, such as lemmas or chunks, give their values at the token and its
+    The third and later columns, such as lemmas or chunks, add their values at the token and its
     neighbors: ``column3[-1]``, ``column3[0]``, ``column3[1]``.
 
     Parameters

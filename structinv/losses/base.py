@@ -154,7 +154,7 @@ class ScalarLoss(BaseEstimator, ABC):
     def curvature(self, u: np.ndarray) -> np.ndarray:
         """Return ``r''(u)`` of a smooth loss.
 
-        At a kink of r', it is the value on one side.
+        At a kink of r', the result is the second derivative on one side.
 
         Parameters
         ----------

@@ -13,8 +13,8 @@ from .base import ScalarLoss
 class CvxpyLoss(ScalarLoss):
     """Convex loss defined by a cvxpy expression, for `Representer(method="cvxpy")`.
 
-    Values are those of the expression. cvxpy solves for conjugates and proximal steps, which are exact
-    up to its tolerance. The loss has no derivative, and its `domain` is unbounded.
+    The expression defines the values. Conjugates and proximal steps are computed by cvxpy, up to its
+    tolerance. The loss has no derivative, and its `domain` is unbounded.
 
     Parameters
     ----------

@@ -117,7 +117,7 @@ class Absolute(EpsilonInsensitive):
 
 
 class Huber(ScalarLoss):
-    """Huber loss: ``u^2`` up to `width`, then ``2 width |u| - width^2``.
+    """Huber loss: ``u^2`` if ``|u| <= width``, else ``2 width |u| - width^2``.
 
     Parameters
     ----------

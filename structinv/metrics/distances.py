@@ -69,29 +69,31 @@ def set_distance(oracle: InvarianceOracle, X: Any, Y: Any = None, sides: str = "
 
     See Also
     --------
-    distance_bounds : Distances with lower bounds, and their exactness.
+    distance_bounds : Distances with lower bounds.
     tangent_distance : Distances between tangent planes.
     nearest : The k nearest samples, without the whole distance matrix.
 
     Notes
     -----
-    These distances are exact up to rounding:
+    The distances of these oracles are exact up to rounding:
 
-    - lists, such as `Flip` and `Rotations([5, 10])` ("jittering"),
+    - oracles with a list of transformations, such as `Flip` and `Rotations([5, 10])` ("jittering"),
     - `Box`, `Segment`, `Offset` and `TangentDerivative`,
     - `Ellipsoid` and `Trajectory` for ``sides="one"``,
-    - `Ellipsoid` with a common factor for all sides.
+    - `Ellipsoid` with the same matrix `factor` for all samples, for every value of `sides`.
 
-    Other distances are found by a search with a lower bound: ellipsoids with different factors,
-    trajectories, and images with `interval`. A larger `resolution` of the oracle gives tighter bounds.
+    Other distances result from a search, with a lower bound. This holds for ellipsoids with different
+    factors, trajectories, and images with `interval`. A larger `resolution` of the oracle gives tighter
+    bounds.
 
-    Unions are as exact as their parts. Between two sets the parts must be of one kind, or lists.
-    ``left @ right`` is exact if `right` is a list. It is also exact if `left` is additive and both are
-    boxes, balls or combinations of directions, as in ``Offset(0.1) @ Segment(0.5, 2.0)``. Otherwise a
-    search in its cover is used, if it has one.
+    Distances of a union are exact if those of its parts are. For two-sided distances the parts must be
+    of one kind, or lists. Distances of ``left @ right`` are exact if `right` is a list. They are also
+    exact if `left` is additive and both are boxes, balls or combinations of directions, as in
+    ``Offset(0.1) @ Segment(0.5, 2.0)``. Otherwise the cover of the composition is searched, if it has
+    one.
 
-    Nearest neighbors of scikit-learn take the distance matrix with ``metric="precomputed"``. A callable
-    metric is slow, since scikit-learn calls it for one pair at a time.
+    For nearest neighbors of scikit-learn, pass the distance matrix with ``metric="precomputed"``. A
+    callable metric is slow, since scikit-learn calls it for one pair at a time.
 
     Examples
     --------
@@ -135,11 +137,11 @@ def distance_bounds(
     Returns
     -------
     DistanceBounds
-        Distances `found`, lower bounds `least`, and `exact`, which is True if both are equal.
+        Distances ``found``, lower bounds ``least``, and ``exact``. The last is True if both are equal.
 
     See Also
     --------
-    set_distance : The distances alone, with a list of exact ones.
+    set_distance : Distances without bounds; its notes list the oracles with exact distances.
 
     Examples
     --------
@@ -161,10 +163,10 @@ def tangent_distance(oracle: InvarianceOracle, X: Any, Y: Any = None, sides: str
 
     .. math:: \min_{t, u} |x_i + T(x_i) t - y_j - T(y_j) u|
 
-    This is ``sides="two"`` (Simard, LeCun and Denker 1993; Pozdnoukhov and Bengio 2006, eqs. 16 and 17).
-    With ``sides="one"`` only the tangent planes of Y are used. Linearly dependent tangents of a sample
-    count once; the tolerance is 1e-6 for unit tangents. For bounded coefficients use `set_distance` with
-    ``TangentDerivative(oracle, bounds)``.
+    The formula is that of ``sides="two"`` (Simard, LeCun and Denker 1993; Pozdnoukhov and Bengio 2006,
+    eqs. 16 and 17). With ``sides="one"`` only the tangent planes of Y are used. Linearly dependent
+    tangents of a sample are dropped, with the tolerance 1e-6 for unit tangents. For bounded coefficients
+    use `set_distance` with ``TangentDerivative(oracle, bounds)``.
 
     Parameters
     ----------
@@ -222,9 +224,9 @@ def nearest(
     sides: str = "two",
     tangents: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Find the k samples of Y with the smallest set distances to each sample of X.
+    """Find the k nearest samples of Y to each sample of X, by set distance.
 
-    The memory is bounded: the whole distance matrix is never stored.
+    The whole distance matrix is never in memory.
 
     Parameters
     ----------

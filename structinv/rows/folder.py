@@ -21,13 +21,13 @@ from .stored_array import HEADER_BYTES, StoredArray
 class RowFolder(RowSource):
     """Sparse rows in a folder written by `RowWriter` or ``structinv convert``.
 
-    The folder has the arrays of a CSR matrix: ``indptr.npy``, ``indices.npy`` and ``data.npy``. It may
-    have ``labels.npy``. ``numpy.load(..., mmap_mode="r")`` opens each of them. ``manifest.json`` has
-    shape, types, classes and checksums. Rows form chunks of about 131,000 entries. Each chunk of a file
-    has a checksum.
+    The folder contains the arrays of a CSR matrix, ``indptr.npy``, ``indices.npy`` and ``data.npy``, and
+    optionally ``labels.npy``. ``numpy.load(..., mmap_mode="r")`` opens each of them. The file
+    ``manifest.json`` has the shape, types, classes and checksums. Rows form chunks of about 131,000
+    stored values. Each chunk of a file has a checksum.
 
     Blocks are read into new arrays. The checksums of a chunk are verified when its rows are first read.
-    Several threads may read at once. A pickle stores the path and opens the folder again.
+    Several threads may read at the same time. A pickle stores the path, not the rows.
 
     Parameters
     ----------
@@ -173,7 +173,7 @@ class RowFolder(RowSource):
         Parameters
         ----------
         most_values : int
-            Maximum number of entries plus rows per block (>= 1). A single row may exceed it.
+            Maximum number of stored values plus rows per block (>= 1). A single row may exceed it.
 
         Returns
         -------

@@ -49,17 +49,17 @@ def cut_by_chunks(edges: np.ndarray, most_rows: int) -> np.ndarray:
 class SlicedRows(RowSource):
     """Rows of an object that supports ``array[start:stop]``.
 
-    Examples are datasets of h5py, arrays of zarr and dask, and ``numpy.memmap``. Each block is sliced,
-    converted to floats, and checked for NaN and infinity. If a slice has a method ``compute``, like
-    those of dask, it is called.
+    Such objects are datasets of h5py, arrays of zarr and dask, and ``numpy.memmap``. Each block is
+    sliced, converted to floats, and checked for NaN and infinity. If a slice has a method ``compute``,
+    as in dask, the method is called.
 
     Parameters
     ----------
     array : object
-        Array with two positive numbers in `shape` and a `dtype` of real numbers. A slice must be a SciPy
-        sparse matrix or convertible by ``numpy.asarray``.
+        Two-dimensional, nonempty array with the attributes `shape` and `dtype` (real numbers). A slice
+        must be a SciPy sparse matrix or convertible by ``numpy.asarray``.
     density : float, default=1.0
-        Fraction of stored values, used only for sparse slices.
+        Expected fraction of stored values, used only for sparse slices.
 
     Raises
     ------

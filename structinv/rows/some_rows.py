@@ -72,7 +72,7 @@ class SomeRows(RowSource):
 
     @property
     def labels(self) -> np.ndarray | None:
-        """Labels of these rows, (n,); None if the other source has no labels."""
+        """Labels of the selected rows, (n,); None if the other source has no labels."""
         labels = self.rows.labels
         return None if labels is None else labels[self.numbers]
 

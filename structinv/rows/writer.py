@@ -25,16 +25,17 @@ _LABEL_TYPES = {"b": np.bool_, "i": np.int64, "f": np.float64, "U": np.int32}
 class RowWriter:
     """Writer of rows to a folder for `RowFolder`, in constant memory.
 
-    It is a context manager. It writes to a hidden folder next to `path`, which is renamed to `path` at
-    the end, in one step. After an error or Ctrl-C the hidden folder is deleted, and an older folder
-    stays unchanged. The next writer to the same `path` deletes the files of a killed process.
+    The writer is a context manager. It writes to a hidden folder next to `path`. At the end the hidden
+    folder is renamed to `path`, in one step. After an error or Ctrl-C the hidden folder is deleted, and
+    an older folder stays unchanged. If a process was killed, the next writer to the same `path` deletes
+    its files.
 
     Parameters
     ----------
     path : str or path-like
         Folder to write. Its parent must exist.
     n_features : int or None, default=None
-        Number of features. By default that of the widest block.
+        Number of features. By default the largest number of features of a block.
     dtype : dtype, default=`numpy.float64`
         Type of the stored values: float32 or float64.
     overwrite : bool, default=False

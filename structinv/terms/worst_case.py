@@ -37,8 +37,8 @@ class WorstCase(Term):
     ``l_i(f) = max over y', z in S(x_i) of G (f(z, y') - f(z, y_i)) + D(y_i, y') rho(x_i, z)``
 
     G is the factor of the score difference (see `rescaling`), D the misclassification cost, and rho the
-    grade of a perturbed sample. The rows of an example are perturbed independently. `Shared` and `Budget`
-    perturb them together: the maximum is then over the joint perturbations in `scenarios`.
+    grade of a perturbed sample. The rows of an example are perturbed independently, except by `Shared`
+    and `Budget`. With these, the maximum is over the joint perturbations in `scenarios`.
 
     Parameters
     ----------
