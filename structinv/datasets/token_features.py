@@ -37,8 +37,8 @@ FIRST, LAST = "__BOS__", "__EOS__"
 def conll_features(sentences: Sequence[Sequence[str | Sequence[str]]]) -> list[list[list[str]]]:
     """Return features of tokens as lists of strings, by the templates of CRFsuite.
 
-    If there is a second column with parts of speech, the 19 templates and their names are those of the
-    chunking example of CRFsuite (Okazaki 2007):
+    For tokens with parts of speech in the second column, the 19 templates are those of the chunking
+    example of CRFsuite (Okazaki 2007):
 
     - the words ``w[-2]`` to ``w[2]`` around the token, and the pairs ``w[-1]|w[0]`` and ``w[0]|w[1]``;
     - the parts of speech ``pos[-2]`` to ``pos[2]``, and their four pairs and three triples of neighbors.

@@ -27,11 +27,11 @@ Element: TypeAlias = Any
 
 
 class Space(ABC):
-    """Hilbert space of functions f(x, k). Solvers use only these operations.
+    """Hilbert space of functions f(x, k), with the operations of solvers.
 
     Elements are arrays, or objects that support ``copy``, ``+=``, ``-=`` and multiplication by numbers.
-    Normals of planes are the return values of `normals`. Solvers combine them with `stack`, select rows
-    by indexing, and pass them to the other methods.
+    Normals of planes are the return values of `normals`. Solvers concatenate them with `stack`, select
+    some of them by indexing, and pass them to the other methods.
 
     Attributes
     ----------
@@ -42,8 +42,8 @@ class Space(ABC):
     n_pairwise : int
         Number of pairwise weights, which multiply no feature of a sample.
     capabilities : frozenset of str
-        "linear in x": functions are weights of features and a constant. "kernel members": functions are
-        expansions over atoms of a store.
+        "linear in x": functions are linear in the features. "kernel members": functions are kernel
+        expansions over stored points.
 
     See Also
     --------
@@ -80,9 +80,10 @@ class Space(ABC):
             cls.capabilities = frozenset()
 
     def rows_at_once(self, bound: BoundOracle) -> int:
-        """Return the number of rows whose variants `worst` holds in memory.
+        """Return the number of rows that one call of `worst` should have.
 
-        Solvers may check the time limit between two portions. The default is all rows.
+        `worst` stores all perturbed samples of these rows. Solvers may check the time limit between two
+        calls. The default is all rows.
 
         Parameters
         ----------
@@ -97,7 +98,7 @@ class Space(ABC):
         return max(1, bound.X.shape[0])
 
     def certified_at_once(self, bound: BoundOracle, n_labels: int) -> int:
-        """Return the number of rows per call of `worst` with rounding errors.
+        """Return the number of rows per call of `worst` with ``rounding=True``.
 
         Parameters
         ----------
@@ -123,7 +124,7 @@ class Space(ABC):
         points: bool = True,
         rounding: bool = False,
     ) -> Violations:
-        """Return the worst-case score difference of each label to the true one.
+        """Return the worst-case score gain of each label over the true label.
 
         Parameters
         ----------
@@ -143,7 +144,7 @@ class Space(ABC):
         Returns
         -------
         Violations
-            Differences, costs and upper bounds.
+            Score gains, costs and upper bounds.
         """
 
     @abstractmethod
@@ -224,12 +225,14 @@ class Space(ABC):
         groups: np.ndarray | None = None,
         pairwise: Matrix | None = None,
     ) -> Normals:
-        """Return normals ``sum_r sum_k coefficients[r, k] e_k (x) points[r]`` of groups.
+        """Return one normal per group: the sum of points times coefficients.
+
+        The output k of a normal is ``sum_r coefficients[r, k] points[r]`` over the rows r of the group.
 
         Parameters
         ----------
         points : ndarray or CSR matrix of shape (n, n_features)
-            Points, or their form in this space, as in `worst`.
+            Points, as coordinates or in the form of `WorstPoints.points`.
         coefficients : ndarray of shape (n, n_outputs)
             Coefficients of each point.
         groups : ndarray of int of shape (g + 1,), optional
@@ -259,7 +262,7 @@ class Space(ABC):
         """
 
     def related(self, f: Element) -> bool:
-        """Return True for an element of another space that has the form of this one.
+        """Return True if an element of another space can be converted to this space.
 
         The points of its expansion may differ. False by default.
 
@@ -413,7 +416,7 @@ class Space(ABC):
 
     @abstractmethod
     def element(self, f: Element) -> Normals:
-        """Return an element as one normal.
+        """Convert an element to the form of a normal.
 
         Parameters
         ----------

@@ -22,7 +22,7 @@ class ExplicitSpace(Space):
     """Linear functions ``f(x, k) = <w_k, x> + b_k`` with the Euclidean norm.
 
     An element is a flat array: the (n_features [+ 1], n_outputs) weights, then `n_pairwise` pairwise
-    weights, such as transitions. The constants are the last row of the weights if `intercept` is True.
+    weights, such as transitions. If `intercept` is True, the last row of the weights has the constants.
     All weights of a feature are adjacent in memory, which suits sparse rows.
 
     Parameters
@@ -134,7 +134,9 @@ class ExplicitSpace(Space):
         return normals.T @ coefficients
 
     def add(self, f: np.ndarray, points: Matrix, coefficients: np.ndarray) -> None:
-        """Add ``sum_i sum_k coefficients[i, k] e_k (x) points[i]`` to an element.
+        """Add the weights ``coefficients' points`` to an element.
+
+        The constants, if any, increase by the column sums of `coefficients`.
 
         Parameters
         ----------

@@ -139,13 +139,15 @@ class Expansion:
 
 
 class KernelSpace(Space):
-    """Kernel expansions ``f(x, k) = sum_j beta_jk k(z_j, x)`` with the kernel's norm.
+    """Kernel expansions ``f(x, k) = sum_j beta_jk k(z_j, x)`` with the RKHS norm.
 
-    The pairwise weights, such as transitions, form a direct sum with it: squared norms add up.
+    The squared norm of an element is that of its functions plus that of its pairwise weights, such as
+    transitions.
 
     If S(x) is a list, the worst case is found by enumeration. The kernel is computed only for points
-    that are part of a plane. If S(x) is infinite and has a cover, the best element of the cover is
-    refined. The upper bound then adds ``|f| L mesh``, where L is the kernel's Lipschitz constant.
+    that are part of a plane. If S(x) is infinite and has a cover, the search starts at the best element
+    of the cover. The upper bound is the best value in the cover plus ``|f| L mesh``, with the Lipschitz
+    constant L of the kernel.
 
     Parameters
     ----------
@@ -156,8 +158,8 @@ class KernelSpace(Space):
     n_outputs : int, default=1
         Number of functions.
     cache_mb : float, default=1000.0
-        Maximum memory for kernel values, in MB (10^6 bytes). Other values are computed again on use. The
-        inner products of stored planes take up to half of this amount in addition.
+        Maximum memory for kernel values, in MB (10^6 bytes). Other values are computed again on use. In
+        addition, the inner products of stored planes take up to half of this amount.
     n_pairwise : int, default=0
         Number of pairwise weights.
 
@@ -330,7 +332,7 @@ class KernelSpace(Space):
         f : Expansion
             Function of a related space.
         keys : ndarray of int of shape (m,)
-            Keys in this space of the atoms with nonzero coefficients in `f`, in order.
+            Keys in this space of the points of `f` with nonzero coefficients, in order.
 
         Returns
         -------
@@ -342,7 +344,7 @@ class KernelSpace(Space):
         return self.combine(rows, np.ones(1))
 
     def over_atoms(self, normals: Any) -> AtomRows:
-        """Return the part of normals that is an expansion over atoms.
+        """Return the part of normals that is a kernel expansion over points.
 
         Parameters
         ----------
@@ -352,7 +354,7 @@ class KernelSpace(Space):
         Returns
         -------
         AtomRows
-            Expansions over atoms.
+            Kernel expansions, without representers of functionals.
         """
         return normals
 
@@ -364,7 +366,7 @@ class KernelSpace(Space):
         normals : AtomRows or RepresenterRows
             Normals of a related space.
         keys : ndarray of int of shape (n,)
-            Keys in this space of the terms of `over_atoms`.
+            Keys in this space of the points of `over_atoms`.
 
         Returns
         -------
@@ -491,7 +493,7 @@ class KernelSpace(Space):
         return self.atoms.points_of(found)
 
     def packed(self, f: Expansion, normals: Any) -> dict[str, np.ndarray]:
-        """Return a function and normals as arrays.
+        """Convert a function and normals to arrays, for files.
 
         Parameters
         ----------
@@ -503,10 +505,11 @@ class KernelSpace(Space):
         Returns
         -------
         dict of str to ndarray
-            ``pools`` has 0 for each atom outside all lists, ``origins`` its row and variant. ``points``
-            has the atoms outside all lists. ``terms`` has the atoms of the function, then those of the
-            normals. ``coefficients`` and ``start`` are as in `AtomRows`. ``extra``, of shape (3, n), has
-            row, column and value of each nonzero pairwise weight.
+            Arrays by name. The first two have one item per point: ``pools`` (0 if the point is in no
+            list S(x)) and ``origins`` (row and variant). ``points`` has the points in no list. ``terms``
+            has the indices of the points of the function, then those of the normals. ``coefficients``
+            and ``start`` are as in `AtomRows`. ``extra``, of shape (3, n), has row, column and value of
+            each nonzero pairwise weight.
         """
         rows = self.over_atoms(self.stack([self.element(f), normals]))
         atoms, terms = np.unique(self.atoms.slots(rows.keys), return_inverse=True)
@@ -522,16 +525,16 @@ class KernelSpace(Space):
         }
 
     def unpacked(self, arrays: dict[str, np.ndarray], points: np.ndarray) -> tuple[Expansion, Any]:
-        """Return the function and the normals from arrays of `packed`.
+        """Return the function and the normals from the arrays of `packed`.
 
-        They belong to a new space with only the atoms.
+        They belong to a new space, which contains only their points.
 
         Parameters
         ----------
         arrays : dict of str to ndarray
             Return value of `packed`.
         points : ndarray of shape (m, n_features)
-            Points of all atoms.
+            Coordinates of all points.
 
         Returns
         -------

@@ -209,8 +209,8 @@ class RepresenterRows:
 class RepresenterSpace(KernelSpace):
     """Kernel space with families of functionals and an optional unpenalized part.
 
-    An element has coefficients of atoms, as in `KernelSpace`, and of the representers of all
-    functionals. Sums and multiples update the cached functionals.
+    An element is a kernel expansion, as in `KernelSpace`, plus a sum of representers of the functionals.
+    It caches the values of the functionals, and sums and multiples update the cache.
 
     Parameters
     ----------
@@ -221,8 +221,8 @@ class RepresenterSpace(KernelSpace):
     n_outputs : int, default=1
         Number of functions.
     free_degree : int, optional
-        Degree of an unpenalized polynomial: 0 for a constant, 1 for a linear function. By default none.
-        Most solvers raise an error for it.
+        Degree of an unpenalized polynomial: 0 for a constant, 1 for a linear function. By default there
+        is no polynomial. Most solvers raise an error if there is one.
     cache_mb : float, default=1000
         Maximum memory for kernel values, in MB (10^6 bytes).
 
@@ -279,7 +279,7 @@ class RepresenterSpace(KernelSpace):
         Returns
         -------
         ndarray of shape (n, n_free)
-            Values of the constant and of the coordinates.
+            Values of the basis functions: the constant, then the coordinates.
         """
         columns = np.column_stack([np.ones(len(points)), points])
         return columns[:, : self.n_free]
