@@ -1,4 +1,4 @@
-"""Output structures: classes, numbers, sequences, graphs, label sets, your own."""
+"""Output structures: classes, numbers, sequences, graphs, label sets, custom."""
 
 from .base import Structure
 from .classes import Binary, Multiclass, RowStructure

@@ -39,18 +39,18 @@ class Structure(BaseEstimator, ABC):
     Training, prediction and certificates call the same `decode`. The loss-augmented argmax is the best
     labeling for special potentials: the worst-case score difference of each label plus its cost.
 
-    A structure has parameters only. `bind` adds labels and lengths. The duality gap is valid only if
-    `decode` is correct: test a custom structure with `check_structure`.
+    A structure contains only parameters. `bind` combines it with labels and lengths. The duality gap is
+    valid only if `decode` is correct: test a custom structure with `check_structure`.
 
     Attributes
     ----------
     rowwise : bool
-        True if each row is an example and the prediction is the label of highest potential.
+        True if each row is an example, and the prediction is the label with the highest score.
     rescalings : tuple of str
-        Rescalings of the loss that `separate` maximizes: "margin", "slack".
+        Supported rescalings of the loss: "margin", "slack".
     labeled : bool
-        True if the targets are labels. If False, targets are numbers. Costs then depend on the target
-        and can be negative; oracles do not depend on targets; discounts are not supported.
+        True if the targets are labels, False if they are numbers. Costs of numbers depend on the target
+        and can be negative. Oracles then cannot depend on targets, and discounts are not supported.
     budgets : bool
         True if potentials may have a third axis, ``(n_rows, n_labels, n_levels)``. Each row then uses
         one level. The levels of an example add up to at most ``n_levels - 1``. `decode`, `separate`,
@@ -108,7 +108,7 @@ class Structure(BaseEstimator, ABC):
         rescaling: str = "margin",
         position_weight: ArrayLike | None = None,
     ) -> BoundStructure:
-        """Bind this structure to true labels.
+        """Combine this structure with true labels and costs.
 
         Parameters
         ----------
@@ -122,7 +122,7 @@ class Structure(BaseEstimator, ABC):
             Misclassification costs, nonnegative with a zero diagonal. ``cost[i, j]`` is the cost of
             label j if the true label is i, in sorted order. By default every wrong label costs 1.
         rescaling : {"margin", "slack"}, default="margin"
-            Role of the cost: with "slack" it also multiplies the score difference.
+            Rescaling of the loss: with "slack" the cost also multiplies the score difference.
         position_weight : array-like of shape (n_rows,), optional
             Nonnegative factor of the costs of each row; by default 1.
 
@@ -234,7 +234,7 @@ class Structure(BaseEstimator, ABC):
         return layout
 
     def written_rows(self, rows: Matrix, layout: Layout) -> Any:
-        """Split rows, or arrays with one item per row, into examples.
+        """Split rows, or other arrays with one item per row, by example.
 
         Parameters
         ----------
@@ -378,7 +378,7 @@ class Structure(BaseEstimator, ABC):
         classes : ndarray of shape (n_labels,)
             Sorted labels.
         summaries : list
-            Return values of `summary`, one per partition.
+            Results of `summary`, one per partition.
 
         Returns
         -------
@@ -474,8 +474,8 @@ class Structure(BaseEstimator, ABC):
         Parameters
         ----------
         potentials : ndarray of shape (n_rows, n_labels)
-            Score of each label at each row; minus infinity for labels that are not allowed, never
-            infinity. It may have a third axis of levels if `budgets` is True.
+            Score of each label at each row. Minus infinity forbids a label; infinity is not allowed. If
+            `budgets` is True, there may be a third axis of levels.
         pairwise : ndarray of shape (n_pairwise,)
             Pairwise weights.
         layout : Layout
@@ -533,7 +533,7 @@ class Structure(BaseEstimator, ABC):
         return scores
 
     def allows(self, labels: np.ndarray, layout: Layout, n_labels: int) -> np.ndarray:
-        """Return True for each example whose labeling is possible.
+        """Return whether the labeling of each example is possible.
 
         `check_structure` compares the results of `decode` with this method. By default all labelings are
         possible.
@@ -565,9 +565,9 @@ class Structure(BaseEstimator, ABC):
         ----------
         competitors : Competitors
             True labels and costs of the rows.
-        found : Worst
-            Worst-case score differences ``gains`` to the true label, the costs ``costs`` there, and an
-            upper bound ``upper`` of their sum. Each is an array of shape (n_rows, n_labels).
+        found : Violations
+            Worst-case score gains ``gains`` over the true label, their costs ``costs``, and upper bounds
+            ``upper`` of the sums. Each is an array of shape (n_rows, n_labels).
         pairwise : ndarray of shape (n_pairwise,)
             Pairwise weights.
         layout : Layout
@@ -639,7 +639,7 @@ class Structure(BaseEstimator, ABC):
         Returns
         -------
         Decoding
-            The best other labeling. If there is no other labeling, the given one with `upper` minus
+            The best other labeling. If there is none, it is the given labeling, and `upper` is minus
             infinity.
         """
         return runner_up(self, potentials, codes, pairwise, layout)
@@ -652,11 +652,12 @@ class Structure(BaseEstimator, ABC):
         pairwise: np.ndarray,
         layout: Layout,
     ) -> np.ndarray:
-        """Bound the number of wrong rows in a labeling with a sufficient score.
+        """Bound the number of wrong rows of all labelings with a high score.
 
-        If `best_by_wrong` is implemented, and examples are not too long, the bound comes from its
-        scores. Otherwise it is the minimum over factors of ``max over y of (wrong rows + factor (score -
-        floor))``, rounded down. The second bound requires only `decode`.
+        A labeling counts if its score is at least the floor of its example. If `best_by_wrong` is
+        implemented, and examples are not too long, the bound comes from its scores. Otherwise it is the
+        minimum over factors of ``max over y of (wrong rows + factor (score - floor))``, rounded down.
+        The second bound requires only `decode`.
 
         Parameters
         ----------
@@ -665,7 +666,7 @@ class Structure(BaseEstimator, ABC):
         codes : ndarray of int of shape (n_rows,)
             True labels.
         floors : ndarray of shape (n_blocks,)
-            Lowest sufficient score of each block.
+            Lowest score of a labeling that counts, for each example.
         pairwise : ndarray of shape (n_pairwise,)
             Pairwise weights.
         layout : Layout
@@ -674,7 +675,7 @@ class Structure(BaseEstimator, ABC):
         Returns
         -------
         ndarray of int of shape (n_blocks,)
-            Upper bound of the number of wrong rows.
+            Upper bound of the number of wrong rows of each example.
         """
         return most_wrong(self, potentials, codes, floors, pairwise, layout)
 
@@ -699,8 +700,8 @@ class Structure(BaseEstimator, ABC):
         Returns
         -------
         ndarray of shape (n_blocks, longest + 1) or None
-            Highest score, or an upper bound of it, for each number of wrong rows. It is minus infinity
-            if no labeling has this number. It is infinity in all columns of an example without a known
-            bound. None, the default, means that no bound is known.
+            Highest score, or an upper bound of it, of each example (row) for each number of wrong rows
+            (column). It is minus infinity if no labeling has this number, and infinity in a whole row
+            if no bound is known. None, the default, means that no bound is known for any example.
         """
         return None

@@ -17,7 +17,7 @@ _ZERO_AND_F = LabelFunctions(np.zeros(2, dtype=np.int64), np.array([0.0, 1.0]))
 class RowStructure(Structure):
     """Base class of structures whose examples are single rows.
 
-    The prediction is the label of highest potential, the first of equal ones.
+    The prediction is the label with the highest score. In ties it is the first.
 
     See Also
     --------
@@ -68,9 +68,10 @@ class RowStructure(Structure):
 class Binary(RowStructure):
     """Two classes with one function; the larger label is the positive one.
 
-    The loss is ``max(0, D - G y f(z))`` at the worst z in S(x). With the default cost and no
-    perturbations it equals scikit-learn's ``LinearSVC(loss="hinge")``. The function is the score of the
-    positive label; the score of the other label is zero.
+    The loss is ``max(0, D - G y f(z))`` at the worst z in S(x), with y = 1 or -1, the misclassification
+    cost D and the factor G of `rescaling`. With the default cost and no perturbations it is the loss of
+    scikit-learn's ``LinearSVC(loss="hinge")``. The function f is the score of the positive label. The
+    score of the other label is zero.
 
     See Also
     --------
@@ -95,7 +96,7 @@ class Multiclass(RowStructure):
     """Several classes with one function each.
 
     The loss is ``max over y' of G(y, y') [f(z, y') - f(z, y)] + D(y, y')`` at the worst z in S(x) (Teo
-    2007, eq. 2).
+    et al. 2007, eq. 2). D is the misclassification cost, and G the factor of `rescaling`.
 
     See Also
     --------

@@ -29,11 +29,12 @@ class Custom(BaseEstimator):
 
     The score of a labeling y of an input x is ``<w, joint_feature(x, y)>``. The loss of an example is
     ``max over y' of <w, joint_feature(x, y') - joint_feature(x, y)> + cost(y, y')``. Inputs and
-    labelings are any Python objects. The contract is that of dlib's structural SVM (King 2009).
+    labelings are any Python objects. The three functions are those of the structural SVM of dlib (King
+    2009).
 
-    The duality gap is valid only if `argmax` is exact. If it returns a labeling that is not the best
-    one, its plane is valid and the dual value is a bound. The primal value is then only that of the
-    returned labelings. `check_custom` compares `argmax` with all candidates on small examples.
+    The duality gap is valid only if `argmax` is exact. If `argmax` misses the best labeling, the dual
+    value is still a lower bound of the optimum, but the primal value can be too small. `check_custom`
+    compares `argmax` with all candidates on small examples.
 
     Parameters
     ----------
@@ -42,8 +43,9 @@ class Custom(BaseEstimator):
     cost : callable
         ``cost(y, y2)`` returns the cost of predicting y2 if y is true (>= 0); 0 if they are equal.
     argmax : callable
-        ``argmax(x, w)`` returns the labeling of highest score for the weights w, an array of shape (D,)
-        that is read-only. ``argmax(x, w, y)`` returns the labeling of highest score plus ``cost(y, .)``.
+        ``argmax(x, w)`` returns the labeling with the highest score for the weights w, a read-only array
+        of shape (D,). ``argmax(x, w, y)`` returns the labeling with the highest score plus cost
+        ``cost(y, .)``.
 
     See Also
     --------
@@ -78,7 +80,7 @@ class Custom(BaseEstimator):
         self.argmax = argmax
 
     def validate(self) -> None:
-        """Raise an error unless all functions accept the arguments of their calls.
+        """Raise TypeError unless all functions accept their documented arguments.
 
         Raises
         ------

@@ -17,14 +17,15 @@ class Decoding:
     labels : ndarray of int of shape (n_rows,)
         Label of each row.
     upper : ndarray of shape (n_blocks,), optional
-        Upper bound of the highest score of each example; None if `labels` attain it.
+        Upper bound of the highest score of each example. None means that `labels` have the highest
+        score.
     levels : ndarray of int of shape (n_rows,), optional
         Level of each row, if the potentials have a third axis of levels.
     shares : ndarray of shape (n_rows, n_labels), optional
         Fraction of each label at each row, from relaxed inference. The score of the fractional labeling
         is at least that of `labels`.
     features : ndarray or CSR matrix of shape (n_blocks, n_pairwise), optional
-        Features of the fractional labeling, which multiply the pairwise weights.
+        Features of the fractional labelings, as in `Structure.features`.
 
     See Also
     --------

@@ -32,9 +32,9 @@ class Graph(Structure):
         sum over nodes u of f(x_u, y_u) + sum over edges (u, v) of sum_j phi_j P_j[y_u, y_v]
 
     An edge without features has the constant feature 1. Edges are directed: the label of the first end
-    is the row of P_j, that of the second end is the column. For symmetric edges, add each edge in both
-    directions, or order the ends by node number. The pairwise weights are the tables P_j, flat, in
-    order.
+    selects the row of P_j, and the label of the second end the column. For symmetric edges, add each
+    edge in both directions, or order the ends by node number. The pairwise weights are the flattened
+    tables P_j, one after the other.
 
     Inference is exact for graphs without cycles and for graphs of small treewidth. The limits are 1e6
     values in a table of size ``n_labels ** (treewidth + 1)`` and 2e7 values in all tables of a graph.
@@ -42,8 +42,8 @@ class Graph(Structure):
 
     For other graphs, inference is relaxed: it maximizes over the local polytope of fractional labelings.
     The loss of training is then the relaxed loss, which is convex and bounds the loss from above.
-    Certificates hold for the highest-scoring labeling, and may be loose. Predictions are the best
-    labeling found, which may be another one.
+    Certificates hold for the highest-scoring labeling, and may be loose. A prediction is the
+    best labeling found, which may have a lower score.
 
     Parameters
     ----------
@@ -51,8 +51,8 @@ class Graph(Structure):
         Kind of inference. "auto" is exact for each graph within the limits. "exact" raises an error for
         graphs beyond them. "relaxed" is exact only for graphs without cycles.
     tol : float, default=1e-6
-        Gap at which relaxed inference stops (0 < tol < 1), relative to the maximum minus the mean score
-        of all labelings.
+        Gap at which relaxed inference stops (0 < tol < 1). It is relative to the difference between the
+        maximum and the mean of the scores of all labelings.
     max_steps : int, default=100000
         Maximum number of simplex steps per graph in relaxed inference. The remaining gap is added to the
         bound of the loss.
@@ -60,7 +60,7 @@ class Graph(Structure):
     Attributes
     ----------
     n_edge_features_ : int
-        Number of features per edge. Only set by `prepared`; before, it is 1.
+        Number of features per edge. `prepared` sets it; before, it is 1.
 
     See Also
     --------

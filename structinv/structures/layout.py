@@ -14,7 +14,9 @@ from ..utils.matrices import Rows
 
 @dataclass(frozen=True)
 class Layout:
-    """Assignment of rows to examples; structures derive classes with more fields.
+    """Assignment of rows to examples.
+
+    Structures may use subclasses with more fields, such as the edges of graphs.
 
     Parameters
     ----------
@@ -83,7 +85,7 @@ class Layout:
         Parameters
         ----------
         layouts : list of Layout
-            Layouts of the class on which the method is called.
+            Layouts of this class.
 
         Returns
         -------
@@ -154,7 +156,7 @@ class Layout:
         return taken
 
     def told(self) -> list[Any]:
-        """Return the compared fields, which identify the layout.
+        """Return the values of all fields that define equality of layouts.
 
         Returns
         -------

@@ -45,8 +45,8 @@ class Multilabel(Structure):
     Attributes
     ----------
     edges_ : ndarray of int of shape (L - 1, 2)
-        Edges (s, t) of the tree in the order of the tables; s is nearer to label 0. Only set if
-        `pairwise` is "tree", by `prepared`.
+        Edges (s, t) of the tree, in the order of the tables. In the tree, s is nearer to label 0 than t.
+        `prepared` sets it if `pairwise` is "tree".
 
     See Also
     --------

@@ -23,9 +23,11 @@ class Regression(RowStructure):
     The loss is ``max(0, |y - f(z)| - epsilon)`` at the worst z in S(x) (Vapnik 1995). Without
     perturbations it equals that of scikit-learn's ``LinearSVR``.
 
-    Each row has three labels. The first has the score 0 and the cost 0. The second means that f is too
-    large: its score is f and its cost ``-y - epsilon``. The third means that f is too small: its score
-    is -f and its cost ``y - epsilon``. Costs depend on the target and can be negative.
+    Internally each row has three labels. Their costs depend on the target and can be negative:
+
+    - error within the tube: score 0, cost 0;
+    - f too large: score f, cost ``-y - epsilon``;
+    - f too small: score -f, cost ``y - epsilon``.
 
     Parameters
     ----------

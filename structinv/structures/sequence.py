@@ -37,7 +37,7 @@ class Sequence(Structure):
     ----------
     follows_ : ndarray of bool of shape (n_labels + 1, n_labels)
         Allowed transitions from each label (row) to each label (column). The last row has the allowed
-        first labels. Only set if `allowed` is given, by `prepared`.
+        first labels. `prepared` sets it if `allowed` is given.
 
     See Also
     --------

@@ -35,14 +35,15 @@ def check_structure(
 ) -> None:
     """Compare the results of a structure with all possible labelings.
 
-    The examples are small and random. The potentials include ties and forbidden labels; some inputs have
-    a single row, others several examples.
+    The examples are small and random. The scores include ties and forbidden labels. Some inputs have a
+    single row, others several examples.
 
-    - `decode` and `separate` must return a best labeling, or bound its deficit by `upper`.
-    - `runner_up` must return a different labeling, the best one.
-    - `most_wrong` must not be below the number of wrong rows of any sufficient labeling.
+    - `decode` and `separate` must return a best labeling, or bound the best value by `upper`.
+    - `runner_up` must return the best labeling that differs from the given one.
+    - `most_wrong` must be at least the number of wrong rows of every labeling with a score of at least
+      the floor.
 
-    If `budgets` is True, the tests also use potentials with an axis of levels. `allows` defines the
+    If `budgets` is True, the tests also use scores with an axis of levels. `allows` defines the
     possible labelings.
 
     Parameters
