@@ -81,17 +81,17 @@ class MultiCutBundle(Solver):
     """Bundle method for partitions on a Dask cluster, with planes of each group.
 
     It is a multi-cut method (Birge and Louveaux 1988). In each round every group of partitions returns
-    two cutting planes. The first touches the group's loss at the present weights, which also gives the
-    value of the objective. The second results from local sweeps of dual ascent over the group's rows.
-    The driver maximizes the dual over the planes of all groups, with one convex combination per group.
-    The dual value never decreases, even if responses are late or lost.
+    two cutting planes. The first plane is tight at the present weights, where it also gives the loss of
+    the group. The second plane results from local sweeps of dual ascent over the rows of the group. The
+    driver maximizes the dual over the planes of all groups, with one convex combination per group. The
+    dual value never decreases, even if results are late or lost.
 
     Parameters
     ----------
     sweeps : int, optional
-        Maximum number of sweeps over the rows of each group in a round. They end when half of the
-        group's gap is left. Default: 1 for groups of more than 12,500 rows, up to 10 for smaller groups,
-        whose rounds are mostly waiting.
+        Maximum number of sweeps over the rows of each group in a round. They end early if
+        the gap of the group is halved. Default: 1 for groups of more than 12,500 rows, and up to 10 for
+        smaller groups, whose rounds consist mostly of waiting.
     max_idle : int, default=3
         Number of rounds after which unused planes are removed.
     max_planes : int, optional

@@ -36,7 +36,7 @@ class LazyRows:
 
     @classmethod
     def of_parts(cls, parts: Sequence[Delayed], heights: Sequence[float]) -> Self:
-        """Build from one result per partition.
+        """Combine the results of all partitions.
 
         Parameters
         ----------
@@ -65,9 +65,9 @@ class LazyRows:
 class DaskCertificate(LazyRows):
     """Certificate of samples in partitions, with Dask arrays.
 
-    ``dask.persist(certificate)`` computes all arrays once on the workers. ``dask.compute(certificate)``
-    converts them to NumPy arrays. Both return a tuple with one certificate. Otherwise every use of an
-    array computes it again.
+    ``dask.persist(certificate)`` computes all arrays once and leaves them on the workers.
+    ``dask.compute(certificate)`` converts them to NumPy arrays. Both return a tuple with one
+    certificate. Without these calls, every use of an array computes it again.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class DaskCertificate(LazyRows):
     attacked : dask Array of shape (n_samples,)
         Margins under the perturbations that the oracle found.
     exact : dask Array of bool of shape (n_samples,)
-        Whether a bound is tight.
+        Whether the bound is tight.
 
     See Also
     --------
@@ -102,7 +102,7 @@ class DaskCertificate(LazyRows):
 
     @property
     def correct(self) -> da.Array:
-        """Certified samples, dask Array of bool of shape (n_samples,)."""
+        """True for certified samples, dask Array of bool of shape (n_samples,)."""
         return self.margins > 0
 
     @property
@@ -127,7 +127,7 @@ class DaskExampleCertificate(DaskCertificate):
     attacked : dask Array of shape (n_examples,)
         Margins under the perturbations that the oracle found.
     exact : dask Array of bool of shape (n_examples,)
-        Whether a bound is tight.
+        Whether the bound is tight.
     most_wrong : dask Array of int of shape (n_examples,)
         Upper bounds of the number of wrong labels in each example.
     lengths : dask Array of int of shape (n_examples,)
@@ -199,5 +199,5 @@ class DaskPredictionBounds(LazyRows):
 
     @property
     def width(self) -> da.Array:
-        """Largest possible change of each prediction, dask Array of shape (n_samples,)."""
+        """Largest minus smallest prediction, dask Array of shape (n_samples,)."""
         return self.highest - self.lowest

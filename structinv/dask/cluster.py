@@ -40,7 +40,7 @@ PATIENCE_OF_ALL = 3.0
 
 
 class SchedulerLostError(ConnectionError):
-    """Error of a lost connection to the scheduler, which ends a fit.
+    """Error that ends a fit if the connection to the Dask scheduler is lost.
 
     See Also
     --------

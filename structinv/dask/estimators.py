@@ -62,8 +62,8 @@ class DaskInvariantLinearSVC(DaskLinearMachine, InvariantLinearSVC):
     C : float, default=1.0
         Weight of the losses (> 0).
     solver : {"auto", "bundle", "bmrm"}, MultiCutBundle or BMRM, default="auto"
-        "bundle" sweeps the samples of all groups of partitions in parallel, and stores planes of each
-        group. "bmrm" uses one plane of the sum of all losses per round. "auto" is "bundle".
+        "bundle" updates the dual variables of all groups of partitions in parallel, and stores planes of
+        each group. "bmrm" stores one plane of the sum of all losses per round. "auto" is "bundle".
     tol : float, default=1e-3
         Relative duality gap at which the fit ends.
     max_seconds : float, optional
@@ -77,20 +77,21 @@ class DaskInvariantLinearSVC(DaskLinearMachine, InvariantLinearSVC):
         or partitions starts from zero, with at most as many groups as the last fit.
     checkpoint : str or path-like, optional
         File with the planes of each group of partitions, from which a later fit continues. The later
-        fit has as many groups. A checkpoint of other data raises an error.
+        fit has the same number of groups. A checkpoint of other data raises an error.
     checkpoint_seconds : float, default=120
         Time between two writes of the checkpoint, in seconds (> 0).
     on_interrupt : {"raise", "return"}, default="raise"
-        Reaction to Ctrl-C, after which the estimator has the best model so far. "raise" raises
-        KeyboardInterrupt, "return" ends the fit with a warning.
+        Reaction to Ctrl-C: "raise" raises KeyboardInterrupt, "return" ends the fit with a warning. In
+        both cases the estimator has the best model so far.
     loss : {"hinge", "squared_hinge", "logistic"}, default="hinge"
         Loss of a margin t: ``max(0, 1 - t)``, its square, or ``log(1 + exp(-t))``. The last two are for
-        two classes, without `cost`, slack rescaling or discounts.
+        two classes, without `cost`, slack rescaling or discounted oracles.
     cost : array-like of shape (n_classes, n_classes), optional
         Cost ``cost[i, j]`` (>= 0) of predicting class j instead of class i, in the order of `classes_`.
         The diagonal is 0. By default every error costs 1.
     rescaling : {"margin", "slack"}, default="margin"
-        Use of the cost: as the required margin, or also as a factor of the loss.
+        Use of the costs. With "margin" the cost of an error is its required margin. With "slack" every
+        required margin is 1 and the cost multiplies the loss.
     fit_intercept : bool, default=True
         Whether to add a penalized constant feature 1, which no oracle perturbs.
     memory_limit : None
@@ -178,7 +179,7 @@ class DaskInvariantLinearSVC(DaskLinearMachine, InvariantLinearSVC):
         Returns
         -------
         dask Array or array of shape (n_samples,) or (n_samples, n_classes)
-            Scores, one column for two classes; lazy for collections.
+            Scores: one per sample for two classes, otherwise one per class. Lazy for collections.
         """
         if self._in_partitions(X):
             return self._lazily("decision_function", X)
@@ -213,7 +214,7 @@ class DaskInvariantLinearSVC(DaskLinearMachine, InvariantLinearSVC):
         X : dask Array or DataFrame, list of Delayed or Future, or samples in memory
             Samples without labels; only `fit` accepts pairs of samples and labels.
         y : as in `fit`, optional
-            True labels. Without labels the certificate is for unchanged predictions.
+            True labels. Without labels the certificate proves that predictions do not change.
         oracle : InvarianceOracle, optional
             Allowed perturbations. Default: those of the training.
 
@@ -240,8 +241,8 @@ class DaskInvariantLinearSVR(DaskLinearMachine, InvariantLinearSVR):
     C : float, default=1.0
         Weight of the losses (> 0).
     solver : {"auto", "bundle", "bmrm"}, MultiCutBundle or BMRM, default="auto"
-        "bundle" sweeps the samples of all groups of partitions in parallel, and stores planes of each
-        group. "bmrm" uses one plane of the sum of all losses per round. "auto" is "bundle".
+        "bundle" updates the dual variables of all groups of partitions in parallel, and stores planes of
+        each group. "bmrm" stores one plane of the sum of all losses per round. "auto" is "bundle".
     tol : float, default=1e-3
         Relative duality gap at which the fit ends.
     max_seconds : float, optional
@@ -255,12 +256,12 @@ class DaskInvariantLinearSVR(DaskLinearMachine, InvariantLinearSVR):
         or partitions starts from zero, with at most as many groups as the last fit.
     checkpoint : str or path-like, optional
         File with the planes of each group of partitions, from which a later fit continues. The later
-        fit has as many groups. A checkpoint of other data raises an error.
+        fit has the same number of groups. A checkpoint of other data raises an error.
     checkpoint_seconds : float, default=120
         Time between two writes of the checkpoint, in seconds (> 0).
     on_interrupt : {"raise", "return"}, default="raise"
-        Reaction to Ctrl-C, after which the estimator has the best model so far. "raise" raises
-        KeyboardInterrupt, "return" ends the fit with a warning.
+        Reaction to Ctrl-C: "raise" raises KeyboardInterrupt, "return" ends the fit with a warning. In
+        both cases the estimator has the best model so far.
     epsilon : float, default=0.1
         Half width of the tube without loss around a target (>= 0), in units of the targets.
     fit_intercept : bool, default=True

@@ -90,12 +90,12 @@ class DaskFeatures(OrbitFeatures):
         return local
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Draw landmarks or templates.
+        """Draw the landmarks or the random templates.
 
         Parameters
         ----------
         X : dask Array or DataFrame, list of Delayed or Future, or samples in memory
-            Samples in partitions, which are computed twice: for checks, and for landmarks. Pass
+            Samples. Partitions are computed twice: for validation, and for landmarks. Pass
             ``X.persist()`` to compute them once.
         y : object
             Ignored.
@@ -173,9 +173,9 @@ class DaskFeatures(OrbitFeatures):
 class DaskOrbitNystroem(DaskFeatures, OrbitNystroem):
     """Nystroem features of the invariant kernel, for Dask collections.
 
-    Landmarks are drawn uniformly from all samples. They do not depend on the partitions: samples in
-    memory have the same landmarks for the same `random_state`. The computations use the client of the
-    process, or Dask's default scheduler.
+    Landmarks are drawn uniformly from all samples, independently of the partitions. For the same
+    `random_state`, `OrbitNystroem` draws the same landmarks from the samples in memory. The computations
+    use the client of the process, or Dask's default scheduler.
 
     Parameters
     ----------
@@ -202,7 +202,7 @@ class DaskOrbitNystroem(DaskFeatures, OrbitNystroem):
     dtype_ : dtype
         Dtype of the samples of `fit`.
     landmark_indices_ : array of int of shape (n_components,)
-        Numbers of the landmarks among the samples of all partitions.
+        Indices of the landmarks among the samples of all partitions.
     landmarks_, normalization_, rank_, kernel_error_, orbit_kernel_, min_eigenvalue_, oracle_, seed_, \
 n_draws_, n_columns_, n_features_in_, feature_names_in_
         Fitted attributes of `OrbitNystroem`.
@@ -238,8 +238,9 @@ n_draws_, n_columns_, n_features_in_, feature_names_in_
 class DaskOrbitFourier(DaskFeatures, OrbitFourier):
     """Random Fourier features of the invariant kernel, for Dask collections.
 
-    Templates do not depend on samples: `OrbitFourier` has the same templates for the same
-    `random_state`. The computations use the client of the process, or Dask's default scheduler.
+    The templates are random vectors, which do not depend on the samples. For the same `random_state`,
+    `OrbitFourier` has the same templates. The computations use the client of the process, or Dask's
+    default scheduler.
 
     Parameters
     ----------

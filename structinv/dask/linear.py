@@ -65,7 +65,7 @@ class DaskLinearMachine(DaskMachine, LinearMachine):
         return self._lazily("predict", X) if self._in_partitions(X) else super().predict(X)
 
     def worst_case(self, X: Any, y: Any = None, *, oracle: InvarianceOracle | None = None) -> Any:
-        """Compute the most damaging perturbation of each sample.
+        """Return the samples after their most damaging perturbations.
 
         Parameters
         ----------

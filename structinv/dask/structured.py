@@ -38,7 +38,7 @@ class DaskInvariantStructuredSVC(DaskMachine, InvariantStructuredSVC):
     """Robust structured classifier, trained on a Dask cluster.
 
     The objective, the bounds and the duality gap are those of `InvariantStructuredSVC` on all examples.
-    Labels, vocabulary, and the prepared structure depend on all partitions.
+    Labels, vocabulary and learned attributes of the structure come from all partitions.
 
     Parameters
     ----------
@@ -48,8 +48,8 @@ class DaskInvariantStructuredSVC(DaskMachine, InvariantStructuredSVC):
     C : float, default=1.0
         Weight of the losses (> 0).
     solver : {"auto", "bundle", "bmrm"}, MultiCutBundle or BMRM, default="auto"
-        "bundle" sweeps the samples of all groups of partitions in parallel, and stores planes of each
-        group. "bmrm" uses one plane of the sum of all losses per round. "auto" is "bundle".
+        "bundle" updates the dual variables of all groups of partitions in parallel, and stores planes of
+        each group. "bmrm" stores one plane of the sum of all losses per round. "auto" is "bundle".
     tol : float, default=1e-3
         Relative duality gap at which the fit ends.
     max_seconds : float, optional
@@ -63,12 +63,12 @@ class DaskInvariantStructuredSVC(DaskMachine, InvariantStructuredSVC):
         or partitions starts from zero, with at most as many groups as the last fit.
     checkpoint : str or path-like, optional
         File with the planes of each group of partitions, from which a later fit continues. The later
-        fit has as many groups. A checkpoint of other data raises an error.
+        fit has the same number of groups. A checkpoint of other data raises an error.
     checkpoint_seconds : float, default=120
         Time between two writes of the checkpoint, in seconds (> 0).
     on_interrupt : {"raise", "return"}, default="raise"
-        Reaction to Ctrl-C, after which the estimator has the best model so far. "raise" raises
-        KeyboardInterrupt, "return" ends the fit with a warning.
+        Reaction to Ctrl-C: "raise" raises KeyboardInterrupt, "return" ends the fit with a warning. In
+        both cases the estimator has the best model so far.
     oracle : InvarianceOracle, optional
         Allowed perturbations of a row; none by default. Rows of an example are perturbed independently,
         except by `Shared` and `Budget`.
@@ -182,7 +182,7 @@ n_features_in_, feature_names_in_
 
         Returns
         -------
-        dask Bag or Array, or labelings as of `InvariantStructuredSVC`
+        dask Bag or Array, or labelings as returned by `InvariantStructuredSVC`
             Lazy Dask array for an array or DataFrame. For a bag or a list, a lazy Bag with one item per
             example: `compute` returns a list of all labelings, `to_delayed` one list per partition.
         """
@@ -198,8 +198,8 @@ n_features_in_, feature_names_in_
 
         Returns
         -------
-        dask Bag or Array, or scores as of `InvariantStructuredSVC`
-            Scores of all labels, in the form of `predict`.
+        dask Bag or Array, or scores as returned by `InvariantStructuredSVC`
+            Scores of all labels, in the same collections as the results of `predict`.
         """
         if self._in_partitions(X):
             return self._of_each("decision_function", X)
@@ -234,7 +234,7 @@ n_features_in_, feature_names_in_
         X : dask Bag, Array or DataFrame, list of Delayed or Future, or examples in memory
             Examples without labels; only `fit` accepts examples with labels.
         y : as in `fit`, optional
-            True labelings. Without labels the certificate is for unchanged predictions.
+            True labelings. Without labels the certificate proves that predictions do not change.
         oracle : InvarianceOracle, optional
             Allowed perturbations. Default: those of the training.
 
@@ -248,7 +248,7 @@ n_features_in_, feature_names_in_
         return self._certified(DaskExampleCertificate, X, *self._cut_like(X, y=y), oracle=oracle)
 
     def worst_case(self, X: Any, y: Any = None, *, oracle: InvarianceOracle | None = None) -> Any:
-        """Compute the perturbation of each example with the smallest margin.
+        """Return the examples after the perturbation with the smallest margin found.
 
         Parameters
         ----------
@@ -264,7 +264,7 @@ n_features_in_, feature_names_in_
         changed : dask Bag or Array, or examples in memory
             Perturbed examples, in the form of `predict`.
         labels : dask Bag or Array, or labelings in memory
-            Best competing labelings of the perturbed examples, in the form of `predict`.
+            Predicted labelings of the perturbed examples, in the form of `predict`.
         """
         if not self._in_partitions(X):
             return super().worst_case(X, y, oracle=oracle)
