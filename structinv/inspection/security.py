@@ -151,7 +151,7 @@ def security_curve(
     ------
     TypeError, ValueError
         If `models` or `n_changes` is empty, if `label` is not one of the two classes of every model,
-        if `y` contains only one of both kinds of samples, or if the edits of the oracle cannot be
+        if `y` contains only `label` or does not contain it, or if the edits of the oracle cannot be
         counted.
 
     See Also

@@ -16,7 +16,7 @@ from .positions import position_margins, transition_weights
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Up to so many labels the cells have their numbers.
+# Maximum number of labels for which the cells show their weights as text.
 _MOST_NUMBERS = 12
 _RIGHT, _WRONG, _WORST = "tab:blue", "tab:red", "black"
 

@@ -19,7 +19,18 @@ from ..utils.summaries import Summarized, Summary
 class Status(Enum):
     """Reason why a fit ended.
 
-    The status of a fitted estimator is in `solution_.status`.
+    The status of a fitted estimator is in `solution_.status`, and the recommended next step in
+    `solution_.advice`. The values are:
+
+    - "converged": the relative gap is within the tolerance.
+    - "within plane_tol": no plane exceeds the stored planes by more than `plane_tol`.
+    - "time limit", "iteration limit" and "oracle call limit": a stopping rule ended the fit.
+    - "stalled": the gap no longer decreases.
+    - "oracle too coarse": the gap is small only for the perturbed samples that the oracle found.
+    - "interrupted": Ctrl-C or a callback ended the fit.
+    - "not finite": values overflowed.
+    - "inconsistent": the lower bound exceeds the objective, for example because an oracle is wrong.
+    - "compressed": the model was compressed after the fit.
 
     See Also
     --------
