@@ -202,7 +202,7 @@ def test_options_and_columns_that_the_model_lacks_are_refused(folder, tmp_path):
     sentences, y = load_conll(test)
     write_conll(tmp_path / "words", [[word for word, _ in row] for row in sentences])
     assert "must have 2 columns as the training file" in fail("predict", model, tmp_path / "words")
-    assert "line 1: a token and its label" in fail("evaluate", model, tmp_path / "words")
+    assert "line 1: must have a token and its label" in fail("evaluate", model, tmp_path / "words")
     write_conll(tmp_path / "words", [[word for word, _ in row] for row in sentences], y)
     said = fail("evaluate", model, tmp_path / "words")
     assert "must have 3 columns as the training file, with the label last, got 2" in said

@@ -163,7 +163,7 @@ def test_too_many_maps_of_images_are_refused(monkeypatch):
 def test_kernels_keep_what_fits_where_all_does_not(monkeypatch):
     X, y = digits("", 60)
     monkeypatch.setattr(resources, "free_memory", lambda: 1.2e6)
-    with pytest.raises(MemoryError, match="lower cache_mb"):
+    with pytest.raises(MemoryError, match="decrease cache_mb"):
         InvariantSVC(TURNS, cache_mb=1000, **FEW).fit(X, y)
     assert InvariantSVC(TURNS, cache_mb=5, **FEW).fit(X, y).solution_.relative_gap <= 1e-2
 

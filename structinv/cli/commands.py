@@ -151,7 +151,8 @@ def fit(
     limit, memory = _accepted(tol, accept_gap), limit_of_memory(memory_limit)
     settings: dict[str, Any] = {"max_changes": max_changes, "low": low, "high": high, "radius": radius}
     settings |= {"value": value, "present": present, "add": add, "drop": drop}
-    settings |= {"scale": numbers("--scale", scale)}
+    factors_of_words = numbers("--scale", scale)
+    settings |= {"scale": None if factors_of_words is None else tuple(factors_of_words)}
     settings |= {"pixels": numbers("--pixels", pixels), "degrees": numbers("--degrees", degrees)}
     settings |= {"factors": numbers("--factors", factors), "shape": image_shape(shape)}
     weight = weight_of_losses(C)

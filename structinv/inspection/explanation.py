@@ -126,9 +126,8 @@ def explain_edit(
     """
     if not isinstance(model, (InvariantLinearSVC, InvariantTextClassifier)):
         raise TypeError(
-            "model must be an InvariantLinearSVC or InvariantTextClassifier, since only there each "
-            f"feature has its share of a margin, got {type(model).__name__}; draw_worst_cases shows "
-            "what changes do to images"
+            "model must be an InvariantLinearSVC or InvariantTextClassifier, got "
+            f"{type(model).__name__}: use WorstCasesDisplay for worst cases of images"
         )
     # X is not converted, because the model checks the feature names of a DataFrame.
     if _num_samples(X) != 1:
