@@ -338,7 +338,7 @@ class TestReports:
         dump_svmlight_file(X, y, str(tmp_path / "rows"))
         result = run("fit", tmp_path / "rows", "--oracle", "box", "--radius", 1, "-o", tmp_path / "m")
         (label,) = set(succeed("predict", tmp_path / "m", tmp_path / "rows").split())
-        assert f"all 200 training samples are predicted {label} (90% right" in result.stderr
+        assert f"all 200 training rows are predicted {label} (90% correct" in result.stderr
 
     def test_labels_are_shown_as_they_are(self, tmp_path):
         (tmp_path / "mails").write_text('{"text": "red sun", "label": "x"}\n' * 2)
