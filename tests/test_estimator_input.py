@@ -86,7 +86,7 @@ def test_labels_of_several_kinds_are_refused_by_name(kind, kinds, named, asked):
 def test_none_is_no_mark_for_rows_without_a_label(kind, asked):
     for mark, said in (
         ("auto", "use the number -1 for rows without a label, not None"),
-        ("?", r"'\?' \(unlabeled='\?'\) for rows without a label, not None"),
+        ("?", r"use '\?' \(unlabeled='\?'\) for rows without a label, not None"),
         (None, "with unlabeled=None every row requires a label"),
     ):
         for y in labels(("a", "b", None)):
