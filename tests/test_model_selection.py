@@ -127,7 +127,7 @@ class TestLabels:
             labeled_scorer()(model.fit(X, codes), X, np.full(40, -1))
         with pytest.raises(ValueError, match="y must hold a labeled row"):
             next(LabeledSplit(2).split(X, np.full(40, -1)))
-        with pytest.raises(ValueError, match="y must hold the labels"):
+        with pytest.raises(ValueError, match="y must hold labels for stratified folds"):
             next(LabeledSplit(2).split(X))
         with pytest.raises(ValueError, match="n_splits=30"):
             next(LabeledSplit(30).split(X, codes))
@@ -248,7 +248,7 @@ class TestSelectChanges:
         ("change", "error", "message"),
         [
             ({"model": "svc"}, TypeError, "model must be an unfitted estimator"),
-            ({"grid": {"oracle__words": [1]}}, ValueError, "grid has a parameter .*words"),
+            ({"grid": {"oracle__words": [1]}}, ValueError, "grid must contain parameters of the model only.*words"),
             ({"grid": {"oracle": [3]}}, TypeError, "oracle must be an InvarianceOracle"),
             ({"grid": {"oracle__max_changes": [-1]}}, ValueError, "max_changes must be an integer"),
             ({"oracle": "fdrop"}, TypeError, "oracle must be an InvarianceOracle"),
