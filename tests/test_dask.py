@@ -30,6 +30,8 @@ D = 100
 
 @pytest.fixture(scope="module")
 def client():
+    # Tests of lost workers in this process may leave caches, which no fit forgets.
+    _CACHED.clear()
     with Client(
         processes=False,
         n_workers=2,

@@ -28,6 +28,8 @@ from structinv.structures import Decoding, Graph, Multilabel, Sequence, Structur
 
 @pytest.fixture(scope="module")
 def client():
+    # Tests of lost workers in this process may leave caches, which no fit forgets.
+    _CACHED.clear()
     with Client(
         processes=False,
         n_workers=2,

@@ -395,7 +395,7 @@ WRONG = [
     ({"estimator": LogisticRegression()}, NotFittedError, ""),
     ({"estimator": make_pipeline(StandardScaler(), LogisticRegression())}, NotFittedError, ""),
     # The oracle comes before the rows.
-    ({"oracle": ROWS[0], "X": ROWS[1], "y": None}, TypeError, r"got rows of shape \(30, 5\): pass the or"),
+    ({"oracle": ROWS[0], "X": ROWS[1], "y": None}, TypeError, r"rows of shape \(30, 5\): pass the or"),
 ]
 
 
