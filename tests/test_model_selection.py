@@ -131,7 +131,7 @@ class TestLabels:
             next(LabeledSplit(2).split(X))
         with pytest.raises(ValueError, match="n_splits=30"):
             next(LabeledSplit(30).split(X, codes))
-        with pytest.raises(ValueError, match="beside -1 for no label"):
+        with pytest.raises(ValueError, match="in addition to -1 for unlabeled rows"):
             next(LabeledSplit(2).split(X, np.where(codes == 0, 0, -1)))
         with pytest.raises(ValueError, match="magic"):
             labeled_scorer("magic")

@@ -389,7 +389,7 @@ def question():
 
 def pooled(kernel, question):
     found = np.ones((7, 4, 11), dtype=question["patches"].dtype)
-    add_kernel_values(kernel, found=found, **question)
+    add_kernel_values(kernel, features=found, **question)
     return found
 
 
