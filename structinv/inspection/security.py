@@ -52,6 +52,16 @@ class SecurityCurve(Tabulated):
     See Also
     --------
     security_curve : Compute the curve of fitted models.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv.inspection import SecurityCurve
+    >>> rates, alarms = {"svm": np.array([0.9, 0.4])}, {"svm": 0.01}
+    >>> SecurityCurve([0, 5], rates, alarms, {"svm": 0.0}, "spam", 0.01)
+    Detection rate of 'spam' at a false-positive rate of at most 0.01
+      changes       0       5
+      svm       90.0%   40.0%
     """
 
     n_changes: list[int]
