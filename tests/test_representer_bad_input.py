@@ -96,7 +96,11 @@ SHARED = [
     ({"solver": "newton"}, ValueError, "solver .*'newton'"),
     ({"solver": Representer("newton")}, ValueError, "method .*'newton'"),
     ({"solver": Representer("dual-cd", selection="first")}, ValueError, "selection .*'first'"),
-    ({"solver": Representer("newton-cg", selection="steepest")}, ValueError, "got 'steepest' with method"),
+    (
+        {"solver": Representer("newton-cg", selection="steepest")},
+        ValueError,
+        "got 'steepest' with method",
+    ),
     ({"kernel": "gauss"}, ValueError, "kernel"),
     ({"kernel": "precomputed"}, ValueError, "kernel .*'precomputed'"),
     ({"kernel": 3}, ValueError, "kernel"),

@@ -497,7 +497,7 @@ class TestFaults:
 
     def test_estimators_that_read_all_rows_at_once(self):
         X, y = dense()
-        with pytest.raises(TypeError, match="InvariantLinearSVC and InvariantLinearSVR"):
+        with pytest.raises(TypeError, match="InvariantLinearSVC or InvariantLinearSVR"):
             InvariantSVC(Box(0.1)).fit(MatrixRows(X), y)
 
     @pytest.mark.parametrize(
@@ -521,7 +521,7 @@ class TestFaults:
         model = InvariantLinearSVC(random_state=0).fit(X, y)
         for use in (model.predict, model.certify, lambda path: InvariantLinearSVC().fit(path, y)):
             with pytest.raises(
-                TypeError, match=r"got the path 'rows': structinv\.rows\.RowFolder\(path\)"
+                TypeError, match=r"got the path 'rows': use structinv\.rows\.RowFolder\(path\)"
             ):
                 use(path)
 

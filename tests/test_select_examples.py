@@ -90,7 +90,7 @@ def test_mistakes_are_named_before_any_fit(monkeypatch):
     for change, error, message in [
         ({"y": y[:7]}, ValueError, r"inconsistent numbers of samples: \[16, 7\]"),
         ({"y": "ab" * 8}, TypeError, "y must be a list with labels for each example, got a str"),
-        ({"y": [["c", "a"], *y[1:]]}, ValueError, "none of {'c'}; more folds"),
+        ({"y": [["c", "a"], *y[1:]]}, ValueError, "none of {'c'}: use more folds"),
         ({"grid": {"oracle__max_changes": [-1]}}, ValueError, "max_changes must be an integer"),
     ]:
         call = {"model": machine(Sequence()), "X": X, "y": y, "grid": GRID, "cv": 2} | change

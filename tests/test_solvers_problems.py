@@ -229,8 +229,8 @@ def test_values_of_all_rows_ask_once_for_each_alternative(oracle, monkeypatch):
     term = WorstCase(X, np.arange(12) % 3, oracle, Multiclass(), rescaling="slack")
     space = ExplicitSpace(X.shape[1], 3, intercept=True)
     f = np.random.default_rng(0).standard_normal(space.size)
-    asked, ask = [], query._ask
-    monkeypatch.setattr(query, "_ask", lambda *given: asked.append(1) or ask(*given))
+    asked, ask = [], query._answer_for_labels
+    monkeypatch.setattr(query, "_answer_for_labels", lambda *given: asked.append(1) or ask(*given))
     upper, attained = term.values(space, f)
     monkeypatch.setattr("structinv.terms.worst_case.ROWS_AT_ONCE", 5)
     del asked[:]

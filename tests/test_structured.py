@@ -291,7 +291,7 @@ def test_sets_of_labels_are_as_many_as_in_training():
     X, Y = rng.standard_normal((20, 3)), rng.integers(2, size=(20, 3))
     model = InvariantStructuredSVC(Multilabel()).fit(X, Y)
     for ask in (model.score, model.certify):
-        with pytest.raises(ValueError, match="y must have 3 labels for each row, as in fit, got 2"):
+        with pytest.raises(ValueError, match="y must have 3 labels per row, as in fit, got 2"):
             ask(X, Y[:, :2])
 
 
