@@ -256,7 +256,7 @@ def test_empty_sequences_can_be_transformed_and_not_learned():
     vectorizer = TokenVectorizer().fit([[["a"]]])
     assert [rows.shape for rows in vectorizer.transform([[], [["a"]], []])] == [(0, 1), (1, 1), (0, 1)]
     assert [rows.shape for rows in vectorizer.transform([[]])] == [(0, 1)]
-    with pytest.raises(ValueError, match=r"X\[1\] is empty"):
+    with pytest.raises(ValueError, match=r"X\[1\] must have at least one token"):
         vectorizer.fit([[["a"]], []])
 
 
@@ -268,8 +268,8 @@ def test_empty_sequences_can_be_transformed_and_not_learned():
         ([["the"], ["cat"]], TypeError, r"X\[0\], position 0: .* got the word 'the'.*conll_features"),
         ([[["a"]], "cat"], TypeError, r"X\[1\] must be a list of tokens"),
         ([[["a"]], {"a": 1}], TypeError, r"X\[1\] must be a list of tokens"),
-        ([[["a"], {"a": 1}]], TypeError, r"X\[0\], position 1: .* this one is a dict"),
-        ([[{"a": 1}], [["a"]]], TypeError, r"X\[1\], position 0: .* this one is a list"),
+        ([[["a"], {"a": 1}]], TypeError, r"X\[0\], position 1: .* got a dict after lists"),
+        ([[{"a": 1}], [["a"]]], TypeError, r"X\[1\], position 0: .* got a list after dicts"),
         ([[["a"], ["a", 3]]], TypeError, r"X\[0\], position 1: features must be strings, got 3 .*dicts"),
         ([[["a"], [["b"]]]], TypeError, r"X\[0\], position 1: features must be strings, got \['b'\]"),
         ([[["a"]], [np.ones(3)]], TypeError, r"X\[1\], position 0: a token must be a dict"),
