@@ -269,7 +269,7 @@ def test_functions_that_are_not_pure_per_sample_raise():
         for function in (centered, drawn):
             with pytest.raises((CheckError, ValueError)):
                 check_oracle(make(function), X, y)
-            with pytest.raises(ValueError, match="the same members for a row in every call"):
+            with pytest.raises(ValueError, match="the same .* for a row in every call"):
                 InvariantLinearSVC(make(function)).fit(X, y)
         with pytest.raises(ValueError, match="must not change its inputs"):
             InvariantLinearSVC(make(spoil)).fit(X, y)
