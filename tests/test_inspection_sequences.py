@@ -153,3 +153,13 @@ def test_an_example_without_rows_has_no_margins():
     X, y = [np.eye(2)], [["a", "b"]]
     model = InvariantStructuredSVC(Sequence(), tol=0.5, random_state=0).fit(X, y)
     assert position_margins(model, np.zeros((0, 2))).shape == (0,)
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_margins_of_an_estimator_are_those_of_its_positions(given):
+    model, X, y = tagger()
+    labels = y[2] if given else model.predict([X[2]])[0]
+    display = MarginsDisplay.from_estimator(model, X[2], y[2] if given else None)
+    np.testing.assert_array_equal(display.margins, position_margins(model, X[2], labels))
+    names = [text.get_text() for text in display.ax_.get_xticklabels()]
+    assert names == [f"{number}\n{label}" for number, label in enumerate(labels)]

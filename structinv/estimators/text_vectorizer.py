@@ -235,14 +235,14 @@ class TextVectorizer(
         """
         return self._pattern.findall(self._prepared(text))
 
-    def edited(self, text: str, words: str, spots: np.ndarray, tokens: np.ndarray) -> str:
+    def edited(self, text: str, edit: str, spots: np.ndarray, tokens: np.ndarray) -> str:
         """Return a text with deleted, replaced or inserted tokens.
 
         Parameters
         ----------
         text : str
             Text before the edits.
-        words : {"drop", "add", "replace"}
+        edit : {"drop", "add", "replace"}
             Kind of edit. An inserted token comes before the token at its position.
         spots : ndarray of shape (n,) of int
             Positions of the edited tokens, increasing. The number of tokens is the position of the end.
@@ -267,20 +267,20 @@ class TextVectorizer(
         parts, at = [], 0
         for spot, token in zip(spots.tolist(), tokens.tolist(), strict=True):
             start, stop = spans[spot] if spot < len(spans) else (len(base), len(base))
-            new = "" if words == "drop" else self.grams.names[token] if token >= 0 else self.made_up
-            if words == "add":
+            new = "" if edit == "drop" else self.grams.names[token] if token >= 0 else self.made_up
+            if edit == "add":
                 new, stop = (f" {new}" if spot == len(spans) else f"{new} "), start
             parts += [base[at:start], new]
             at = stop
-        return self._with_intended_tokens("".join([*parts, base[at:]]), text, words, spots, tokens)
+        return self._with_intended_tokens("".join([*parts, base[at:]]), text, edit, spots, tokens)
 
     def _with_intended_tokens(
-        self, edited: str, text: str, words: str, spots: np.ndarray, tokens: np.ndarray
+        self, edited: str, text: str, edit: str, spots: np.ndarray, tokens: np.ndarray
     ) -> str:
         """Return the edited text; ValueError if its tokens are not the intended ones."""
         one = np.zeros(1, dtype=np.int64)
         edits = PlacedEdits(one + len(spots), spots[None], tokens[None])
-        intended = self.documents([text]).edited(one, edits, words)
+        intended = self.documents([text]).edited(one, edits, edit)
         if not np.array_equal(intended.tokens, self.documents([edited]).tokens):
             raise ValueError(
                 f"token_pattern {self.token_pattern!r} does not find the intended tokens in an edited "

@@ -243,8 +243,8 @@ class MarginsDisplay:
         TypeError, ValueError
             As in `position_margins` and `MarginsDisplay`.
         """
-        margins = position_margins(estimator, x, labels)
         shown = estimator.predict([x])[0] if labels is None else labels
+        margins = position_margins(estimator, x, shown)
         names = np.arange(len(margins)) if tokens is None else tokens
         return cls(names, shown, margins, worst).plot(ax=ax)
 

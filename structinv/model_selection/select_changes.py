@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
@@ -20,9 +20,6 @@ from ..utils.parameters import check_number
 from ..utils.summaries import Tabulated
 from .held_out import Fold, HeldOutRows, held_out
 from .pictures import columns_of, plot_settings
-
-if TYPE_CHECKING:
-    pass
 
 Grid = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]
 

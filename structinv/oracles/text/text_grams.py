@@ -47,16 +47,16 @@ class Documents:
         shifts = np.repeat(self.starts[:-1][rows] - starts[:-1], lengths)
         return Documents(starts, self.tokens[np.arange(starts[-1]) + shifts])
 
-    def edited(self, rows: np.ndarray, edits: PlacedEdits, words: str) -> Documents:
-        """Return the edited texts; `words` is the kind of edit."""
+    def edited(self, rows: np.ndarray, edits: PlacedEdits, edit: str) -> Documents:
+        """Return the edited texts; `edit` is the kind of edit."""
         texts = self.take(rows)
         used = np.arange(edits.spots.shape[1]) < edits.counts[:, None]
         places, inserted = (texts.starts[:-1, None] + edits.spots)[used], edits.tokens[used]
         starts = texts.starts
-        if words == "drop":
+        if edit == "drop":
             tokens = np.delete(texts.tokens, places)
             starts = starts - np.concatenate([[0], np.cumsum(edits.counts)])
-        elif words == "add":
+        elif edit == "add":
             tokens = np.insert(texts.tokens, places, inserted)
             starts = starts + np.concatenate([[0], np.cumsum(edits.counts)])
         else:
