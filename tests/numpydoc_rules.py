@@ -49,7 +49,7 @@ def areas():
     found = defaultdict(set)
     for item in public_items().values():
         found[_area(item)].add((item.__module__, item.__qualname__, _codes(item)))
-        for method in _methods(item) if inspect.isclass(item) else ():
+        for method in methods(item) if inspect.isclass(item) else ():
             codes = frozenset(CODES - NOT_OF_METHODS)
             found[_area(method)].add((method.__module__, method.__qualname__, codes))
     return {area: sorted(items) for area, items in found.items()}
@@ -65,11 +65,7 @@ def findings(items):
     return found
 
 
-def _codes(item):
-    return frozenset(CODES - NOT_OF_RESULTS if is_result(item) else CODES)
-
-
-def _methods(kind):
+def methods(kind):
     """Yield the public methods and properties of the package that have a docstring of their own."""
     for base in kind.__mro__:
         for name, member in vars(base).items():
@@ -80,6 +76,10 @@ def _methods(kind):
                 continue
             if member.__module__.startswith("structinv"):
                 yield member
+
+
+def _codes(item):
+    return frozenset(CODES - NOT_OF_RESULTS if is_result(item) else CODES)
 
 
 def _area(item):

@@ -1,11 +1,14 @@
 """Docstrings of public items hold what numpydoc's parser looks for."""
 
 import ast
+import builtins
 import importlib
 import inspect
 import pkgutil
 import re
 from dataclasses import is_dataclass
+from doctest import DocTestParser
+from symtable import symtable
 
 import pytest
 from numpydoc.docscrape import NumpyDocString
@@ -112,3 +115,63 @@ def test_attributes_of_estimators_are_learned_ones(kind):
     documented = named(NumpyDocString(inspect.getdoc(kind))["Attributes"])
     assert documented
     assert all(each.endswith("_") and not each.startswith("_") for each in documented)
+
+
+@pytest.mark.parametrize("name", ITEMS)
+def test_examples_import_the_names_that_they_use(name):
+    undefined = [each for sources in example_sources(ITEMS[name]) for each in undefined_names(sources)]
+    assert undefined == []
+
+
+@pytest.mark.parametrize("name", ITEMS)
+def test_examples_import_public_names_from_their_packages(name):
+    private = [each for sources in example_sources(ITEMS[name]) for each in private_imports(sources)]
+    assert private == []
+
+
+def test_undefined_names_of_an_example_have_no_earlier_definition():
+    sources = [
+        "import os.path as p",
+        "f = lambda a: [b + a + c for b in p.sep]",
+        "c = f(len(d))",
+        "d = c",
+    ]
+    assert undefined_names(sources) == ["c", "d"]
+
+
+def example_sources(item):
+    """Return the statements of the examples of an item and of its public methods, by docstring."""
+    documented = [item, *(numpydoc_rules.methods(item) if inspect.isclass(item) else ())]
+    parsed = [DocTestParser().get_examples(inspect.getdoc(each)) for each in documented]
+    return [[example.source for example in examples] for examples in parsed]
+
+
+def undefined_names(sources):
+    """Return the names that statements use without an earlier definition."""
+    defined, undefined = set(dir(builtins)), []
+    for source in sources:
+        scope = symtable(source, "example", "exec")
+        symbols = scope.get_symbols()
+        defined |= {each.get_name() for each in symbols if each.is_assigned() or each.is_imported()}
+        undefined += [each for each in global_names(scope) if each not in defined]
+    return undefined
+
+
+def global_names(scope):
+    """Yield the global names that a scope and its functions use."""
+    for each in scope.get_symbols():
+        if each.is_referenced() and each.is_global():
+            yield each.get_name()
+    for inner in scope.get_children():
+        yield from global_names(inner)
+
+
+def private_imports(sources):
+    """Yield the imports of public names from modules that are not their packages."""
+    for node in ast.walk(ast.parse("".join(sources))):
+        if not isinstance(node, ast.ImportFrom) or node.module.split(".")[0] != "structinv":
+            continue
+        module = importlib.import_module(node.module)
+        for name in (alias.name for alias in node.names):
+            if getattr(module, name) in ITEMS.values() and name not in getattr(module, "__all__", ()):
+                yield f"{node.module}.{name}"

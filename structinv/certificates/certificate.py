@@ -305,6 +305,7 @@ def worst_change(
     A box of radius 0.5 reduces the margin 2 by 0.5 times the absolute weight:
 
     >>> import numpy as np
+    >>> from structinv.certificates import worst_change
     >>> from structinv.oracles import Box
     >>> from structinv.structures import Binary
     >>> X, labels = np.array([[2.0]]), Binary().bind(np.array([1]), np.array([-1, 1]))

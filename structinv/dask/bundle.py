@@ -106,6 +106,7 @@ class MultiCutBundle(Solver):
 
     Examples
     --------
+    >>> from structinv.dask import MultiCutBundle
     >>> MultiCutBundle(sweeps=2)
     MultiCutBundle(sweeps=2)
     """

@@ -51,6 +51,7 @@ def load_table(
     Examples
     --------
     >>> from io import BytesIO
+    >>> from structinv.datasets import load_table
     >>> X, y, names = load_table(BytesIO(b"width,kind,height\\n1,a,2.5\\n3,b,4\\n"), label_key="kind")
     >>> X.tolist(), y.tolist(), names
     ([[1.0, 2.5], [3.0, 4.0]], ['a', 'b'], ['width', 'height'])

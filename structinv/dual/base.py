@@ -42,7 +42,7 @@ class DualState(ABC):
 
     Examples
     --------
-    >>> from structinv.dual import TABLE
+    >>> from structinv.dual import TABLE, DualState
     >>> issubclass(TABLE["members"].state, DualState)
     True
     """

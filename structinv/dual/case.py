@@ -69,6 +69,7 @@ class Case:
     Examples
     --------
     >>> import numpy as np
+    >>> from structinv.dual import Case
     >>> from structinv.oracles import Box
     >>> from structinv.spaces import ExplicitSpace
     >>> from structinv.structures import Binary

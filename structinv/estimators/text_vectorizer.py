@@ -67,6 +67,7 @@ class TextVectorizer(
 
     Examples
     --------
+    >>> from structinv.estimators import TextVectorizer
     >>> vectorizer = TextVectorizer(weights="binary").fit(["free money money", "see you"])
     >>> vectorizer.get_feature_names_out().tolist()
     ['free', 'money', 'see', 'you']

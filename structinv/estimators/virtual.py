@@ -118,7 +118,7 @@ class VirtualSVC(ResourceEstimateMixin, ClassifierMixin, BaseEstimator):
     Examples
     --------
     >>> import numpy as np
-    >>> from structinv.estimators.virtual import VirtualSVC
+    >>> from structinv import VirtualSVC
     >>> from structinv.oracles import FiniteOracle
     >>> class Reversal(FiniteOracle):
     ...     "A signal read backward keeps its label."
@@ -408,7 +408,7 @@ class VirtualSupportVectorSVC(VirtualSVC):
     Examples
     --------
     >>> import numpy as np
-    >>> from structinv.estimators.virtual import VirtualSupportVectorSVC
+    >>> from structinv import VirtualSupportVectorSVC
     >>> from structinv.oracles import FiniteOracle
     >>> class Mirror(FiniteOracle):
     ...     "The sign of the second feature has no information."

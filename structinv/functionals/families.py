@@ -41,6 +41,7 @@ class Evaluation(Functional):
     Examples
     --------
     >>> import numpy as np
+    >>> from structinv.functionals import Evaluation
     >>> from structinv.kernels import Linear
     >>> Evaluation(rows=[1]).bind(np.array([[1.0], [2.0]])).gram(Linear())
     array([[4.]])
@@ -76,6 +77,7 @@ class Gradient(Functional):
     Examples
     --------
     >>> import numpy as np
+    >>> from structinv.functionals import Gradient
     >>> from structinv.kernels import Gaussian
     >>> Gradient().bind(np.zeros((1, 2))).gram(Gaussian(sigma=0.5))
     array([[4., 0.],
@@ -140,6 +142,7 @@ class DirectionalDerivative(Functional):
     Examples
     --------
     >>> import numpy as np
+    >>> from structinv.functionals import DirectionalDerivative
     >>> from structinv.kernels import Linear
     >>> DirectionalDerivative([3.0, 4.0]).bind(np.zeros((1, 2))).gram(Linear())
     array([[25.]])
@@ -200,6 +203,7 @@ class Tangents(_OracleFunctional):
     Examples
     --------
     >>> import numpy as np
+    >>> from structinv.functionals import Tangents
     >>> from structinv.kernels import Gaussian
     >>> from structinv.oracles import Rotations
     >>> oracle = Rotations(degrees=[-10, 10], shape=(4, 4))
@@ -233,6 +237,7 @@ class TransformDifference(_OracleFunctional):
     Examples
     --------
     >>> import numpy as np
+    >>> from structinv.functionals import TransformDifference
     >>> from structinv.kernels import Linear
     >>> from structinv.oracles import Shifts
     >>> family = TransformDifference(Shifts(1, directions=4, shape=(3, 3)))
@@ -272,6 +277,7 @@ class Difference(Functional):
     Examples
     --------
     >>> import numpy as np
+    >>> from structinv.functionals import Difference
     >>> from structinv.kernels import Linear
     >>> Difference([[0, 1]], weights=2.0).bind(np.array([[1.0], [4.0]])).gram(Linear())
     array([[36.]])
@@ -322,6 +328,7 @@ class GraphLaplacian(Functional):
     Examples
     --------
     >>> import numpy as np
+    >>> from structinv.functionals import GraphLaplacian
     >>> from structinv.kernels import Linear
     >>> GraphLaplacian(n_neighbors=1).bind(np.array([[0.0], [1.0], [9.0], [10.0]])).gram(Linear())
     array([[1., 1.],
@@ -374,6 +381,7 @@ class LocalAverage(Functional):
     Examples
     --------
     >>> import numpy as np
+    >>> from structinv.functionals import LocalAverage
     >>> from structinv.kernels import Gaussian
     >>> LocalAverage(width=1.0).bind(np.zeros((1, 2))).gram(Gaussian(1.0)).round(4)
     array([[0.3333]])
@@ -419,6 +427,7 @@ class SecondDerivative(FeatureParameters, Functional):
     Examples
     --------
     >>> import numpy as np
+    >>> from structinv.functionals import SecondDerivative
     >>> from structinv.kernels import Gaussian
     >>> SecondDerivative(0, 0).bind(np.zeros((1, 1))).gram(Gaussian())
     array([[3.]])

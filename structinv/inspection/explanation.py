@@ -118,6 +118,7 @@ def explain_edit(
     --------
     >>> import numpy as np
     >>> from structinv import InvariantLinearSVC
+    >>> from structinv.inspection import explain_edit
     >>> from structinv.oracles import FDrop
     >>> X, y = np.array([[2.0, 1.0, 1.0], [0.0, 1.0, 2.0]]), np.array([1, 0])
     >>> model = InvariantLinearSVC(random_state=0).fit(X, y)

@@ -398,6 +398,7 @@ def name_changes(
     Examples
     --------
     >>> import numpy as np
+    >>> from structinv.inspection import name_changes
     >>> from structinv.oracles import Shifts
     >>> X = np.array([[0.0, 1.0, 2.0, 0.0]])
     >>> name_changes(Shifts(1, shape=(1, 4)), X, np.array([[0.0, 0.0, 1.0, 2.0]]))

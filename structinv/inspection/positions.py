@@ -46,6 +46,7 @@ def position_margins(model: Any, x: Any, labels: Sequence[Any] | np.ndarray | No
     --------
     >>> import numpy as np
     >>> from structinv import InvariantStructuredSVC
+    >>> from structinv.inspection import position_margins
     >>> from structinv.structures import Sequence
     >>> X = [np.eye(3)[[0, 1, 2]], np.eye(3)[[1, 2]], np.eye(3)[[0, 2, 2, 1]]]
     >>> y = [["a", "b", "b"], ["b", "b"], ["a", "b", "b", "b"]]

@@ -23,6 +23,7 @@ class Linear(Kernel):
     Examples
     --------
     >>> import numpy as np
+    >>> from structinv.kernels import Linear
     >>> Linear().matrix(np.array([[1.0, 2.0]]), np.array([[3.0, 4.0], [0.0, 1.0]]))
     array([[11.,  2.]])
     """
@@ -86,6 +87,7 @@ class Polynomial(Kernel):
     Examples
     --------
     >>> import numpy as np
+    >>> from structinv.kernels import Polynomial
     >>> Polynomial(degree=2).matrix(np.array([[1.0, 2.0]]), np.array([[3.0, 4.0], [0.0, 1.0]]))
     array([[144.,   9.]])
     """

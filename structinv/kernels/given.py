@@ -31,6 +31,7 @@ class CallableKernel(Kernel):
     Examples
     --------
     >>> import numpy as np
+    >>> from structinv.kernels import CallableKernel
     >>> overlap = CallableKernel(lambda X, Y: np.minimum(X[:, None], Y[None]).sum(axis=2))
     >>> overlap.matrix(np.array([[1.0, 2.0]]), np.array([[3.0, 1.0]]))
     array([[2.]])
@@ -84,6 +85,7 @@ class PrecomputedKernel(Kernel):
     Examples
     --------
     >>> import numpy as np
+    >>> from structinv.kernels import PrecomputedKernel
     >>> table = PrecomputedKernel(np.array([[2.0, 1.0], [1.0, 3.0]]))
     >>> table.matrix(np.array([[1.0]]), np.array([[0.0], [1.0]]))
     array([[1., 3.]])

@@ -56,7 +56,7 @@ def min_eigenvalue(kernel: Kernel, X: np.ndarray) -> tuple[float, float]:
     Examples
     --------
     >>> import numpy as np
-    >>> from structinv.kernels import CallableKernel
+    >>> from structinv.kernels import CallableKernel, min_eigenvalue
     >>> min_eigenvalue(CallableKernel(lambda X, Y: X @ Y.T - 1.0), np.eye(2))
     (-1.0, 1.0)
     """

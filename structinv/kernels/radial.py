@@ -60,6 +60,7 @@ class Gaussian(_Stationary):
     Examples
     --------
     >>> import numpy as np
+    >>> from structinv.kernels import Gaussian
     >>> Gaussian(sigma=2.0).matrix(np.zeros((1, 2)), np.array([[0.0, 0.0], [0.0, 2.0]])).round(4)
     array([[1.    , 0.6065]])
     """
@@ -133,6 +134,7 @@ class RationalQuadratic(_Stationary):
     Examples
     --------
     >>> import numpy as np
+    >>> from structinv.kernels import RationalQuadratic
     >>> RationalQuadratic().matrix(np.zeros((1, 2)), np.array([[0.0, 0.0], [0.0, 2.0]])).round(4)
     array([[1.    , 0.3333]])
     """
@@ -209,6 +211,7 @@ class Laplacian(_Stationary):
     Examples
     --------
     >>> import numpy as np
+    >>> from structinv.kernels import Laplacian
     >>> Laplacian(0.5).matrix(np.zeros((1, 2)), np.array([[1.0, 0.0], [1.0, -1.0]])).round(4)
     array([[0.6065, 0.3679]])
     """
@@ -282,6 +285,7 @@ class Matern(_Stationary):
     Examples
     --------
     >>> import numpy as np
+    >>> from structinv.kernels import Matern
     >>> Matern(nu=1.5).matrix(np.zeros((1, 2)), np.array([[0.0, 0.0], [0.0, 1.0]])).round(4)
     array([[1.    , 0.4834]])
     """

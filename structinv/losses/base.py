@@ -35,6 +35,8 @@ class ScalarLoss(BaseEstimator, ABC):
     --------
     A custom loss has a lower bound and four methods.
 
+    >>> import numpy as np
+    >>> from structinv.losses import ScalarLoss
     >>> class Quadratic(ScalarLoss):
     ...     floor = 0.0
     ...     def value(self, u):

@@ -30,6 +30,8 @@ class CvxpyLoss(ScalarLoss):
     Examples
     --------
     >>> import cvxpy as cp
+    >>> import numpy as np
+    >>> from structinv.losses import CvxpyLoss
     >>> pinball = CvxpyLoss(lambda u: cp.maximum(0.9 * u, -0.1 * u))
     >>> pinball.value(np.array([-1.0, 2.0]))
     array([0.1, 1.8])

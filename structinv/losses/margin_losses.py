@@ -21,6 +21,8 @@ class Logistic(ScalarLoss):
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from structinv.losses import Logistic
     >>> Logistic().value(np.array([-1000.0, 0.0, 1000.0]))
     array([1.00000000e+03, 6.93147181e-01, 0.00000000e+00])
     """
@@ -70,6 +72,8 @@ class Hinge(ScalarLoss):
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from structinv.losses import Hinge
     >>> Hinge().value(np.array([-1.0, 0.5, 2.0]))
     array([2. , 0.5, 0. ])
     """
@@ -107,6 +111,8 @@ class SquaredHinge(ScalarLoss):
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from structinv.losses import SquaredHinge
     >>> SquaredHinge().value(np.array([-1.0, 0.5, 2.0]))
     array([4.  , 0.25, 0.  ])
     """

@@ -18,6 +18,7 @@ class Squared(ScalarLoss):
 
     Examples
     --------
+    >>> from structinv.losses import Squared
     >>> Squared().value(3.0), Squared().derivative(3.0), Squared().conjugate(2.0)
     (9.0, 6.0, 1.0)
     """
@@ -63,6 +64,8 @@ class EpsilonInsensitive(ScalarLoss):
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from structinv.losses import EpsilonInsensitive
     >>> EpsilonInsensitive(0.5).value(np.array([-2.0, 0.3, 1.0]))
     array([1.5, 0. , 0.5])
     """
@@ -108,6 +111,8 @@ class Absolute(EpsilonInsensitive):
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from structinv.losses import Absolute
     >>> Absolute().value(np.array([-2.0, 0.5]))
     array([2. , 0.5])
     """
@@ -130,6 +135,8 @@ class Huber(ScalarLoss):
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from structinv.losses import Huber
     >>> Huber(1.0).value(np.array([-2.0, 0.5, 1.0]))
     array([3.  , 0.25, 1.  ])
     """

@@ -49,6 +49,7 @@ class LabeledSplit(BaseCrossValidator):
     Examples
     --------
     >>> import numpy as np
+    >>> from structinv.model_selection import LabeledSplit
     >>> y = np.array([0, 1, -1, 0, 1, -1])
     >>> for train, test in LabeledSplit(2).split(np.zeros((6, 1)), y):
     ...     print(train, test)
@@ -164,6 +165,7 @@ def labeled_scorer(
     --------
     >>> import numpy as np
     >>> from structinv import LapSVC
+    >>> from structinv.model_selection import labeled_scorer
     >>> X = np.array([[0.0], [0.5], [1.0], [3.0], [3.5], [4.0]])
     >>> y = [0, -1, -1, 1, -1, -1]
     >>> model = LapSVC(n_neighbors=1).fit(X, y)

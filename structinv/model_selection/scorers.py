@@ -43,6 +43,7 @@ def certified_accuracy_scorer(
     >>> from sklearn.model_selection import GridSearchCV
     >>> from structinv import InvariantLinearSVC
     >>> from structinv.datasets import make_mail_like
+    >>> from structinv.model_selection import certified_accuracy_scorer
     >>> from structinv.oracles import FDrop
     >>> X, y = make_mail_like(60, 100, random_state=0)
     >>> search = GridSearchCV(

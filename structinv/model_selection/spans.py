@@ -119,6 +119,7 @@ def span_f1_scorer(estimator: Any, X: Any, y: Sequence[Sequence[str]]) -> float:
 
     Examples
     --------
+    >>> from structinv.model_selection import span_f1_scorer
     >>> class Echo:
     ...     def predict(self, X):
     ...         return X

@@ -92,6 +92,7 @@ class InvarianceOracle(BaseEstimator, ABC):
     Examples
     --------
     >>> import numpy as np
+    >>> from structinv.oracles import InvarianceOracle, Support
     >>> class SignFlip(InvarianceOracle):
     ...     "The label does not depend on the sign of the sample."
     ...     def support(self, X, V, assign, cost=None):

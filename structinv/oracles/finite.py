@@ -30,6 +30,7 @@ class FiniteOracle(InvarianceOracle):
     Examples
     --------
     >>> import numpy as np
+    >>> from structinv.oracles import FiniteOracle
     >>> class Reversal(FiniteOracle):
     ...     "A signal read backward keeps its label."
     ...     def orbit(self, X):

@@ -37,6 +37,7 @@ class Support:
     Examples
     --------
     >>> import numpy as np
+    >>> from structinv.oracles import Support
     >>> answer = Support(np.array([[1.0, 2.0]]))
     >>> answer.values(np.array([[3.0, 0.0], [0.0, 1.0]]), np.array([1]))
     array([2.])

@@ -45,6 +45,7 @@ class Region(ABC):
     --------
     >>> import numpy as np
     >>> from structinv.oracles import Box
+    >>> from structinv.regions import Region
     >>> region = Box(0.5).region(np.zeros((3, 2)))
     >>> isinstance(region, Region), region.kind, len(region)
     (True, 'box', 3)

@@ -29,6 +29,7 @@ class Boxes(Dilations):
     Examples
     --------
     >>> import numpy as np
+    >>> from structinv.regions import Boxes
     >>> boxes = Boxes(np.array([[0.0, 0.0]]), np.array([1.0, 0.5]))
     >>> np.sqrt(boxes.from_points(np.array([[4.0, 4.5]])).found)
     array([[5.]])

@@ -69,6 +69,7 @@ class Ellipsoids(Region):
     Examples
     --------
     >>> import numpy as np
+    >>> from structinv.regions import Ellipsoids
     >>> factor = np.array([[[2.0, 0.0], [0.0, 1.0]]])
     >>> one = Ellipsoids.of(np.zeros((1, 2)), factor, common=True)
     >>> one.from_points(np.array([[5.0, 0.0], [0.0, 0.5]])).found

@@ -72,6 +72,8 @@ class SlicedRows(RowSource):
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from structinv.rows import SlicedRows
     >>> rows = SlicedRows(np.arange(6).reshape(3, 2))
     >>> rows.shape, rows.dtype, rows.block(1, 2).tolist()
     ((3, 2), dtype('float64'), [[2.0, 3.0]])

@@ -39,6 +39,7 @@ class Status(Enum):
 
     Examples
     --------
+    >>> from structinv.solvers import Status
     >>> Status.TIME_LIMIT.value
     'time limit'
     >>> Status.TIME_LIMIT.advice
@@ -263,6 +264,7 @@ class Bounds:
     Examples
     --------
     >>> import numpy as np
+    >>> from structinv.solvers import Bounds
     >>> Bounds(np.zeros(2), dual=0.5, upper=1.0)
     Bounds(f=array([0., 0.]), dual=0.5, upper=1.0, attained=None, others=())
     """
@@ -294,7 +296,7 @@ class Solver(BaseEstimator, ABC):
 
     Examples
     --------
-    >>> from structinv.solvers import BMRM
+    >>> from structinv.solvers import BMRM, Solver
     >>> isinstance(BMRM(), Solver)
     True
     """

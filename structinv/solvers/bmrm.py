@@ -41,6 +41,7 @@ class BMRM(Solver):
 
     Examples
     --------
+    >>> from structinv.solvers import BMRM
     >>> BMRM()
     BMRM()
     """

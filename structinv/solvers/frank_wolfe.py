@@ -50,6 +50,7 @@ class FrankWolfe(Solver):
 
     Examples
     --------
+    >>> from structinv.solvers import FrankWolfe
     >>> FrankWolfe()
     FrankWolfe()
     """

@@ -86,6 +86,7 @@ class InteriorPoint(Solver):
 
     Examples
     --------
+    >>> from structinv.solvers import InteriorPoint
     >>> InteriorPoint()
     InteriorPoint()
     """

@@ -101,6 +101,7 @@ class Pegasos(Solver):
 
     Examples
     --------
+    >>> from structinv.solvers import Pegasos
     >>> Pegasos(batch_size=1)
     Pegasos(batch_size=1)
     """

@@ -38,6 +38,7 @@ class Reference(Solver):
 
     Examples
     --------
+    >>> from structinv.solvers import Reference
     >>> Reference()
     Reference()
     """

@@ -62,6 +62,7 @@ class Representer(Solver):
 
     Examples
     --------
+    >>> from structinv.solvers import Representer
     >>> Representer(method="lbfgs")
     Representer(method='lbfgs')
     """

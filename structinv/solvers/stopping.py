@@ -119,6 +119,7 @@ class Gap(StopRule):
 
     Examples
     --------
+    >>> from structinv.solvers import Gap, Iterations, Seconds
     >>> Gap(1e-3) | Seconds(60) | Iterations(1000)
     AnyOf(rules=(Gap(relative=0.001), Seconds(limit=60), Iterations(limit=1000)))
     """
@@ -158,6 +159,7 @@ class Seconds(StopRule):
 
     Examples
     --------
+    >>> from structinv.solvers import Gap, Seconds
     >>> Gap(1e-3) | Seconds(60)
     AnyOf(rules=(Gap(relative=0.001), Seconds(limit=60)))
     """
@@ -191,6 +193,7 @@ class OracleCalls(StopRule):
 
     Examples
     --------
+    >>> from structinv.solvers import Gap, OracleCalls
     >>> Gap(1e-3) | OracleCalls(10000)
     AnyOf(rules=(Gap(relative=0.001), OracleCalls(limit=10000)))
     """
@@ -220,6 +223,7 @@ class Iterations(StopRule):
 
     Examples
     --------
+    >>> from structinv.solvers import Gap, Iterations
     >>> Gap(1e-3) | Iterations(500)
     AnyOf(rules=(Gap(relative=0.001), Iterations(limit=500)))
     """

@@ -52,6 +52,7 @@ class SVMStruct(Solver):
 
     Examples
     --------
+    >>> from structinv.solvers import SVMStruct
     >>> SVMStruct(plane_tol=0.1)
     SVMStruct(plane_tol=0.1)
     """

@@ -44,6 +44,7 @@ class ExplicitSpace(Space):
     Examples
     --------
     >>> import numpy as np
+    >>> from structinv.spaces import ExplicitSpace
     >>> space = ExplicitSpace(2, intercept=True)
     >>> space.weights(np.array([1.0, 2.0, 3.0])), space.constants(np.array([1.0, 2.0, 3.0]))
     (array([[1., 2.]]), array([3.]))

@@ -172,11 +172,11 @@ class KernelSpace(Space):
     --------
     >>> import numpy as np
     >>> from structinv.kernels import Gaussian
-    >>> from structinv.terms import Objective
-    >>> from structinv.terms import WorstCase
     >>> from structinv.oracles import Identity
-    >>> from structinv.structures import Binary
     >>> from structinv.solvers import SVMStruct, solve
+    >>> from structinv.spaces import KernelSpace
+    >>> from structinv.structures import Binary
+    >>> from structinv.terms import Objective, WorstCase
     >>> X, y = np.array([[0.0, 0.0], [1.0, 1.0], [0.0, 1.0], [1.0, 0.0]]), np.array([0, 0, 1, 1])
     >>> space = KernelSpace(Gaussian(0.5), 2)
     >>> solution = solve(Objective(space, [WorstCase(X, y, Identity(), Binary(), 10.0)]), SVMStruct())

@@ -241,6 +241,7 @@ class RepresenterSpace(KernelSpace):
     >>> from structinv.functionals import Evaluation, Gradient
     >>> from structinv.functionals.representers import Representers
     >>> from structinv.kernels import Gaussian
+    >>> from structinv.spaces import RepresenterSpace
     >>> X, kernel = np.array([[0.0], [1.0]]), Gaussian()
     >>> families = [family.bind(X).parts(kernel) for family in (Evaluation(), Gradient())]
     >>> space = RepresenterSpace(Representers(kernel, families), 1)

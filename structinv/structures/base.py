@@ -73,6 +73,7 @@ class Structure(BaseEstimator, ABC):
     All rows of a pair have the same label:
 
     >>> import numpy as np
+    >>> from structinv.structures import Decoding, Layout, Structure
     >>> class Agreeing(Structure):
     ...     "All rows of an example have the same label."
     ...     def decode(self, potentials, pairwise, layout):

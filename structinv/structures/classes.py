@@ -80,6 +80,7 @@ class Binary(RowStructure):
     Examples
     --------
     >>> import numpy as np
+    >>> from structinv.structures import Binary
     >>> Binary().bind(np.array(["ham", "spam", "ham"])).codes
     array([0, 1, 0])
     """
@@ -106,6 +107,7 @@ class Multiclass(RowStructure):
     Examples
     --------
     >>> import numpy as np
+    >>> from structinv.structures import Multiclass
     >>> bound = Multiclass().bind(np.array([0, 1]), cost=[[0, 1], [5, 0]])
     >>> bound.competitors(slice(None)).costs
     array([[0., 1.],

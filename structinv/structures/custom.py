@@ -57,6 +57,7 @@ class Custom(BaseEstimator):
     Predict the first of two items:
 
     >>> import numpy as np
+    >>> from structinv.structures import Custom, check_custom
     >>> def joint_feature(x, y):
     ...     return x[y] - x[1 - y]
     >>> def cost(y, y2):

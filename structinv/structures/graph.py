@@ -69,6 +69,8 @@ class Graph(Structure):
     Examples
     --------
     >>> import numpy as np
+    >>> from structinv.structures import Graph
+    >>> from structinv.structures.graph_layout import GraphLayout
     >>> potentials = np.array([[1.0, 0.0], [0.0, 0.1], [1.0, 0.0]])
     >>> layout = GraphLayout.of_graphs([3], [[(0, 1), (1, 2), (2, 0)]])
     >>> Graph().decode(potentials, np.zeros(4), layout).labels

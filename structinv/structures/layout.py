@@ -29,6 +29,8 @@ class Layout:
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from structinv.structures import Layout
     >>> layout = Layout.of_lengths([2, 3])
     >>> layout.starts, layout.owners
     (array([0, 2, 5]), array([0, 0, 1, 1, 1]))

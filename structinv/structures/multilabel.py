@@ -60,8 +60,10 @@ class Multilabel(Structure):
     Examples
     --------
     >>> import numpy as np
-    >>> structure = Multilabel("tree")
-    >>> codes, layout = positions(np.array([[1, 1, 0], [0, 0, 1], [1, 1, 1], [0, 0, 0]]))
+    >>> from structinv.structures import Layout, Multilabel
+    >>> structure, rows = Multilabel("tree"), Layout.of_rows(4)
+    >>> codes = structure.read_labels([[1, 1, 0], [0, 0, 1], [1, 1, 1], [0, 0, 0]], rows)
+    >>> layout = structure.positions(rows, len(codes))
     >>> learned = structure.prepared(np.arange(2), codes, layout)
     >>> learned.edges_[0]
     array([0, 1])

@@ -41,6 +41,7 @@ class Regression(RowStructure):
     Examples
     --------
     >>> import numpy as np
+    >>> from structinv.structures import Regression
     >>> bound = Regression(epsilon=0.5).bind(np.array([2.0, -1.0]))
     >>> bound.competitors(slice(None)).costs
     array([[ 0. , -2.5,  1.5],

@@ -46,6 +46,7 @@ class Sequence(Structure):
     Examples
     --------
     >>> import numpy as np
+    >>> from structinv.structures import Layout, Sequence
     >>> potentials = np.array([[1.0, 0.0], [0.0, 0.1], [1.0, 0.0]])
     >>> layout, pairwise = Layout.of_lengths([3]), np.zeros(8)
     >>> Sequence().decode(potentials, pairwise, layout).labels

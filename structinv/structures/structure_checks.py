@@ -74,7 +74,8 @@ def check_structure(
 
     Examples
     --------
-    >>> from structinv.structures import Sequence, Structure, check_structure
+    >>> import numpy as np
+    >>> from structinv.structures import Decoding, Sequence, check_structure
     >>> check_structure(Sequence())
     >>> class Careless(Sequence):
     ...     "Ignores transition weights."

@@ -47,7 +47,7 @@ class Term(ABC):
     >>> import numpy as np
     >>> from structinv.oracles import Box
     >>> from structinv.structures import Binary
-    >>> from structinv.terms import WorstCase
+    >>> from structinv.terms import Term, WorstCase
     >>> term = WorstCase(np.array([[2.0], [-1.0]]), np.array([1, 0]), Box(0.5), Binary())
     >>> isinstance(term, Term), term.n_blocks
     (True, 2)

@@ -64,7 +64,7 @@ class Objective:
     >>> from structinv.oracles import Box
     >>> from structinv.spaces import ExplicitSpace
     >>> from structinv.structures import Binary
-    >>> from structinv.terms import WorstCase
+    >>> from structinv.terms import Objective, WorstCase
     >>> term = WorstCase(np.array([[2.0], [-1.0]]), np.array([1, 0]), Box(0.5), Binary())
     >>> Objective(ExplicitSpace(1), [term]).value(np.zeros(1))
     Value(upper=2.0, attained=2.0)

@@ -62,13 +62,14 @@ class OneChange(WorstCase):
     >>> import numpy as np
     >>> from structinv.oracles import Box
     >>> from structinv.solvers import FrankWolfe, Gap, solve
-    >>> from structinv.terms import Objective
     >>> from structinv.spaces import ExplicitSpace
-    >>> from structinv.structures import Multilabel
-    >>> from structinv.structures.multilabel import positions
+    >>> from structinv.structures import Layout, Multilabel
+    >>> from structinv.terms import Objective, OneChange
     >>> X = np.array([[2.0, 0.0], [0.0, 2.0], [2.0, 2.0], [-1.0, -1.0]])
-    >>> y, layout = positions(X > 0)
-    >>> term = OneChange(X, y, Box(0.5), Multilabel(), layout=layout)
+    >>> structure, rows = Multilabel(), Layout.of_rows(4)
+    >>> y = structure.read_labels(X > 0, rows)
+    >>> layout = structure.positions(rows, len(y))
+    >>> term = OneChange(X, y, Box(0.5), structure, layout=layout)
     >>> found = solve(Objective(ExplicitSpace(2, 2), [term]), FrankWolfe(), Gap(1e-4), random_state=0)
     >>> found.status.value
     'converged'

@@ -40,7 +40,7 @@ class Penalty(Term):
     >>> from structinv.functionals.acting import LinearFunctionals
     >>> from structinv.losses import Squared
     >>> from structinv.spaces import ExplicitSpace
-    >>> from structinv.terms import Objective
+    >>> from structinv.terms import Objective, Penalty
     >>> penalty = Penalty(LinearFunctionals(np.array([[1.0, -1.0]])), Squared())
     >>> Objective(ExplicitSpace(2), [penalty]).value(np.array([1.0, 0.0]))
     Value(upper=1.5, attained=1.5)

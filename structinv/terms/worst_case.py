@@ -86,6 +86,7 @@ class WorstCase(Term):
     >>> from structinv.oracles import Box
     >>> from structinv.spaces import ExplicitSpace
     >>> from structinv.structures import Binary
+    >>> from structinv.terms import WorstCase
     >>> term = WorstCase(np.array([[2.0], [-1.0]]), np.array([1, 0]), Box(0.5), Binary())
     >>> upper, attained = term.values(ExplicitSpace(1), np.array([1.0]))
     >>> upper.tolist()

@@ -61,6 +61,7 @@ class ImageOracle(ImageFamily):
     Examples
     --------
     >>> import numpy as np
+    >>> from structinv.oracles import ImageOracle
     >>> class Squeezes(ImageOracle):
     ...     "Images compressed or stretched horizontally."
     ...     parameter, neutral = "factors", 1.0

@@ -51,6 +51,7 @@ class ImageShape:
 
     Examples
     --------
+    >>> from structinv.oracles import ImageShape
     >>> ImageShape(32, 32, channels=3).size
     3072
     """

@@ -64,6 +64,7 @@ class TokenEdits(InvarianceOracle):
     Examples
     --------
     >>> from structinv import InvariantTextClassifier
+    >>> from structinv.oracles import TokenEdits
     >>> texts, y = ["free money", "see you there"], ["spam", "ham"]
     >>> model = InvariantTextClassifier(C=10.0, random_state=0).fit(texts, y)
     >>> model.certify(texts, y, oracle=TokenEdits("add", 3).only_for("spam")).correct.tolist()

@@ -173,6 +173,7 @@ class FScale(EditOracle):
     Examples
     --------
     >>> import numpy as np
+    >>> from structinv.oracles import FScale
     >>> X, v = np.array([[1.0, 2.0, 0.0]]), np.array([[1.0, -1.0, 5.0]])
     >>> FScale(max_changes=1).support(X, v, np.array([0])).points
     array([[2., 2., 0.]])
@@ -234,6 +235,7 @@ class FDrop(EditOracle):
     Examples
     --------
     >>> import numpy as np
+    >>> from structinv.oracles import FDrop
     >>> X, v = np.array([[1.0, 2.0, 0.0]]), np.array([[1.0, -1.0, 5.0]])
     >>> FDrop(max_changes=1).support(X, v, np.array([0])).points
     array([[1., 0., 0.]])
@@ -276,6 +278,7 @@ class FAdd(EditOracle):
     Examples
     --------
     >>> import numpy as np
+    >>> from structinv.oracles import FAdd
     >>> X, v = np.array([[1.0, 0.0, 0.0]]), np.array([[3.0, 2.0, -1.0]])
     >>> FAdd(max_changes=1).support(X, v, np.array([0])).points
     array([[1., 1., 0.]])
@@ -332,6 +335,7 @@ class FEdit(EditOracle):
     Examples
     --------
     >>> import numpy as np
+    >>> from structinv.oracles import FEdit
     >>> X, v = np.array([[1.0, 0.0, 4.0]]), np.array([[3.0, 2.0, -1.0]])
     >>> FEdit(max_changes=2, add=1.0).support(X, v, np.array([0])).points
     array([[1., 1., 0.]])
