@@ -24,14 +24,16 @@ NOT_OF_METHODS = {"EX01", "SA01"}
 NOT_OF_RESULTS = {"PR01"}
 
 
+def packages():
+    """Return the package and its subpackages."""
+    found = pkgutil.walk_packages(structinv.__path__, "structinv.")
+    return [structinv, *(importlib.import_module(each.name) for each in found if each.ispkg)]
+
+
 def public_items():
     """Return the classes and functions in `__all__` of the package and its subpackages, by name."""
-    modules = [structinv]
-    for found in pkgutil.walk_packages(structinv.__path__, "structinv."):
-        if found.ispkg:
-            modules.append(importlib.import_module(found.name))
     items = {}
-    for module in modules:
+    for module in packages():
         for name in getattr(module, "__all__", []):
             item = getattr(module, name)
             if inspect.isclass(item) or inspect.isfunction(item):

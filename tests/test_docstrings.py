@@ -9,6 +9,7 @@ import re
 from dataclasses import is_dataclass
 from doctest import DocTestParser
 from symtable import symtable
+from types import FunctionType
 
 import pytest
 from numpydoc.docscrape import NumpyDocString
@@ -39,6 +40,17 @@ def parameters(item):
         item = item.__init__
     found = inspect.signature(item).parameters
     return {name: each for name, each in found.items() if name != "self" and not name.startswith("_")}
+
+
+def test_public_names_are_classes_and_functions():
+    """`help` of another object, such as a dictionary, has the documentation of its type."""
+    others = [
+        f"{module.__name__}.{name}"
+        for module in numpydoc_rules.packages()
+        for name in getattr(module, "__all__", [])
+        if not isinstance(getattr(module, name), type | FunctionType)
+    ]
+    assert others == ["structinv.__version__"]
 
 
 @pytest.mark.parametrize("area", sorted({*CHECKED, *allowed.areas(numpydoc_rules.KIND)}))

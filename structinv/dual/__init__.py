@@ -158,7 +158,6 @@ def refusals(term: Term, space: Space, plane_tol: float = 0.0) -> dict[str, str]
 
 
 __all__ = [
-    "TABLE",
     "Case",
     "DualState",
 ]

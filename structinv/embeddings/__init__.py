@@ -13,7 +13,6 @@ REGISTRY: dict[str, type] = {
 }
 
 __all__ = [
-    "REGISTRY",
     "GroupCDF",
     "OrbitFourier",
     "OrbitNystroem",

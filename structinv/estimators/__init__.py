@@ -34,7 +34,6 @@ REGISTRY: dict[str, type] = {
 }
 
 __all__ = [
-    "REGISTRY",
     "CustomStructuredSVC",
     "InvariantLinearSVC",
     "InvariantLinearSVR",

@@ -35,7 +35,6 @@ REGISTRY: dict[str, type[Functional]] = {
 }
 
 __all__ = [
-    "REGISTRY",
     "Difference",
     "DirectionalDerivative",
     "Evaluation",

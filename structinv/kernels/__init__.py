@@ -24,7 +24,6 @@ REGISTRY: dict[str, type[Kernel]] = {
 }
 
 __all__ = [
-    "REGISTRY",
     "CallableKernel",
     "Gaussian",
     "Kernel",

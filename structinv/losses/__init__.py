@@ -16,7 +16,6 @@ REGISTRY: dict[str, type[ScalarLoss]] = {
 }
 
 __all__ = [
-    "REGISTRY",
     "Absolute",
     "CvxpyLoss",
     "EpsilonInsensitive",

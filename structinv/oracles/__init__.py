@@ -65,7 +65,6 @@ REGISTRY: dict[str, type[InvarianceOracle]] = {
 }
 
 __all__ = [
-    "REGISTRY",
     "BoundOracle",
     "Box",
     "Budget",

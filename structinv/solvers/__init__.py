@@ -23,7 +23,6 @@ REGISTRY: dict[str, type[Solver]] = {
 
 __all__ = [
     "BMRM",
-    "REGISTRY",
     "Bounds",
     "FrankWolfe",
     "Gap",

@@ -21,7 +21,6 @@ REGISTRY: dict[str, type[Structure]] = {
 }
 
 __all__ = [
-    "REGISTRY",
     "Binary",
     "Custom",
     "Decoding",

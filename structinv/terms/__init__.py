@@ -10,7 +10,6 @@ from .worst_case import WorstCase
 REGISTRY: dict[str, type[Term]] = {"worst_case": WorstCase, "one_change": OneChange}
 
 __all__ = [
-    "REGISTRY",
     "Objective",
     "Penalty",
     "Term",
