@@ -44,6 +44,23 @@ class Explanation(Tabulated):
     See Also
     --------
     explain_edit : Function that returns an explanation.
+    SecurityCurve : Detection rates against the number of edits.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv import InvariantLinearSVC
+    >>> from structinv.inspection import explain_edit
+    >>> from structinv.oracles import FDrop
+    >>> X, y = np.array([[2.0, 1.0, 1.0], [0.0, 1.0, 2.0]]), np.array([1, 0])
+    >>> model = InvariantLinearSVC(random_state=0).fit(X, y)
+    >>> found = explain_edit(model, X[:1], oracle=FDrop(2))
+    >>> found
+    Worst edit: margin 1 to -0.5385, not certified
+      feature  before  after    move
+      x0            2      0  -1.538
+    >>> found.margins.round(4)
+    array([-0.5385])
     """
 
     features: np.ndarray
