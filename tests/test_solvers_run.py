@@ -85,7 +85,7 @@ class OwnSeed(Pegasos):
 class BadParameter(SVMStruct):
     def __init__(self, plane_tol=0.0, max_idle=20):
         super().__init__(plane_tol, max_idle)
-        self.max_idle = [max_idle]
+        self.max_idle = max_idle + 1
 
 
 class NotFinite(FrankWolfe):
@@ -169,6 +169,8 @@ def test_a_stop_rule_names_what_it_takes(rule, value):
     [
         (SVMStruct(plane_tol=-1.0), "plane_tol must be a number of at least 0"),
         (SVMStruct(plane_tol=np.nan), "plane_tol must be a number of at least 0"),
+        (SVMStruct(max_idle=0), "max_idle must be an integer of at least 1"),
+        (SVMStruct(max_idle=2.5), "max_idle must be an integer of at least 1"),
         (BMRM(max_idle=0), "max_idle must be an integer of at least 1"),
         (Pegasos(batch_size=0), "batch_size must be an integer of at least 1"),
         (Pegasos(batch_size=1.5), "batch_size must be an integer of at least 1"),

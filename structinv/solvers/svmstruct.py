@@ -10,7 +10,7 @@ from ..dual.base import OutOfTime, join_planes, total
 from ..spaces.base import Element
 from ..terms import Objective
 from ..terms.planes import PlaneSet, WorkingSet
-from ..utils.parameters import check_number
+from ..utils.parameters import check_integer, check_number
 from .base import Bounds, Solver, check_planes
 
 # Maximum number of rounds over all working sets in a master problem.
@@ -43,7 +43,7 @@ class SVMStruct(Solver):
         Plane tolerance (>= 0). A plane is stored if it exceeds the block's other planes by more than
         this. Larger values give fewer support vectors and a larger gap.
     max_idle : int, default=20
-        Number of iterations after which a plane with a zero dual variable is dropped.
+        Number of iterations after which a plane with a zero dual variable is dropped (>= 1).
 
     See Also
     --------
@@ -63,6 +63,7 @@ class SVMStruct(Solver):
 
     def validate(self, objective: Objective) -> None:
         check_number("plane_tol", self.plane_tol)
+        check_integer("max_idle", self.max_idle)
         check_planes("SVMStruct", objective)
 
     def init(
