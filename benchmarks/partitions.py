@@ -136,7 +136,7 @@ class Partition:
     @property
     def arrays(self) -> list[np.ndarray]:
         """What the state is made of; convex combinations of it are states."""
-        return [self.hull.levels, *([self.hull.delta] if hasattr(self.hull, "delta") else [])]
+        return [self.hull.taus, *([self.hull.delta] if hasattr(self.hull, "delta") else [])]
 
     def answer(self, f: np.ndarray, sweeps: int, sigma: float) -> tuple[np.ndarray, float]:
         """The changes of the plane that sweeps give; the state stands there afterward."""

@@ -185,7 +185,7 @@ def test_a_sweep_changes_f_as_its_alphas(oracle):
         np.testing.assert_allclose(f, state.combination(), atol=1e-10)
         assert state.value(f)[0] == pytest.approx(term.total(space, f)[0], rel=1e-12)
         planes = state.planes()
-        g, offset = planes.total(space, problem.weights, problem.floors)
+        g, offset = planes.total(space, problem.weights, problem.lower_bounds)
         np.testing.assert_allclose(f, g, atol=1e-10)
         assert offset == pytest.approx(state.offset, rel=1e-12)
         totals = np.bincount(planes.blocks, planes.alphas)
@@ -271,7 +271,7 @@ def test_a_solution_starts_its_own_problem(kept, oracle):
     assert type(start.planes.normals) is LabeledRows
     state = state_of(problem)
     state.restore(start.planes)
-    g, _ = start.planes.total(problem.space, problem.weights, problem.floors)
+    g, _ = start.planes.total(problem.space, problem.weights, problem.lower_bounds)
     np.testing.assert_allclose(state.combination(), g, atol=1e-10)
     assert np.linalg.norm(g) > 0.1
     again = solve(long_ones(oracle=oracle), FrankWolfe(), Gap(1e-5), warm_start=start, random_state=0)

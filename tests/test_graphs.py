@@ -126,10 +126,10 @@ def test_counts_of_wrong_nodes_are_exact_without_cycles_and_bounds_with_them(see
     bound = Graph().bind(codes, np.arange(LABELS), layout=layout)
     every = list(enumerated(layout, potentials, pairwise))
     finite = [scores[np.isfinite(scores)] for *_, scores in every]
-    floors = np.array([np.quantile(scores, share) for scores in finite]) - 1e-7
-    found = bound.most_wrong(potentials, codes, floors, pairwise, layout)
+    lower_bounds = np.array([np.quantile(scores, share) for scores in finite]) - 1e-7
+    found = bound.most_wrong(potentials, codes, lower_bounds, pairwise, layout)
     for b, rows, labelings, scores in every:
-        wanted = np.sum(labelings != codes[rows], axis=1)[scores >= floors[b]].max()
+        wanted = np.sum(labelings != codes[rows], axis=1)[scores >= lower_bounds[b]].max()
         assert found[b] == wanted if layout.acyclic()[b] else found[b] >= wanted
 
 
@@ -164,11 +164,11 @@ def test_relaxed_inference_solves_the_linear_program(seed, n_labels):
     found = graph.decode(potentials, pairwise, layout)
     table = edge_scores(layout, pairwise, n_labels)
     reached = graph.score(potentials, found.labels, pairwise, layout)
-    if found.shares is not None:
-        np.testing.assert_allclose(found.shares.sum(axis=1), 1.0, atol=1e-12)
-        assert found.shares.min() >= 0
-        assert np.all(found.shares[np.isinf(potentials)] == 0)
-        each = np.where(found.shares > 0, potentials, 0.0) * found.shares
+    if found.fractions is not None:
+        np.testing.assert_allclose(found.fractions.sum(axis=1), 1.0, atol=1e-12)
+        assert found.fractions.min() >= 0
+        assert np.all(found.fractions[np.isinf(potentials)] == 0)
+        each = np.where(found.fractions > 0, potentials, 0.0) * found.fractions
         reached = layout.sums(each.sum(axis=1)) + found.features @ pairwise
     for b in range(len(layout)):
         edges = slice(*layout.edge_starts[b : b + 2])
@@ -190,12 +190,12 @@ def test_frustrated_cycle_has_fractional_labels():
     layout, pairwise = frustrated()
     graph = prepared(Graph("relaxed"), layout, 2)
     found = graph.decode(np.zeros((3, 2)), pairwise, layout)
-    np.testing.assert_allclose(found.shares, 0.5, atol=1e-4)
+    np.testing.assert_allclose(found.fractions, 0.5, atol=1e-4)
     assert found.features @ pairwise == pytest.approx(0.0, abs=1e-5)
     assert graph.score(np.zeros((3, 2)), found.labels, pairwise, layout) == -1.0
     # Labels of one node that is known to be 0 leave one edge that loses.
     exact = prepared(Graph("exact"), layout, 2).decode(np.zeros((3, 2)), pairwise, layout)
-    assert exact.shares is None
+    assert exact.fractions is None
     assert exact.upper is None
 
 
@@ -215,8 +215,8 @@ def test_second_program_solves_grids_with_many_labels(seed):
     assert len(edges) * n_labels**2 > PAIRS_AT_ONCE
     graph = prepared(Graph("relaxed", tol=1e-8), layout, n_labels)
     found = graph.decode(potentials, pairwise, layout)
-    assert found.shares is not None
-    each = np.where(found.shares > 0, potentials, 0.0) * found.shares
+    assert found.fractions is not None
+    each = np.where(found.fractions > 0, potentials, 0.0) * found.fractions
     reached = layout.sums(each.sum(axis=1)) + found.features @ pairwise
     table = edge_scores(layout, pairwise, n_labels)
     for b in range(2):
@@ -256,11 +256,11 @@ def test_joined_layouts_equal_the_layout_of_all_graphs():
     layout = drawn(7)[0]
     parts = [layout.take(slice(0, 1)), layout.take(slice(1, None))]
     alone = GraphLayout.of(Layout.of_lengths([2, 1]), 1)
-    for joined, known in zip(GraphLayout.join(parts).told(), layout.told(), strict=True):
+    for joined, known in zip(GraphLayout.join(parts).compared_fields(), layout.compared_fields(), strict=True):
         np.testing.assert_array_equal(joined, known)
     both = GraphLayout.join([alone, layout])
     assert both.lengths.tolist() == [2, 1, *layout.lengths]
-    for found, known in zip(both.take(slice(2, None)).told(), layout.told(), strict=True):
+    for found, known in zip(both.take(slice(2, None)).compared_fields(), layout.compared_fields(), strict=True):
         np.testing.assert_array_equal(found, known)
 
 
@@ -364,7 +364,7 @@ def test_planes_of_fractional_labels_bound_the_loss():
     f[-(LABELS**2) :] = -5.0 * np.eye(LABELS).ravel()
     planes = term.planes(space, f)
     (asked,) = term._answers(space, f, slice(None), True)[-1]
-    assert np.any((asked.chosen.shares > 0) & (asked.chosen.shares < 1))
+    assert np.any((asked.chosen.fractions > 0) & (asked.chosen.fractions < 1))
     normals = planes.normals
     written = normals.toarray() if hasattr(normals, "toarray") else np.asarray(normals)
     upper, attained = term.values(space, f)
@@ -520,10 +520,10 @@ class Overstated(Graph):
 
     def decode(self, potentials, pairwise, layout):
         found = super().decode(potentials, pairwise, layout)
-        if found.shares is None:
+        if found.fractions is None:
             return found
-        shares = np.eye(potentials.shape[1])[found.labels]
-        return Decoding(found.labels, found.upper, shares=shares, features=found.features)
+        fractions = np.eye(potentials.shape[1])[found.labels]
+        return Decoding(found.labels, found.upper, fractions=fractions, features=found.features)
 
 
 class Unbalanced(Graph):
@@ -532,13 +532,15 @@ class Unbalanced(Graph):
     def decode(self, potentials, pairwise, layout):
         found = super().decode(potentials, pairwise, layout)
         features = self.features(found.labels, layout, potentials.shape[1])
-        return Decoding(found.labels, found.upper, shares=np.zeros(potentials.shape), features=features)
+        return Decoding(
+            found.labels, found.upper, fractions=np.zeros(potentials.shape), features=features
+        )
 
 
-def test_check_structure_finds_invalid_shares():
-    with pytest.raises(CheckError, match=r"Overstated\.decode: the score of its shares"):
+def test_check_structure_finds_invalid_fractions():
+    with pytest.raises(CheckError, match=r"Overstated\.decode: the score of its fractions"):
         check_structure(Overstated("relaxed"), n_labels=2, longest=6, trials=60)
-    with pytest.raises(ValueError, match=r"Unbalanced\.decode must return shares of at least 0"):
+    with pytest.raises(ValueError, match=r"Unbalanced\.decode must return fractions of at least 0"):
         check_structure(Unbalanced("relaxed"))
 
 

@@ -83,7 +83,7 @@ def test_every_solver_reaches_the_optimum(name, solver):
     assert_brackets(solution, best)
     assert solution.status is Status.CONVERGED
     assert solution.primal == pytest.approx(best, rel=1e-6)
-    assert solution.primal == pytest.approx(this.value(this.space.fresh(solution.f)).upper, rel=1e-12)
+    assert solution.primal == pytest.approx(this.value(this.space.uncached(solution.f)).upper, rel=1e-12)
 
 
 @pytest.mark.parametrize(("solver", "tol"), [("svmstruct", 1e-6), ("frank_wolfe", 2e-4)])
@@ -150,10 +150,10 @@ def test_operations_are_those_of_dense_arrays():
     np.testing.assert_allclose(space.pairwise(f), weights @ pairwise)
     for same in (f.copy(), 2.0 * f - f, space.combine(space.mix(normals, weights), np.ones(1))):
         np.testing.assert_allclose(space.scores(same, normals), gram @ weights, atol=1e-12)
-    halves = space.times(space.stack([normals[[2, 0]], space.element(f)]), np.array([1.0, 3.0, -1.0]))
+    halves = space.scaled(space.stack([normals[[2, 0]], space.element(f)]), np.array([1.0, 3.0, -1.0]))
     mixing = np.array([[0, 0, 1], [3, 0, 0], -weights])
     np.testing.assert_allclose(space.gram(halves, normals), mixing @ gram, atol=1e-12)
-    assert space.apart(normals) is None
+    assert space.points_and_factors(normals) is None
     other = pickle.loads(pickle.dumps(normals))
     small, rows = space.compacted(normals)
     np.testing.assert_allclose(small.gram(rows, rows), gram, atol=1e-12)
@@ -216,7 +216,7 @@ def test_the_state_is_consistent_after_every_sweep(name):
         np.testing.assert_allclose(f.values(), whole.values(), atol=1e-10)
         np.testing.assert_allclose(f.pairwise, whole.pairwise, atol=1e-10)
     planes = state.planes()
-    total, offset = planes.total(space, term.weights, term.floors)
+    total, offset = planes.total(space, term.weights, term.lower_bounds)
     np.testing.assert_allclose(total.values(), f.values(), atol=1e-10)
     np.testing.assert_allclose(total.pairwise, f.pairwise, atol=1e-10)
     assert offset == pytest.approx(state.offset)
@@ -249,7 +249,7 @@ def test_restore_leaves_out_planes_without_labeling_and_members():
     state = LabelingState(Case(term, space), np.random.default_rng(0))
     state.restore(type(planes)(normals, planes.offsets, planes.blocks, planes.alphas))
     kept = np.setdiff1d(np.arange(len(planes)), [3, 5, 7])
-    wanted, offset = planes.chosen(kept).total(space, term.weights, term.floors)
+    wanted, offset = planes.chosen(kept).total(space, term.weights, term.lower_bounds)
     np.testing.assert_allclose(state.combination().values(), wanted.values(), atol=1e-12)
     assert state.offset == pytest.approx(offset)
 

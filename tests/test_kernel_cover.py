@@ -104,7 +104,7 @@ def leads(competitors, values):
     """What each label has more than the true one at each member, (n, s, n_labels)."""
     members = range(values.shape[1])
     labels = [np.full(N, label) for label in range(competitors.n_labels)]
-    return np.stack([[competitors.lead(values[:, m], k) for m in members] for k in labels]).transpose(
+    return np.stack([[competitors.gain_of(values[:, m], k) for m in members] for k in labels]).transpose(
         2, 1, 0
     )
 
@@ -141,7 +141,7 @@ def test_between_what_is_found_and_the_bound_lies_the_truth(kernel, setting, cac
         chosen = np.argmax(worst.gains + worst.costs, axis=1)
         answer = worst.points(chosen)
         slots = this.space.atoms.slots(answer.points)
-        reached = competitors.lead(f.function()(this.space.atoms.points(slots)), chosen)
+        reached = competitors.gain_of(f.function()(this.space.atoms.points(slots)), chosen)
         np.testing.assert_allclose(reached, worst.gains[np.arange(N), chosen], atol=1e-11)
         np.testing.assert_array_equal(answer.gains, worst.gains[np.arange(N), chosen])
         rows, near = this.space.atoms.origins[slots].T

@@ -255,7 +255,7 @@ def test_blurred_kernels_are_averages(kernel, variance, n_features):
     # A function of x - y and one that is linear in x: noise on x alone has the same mean.
     moved = (X[:, None] + np.sqrt(variance) * grid).reshape(-1, n_features)
     expected = np.einsum("ink,n->ik", kernel.matrix(moved, Y).reshape(4, -1, 5), share)
-    found = kernel.blurred(variance, n_features)
+    found = kernel.noise_averaged(variance, n_features)
     found.validate(n_features)
     np.testing.assert_allclose(found.matrix(X, Y), expected, rtol=1e-8, atol=1e-10)
 
@@ -271,10 +271,10 @@ def test_kernels_without_a_closed_form_are_not_blurred():
         2 * Matern(),
         Gaussian() * Linear(),
     ):
-        assert kernel.blurred(0.5, 3) is None
-        assert kernel.blurred(0, 3) is kernel
+        assert kernel.noise_averaged(0.5, 3) is None
+        assert kernel.noise_averaged(0, 3) is kernel
     with pytest.raises(ValueError, match="variance must be a number of at least 0, got -1"):
-        Gaussian().blurred(-1, 3)
+        Gaussian().noise_averaged(-1, 3)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

@@ -271,7 +271,7 @@ def test_what_a_solver_carries_along_is_its_function(solver, cache_mb, used):
 
 
 def record(solution):
-    history = [(r.iteration, r.rows_asked, r.primal, r.dual) for r in solution.history]
+    history = [(r.iteration, r.oracle_calls, r.primal, r.dual) for r in solution.history]
     return history, solution.f.coefficients, solution.f.atoms.keys, solution.planes.alphas
 
 

@@ -36,7 +36,7 @@ def test_operations_are_those_of_dense_arrays(representers, free_degree, cache_m
     space = model.space
     for m, k in ((4, 5), (7, 3), (1, 1)):
         (left, dense_left), (right, dense_right) = model.mixed(m), model.mixed(k)
-        assert space.owns(left)
+        assert space.accepts(left)
         wanted = model.products(dense_left, dense_right)
         np.testing.assert_allclose(space.gram(left, right), wanted, atol=1e-10)
         np.testing.assert_allclose(space.gram(right, left), wanted.T, atol=1e-10)
@@ -437,8 +437,8 @@ def test_compacted_normals_are_the_same_function(representers):
     loose, more = model.rows_of(*model.add_loose(2), [1, 1])
     joined = model.space.stack([rows, loose])
     space, same = model.space.compacted(joined)
-    assert space.owns(same)
-    assert not model.space.owns(same)
+    assert space.accepts(same)
+    assert not model.space.accepts(same)
     f, original = (each.combine(normals, np.ones(len(joined))) for each, normals in
                    ((space, same), (model.space, joined)))  # fmt: skip
     wanted = model.at(model.padded(dense).sum(axis=0) + more.sum(axis=0), f.free if representers else

@@ -124,13 +124,13 @@ def test_overriding_matrix_resets_the_declarations_of_the_parent():
         assert kernel.lipschitz() == np.inf
         assert kernel.smoothness == 0.0
         assert kernel.spectral_law() is None
-        assert kernel.blurred(0.1, 2) is None
+        assert kernel.noise_averaged(0.1, 2) is None
         with pytest.raises(NotImplementedError, match="has no derivatives"):
             kernel.partials(np.ones(3), np.ones(3), 1)
     for kernel in (Stretched(), 2.0 * Stretched()):
         assert not kernel.uses_distances
         assert not kernel.uses_products
-    assert Stretched().blurred(0.0, 2).sigma == 1.0
+    assert Stretched().noise_averaged(0.0, 2).sigma == 1.0
     assert Narrower().lipschitz() == 3.0
     assert (Told() + Gaussian()).symmetry == "permutations"
     assert Renamed().symmetry == "isometries"

@@ -268,7 +268,7 @@ def test_memory_grows_with_pairs_that_have_a_level_and_not_with_labels():
         f, hull = space.zeros(), state.hull
         for _ in range(5):
             state.sweep(f)
-        kept = sum(part.size for part in (hull.labels, hull.levels, hull.slots))
+        kept = sum(part.size for part in (hull.labels, hull.taus, hull.slots))
         if hasattr(hull, "words"):
             kept += hull.words.size + hull.deviations.size
         points, rows, levels = hull.points()

@@ -145,7 +145,7 @@ def test_a_sweep_changes_f_as_its_alphas(setting):
     assert np.all(state.alphas >= 0)
     assert np.all(state.alphas.sum(axis=1) <= 1 + 1e-12)
     planes = state.planes()
-    normal, offset = planes.total(problem.space, problem.weights, problem.floors)
+    normal, offset = planes.total(problem.space, problem.weights, problem.lower_bounds)
     np.testing.assert_allclose(normal, f, rtol=1e-9, atol=1e-12)
     assert offset == pytest.approx(state.offset)
 

@@ -60,8 +60,8 @@ def minimum(function, around):
 def test_loss_is_convex_and_above_its_lower_bound(loss, u, v, share):
     between = loss.value(np.array(share * u + (1 - share) * v))
     assert between <= share * loss.value(u) + (1 - share) * loss.value(v) + 1e-9
-    assert loss.value(u) >= loss.floor
-    assert np.isfinite(loss.floor)
+    assert loss.value(u) >= loss.lower_bound
+    assert np.isfinite(loss.lower_bound)
 
 
 @every_loss
@@ -237,7 +237,7 @@ def test_the_logistic_loss_at_extremes():
 def test_the_envelope_is_below_by_no_more_than_its_bound(loss, width):
     smooth = loss.smoothed(width)
     assert smooth.smooth
-    assert smooth.floor == loss.floor
+    assert smooth.lower_bound == loss.lower_bound
     assert repr(smooth.smoothed(width)) == repr(smooth)
     u = np.random.default_rng(0).uniform(-5, 5, 500)
     below = loss.value(u) - smooth.value(u)
@@ -287,9 +287,9 @@ def test_taking_elements(change, indices):
 
 def test_joined_is_smooth_and_bounded_as_its_losses():
     class Raised(Squared):
-        floor = -3.0
+        lower_bound = -3.0
 
-    assert ConcatenatedLoss([Squared(), Raised()], [1, 1]).floor == -3.0
+    assert ConcatenatedLoss([Squared(), Raised()], [1, 1]).lower_bound == -3.0
     assert ConcatenatedLoss([Squared(), Logistic()], [1, 1]).smooth
     assert not ConcatenatedLoss([Squared(), Hinge()], [1, 1]).smooth
 

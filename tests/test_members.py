@@ -211,7 +211,7 @@ def test_all_alternatives_together_are_each_alone(case, setting, monkeypatch):
         one, other = together.value(f), apart.value(f)
         assert one.upper == pytest.approx(other.upper, rel=1e-12)
         assert one.attained == pytest.approx(one.upper, rel=1e-14)
-    assert together.rows_asked == apart.rows_asked
+    assert together.oracle_calls == apart.oracle_calls
 
 
 @pytest.mark.parametrize("setting", ["binary", "multiclass-slack"])

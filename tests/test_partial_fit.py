@@ -172,7 +172,7 @@ class TestRowsInBlocks:
         np.testing.assert_array_equal(whole.coef_, model.coef_)
         assert whole.solution_.dual == model.solution_.dual
         assert whole.n_iter_ == len(edges) - 1
-        assert whole.solution_.rows_asked >= len(y)
+        assert whole.solution_.oracle_calls >= len(y)
 
     def test_a_stream_goes_on(self, rows):
         rows, y = rows

@@ -597,7 +597,7 @@ def test_files_are_of_format_4():
     with zipfile.ZipFile(BytesIO(model_bytes(InvariantLinearSVC(Box(0.5))))) as archive:
         page, schema = (json.loads(archive.read(f"{name}.json")) for name in ("structinv", "schema"))
     assert list(page) == ["format", "libraries", "notes"]
-    assert page["format"] == 4
+    assert page["format"] == 5
     held = schema["content"]
     oracle = held["parameters"]["content"]["oracle"]["content"]
     assert list(held) == list(oracle) == ["structinv", "parameters", "learnt"]

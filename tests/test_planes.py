@@ -14,7 +14,7 @@ SPACE = ExplicitSpace(6)
 
 
 def planes(seed, n_blocks=4, m=14):
-    """Random planes sorted by block, some blocks without any, with weights and floors."""
+    """Random planes sorted by block, some blocks without any, with weights and lower bounds."""
     rng = np.random.default_rng(seed)
     blocks = np.sort(rng.integers(n_blocks, size=m))
     normals = rng.standard_normal((m, 6)) * (rng.random((m, 6)) < 0.8)
@@ -23,8 +23,8 @@ def planes(seed, n_blocks=4, m=14):
 
 
 def filled(seed, sparse=False, **sizes):
-    normals, offsets, blocks, weights, floors = planes(seed, **sizes)
-    working = WorkingSet(SPACE, weights, floors)
+    normals, offsets, blocks, weights, lower_bounds = planes(seed, **sizes)
+    working = WorkingSet(SPACE, weights, lower_bounds)
     working.add(sp.csr_matrix(normals) if sparse else normals, offsets, blocks)
     return working
 
@@ -35,10 +35,10 @@ def best_dual(working):
     normals = normals.toarray() if sp.issparse(normals) else normals
     alphas = cp.Variable(len(working), nonneg=True)
     weight = working.weights[working.blocks]
-    gain = weight * (working.offsets - working.floors[working.blocks])
+    gain = weight * (working.offsets - working.lower_bounds[working.blocks])
     member = (working.blocks[None, :] == np.arange(len(working.weights))[:, None]).astype(float)
     f = (normals * weight[:, None]).T @ alphas
-    dual = working.weights @ working.floors + gain @ alphas - 0.5 * cp.sum_squares(f)
+    dual = working.weights @ working.lower_bounds + gain @ alphas - 0.5 * cp.sum_squares(f)
     problem = cp.Problem(cp.Maximize(dual), [member @ alphas <= 1])
     problem.solve(solver="CLARABEL", tol_gap_abs=1e-11, tol_gap_rel=1e-11, tol_feas=1e-11)
     return problem.value
@@ -93,7 +93,7 @@ def test_the_gap_bounds_the_distance_to_the_optimum(seed):
     for _ in range(6):
         working.ascend(f, 0.0, 1)
         highest, mean = working.block_values(f)
-        assert np.all(highest >= working.floors)
+        assert np.all(highest >= working.lower_bounds)
         assert working.weights @ (highest - mean) >= best - dual_of(working) - 1e-9
 
 
@@ -182,23 +182,23 @@ def test_an_empty_working_set_is_valid():
 
 
 def test_totals_of_plane_sets_under_other_weights():
-    normals, offsets, blocks, weights, floors = planes(3)
+    normals, offsets, blocks, weights, lower_bounds = planes(3)
     alphas = np.full(len(offsets), 0.1)
     single = PlaneSet(normals, offsets, blocks, alphas)
-    f, offset = single.total(SPACE, weights, floors)
-    working = WorkingSet(SPACE, weights, floors)
+    f, offset = single.total(SPACE, weights, lower_bounds)
+    working = WorkingSet(SPACE, weights, lower_bounds)
     working.add(normals, offsets, blocks, alphas)
     np.testing.assert_allclose(f, working.combination())
     assert offset == pytest.approx(working.offset)
 
     summed = PlaneSet.of_sum(SPACE, f, offset, weights)
-    doubled, twice = summed.total(SPACE, 2 * weights, floors)
+    doubled, twice = summed.total(SPACE, 2 * weights, lower_bounds)
     np.testing.assert_allclose(doubled, 2 * f)
     assert twice == pytest.approx(2 * offset)
     with pytest.raises(ValueError, match="proportional"):
-        summed.total(SPACE, weights + np.arange(4), floors)
+        summed.total(SPACE, weights + np.arange(4), lower_bounds)
     with pytest.raises(ValueError, match="proportional"):
-        summed.total(SPACE, weights[:-1], floors[:-1])
+        summed.total(SPACE, weights[:-1], lower_bounds[:-1])
     with pytest.raises(ValueError, match="single blocks"):
         summed.by_block()
     assert single.by_block() is single

@@ -39,7 +39,7 @@ def asked(case, functions, slack=False, seed=0, **more):
 def heights(question, points, labels):
     """Score differences of labels at points."""
     values = dense(points) @ question.weights.T + question.constants
-    return question.competitors.lead(values, labels)
+    return question.competitors.gain_of(values, labels)
 
 
 @pytest.mark.parametrize("functions", [TWO, THREE], ids=["two", "three"])

@@ -63,7 +63,7 @@ def some(dtype, r, seed=0):
 def test_affine_subspaces_against_least_squares(dtype, r):
     (rows, others), (directions, turned) = some(dtype, r)
     found = (
-        AffineSubspaces.spanned(rows, directions).between(AffineSubspaces.spanned(others, turned)).found
+        AffineSubspaces.spanned(rows, directions).between(AffineSubspaces.spanned(others, turned)).upper
     )
     assert found.dtype == dtype
     for i, x in enumerate(rows):
@@ -110,10 +110,10 @@ def test_ellipsoids_against_cone_programs(seed):
             point = cp.Problem(cp.Minimize(cp.norm(step - right[j] @ v)), inside).solve("CLARABEL")
             both = step + left[i] @ u - right[j] @ v
             pair = cp.Problem(cp.Minimize(cp.norm(both)), inside).solve("CLARABEL")
-            assert np.sqrt(from_points.found[i, j]) == pytest.approx(point, abs=1e-6)
-            assert np.sqrt(between.found[i, j]) == pytest.approx(pair, abs=1e-6)
-            assert np.sqrt(between.least[i, j]) <= pair + 1e-6
-            assert between.least[i, j] >= 0.99 * between.found[i, j] - 1e-9
+            assert np.sqrt(from_points.upper[i, j]) == pytest.approx(point, abs=1e-6)
+            assert np.sqrt(between.upper[i, j]) == pytest.approx(pair, abs=1e-6)
+            assert np.sqrt(between.lower[i, j]) <= pair + 1e-6
+            assert between.lower[i, j] >= 0.99 * between.upper[i, j] - 1e-9
 
 
 def test_ellipsoids_of_a_common_shape_are_exact():
@@ -122,8 +122,8 @@ def test_ellipsoids_of_a_common_shape_are_exact():
     common = Ellipsoids.of(rows, factor, common=True)
     apart = Ellipsoids.of(rows, np.repeat(factor, 4, axis=0), common=False)
     found, searched = common.between(common), apart.between(apart)
-    np.testing.assert_allclose(found.found, searched.found, atol=1e-8)
-    assert found.least is found.found
+    np.testing.assert_allclose(found.upper, searched.upper, atol=1e-8)
+    assert found.lower is found.upper
     assert common.exact_between
     assert not apart.exact_between
 
@@ -133,12 +133,12 @@ def test_distances_of_near_points_are_precise():
     rows = 1e4 + rng.standard_normal((1, 50))
     near = rows + 1e-6 * rng.standard_normal((3, 50))
     expected = np.sum((near - rows) ** 2, axis=1)
-    np.testing.assert_allclose(Points(rows[:, None]).from_points(near).found[:, 0], expected, rtol=1e-5)
+    np.testing.assert_allclose(Points(rows[:, None]).from_points(near).upper[:, 0], expected, rtol=1e-5)
     directions = rng.standard_normal((1, 2, 50))
     plane = AffineSubspaces.spanned(rows, directions)
     basis = np.linalg.qr(directions[0].T)[0]
     across = (near - rows) - (near - rows) @ basis @ basis.T
-    np.testing.assert_allclose(plane.from_points(near).found[:, 0], np.sum(across**2, axis=1), rtol=1e-5)
+    np.testing.assert_allclose(plane.from_points(near).upper[:, 0], np.sum(across**2, axis=1), rtol=1e-5)
 
 
 def test_unions_compare_lists_with_all_others():
@@ -149,11 +149,11 @@ def test_unions_compare_lists_with_all_others():
     flats = AffineSubspaces.spanned(others, rng.standard_normal((2, 1, 4)))
     right = RegionUnion([flats])
     expected = np.minimum(
-        flats.from_points(members.reshape(-1, 4)).found.reshape(3, 5, 2).min(axis=1),
-        left.regions[1].between(flats).found,
+        flats.from_points(members.reshape(-1, 4)).upper.reshape(3, 5, 2).min(axis=1),
+        left.regions[1].between(flats).upper,
     )
-    np.testing.assert_allclose(left.between(right).found, expected)
-    np.testing.assert_allclose(right.between(left).found, expected.T)
+    np.testing.assert_allclose(left.between(right).upper, expected)
+    np.testing.assert_allclose(right.between(left).upper, expected.T)
 
 
 def test_products_of_pairs_are_inner_products():

@@ -262,5 +262,5 @@ def test_row_without_effect_has_the_full_level():
     hull = BoxHull(np.zeros((2, D)), np.ones(2), np.ones(2), False, np.zeros(D))
     gaps = np.zeros(2)
     hull.sweep(np.zeros(D), np.arange(2), gaps)
-    np.testing.assert_array_equal(hull.levels, 1.0)
+    np.testing.assert_array_equal(hull.taus, 1.0)
     np.testing.assert_array_equal(gaps, 1.0)

@@ -70,8 +70,8 @@ def from_support(case, x, y, sides):
 def test_convex_sets_against_their_supporting_planes(case, sides):
     found = distance_bounds(case.oracle, X[:2], Y, sides)
     expected = [[from_support(case, x, y, sides) for y in Y] for x in X[:2]]
-    np.testing.assert_allclose(found.found, expected, atol=2e-6)
-    np.testing.assert_allclose(found.least, expected, atol=2e-6)
+    np.testing.assert_allclose(found.upper, expected, atol=2e-6)
+    np.testing.assert_allclose(found.lower, expected, atol=2e-6)
 
 
 @pytest.mark.parametrize("case", [c for c in WITH_REGION if c.oracle.finite], ids=str)
@@ -83,7 +83,7 @@ def test_lists_against_enumeration(case):
     for sides, expected in (("one", one), ("two", two), ("mean", (one + back) / 2)):
         found = distance_bounds(case.oracle, X, Y, sides)
         assert found.exact
-        np.testing.assert_allclose(found.found, expected, atol=1e-7)
+        np.testing.assert_allclose(found.upper, expected, atol=1e-7)
 
 
 @pytest.mark.parametrize("case", WITH_REGION, ids=str)
@@ -102,11 +102,11 @@ def test_bounds_hold_for_random_members(case):
             assert sides == "two"
             assert case.name == "union-dense"
             continue
-        assert np.all(bounds.least <= members + 1e-6)
-        assert np.all(bounds.least <= bounds.found + 1e-12)
+        assert np.all(bounds.lower <= members + 1e-6)
+        assert np.all(bounds.lower <= bounds.upper + 1e-12)
         # What was searched for is hardly worse than the best of many random members.
-        assert np.all(bounds.found <= members + 0.02)
-        assert not bounds.exact or np.allclose(bounds.found, bounds.least, atol=1e-9)
+        assert np.all(bounds.upper <= members + 0.02)
+        assert not bounds.exact or np.allclose(bounds.upper, bounds.lower, atol=1e-9)
 
 
 def _least(left, right):
@@ -124,7 +124,7 @@ def test_distance_matrices_of_one_array_are_symmetric_with_zeros(case):
         np.testing.assert_array_equal(np.diagonal(table), 0.0)
         other = distance_bounds(case.oracle, X, X.copy(), sides)
         # What is searched for from either side in turn need not be the same.
-        np.testing.assert_allclose(table, other.found, atol=1e-6 if other.exact else 1e-3)
+        np.testing.assert_allclose(table, other.upper, atol=1e-6 if other.exact else 1e-3)
 
 
 def test_single_precision_rows_have_single_precision_distances():
@@ -279,8 +279,8 @@ def test_nearly_parallel_directions_are_distinguished(angle, dtype):
     rows, expected = parallel(angle, dtype)
     bounds = distance_bounds(Segment(0.5, 2.0), rows[:1], rows[1:])
     near = max(1e-5 if dtype == "f4" else 1e-9, 1e-15 / angle)
-    assert bounds.found[0, 0] == pytest.approx(expected, rel=near)
-    assert bounds.least[0, 0] <= expected * (1 + near)
+    assert bounds.upper[0, 0] == pytest.approx(expected, rel=near)
+    assert bounds.lower[0, 0] <= expected * (1 + near)
     # Planes through the origin and both rows hold their difference.
     assert tangent_distance(Segment(0.5, 2.0), rows.astype(np.float64))[0, 1] < 1e-12
 
@@ -294,8 +294,8 @@ def test_searches_from_both_sides_have_equal_results(oracle):
     rows = np.random.default_rng(0).random((7, 16))
     table = distance_bounds(oracle, rows[:3], rows[3:])
     other = distance_bounds(oracle, rows[3:], rows[:3])
-    np.testing.assert_allclose(table.found, other.found.T, atol=1e-12)
-    np.testing.assert_allclose(table.least, other.least.T, atol=1e-12)
+    np.testing.assert_allclose(table.upper, other.upper.T, atol=1e-12)
+    np.testing.assert_allclose(table.lower, other.lower.T, atol=1e-12)
     np.testing.assert_allclose(
         set_distance(oracle, rows), set_distance(oracle, rows, rows.copy()), atol=1e-7
     )
@@ -314,8 +314,8 @@ def test_distances_of_samples_far_from_0_are_precise(dtype, offset, rtol):
             np.linalg.norm(low - np.clip(low @ far / (far @ far), 0.25, 4.0) * far)
             for low, far in ((0.25 * x, z), (0.25 * z, x))
         )
-        assert bounds.found[i, j] == pytest.approx(float(least), rel=rtol)
-        assert bounds.least[i, j] <= float(least) * (1 + rtol)
+        assert bounds.upper[i, j] == pytest.approx(float(least), rel=rtol)
+        assert bounds.lower[i, j] <= float(least) * (1 + rtol)
 
 
 def test_equal_samples_have_a_lower_bound_of_0_in_single_precision():
@@ -323,5 +323,5 @@ def test_equal_samples_have_a_lower_bound_of_0_in_single_precision():
     oracle = LocalTangents(rng.random((60, 25)), 3, 10)
     A, B = rng.random((40, 25)).astype("f4"), rng.random((30, 25)).astype("f4")
     bounds = distance_bounds(oracle, A, np.vstack([A, B]))
-    assert np.all(bounds.least <= bounds.found)
-    assert np.max(np.diagonal(bounds.least)) < 1e-6
+    assert np.all(bounds.lower <= bounds.upper)
+    assert np.max(np.diagonal(bounds.lower)) < 1e-6

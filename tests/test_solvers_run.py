@@ -133,11 +133,11 @@ def test_limits_end_a_run_with_bounds(name):
         assert solution.status is status
         assert_brackets(solution, best)
         assert solution.gap == solution.primal - solution.dual
-        assert solution.rows_asked == problem.rows_asked
+        assert solution.oracle_calls == problem.oracle_calls
         if status is Status.ITERATION_LIMIT:
             assert solution.iterations == 3
         if status is Status.ORACLE_CALL_LIMIT:
-            assert 40 <= solution.history[-1].rows_asked < 40 + 5 * 9
+            assert 40 <= solution.history[-1].oracle_calls < 40 + 5 * 9
 
 
 @every_solver
@@ -145,7 +145,7 @@ def test_history_counts_up_and_bounds_close_in(name):
     solution = solve(objective(FDrop(2)), REGISTRY[name](), Gap(1e-2), random_state=0)
     for earlier, later in zip(solution.history, solution.history[1:], strict=False):
         assert later.iteration > earlier.iteration
-        assert later.rows_asked > earlier.rows_asked
+        assert later.oracle_calls > earlier.oracle_calls
         assert later.seconds >= earlier.seconds
         assert later.primal <= earlier.primal
         assert later.dual >= earlier.dual
@@ -181,7 +181,7 @@ def test_parameters_are_checked_before_any_work(solver, message):
     problem = objective(FDrop(2))
     with pytest.raises((TypeError, ValueError), match=message):
         solve(problem, solver, random_state=0)
-    assert problem.rows_asked == 0
+    assert problem.oracle_calls == 0
 
 
 @every_solver

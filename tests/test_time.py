@@ -154,10 +154,10 @@ def test_an_interrupted_step_leaves_valid_bounds(name, small_portions):
     solver, state_type, make = PROBLEMS[name]
     problem, best = make()
     slack = 1e-5 * (1.0 + abs(best))
-    asked = problem.rows_asked
+    asked = problem.oracle_calls
     solver.step(problem, solver.init(problem, np.random.default_rng(0)))
     # A sweep that has met every row has its estimate, even if it is cut when it goes over some again.
-    whole = problem.rows_asked - asked
+    whole = problem.oracle_calls - asked
     for before in (0, 2):
         for questions in (0, 1, 2, 3, 5, 8, 13, 30):
             state = solver.init(problem, np.random.default_rng(0))
@@ -168,9 +168,9 @@ def test_an_interrupted_step_leaves_valid_bounds(name, small_portions):
                 solver.step(problem, state)
             for _ in range(2):
                 problem.out_of_time = Countdown(questions)
-                asked = problem.rows_asked
+                asked = problem.oracle_calls
                 estimate = solver.step(problem, state)
-                asked = problem.rows_asked - asked
+                asked = problem.oracle_calls - asked
                 ended = problem.out_of_time.left < 0
                 problem.out_of_time = lambda: False
                 bounds = solver.bounds(problem, state)
@@ -181,7 +181,7 @@ def test_an_interrupted_step_leaves_valid_bounds(name, small_portions):
                     # Nobody may conclude from a gap that was not measured.
                     assert estimate >= value.upper - best - slack
             planes = solver.planes(problem, state)
-            f, offset = planes.total(problem.space, problem.weights, problem.floors)
+            f, offset = planes.total(problem.space, problem.weights, problem.lower_bounds)
             assert offset - 0.5 * problem.space.dot(f, f) <= best + slack
 
 
@@ -226,9 +226,9 @@ def test_no_oracle_is_called_after_time_is_up(name, small_portions):
     for questions in (0, 2):
         state = solver.init(problem, np.random.default_rng(0))
         problem.out_of_time = Countdown(questions)
-        before = problem.rows_asked
+        before = problem.oracle_calls
         assert solver.step(problem, state) == np.inf
-        asked.append(problem.rows_asked - before)
+        asked.append(problem.oracle_calls - before)
     assert asked[0] == 0
     assert 0 < asked[1] <= 4 < N
 

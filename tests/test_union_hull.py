@@ -9,7 +9,7 @@ from structinv.dual import dual_state
 from structinv.dual.hull_state import HullState
 from structinv.oracles import Box, Ellipsoid, FDrop, FScale, Identity, TangentDerivative
 from structinv.oracles.checked_oracle import bind
-from structinv.oracles.union_hull import SMALLEST_LEVEL, UnionHull
+from structinv.oracles.union_hull import SMALLEST_TAU, UnionHull
 from structinv.solvers import FrankWolfe, Gap, Status, SVMStruct, solve
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Binary
@@ -94,7 +94,7 @@ def test_f_is_the_sum_of_the_parts_and_levels_sum_to_at_most_one(case, sparse):
         planes = state.planes()
         assert np.all(planes.alphas > 0)
         assert np.all(np.bincount(planes.blocks, planes.alphas) <= 1 + 1e-12)
-        normal, offset = planes.total(problem.space, problem.weights, problem.floors)
+        normal, offset = planes.total(problem.space, problem.weights, problem.lower_bounds)
         np.testing.assert_allclose(normal, f, rtol=1e-9, atol=1e-12)
         assert offset == pytest.approx(state.offset, rel=1e-9)
 
@@ -125,11 +125,11 @@ def test_exchanges_move_level_between_saturated_parts():
     # All level where it does not belong: dropping what tells least.
     drop, scale = state.hull.parts
     drop.restore(sp.csr_matrix([[0.0, 2.0], [0.0, -0.5]]), np.ones(2))
-    state.hull.used_levels[0] = drop.levels
+    state.hull.used_taus[0] = drop.taus
     f = state.combination()
     for _ in range(20):
         state.sweep(f)
-    assert np.all(state.hull.used_levels.sum(axis=0) <= 1 + SMALLEST_LEVEL)
+    assert np.all(state.hull.used_taus.sum(axis=0) <= 1 + SMALLEST_TAU)
     assert state.value(f)[0] + 0.5 * f @ f == pytest.approx(state.offset - 0.5 * f @ f, rel=1e-6)
 
 

@@ -499,8 +499,8 @@ class _Portion:
     ) -> np.ndarray:
         """Bound the number of wrong labels in labelings that score at least a reference."""
         score = self.labels.structure.score(margins.gains, reference, self.pairwise, layout)
-        floors = score - roundings * self._rounding_of(margins, layout)
-        return self.labels.most_wrong(margins.upper, codes, floors, self.pairwise, layout)
+        thresholds = score - roundings * self._rounding_of(margins, layout)
+        return self.labels.most_wrong(margins.upper, codes, thresholds, self.pairwise, layout)
 
 
 def joined(parts: Sequence[WorstChange], points: Matrix | None) -> WorstChange:

@@ -159,7 +159,7 @@ class MultiCutBundle(Solver):
         self, objective: Objective, rng: np.random.Generator, planes: PlaneSet | None = None
     ) -> BundleState:
         space, value = objective.space, objective.at_zero
-        bundle = WorkingSet(space, objective.weights, objective.floors)
+        bundle = WorkingSet(space, objective.weights, objective.lower_bounds)
         if planes is not None:
             planes = planes.by_block()
             bundle.add(planes.normals, planes.offsets, planes.blocks, planes.alphas.copy())
@@ -171,7 +171,7 @@ class MultiCutBundle(Solver):
         sigma, sweeps = float(np.sqrt(term.n_blocks)), self._sweeps(term.sizes)
         requests = {p: Request(pack(state.shares[p]), sweeps, sigma, state.seed) for p in term.idle()}
         responses = term.request(state.f, requests, objective.out_of_time)
-        objective.rows_asked += sum(response.rows for response in responses)
+        objective.oracle_calls += sum(response.rows for response in responses)
         self._update_value(objective, state, responses)
         if responses:
             self._add(state, responses)
@@ -185,7 +185,7 @@ class MultiCutBundle(Solver):
         state.rounds = 0
         half = 0.5 * objective.space.dot(state.f, state.f)
         upper = half + sum(response.upper for response in responses)
-        attained = half + sum(response.height for response in responses)
+        attained = half + sum(response.attained for response in responses)
         if (attained, upper) < (state.attained, state.upper):
             state.best, state.upper, state.attained = state.f, upper, attained
 

@@ -35,14 +35,14 @@ class LazyRows:
     nothing: ClassVar[Any]
 
     @classmethod
-    def of_parts(cls, parts: Sequence[Delayed], heights: Sequence[float]) -> Self:
+    def of_parts(cls, parts: Sequence[Delayed], lengths: Sequence[float]) -> Self:
         """Combine the results of all partitions.
 
         Parameters
         ----------
         parts : list of Delayed
             One object per partition, with the attributes in `kinds`.
-        heights : list of float
+        lengths : list of float
             Number of samples of each partition; NaN if unknown.
 
         Returns
@@ -54,8 +54,8 @@ class LazyRows:
         arrays = {}
         for name, kind in cls.kinds.items():
             blocks = [
-                da.from_delayed(of(part, name), shape=(height,), dtype=kind)
-                for part, height in zip(parts, heights, strict=True)
+                da.from_delayed(of(part, name), shape=(length,), dtype=kind)
+                for part, length in zip(parts, lengths, strict=True)
             ]
             arrays[name] = da.concatenate(blocks, allow_unknown_chunksizes=True)
         return cls(**arrays)

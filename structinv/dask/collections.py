@@ -147,7 +147,7 @@ def has_rows(X: Any) -> bool:
     return not isinstance(X, (list, tuple, Bag))
 
 
-def heights(X: Any) -> Sequence[float]:
+def partition_lengths(X: Any) -> Sequence[float]:
     """Return the number of rows of each partition; NaN if unknown."""
     return X.chunks[0] if isinstance(X, da.Array) else [np.nan] * len(pieces("X", X))
 
@@ -170,8 +170,8 @@ def as_array(parts: Sequence[Delayed], X: Any, meta: Any) -> da.Array:
         Lazy array.
     """
     arrays = [
-        da.from_delayed(part, shape=(height, *meta.shape[1:]), meta=meta)
-        for part, height in zip(parts, heights(X), strict=True)
+        da.from_delayed(part, shape=(length, *meta.shape[1:]), meta=meta)
+        for part, length in zip(parts, partition_lengths(X), strict=True)
     ]
     return da.concatenate(arrays, allow_unknown_chunksizes=True)
 

@@ -160,7 +160,7 @@ class DaskInvariantLinearSVC(DaskLinearMachine, InvariantLinearSVC):
             oracle,
             self._structure(len(classes)),
             np.ones(len(parts)),
-            told=classes,
+            fingerprinted=classes,
             learned={"classes_": classes},
             loss=self.loss,
             classes=classes,
@@ -321,7 +321,7 @@ class DaskInvariantLinearSVR(DaskLinearMachine, InvariantLinearSVR):
             oracle,
             Regression(float(self.epsilon)),
             np.ones(len(X.facts)),
-            told=mean,
+            fingerprinted=mean,
             learned={"target_mean_": mean},
             target_mean=mean,
         )

@@ -82,7 +82,7 @@ class ExampleBlock(Block):
     @property
     def nbytes(self) -> int:
         """Number of bytes of all arrays."""
-        parts = [] if self.layout is None else self.layout.told()
+        parts = [] if self.layout is None else self.layout.compared_fields()
         return super().nbytes + sum(each.nbytes for each in parts)
 
     def head(self, n: int) -> ExampleBlock:
@@ -110,7 +110,7 @@ class ExampleBlock(Block):
         return replace(block, X=with_columns(self.X, columns, learned.vocabulary))
 
     def content(self) -> list[Any]:
-        layout = None if self.layout is None else self.layout.told()
+        layout = None if self.layout is None else self.layout.compared_fields()
         return [*super().content(), layout, self.position_weight, self.columns]
 
     def examples(self, X: Matrix) -> Examples:

@@ -88,7 +88,7 @@ class Response:
         Normals of the plane at the given weights, and of the plane after local sweeps.
     offsets : tuple of two floats
         Offsets of both planes.
-    upper, height : float
+    upper, attained : float
         Upper bound and attained value of the loss at the given weights.
     rows : int
         Number of rows passed to an oracle.
@@ -103,7 +103,7 @@ class Response:
     standing: PackedVector
     offsets: tuple[float, float]
     upper: float
-    height: float
+    attained: float
     rows: int
     anew: bool
     late: bool = False
@@ -189,7 +189,7 @@ def respond(group: Group, fit: str, f: PackedVector, request: Request) -> Respon
     local, size, sigma = _cached(group, fit), group.recipe.space.size, request.sigma
     around = f.written(size)
     with local.lock:
-        touching, touches, upper, height = local.plane(around)
+        touching, touches, upper, attained = local.plane(around)
         rows = local.term.rows_of(ALL_ROWS)
         anew = local.state is None
         state = local.state or local.begin(sigma, [request.seed, group.number])
@@ -203,14 +203,14 @@ def respond(group: Group, fit: str, f: PackedVector, request: Request) -> Respon
         standing = np.asarray(state.combination()) / sigma
         offset = float(state.offset / sigma)
     planes = pack(touching), pack(standing), (touches, offset)
-    return Response(group.number, *planes, upper, height, rows, anew)
+    return Response(group.number, *planes, upper, attained, rows, anew)
 
 
 def plane(group: Group, fit: str, f: PackedVector) -> tuple[PackedVector, float, float, float]:
     """Return a group's plane at `f`: normal, offset, bound and attained value."""
     normal, *numbers = _cached(group, fit).plane(f.written(group.recipe.space.size))
-    offset, upper, height = numbers
-    return pack(normal), offset, upper, height
+    offset, upper, attained = numbers
+    return pack(normal), offset, upper, attained
 
 
 def value(group: Group, fit: str, f: PackedVector) -> tuple[float, float]:

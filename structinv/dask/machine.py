@@ -39,8 +39,8 @@ from .collections import (
     as_array,
     check_width,
     cut_like,
-    heights,
     in_partitions,
+    partition_lengths,
     partitions_of,
     pieces,
     precision,
@@ -222,7 +222,7 @@ class DaskMachine(InvariantEstimator):
     def _keep(self, problem: Problem, objective: Objective, solution: Solution) -> None:
         super()._keep(problem, objective, solution)  # type: ignore[safe-super]
         if not self.warm_start:
-            total = solution.planes.total(objective.space, objective.weights, objective.floors)
+            total = solution.planes.total(objective.space, objective.weights, objective.lower_bounds)
             planes = PlaneSet.of_sum(objective.space, *total, objective.weights)
             self.solution_ = replace(solution, planes=planes)
 
@@ -256,7 +256,7 @@ class DaskMachine(InvariantEstimator):
     def _certified(self, kind: Any, X: Any, *others: list[Any], oracle: InvarianceOracle | None) -> Any:
         """Return the certificates of all partitions as one lazy certificate."""
         certify = partial(_certificate, oracle=oracle, nothing=kind.nothing)
-        return kind.of_parts(self._each(certify, X, *others), heights(X))
+        return kind.of_parts(self._each(certify, X, *others), partition_lengths(X))
 
     def _cut_like(self, X: Any, **given: Any) -> list[list[Any]]:
         """Return other collections, cut like the rows, without those that are None."""

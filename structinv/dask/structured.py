@@ -318,7 +318,7 @@ n_features_in_, feature_names_in_
             oracle,
             structure,
             np.ones(len(parts)),
-            told=classes,
+            fingerprinted=classes,
             learned=self._known(classes, n_features, None if names is None else list(names), vectorizer),
             classes=classes,
         )

@@ -43,7 +43,7 @@ class PartitionedTerm(Term):
         self.n_outputs = n_outputs
         self.sizes = sizes
         self.weights = np.ones(len(sizes))
-        self.floors = np.zeros(len(sizes))
+        self.lower_bounds = np.zeros(len(sizes))
         self._dtype = dtype
         self._calls: dict[int, Call] = {}
         self._round = 0
@@ -61,8 +61,8 @@ class PartitionedTerm(Term):
     def planes(self, space: Space, f: Element, blocks: Rows = ALL_ROWS) -> Planes:
         packed, *numbers = zip(*self.cluster.all_of(plane, pack(f)), strict=True)
         normals = np.stack([each.written(len(f)) for each in packed])
-        offsets, upper, heights = (np.array(each) for each in numbers)
-        return Planes(normals[blocks], offsets[blocks], upper[blocks], heights[blocks])
+        offsets, upper, attained = (np.array(each) for each in numbers)
+        return Planes(normals[blocks], offsets[blocks], upper[blocks], attained[blocks])
 
     def values(self, space: Space, f: Element) -> tuple[np.ndarray, np.ndarray]:
         upper, attained = np.array(self.cluster.all_of(value, pack(f))).T

@@ -382,7 +382,7 @@ class AdditionState(FocusedSweeps, DualState):
         """Return the sum of slopes of each row's planes, or None if it cannot be determined."""
         slopes = planes.offsets
         if self.kind != HINGE:
-            separated = self.space.apart(planes.normals)
+            separated = self.space.points_and_factors(planes.normals)
             if separated is None:
                 return None
             slopes = separated[1]

@@ -261,7 +261,7 @@ class BlockState(DualState):
 
     def restore(self, planes: PlaneSet) -> None:
         # The plane of the sum of all rows.
-        normal, offset = planes.total(self.space, self.term.weights, self.term.floors)
+        normal, offset = planes.total(self.space, self.term.weights, self.term.lower_bounds)
         self.earlier = normal, float(offset)
         self.earlier_alpha = 1.0
         self.sum = self.earlier[0].copy()

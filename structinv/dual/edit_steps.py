@@ -123,8 +123,8 @@ def _list_added(indices, c, mine, budget, cap, K, u, own, value, sides, place, f
         j = full[mine, k]
         if not has[j]:
             a = value[j]
-            worth = -sigma * a * weight_of(j, u, own, value, sides, place)
-            count = _list(words, count, worth, c * a * a, 0.0, -min(cap, budget), 1.0, 0.0, 1.0)
+            profit = -sigma * a * weight_of(j, u, own, value, sides, place)
+            count = _list(words, count, profit, c * a * a, 0.0, -min(cap, budget), 1.0, 0.0, 1.0)
             budget -= min(cap, budget)
     for k in range(n_mine):
         has[indices[mine_full[k]]] = False

@@ -80,28 +80,26 @@ class HullState(FocusedSweeps, DualState):
         if len(parts) == 1:
             return self._of_part(*parts[0])
         # The dual variables of the planes are those of the parts of each row.
-        split = [self._of_part(normals, levels, alphas=levels) for normals, levels in parts]
+        split = [self._of_part(normals, taus, alphas=taus) for normals, taus in parts]
         return join_planes(self.space, split)
 
     def _made(self) -> PlaneSet:
         """Return planes with normals computed on access, which may be larger than the rows."""
-        levels = self.hull.levels.copy()
-        active = np.flatnonzero(levels > 0)
-        make = AveragedPoints(self.hull, self.space, self.signs * levels)
+        taus = self.hull.taus.copy()
+        active = np.flatnonzero(taus > 0)
+        make = AveragedPoints(self.hull, self.space, self.signs * taus)
         normals = ComputedRows(make, self.space.stride, active, self.factor[active, None])
-        return PlaneSet(normals, self.factor[active] * levels[active], active, np.ones(len(active)))
+        return PlaneSet(normals, self.factor[active] * taus[active], active, np.ones(len(active)))
 
-    def _of_part(
-        self, normals: Matrix, levels: np.ndarray, alphas: np.ndarray | None = None
-    ) -> PlaneSet:
-        """Return planes with a positive level; their dual variables are 1 by default."""
-        active = np.flatnonzero(levels > 0)
+    def _of_part(self, normals: Matrix, taus: np.ndarray, alphas: np.ndarray | None = None) -> PlaneSet:
+        """Return planes with a positive tau; their alphas are 1 by default."""
+        active = np.flatnonzero(taus > 0)
         alpha = np.ones(len(active)) if alphas is None else alphas[active]
-        levels, factor = levels[active] / alpha, self.factor[active] / alpha
+        taus, factor = taus[active] / alpha, self.factor[active] / alpha
         if len(active) < len(self.factor):
             normals = normals[active]
         scaled = normals if np.all(factor == 1) else scale_rows(normals, factor)
-        offsets = self.factor[active] * levels
+        offsets = self.factor[active] * taus
         whole = self.space.with_constants(scaled, self.signs[active] * offsets)
         return PlaneSet(whole, offsets, active, alpha)
 
@@ -119,8 +117,8 @@ class HullState(FocusedSweeps, DualState):
         if isinstance(rows, TensorRows):
             rows = rows.summed()
         normals = scale_rows(rows[:, : self.space.n_features], share)
-        levels = share * planes.offsets
-        self.hull.restore_several(normals, levels, planes.blocks, len(self.gaps))
+        taus = share * planes.offsets
+        self.hull.restore_several(normals, taus, planes.blocks, len(self.gaps))
 
 
 @dataclass(frozen=True)

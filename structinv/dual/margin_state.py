@@ -87,7 +87,7 @@ class PointSet(WorkingSet):
         if self.normals is None or len(used) == 0:
             return None
         row_alphas, blocks = self.row_alphas, self.blocks[used]
-        normals = self.space.times(self.normals[used], row_alphas[blocks])
+        normals = self.space.scaled(self.normals[used], row_alphas[blocks])
         offsets = -self.term.conjugate(row_alphas)[blocks]
         return PlaneSet(normals, offsets, self.rows[blocks], self.alphas[used] / row_alphas[blocks])
 
@@ -178,7 +178,7 @@ class MarginState(BatchedState):
         # Planes with unknown slopes are replaced by the null plane.
         if len(planes) == 0:
             return
-        separated = self.space.apart(planes.normals)
+        separated = self.space.points_and_factors(planes.normals)
         if separated is None:
             return
         normals, slopes = separated

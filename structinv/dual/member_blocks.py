@@ -137,12 +137,12 @@ def _passes(
     for the values and the changes of a row.
     """
     n_outputs = local.shape[0]
-    arrival, floor = -1.0, -1.0
+    arrival, min_gap = -1.0, -1.0
     for _ in range(most_passes):
         total = 0.0
         for r in order:
             first, q = start[r], start[r + 1] - start[r]
-            if gaps[r] > floor and q > 0:
+            if gaps[r] > min_gap and q > 0:
                 for a in range(q):
                     for k in range(n_outputs):
                         own[0, a, k], own[1, a, k] = local[k, first + a], 0.0
@@ -162,4 +162,4 @@ def _passes(
             arrival = total
         if total <= left * arrival:
             break
-        floor = active * total / len(order)
+        min_gap = active * total / len(order)

@@ -126,14 +126,14 @@ class MemberState(DualState):
             self._do_steps(f, blocks, self.focused_share * left / len(self.gaps), out_of_time)
 
     def _do_steps(
-        self, f: Expansion, blocks: list[RowBlock], floor: float, out_of_time: OutOfTime
+        self, f: Expansion, blocks: list[RowBlock], min_gap: float, out_of_time: OutOfTime
     ) -> None:
-        """Do steps on rows with a gap of at least `floor`, until time is up."""
+        """Do steps on rows with a gap of at least `min_gap`, until time is up."""
         for number in self.rng.permutation(len(blocks)):
             if out_of_time():
                 break
             block = blocks[number]
-            far_off = np.flatnonzero(self.gaps[block.rows] >= floor)
+            far_off = np.flatnonzero(self.gaps[block.rows] >= min_gap)
             self._ascend(f, block, self.rng.permutation(far_off))
 
     def _grow(self, f: Expansion, rows: np.ndarray, required: float, out_of_time: OutOfTime) -> float:

@@ -23,7 +23,7 @@ class PlaneCache(BatchedState):
     """
 
     def _new_set(self, batch: np.ndarray) -> WorkingSet:
-        return WorkingSet(self.space, self.term.weights[batch], self.term.floors[batch])
+        return WorkingSet(self.space, self.term.weights[batch], self.term.lower_bounds[batch])
 
     def _visit(self, f: Element, number: int, out_of_time: OutOfTime) -> tuple[float, int]:
         # Planes that exceed the stored ones are added.

@@ -115,7 +115,9 @@ class InvariantEstimator(ResourceEstimateMixin, CallbackSupportMixin, BaseEstima
             problem = self._read(X, y, sample_weight, **more)
 
             # 2. The objective, its solver, and the start from an earlier fit or a checkpoint.
-            earlier = EarlierFit(self, problem.rows, problem.told, sample_weight, self._planes_ignore())
+            earlier = EarlierFit(
+                self, problem.rows, problem.fingerprinted, sample_weight, self._planes_ignore()
+            )
             objective = self._objective(problem)
             solver = self._solver(objective)
             start = earlier.start(objective, solver)

@@ -79,7 +79,7 @@ class InvariantClassifier(ClassifierMixin, InvariantEstimator):
             oracle,
             self._structure(len(classes)),
             weights,
-            told=y,
+            fingerprinted=y,
             learned={"classes_": classes},
             loss=self.loss,
             classes=classes,

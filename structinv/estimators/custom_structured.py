@@ -225,7 +225,9 @@ class CustomStructuredSVC(InvariantEstimator):
     def _read(self, X: Any, y: Any, sample_weight: Any) -> Problem:
         inputs, labels = _pairs(X, y)
         weights = self.C * example_weights(sample_weight, len(inputs))
-        return Problem(inputs, labels, Identity(), self.structure, weights, told=labels, learned={})
+        return Problem(
+            inputs, labels, Identity(), self.structure, weights, fingerprinted=labels, learned={}
+        )
 
     def _some(self, y: Any, n_rows: int) -> np.ndarray:
         # All examples are equally suitable for an estimate of seconds.

@@ -137,7 +137,7 @@ class ExampleMachine(SupportVectorMachine):
             oracle,
             structure,
             self.C * found.weights,
-            told=(found.labels, layout.told(), found.position_weight),
+            fingerprinted=(found.labels, layout.compared_fields(), found.position_weight),
             learned=learned,
             classes=classes,
             layout=layout,

@@ -96,7 +96,7 @@ def learn_batch(estimator: Any, X: Any, y: Any, classes: Any, sample_weight: Any
         history=[],
         planes=PlaneSet.of_sum(space, sums.f, sums.offset, np.array([total])),
         iterations=after.n_batches,
-        rows_asked=objective.rows_asked,
+        oracle_calls=objective.oracle_calls,
         seconds=watch.seconds,
         compile_seconds=watch.compile_seconds,
     )
@@ -124,10 +124,10 @@ def learn_in_blocks(estimator: Any, X: RowSource, y: Any, classes: Any, sample_w
     watch, asked = Stopwatch(), 0
     for rows, numbers in in_blocks(X, lambda *block: block, sizes.values):
         learn_batch(estimator, rows, y[numbers], classes, None if weights is None else weights[numbers])
-        asked += estimator.solution_.rows_asked
+        asked += estimator.solution_.oracle_calls
     estimator.solution_ = replace(
         estimator.solution_,
-        rows_asked=asked,
+        oracle_calls=asked,
         seconds=watch.seconds,
         compile_seconds=watch.compile_seconds,
     )
@@ -174,7 +174,7 @@ def _stream(estimator: Any, space: Any) -> Stream:
             "partial_fit requires the planes of the earlier fit, but the file of this model has none: "
             "save it with structinv.save(model, path, planes=True)"
         )
-    if planes.summed is None or not space.owns(planes.normals):
+    if planes.summed is None or not space.accepts(planes.normals):
         raise ValueError(
             "partial_fit requires a model that was fitted with solver='pegasos', but this model was "
             "fitted with another solver: use a new estimator"

@@ -39,7 +39,7 @@ class Problem:
         Output structure.
     weights : array of shape (n_examples,)
         Weights of the examples, C included.
-    told : object
+    fingerprinted : object
         Given labels, to recognize the same fit later.
     learned : dict
         Attributes of the fitted estimator that are known before the fit.
@@ -70,7 +70,7 @@ class Problem:
     oracle: InvarianceOracle
     structure: Any
     weights: np.ndarray
-    told: Any
+    fingerprinted: Any
     learned: dict[str, Any]
     loss: str = HINGE
     classes: np.ndarray | None = None

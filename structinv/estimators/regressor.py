@@ -46,7 +46,7 @@ class InvariantRegressor(RegressorMixin, InvariantEstimator):
         if not np.any(weights > 0):
             raise ValueError("sample_weight must leave a sample with a weight above 0")
         mean = float(np.average(targets, weights=own)) if self.fit_intercept else 0.0
-        return replace(self._of_targets(rows, targets, mean, oracle, weights), told=y)
+        return replace(self._of_targets(rows, targets, mean, oracle, weights), fingerprinted=y)
 
     def _of_targets(
         self,
@@ -63,7 +63,7 @@ class InvariantRegressor(RegressorMixin, InvariantEstimator):
             oracle,
             Regression(float(self.epsilon)),
             weights,
-            told=targets,
+            fingerprinted=targets,
             learned={"target_mean_": mean},
             target_mean=mean,
         )

@@ -278,7 +278,7 @@ class RepresenterClassifier(ClassifierMixin, RepresenterMachine):
             oracle,
             Binary() if two else Multiclass(),
             weights,
-            told=y,
+            fingerprinted=y,
             learned={"classes_": classes},
             classes=classes,
             labeled=labeled,

@@ -195,7 +195,7 @@ class RepresenterRegressor(RegressorMixin, RepresenterMachine):
             Identity(),
             Regression(),
             self.C * self._sample_weights(sample_weight, X, labeled),
-            told=y,
+            fingerprinted=y,
             learned={},
             labeled=labeled,
             targets=targets[:, None],

@@ -398,7 +398,7 @@ class LocalAverage(Functional):
     def parts(self, X: np.ndarray, kernel: Kernel) -> list[Part]:
         minus = Values(X).scaled(-1.0)
         variance = float(self.width) ** 2
-        if kernel.blurred(variance, X.shape[1]) is not None:
+        if kernel.noise_averaged(variance, X.shape[1]) is not None:
             return [Values(X, blur=variance), minus]
         if int(self.n_nodes) ** X.shape[1] > MOST_NODES:
             raise ValueError(

@@ -58,10 +58,10 @@ def gram_of_atoms(kernel: Kernel, left: Atoms, right: Atoms) -> np.ndarray:
     left, right : Atoms
         The atoms.
     """
-    blurred = kernel.blurred(left.blur + right.blur, left.points.shape[1])
-    if blurred is None:
+    averaged = kernel.noise_averaged(left.blur + right.blur, left.points.shape[1])
+    if averaged is None:
         raise ValueError(f"{type(kernel).__name__} has no closed form under Gaussian noise")
-    kernel = blurred
+    kernel = averaged
     X, Y = centered(kernel, left.points, right.points)
     n_directions = len(left.directions) + len(right.directions)
     partials = partials_between(kernel, X, Y, n_directions)

@@ -344,10 +344,10 @@ class Representers:
 
 
 def _blurred(kernel: Kernel, variance: float, n_features: int) -> Kernel:
-    blurred = kernel.blurred(variance, n_features)
-    if blurred is None:
+    averaged = kernel.noise_averaged(variance, n_features)
+    if averaged is None:
         raise ValueError(f"{kernel!r} has no closed form under Gaussian noise")
-    return blurred
+    return averaged
 
 
 def _spread(site: _Site, coefficients: np.ndarray) -> Jets | None:

@@ -97,7 +97,7 @@ class VicinalAverages(Functional):
 
     def parts(self, X: np.ndarray, kernel: Kernel) -> list[Part]:
         axes, variance = self._axes(X), float(self.noise) ** 2
-        if variance > 0 and kernel.blurred(variance, X.shape[1]) is None:
+        if variance > 0 and kernel.noise_averaged(variance, X.shape[1]) is None:
             per_feature = float(self.noise) * np.eye(X.shape[1])
             noise_axes = np.broadcast_to(per_feature, (len(X), *per_feature.shape))
             axes = np.concatenate([axes, noise_axes], axis=1)

@@ -286,7 +286,7 @@ class Kernel(BaseEstimator, ABC):
         """Compute `partials` from validated arguments; the required ones are arrays of floats."""
         raise NotImplementedError(f"{describe(self)} has no derivatives")
 
-    def blurred(self, variance: float, n_features: int) -> Kernel | None:
+    def noise_averaged(self, variance: float, n_features: int) -> Kernel | None:
         """Return the average of ``k(x + e, y + e')`` over Gaussian noise.
 
         Parameters
@@ -309,7 +309,7 @@ class Kernel(BaseEstimator, ABC):
         return self._blurred(float(variance), n_features)
 
     def _blurred(self, variance: float, n_features: int) -> Kernel | None:
-        """Compute `blurred` for a variance above 0."""
+        """Compute `noise_averaged` for a variance above 0."""
         return None
 
     def spectral_law(self) -> Spectrum | None:

@@ -161,8 +161,8 @@ class Sum(_Pair):
         return left
 
     def _blurred(self, variance, n_features):
-        left = self.left.blurred(variance, n_features)
-        right = self.right.blurred(variance, n_features)
+        left = self.left.noise_averaged(variance, n_features)
+        right = self.right.noise_averaged(variance, n_features)
         return None if left is None or right is None else left + right
 
 
@@ -264,7 +264,7 @@ class Scaled(_Pointwise):
         return {which: factor * values.pop(which) for which in list(values)}
 
     def _blurred(self, variance, n_features):
-        kernel = self.kernel.blurred(variance, n_features)
+        kernel = self.kernel.noise_averaged(variance, n_features)
         return None if kernel is None else self.factor * kernel
 
     @property

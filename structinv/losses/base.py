@@ -20,7 +20,7 @@ class ScalarLoss(BaseEstimator, ABC):
 
     Attributes
     ----------
-    floor : float
+    lower_bound : float
         Lower bound of r. A subclass must set it.
     smooth : bool
         True if r' is Lipschitz continuous. A smooth loss has a `curvature`.
@@ -38,7 +38,7 @@ class ScalarLoss(BaseEstimator, ABC):
     >>> import numpy as np
     >>> from structinv.losses import ScalarLoss
     >>> class Quadratic(ScalarLoss):
-    ...     floor = 0.0
+    ...     lower_bound = 0.0
     ...     def value(self, u):
     ...         return u * u / 2
     ...     def derivative(self, u):
@@ -51,7 +51,7 @@ class ScalarLoss(BaseEstimator, ABC):
     array([2.])
     """
 
-    floor: float = -np.inf
+    lower_bound: float = -np.inf
     smooth: bool = False
     # True if `derivative` is implemented; planes require it.
     has_slopes: bool = True
@@ -265,9 +265,9 @@ class MoreauEnvelope(ScalarLoss):
         self.width = width
 
     @property
-    def floor(self) -> float:  # type: ignore[override]
+    def lower_bound(self) -> float:  # type: ignore[override]
         """Lower bound of the loss."""
-        return self.loss.floor
+        return self.loss.lower_bound
 
     def validate(self) -> None:
         check_loss("loss", self.loss)

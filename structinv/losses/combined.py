@@ -42,9 +42,9 @@ class Affine(ScalarLoss):
         return f"Affine({self.loss!r}, ...)"
 
     @property
-    def floor(self) -> float:  # type: ignore[override]
+    def lower_bound(self) -> float:  # type: ignore[override]
         """Lower bound of the loss."""
-        return self.loss.floor
+        return self.loss.lower_bound
 
     @property
     def smooth(self) -> bool:  # type: ignore[override]
@@ -142,9 +142,9 @@ class ConcatenatedLoss(ScalarLoss):
         self.sizes = sizes
 
     @property
-    def floor(self) -> float:  # type: ignore[override]
+    def lower_bound(self) -> float:  # type: ignore[override]
         """Smallest lower bound of the losses."""
-        return min(loss.floor for loss in self.losses)
+        return min(loss.lower_bound for loss in self.losses)
 
     @property
     def has_slopes(self) -> bool:  # type: ignore[override]

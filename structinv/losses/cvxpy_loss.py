@@ -20,7 +20,7 @@ class CvxpyLoss(ScalarLoss):
     ----------
     function : callable
         Function from a cvxpy expression of shape (n,) to a convex elementwise expression of that shape.
-    floor : float, default=0.0
+    lower_bound : float, default=0.0
         Lower bound of the loss.
 
     See Also
@@ -41,9 +41,9 @@ class CvxpyLoss(ScalarLoss):
 
     has_slopes = False
 
-    def __init__(self, function: Callable[[Any], Any], floor: float = 0.0) -> None:
+    def __init__(self, function: Callable[[Any], Any], lower_bound: float = 0.0) -> None:
         self.function = function
-        self.floor = floor
+        self.lower_bound = lower_bound
 
     def validate(self) -> None:
         if not callable(self.function):

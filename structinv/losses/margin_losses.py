@@ -27,7 +27,7 @@ class Logistic(ScalarLoss):
     array([1.00000000e+03, 6.93147181e-01, 0.00000000e+00])
     """
 
-    floor = 0.0
+    lower_bound = 0.0
     smooth = True
 
     def value(self, u):
@@ -78,7 +78,7 @@ class Hinge(ScalarLoss):
     array([2. , 0.5, 0. ])
     """
 
-    floor = 0.0
+    lower_bound = 0.0
 
     def value(self, u):
         return np.maximum(0.0, 1.0 - u)
@@ -117,7 +117,7 @@ class SquaredHinge(ScalarLoss):
     array([4.  , 0.25, 0.  ])
     """
 
-    floor = 0.0
+    lower_bound = 0.0
     smooth = True
 
     def value(self, u):

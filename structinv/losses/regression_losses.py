@@ -23,7 +23,7 @@ class Squared(ScalarLoss):
     (9.0, 6.0, 1.0)
     """
 
-    floor = 0.0
+    lower_bound = 0.0
     smooth = True
 
     def value(self, u):
@@ -70,7 +70,7 @@ class EpsilonInsensitive(ScalarLoss):
     array([1.5, 0. , 0.5])
     """
 
-    floor = 0.0
+    lower_bound = 0.0
 
     def __init__(self, epsilon: float = 0.1) -> None:
         self.epsilon = epsilon
@@ -141,7 +141,7 @@ class Huber(ScalarLoss):
     array([3.  , 0.25, 1.  ])
     """
 
-    floor = 0.0
+    lower_bound = 0.0
     smooth = True
 
     def __init__(self, width: float = 1.0) -> None:

@@ -56,8 +56,8 @@ class Comparison(NamedTuple):
             return _roots(between(left, right))
         forth = _roots(right.from_points(np.ascontiguousarray(left.centers)))
         back = _roots(left.from_points(np.ascontiguousarray(right.centers)))
-        found = 0.5 * (forth.found + back.found.T)
-        return SquaredDistances(found, 0.5 * (forth.least + back.least.T))
+        found = 0.5 * (forth.upper + back.upper.T)
+        return SquaredDistances(found, 0.5 * (forth.lower + back.lower.T))
 
     def others(self, oracle: InvarianceOracle, X: np.ndarray, make: Make) -> Comparison:
         """Return the comparison with other rows on the left side."""
@@ -172,8 +172,8 @@ def table(compared: Comparison, n: int, m: int, same: bool) -> tuple[np.ndarray,
 
 
 def _roots(squares: SquaredDistances) -> SquaredDistances:
-    found = np.sqrt(squares.found)
-    return SquaredDistances(found, found if squares.least is squares.found else np.sqrt(squares.least))
+    found = np.sqrt(squares.upper)
+    return SquaredDistances(found, found if squares.lower is squares.upper else np.sqrt(squares.lower))
 
 
 def check_sides(sides: Any, allowed: tuple[str, ...] = SIDES) -> None:

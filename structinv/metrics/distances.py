@@ -22,16 +22,16 @@ class DistanceBounds(NamedTuple):
 
     Attributes
     ----------
-    found : ndarray of shape (n_samples_X, n_samples_Y)
+    upper : ndarray of shape (n_samples_X, n_samples_Y)
         Upper bounds: distances of the nearest points found.
-    least : ndarray of shape (n_samples_X, n_samples_Y)
+    lower : ndarray of shape (n_samples_X, n_samples_Y)
         Lower bounds.
     exact : bool
         Whether both bounds are equal up to rounding.
     """
 
-    found: np.ndarray
-    least: np.ndarray
+    upper: np.ndarray
+    lower: np.ndarray
     exact: bool
 
 
@@ -115,7 +115,7 @@ def set_distance(oracle: InvarianceOracle, X: Any, Y: Any = None, sides: str = "
     >>> slow.fit(signals, y).predict([[4.0, 1.0]])
     array([0])
     """
-    return distance_bounds(oracle, X, Y, sides).found
+    return distance_bounds(oracle, X, Y, sides).upper
 
 
 def distance_bounds(
@@ -137,7 +137,7 @@ def distance_bounds(
     Returns
     -------
     DistanceBounds
-        Distances ``found``, lower bounds ``least``, and ``exact``. The last is True if both are equal.
+        Distances ``upper``, lower bounds ``lower``, and ``exact``. The last is True if both are equal.
 
     See Also
     --------
@@ -152,7 +152,7 @@ def distance_bounds(
     >>> X = rng.random((2, 25))
     >>> listed = distance_bounds(Rotations([-10, 10]), X)
     >>> searched = distance_bounds(Rotations(interval=(-10, 10)), X)
-    >>> listed.exact, searched.exact, bool(searched.least[0, 1] <= searched.found[0, 1])
+    >>> listed.exact, searched.exact, bool(searched.lower[0, 1] <= searched.upper[0, 1])
     (True, False, True)
     """
     return _bounds(oracle, X, Y, sides, False)
@@ -212,7 +212,7 @@ def tangent_distance(oracle: InvarianceOracle, X: Any, Y: Any = None, sides: str
            [2.619, 0.   , 6.164],
            [0.926, 0.831, 0.   ]])
     """
-    return _bounds(oracle, X, Y, sides, True).found
+    return _bounds(oracle, X, Y, sides, True).upper
 
 
 def nearest(

@@ -5,7 +5,7 @@ loss of a row with sign :math:`y_i` is
 
 .. math:: \ell_i(f) = \max\bigl(0,\; 1 - \min_{z \in S(x_i)} y_i \langle f, z \rangle\bigr).
 
-The hull of its planes and the zero plane needs a level (the dual variable) and a change:
+The hull of its planes and the zero plane needs a dual variable tau and a change:
 
 .. math:: a_i = y_i (\tau_i x_i + F_i \theta_i), \quad \text{offset } \tau_i, \quad
    0 \le \tau_i \le 1, \quad \theta_i \in \tau_i T.
@@ -28,12 +28,12 @@ from .query import rows_at
 Array = np.ndarray
 
 _MATH = {"reassoc", "contract", "nsz", "arcp"}
-# Maximum numbers of steps: for a level, for a multiplier, per row, and of a least-squares fit.
+# Maximum numbers of steps: for tau, for a multiplier, per row, and of a least-squares fit.
 _LEVEL_STEPS = 60
 _SECULAR_STEPS = 40
 _INNER_STEPS = 50
 _FIT_STEPS = 500
-# Slope at which a level has converged; the dual loses about its square.
+# Slope at which tau has converged; the dual loses about its square.
 _SETTLED = 1e-10
 # Fraction of a row's gap that may remain after an update; exact updates do not save sweeps.
 _LEAVE = 1e-2
@@ -56,7 +56,7 @@ def _add(step, x, f):
 
 @njit(cache=True, nogil=True, fastmath=_MATH)
 def _box_slope(tau, target, x, radius, c):
-    """Return the features' part of slope and curvature of the best dual at a level."""
+    """Return the features' part of slope and curvature of the best dual at a given tau."""
     slope, curve = 0.0, 0.0
     for k in range(x.size):
         high, low = x[k] + radius[k], x[k] - radius[k]
@@ -80,12 +80,12 @@ def _look(x, point, radius, y, c, f, target):
 
 @njit(cache=True, nogil=True)
 def _sweep_box(
-    X, signs, weights, intercept, radius, levels, points, f, order, gaps, target
+    X, signs, weights, intercept, radius, taus, points, f, order, gaps, target
 ):  # fmt: skip
-    """Update rows exactly: given its level, the features of a row do not interact."""
+    """Update rows exactly: given its tau, the features of a row do not interact."""
     d = X.shape[1]
     for i in order:
-        c, y, tau, x = weights[i], signs[i], levels[i], X[i]
+        c, y, tau, x = weights[i], signs[i], taus[i], X[i]
         gaps[i] = 0.0
         if c == 0:
             continue
@@ -119,8 +119,8 @@ def _sweep_box(
             if new == tau:
                 break
             tau = new
-        # Best point at this level.
-        levels[i] = tau
+        # Best point at this tau.
+        taus[i] = tau
         for k in range(d):
             least, most = tau * (x[k] - radius[k]), tau * (x[k] + radius[k])
             new = least if target[k] < least else target[k]
@@ -167,7 +167,7 @@ def _coordinate_pass(tau, theta, g, row, p):
 
 @njit(cache=True, nogil=True, fastmath=_MATH, error_model="numpy")
 def _ball_pass(tau, mu, theta, g, row, p):
-    r"""Minimize over theta at a level: Newton's method for :math:`|\theta(\mu)| = \tau R`.
+    r"""Minimize over theta at a given tau: Newton's method for :math:`|\theta(\mu)| = \tau R`.
 
     The problem separates in theta because the directions are orthogonal. Returns the multiplier.
     """
@@ -197,12 +197,12 @@ def _ball_pass(tau, mu, theta, g, row, p):
 
 @njit(cache=True, nogil=True)
 def _solve(tau, theta, h0, h, row, g, p):
-    """Alternate exact steps along the ray of (tau, theta) and over theta at a level.
+    """Alternate exact steps along the ray of (tau, theta) and over theta at a given tau.
 
     ``h0`` and ``h`` are the margins of the row and of its directions; ``h`` is updated. ``g0`` and
     ``g`` are the same without the plane of this row. ``row`` contains the weight, the squared length
     of x, the products of x with the directions, their Gram matrix, the bounds, and True for a ball.
-    Returns the level, and the loss of the row minus its plane before the update.
+    Returns tau, and the loss of the row minus its plane before the update.
     """
     c, square, cross, _gram, bounds, ball = row
     first, mu, g0 = 0.0, 0.0, h0
@@ -236,7 +236,7 @@ def _solve(tau, theta, h0, h, row, g, p):
             mu = _ball_pass(tau, mu, theta, g, row, p)
         else:
             _coordinate_pass(tau, theta, g, row, p)
-        # Best common factor of level and theta.
+        # Best common factor of tau and theta.
         curve = c * (tau * (tau * square + _dot(cross, theta)) + _dot(theta, p))
         slope = tau - tau * g0 - _dot(theta, g)
         slope = 0.0 if slope < 0.0 else slope
@@ -252,7 +252,7 @@ def _solve(tau, theta, h0, h, row, g, p):
 
 @njit(cache=True, nogil=True)
 def _sweep_directions(
-    X, signs, weights, squares, cross, intercept, F, gram, bounds, ball, levels, theta, f, order, gaps,
+    X, signs, weights, squares, cross, intercept, F, gram, bounds, ball, taus, theta, f, order, gaps,
     work,
 ):  # fmt: skip
     """Update rows; with common directions an update costs O(d + t²), or O(d + t) in a ball.
@@ -266,7 +266,7 @@ def _sweep_directions(
     for k in range(t if shared else 0):
         scores[k], pending[k] = _dot(F[0, k], f), 0.0
     for i in order:
-        c, y, tau = weights[i], signs[i], levels[i]
+        c, y, tau = weights[i], signs[i], taus[i]
         gaps[i] = 0.0
         if c == 0:
             continue
@@ -276,13 +276,13 @@ def _sweep_directions(
             h[k] = y * (scores[k] if shared else _dot(F[i, k], f))
             old[k] = theta[i, k]
         row = (c, squares[i] + intercept, cross[i], gram[0 if shared else i], bounds, ball)
-        levels[i], gap = _solve(tau, theta[i], h0, h, row, work[4], work[5])
+        taus[i], gap = _solve(tau, theta[i], h0, h, row, work[4], work[5])
         if gap <= 0:
             continue
         gaps[i] = c * gap
-        _add(c * y * (levels[i] - tau), X[i], f)
+        _add(c * y * (taus[i] - tau), X[i], f)
         if intercept:
-            f[d] += c * y * (levels[i] - tau)
+            f[d] += c * y * (taus[i] - tau)
         for k in range(t):
             step = c * y * (theta[i, k] - old[k])
             if shared:
@@ -295,27 +295,27 @@ def _sweep_directions(
 
 
 @njit(cache=True, nogil=True)
-def _fit_boxes(visited, levels, theta, margins, cross, gram, bounds, p):
+def _fit_boxes(visited, taus, theta, margins, cross, gram, bounds, p):
     """Fit theta within bounds by least squares, to given products with the directions."""
     for i in visited:
         row = (1.0, 0.0, cross[i], gram[0 if gram.shape[0] == 1 else i], bounds, False)
-        _image(levels[i], theta[i], row, p)
+        _image(taus[i], theta[i], row, p)
         for _ in range(_FIT_STEPS):
-            _coordinate_pass(levels[i], theta[i], margins[i], row, p)
+            _coordinate_pass(taus[i], theta[i], margins[i], row, p)
 
 
 class _DenseHull(IdentityHull):
-    """Base class of hulls with one dense point per row in addition to its level."""
+    """Base class of hulls with one dense point per row in addition to its tau."""
 
     def combination(self) -> Array:
         """Compute ``sum_i c_i a_i`` from the dual variables."""
         f = self.weights @ self.planes()[0]
-        bias = self.weights @ (self.signs * self.levels)
+        bias = self.weights @ (self.signs * self.taus)
         return np.append(f, bias) if self.intercept else f
 
     @property
     def _changes(self) -> Array:
-        """Representation of the points, proportional to the levels; one row each."""
+        """Representation of the points, proportional to the taus; one row each."""
         raise NotImplementedError
 
     def losses(self, f: Array) -> None:
@@ -326,10 +326,10 @@ class _DenseHull(IdentityHull):
         self._changes[rows] /= factors[:, None]
 
     def pack(self) -> PackedRows:
-        return PackedRows((self.levels, self._changes))
+        return PackedRows((self.taus, self._changes))
 
     def unpack(self, packed: PackedRows, n_features: int) -> None:
-        self.levels = packed.each[0].copy()
+        self.taus = packed.each[0].copy()
         self._changes[:] = packed.each[1]
 
     def absorb(self, rows: Array, chosen: Array, keep: Array, steps: Array, corners: Array) -> None:
@@ -338,11 +338,11 @@ class _DenseHull(IdentityHull):
         added = steps[:, None] * corners[chosen]
         self._changes[updated] = keep[:, None] * self._changes[updated] + added
 
-    def _split(self, normals: Matrix, levels: Array) -> Array:
-        """Set the levels, and return the changes ``F_i theta_i`` of the planes."""
-        IdentityHull.restore(self, normals, levels)
+    def _split(self, normals: Matrix, taus: Array) -> Array:
+        """Set the dual variables, and return the changes ``F_i theta_i`` of the planes."""
+        IdentityHull.restore(self, normals, taus)
         points = self.signs[:, None] * dense_rows(normals)
-        return points - self.levels[:, None] * self.X
+        return points - self.taus[:, None] * self.X
 
 
 class BoxHull(_DenseHull):
@@ -350,7 +350,7 @@ class BoxHull(_DenseHull):
 
     Updates are exact. Let g be `f` without the row. Then the point :math:`p_i = y_i a_i` has
     :math:`p_{ik} = \mathrm{clip}(-y_i g_k / c_i, \tau (x_{ik} - r_k), \tau (x_{ik} + r_k))`, and
-    the level is the root of a decreasing, piecewise linear function.
+    tau is the root of a decreasing, piecewise linear function.
 
     Parameters
     ----------
@@ -368,7 +368,7 @@ class BoxHull(_DenseHull):
     def sweep(self, f: Array, order: Array, gaps: Array) -> None:
         rows = (self.X, self.signs, self.weights, self.intercept)
         work = np.empty(self.X.shape[1])
-        _sweep_box(*rows, self.radius, self.levels, self.points, f, order, gaps, work)
+        _sweep_box(*rows, self.radius, self.taus, self.points, f, order, gaps, work)
 
     def normals_of(self, rows: Array) -> Array:
         return self.signs[rows, None] * rows_at(self.points, rows)
@@ -382,11 +382,11 @@ class BoxHull(_DenseHull):
         corners = self.X[rows] - slopes * self.radius
         return self.points[rows], corners, corners
 
-    def restore(self, normals: Matrix, levels: Array) -> None:
+    def restore(self, normals: Matrix, taus: Array) -> None:
         """Initialize the state from planes; changes beyond the radius are clipped."""
-        changes = self._split(normals, levels)
-        limits = self.levels[:, None] * self.radius
-        self.points = self.levels[:, None] * self.X + np.clip(changes, -limits, limits)
+        changes = self._split(normals, taus)
+        limits = self.taus[:, None] * self.radius
+        self.points = self.taus[:, None] * self.X + np.clip(changes, -limits, limits)
 
 
 class _DirectionHull(_DenseHull):
@@ -422,7 +422,7 @@ class _DirectionHull(_DenseHull):
         rows = (self.X, self.signs, self.weights, self.squares, self.cross, self.intercept)
         sets = (self.directions, self.gram, self.bounds, self.ball)
         work = np.empty((6, self.theta.shape[1]))
-        _sweep_directions(*rows, *sets, self.levels, self.theta, f, order, gaps, work)
+        _sweep_directions(*rows, *sets, self.taus, self.theta, f, order, gaps, work)
 
     def normals_of(self, rows: Array) -> Array:
         return self.signs[rows, None] * self._averages(rows)
@@ -432,7 +432,7 @@ class _DirectionHull(_DenseHull):
         return self.theta
 
     def _averages(self, rows: Array) -> Array:
-        return self.levels[rows, None] * self.X[rows] + self._moves(self.theta[rows], rows)
+        return self.taus[rows, None] * self.X[rows] + self._moves(self.theta[rows], rows)
 
     def _moves(self, theta: Array, rows: Array) -> Array:
         """Compute the changes F theta of some rows."""
@@ -468,18 +468,18 @@ class ZonotopeHull(_DirectionHull):
         Bounds b_k.
     """
 
-    def restore(self, normals: Matrix, levels: Array) -> None:
+    def restore(self, normals: Matrix, taus: Array) -> None:
         """Initialize the state from planes, by a least-squares fit within the bounds."""
-        products = self._products(self._split(normals, levels))
+        products = self._products(self._split(normals, taus))
         inverse = np.linalg.pinv(self.gram, rcond=1e-12, hermitian=True)
-        limits = self.levels[:, None] * self.bounds
+        limits = self.taus[:, None] * self.bounds
         free = np.matmul(products[:, None, :], inverse)[:, 0]
         self.theta = np.clip(free, -limits, limits)
         # An unconstrained fit beyond the bounds can have an equivalent within them.
         cut = np.flatnonzero(np.any(self.theta != free, axis=1))
-        margins = -products - self.levels[:, None] * self.cross
+        margins = -products - self.taus[:, None] * self.cross
         sets = self.cross, self.gram, self.bounds
-        _fit_boxes(cut, self.levels, self.theta, margins, *sets, np.empty(len(self.bounds)))
+        _fit_boxes(cut, self.taus, self.theta, margins, *sets, np.empty(len(self.bounds)))
 
 
 class EllipsoidHull(_DirectionHull):
@@ -488,8 +488,8 @@ class EllipsoidHull(_DirectionHull):
     .. math:: S(x_i) = \{x_i + F_i\theta : \|\theta\|_2 \le R\}
 
     The directions are :math:`F_i V` from the singular value decomposition :math:`F_i = U \Sigma
-    V^\top`. They are orthogonal and span the same set. The best theta at a level solves a secular
-    equation, and the level is the root of a decreasing function.
+    V^\top`. They are orthogonal and span the same set. The best theta at a given tau solves a secular
+    equation, and tau is the root of a decreasing function.
 
     Parameters
     ----------
@@ -514,12 +514,12 @@ class EllipsoidHull(_DirectionHull):
         directions = np.swapaxes(U * lengths[..., None, :], -1, -2)
         super().__init__(X, signs, weights, intercept, directions, np.array([radius]))
 
-    def restore(self, normals: Matrix, levels: Array) -> None:
+    def restore(self, normals: Matrix, taus: Array) -> None:
         """Initialize the state from planes, projected to the span of F and to the ball."""
-        products = self._products(self._split(normals, levels))
+        products = self._products(self._split(normals, taus))
         squares = self.gram[:, :, 0]
         theta = np.divide(products, squares, out=np.zeros_like(products), where=squares > 0)
         size = np.linalg.norm(theta, axis=1)
-        limits = self.levels * self.bounds[0]
+        limits = self.taus * self.bounds[0]
         fit = np.divide(limits, size, out=np.ones_like(size), where=size > limits)
         self.theta = theta * fit[:, None]

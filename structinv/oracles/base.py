@@ -638,14 +638,14 @@ class BoundOracle:
         """Compute `support` without grades."""
         return self.oracle.support(take(self.X, rows), V, assign, cost)
 
-    def worst(self, rows: Rows, question: Query) -> Violations:
+    def worst(self, rows: Rows, query: Query) -> Violations:
         """Compute the loss-augmented argmax of some rows, for each label.
 
         Parameters
         ----------
         rows : slice or array of int of shape (n_rows,)
             Rows of `X`.
-        question : Query
+        query : Query
             Functions and competing labels of these rows.
 
         Returns
@@ -653,7 +653,7 @@ class BoundOracle:
         Violations
             Score differences and costs at the worst perturbed samples, for each row and label.
         """
-        return worst_of(self, rows, question)
+        return worst_of(self, rows, query)
 
     def changes(self) -> Changes | None:
         """Return the list of members for all rows, created on the first call.

@@ -52,10 +52,10 @@ class CheckedChanges(Changes):
     def _moved_to(self, X: Matrix, y: np.ndarray | None) -> None:
         self.inner = self.inner.on(X, y)
 
-    def _call(self, name: str, *question: Any) -> tuple[str, Any]:
+    def _call(self, name: str, *arguments: Any) -> tuple[str, Any]:
         """Call a method of the third-party class; return its name for messages and its result."""
         source = plugins.method(self.inner, name)
-        return source, plugins.ask_third_party(source, getattr(self.inner, name), *question)
+        return source, plugins.ask_third_party(source, getattr(self.inner, name), *arguments)
 
     @property
     def size(self) -> int:

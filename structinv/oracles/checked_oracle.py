@@ -100,12 +100,12 @@ class CheckedOracle(BoundOracle):
         self.inner = inner
         self._third_party = plugins.is_third_party(oracle)
 
-    def _call(self, name: str, *question: Any) -> Any:
+    def _call(self, name: str, *arguments: Any) -> Any:
         """Call a method of `inner`."""
         call = getattr(self.inner, name)
         if self._third_party:
-            return plugins.ask_third_party(self._source(name), call, *question)
-        return call(*question)
+            return plugins.ask_third_party(self._source(name), call, *arguments)
+        return call(*arguments)
 
     def support(
         self,
@@ -125,18 +125,20 @@ class CheckedOracle(BoundOracle):
         answer = self._supported(name, found, len(assign))
         return self._check_answer(name, answer, (rows, V, assign), cost)
 
-    def worst(self, rows: Rows, question: Query) -> Violations:
-        return worst_of(self, rows, question) if self._third_party else self.inner.worst(rows, question)
+    def worst(self, rows: Rows, arguments: Query) -> Violations:
+        return (
+            worst_of(self, rows, arguments) if self._third_party else self.inner.worst(rows, arguments)
+        )
 
     def _check_answer(
         self,
         name: str,
         answer: Support,
-        question: tuple[Rows, np.ndarray, np.ndarray],
+        arguments: tuple[Rows, np.ndarray, np.ndarray],
         cost: np.ndarray | None,
     ) -> Support:
         """Return the answer; raise if it is worse than the unperturbed row."""
-        V, assign = question[1:]
+        V, assign = arguments[1:]
         # The unperturbed row has the grade 1.
         bonus: Any = 0.0 if cost is None or answer.rho is None else cost
         reached = answer.upper
@@ -144,7 +146,7 @@ class CheckedOracle(BoundOracle):
             reached = row_dots(answer.points, V, assign) + (
                 0.0 if answer.rho is None else bonus * answer.rho
             )
-        self._check_values(name, reached, answer.points, question, bonus)
+        self._check_values(name, reached, answer.points, arguments, bonus)
         return answer
 
     def _check_values(
@@ -152,11 +154,11 @@ class CheckedOracle(BoundOracle):
         name: str,
         reached: np.ndarray,
         points: Matrix,
-        question: tuple[Rows, np.ndarray, np.ndarray],
+        arguments: tuple[Rows, np.ndarray, np.ndarray],
         bonus: Any,
     ) -> None:
         """Raise ValueError if upper bounds are below the value of the unperturbed row."""
-        rows, V, assign = question
+        rows, V, assign = arguments
         X = take(self.X, rows)
         unperturbed = row_dots(X, V, assign) + bonus
         worse = np.flatnonzero(reached < unperturbed)
@@ -239,7 +241,7 @@ class CheckedLevel(CheckedOracle):
         super().__init__(inner, whole.oracle, whole.X, whole.y)
         self.whole = whole
 
-    def _check_values(self, *question: Any) -> None:
+    def _check_values(self, *arguments: Any) -> None:
         """Accept any value: a scenario need not contain the unperturbed rows."""
 
 

@@ -272,17 +272,17 @@ class _BoundOnlyFor(BoundOracle):
             upper[mask] = part.upper
         return Support(points, upper, grades if graded else None)
 
-    def worst(self, rows: Rows, question: Query) -> Violations:
+    def worst(self, rows: Rows, query: Query) -> Violations:
         numbers = np.arange(self.X.shape[0])[rows]
         mask = self.covered[numbers]
         inside, outside = np.flatnonzero(mask), np.flatnonzero(~mask)
         if len(inside) and not len(outside):
-            return self.inner.worst(rows, question)
-        unperturbed = worst_at(take(self.X, numbers[outside]), question.take(outside))
+            return self.inner.worst(rows, query)
+        unperturbed = worst_at(take(self.X, numbers[outside]), query.take(outside))
         if not len(inside):
             return unperturbed
         return Violations.by_mask(
-            mask, self.inner.worst(numbers[inside], question.take(inside)), unperturbed
+            mask, self.inner.worst(numbers[inside], query.take(inside)), unperturbed
         )
 
     def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull | None:
@@ -354,35 +354,33 @@ class _SplitHull(Hull):
         return np.sum([hull.combination() for hull in self.hulls], axis=0)
 
     def planes(self) -> tuple[Matrix, np.ndarray]:
-        (normals, levels), (others, of_others) = (hull.planes() for hull in self.hulls)
-        return interleave(self.mask, normals, others), self._joined(levels, of_others)
+        (normals, taus), (others, of_others) = (hull.planes() for hull in self.hulls)
+        return interleave(self.mask, normals, others), self._joined(taus, of_others)
 
-    def restore(self, normals: Matrix, levels: np.ndarray) -> None:
+    def restore(self, normals: Matrix, taus: np.ndarray) -> None:
         for rows, hull in zip(self.rows, self.hulls, strict=True):
-            hull.restore(normals[rows], levels[rows])
+            hull.restore(normals[rows], taus[rows])
 
     def planes_by_part(self) -> list[tuple[Matrix, np.ndarray]]:
         split = [hull.planes_by_part() for hull in self.hulls]
         parts_of_rows = []
         for number in range(max(map(len, split))):
-            normals, levels = [], []
+            normals, taus = [], []
             for parts in split:
                 exists = number < len(parts)
-                points, level = parts[number if exists else 0]
-                normals.append(points if exists else scale_rows(points, np.zeros(len(level))))
-                levels.append(exists * level)
-            parts_of_rows.append((interleave(self.mask, *normals), self._joined(*levels)))
+                points, tau = parts[number if exists else 0]
+                normals.append(points if exists else scale_rows(points, np.zeros(len(tau))))
+                taus.append(exists * tau)
+            parts_of_rows.append((interleave(self.mask, *normals), self._joined(*taus)))
         return parts_of_rows
 
-    def restore_several(
-        self, normals: Matrix, levels: np.ndarray, rows: np.ndarray, n_rows: int
-    ) -> None:
+    def restore_several(self, normals: Matrix, taus: np.ndarray, rows: np.ndarray, n_rows: int) -> None:
         for numbers, (hull, places, local) in zip(self.rows, self._by_hull(rows), strict=True):
-            hull.restore_several(normals[places], levels[places], local, len(numbers))
+            hull.restore_several(normals[places], taus[places], local, len(numbers))
 
     @property
-    def levels(self) -> np.ndarray:
-        return self._joined(*(hull.levels for hull in self.hulls))
+    def taus(self) -> np.ndarray:
+        return self._joined(*(hull.taus for hull in self.hulls))
 
     def _joined(self, inside: np.ndarray, outside: np.ndarray) -> np.ndarray:
         """Merge values per row of both hulls."""

@@ -75,7 +75,7 @@ class CurveHull(Hull):
 
     @property
     def moments(self) -> Array:
-        """The mu of each row, (n, p + 1); the first one is the level."""
+        """The mu of each row, (n, p + 1); the first one is tau."""
         orders = np.arange(self.vectors.shape[1])
         return np.einsum("ns,nsk->nk", self.alphas, self.places[:, :, None] ** orders)
 
@@ -90,9 +90,9 @@ class CurveHull(Hull):
         _sweep(*rows, *self.ends, self.places, self.alphas, f, order, gaps, *work)
 
     def combination(self) -> Array:
-        normals, levels = self.planes()
+        normals, taus = self.planes()
         f = self.weights @ normals
-        return np.append(f, self.weights @ (self.signs * levels)) if self.intercept else f
+        return np.append(f, self.weights @ (self.signs * taus)) if self.intercept else f
 
     def planes(self) -> tuple[Array, Array]:
         moments = self.moments
@@ -106,19 +106,19 @@ class CurveHull(Hull):
     def unpack(self, packed: PackedRows, n_features: int) -> None:
         self.places[:], self.alphas[:] = packed.each
 
-    def restore(self, normals: Matrix, levels: Array) -> None:
+    def restore(self, normals: Matrix, taus: Array) -> None:
         """Initialize the state from planes of these sets, by least squares.
 
         Planes do not contain the values of t. The fit has a relative error of about 1e-5. The state is
         then consistent, because its planes are computed from the fit.
         """
-        levels = np.clip(np.asarray(levels, dtype=np.float64), 0.0, 1.0)
+        taus = np.clip(np.asarray(taus, dtype=np.float64), 0.0, 1.0)
         points = self.signs[:, None] * dense_rows(normals)
         targets = np.einsum("nkd,nd->nk", self.vectors, points, dtype=np.float64)
         self.alphas[:] = 0.0
         size = self.vectors.shape[1]
         work = np.empty(size), np.empty((size, size)), np.empty((6, size + 2))
-        _fit(self.gram, targets, levels, *self.ends, self.places, self.alphas, *work)
+        _fit(self.gram, targets, taus, *self.ends, self.places, self.alphas, *work)
 
 
 @njit(cache=True, nogil=True)
@@ -278,13 +278,13 @@ def _moments(places, alphas, into):
 
 
 @njit(cache=True, nogil=True)
-def _fit(gram, targets, levels, low, high, places, alphas, h, curve, work):
-    """Fit products with the vectors and the level of each row, by least squares."""
+def _fit(gram, targets, taus, low, high, places, alphas, h, curve, work):
+    """Fit products with the vectors and tau of each row, by least squares."""
     size = gram.shape[1]
     for i in range(gram.shape[0]):
-        if levels[i] == 0.0:
+        if taus[i] == 0.0:
             continue
-        # Rescale the products to the weight of the level in the objective.
+        # Rescale the products to the weight of tau in the objective.
         heavy = 0.0
         for k in range(size):
             heavy = gram[i, k, k] if gram[i, k, k] > heavy else heavy
@@ -293,6 +293,6 @@ def _fit(gram, targets, levels, low, high, places, alphas, h, curve, work):
             h[k] = -targets[i, k] / heavy
             for j in range(size):
                 curve[k, j] = gram[i, k, j] / heavy
-        h[0] -= levels[i]
+        h[0] -= taus[i]
         curve[0, 0] += 1.0
         _solve(places[i], alphas[i], h, 0.0, curve, low, high, 1e-15, _FIT_ROUNDS, work)

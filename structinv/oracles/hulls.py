@@ -15,17 +15,17 @@ from ..utils.packed_rows import PackedRows, RaggedLists
 class Hull(ABC):
     """Dual variables of a two-class loss, inside the convex hull of each S(x).
 
-    Each row has one averaged plane instead of a list. It consists of a dual variable tau in [0, 1], the
-    level, and a point of tau times the hull of S(x). The plane has the normal ``y * point`` and the
+    Each row has one averaged plane instead of a list. It consists of a dual variable tau in [0, 1] and
+    a point of tau times the hull of S(x). The plane has the normal ``y * point`` and the
     offset ``tau``. ``f`` is the weighted sum of the normals.
 
     Attributes
     ----------
     shares : bool
-        True if several hulls can share the dual variable of a row. Then `levels`, `rescale`,
+        True if several hulls can share the dual variable of a row. Then `taus`, `rescale`,
         `candidates` and `absorb` are defined. False by default.
     makes_normals : bool
-        True if the normals of some rows can be computed. Then `normals_of` and `levels` are defined.
+        True if the normals of some rows can be computed. Then `normals_of` and `taus` are defined.
         False by default.
     """
 
@@ -62,10 +62,10 @@ class Hull(ABC):
 
     @abstractmethod
     def planes(self) -> tuple[Matrix, np.ndarray]:
-        """Return normals without the intercept (n, d) and levels tau (n,)."""
+        """Return normals without the intercept (n, d) and dual variables tau (n,)."""
 
     @abstractmethod
-    def restore(self, normals: Matrix, levels: np.ndarray) -> None:
+    def restore(self, normals: Matrix, taus: np.ndarray) -> None:
         """Initialize the state from the result of `planes` for the same rows.
 
         Points of this or a smaller set are used unchanged. Points outside the set are moved into it.
@@ -79,56 +79,54 @@ class Hull(ABC):
         """Compute the normals of some rows; requires `makes_normals`."""
         raise NotImplementedError(f"{type(self).__name__} makes all normals at once")
 
-    def restore_several(
-        self, normals: Matrix, levels: np.ndarray, rows: np.ndarray, n_rows: int
-    ) -> None:
+    def restore_several(self, normals: Matrix, taus: np.ndarray, rows: np.ndarray, n_rows: int) -> None:
         """Initialize the state from several planes per row; plane j is of ``rows[j]``."""
         gather = sp.csr_matrix(
             (np.ones(len(rows)), (rows, np.arange(len(rows)))), shape=(n_rows, len(rows))
         )
-        self.restore(gather @ normals, gather @ levels)
+        self.restore(gather @ normals, gather @ taus)
 
     def pack(self) -> PackedRows:
         """Return the state for `unpack` with the same rows; by default, the planes."""
         parts = self.planes_by_part()
         normals = sp.csr_matrix(sp.hstack([sp.csr_matrix(part) for part, _ in parts]))
         normals.eliminate_zeros()
-        levels = sp.csr_matrix(np.column_stack([part_levels for _, part_levels in parts]))
-        each = [RaggedLists(np.diff(A.indptr), (A.indices, A.data)) for A in (levels, normals)]
+        taus = sp.csr_matrix(np.column_stack([part_taus for _, part_taus in parts]))
+        each = [RaggedLists(np.diff(A.indptr), (A.indices, A.data)) for A in (taus, normals)]
         return PackedRows((), tuple(each))
 
     def unpack(self, packed: PackedRows, n_features: int) -> None:
         """Initialize the state from the result of `pack`, for all rows or some of them."""
-        of_levels, of_normals = packed.lists
-        # Trailing parts without levels are not stored and add nothing.
-        n_parts, n_rows = 1 + int(of_levels.entries[0].max(initial=0)), len(of_levels.counts)
-        levels = of_levels.as_matrix(n_parts)
+        of_taus, of_normals = packed.lists
+        # Trailing parts without dual variables are not stored and add nothing.
+        n_parts, n_rows = 1 + int(of_taus.entries[0].max(initial=0)), len(of_taus.counts)
+        taus = of_taus.as_matrix(n_parts)
         normals = of_normals.as_matrix(n_parts * n_features)
         parts = [normals[:, k * n_features : (k + 1) * n_features] for k in range(n_parts)]
         rows = np.tile(np.arange(n_rows), n_parts)
-        self.restore_several(stack(parts), levels.toarray().T.ravel(), rows, n_rows)
+        self.restore_several(stack(parts), taus.toarray().T.ravel(), rows, n_rows)
 
     @property
-    def levels(self) -> np.ndarray:
+    def taus(self) -> np.ndarray:
         """The dual variable of each row, (n,)."""
-        raise NotImplementedError(f"{type(self).__name__} does not share levels")
+        raise NotImplementedError(f"{type(self).__name__} does not share dual variables")
 
     def rescale(self, rows: np.ndarray, factors: np.ndarray) -> None:
-        """Multiply weights of some rows by factors, and divide levels and points."""
-        raise NotImplementedError(f"{type(self).__name__} does not share levels")
+        """Multiply weights of some rows by factors, and divide dual variables and points."""
+        raise NotImplementedError(f"{type(self).__name__} does not share dual variables")
 
     def candidates(self, f: np.ndarray, rows: np.ndarray) -> tuple[Matrix, Matrix, Any]:
-        """Return the points of some rows (times levels), and the worst members at `f`.
+        """Return the points of some rows (times tau), and the worst members at `f`.
 
         The third result is an opaque description of these members for `absorb`.
         """
-        raise NotImplementedError(f"{type(self).__name__} does not share levels")
+        raise NotImplementedError(f"{type(self).__name__} does not share dual variables")
 
     def absorb(
         self, rows: np.ndarray, chosen: np.ndarray, keep: np.ndarray, steps: np.ndarray, corners: Any
     ) -> None:
-        """Multiply point and level of ``rows[chosen]`` by `keep`, and add corners."""
-        raise NotImplementedError(f"{type(self).__name__} does not share levels")
+        """Multiply point and dual variable of ``rows[chosen]`` by `keep`, and add corners."""
+        raise NotImplementedError(f"{type(self).__name__} does not share dual variables")
 
 
 class LabelHull(ABC):
@@ -139,13 +137,13 @@ class LabelHull(ABC):
     .. math:: \ell_i(W) = \max_{k,\, z \in S(x_i)} \langle w_k - w_c, z \rangle + D_{ck},
        \quad D_{cc} = 0.
 
-    Each pair of a row and another label k has one averaged plane. It consists of a dual variable tau,
-    the level, and a point of tau times the hull of S(x). The levels of a row add up to at most 1, so
+    Each pair of a row and another label k has one averaged plane. It consists of a dual variable tau
+    and a point of tau times the hull of S(x). The taus of a row add up to at most 1, so
 
     .. math:: W = \sum_i c_i \sum_k (e_c - e_k) \otimes \varphi_{ik}, \quad
        \varphi_{ik} \in \tau_{ik} \operatorname{conv} S(x_i) .
 
-    Only pairs with a level above 0 take memory, so memory does not grow with the number of labels.
+    Only pairs with a positive tau take memory, so memory does not grow with the number of labels.
     Weights are a C-contiguous array of shape (n_features, n_labels). With an intercept, the last of
     n_features + 1 rows belongs to a constant feature that no oracle changes.
     """
@@ -153,7 +151,7 @@ class LabelHull(ABC):
     @property
     @abstractmethod
     def offset(self) -> float:
-        """Weighted sum of the offsets of all planes; an offset is level times cost."""
+        """Weighted sum of the offsets of all planes; an offset is tau times cost."""
 
     @abstractmethod
     def sweep(self, table: np.ndarray, order: np.ndarray, gaps: np.ndarray, every_label: bool) -> None:
@@ -192,7 +190,7 @@ class LabelHull(ABC):
 
     @abstractmethod
     def points(self) -> tuple[Matrix, np.ndarray, sp.csr_matrix]:
-        """Return the averaged planes: points of the hulls of S(x), and their levels.
+        """Return the averaged planes: points of the hulls of S(x), and their dual variables.
 
         Returns
         -------
@@ -200,12 +198,12 @@ class LabelHull(ABC):
             Points without the intercept.
         rows : array of int of shape (n_points,)
             Row of each point, in increasing order.
-        levels : CSR matrix of shape (n_points, n_labels)
-            Level of each label at the point. The levels of a row add up to at most 1.
+        taus : CSR matrix of shape (n_points, n_labels)
+            Dual variable of each label at the point. Those of a row add up to at most 1.
         """
 
     @abstractmethod
-    def restore(self, points: Matrix, rows: np.ndarray, levels: sp.csr_matrix) -> None:
+    def restore(self, points: Matrix, rows: np.ndarray, taus: sp.csr_matrix) -> None:
         """Initialize the state from the result of `points` for the same rows and labels.
 
         Points of this or a smaller set are used unchanged. Points outside the set are moved into it.

@@ -45,7 +45,7 @@ class IdentityHull(Hull):
 
     shares = True
     makes_normals = True
-    levels: np.ndarray = np.empty(0)
+    taus: np.ndarray = np.empty(0)
 
     def __init__(
         self, X: Matrix, signs: np.ndarray, weights: np.ndarray, intercept: bool = False
@@ -54,7 +54,7 @@ class IdentityHull(Hull):
         self.signs = np.ascontiguousarray(signs, dtype=np.float64)
         self.weights = np.array(weights, dtype=np.float64)
         self.intercept = bool(intercept)
-        self.levels = np.zeros(X.shape[0])
+        self.taus = np.zeros(X.shape[0])
 
     @cached_property
     def squares(self) -> np.ndarray:
@@ -63,11 +63,11 @@ class IdentityHull(Hull):
 
     @property
     def offset(self) -> float:
-        """Weighted sum of the levels, ``sum_i c_i tau_i``."""
-        return float(self.weights @ self.levels)
+        """Weighted sum of the dual variables, ``sum_i c_i tau_i``."""
+        return float(self.weights @ self.taus)
 
     def sweep(self, f: np.ndarray, order: np.ndarray, gaps: np.ndarray) -> None:
-        X, rows = self.X, (self.signs, self.weights, self.squares, self.levels, self.intercept)
+        X, rows = self.X, (self.signs, self.weights, self.squares, self.taus, self.intercept)
         if sp.issparse(X):
             _sweep_csr(X.indptr, X.indices, X.data, *rows, f, order, gaps)
         else:
@@ -75,45 +75,45 @@ class IdentityHull(Hull):
 
     def losses(self, f: np.ndarray) -> np.ndarray | None:
         d = self.X.shape[1]
-        scores = row_dots(self.X, f[None, :d], np.zeros(len(self.levels), dtype=np.int64))
+        scores = row_dots(self.X, f[None, :d], np.zeros(len(self.taus), dtype=np.int64))
         return np.maximum(0.0, 1.0 - self.signs * (scores + f[d:].sum()))
 
     def combination(self) -> np.ndarray:
-        f, rates = np.zeros(self.X.shape[1] + self.intercept), self.weights * self.signs * self.levels
+        f, rates = np.zeros(self.X.shape[1] + self.intercept), self.weights * self.signs * self.taus
         add_combinations(self.X, rates[:, None], f[: self.X.shape[1], None])
         f[self.X.shape[1] :] = rates.sum()
         return f
 
     def planes(self) -> tuple[Matrix, np.ndarray]:
-        return self.normals_of(np.arange(len(self.levels))), self.levels.copy()
+        return self.normals_of(np.arange(len(self.taus))), self.taus.copy()
 
     def normals_of(self, rows: np.ndarray) -> Matrix:
-        return scale_rows(rows_at(self.X, rows), self.signs[rows] * self.levels[rows])
+        return scale_rows(rows_at(self.X, rows), self.signs[rows] * self.taus[rows])
 
-    def restore(self, normals: Matrix, levels: np.ndarray) -> None:
-        """Initialize the state from levels; normals are redundant."""
-        self.levels = np.clip(np.asarray(levels, dtype=np.float64), 0.0, 1.0)
+    def restore(self, normals: Matrix, taus: np.ndarray) -> None:
+        """Initialize the state from dual variables; normals are redundant."""
+        self.taus = np.clip(np.asarray(taus, dtype=np.float64), 0.0, 1.0)
 
     def pack(self) -> PackedRows:
-        """Return levels and squared lengths, which cost a pass over the rows."""
-        return PackedRows((self.levels, self.squares))
+        """Return dual variables and squared lengths, which cost a pass over the rows."""
+        return PackedRows((self.taus, self.squares))
 
     def unpack(self, packed: PackedRows, n_features: int) -> None:
-        self.levels, self.squares = packed.each[0].copy(), packed.each[1]
+        self.taus, self.squares = packed.each[0].copy(), packed.each[1]
 
     def rescale(self, rows: np.ndarray, factors: np.ndarray) -> None:
         self.weights[rows] *= factors
-        self.levels[rows] = np.minimum(self.levels[rows] / factors, 1.0)
+        self.taus[rows] = np.minimum(self.taus[rows] / factors, 1.0)
 
     def candidates(self, f: np.ndarray, rows: np.ndarray) -> tuple[Matrix, Matrix, Any]:
         part = self.X[rows]
-        return scale_rows(part, self.levels[rows]), part, part
+        return scale_rows(part, self.taus[rows]), part, part
 
     def absorb(
         self, rows: np.ndarray, chosen: np.ndarray, keep: np.ndarray, steps: np.ndarray, corners: Any
     ) -> None:
         updated = rows[chosen]
-        self.levels[updated] = keep * self.levels[updated] + steps
+        self.taus[updated] = keep * self.taus[updated] + steps
 
 
 def contiguous(A: np.ndarray) -> np.ndarray:
@@ -123,23 +123,23 @@ def contiguous(A: np.ndarray) -> np.ndarray:
 
 
 @njit(**_FAST)
-def _step(level, c, y, square, margin, intercept, f):
-    """Return the best level of a row, its gap and the step in f; update the intercept."""
+def _step(tau, c, y, square, margin, intercept, f):
+    """Return the best tau of a row, its gap and the step in f; update the intercept."""
     last = f.size - 1
     if intercept:
         margin += f[last]
         square += 1.0
     slope, curve = 1.0 - y * margin, c * square
-    new = level + slope / curve if curve > 0 else 1.0
+    new = tau + slope / curve if curve > 0 else 1.0
     new = min(max(new, 0.0), 1.0)
-    step = (new - level) * c * y
+    step = (new - tau) * c * y
     if intercept:
         f[last] += step
-    return new, c * (max(slope, 0.0) - level * slope), step
+    return new, c * (max(slope, 0.0) - tau * slope), step
 
 
 @njit(**_FAST)
-def _sweep_csr(indptr, indices, data, signs, weights, squares, levels, intercept, f, order, gaps):
+def _sweep_csr(indptr, indices, data, signs, weights, squares, taus, intercept, f, order, gaps):
     for i in order:
         start, stop, margin = indptr[i], indptr[i + 1], 0.0
         gaps[i] = 0.0
@@ -148,16 +148,14 @@ def _sweep_csr(indptr, indices, data, signs, weights, squares, levels, intercept
         # Unsigned indices need no comparison with zero.
         for e in range(start, stop):
             margin += data[e] * f[np.uint64(indices[e])]
-        levels[i], gaps[i], step = _step(
-            levels[i], weights[i], signs[i], squares[i], margin, intercept, f
-        )
+        taus[i], gaps[i], step = _step(taus[i], weights[i], signs[i], squares[i], margin, intercept, f)
         if step != 0:
             for e in range(start, stop):
                 f[np.uint64(indices[e])] += step * data[e]
 
 
 @njit(**_FAST)
-def _sweep_dense(X, signs, weights, squares, levels, intercept, f, order, gaps):
+def _sweep_dense(X, signs, weights, squares, taus, intercept, f, order, gaps):
     for i in order:
         x, margin = X[i], 0.0
         gaps[i] = 0.0
@@ -165,9 +163,7 @@ def _sweep_dense(X, signs, weights, squares, levels, intercept, f, order, gaps):
             continue
         for k in range(x.size):
             margin += x[k] * f[k]
-        levels[i], gaps[i], step = _step(
-            levels[i], weights[i], signs[i], squares[i], margin, intercept, f
-        )
+        taus[i], gaps[i], step = _step(taus[i], weights[i], signs[i], squares[i], margin, intercept, f)
         if step != 0:
             for k in range(x.size):
                 f[k] += step * x[k]

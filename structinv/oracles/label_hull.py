@@ -20,7 +20,7 @@ IDLE = 0.1
 
 
 class IdentityLabelHull(LabelHull):
-    r"""In-hull steps of the plain multiclass loss: one level per row and label.
+    r"""In-hull steps of the plain multiclass loss: one dual variable per row and label.
 
     .. math:: W = \sum_i c_i \sum_k \tau_{ik} (e_{y_i} - e_k) \otimes x_i, \quad
        \tau_{ik} \ge 0, \quad \sum_k \tau_{ik} \le 1
@@ -73,7 +73,7 @@ class IdentityLabelHull(LabelHull):
         # Start, number and capacity of the pairs of each row.
         self.slots = np.zeros((X.shape[0], 3), dtype=np.int64)
         self.labels = np.zeros(LEAST_PAIRS, dtype=np.int32)
-        self.levels = np.zeros(LEAST_PAIRS)
+        self.taus = np.zeros(LEAST_PAIRS)
         self.used = np.zeros(1, dtype=np.int64)
 
     @property
@@ -82,16 +82,16 @@ class IdentityLabelHull(LabelHull):
         return len(self.cost)
 
     def _pairs(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return row and position in the pool of every pair with a level above 0, by row."""
+        """Return row and position in the pool of every pair with a positive dual variable, by row."""
         places, rows = ranges(self.slots[:, 0], self.slots[:, 1])
-        active = self.levels[places] > 0
+        active = self.taus[places] > 0
         return rows[active], places[active]
 
     @property
     def offset(self) -> float:
         rows, places = self._pairs()
         cost = self.cost[self.codes[rows], self.labels[places]]
-        return float(self.weights[rows] * cost @ self.levels[places])
+        return float(self.weights[rows] * cost @ self.taus[places])
 
     def sweep(self, table: np.ndarray, order: np.ndarray, gaps: np.ndarray, every_label: bool) -> None:
         done = self._sweep(table, order, gaps, every_label)
@@ -105,7 +105,7 @@ class IdentityLabelHull(LabelHull):
         X = self.X
         return sweep_identity(
             X.indptr, X.indices, X.data, self.codes, self.weights, self.square, self.cost,
-            self.intercept, self.slots, self.labels, self.levels, self.used, table, order, gaps,
+            self.intercept, self.slots, self.labels, self.taus, self.used, table, order, gaps,
             every_label, np.zeros((3, self.n_labels)), np.zeros(self.n_labels, dtype=np.int64),
             np.zeros(self.n_labels, dtype=bool),
         )  # fmt: skip
@@ -114,7 +114,7 @@ class IdentityLabelHull(LabelHull):
         """Move pairs to larger pools without gaps, with capacity for `row`."""
         size = self._pool_size()
         self.labels = _compacted(self.slots, self.labels, size)
-        self.levels = _compacted(self.slots, self.levels, size)
+        self.taus = _compacted(self.slots, self.taus, size)
         self.used[0] = self.slots[:, 1].sum()
         _side_by_side(self.slots)
 
@@ -139,35 +139,35 @@ class IdentityLabelHull(LabelHull):
         table = np.zeros((X.shape[1] + self.intercept, self.n_labels))
         combine_identity(
             X.indptr, X.indices, X.data, self.codes, self.weights, self.intercept, self.slots,
-            self.labels, self.levels, table, np.empty(self.n_labels + 1, dtype=np.int64),
+            self.labels, self.taus, table, np.empty(self.n_labels + 1, dtype=np.int64),
             np.empty(self.n_labels + 1),
         )  # fmt: skip
         return table
 
     def pack(self) -> PackedRows:
-        return PackedRows((self.square,), (_listed(self.slots, self.labels, self.levels),))
+        return PackedRows((self.square,), (_listed(self.slots, self.labels, self.taus),))
 
     def unpack(self, packed: PackedRows) -> None:
         self.square = packed.each[0]
-        self.labels, self.levels = _pooled(self.slots, packed.lists[0])
+        self.labels, self.taus = _pooled(self.slots, packed.lists[0])
         self.used[0] = self.slots[:, 1].sum()
 
     def points(self) -> tuple[Matrix, np.ndarray, sp.csr_matrix]:
-        """Return the rows themselves, with the levels of their labels."""
+        """Return the rows themselves, with the dual variables of their labels."""
         owners, places = self._pairs()
         rows, sizes = np.unique(owners, return_counts=True)
         start = np.concatenate([[0], np.cumsum(sizes)])
-        entries = self.levels[places], self.labels[places].astype(np.int64), start
-        levels = sp.csr_matrix(entries, shape=(len(rows), self.n_labels))
-        levels.sort_indices()
-        return self.X if len(rows) == self.X.shape[0] else self.X[rows], rows, levels
+        entries = self.taus[places], self.labels[places].astype(np.int64), start
+        taus = sp.csr_matrix(entries, shape=(len(rows), self.n_labels))
+        taus.sort_indices()
+        return self.X if len(rows) == self.X.shape[0] else self.X[rows], rows, taus
 
-    def restore(self, points: Matrix, rows: np.ndarray, levels: sp.csr_matrix) -> None:
-        """Initialize the state from levels; points are redundant."""
-        start, labels, sums, _ = _by_pair(rows, levels, self.codes)
+    def restore(self, points: Matrix, rows: np.ndarray, taus: sp.csr_matrix) -> None:
+        """Initialize the state from dual variables; points are redundant."""
+        start, labels, sums, _ = _by_pair(rows, taus, self.codes)
         size = len(labels) + LEAST_PAIRS
-        self.labels, self.levels = np.zeros(size, dtype=np.int32), np.zeros(size)
-        self.used[0] = restore_identity(start, labels, sums, self.slots, self.labels, self.levels)
+        self.labels, self.taus = np.zeros(size, dtype=np.int32), np.zeros(size)
+        self.used[0] = restore_identity(start, labels, sums, self.slots, self.labels, self.taus)
 
 
 class WordLabelHull(IdentityLabelHull):
@@ -176,7 +176,8 @@ class WordLabelHull(IdentityLabelHull):
     .. math:: W = \sum_i c_i \sum_k (e_{y_i} - e_k) \otimes x_i \circ (\tau_{ik} + \delta_{ik}), \quad
        \sum_j \max\Bigl(\frac{-\delta_{ikj}}{1-l}, \frac{\delta_{ikj}}{u-1}\Bigr) \le K \tau_{ik} .
 
-    Only nonzero deviations are stored, so memory grows with the number of pairs with a level.
+    Only nonzero deviations are stored, so memory grows with the number of pairs with a
+    positive tau.
 
     Parameters
     ----------
@@ -216,7 +217,7 @@ class WordLabelHull(IdentityLabelHull):
     @property
     def _pools(self) -> tuple[np.ndarray, ...]:
         """The pairs of all rows, and their deviations."""
-        pairs = self.slots, self.labels, self.levels, self.sizes
+        pairs = self.slots, self.labels, self.taus, self.sizes
         return (*pairs, self.parts, self.words, self.deviations)
 
     def _sweep(self, table: np.ndarray, order: np.ndarray, gaps: np.ndarray, every_label: bool) -> int:
@@ -252,14 +253,14 @@ class WordLabelHull(IdentityLabelHull):
         return table
 
     def pack(self) -> PackedRows:
-        pairs = _listed(self.slots, self.labels, self.levels, self.sizes)
+        pairs = _listed(self.slots, self.labels, self.taus, self.sizes)
         words = _listed(self.parts, self.words, self.deviations)
         return PackedRows((self.square, self.mu.astype(np.float32)), (pairs, words))
 
     def unpack(self, packed: PackedRows) -> None:
         self.square, self.mu[:] = packed.each
         pairs, words = packed.lists
-        self.labels, self.levels, self.sizes = _pooled(self.slots, pairs)
+        self.labels, self.taus, self.sizes = _pooled(self.slots, pairs)
         self.words, self.deviations = _pooled(self.parts, words)
         self.used[:] = self.slots[:, 1].sum(), self.parts[:, 1].sum()
 
@@ -268,21 +269,21 @@ class WordLabelHull(IdentityLabelHull):
         X, (rows, places) = self.X, self._pairs()
         points = X[rows]
         points_words(
-            X.indptr, X.data, rows, places, self.slots, self.levels, self.sizes, self.parts, self.words,
+            X.indptr, X.data, rows, places, self.slots, self.taus, self.sizes, self.parts, self.words,
             self.deviations, points.data,
         )  # fmt: skip
-        entries = self.levels[places], self.labels[places].astype(np.int64), np.arange(len(rows) + 1)
+        entries = self.taus[places], self.labels[places].astype(np.int64), np.arange(len(rows) + 1)
         return points, rows, sp.csr_matrix(entries, shape=(len(rows), self.n_labels))
 
-    def restore(self, points: Matrix, rows: np.ndarray, levels: sp.csr_matrix) -> None:
+    def restore(self, points: Matrix, rows: np.ndarray, taus: sp.csr_matrix) -> None:
         """Initialize the state from points, shrunk to fulfill bounds and number of edits."""
         X = self.X
-        start, labels, sums, fractions = _by_pair(rows, levels, self.codes)
+        start, labels, sums, fractions = _by_pair(rows, taus, self.codes)
         given = sp.csr_matrix(fractions @ sp.csr_matrix(points))
         owners = np.repeat(np.arange(len(start) - 1), np.diff(start))
         n_pairs, n_entries = len(labels), int(np.diff(X.indptr)[owners].sum())
         self.labels = np.zeros(n_pairs + LEAST_PAIRS, dtype=np.int32)
-        self.levels, self.sizes = np.zeros(len(self.labels)), np.zeros_like(self.labels)
+        self.taus, self.sizes = np.zeros(len(self.labels)), np.zeros_like(self.labels)
         self.words = np.zeros(n_entries + LEAST_PAIRS, dtype=np.int32)
         self.deviations = np.zeros(len(self.words))
         self.used[:] = restore_words(
@@ -320,17 +321,17 @@ def _side_by_side(slots: np.ndarray) -> None:
 
 
 def _by_pair(
-    rows: np.ndarray, levels: sp.csr_matrix, codes: np.ndarray
+    rows: np.ndarray, taus: sp.csr_matrix, codes: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, sp.csr_matrix]:
-    """Sum levels by pair of row and label, sorted.
+    """Sum dual variables by pair of row and label, sorted.
 
-    Returns the start of the pairs of each row, the label and the level of each pair, and a matrix
-    (n_pairs, n_points) with the level of each point in each pair.
+    Returns the start of the pairs of each row, the label and tau of each pair, and a matrix
+    (n_pairs, n_points) with the tau of each point in each pair.
     """
-    given = levels.tocoo()
+    given = taus.tocoo()
     counted = (given.data > 0) & (given.col != codes[rows[given.row]])
     terms, labels, sizes = (part[counted] for part in (given.row, given.col, given.data))
-    n_labels = levels.shape[1]
+    n_labels = taus.shape[1]
     keys, pairs = np.unique(rows[terms] * n_labels + labels, return_inverse=True)
     fractions = sp.csr_matrix((sizes, (pairs.ravel(), terms)), shape=(len(keys), len(rows)))
     owners, pair_labels = np.divmod(keys, n_labels)

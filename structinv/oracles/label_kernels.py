@@ -1,13 +1,14 @@
 r"""Compiled functions of in-hull steps for joint multiclass losses.
 
 The planes of a row :math:`x` of label :math:`c`, including the zero plane, have a hull. A point in it
-has a level (the dual variable) :math:`\tau_k \ge 0` for every other label, with :math:`\sum_k \tau_k
+has a dual variable :math:`\tau_k \ge 0` for every other label, with :math:`\sum_k \tau_k
 \le 1`. With word edits it also has deviations
 
 .. math:: W = \sum_k (e_c - e_k) \otimes x \circ (\tau_k + \delta_k), \quad
    \sum_j \max\Bigl(\frac{-\delta_{kj}}{1-l}, \frac{\delta_{kj}}{u-1}\Bigr) \le K \tau_k .
 
-Only labels of the active set are stored: those with a level, or lately with a higher score than these.
+Only labels of the active set are stored: those with a positive tau, or lately with a higher score
+than these.
 The pairs of row i are ``slots[i, 0]`` to ``slots[i, 0] + slots[i, 1] - 1`` in the pool, with capacity
 for ``slots[i, 2]``. Weights have shape (n_features, n_labels), so the labels of a word are contiguous.
 """
@@ -54,13 +55,13 @@ def _score_some(indices, data, start, stop, W, work, size, score):
 
 
 @njit(**_PLAIN)
-def _load(slots, labels, levels, i, work, mass):
-    """Load labels and levels of a row; return their number and the sum of the levels."""
+def _load(slots, labels, taus, i, work, mass):
+    """Load labels and dual variables of a row; return their number and the sum of the dual variables."""
     first, size, total = slots[i, 0], slots[i, 1], 0.0
     for t in range(size):
         work[t] = labels[first + t]
-        mass[work[t]] = levels[first + t]
-        total += levels[first + t]
+        mass[work[t]] = taus[first + t]
+        total += taus[first + t]
     return size, total
 
 
@@ -118,7 +119,7 @@ def _update(indices, data, start, stop, work, change, size, W):
 @njit(**_PLAIN)
 def sweep_identity(
     indptr, indices, data, codes, weights, square, cost, intercept,
-    slots, labels, levels, used, W, order, gaps, full, room, work, inside,
+    slots, labels, taus, used, W, order, gaps, full, room, work, inside,
 ):  # fmt: skip
     """Update the rows of ``order`` until the pool is full; return their number.
 
@@ -134,7 +135,7 @@ def sweep_identity(
         if used[0] + 2 * (slots[i, 1] + NEWCOMERS + 1) > labels.size:
             return number
         c, truth, start, stop = weights[i], codes[i], indptr[i], indptr[i + 1]
-        size, total = _load(slots, labels, levels, i, work, mass)
+        size, total = _load(slots, labels, taus, i, work, mass)
         work[size] = truth
         size += 1
         mass[truth] = max(1.0 - total, 0.0)
@@ -182,15 +183,15 @@ def sweep_identity(
             if intercept:
                 for t in range(size):
                     W[last, work[t]] += change[t]
-            _store(slots, labels, levels, used, i, work, size, mass, truth, full)
+            _store(slots, labels, taus, used, i, work, size, mass, truth, full)
         for t in range(size):
             mass[work[t]] = 0.0
     return order.size
 
 
 @njit(**_PLAIN)
-def _store(slots, labels, levels, used, i, work, size, mass, truth, full):
-    """Store the labels of a row, in a full update without those of level 0."""
+def _store(slots, labels, taus, used, i, work, size, mass, truth, full):
+    """Store the labels of a row, in a full update without those with tau = 0."""
     count, total = 0, 0.0
     for t in range(size):
         count += work[t] != truth and (mass[work[t]] > 0 or not full)
@@ -200,7 +201,7 @@ def _store(slots, labels, levels, used, i, work, size, mass, truth, full):
     for t in range(size):
         k = work[t]
         if k != truth and (mass[k] > 0 or not full):
-            labels[at], levels[at] = k, mass[k] / max(total, 1.0)
+            labels[at], taus[at] = k, mass[k] / max(total, 1.0)
             at += 1
 
 
@@ -218,13 +219,13 @@ def losses_identity(indptr, indices, data, codes, cost, intercept, W, losses, sc
 
 
 @njit(**_PLAIN)
-def combine_identity(indptr, indices, data, codes, weights, intercept, slots, labels, levels, W, work,
+def combine_identity(indptr, indices, data, codes, weights, intercept, slots, labels, taus, W, work,
                      change):  # fmt: skip
-    """Add the weights of all levels to ``W``; workspaces have size n_labels + 1."""
+    """Add the weights of all dual variables to ``W``; workspaces have size n_labels + 1."""
     for i in range(codes.size):
         first, size, total = slots[i, 0], slots[i, 1], 0.0
         for t in range(size):
-            work[t], change[t] = labels[first + t], -weights[i] * levels[first + t]
+            work[t], change[t] = labels[first + t], -weights[i] * taus[first + t]
             total -= change[t]
         if total == 0:
             continue
@@ -236,18 +237,18 @@ def combine_identity(indptr, indices, data, codes, weights, intercept, slots, la
 
 
 @njit(**_PLAIN)
-def restore_identity(start, labels_in, levels_in, slots, labels, levels):
-    """Set the levels, sorted by row; those of row i start at ``start[i]``."""
+def restore_identity(start, labels_in, taus_in, slots, labels, taus):
+    """Set the dual variables, sorted by row; those of row i start at ``start[i]``."""
     at = 0
     for i in range(slots.shape[0]):
         slots[i, 0], slots[i, 1], total = at, 0, 0.0
         for e in range(start[i], start[i + 1]):
-            labels[at + slots[i, 1]], levels[at + slots[i, 1]] = labels_in[e], levels_in[e]
+            labels[at + slots[i, 1]], taus[at + slots[i, 1]] = labels_in[e], taus_in[e]
             slots[i, 1] += 1
-            total += levels_in[e]
+            total += taus_in[e]
         slots[i, 2] = slots[i, 1]
         if total > 1.0:
             for t in range(slots[i, 1]):
-                levels[at + t] /= total
+                taus[at + t] /= total
         at += slots[i, 1]
     return at

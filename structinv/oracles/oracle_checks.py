@@ -127,10 +127,10 @@ def _check_identity(trial: Trial) -> None:
 
 def _check_membership(trial: Trial) -> None:
     contains = optional(trial.bound.contains)
-    for question in trial.questions:
-        for row, z in enumerate(trial.points[question]):
+    for direction in trial.directions:
+        for row, z in enumerate(trial.points[direction]):
             if contains(row, z) is False:
-                raise CheckError(f"an answer lies outside S(x) ({trial.where(row, trial.V[question])})")
+                raise CheckError(f"an answer lies outside S(x) ({trial.where(row, trial.V[direction])})")
     for row, x in enumerate(trial.X):
         if contains(row, x) is False:
             raise CheckError(f"contains must return True for the unperturbed row ({trial.where(row)})")
@@ -150,14 +150,14 @@ def _check_cross(trial: Trial) -> None:
     rho = np.stack(
         [np.ones(len(trial.X)) if answer.rho is None else answer.rho for answer in trial.answers]
     )
-    for question in trial.questions:
-        v = trial.V[question]
+    for direction in trial.directions:
+        v = trial.V[direction]
         reached = trial.points @ v
-        if not ungraded[question]:
-            reached = reached + rho * trial.costs[question]
+        if not ungraded[direction]:
+            reached = reached + rho * trial.costs[direction]
         fail_where(
             trial,
-            reached > trial.upper[question] + trial.tolerance(v, trial.points),
+            reached > trial.upper[direction] + trial.tolerance(v, trial.points),
             "the answer for another direction exceeds upper",
             v,
         )
@@ -213,12 +213,12 @@ def _check_blocks(trial: Trial) -> None:
     n = len(trial.X)
     order = trial.rng.permutation(n)
     V = np.ascontiguousarray(trial.V)
-    question = trial.rng.integers(len(V), size=n)
-    cost = trial.costs[question, np.arange(n)]
-    wanted = trial.values[question, np.arange(n)], trial.upper[question, np.arange(n)]
+    direction = trial.rng.integers(len(V), size=n)
+    cost = trial.costs[direction, np.arange(n)]
+    wanted = trial.values[direction, np.arange(n)], trial.upper[direction, np.arange(n)]
 
     def compare(name: str, bound: BoundOracle, rows: Any, ids: np.ndarray) -> None:
-        assign = question[ids]
+        assign = direction[ids]
         answer = trial.answer(bound, V, cost[ids], rows, assign)
         _same(trial, answer, V, cost[ids], assign, [w[ids] for w in wanted], ids, name)
 
@@ -257,7 +257,7 @@ def _check_storage(trial: Trial) -> None:
 def _compare_all(trial: Trial, name: str, X: Matrix, V: np.ndarray, rtol: float = 1e-9) -> None:
     with untouched("bind", X=X, y=trial.y):
         bound = trial.oracle.bind(X, trial.y)
-    for k in trial.questions:
+    for k in trial.directions:
         answer = trial.answer(bound, V[k], trial.costs[k])
         wanted = [trial.values[k], trial.upper[k]]
         ids = np.arange(len(trial.X))
@@ -311,7 +311,7 @@ def _check_copies(trial: Trial) -> None:
 
 def _check_scaling(trial: Trial) -> None:
     """Check that the maximum without grades is homogeneous in the direction."""
-    for k in trial.questions:
+    for k in trial.directions:
         answer = trial.answers[k]
         if answer.upper is not None or answer.rho is not None:
             continue
@@ -325,7 +325,7 @@ def _check_scaling(trial: Trial) -> None:
 
 def _check_flags(trial: Trial) -> None:
     """Check the attributes `additive` and `convex`."""
-    exact = [k for k in trial.questions if trial.answers[k].upper is None]
+    exact = [k for k in trial.directions if trial.answers[k].upper is None]
     if trial.oracle.additive:
         shift = trial.rng.standard_normal(trial.X.shape)
         bound = trial.oracle.bind(trial.X + shift, trial.y)

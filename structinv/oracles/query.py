@@ -182,22 +182,22 @@ def _by_mask(mask: np.ndarray, parts: list[np.ndarray | None]) -> Any:
     return whole
 
 
-def worst_of(bound: BoundOracle, rows: Rows, question: Query) -> Violations:
+def worst_of(bound: BoundOracle, rows: Rows, query: Query) -> Violations:
     """Compute the answer of a bound oracle: from a scored list, or by `support`."""
-    if not question.rounding:
+    if not query.rounding:
         changes = bound.changes()
-        scores = None if changes is None else changes.scores(rows, question.weights)
+        scores = None if changes is None else changes.scores(rows, query.weights)
         if changes is not None and scores is not None:
-            return worst_in_list(changes, rows, question, scores)
-    return worst_by_support(bound, rows, question)
+            return worst_in_list(changes, rows, query, scores)
+    return worst_by_support(bound, rows, query)
 
 
-def worst_in_list(changes: Changes, rows: Rows, question: Query, scores: np.ndarray) -> Violations:
+def worst_in_list(changes: Changes, rows: Rows, query: Query, scores: np.ndarray) -> Violations:
     """Compute the answer from ``<w, z>`` of all members z, (n, s, n_outputs)."""
-    competitors = question.competitors
+    competitors = query.competitors
     values = scores
-    if np.any(question.constants):
-        values = scores + question.constants.astype(scores.dtype)
+    if np.any(query.constants):
+        values = scores + query.constants.astype(scores.dtype)
     gains, costs, members = best_members(values, competitors, changes.grades(rows))
 
     def points_of(places: np.ndarray, labels: np.ndarray) -> WorstPoints:
@@ -207,27 +207,27 @@ def worst_in_list(changes: Changes, rows: Rows, question: Query, scores: np.ndar
     return Violations(gains, costs, gains + costs, points_of)
 
 
-def worst_at(points: Matrix, question: Query, grades: np.ndarray | None = None) -> Violations:
+def worst_at(points: Matrix, query: Query, grades: np.ndarray | None = None) -> Violations:
     """Compute the answer if each S(x) has a single member.
 
     Parameters
     ----------
     points : array or CSR matrix of shape (n_rows, n_features)
         The members.
-    question : Query
+    query : Query
         Functions and competing labels.
     grades : array of shape (n_rows,), optional
         Grade of each point, 1 by default.
     """
-    competitors, every = question.competitors, np.arange(points.shape[0])
+    competitors, every = query.competitors, np.arange(points.shape[0])
     functions = competitors.functions
-    values = functions.scores(products(points, question.weights.T) + question.constants)
+    values = functions.scores(products(points, query.weights.T) + query.constants)
     factors = competitors.costs if competitors.slack else 1.0
     gains = factors * (values - values[every, competitors.codes][:, None])
     costs = competitors.costs if grades is None else competitors.costs * grades[:, None]
     rounding = None
-    if question.rounding:
-        sizes = products(abs(points), np.abs(question.weights).T) + np.abs(question.constants)
+    if query.rounding:
+        sizes = products(abs(points), np.abs(query.weights).T) + np.abs(query.constants)
         sizes = functions.sizes(sizes)
         rounding = rounding_error(points) * (sizes + sizes[every, competitors.codes][:, None])
         rounding[every, competitors.codes] = 0.0
@@ -238,19 +238,19 @@ def worst_at(points: Matrix, question: Query, grades: np.ndarray | None = None) 
     return Violations(gains, costs, gains + costs, points_of, rounding)
 
 
-def worst_by_support(bound: BoundOracle, rows: Rows, question: Query) -> Violations:
+def worst_by_support(bound: BoundOracle, rows: Rows, query: Query) -> Violations:
     """Compute the answer by `BoundOracle.support`, with one call per competing label.
 
     Directions are differences of the weights, of which there are few.
     """
-    competitors = question.competitors
+    competitors = query.competitors
     n, n_labels = len(competitors), competitors.n_labels
     results, last_points = np.zeros((4, n, n_labels)), None
-    portions = _portions(question)
+    portions = _portions(query)
     # With one competitor per row, its point is the one that `Violations.points` returns.
-    keeps_points = question.points and n_labels == 2 and len(portions) == 1
+    keeps_points = query.points and n_labels == 2 and len(portions) == 1
     for every in portions:
-        part_query, part_rows = question.take(every), pick(rows, every, n)
+        part_query, part_rows = query.take(every), pick(rows, every, n)
         for shift in range(1, n_labels):
             labels = (part_query.competitors.codes + shift) % n_labels
             answer = _answer_for_labels(
@@ -265,9 +265,9 @@ def worst_by_support(bound: BoundOracle, rows: Rows, question: Query) -> Violati
             return WorstPoints(
                 rows_at(last_points, places), gains[places, labels], costs[places, labels]
             )
-        return _points_by_support(bound, pick(rows, places, n), question.take(places), labels)
+        return _points_by_support(bound, pick(rows, places, n), query.take(places), labels)
 
-    return Violations(gains, costs, upper, points_of, rounding if question.rounding else None)
+    return Violations(gains, costs, upper, points_of, rounding if query.rounding else None)
 
 
 def rows_at(X: Matrix, places: np.ndarray) -> Matrix:
@@ -275,26 +275,24 @@ def rows_at(X: Matrix, places: np.ndarray) -> Matrix:
     return X if len(places) == X.shape[0] else X[places]
 
 
-def _portions(question: Query) -> list[np.ndarray]:
+def _portions(query: Query) -> list[np.ndarray]:
     """Split the rows by true labels so that the directions of one call fit in memory."""
-    competitors = question.competitors
+    competitors = query.competitors
     present = np.unique(competitors.codes)
-    at_once = max(1, WEIGHTS_AT_ONCE // max(1, question.weights.shape[1]))
+    at_once = max(1, WEIGHTS_AT_ONCE // max(1, query.weights.shape[1]))
     if len(present) <= at_once:
         return [np.arange(len(competitors))]
     parts = np.split(present, range(at_once, len(present), at_once))
     return [np.flatnonzero(np.isin(competitors.codes, part)) for part in parts]
 
 
-def _points_by_support(
-    bound: BoundOracle, rows: Rows, question: Query, labels: np.ndarray
-) -> WorstPoints:
+def _points_by_support(bound: BoundOracle, rows: Rows, query: Query, labels: np.ndarray) -> WorstPoints:
     """Compute the points for one label of each row, in portions with few directions each."""
-    places, answers = _by_pair(question, labels), []
-    question = replace(question, points=True, rounding=False)
+    places, answers = _by_pair(query, labels), []
+    query = replace(query, points=True, rounding=False)
     for place in places:
         part = pick(rows, place, len(labels))
-        answers.append(_answer_for_labels(bound, part, question.take(place), labels[place]))
+        answers.append(_answer_for_labels(bound, part, query.take(place), labels[place]))
     if len(answers) == 1:
         return WorstPoints(*answers[0][:3])
     order = np.argsort(np.concatenate(places))
@@ -302,10 +300,10 @@ def _points_by_support(
     return WorstPoints(stack([each[0] for each in answers])[order], gains, costs)
 
 
-def _by_pair(question: Query, labels: np.ndarray) -> list[np.ndarray]:
+def _by_pair(query: Query, labels: np.ndarray) -> list[np.ndarray]:
     """Return the positions of rows in portions with few directions each."""
-    competitors, every = question.competitors, np.arange(len(labels))
-    at_once = max(1, WEIGHTS_AT_ONCE // max(1, question.weights.shape[1]))
+    competitors, every = query.competitors, np.arange(len(labels))
+    at_once = max(1, WEIGHTS_AT_ONCE // max(1, query.weights.shape[1]))
     if len(labels) <= at_once or competitors.n_labels**2 <= at_once:
         return [every]
     assign = competitors.pairs(labels)[2]
@@ -317,12 +315,12 @@ def _by_pair(question: Query, labels: np.ndarray) -> list[np.ndarray]:
 
 
 def _answer_for_labels(
-    bound: BoundOracle, rows: Rows, question: Query, labels: np.ndarray
+    bound: BoundOracle, rows: Rows, query: Query, labels: np.ndarray
 ) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Compute points (if required), gains, costs, upper bounds and rounding of one label per row."""
-    competitors = question.competitors
-    label_weights, true_weights, assign = competitors.facing(question.weights, labels)
-    label_constants, true_constants, _ = competitors.facing(question.constants[:, None], labels)
+    competitors = query.competitors
+    label_weights, true_weights, assign = competitors.facing(query.weights, labels)
+    label_constants, true_constants, _ = competitors.facing(query.constants[:, None], labels)
     V, constants = label_weights - true_weights, (label_constants - true_constants)[assign, 0]
     factors, costs_at_1 = competitors.factors(labels), competitors.cost_of(labels)
     if competitors.slack:
@@ -330,15 +328,15 @@ def _answer_for_labels(
         costs_at_1 = (costs_at_1 != 0).astype(np.float64)
     # A cost can be negative, but only without grades.
     answer = bound.support(rows, V, assign, np.maximum(costs_at_1, 0.0))
-    # Points come first: `heights` is cheaper if they exist.
-    points = answer.points if question.points else None
+    # Points come first: `gains_and_costs` is cheaper if they exist.
+    points = answer.points if query.points else None
     rounding = np.zeros(len(labels))
-    if question.rounding:
+    if query.rounding:
         # Predictions round each score separately, even if the scores nearly cancel in a margin.
         sizes = np.abs(label_weights) + np.abs(true_weights)
         constant_sizes = (np.abs(label_constants) + np.abs(true_constants))[assign, 0]
         rounding = answer.rounding(V, sizes, assign, constant_sizes)
-    gains, costs, upper = answer.heights(V, assign, constants, costs_at_1)
+    gains, costs, upper = answer.gains_and_costs(V, assign, constants, costs_at_1)
     if competitors.slack:
         costs = factors * costs
     upper = factors * np.where(factors == 0, 0.0, upper)

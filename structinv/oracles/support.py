@@ -75,7 +75,7 @@ class Support:
         return self
 
     def rounding(
-        self, V: np.ndarray, sizes: np.ndarray, assign: np.ndarray, height: np.ndarray
+        self, V: np.ndarray, sizes: np.ndarray, assign: np.ndarray, constant_sizes: np.ndarray
     ) -> np.ndarray:
         """Bound the effect of rounding errors of predictions on `values`.
 
@@ -87,7 +87,7 @@ class Support:
             Sums of the absolute weights in each direction, at least ``|V|``.
         assign : array of int of shape (n_samples,)
             Row of `V` for every point.
-        height : array of shape (n_samples,)
+        constant_sizes : array of shape (n_samples,)
             Absolute values of the constants in the scores.
 
         Returns
@@ -95,10 +95,10 @@ class Support:
         array of shape (n_samples,)
             Bound of the rounding error.
         """
-        return rounding_error(self.points) * (row_sizes(self.points, sizes, assign) + height)
+        return rounding_error(self.points) * (row_sizes(self.points, sizes, assign) + constant_sizes)
 
-    def heights(
-        self, V: np.ndarray, assign: np.ndarray, constants: np.ndarray, worth: np.ndarray
+    def gains_and_costs(
+        self, V: np.ndarray, assign: np.ndarray, constants: np.ndarray, costs_at_1: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Compute score differences, costs and upper bounds at the points.
 
@@ -110,7 +110,7 @@ class Support:
             Row of `V` for every point.
         constants : array of shape (n_samples,)
             Constant that is added to each score difference.
-        worth : array of shape (n_samples,)
+        costs_at_1 : array of shape (n_samples,)
             Misclassification cost at grade 1.
 
         Returns
@@ -123,11 +123,11 @@ class Support:
             Upper bound of score difference plus cost, at least their sum at the point.
         """
         gains = self.values(V, assign) + constants
-        costs = worth if self.rho is None else worth * self.rho
+        costs = costs_at_1 if self.rho is None else costs_at_1 * self.rho
         upper = gains + costs
         if self.upper is not None:
             # The bound of a graded answer includes the costs.
-            ungraded = worth if self.rho is None else 0.0
+            ungraded = costs_at_1 if self.rho is None else 0.0
             upper = np.maximum(upper, self.upper + ungraded + constants)
         return gains, costs, upper
 
@@ -171,12 +171,12 @@ class DeferredSupport(Support):
         return super().values(V, assign) if "points" in vars(self) else self.maxima()[0]
 
     def rounding(
-        self, V: np.ndarray, sizes: np.ndarray, assign: np.ndarray, height: np.ndarray
+        self, V: np.ndarray, sizes: np.ndarray, assign: np.ndarray, constant_sizes: np.ndarray
     ) -> np.ndarray:
         """Bound the effect of rounding errors, without points if ``|V| = sizes``."""
         if "points" in vars(self) or not np.array_equal(np.abs(V), sizes):
-            return super().rounding(V, sizes, assign, height)
-        return rounding_error(self._rows) * (self.maxima()[1] + height)
+            return super().rounding(V, sizes, assign, constant_sizes)
+        return rounding_error(self._rows) * (self.maxima()[1] + constant_sizes)
 
 
 def rounding_error(points: Matrix) -> float:

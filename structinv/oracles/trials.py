@@ -58,7 +58,7 @@ class Trial:
     def _answer_all(self) -> None:
         with untouched("bind", X=self.X, y=self.y):
             self.bound = self.oracle.bind(self.X, self.y)
-        self.answers = [self.answer(self.bound, self.V[k], self.costs[k]) for k in self.questions]
+        self.answers = [self.answer(self.bound, self.V[k], self.costs[k]) for k in self.directions]
         self.points = np.stack([answer.points for answer in self.answers])
         self.rtol = resolution(*(part for a in self.answers for part in (a.points, a.upper, a.rho)))
         pairs = list(zip(self.answers, self.V, self.costs, strict=True))
@@ -66,7 +66,7 @@ class Trial:
         self.upper = np.stack([bound_of(a, v, r) for a, v, r in pairs])
 
     @property
-    def questions(self) -> range:
+    def directions(self) -> range:
         """Numbers of the pairs of a direction and costs."""
         return range(len(self.V))
 
@@ -176,7 +176,7 @@ def fail_where(
 ) -> None:
     """Raise CheckError for the first True of `bad`, with its row and direction.
 
-    The last axis of `bad` is rows, and the one before it is questions. `rows` has the row numbers if
+    The last axis of `bad` is rows, and the one before it is directions. `rows` has the row numbers if
     they are not in order. `along` has the directions if they are not those of the trial: one for all
     rows, or one per row.
     """

@@ -1,13 +1,13 @@
-r"""In-hull steps of a union: one level and one point for each part.
+r"""In-hull steps of a union: one dual variable and one point for each part.
 
 The hull of a union contains all mixtures of the hulls of its parts. So the averaged plane of a row is a
-sum of planes of the parts, :math:`a = \sum_l a_l`. The plane :math:`a_l` has a level (the dual variable)
-:math:`\tau_l` and a point in :math:`\tau_l` times the hull of :math:`S_l(x)`. The levels fulfill
+sum of planes of the parts, :math:`a = \sum_l a_l`. The plane :math:`a_l` has a dual variable
+:math:`\tau_l` and a point in :math:`\tau_l` times the hull of :math:`S_l(x)`. The taus of a row fulfill
 :math:`\sum_l \tau_l \le 1`.
 
-Each part maximizes the dual over its plane, with the level that the others do not use. This is slow if
-no level is unused, or if several parts have a level, because their planes are nearly equal. In such
-rows, exact steps exchange level between the averages and the worst members of all parts.
+Each part maximizes the dual over its plane and its own tau, with the other taus fixed. This is slow if
+the taus add up to 1, or if several of them are positive, because their planes are nearly equal. In such
+rows, exact steps move dual weight between the averages and the worst members of all parts.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from ..utils.jit import njit
 from ..utils.matrices import Matrix, scale_rows
 from .base import Hull
 
-# Smaller unused levels count as 0.
-SMALLEST_LEVEL = 1e-6
-# A part without level and gap in a row is skipped for this number of updates.
+# A smaller rest of 1 counts as 0.
+SMALLEST_TAU = 1e-6
+# A part with tau = 0 and without a gap in a row is skipped for this number of updates.
 SKIPPED_UPDATES = 4
 # Fraction of a row's gap that may remain after an exchange, and its maximum number of steps.
 _LEAVE, _MOST_STEPS = 0.02, 50
@@ -54,10 +54,10 @@ class UnionHull(Hull):
         self.signs = np.ascontiguousarray(signs, dtype=np.float64)
         self.weights = np.array(weights, dtype=np.float64)
         self.intercept = bool(intercept)
-        # The level of part l in the union is factors[l] times its own level; these products add up to at
-        # most 1. After an exchange, an own level may exceed 1 until the next update.
+        # The tau of part l in the union is factors[l] times the part's own tau. These products add up to
+        # at most 1. After an exchange, a part's own tau may exceed 1 until the next update.
         self.factors = np.ones((len(parts), len(signs)))
-        self.used_levels = np.zeros(self.factors.shape)
+        self.used_taus = np.zeros(self.factors.shape)
         self.idle = np.zeros(self.factors.shape, dtype=np.int64)
         self.scratch = np.zeros(len(signs))
 
@@ -66,23 +66,23 @@ class UnionHull(Hull):
         return sum(part.offset for part in self.parts)
 
     def sweep(self, f: np.ndarray, order: np.ndarray, gaps: np.ndarray) -> None:
-        """Update all parts, then exchange level in rows with several active parts."""
+        """Update all parts, then exchange dual weight in rows with several active parts."""
         gaps[order] = 0.0
         for number, part in enumerate(self.parts):
-            unused = 1.0 - (self.used_levels[:, order].sum(axis=0) - self.used_levels[number, order])
+            unused = 1.0 - (self.used_taus[:, order].sum(axis=0) - self.used_taus[number, order])
             idle = self.idle[number, order]
-            free = (unused > SMALLEST_LEVEL) & (idle % SKIPPED_UPDATES == 0)
+            free = (unused > SMALLEST_TAU) & (idle % SKIPPED_UPDATES == 0)
             self.idle[number, order] = idle + 1
             rows = order[free]
             self._set_factors(number, rows, np.minimum(unused[free], 1.0))
             part.sweep(f, rows, self.scratch)
-            self.used_levels[number, rows] = self.factors[number, rows] * part.levels[rows]
+            self.used_taus[number, rows] = self.factors[number, rows] * part.taus[rows]
             gaps[rows] += self.scratch[rows]
-            busy = (self.used_levels[number, rows] > 0) | (self.scratch[rows] > 0)
+            busy = (self.used_taus[number, rows] > 0) | (self.scratch[rows] > 0)
             self.idle[number, rows[busy]] = 0
-        used_levels = self.used_levels[:, order]
-        is_contested = (np.count_nonzero(used_levels, axis=0) > 1) | (
-            used_levels.sum(axis=0) > 1.0 - SMALLEST_LEVEL
+        used_taus = self.used_taus[:, order]
+        is_contested = (np.count_nonzero(used_taus, axis=0) > 1) | (
+            used_taus.sum(axis=0) > 1.0 - SMALLEST_TAU
         )
         rows = order[is_contested & (self.weights[order] > 0)]
         if len(rows):
@@ -99,22 +99,22 @@ class UnionHull(Hull):
             self.factors[number, changed_rows] = factors[changed]
 
     def _exchange(self, f: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Exchange level between averages and worst members of all parts; return the rows' gaps."""
+        """Exchange dual weight between averages and worst members of all parts, and return gaps."""
         planes: list[Matrix] = []
         n_rows, worst = len(rows), []
-        levels = np.ones((n_rows, 2 * len(self.parts)))
-        before = np.zeros(levels.shape)
+        taus = np.ones((n_rows, 2 * len(self.parts)))
+        before = np.zeros(taus.shape)
         for number, part in enumerate(self.parts):
             averages, corners, change = part.candidates(f, rows)
             planes += [averages, corners]
-            levels[:, 2 * number] = part.levels[rows]
-            before[:, 2 * number] = self.used_levels[number, rows]
+            taus[:, 2 * number] = part.taus[rows]
+            before[:, 2 * number] = self.used_taus[number, rows]
             worst.append(change)
         after, gaps = before.copy(), np.zeros(n_rows)
-        q = levels.shape[1]
+        q = taus.shape[1]
         work = np.zeros((q, q)), np.full(q, q), np.zeros((3, q)), np.zeros(f.size)
         _exchange_rows(
-            *_entries(planes), levels, self.signs[rows], self.weights[rows], self.intercept, f, after,
+            *_entries(planes), taus, self.signs[rows], self.weights[rows], self.intercept, f, after,
             gaps, *work,
         )  # fmt: skip
         moved = np.flatnonzero(np.any(after != before, axis=1))
@@ -123,7 +123,7 @@ class UnionHull(Hull):
             keep = np.divide(remaining, old, out=np.zeros(n_rows), where=old > 0)
             factors = self.factors[number, rows]
             part.absorb(rows, moved, keep[moved], (steps / factors)[moved], worst[number])
-            self.used_levels[number, rows] = factors * part.levels[rows]
+            self.used_taus[number, rows] = factors * part.taus[rows]
             self.idle[number, rows] = 0
         return gaps
 
@@ -137,39 +137,37 @@ class UnionHull(Hull):
 
     def planes(self) -> tuple[Matrix, np.ndarray]:
         """Return the sums of the planes of all parts."""
-        normals, levels = zip(*map(self._planes_of, range(len(self.parts))), strict=True)
+        normals, taus = zip(*map(self._planes_of, range(len(self.parts))), strict=True)
         if not all(sp.issparse(each) for each in normals):
             normals = tuple(each.toarray() if sp.issparse(each) else each for each in normals)
-        return sum(normals[1:], normals[0]), np.sum(levels, axis=0)
+        return sum(normals[1:], normals[0]), np.sum(taus, axis=0)
 
     def _planes_of(self, number: int) -> tuple[Matrix, np.ndarray]:
-        normals, levels = self.parts[number].planes()
-        return scale_rows(normals, self.factors[number]), self.factors[number] * levels
+        normals, taus = self.parts[number].planes()
+        return scale_rows(normals, self.factors[number]), self.factors[number] * taus
 
     def planes_by_part(self) -> list[tuple[Matrix, np.ndarray]]:
         return [self._planes_of(number) for number in range(len(self.parts))]
 
-    def restore(self, normals: Matrix, levels: np.ndarray) -> None:
+    def restore(self, normals: Matrix, taus: np.ndarray) -> None:
         """Initialize the state from planes; each one is assigned to the nearest part."""
-        self.restore_several(normals, levels, np.arange(len(self.signs)), len(self.signs))
+        self.restore_several(normals, taus, np.arange(len(self.signs)), len(self.signs))
 
-    def restore_several(
-        self, normals: Matrix, levels: np.ndarray, rows: np.ndarray, n_rows: int
-    ) -> None:
+    def restore_several(self, normals: Matrix, taus: np.ndarray, rows: np.ndarray, n_rows: int) -> None:
         """Initialize the state from several planes per row, each in the nearest part."""
         owner = np.full(len(rows), -1)
         repetition = _repetitions(rows)
         for number in range(int(repetition.max(initial=-1)) + 1):
             chosen = np.flatnonzero(repetition == number)
             gather = _gather(chosen, rows, n_rows)
-            row_normals, row_levels = gather @ normals, gather @ levels
-            distances = [_distance(copy.deepcopy(part), row_normals, row_levels) for part in self.parts]
+            row_normals, row_taus = gather @ normals, gather @ taus
+            distances = [_distance(copy.deepcopy(part), row_normals, row_taus) for part in self.parts]
             owner[chosen] = np.argmin(distances, axis=0)[rows[chosen]]
         for number, part in enumerate(self.parts):
             gather = _gather(np.flatnonzero(owner == number), rows, n_rows)
             self._set_factors(number, np.arange(n_rows), np.ones(n_rows))
-            part.restore(gather @ normals, gather @ levels)
-            self.used_levels[number] = part.levels
+            part.restore(gather @ normals, gather @ taus)
+            self.used_taus[number] = part.taus
 
 
 def _entries(planes: list[Matrix]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -195,22 +193,22 @@ def _gather(chosen: np.ndarray, rows: np.ndarray, n_rows: int) -> Any:
     return sp.csr_matrix((np.ones(len(chosen)), (rows[chosen], chosen)), shape=(n_rows, len(rows)))
 
 
-def _distance(part: Hull, normals: Matrix, levels: np.ndarray) -> np.ndarray:
+def _distance(part: Hull, normals: Matrix, taus: np.ndarray) -> np.ndarray:
     """Compute the distance of planes from the nearest ones of a hull."""
-    part.restore(normals, levels)
+    part.restore(normals, taus)
     found, of_found = part.planes()
     rest = np.asarray(abs(found - normals).sum(axis=1)).ravel()
-    return rest + np.abs(of_found - levels)
+    return rest + np.abs(of_found - taus)
 
 
 @njit(cache=True, nogil=True)
 def _exchange_rows(
-    indptr, indices, data, levels, signs, weights, intercept, f, alphas, gaps, gram, known, rows, spread
+    indptr, indices, data, taus, signs, weights, intercept, f, alphas, gaps, gram, known, rows, spread
 ):  # fmt: skip
     """Take pairwise steps between the planes of each row, including the zero plane.
 
     Updates f and alphas. Plane p of row r is row ``p n_rows + r`` of the matrix. Planes 0, 2, 4 ... are
-    averages: their level is a factor, and they do not exist without mass.
+    averages: their alpha is a factor, and they do not exist if their tau is 0.
     """
     n_rows, q = alphas.shape
     losses, scale, before = rows[0], rows[1], rows[2]
@@ -219,7 +217,7 @@ def _exchange_rows(
         largest, mean = 0.0, 0.0
         for p in range(q):
             before[p] = alphas[r, p]
-            scale[p] = 1.0 / levels[r, p] if p % 2 == 1 or before[p] > 0.0 else 0.0
+            scale[p] = 1.0 / taus[r, p] if p % 2 == 1 or before[p] > 0.0 else 0.0
             if scale[p] == 0.0:
                 losses[p] = -np.inf
                 continue

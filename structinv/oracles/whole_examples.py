@@ -89,8 +89,8 @@ class BoundWhole(BoundPart):
     ) -> Support:
         return self.inner.support(rows, V, assign, cost, rho)
 
-    def worst(self, rows: Rows, question: Query) -> Violations:
-        return self.inner.worst(rows, question)
+    def worst(self, rows: Rows, query: Query) -> Violations:
+        return self.inner.worst(rows, query)
 
     def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull | None:
         return self.inner.hull(signs, weights, intercept)
@@ -125,11 +125,11 @@ class SingleMember(BoundOracle):
         grades = self.member.grades(rows)
         return Support(self._points(rows), rho=None if grades is None else grades[:, 0])
 
-    def worst(self, rows: Rows, question: Query) -> Violations:
-        if not question.rounding:
-            return worst_of(self, rows, question)
+    def worst(self, rows: Rows, query: Query) -> Violations:
+        if not query.rounding:
+            return worst_of(self, rows, query)
         grades = self.member.grades(rows)
-        return worst_at(self._points(rows), question, None if grades is None else grades[:, 0])
+        return worst_at(self._points(rows), query, None if grades is None else grades[:, 0])
 
     def _points(self, rows: Rows) -> Matrix:
         return self.member.points(rows, np.zeros(count(rows, self.X.shape[0]), dtype=np.intp))

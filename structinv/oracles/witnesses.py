@@ -26,13 +26,13 @@ class Witnesses:
     ----------
     x : array of shape (n_features,)
         The row.
-    answers : array of shape (n_questions, n_features)
-        Answers of the row to all questions.
+    answers : array of shape (n_directions, n_features)
+        Answers of the row for all directions.
     others : array of shape (m, n_features)
         Perturbations in answers of other rows.
-    V : array of shape (n_questions, n_features)
-        Directions of the questions.
-    upper : array of shape (n_questions,)
+    V : array of shape (n_directions, n_features)
+        The directions.
+    upper : array of shape (n_directions,)
         Upper bounds of the row.
     contains : callable
         Function from a point (n_features,) to True if it is a member.
@@ -63,16 +63,16 @@ class Witnesses:
         self.reach = float(np.max(np.abs(self.moves), initial=0.0)) or 1.0 + float(np.max(np.abs(x)))
 
     def find(self) -> tuple[str, int] | None:
-        """Return kind and question of an accepted point that exceeds `upper`; or None."""
+        """Return kind and direction of an accepted point that exceeds `upper`; or None."""
         for kind, make in self._kinds():
             found = self._exceeding(self.x + make)
-            for z, question in found[:CALLS_PER_KIND]:
+            for z, direction in found[:CALLS_PER_KIND]:
                 if self.contains(z):
-                    return kind, question
+                    return kind, direction
         return self._on_lines()
 
     def _exceeding(self, points: np.ndarray) -> list[tuple[np.ndarray, int]]:
-        """Return points that exceed an upper bound, in random order, with the question."""
+        """Return points that exceed an upper bound, in random order, with the direction."""
         excess = points @ self.V.T - self.upper
         size = np.maximum(np.abs(points).max(axis=1, initial=0.0), np.abs(self.x).max(initial=0.0))
         excess -= SLACK * np.outer(size, np.abs(self.V).sum(axis=1)) + 1e-300
@@ -143,8 +143,8 @@ class Witnesses:
         random = self.rng.standard_normal((LINES, len(self.x)))
         for line in np.vstack([self.V[chosen], np.sign(self.V[chosen]), random]):
             z = self._border(line / np.max(np.abs(line)))
-            for _, question in self._exceeding(z[None, :]):
-                return "the last accepted point on a line from the row", question
+            for _, direction in self._exceeding(z[None, :]):
+                return "the last accepted point on a line from the row", direction
         return None
 
     def _border(self, line: np.ndarray) -> np.ndarray:

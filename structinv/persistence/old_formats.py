@@ -13,19 +13,21 @@ from ..embeddings.distributions import GroupCDF
 from ..embeddings.image_changes import ImageChanges
 from ..estimators import InvariantStructuredSVC, InvariantSVC, InvariantSVR, InvariantTextClassifier
 from ..kernels import OrbitDistance, OrbitMean, TangentDistributionKernel
+from ..losses import CvxpyLoss
 from ..oracles import Offset, Rotations, Scalings, Segment, Shears, Shifts, TokenEdits, Trajectory
 from ..oracles.images.image_curves import ImageCurve
-from ..solvers import FrankWolfe, Representer, Status, SVMStruct
+from ..solvers import FrankWolfe, Representer, Solution, Status, SVMStruct
+from ..solvers.base import Record
 from ..spaces.tensor_rows import TensorRows
 from ..terms.planes import PlaneSet
 from ..utils.matrices import dense
 
 # The format that this version writes. It reads all formats up to this one.
-FORMAT = 4
+FORMAT = 5
 # Up to this format the weights of several outputs were stored output by output.
 LAST_BY_OUTPUT = 2
 # Up to this format parameters and attributes had the names on the left of `_RENAMED`.
-LAST_OLD_NAMES = 3
+LAST_OLD_NAMES = 4
 
 _PATCHES = {"size": "patch_size", "draws": "n_draws", "whole_draws": "n_whole_draws"}
 _DRAWS = {"size": "n_draws", "size_": "n_draws_"}
@@ -48,6 +50,8 @@ _RENAMED: dict[type, dict[str, str]] = {
     object: _EIGENVALUE,
     TensorRows: {"extra": "pairwise"},
     PlaneSet: {"masses": "alphas"},
+    **dict.fromkeys((Solution, Record), {"rows_asked": "oracle_calls"}),
+    CvxpyLoss: {"floor": "lower_bound"},
 }
 # Parameters with two values that were stored as a tuple.
 _VALUES: dict[type, str] = {
@@ -59,7 +63,7 @@ _VALUES: dict[type, str] = {
 
 
 def renamed(kind: type, values: dict[str, Any]) -> dict[str, Any]:
-    """Rename parameters or attributes from a file of format 3 or before.
+    """Rename parameters or attributes from a file of format 4 or before.
 
     Parameters
     ----------
@@ -84,7 +88,7 @@ def renamed(kind: type, values: dict[str, Any]) -> dict[str, Any]:
 
 
 def status(value: str) -> Status:
-    """Return a status from its text, also from files of format 3 or before."""
+    """Return a status from its text, also from files of format 4 or before."""
     return Status("within plane_tol" if value == "within epsilon" else value)
 
 

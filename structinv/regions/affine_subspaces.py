@@ -47,7 +47,7 @@ class AffineSubspaces(Region):
     >>> from structinv.regions import AffineSubspaces
     >>> lines = AffineSubspaces.spanned(np.zeros((1, 3)), np.array([[[2.0, 0.0, 0.0]]]))
     >>> others = AffineSubspaces.spanned(np.array([[5.0, 3.0, 4.0]]), np.array([[[0.0, 1.0, 0.0]]]))
-    >>> lines.from_points(others.centers).found, lines.between(others).found
+    >>> lines.from_points(others.centers).upper, lines.between(others).upper
     (array([[25.]]), array([[16.]]))
     """
 

@@ -13,14 +13,14 @@ class SquaredDistances(NamedTuple):
 
     Attributes
     ----------
-    found : ndarray of shape (n, m)
+    upper : ndarray of shape (n, m)
         Squared distances of the nearest points found, which are upper bounds.
-    least : ndarray of shape (n, m)
-        Lower bounds; the same array as `found` if distances are exact up to rounding.
+    lower : ndarray of shape (n, m)
+        Lower bounds; the same array as `upper` if distances are exact up to rounding.
     """
 
-    found: np.ndarray
-    least: np.ndarray
+    upper: np.ndarray
+    lower: np.ndarray
 
 
 class Region(ABC):

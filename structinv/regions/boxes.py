@@ -31,7 +31,7 @@ class Boxes(Dilations):
     >>> import numpy as np
     >>> from structinv.regions import Boxes
     >>> boxes = Boxes(np.array([[0.0, 0.0]]), np.array([1.0, 0.5]))
-    >>> np.sqrt(boxes.from_points(np.array([[4.0, 4.5]])).found)
+    >>> np.sqrt(boxes.from_points(np.array([[4.0, 4.5]])).upper)
     array([[5.]])
     """
 

@@ -56,7 +56,7 @@ class CurveRegion(Region):
     >>> t = np.linspace(-1.0, 1.0, 5)
     >>> grid = Grid(t, np.stack([t, t**2], axis=1)[None], np.array([0.6]))
     >>> parabola = CurveRegion(stack, (-1.0, 1.0), grid)
-    >>> parabola.from_points(np.array([[0.0, -3.0], [0.5, 0.25]])).found.round(6)
+    >>> parabola.from_points(np.array([[0.0, -3.0], [0.5, 0.25]])).upper.round(6)
     array([[9.],
            [0.]])
     """

@@ -31,7 +31,7 @@ class Balls(Dilations):
     Examples
     --------
     >>> import numpy as np
-    >>> Balls(np.array([[0.0, 0.0]]), 2.0).from_points(np.array([[3.0, 4.0]])).found
+    >>> Balls(np.array([[0.0, 0.0]]), 2.0).from_points(np.array([[3.0, 4.0]])).upper
     array([[9.]])
     """
 
@@ -72,7 +72,7 @@ class Ellipsoids(Region):
     >>> from structinv.regions import Ellipsoids
     >>> factor = np.array([[[2.0, 0.0], [0.0, 1.0]]])
     >>> one = Ellipsoids.of(np.zeros((1, 2)), factor, common=True)
-    >>> one.from_points(np.array([[5.0, 0.0], [0.0, 0.5]])).found
+    >>> one.from_points(np.array([[5.0, 0.0], [0.0, 0.5]])).upper
     array([[9.],
            [0.]])
     """

@@ -32,7 +32,7 @@ class Points(Region):
     >>> import numpy as np
     >>> from structinv.regions import Points
     >>> pairs = Points(np.array([[[0.0, 0.0], [3.0, 0.0]]]))
-    >>> pairs.from_points(np.array([[4.0, 0.0], [0.0, 2.0]])).found
+    >>> pairs.from_points(np.array([[4.0, 0.0], [0.0, 2.0]])).upper
     array([[1.],
            [4.]])
     """

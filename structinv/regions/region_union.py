@@ -25,7 +25,7 @@ class RegionUnion(Region):
     >>> row = np.array([[0.0, 0.0]])
     >>> points = Points(np.array([[[0.0, 0.0], [0.0, 5.0]]]))
     >>> either = RegionUnion([Boxes(row, np.array([1.0, 0.0])), points])
-    >>> either.from_points(np.array([[3.0, 0.0], [0.0, 6.0]])).found
+    >>> either.from_points(np.array([[3.0, 0.0], [0.0, 6.0]])).upper
     array([[4.],
            [1.]])
     """
@@ -83,8 +83,8 @@ def between(left: Region, right: Region) -> SquaredDistances:
             return forth
         # A search from the other side may have another result.
         back = right.between(left)
-        found = np.minimum(forth.found, back.found.T)
-        return SquaredDistances(found, np.minimum(np.maximum(forth.least, back.least.T), found))
+        found = np.minimum(forth.upper, back.upper.T)
+        return SquaredDistances(found, np.minimum(np.maximum(forth.lower, back.lower.T), found))
     lists = [each.listed() for each in (left, right)]
     if lists[0] is not None:
         return _of_members(lists[0], right.from_points)
@@ -106,5 +106,5 @@ def _of_members(
 
 
 def _least(each: Sequence[SquaredDistances]) -> SquaredDistances:
-    found = np.minimum.reduce([one.found for one in each])
-    return SquaredDistances(found, np.minimum.reduce([one.least for one in each]))
+    found = np.minimum.reduce([one.upper for one in each])
+    return SquaredDistances(found, np.minimum.reduce([one.lower for one in each]))

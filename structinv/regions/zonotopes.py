@@ -42,7 +42,7 @@ class Zonotopes(Region):
     >>> from structinv.regions.inner_products import Stack
     >>> stack = Stack.of(np.array([[0.0, 0.0]]), np.array([[[1.0, 0.0]]]))
     >>> segment = Zonotopes(stack, np.array([[-1.0]]), np.array([[2.0]]))
-    >>> segment.from_points(np.array([[5.0, 4.0], [1.0, 1.0]])).found
+    >>> segment.from_points(np.array([[5.0, 4.0], [1.0, 1.0]])).upper
     array([[25.],
            [ 1.]])
     """

@@ -117,7 +117,7 @@ class Record:
     ----------
     iteration : int
         Number of iterations before the check.
-    rows_asked : int
+    oracle_calls : int
         Number of rows for which oracles were called before the check.
     seconds : float
         Time since the start, with checks, without compilation.
@@ -126,7 +126,7 @@ class Record:
     """
 
     iteration: int
-    rows_asked: int
+    oracle_calls: int
     seconds: float
     primal: float
     dual: float
@@ -160,7 +160,7 @@ class Solution(Summarized):
         other weights or a larger perturbation set.
     iterations : int
         Number of iterations.
-    rows_asked : int
+    oracle_calls : int
         Number of rows for which oracles were called.
     seconds : float
         Wall time of the run with its final check, without the time for compiling or loading compiled
@@ -203,7 +203,7 @@ class Solution(Summarized):
     history: list[Record]
     planes: PlaneSet
     iterations: int
-    rows_asked: int
+    oracle_calls: int
     seconds: float
     compile_seconds: float = 0.0
     relaxed: bool = False
@@ -214,7 +214,7 @@ class Solution(Summarized):
             "objective": f"{self.primal:.6g}",
             "lower bound": f"{self.dual:.6g}",
             "relative gap": f"{self.relative_gap:.2g}",
-            "iterations": f"{self.iterations} ({self.rows_asked} oracle calls)",
+            "iterations": f"{self.iterations} ({self.oracle_calls} oracle calls)",
             "seconds": f"{self.seconds:.3g}",
         }
         if self.compile_seconds:

@@ -60,10 +60,10 @@ class BMRM(Solver):
     ) -> BMRMState:
         # Planes of single blocks are added up to one plane.
         space = objective.space
-        floor = float(objective.weights @ objective.floors)
-        bundle = WorkingSet(space, np.ones(1), np.array([floor]))
+        lower_bound = float(objective.weights @ objective.lower_bounds)
+        bundle = WorkingSet(space, np.ones(1), np.array([lower_bound]))
         if planes is not None and len(planes):
-            sums = planes.sums(space, objective.weights, objective.floors)
+            sums = planes.sums(space, objective.weights, objective.lower_bounds)
             bundle.add(sums.normals, sums.offsets, np.zeros(len(sums), int), sums.alphas.copy())
         f = bundle.combination()
         return BMRMState(bundle, f, f, np.inf, np.inf)

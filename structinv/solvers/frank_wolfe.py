@@ -109,7 +109,7 @@ class FrankWolfe(Solver):
         estimate = 0.0
         for part in state.parts:
             gap, rows = part.sweep(state.f, objective.out_of_time)
-            objective.rows_asked += rows
+            objective.oracle_calls += rows
             estimate += gap
         return estimate
 
@@ -137,7 +137,7 @@ class FrankWolfe(Solver):
     def _values(self, objective: Objective, state: FrankWolfeState, f: Element) -> tuple[float, float]:
         """Return the objective at f, from above and over found samples, as `DualState.value`."""
         values = [part.value(f) for part in state.parts]
-        objective.rows_asked += objective.rows_of_a_pass
+        objective.oracle_calls += objective.rows_of_a_pass
         norm = 0.5 * objective.space.dot(f, f)
         upper, attained = (norm + sum(side) for side in zip(*values, strict=True))
         return upper, attained

@@ -133,7 +133,7 @@ class InteriorPoint(Solver):
         planes = objective.planes(f)
         half = 0.5 * objective.space.dot(f, f)
         counted = objective.weights > 0
-        reached = np.maximum(planes.plane_values, objective.floors)
+        reached = np.maximum(planes.plane_values, objective.lower_bounds)
         attained = half + float(objective.weights @ reached)
         upper = half + float(objective.weights[counted] @ planes.upper[counted])
         if (attained, upper) < (state.attained, state.upper):
@@ -177,7 +177,7 @@ class InteriorPoint(Solver):
         gap = _gap(objective, state)
         owners, blocks = np.unique(found.blocks, return_inverse=True)
         rows, start = _rows(space, found, state.best)
-        offsets = found.offsets - objective.floors[found.blocks]
+        offsets = found.offsets - objective.lower_bounds[found.blocks]
         master = Master(rows, offsets, blocks, objective.weights[owners], state.program.ridge)
         mu = START_FACTOR * gap / master.n_constraints
         alphas, _ = master.solve(start, mu, MASTER_SHARE * gap, objective.out_of_time)
@@ -199,19 +199,19 @@ class InteriorPoint(Solver):
 
 def _gap(objective: Objective, state: InteriorPointState) -> float:
     """Return the gap between the best point and the largest lower bound so far; > 0."""
-    gap = state.attained - max(state.dual, float(objective.weights @ objective.floors))
+    gap = state.attained - max(state.dual, float(objective.weights @ objective.lower_bounds))
     return max(gap, 1e-14 * abs(state.attained), TINY)
 
 
 def _total(objective: Objective, found: PlaneSet) -> tuple[Element, float]:
     """Return the element of the planes with their dual variables, and the lower bound."""
-    f, offset = found.total(objective.space, objective.weights, objective.floors)
+    f, offset = found.total(objective.space, objective.weights, objective.lower_bounds)
     return f, offset - 0.5 * objective.space.dot(f, f)
 
 
 def _above(objective: Objective, state: InteriorPointState, f: Element, planes: Planes) -> PlaneSet:
     """Return the planes at `f` whose value there exceeds that of all stored planes."""
-    known, found = objective.floors.copy(), state.found
+    known, found = objective.lower_bounds.copy(), state.found
     if len(found):
         plane_values = found.offsets - objective.space.scores(f, found.normals)
         np.maximum.at(known, found.blocks, plane_values)

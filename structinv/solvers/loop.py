@@ -200,7 +200,7 @@ class _Run:
         self.ending_cost = EndingCost(stop.deadline) if np.isfinite(stop.deadline) else None
         self.relaxed = objective.relaxed
         self.watch = Stopwatch()
-        self.calls_before = objective.rows_asked
+        self.calls_before = objective.oracle_calls
         self.iteration = 0
         # Time of the end of the last step or check.
         self.seconds = 0.0
@@ -241,10 +241,10 @@ class _Run:
                 return Status.INTERRUPTED
             # A callback may have made another run with the same handler.
             ctrl_c.interruptible = True
-            began, asked = self.watch.seconds, self.objective.rows_asked
+            began, asked = self.watch.seconds, self.objective.oracle_calls
             self.overflow.seen = False
             estimate = self.solver.step(self.objective, state)
-            asked = self.objective.rows_asked - asked
+            asked = self.objective.oracle_calls - asked
             self.seconds = self.watch.seconds
             if self.ending_cost is not None:
                 self.ending_cost.stepped(self.seconds - began, asked, self.objective.rows_of_a_pass)
@@ -270,7 +270,7 @@ class _Run:
         f = self.last.copy() if status is Status.WITHIN_PLANE_TOL else self.f
         if f is self.f and self.value_is_recomputed:
             return
-        value = self.objective.value(self.objective.space.fresh(f))
+        value = self.objective.value(self.objective.space.uncached(f))
         self.f, self.primal = f, value.upper
         self.attained = min(self.attained, value.attained)
 
@@ -316,7 +316,7 @@ class _Run:
             history=self.history,
             planes=self.solver.planes(self.objective, self.state),
             iterations=self.iteration,
-            rows_asked=self._rows(),
+            oracle_calls=self._rows(),
             seconds=self.watch.seconds,
             compile_seconds=self.watch.compile_seconds,
             relaxed=self.relaxed,
@@ -329,7 +329,7 @@ class _Run:
             return Status.NOT_FINITE
         progress = Progress(
             iteration=self.iteration,
-            rows_asked=self._rows(),
+            oracle_calls=self._rows(),
             seconds=self.seconds,
             relative_gap=self.gap,
             attained_gap=self.attained_gap,
@@ -370,7 +370,7 @@ class _Run:
 
     def _check(self) -> bool:
         """Update the best bounds; False if they are not numbers."""
-        began, asked = self.watch.seconds, self.objective.rows_asked
+        began, asked = self.watch.seconds, self.objective.oracle_calls
         bounds = self.solver.bounds(self.objective, self.state)
         if not np.isfinite(bounds.dual + self.objective.space.dot(bounds.f, bounds.f)):
             return False
@@ -384,7 +384,7 @@ class _Run:
             return False
         self.seconds = self.watch.seconds
         if self.ending_cost is not None:
-            self.ending_cost.checked(self.seconds - began, self.objective.rows_asked - asked)
+            self.ending_cost.checked(self.seconds - began, self.objective.oracle_calls - asked)
         self.last = bounds.f
         self.dual = max(self.dual, bounds.dual)
         self.gap, self.attained_gap = self._relative(self.primal), self._relative(self.attained)
@@ -406,7 +406,7 @@ class _Run:
         """
         if (attained, upper) < (self.at_f, self.primal):
             self.f, self.primal, self.at_f = f.copy(), upper, attained
-            self.value_is_recomputed = recomputed and self.objective.space.fresh(f) is f
+            self.value_is_recomputed = recomputed and self.objective.space.uncached(f) is f
         self.attained = min(self.attained, attained)
 
     def _relative(self, primal: float) -> float:
@@ -415,4 +415,4 @@ class _Run:
         return float((primal - self.dual) / max(primal, self.scale, np.finfo(float).tiny))
 
     def _rows(self) -> int:
-        return self.objective.rows_asked - self.calls_before
+        return self.objective.oracle_calls - self.calls_before

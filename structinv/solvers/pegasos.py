@@ -16,7 +16,7 @@ from .base import Bounds, Solver, check_planes
 class PegasosState:
     """State of `Pegasos`: a dual-feasible sum of planes.
 
-    Offsets are relative to the floors, so that scaling a sum down mixes it with the null planes. Both
+    Offsets are relative to the lower bounds. Scaling a sum down then mixes it with the null planes. Both
     sums are feasible only at the ends of passes.
 
     Attributes
@@ -61,7 +61,7 @@ class StreamSum:
     f : (size,) array
         Sum of normals.
     offset : float
-        Sum of offsets, relative to the floors.
+        Sum of offsets, relative to the lower bounds.
     mean : (size,) array
         Average of `f` over all steps; later steps have larger weights.
     n_steps : int
@@ -88,7 +88,7 @@ class Pegasos(Solver):
         Number of blocks per step (>= 1).
     projection : bool, default=True
         Whether iterates are projected on a ball around 0 that contains the optimum. Its radius is
-        ``sqrt(F(0) - floors)``, with the objective F and the weighted sum of the lower bounds of all
+        ``sqrt(F(0) - b)``, with the objective F and the weighted sum b of the lower bounds of all
         blocks. Without projection, squared penalties may diverge in the first steps.
     average : bool, default=True
         Whether a weighted average of the iterates at the ends of passes is also a candidate for the
@@ -122,21 +122,21 @@ class Pegasos(Solver):
     ) -> PegasosState:
         # Planes of another solver count as the first pass.
         space = objective.space
-        floor = float(objective.weights @ objective.floors)
-        # At the optimum |f|^2 = sum of offsets - sum of losses <= F(0) - floors. Teo's radius is larger
+        lower_bound = float(objective.weights @ objective.lower_bounds)
+        # At the optimum |f|^2 = sum of offsets - sum of losses <= F(0) - b. Teo's radius is larger
         # by sqrt(2).
-        radius = np.sqrt(max(objective.value(space.zeros()).attained - floor, 0.0))
+        radius = np.sqrt(max(objective.value(space.zeros()).attained - lower_bound, 0.0))
         ends = [(space.zeros(), 0.0)]
         passes: np.ndarray = np.zeros(1, dtype=np.int64)
         if planes is not None and len(planes):
-            sums = planes.sums(space, objective.weights, objective.floors)
+            sums = planes.sums(space, objective.weights, objective.lower_bounds)
             ends = [
-                (space.combine(sums.normals[[j]], np.ones(1)), float(sums.offsets[j]) - floor)
+                (space.combine(sums.normals[[j]], np.ones(1)), float(sums.offsets[j]) - lower_bound)
                 for j in range(len(sums))
             ]
             if sums.passes is None:
-                whole = sums.total(space, objective.weights, objective.floors)
-                ends, passes = [(whole[0], whole[1] - floor)], np.ones(1, dtype=np.int64)
+                whole = sums.total(space, objective.weights, objective.lower_bounds)
+                ends, passes = [(whole[0], whole[1] - lower_bound)], np.ones(1, dtype=np.int64)
             else:
                 passes = sums.passes
         # If there are not four sums, as `planes` returns them, the first replaces the others.
@@ -214,7 +214,7 @@ class Pegasos(Solver):
             planes = objective.planes(f, batch)
             weights = objective.weights[batch]
             step = space.combine(planes.normals, weights)
-            gained = float(weights @ (planes.offsets - objective.floors[batch]))
+            gained = float(weights @ (planes.offsets - objective.lower_bounds[batch]))
             slope, square = gained - space.dot(step, f), space.dot(step, step)
             share = min(max(slope, 0.0) / square, 1.0) if square > 0 else 1.0
             f += share * step
@@ -235,7 +235,7 @@ class Pegasos(Solver):
         state.f *= 1.0 - fade
         state.f += objective.space.combine(planes.normals, alpha)
         state.offset = (1.0 - fade) * state.offset + float(
-            alpha @ (planes.offsets - objective.floors[batch])
+            alpha @ (planes.offsets - objective.lower_bounds[batch])
         )
         norm = np.sqrt(objective.space.dot(state.f, state.f))
         if not self.projection or norm <= state.radius:
@@ -267,10 +267,10 @@ class Pegasos(Solver):
         # The best sum has the dual variable 1. The other sums are for a continued run.
         space, weights = objective.space, objective.weights
         ends = [state.best, state.ended, state.mean, state.anchor[:2]]
-        floor = float(weights @ objective.floors)
+        lower_bound = float(weights @ objective.lower_bounds)
         return PlaneSet(
             space.stack([space.element(f) for f, _ in ends]),
-            np.array([offset + floor for _, offset in ends]),
+            np.array([offset + lower_bound for _, offset in ends]),
             np.full(4, -1),
             np.array([1.0, 0.0, 0.0, 0.0]),
             weights.copy(),
@@ -279,5 +279,5 @@ class Pegasos(Solver):
 
 
 def _dual(objective: Objective, f: np.ndarray, offset: float) -> float:
-    floor = float(objective.weights @ objective.floors)
-    return floor + float(offset) - 0.5 * objective.space.dot(f, f)
+    lower_bound = float(objective.weights @ objective.lower_bounds)
+    return lower_bound + float(offset) - 0.5 * objective.space.dot(f, f)

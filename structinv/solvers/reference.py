@@ -60,7 +60,7 @@ class Reference(Solver):
         # Planes of an earlier solution are ignored.
         f, every = objective.space.zeros(), np.arange(objective.n_blocks)
         null, alphas = np.zeros((len(every), len(f))), np.ones(len(every))
-        return ReferenceState(PlaneSet(null, objective.floors.copy(), every, alphas), f)
+        return ReferenceState(PlaneSet(null, objective.lower_bounds.copy(), every, alphas), f)
 
     def step(self, objective: Objective, state: ReferenceState) -> None:
         planes = objective.planes(state.f)

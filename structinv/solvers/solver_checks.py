@@ -182,7 +182,7 @@ class _Trial:
     def proven(self, planes: PlaneSet) -> float:
         """Return the dual value of planes with their dual variables."""
         objective = self.make(1.0)
-        f, offset = planes.total(objective.space, objective.weights, objective.floors)
+        f, offset = planes.total(objective.space, objective.weights, objective.lower_bounds)
         return offset - 0.5 * objective.space.dot(f, f)
 
     def numbers(self, solution: Solution) -> list[np.ndarray]:

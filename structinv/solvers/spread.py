@@ -163,7 +163,7 @@ class _LiftedObjective(Objective):
         self.original = original
 
     def planes(self, f: Element, blocks: np.ndarray | None = None) -> Planes:
-        self.original.rows_asked += self.original.rows_of_a_pass
+        self.original.oracle_calls += self.original.rows_of_a_pass
         return super().planes(f, blocks)
 
 
@@ -199,10 +199,10 @@ class SpreadTerm(Term):
     def __init__(self, normals: np.ndarray, weight: float) -> None:
         self.normals = normals
         self.weights = np.full(len(normals) // 2, weight)
-        self.floors = np.zeros(len(self.weights))
+        self.lower_bounds = np.zeros(len(self.weights))
 
     def validate(self, space: Space) -> None:
-        if not space.owns(self.normals):
+        if not space.accepts(self.normals):
             raise ValueError(f"normals must belong to the space, got shape {self.normals.shape}")
 
     def planes(self, space: Space, f: Element, blocks: Rows = ALL_ROWS) -> Planes:

@@ -18,7 +18,7 @@ class Progress:
 
     Parameters
     ----------
-    iteration, rows_asked : int
+    iteration, oracle_calls : int
         Numbers of iterations, and of rows for which oracles were called.
     seconds : float
         Time since the start.
@@ -36,7 +36,7 @@ class Progress:
     """
 
     iteration: int
-    rows_asked: int
+    oracle_calls: int
     seconds: float
     relative_gap: float
     attained_gap: float
@@ -204,7 +204,7 @@ class OracleCalls(StopRule):
         check_number("OracleCalls", self.limit, finite=False)
 
     def reason(self, progress: Progress) -> Status | None:
-        return Status.ORACLE_CALL_LIMIT if progress.rows_asked >= self.limit else None
+        return Status.ORACLE_CALL_LIMIT if progress.oracle_calls >= self.limit else None
 
 
 @dataclass(frozen=True)

@@ -74,7 +74,7 @@ class SVMStruct(Solver):
         edges = range(size, objective.n_blocks, size)
         batches = np.split(every, list(edges))
         sets = [
-            WorkingSet(objective.space, objective.weights[batch], objective.floors[batch])
+            WorkingSet(objective.space, objective.weights[batch], objective.lower_bounds[batch])
             for batch in batches
         ]
         if planes is not None:

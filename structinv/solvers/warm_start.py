@@ -52,19 +52,19 @@ def _shrunk(objective: Objective, planes: PlaneSet) -> PlaneSet:
     """
     if planes.slopes or planes.passes is not None or len(planes) == 0:
         return planes
-    space, weights, floors = objective.space, objective.weights, objective.floors
+    space, weights, lower_bounds = objective.space, objective.weights, objective.lower_bounds
     f, offset = space.zeros(), 0.0
     # Members of orbits are computed on access, so not all at the same time.
     for first in range(0, len(planes), ROWS_AT_ONCE):
         rows = slice(first, first + ROWS_AT_ONCE)
-        more, above = planes.chosen(rows).total(space, weights, floors)
+        more, above = planes.chosen(rows).total(space, weights, lower_bounds)
         f += more
         offset += above
         if planes.summed is None:
-            offset -= float(weights @ floors)
+            offset -= float(weights @ lower_bounds)
     if planes.summed is not None:
-        # Offsets of a bundle are relative to zero, not to the floors.
-        offset -= float(weights @ floors)
+        # Offsets of a bundle are relative to zero, not to the lower bounds.
+        offset -= float(weights @ lower_bounds)
     square = space.dot(f, f)
     factor = min(1.0, max(offset, 0.0) / square) if square > 0 else 1.0
     return planes if factor == 1.0 else replace(planes, alphas=factor * planes.alphas)
@@ -80,7 +80,7 @@ def _of_rows(objective: Objective, planes: PlaneSet) -> PlaneSet:
 
 def _proportional(objective: Objective, planes: PlaneSet) -> bool:
     try:
-        planes.total(objective.space, objective.weights, objective.floors)
+        planes.total(objective.space, objective.weights, objective.lower_bounds)
     except ValueError:
         return False
     return True
@@ -114,9 +114,9 @@ def fitting(objective: Objective, earlier: Solution) -> Solution:
     """
     planes, space = earlier.planes, objective.space
     if not np.any(planes.blocks >= objective.n_blocks):
-        if space.owns(planes.normals):
+        if space.accepts(planes.normals):
             return earlier
-        if space.related(earlier.f):
+        if space.can_convert(earlier.f):
             return carried(objective, earlier)
     raise ValueError(
         "warm_start must be a solution of an objective on the same rows and in the same space"

@@ -247,7 +247,7 @@ class Space(ABC):
         """
 
     @abstractmethod
-    def owns(self, normals: Normals) -> bool:
+    def accepts(self, normals: Normals) -> bool:
         """Return True if the argument has the form of normals of this space.
 
         Parameters
@@ -261,7 +261,7 @@ class Space(ABC):
             True for normals of this space.
         """
 
-    def related(self, f: Element) -> bool:
+    def can_convert(self, f: Element) -> bool:
         """Return True if an element of another space can be converted to this space.
 
         The points of its expansion may differ. False by default.
@@ -399,7 +399,7 @@ class Space(ABC):
             Normals of all parts, in order.
         """
 
-    def fresh(self, f: Element) -> Element:
+    def uncached(self, f: Element) -> Element:
         """Return the same element without cached values, for a certificate.
 
         Parameters
@@ -429,7 +429,7 @@ class Space(ABC):
             One normal.
         """
 
-    def times(self, normals: Normals, factors: np.ndarray) -> Normals:
+    def scaled(self, normals: Normals, factors: np.ndarray) -> Normals:
         """Multiply each normal by a factor.
 
         Parameters
@@ -449,10 +449,10 @@ class Space(ABC):
         ]
         return self.stack(parts)
 
-    def apart(self, normals: Normals) -> tuple[Normals, np.ndarray] | None:
+    def points_and_factors(self, normals: Normals) -> tuple[Normals, np.ndarray] | None:
         """Split normals of a single output into signed points and nonnegative factors.
 
-        This reverses `normals` and `times`. The point of a zero factor is arbitrary.
+        This reverses `normals` and `scaled`. The point of a zero factor is arbitrary.
 
         Parameters
         ----------

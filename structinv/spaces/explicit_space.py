@@ -198,14 +198,14 @@ class ExplicitSpace(Space):
     def element(self, f: np.ndarray) -> Matrix:
         return f[None, :].copy()
 
-    def times(self, normals: Normals, factors: np.ndarray) -> Normals:
+    def scaled(self, normals: Normals, factors: np.ndarray) -> Normals:
         # The result shares the points.
         rows = self._tensor(normals)
         each = np.repeat(factors, np.diff(rows.start))[:, None]
         pairwise = scale_rows(rows.pairwise, factors)
         return TensorRows(rows.points, rows.coefficients * each, rows.start, pairwise)
 
-    def apart(self, normals: Normals) -> tuple[Normals, np.ndarray] | None:
+    def points_and_factors(self, normals: Normals) -> tuple[Normals, np.ndarray] | None:
         if isinstance(normals, TensorRows):
             if self.n_outputs > 1 or self.n_pairwise or len(normals.coefficients) > len(normals):
                 return None
@@ -218,7 +218,7 @@ class ExplicitSpace(Space):
         factors = np.abs(np.ravel(last.toarray() if sp.issparse(last) else last))
         return scale_rows(normals, 1.0 / np.where(factors > 0, factors, 1.0)), factors
 
-    def owns(self, normals: Normals) -> bool:
+    def accepts(self, normals: Normals) -> bool:
         has_rows = isinstance(normals, (np.ndarray, TensorRows)) or sp.issparse(normals)
         return has_rows and normals.shape[1] == self.size
 

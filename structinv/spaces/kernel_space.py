@@ -71,7 +71,7 @@ class Expansion:
         """Return the atoms with a nonzero coefficient."""
         return np.flatnonzero(np.any(self.coefficients != 0, axis=1))
 
-    def heights(self) -> tuple[np.ndarray, int]:
+    def norm_sums(self) -> tuple[np.ndarray, int]:
         """Return ``sum_j |coefficients_jk| |k(atom_j, .)|`` per output, and its length.
 
         The length is the number of terms.
@@ -299,24 +299,24 @@ class KernelSpace(Space):
         pairwise = f.pairwise[None].copy() if self.n_pairwise else None
         return AtomRows(self.atoms, self.atoms.keys[used], f.coefficients[used], ends, pairwise)
 
-    def times(self, normals: AtomRows, factors: np.ndarray) -> AtomRows:
+    def scaled(self, normals: AtomRows, factors: np.ndarray) -> AtomRows:
         each = np.repeat(factors, np.diff(normals.start))[:, None]
         pairwise = None if normals.pairwise is None else scale_rows(normals.pairwise, factors)
         return AtomRows(
             normals.atoms, normals.keys, normals.coefficients * each, normals.start, pairwise
         )
 
-    def apart(self, normals: AtomRows) -> tuple[AtomRows, np.ndarray] | None:
+    def points_and_factors(self, normals: AtomRows) -> tuple[AtomRows, np.ndarray] | None:
         if self.n_outputs > 1 or self.n_pairwise:
             return None
         # A factor is the sum of a row's coefficients.
         factors = np.abs(normals.by_row(normals.coefficients)[:, 0])
-        return self.times(normals, 1.0 / np.where(factors > 0, factors, 1.0)), factors
+        return self.scaled(normals, 1.0 / np.where(factors > 0, factors, 1.0)), factors
 
-    def owns(self, normals: Any) -> bool:
+    def accepts(self, normals: Any) -> bool:
         return isinstance(normals, AtomRows) and normals.atoms is self.atoms
 
-    def related(self, f: Any) -> bool:
+    def can_convert(self, f: Any) -> bool:
         # The kernel may differ.
         return type(f) is Expansion and self._same_widths(f)
 
@@ -614,7 +614,7 @@ def _refine(
     function = f.function()
 
     def score(points: np.ndarray) -> np.ndarray:
-        return competitors.lead(function(points), labels)
+        return competitors.gain_of(function(points), labels)
 
     points = listed(bound).refine(rows, members[every, labels], score)
     refined = score(points)

@@ -114,8 +114,8 @@ class RepresenterExpansion(Expansion):
         """Cache values of the functionals that the caller has computed."""
         self._functionals, self._at = functionals, self.coefficients.copy()
 
-    def heights(self) -> tuple[np.ndarray, int]:
-        total, n_terms = super().heights()
+    def norm_sums(self) -> tuple[np.ndarray, int]:
+        total, n_terms = super().norm_sums()
         used = np.flatnonzero(np.any(self.representers != 0, axis=1))
         if len(used):
             norms = np.sqrt(np.maximum(self.space.system.diagonal()[used], 0.0))
@@ -373,7 +373,7 @@ class RepresenterSpace(KernelSpace):
         rows = AtomRows.join([part.rows for part in mixed])
         return RepresenterRows(rows, np.concatenate(owners), functions)
 
-    def fresh(self, f: Expansion) -> RepresenterExpansion:
+    def uncached(self, f: Expansion) -> RepresenterExpansion:
         assert isinstance(f, RepresenterExpansion)
         return RepresenterExpansion(self, f.coefficients.copy(), f.representers.copy(), f.free.copy())
 
@@ -387,21 +387,23 @@ class RepresenterSpace(KernelSpace):
             function.know(f.functionals())
         return RepresenterRows(rows, np.zeros(1, dtype=np.int64), [function])
 
-    def times(self, normals: Any, factors: np.ndarray) -> Any:
+    def scaled(self, normals: Any, factors: np.ndarray) -> Any:
         mixed = self._mixed(normals)
         return (
-            Space.times(self, mixed, factors) if mixed.functions else super().times(mixed.rows, factors)
+            Space.scaled(self, mixed, factors)
+            if mixed.functions
+            else super().scaled(mixed.rows, factors)
         )
 
-    def apart(self, normals: Any) -> Any:
+    def points_and_factors(self, normals: Any) -> Any:
         mixed = self._mixed(normals)
-        return None if mixed.functions else super().apart(mixed.rows)
+        return None if mixed.functions else super().points_and_factors(mixed.rows)
 
-    def owns(self, normals: Any) -> bool:
+    def accepts(self, normals: Any) -> bool:
         rows = normals.rows if isinstance(normals, RepresenterRows) else normals
-        return super().owns(rows)
+        return super().accepts(rows)
 
-    def related(self, f: Any) -> bool:
+    def can_convert(self, f: Any) -> bool:
         # Only the sizes of the families are compared.
         if not isinstance(f, RepresenterExpansion) or not self._same_widths(f):
             return False

@@ -42,7 +42,7 @@ def output_rounding(kernel: Kernel, f: Expansion, members: np.ndarray) -> np.nda
     n, s, d = members.shape
     flat, used = members.reshape(n * s, d), f.support()
     centers, sizes = f.atoms.points(used), np.abs(f.coefficients[used])
-    per_height, n_terms = f.heights()
+    per_height, n_terms = f.norm_sums()
     slope = kernel.lipschitz(d)
     slope = slope if np.isfinite(slope) else 0.0
     eps = float(np.finfo(precision(members, centers)).eps)

@@ -403,7 +403,7 @@ class Structure(BaseEstimator, ABC):
     def relaxes(self, n_labels: int, layout: Layout) -> bool:
         """Return True if `decode` maximizes over fractional labelings.
 
-        The loss is then the relaxed loss, and `Decoding.shares` may be set. False by default.
+        The loss is then the relaxed loss, and `Decoding.fractions` may be set. False by default.
 
         Parameters
         ----------
@@ -649,15 +649,16 @@ class Structure(BaseEstimator, ABC):
         self,
         potentials: np.ndarray,
         codes: np.ndarray,
-        floors: np.ndarray,
+        thresholds: np.ndarray,
         pairwise: np.ndarray,
         layout: Layout,
     ) -> np.ndarray:
         """Bound the number of wrong rows of all labelings with a high score.
 
-        A labeling counts if its score is at least the floor of its example. If `best_by_wrong` is
+        A labeling counts if its score is at least the threshold of its example. If `best_by_wrong` is
         implemented, and examples are not too long, the bound comes from its scores. Otherwise it is the
-        minimum over factors of ``max over y of (wrong rows + factor (score - floor))``, rounded down.
+        minimum over factors of ``max over y of (wrong rows + factor (score - threshold))``, rounded
+        down.
         The second bound requires only `decode`.
 
         Parameters
@@ -666,7 +667,7 @@ class Structure(BaseEstimator, ABC):
             Score of each label at each row.
         codes : ndarray of int of shape (n_rows,)
             True labels.
-        floors : ndarray of shape (n_blocks,)
+        thresholds : ndarray of shape (n_blocks,)
             Lowest score of a labeling that counts, for each example.
         pairwise : ndarray of shape (n_pairwise,)
             Pairwise weights.
@@ -678,7 +679,7 @@ class Structure(BaseEstimator, ABC):
         ndarray of int of shape (n_blocks,)
             Upper bound of the number of wrong rows of each example.
         """
-        return most_wrong(self, potentials, codes, floors, pairwise, layout)
+        return most_wrong(self, potentials, codes, thresholds, pairwise, layout)
 
     def best_by_wrong(
         self, potentials: np.ndarray, codes: np.ndarray, pairwise: np.ndarray, layout: Layout

@@ -147,12 +147,12 @@ class BoundStructure:
         known = laid_out(layout, len(competitors))
         return checked_structure.separated(self.structure, competitors, found, pairwise, known)
 
-    def as_shares(self, chosen: Separation, layout: Layout) -> Separation:
+    def as_fractional(self, chosen: Separation, layout: Layout) -> Separation:
         """Return the labelings in fractional form; whole labels have the fraction 1."""
-        if chosen.shares is not None:
+        if chosen.fractions is not None:
             return chosen
-        shares = np.eye(self.n_labels)[chosen.labels]
-        return replace(chosen, shares=shares, features=self._features(chosen.labels, layout))
+        fractions = np.eye(self.n_labels)[chosen.labels]
+        return replace(chosen, fractions=fractions, features=self._features(chosen.labels, layout))
 
     @property
     def relaxed(self) -> bool:
@@ -166,16 +166,16 @@ class BoundStructure:
 
     def moved_by(self, chosen: Separation, codes: np.ndarray, layout: Layout) -> Matrix:
         """Return `moved` for chosen labelings, whole or fractional."""
-        if chosen.shares is None:
+        if chosen.fractions is None:
             return self.moved(chosen.labels, codes, layout)
         return chosen.features - self._features(codes, layout)
 
-    def extra_gain(
+    def pairwise_gain(
         self, chosen: Separation, codes: np.ndarray, pairwise: np.ndarray, layout: Layout
     ) -> np.ndarray:
         """Return the pairwise score of chosen labelings minus the true ones, (n_blocks,)."""
         true_score = self._pairwise_score(codes, pairwise, layout)
-        if chosen.shares is None:
+        if chosen.fractions is None:
             return self._pairwise_score(chosen.labels, pairwise, layout) - true_score
         return chosen.features @ pairwise - true_score
 
@@ -206,12 +206,14 @@ class BoundStructure:
         self,
         potentials: np.ndarray,
         codes: np.ndarray,
-        floors: np.ndarray,
+        thresholds: np.ndarray,
         pairwise: np.ndarray,
         layout: Layout,
     ) -> np.ndarray:
         """Bound the number of wrong rows in a sufficient labeling of each block."""
-        return checked_structure.most_wrong(self.structure, potentials, codes, floors, pairwise, layout)
+        return checked_structure.most_wrong(
+            self.structure, potentials, codes, thresholds, pairwise, layout
+        )
 
 
 def predicted(

@@ -38,7 +38,7 @@ def separate(
         chosen.labels,
         np.maximum(0.0, highest),
         levels=chosen.levels,
-        shares=chosen.shares,
+        fractions=chosen.fractions,
         features=chosen.features,
     )
 
@@ -73,13 +73,15 @@ def _unless_true(
     """Return the decoding if its loss is positive, the true labels otherwise."""
     rows = wins[layout.owners]
     labels = np.where(rows, decoding.labels, competitors.codes)
-    if decoding.shares is None:
+    if decoding.fractions is None:
         levels = None if decoding.levels is None else np.where(rows, decoding.levels, 0)
         return Decoding(labels, levels=levels)
-    shares = np.where(rows[:, None], decoding.shares, np.eye(competitors.n_labels)[competitors.codes])
+    fractions = np.where(
+        rows[:, None], decoding.fractions, np.eye(competitors.n_labels)[competitors.codes]
+    )
     true = structure.features(competitors.codes, layout, competitors.n_labels)
     features = _scaled(wins, decoding.features) + _scaled(~wins, true)
-    return Decoding(labels, shares=shares, features=features)
+    return Decoding(labels, fractions=fractions, features=features)
 
 
 def _against_truth(
@@ -92,10 +94,10 @@ def _against_truth(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the score minus the true labeling's, and the latter, for each block."""
     true_score = structure.score(potentials, codes, pairwise, layout)
-    if decoding.shares is None:
+    if decoding.fractions is None:
         score = structure.score(potentials, decoding.labels, pairwise, layout, decoding.levels)
         return score - true_score, true_score
-    each = np.where(decoding.shares > 0, potentials, 0.0) * decoding.shares
+    each = np.where(decoding.fractions > 0, potentials, 0.0) * decoding.fractions
     return layout.sums(each.sum(axis=1)) + decoding.features @ pairwise - true_score, true_score
 
 

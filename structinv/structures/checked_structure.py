@@ -66,8 +66,8 @@ def separated(
     if scale is not None:
         scale = plugins.numbers(source, "scale", scale, blocks)
     levels = _levels(source, answer.levels, shape, layout)
-    shares = _shares(source, answer, shape[:2], (len(layout), len(pairwise)))
-    return Separation(labels, upper, scale, levels, *shares)
+    fractions = _fractions(source, answer, shape[:2], (len(layout), len(pairwise)))
+    return Separation(labels, upper, scale, levels, *fractions)
 
 
 def runner_up(
@@ -103,12 +103,12 @@ def most_wrong(
     structure: Structure,
     potentials: np.ndarray,
     codes: np.ndarray,
-    floors: np.ndarray,
+    thresholds: np.ndarray,
     pairwise: np.ndarray,
     layout: Layout,
 ) -> np.ndarray:
-    """Call ``structure.most_wrong(potentials, codes, floors, pairwise, layout)``."""
-    found = structure.most_wrong(potentials, codes, floors, pairwise, layout)
+    """Call ``structure.most_wrong(potentials, codes, thresholds, pairwise, layout)``."""
+    found = structure.most_wrong(potentials, codes, thresholds, pairwise, layout)
     if not plugins.is_third_party(structure):
         return found
     source, most = plugins.method(structure, "most_wrong"), int(layout.lengths.max()) + 1
@@ -195,7 +195,9 @@ def _decoding(
     if upper is not None:
         upper = plugins.numbers(source, "upper", upper, (len(layout),), finite=False)
     levels = _levels(source, decoding.levels, shape, layout)
-    return Decoding(labels, upper, levels, *_shares(source, decoding, shape, (len(layout), n_pairwise)))
+    return Decoding(
+        labels, upper, levels, *_fractions(source, decoding, shape, (len(layout), n_pairwise))
+    )
 
 
 def _levels(source: str, levels: Any, shape: tuple[int, ...], layout: Layout) -> np.ndarray | None:
@@ -212,16 +214,16 @@ def _levels(source: str, levels: Any, shape: tuple[int, ...], layout: Layout) ->
     return checked
 
 
-def _shares(
+def _fractions(
     source: str, result: Any, shape: tuple[int, ...], of_features: tuple[int, int]
 ) -> tuple[Any, Any]:
     """Return the validated fractions and features, or (None, None)."""
-    if result.shares is None:
+    if result.fractions is None:
         return None, None
-    shares = plugins.numbers(source, "shares", result.shares, shape)
-    if np.any(shares < 0) or np.any(np.abs(shares.sum(axis=1) - 1.0) > 1e-9):
-        raise ValueError(f"{source} must return shares of at least 0 that add up to 1 in each row")
-    return shares, _features(source, result.features, of_features)
+    fractions = plugins.numbers(source, "fractions", result.fractions, shape)
+    if np.any(fractions < 0) or np.any(np.abs(fractions.sum(axis=1) - 1.0) > 1e-9):
+        raise ValueError(f"{source} must return fractions of at least 0 that add up to 1 in each row")
+    return fractions, _features(source, result.features, of_features)
 
 
 def _features(source: str, found: Any, shape: tuple[int, int]) -> Matrix:

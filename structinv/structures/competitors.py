@@ -157,7 +157,7 @@ class Competitors:
         own, other, assign = self.pairs(labels)
         return self.functions.tables(table, other), self.functions.tables(table, own), assign
 
-    def lead(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    def gain_of(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """Return ``G (f_k - f_c)`` of one label per row, from values (n, n_outputs)."""
         every, outputs, signs = np.arange(len(self)), self.functions.outputs, self.functions.signs
         theirs, true_scores = (

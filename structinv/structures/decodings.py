@@ -21,7 +21,7 @@ class Decoding:
         score.
     levels : ndarray of int of shape (n_rows,), optional
         Level of each row, if the potentials have a third axis of levels.
-    shares : ndarray of shape (n_rows, n_labels), optional
+    fractions : ndarray of shape (n_rows, n_labels), optional
         Fraction of each label at each row, from relaxed inference. The score of the fractional labeling
         is at least that of `labels`.
     features : ndarray or CSR matrix of shape (n_blocks, n_pairwise), optional
@@ -42,7 +42,7 @@ class Decoding:
     labels: np.ndarray
     upper: np.ndarray | None = None
     levels: np.ndarray | None = None
-    shares: np.ndarray | None = None
+    fractions: np.ndarray | None = None
     features: Any = None
 
 
@@ -60,7 +60,7 @@ class Separation:
         Factor of the score difference, for slack rescaling of whole labelings; 1 by default.
     levels : ndarray of int of shape (n_rows,), optional
         Level of each row, if the worst-case scores have a third axis of levels.
-    shares : ndarray of shape (n_rows, n_labels), optional
+    fractions : ndarray of shape (n_rows, n_labels), optional
         Fraction of each label at each row, as in `Decoding`; replaces `labels`.
     features : ndarray or CSR matrix of shape (n_blocks, n_pairwise), optional
         Features of the fractional labeling, as in `Decoding`.
@@ -70,5 +70,5 @@ class Separation:
     upper: np.ndarray
     scale: np.ndarray | None = None
     levels: np.ndarray | None = None
-    shares: np.ndarray | None = None
+    fractions: np.ndarray | None = None
     features: Any = None

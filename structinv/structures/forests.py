@@ -78,16 +78,16 @@ def best_by_wrong(
     features: np.ndarray,
     chosen: np.ndarray,
     codes: np.ndarray,
-    heights: np.ndarray,
+    best_scores: np.ndarray,
 ) -> None:
     """Compute the best scores of every chosen graph by the number of wrong nodes.
 
-    Column d of `heights` receives the score with d wrong nodes.
+    Column d of `best_scores` receives the score with d wrong nodes.
     """
     graphs = starts, edges, edge_starts, features
     spaces = _workspaces(starts, edge_starts, potentials.shape[1])
     finished = np.empty((2 * _most(starts), potentials.shape[1]))
-    _best_by_wrong(potentials, tables, *graphs, chosen, codes, *spaces, finished, heights)
+    _best_by_wrong(potentials, tables, *graphs, chosen, codes, *spaces, finished, best_scores)
 
 
 def _most(starts: np.ndarray) -> int:
@@ -208,26 +208,26 @@ def _best(
     """Compute the best labeling of chosen graphs, or the best other than the codes."""
     n_labels = potentials.shape[1]
     order, parent, edge, child = nodes[0], nodes[1], nodes[2], nodes[5]
-    heights, messages, differing = spaces[0], spaces[1], spaces[2]
+    best_scores, messages, differing = spaces[0], spaces[1], spaces[2]
     for b in range(len(starts) - 1):
         if not chosen[b]:
             continue
         first, n_nodes = starts[b], starts[b + 1] - starts[b]
         _preorder(n_nodes, edges, edge_starts[b], edge_starts[b + 1], nodes, ends)
-        # `heights`: best score of each node's subtree by its label. `messages`: to the parent.
+        # `best_scores`: best score of each node's subtree by its label. `messages`: to the parent.
         for u in range(n_nodes):
             for k in range(n_labels):
-                heights[u, k] = potentials[first + u, k]
+                best_scores[u, k] = potentials[first + u, k]
         for i in range(n_nodes - 1, 0, -1):
             u, above = order[i], parent[order[i]]
             _fill(edge[u], u, 0, n_labels, edges, features, tables, table)
             for j in range(n_labels):
                 highest = -np.inf
                 for k in range(n_labels):
-                    value = heights[u, k] + table[j, k]
+                    value = best_scores[u, k] + table[j, k]
                     highest = value if value > highest else highest
                 messages[u, j] = highest
-                heights[above, j] += highest
+                best_scores[above, j] += highest
         # `loss`: decrease of the best score if a node has its code and a node below differs.
         # `child`: the child whose subtree differs.
         for u in range(n_nodes):
@@ -236,8 +236,8 @@ def _best(
             u, above = order[i], parent[order[i]]
             code = codes[first + u]
             for k in range(n_labels):
-                differing[u, k] = heights[u, k]
-            differing[u, code] = -np.inf if child[u] < 0 else heights[u, code] - loss[u]
+                differing[u, k] = best_scores[u, k]
+            differing[u, code] = -np.inf if child[u] < 0 else best_scores[u, code] - loss[u]
             if above < 0:
                 break
             code = codes[first + above]
@@ -255,9 +255,9 @@ def _best(
                 label = labels[first + above]
                 must = above == wanted and label == codes[first + above] and child[above] == u
             _fill(edge[u], u, label, label + 1, edges, features, tables, table)
-            k = _largest(differing if must else heights, u, table, label)
+            k = _largest(differing if must else best_scores, u, table, label)
             if above < 0:
-                values[b] = differing[u, k] if must else heights[u, k]
+                values[b] = differing[u, k] if must else best_scores[u, k]
                 if must and values[b] == -np.inf:
                     break
             labels[first + u] = k
@@ -268,7 +268,7 @@ def _best(
 @njit(cache=True, nogil=True)
 def _best_by_wrong(
     potentials, tables, starts, edges, edge_starts, features, chosen, codes, nodes, ends, spaces, table,
-    finished, heights,
+    finished, best_scores,
 ):  # fmt: skip
     n_labels = potentials.shape[1]
     order, parent, edge, n_children = nodes[0], nodes[1], nodes[2], nodes[5]
@@ -328,4 +328,4 @@ def _best_by_wrong(
             for k in range(n_labels):
                 if finished[d, k] > highest:
                     highest = finished[d, k]
-            heights[b, d] = highest
+            best_scores[b, d] = highest

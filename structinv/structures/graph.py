@@ -234,7 +234,7 @@ class Graph(Structure):
             labels, graphs, scores.shape[1]
         )
         features = features + place @ sp.csr_matrix([relaxation.features[int(b)].ravel() for b in mixed])
-        return Decoding(labels, bounds, shares=nodes, features=sp.csr_matrix(features))
+        return Decoding(labels, bounds, fractions=nodes, features=sp.csr_matrix(features))
 
     def runner_up(
         self, potentials: np.ndarray, codes: np.ndarray, pairwise: np.ndarray, layout: Layout

@@ -157,7 +157,7 @@ class Layout:
         taken: Any = type(self)(np.r_[0, np.cumsum(self.lengths[blocks])])
         return taken
 
-    def told(self) -> list[Any]:
+    def compared_fields(self) -> list[Any]:
         """Return the values of all fields that define equality of layouts.
 
         Returns

@@ -148,7 +148,7 @@ class _Part:
         self.nodes, self.joint = each[self.labels], first[:, :, None] * second[:, None, :]
 
     def _find_tops(self) -> None:
-        relaxed.heights(self.own, self.table, self.edges, self.degrees, self.splits, self.tops)
+        relaxed.edge_maxima(self.own, self.table, self.edges, self.degrees, self.splits, self.tops)
 
     def _sums(self, of_nodes: np.ndarray, of_edges: np.ndarray) -> np.ndarray:
         """Return the sums over the nodes and edges of each graph."""
@@ -240,7 +240,7 @@ class _Part:
     def lower_bounds(self, found: Relaxation) -> np.ndarray:
         """Split the potentials of inactive labels; return True for lower bounds."""
         few = np.where(self.active, self.own, -np.inf)
-        relaxed.heights(few, self.table, self.edges, self.degrees, self.splits, self.tops)
+        relaxed.edge_maxima(few, self.table, self.edges, self.degrees, self.splits, self.tops)
         relaxed.split_others(
             self.own, self.table, self.edges, self.ends, self.begin, self.tops, self.active,
             self.splits,
@@ -319,9 +319,9 @@ def _program(
     )
     if answer.status != 0:
         return None
-    shares = np.where(answer.x > LEAST_SHARE, answer.x, 0.0)
+    fractions = np.where(answer.x > LEAST_SHARE, answer.x, 0.0)
     nodes, joint, duals = np.zeros(active.shape), np.zeros(lost.shape), np.zeros(ends.shape)
-    nodes[active], joint[edge, first, second] = shares[:n_own], shares[n_own : n_own + len(edge)]
+    nodes[active], joint[edge, first, second] = fractions[:n_own], fractions[n_own : n_own + len(edge)]
     nodes /= nodes.sum(axis=1, keepdims=True)
     duals[of_ends] = answer.eqlin.marginals[n_nodes:]
     return nodes, joint, duals

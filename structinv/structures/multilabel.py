@@ -242,8 +242,8 @@ class Multilabel(Structure):
     def runner_up(
         self, potentials: np.ndarray, codes: np.ndarray, pairwise: np.ndarray, layout: Layout
     ) -> Decoding:
-        labels, heights = self._dynamic_program(potentials, pairwise, layout, codes, 1, 1)
-        return Decoding(labels, heights[:, 1])
+        labels, best_scores = self._dynamic_program(potentials, pairwise, layout, codes, 1, 1)
+        return Decoding(labels, best_scores[:, 1])
 
     def best_by_wrong(
         self, potentials: np.ndarray, codes: np.ndarray, pairwise: np.ndarray, layout: Layout
@@ -266,7 +266,7 @@ class Multilabel(Structure):
         """
         edges = self._edges()
         labels = codes.astype(np.int64)
-        heights = np.full((len(layout), most + 1), -np.inf)
+        best_scores = np.full((len(layout), most + 1), -np.inf)
         tables = np.asarray(pairwise, dtype=np.float64).reshape(len(edges), 2, 2)
         own = np.ascontiguousarray(potentials, dtype=np.float64)
         longest, n_labels = int(layout.lengths.max(initial=0)), own.shape[1]
@@ -274,9 +274,9 @@ class Multilabel(Structure):
         notes = np.zeros((3, longest, n_labels, most + 1), dtype=np.int64)
         places = np.zeros((2, longest), dtype=np.int64)
         _best_by_wrong(
-            own, edges, tables, layout.starts, codes, least, *space, *notes, *places, labels, heights
+            own, edges, tables, layout.starts, codes, least, *space, *notes, *places, labels, best_scores
         )
-        return labels, heights
+        return labels, best_scores
 
 
 def _check_matrix(X: Any) -> None:
@@ -409,7 +409,7 @@ def tree_of_counts(counts: np.ndarray, n_rows: int) -> np.ndarray:
 @njit(cache=True, nogil=True)
 def _best_by_wrong(
     potentials, edges, tables, starts, codes, least, best, sums, chosen, share, rest, child, count,
-    labels, heights,
+    labels, best_scores,
 ):  # fmt: skip
     """Compute the best scores of every example by the number of wrong positions.
 
@@ -422,7 +422,7 @@ def _best_by_wrong(
     wrong positions in its subtree and in the parent's earlier part, given their sum. `sums` has three
     rows. `child` and `count`, of shape (longest,), are zeros.
     """
-    n_labels, most = potentials.shape[1], heights.shape[1] - 1
+    n_labels, most = potentials.shape[1], best_scores.shape[1] - 1
     message, joined, total = sums[0], sums[1], sums[2]
     for e in range(len(edges)):
         child[edges[e, 1]] = 1
@@ -458,7 +458,7 @@ def _best_by_wrong(
             _join(total, message, joined, share[t, 0], rest[t, 0])
         wrong = least
         for c in range(most + 1):
-            heights[b, c] = total[c]
+            best_scores[b, c] = total[c]
             if c > least and total[c] > total[wrong]:
                 wrong = c
         if total[wrong] == -np.inf:

@@ -158,28 +158,28 @@ def _pass(potentials, table, edges, ends, begin, first, last, e_first, forward, 
     The message of one end is the highest score by the label of the other end, minus the maximum.
     """
     n_labels = potentials.shape[1]
-    heights, worth, news = rows[0], rows[1], rows[2]
+    received, scores, news = rows[0], rows[1], rows[2]
     for step in range(last - first):
         u = first + step if forward else last - 1 - step
         ahead, degree = 0, begin[u + 1] - begin[u]
         for k in range(n_labels):
-            heights[k] = worth[k] = potentials[u, k]
+            received[k] = scores[k] = potentials[u, k]
         for i in range(begin[u], begin[u + 1]):
             e, side = ends[i] // 2, ends[i] % 2
             v = edges[e, 1 - side]
             ahead += v > u
             for k in range(n_labels):
-                heights[k] += sent[e, side, k]
+                received[k] += sent[e, side, k]
                 if v > u:
-                    worth[k] += sent[e, side, k]
+                    scores[k] += sent[e, side, k]
                 elif forward and side == 0:
-                    worth[k] += table[e - e_first, k, labels[v]]
+                    scores[k] += table[e - e_first, k, labels[v]]
                 elif forward:
-                    worth[k] += table[e - e_first, labels[v], k]
+                    scores[k] += table[e - e_first, labels[v], k]
         if forward:
             labels[u] = 0
             for k in range(1, n_labels):
-                if worth[k] > worth[labels[u]]:
+                if scores[k] > scores[labels[u]]:
                     labels[u] = k
         parts = ahead if ahead > degree - ahead else degree - ahead
         share = 1.0 / parts if parts > 0 else 1.0
@@ -189,11 +189,11 @@ def _pass(potentials, table, edges, ends, begin, first, last, e_first, forward, 
                 continue
             highest = -np.inf
             for k in range(n_labels):
-                worth[k], news[k] = share * heights[k] - sent[e, side, k], -np.inf
+                scores[k], news[k] = share * received[k] - sent[e, side, k], -np.inf
             for k in range(n_labels):
                 for other in range(n_labels):
                     own, its = (k, other) if side == 0 else (other, k)
-                    value = worth[own] + table[e - e_first, k, other]
+                    value = scores[own] + table[e - e_first, k, other]
                     if value > news[its]:
                         news[its] = value
             for k in range(n_labels):
@@ -241,7 +241,7 @@ def _bound(
     return total
 
 
-def heights(
+def edge_maxima(
     own: np.ndarray,
     table: np.ndarray,
     edges: np.ndarray,
@@ -276,7 +276,7 @@ def losses(
     Parameters
     ----------
     tops : ndarray of shape (n_edges,)
-        Maximum of each edge, from `heights`.
+        Maximum of each edge, from `edge_maxima`.
     found : ndarray of shape (n_nodes, n_labels)
         Output: the sum over a label's edges of the smallest loss; infinity for labels that are not
         allowed.

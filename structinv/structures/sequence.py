@@ -146,9 +146,9 @@ class Sequence(Structure):
             return self._counted(potentials, codes, 0, pairwise, layout)[0]
         own = np.ascontiguousarray(potentials, dtype=np.float64)
         links = np.vstack(self._masked_tables(pairwise, own.shape[1]))
-        heights = np.empty((int(layout.lengths.max(initial=1)), own.shape[1]))
+        best_scores = np.empty((int(layout.lengths.max(initial=1)), own.shape[1]))
         labels = np.zeros(len(own), dtype=np.int64)
-        best_labels(own, links, layout.starts, heights, labels)
+        best_labels(own, links, layout.starts, best_scores, labels)
         return Decoding(labels)
 
     def runner_up(
@@ -180,13 +180,13 @@ class Sequence(Structure):
         table = np.ascontiguousarray(potentials, dtype=np.float64)
         table = table if table.ndim == 3 else table[:, :, None]
         labels, levels = codes.astype(np.int64), np.zeros(len(codes), dtype=np.int64)
-        heights = np.full((len(layout), most + 1), -np.inf)
+        best_scores = np.full((len(layout), most + 1), -np.inf)
         shape = (table.shape[2] * (most + 1), table.shape[1])
         longest = int(layout.lengths.max(initial=1)) if trace else 1
         space, notes = np.empty((2, *shape)), np.zeros((2, longest, *shape), dtype=np.int64)
-        _count(table, *tables, layout.starts, codes, trace, labels, levels, heights, space, notes)
+        _count(table, *tables, layout.starts, codes, trace, labels, levels, best_scores, space, notes)
         chosen_levels = None if potentials.ndim == 2 else levels
-        return Decoding(labels, heights[:, -1].copy(), chosen_levels), heights
+        return Decoding(labels, best_scores[:, -1].copy(), chosen_levels), best_scores
 
     def pairwise_score(
         self, labels: np.ndarray, pairwise: np.ndarray, layout: Layout, n_labels: int
@@ -268,10 +268,12 @@ def _check_any_length(follows: np.ndarray, allowed: Any) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _count(potentials, pairs, first, last, starts, codes, trace, labels, levels, heights, space, notes):
+def _count(
+    potentials, pairs, first, last, starts, codes, trace, labels, levels, best_scores, space, notes
+):  # fmt: skip
     """Compute the best labelings of every example by the number of wrong labels.
 
-    The levels of the potentials add up to at most the last one. Column c of `heights` receives the best
+    The levels of the potentials add up to at most the last one. Column c of `best_scores` receives the
     score with c wrong labels; the last column is for this number or more. If `trace`, `labels` and
     `levels` receive the labeling of the last column.
 
@@ -281,7 +283,7 @@ def _count(potentials, pairs, first, last, starts, codes, trace, labels, levels,
     The second part is twice the position's level, plus 1 if the label is wrong and counted. The
     innermost loops run over labels.
     """
-    n_labels, n_levels, counts = potentials.shape[1], potentials.shape[2], heights.shape[1]
+    n_labels, n_levels, counts = potentials.shape[1], potentials.shape[2], best_scores.shape[1]
     height, arriving, back, own_level = space[0], space[1], notes[0], notes[1]
     for b in range(len(starts) - 1):
         begin, end = starts[b], starts[b + 1]
@@ -321,8 +323,8 @@ def _count(potentials, pairs, first, last, starts, codes, trace, labels, levels,
                 for k in range(n_labels):
                     if height[u * counts + c, k] + last[k] > highest:
                         highest, best, used = height[u * counts + c, k] + last[k], k, u
-            heights[b, c] = highest
-        if not trace or heights[b, counts - 1] == -np.inf:
+            best_scores[b, c] = highest
+        if not trace or best_scores[b, counts - 1] == -np.inf:
             continue
         i = used * counts + counts - 1
         for t in range(end - 1, begin - 1, -1):

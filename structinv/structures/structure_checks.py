@@ -41,7 +41,7 @@ def check_structure(
     - `decode` and `separate` must return a best labeling, or bound the best value by `upper`.
     - `runner_up` must return the best labeling that differs from the given one.
     - `most_wrong` must be at least the number of wrong rows of every labeling with a score of at least
-      the floor.
+      the threshold.
 
     If `budgets` is True, the tests also use scores with an axis of levels. `allows` defines the
     possible labelings.
@@ -294,11 +294,11 @@ def _check_best(
 
 def _share_scores(case: _Case, potentials: np.ndarray, found: Any) -> np.ndarray:
     """Return the score of each example's fractional labeling."""
-    each = np.where(found.shares > 0, potentials, 0.0) * found.shares
+    each = np.where(found.fractions > 0, potentials, 0.0) * found.fractions
     return case.layout.sums(each.sum(axis=1)) + found.features @ case.pairwise
 
 
-def _check_shares(case: _Case, method: str, potentials: np.ndarray, found: Any) -> None:
+def _check_fractions(case: _Case, method: str, potentials: np.ndarray, found: Any) -> None:
     """Check that fractional labelings score between the labels and the bound."""
     reached = _share_scores(case, potentials, found)
     scores = case.structure.score(potentials, found.labels, case.pairwise, case.layout)
@@ -307,7 +307,7 @@ def _check_shares(case: _Case, method: str, potentials: np.ndarray, found: Any) 
     if len(wrong):
         b = wrong[0]
         raise CheckError(
-            f"{_name(case.structure)}.{method}: the score of its shares must be between that of its "
+            f"{_name(case.structure)}.{method}: the score of its fractions must be between that of its "
             f"labels, {scores[b]:.6g}, and its bound {found.upper[b]:.6g}, got {reached[b]:.6g}"
         )
 
@@ -319,8 +319,8 @@ def _check_decode(case: _Case) -> None:
         if not np.array_equal(before, potentials):
             raise CheckError(f"{_name(case.structure)}.decode: must not change the potentials")
         _check_best(case, "decode", potentials, decoding)
-        if decoding.shares is not None:
-            _check_shares(case, "decode", potentials, decoding)
+        if decoding.fractions is not None:
+            _check_fractions(case, "decode", potentials, decoding)
 
 
 def _check_separate(case: _Case) -> None:
@@ -344,7 +344,7 @@ def _check_separate(case: _Case) -> None:
             reached, above = (case.scores(block, each) for each in (gains + costs, upper))
             finite = np.isfinite(reached)
             value = case.reached(block, gains + costs, answer) - reached[truth]
-            if answer.shares is not None:
+            if answer.fractions is not None:
                 value = _share_scores(case, gains + costs, answer)[block] - reached[truth]
             margin = _TOLERANCE * (1.0 + np.abs(reached[finite]).max())
             if answer.upper[block] < max(0.0, (above - above[truth]).max()) - margin:
@@ -375,16 +375,16 @@ def _check_runner_up(case: _Case) -> None:
 
 
 def _check_most_wrong(case: _Case) -> None:
-    """Check floors that all labelings attain, some of them, and only the best one."""
+    """Check thresholds that all labelings attain, some of them, and only the best one."""
     codes, layout = case.bound.codes, case.layout
     every = [case.scores(block, case.potentials) for block in range(len(layout))]
     finite = [scores[np.isfinite(scores)] for scores in every]
     for share in (0.0, 0.6, 1.0):
-        floors = np.array([np.quantile(scores, share) for scores in finite]) - _TOLERANCE
-        counts = case.bound.most_wrong(case.potentials, codes, floors, case.pairwise, layout)
+        thresholds = np.array([np.quantile(scores, share) for scores in finite]) - _TOLERANCE
+        counts = case.bound.most_wrong(case.potentials, codes, thresholds, case.pairwise, layout)
         for block, scores in enumerate(every):
             differ = np.sum(case.labelings(block) != case.own(block, codes), axis=1)
-            most = np.max(differ[scores >= floors[block] + _TOLERANCE])
+            most = np.max(differ[scores >= thresholds[block] + _TOLERANCE])
             if counts[block] < most:
                 raise CheckError(
                     f"{_name(case.structure)}.most_wrong: must return at least {most}, the number of "

@@ -8,7 +8,7 @@ from ..utils.jit import njit
 
 
 @njit(cache=True, nogil=True)
-def viterbi(potentials, begin, size, links, heights):
+def viterbi(potentials, begin, size, links, best_scores):
     """Return the last label of the best labeling, and its score (Viterbi 1967).
 
     No back-pointers are stored: `before` computes labels from the scores. The loop takes four labels at
@@ -22,15 +22,15 @@ def viterbi(potentials, begin, size, links, heights):
         First row and number of rows.
     links : ndarray of shape (n_labels + 2, n_labels)
         Score of each label (column) after each label (row), then as the first and as the last label.
-    heights : ndarray of shape (size, n_labels)
+    best_scores : ndarray of shape (size, n_labels)
         Output: best score of all labelings up to each position that end with each label.
     """
     n_labels = potentials.shape[1]
     rest = n_labels % 4
     for k in range(n_labels):
-        heights[0, k] = potentials[begin, k] + links[n_labels, k]
+        best_scores[0, k] = potentials[begin, k] + links[n_labels, k]
     for t in range(1, size):
-        into, before, own = heights[t], heights[t - 1], potentials[begin + t]
+        into, before, own = best_scores[t], best_scores[t - 1], potentials[begin + t]
         for k in range(n_labels):
             into[k] = before[0] + links[0, k]
         for j in range(1, rest):
@@ -52,36 +52,36 @@ def viterbi(potentials, begin, size, links, heights):
             into[k] += own[k]
     best, highest = 0, -np.inf
     for k in range(n_labels):
-        value = heights[size - 1, k] + links[n_labels + 1, k]
+        value = best_scores[size - 1, k] + links[n_labels + 1, k]
         if value > highest:
             best, highest = k, value
     return best, highest
 
 
 @njit(cache=True, nogil=True)
-def before(t, label, links, heights):
+def before(t, label, links, best_scores):
     """Return the label before position t of the best labeling with `label` there.
 
     The first label is returned if several are equally good.
     """
     best, highest = 0, -np.inf
     for j in range(links.shape[1]):
-        value = heights[t - 1, j] + links[j, label]
+        value = best_scores[t - 1, j] + links[j, label]
         if value > highest:
             best, highest = j, value
     return best
 
 
 @njit(cache=True, nogil=True)
-def best_labels(potentials, links, starts, heights, labels):
+def best_labels(potentials, links, starts, best_scores, labels):
     """Compute the best labeling of every example into `labels`.
 
-    `heights` has as many rows as the longest example.
+    `best_scores` has as many rows as the longest example.
     """
     for b in range(len(starts) - 1):
         begin, size = starts[b], starts[b + 1] - starts[b]
-        label, _ = viterbi(potentials, begin, size, links, heights)
+        label, _ = viterbi(potentials, begin, size, links, best_scores)
         labels[begin + size - 1] = label
         for t in range(size - 1, 0, -1):
-            label = before(t, label, links, heights)
+            label = before(t, label, links, best_scores)
             labels[begin + t - 1] = label

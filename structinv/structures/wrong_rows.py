@@ -23,7 +23,7 @@ def most_wrong(
     structure: Structure,
     potentials: np.ndarray,
     codes: np.ndarray,
-    floors: np.ndarray,
+    thresholds: np.ndarray,
     pairwise: np.ndarray,
     layout: Layout,
 ) -> np.ndarray:
@@ -44,7 +44,7 @@ def most_wrong(
         if scores is None:
             unknown[blocks] = True
             continue
-        enough = scores >= floors[blocks, None]
+        enough = scores >= thresholds[blocks, None]
         last = scores.shape[1] - 1 - np.argmax(enough[:, ::-1], axis=1)
         counts[blocks] = np.where(enough.any(axis=1), last, 0)
         unknown[blocks] = np.all(scores == np.inf, axis=1)
@@ -52,7 +52,7 @@ def most_wrong(
         blocks = np.flatnonzero(unknown)
         rows, part = layout.rows(blocks), layout.take(blocks)
         counts[blocks] = _most_wrong_by_decoding(
-            structure, potentials[rows], codes[rows], floors[blocks], pairwise, part
+            structure, potentials[rows], codes[rows], thresholds[blocks], pairwise, part
         )
     return counts
 
@@ -71,31 +71,31 @@ def _most_wrong_by_decoding(
     structure: Structure,
     potentials: np.ndarray,
     codes: np.ndarray,
-    floors: np.ndarray,
+    thresholds: np.ndarray,
     pairwise: np.ndarray,
     layout: Layout,
 ) -> np.ndarray:
     """Compute the bound of `Structure.most_wrong` by `decode`.
 
     Each wrong row adds a price p > 0. `decode` then maximizes the score plus p times the number of wrong
-    rows, and ``(maximum - floor) / p`` bounds this number for any p. The best price lies between
+    rows, and ``(maximum - threshold) / p`` bounds this number for any p. The best price lies between
     labelings with a sufficient score and labelings without.
     """
     free = np.zeros(len(layout))
     score, count, value = _at_prices(structure, potentials, codes, free, pairwise, layout)
-    bounds = np.where(value < floors, 0.0, layout.lengths.astype(np.float64))
-    # Score minus floor, and number of wrong rows: of the sufficient labeling with most wrong rows,
+    bounds = np.where(value < thresholds, 0.0, layout.lengths.astype(np.float64))
+    # Score minus threshold, and number of wrong rows: of the sufficient labeling with most wrong rows,
     # and of the last insufficient one.
-    above, fewest = score - floors, count
+    above, fewest = score - thresholds, count
     below, most = np.full(len(layout), -np.inf), layout.lengths.astype(np.float64)
     prices = np.maximum(above, 1e-6 * (1.0 + np.abs(score)))
-    is_open = (value >= floors) & (np.floor(bounds + NEARLY) > count)
+    is_open = (value >= thresholds) & (np.floor(bounds + NEARLY) > count)
     for _ in range(MOST_CALLS):
         if not np.any(is_open):
             break
         score, count, value = _at_prices(structure, potentials, codes, prices, pairwise, layout)
-        excess = score - floors
-        bounds = np.where(is_open, np.minimum(bounds, (value - floors) / prices), bounds)
+        excess = score - thresholds
+        bounds = np.where(is_open, np.minimum(bounds, (value - thresholds) / prices), bounds)
         enough = excess >= 0
         more = enough & (count > fewest)
         above, fewest = np.where(more, excess, above), np.where(more, count, fewest)

@@ -34,7 +34,7 @@ class Term(ABC):
     ----------
     weights : ndarray of shape (n_blocks,)
         Weight c_b of each block (>= 0).
-    floors : ndarray of shape (n_blocks,)
+    lower_bounds : ndarray of shape (n_blocks,)
         Lower bound of each block.
 
     See Also
@@ -54,7 +54,7 @@ class Term(ABC):
     """
 
     weights: np.ndarray
-    floors: np.ndarray
+    lower_bounds: np.ndarray
     # Whether the term has `planes`.
     has_planes: bool = True
     # Whether dual states store one plane for the sum of all blocks.

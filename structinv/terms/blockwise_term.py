@@ -86,7 +86,7 @@ class BlockwiseTerm(Term):
         self.part = part
         self.labels = labels
         self.weights = weights
-        self.floors = np.broadcast_to(0.0, len(weights))
+        self.lower_bounds = np.broadcast_to(0.0, len(weights))
         self.cuts, self.strips = source.cuts(self.sizes.values), source.strips(self.sizes.values)
         self.strip_edges = np.array([0, *(strip.stop for strip in self.strips)])
         self.sample = self.of_rows(source.block(0, 1), slice(0, 1))

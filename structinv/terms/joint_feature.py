@@ -100,7 +100,7 @@ class JointFeature(Term):
         self.truths = stack(parts)
         self.n_features = self.truths.shape[1]
         self.weights = check_weights(weights, len(parts))
-        self.floors = np.zeros(len(parts))
+        self.lower_bounds = np.zeros(len(parts))
 
     def validate(self, space: Space) -> None:
         given = (

@@ -43,11 +43,11 @@ class Objective:
 
     Attributes
     ----------
-    weights, floors : ndarray of shape (n_blocks,)
+    weights, lower_bounds : ndarray of shape (n_blocks,)
         Weight and lower bound of each block.
     rows_of_a_pass : int
         Number of rows for which oracles are called in one pass over all terms.
-    rows_asked : int
+    oracle_calls : int
         Number of rows for which oracles have been called so far.
     out_of_time : callable
         Function that returns True if the current step of a solver must end. `solve` sets it for a run;
@@ -78,10 +78,10 @@ class Objective:
         self.space = space
         self.terms = list(terms)
         self.weights = _joined([term.weights for term in terms])
-        self.floors = _joined([term.floors for term in terms])
+        self.lower_bounds = _joined([term.lower_bounds for term in terms])
         self.first = np.cumsum([0, *(term.n_blocks for term in terms)])
         self.rows_of_a_pass = sum(term.rows_of(ALL_ROWS) for term in terms)
-        self.rows_asked = 0
+        self.oracle_calls = 0
         self.out_of_time: OutOfTime = never
 
     @property
@@ -120,7 +120,7 @@ class Objective:
             One plane per block, in the order of `blocks`.
         """
         if blocks is None:
-            self.rows_asked += self.rows_of_a_pass
+            self.oracle_calls += self.rows_of_a_pass
             return join(self.space, [term.planes(self.space, f) for term in self.terms])
         owner = np.searchsorted(self.first, blocks, side="right") - 1
         parts, places = [], []
@@ -128,7 +128,7 @@ class Objective:
             place = np.flatnonzero(owner == number)
             if len(place):
                 local = blocks[place] - self.first[number]
-                self.rows_asked += term.rows_of(local)
+                self.oracle_calls += term.rows_of(local)
                 parts.append(term.planes(self.space, f, local))
                 places.append(place)
         joined = join(self.space, parts)
@@ -155,7 +155,7 @@ class Objective:
             A single plane.
         """
         normal, numbers = self.space.zeros(), np.zeros((3, 1))
-        self.rows_asked += self.rows_of_a_pass
+        self.oracle_calls += self.rows_of_a_pass
         for term in self.terms:
             plane = term.plane_of_sum(self.space, f)
             normal += self.space.combine(plane.normals, np.ones(1))
@@ -181,7 +181,7 @@ class Objective:
             Upper bound and attained value.
         """
         upper = attained = 0.5 * self.space.dot(f, f)
-        self.rows_asked += self.rows_of_a_pass
+        self.oracle_calls += self.rows_of_a_pass
         for term in self.terms:
             above, reached = term.total(self.space, f)
             upper += above

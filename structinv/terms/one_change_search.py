@@ -221,7 +221,7 @@ class OneChangeSearch:
         sizes = np.abs(factors) @ np.abs(weights)
         answer = self.bound.support(rows, V, assign, other_costs)
         largest = row_sizes(answer.points, sizes, assign) + constant_sizes
-        found = answer.heights(V, assign, constants, other_costs)
+        found = answer.gains_and_costs(V, assign, constants, other_costs)
         return OracleAnswers(answer.points, *found, largest, answer.rho)
 
     def single(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -355,14 +355,16 @@ class OneChangeSearch:
             layout = _layout(codes)
             best = decoded(self.labels.structure, potentials, self.pairwise, layout).labels
             highest = self.labels.structure.score(potentials, best, self.pairwise, layout)
-            floors = highest - np.repeat(rounding, s)
-            wrong = self.labels.most_wrong(potentials, codes.ravel(), floors, self.pairwise, layout)
+            thresholds = highest - np.repeat(rounding, s)
+            wrong = self.labels.most_wrong(potentials, codes.ravel(), thresholds, self.pairwise, layout)
             return wrong.reshape(n, s).max(axis=1)
         if self.codes.shape[1] <= MOST_LABELS:
             return self._most_wrong_of_all(truth, rounding)
         potentials = self.potentials_by_position(self.single()[1])
-        floors = self._own_score() - rounding
-        return self.labels.most_wrong(potentials, truth.ravel(), floors, self.pairwise, _layout(truth))
+        thresholds = self._own_score() - rounding
+        return self.labels.most_wrong(
+            potentials, truth.ravel(), thresholds, self.pairwise, _layout(truth)
+        )
 
     def _own_score(self) -> np.ndarray:
         """Return the pairwise scores of `codes`, (n,)."""

@@ -25,7 +25,7 @@ class Penalty(Term):
     functionals : Functionals
         Family of functionals L_j.
     loss : ScalarLoss
-        Loss r, with a finite floor.
+        Loss r, with a finite lower bound.
     weights : float or ndarray of shape (n_functionals,), default=1.0
         Weight of each functional (>= 0), including the smoothness penalty nu.
 
@@ -55,13 +55,13 @@ class Penalty(Term):
         total = checked.sum()
         self.shares = checked / total if total > 0 else checked
         self.weights = np.array([total])
-        self.floors = np.array([self.shares.sum() * loss.floor])
+        self.lower_bounds = np.array([self.shares.sum() * loss.lower_bound])
 
     def validate(self, space: Space) -> None:
-        if not np.all(np.isfinite(self.floors)):
+        if not np.all(np.isfinite(self.lower_bounds)):
             raise ValueError(
-                f"loss must have a finite floor (lower bound), got {self.loss!r} with "
-                f"floor={self.loss.floor}"
+                f"loss must have a finite lower_bound, got {self.loss!r} with "
+                f"lower_bound={self.loss.lower_bound}"
             )
         self.functionals.validate(space)
 

@@ -101,7 +101,9 @@ class PlaneSet:
         whole = np.full(1, -1)
         return cls(space.element(f), np.array([offset]), whole, np.ones(1), weights.copy())
 
-    def total(self, space: Space, weights: np.ndarray, floors: np.ndarray) -> tuple[np.ndarray, float]:
+    def total(
+        self, space: Space, weights: np.ndarray, lower_bounds: np.ndarray
+    ) -> tuple[np.ndarray, float]:
         """Return normal and offset of a plane that bounds the weighted sum of all blocks.
 
         Raises
@@ -111,14 +113,14 @@ class PlaneSet:
         """
         if self.summed is None:
             alpha = weights[self.blocks] * self.alphas
-            gained = self.offsets - floors[self.blocks]
-            return space.combine(self.normals, alpha), float(weights @ floors + alpha @ gained)
+            gained = self.offsets - lower_bounds[self.blocks]
+            return space.combine(self.normals, alpha), float(weights @ lower_bounds + alpha @ gained)
         factor = self._factor(weights)
         alpha = factor * self.alphas
-        null = float(weights @ floors) * (1.0 - self.alphas.sum())
+        null = float(weights @ lower_bounds) * (1.0 - self.alphas.sum())
         return space.combine(self.normals, alpha), float(alpha @ self.offsets) + null
 
-    def sums(self, space: Space, weights: np.ndarray, floors: np.ndarray) -> PlaneSet:
+    def sums(self, space: Space, weights: np.ndarray, lower_bounds: np.ndarray) -> PlaneSet:
         """Return planes that bound the weighted sum of all blocks.
 
         Planes of single blocks are added up to one plane.
@@ -129,7 +131,7 @@ class PlaneSet:
             If the planes bound a sum with weights that are not proportional to `weights`.
         """
         if self.summed is None:
-            return self.of_sum(space, *self.total(space, weights, floors), weights)
+            return self.of_sum(space, *self.total(space, weights, lower_bounds), weights)
         factor = self._factor(weights)
         rows = [
             space.element(space.combine(self.normals[[j]], np.full(1, factor))) for j in range(len(self))
@@ -167,14 +169,14 @@ class WorkingSet:
         Space of the normals.
     weights : (n,) array
         Weight of each block in the objective.
-    floors : (n,) array
+    lower_bounds : (n,) array
         Lower bound of each block, the offset of its null plane. The null plane is always in the set.
     """
 
-    def __init__(self, space: Space, weights: np.ndarray, floors: np.ndarray) -> None:
+    def __init__(self, space: Space, weights: np.ndarray, lower_bounds: np.ndarray) -> None:
         self.space = space
         self.weights = weights
-        self.floors = floors
+        self.lower_bounds = lower_bounds
         self.normals: Normals | None = None
         self.offsets = np.zeros(0)
         self.blocks = np.zeros(0, dtype=np.int64)
@@ -204,10 +206,10 @@ class WorkingSet:
         return self._order
 
     def scores(self, f: np.ndarray) -> np.ndarray:
-        """Return each plane's value at `f`, relative to its block's floor."""
+        """Return each plane's value at `f`, relative to its block's lower bound."""
         if self.normals is None:
             return np.zeros(0)
-        return self.offsets - self.floors[self.blocks] - self.space.scores(f, self.normals)
+        return self.offsets - self.lower_bounds[self.blocks] - self.space.scores(f, self.normals)
 
     def block_values(self, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the largest and the average value of each block's planes at `f`.
@@ -218,7 +220,7 @@ class WorkingSet:
         highest = np.zeros(len(self.weights))
         np.maximum.at(highest, self.blocks, scores)
         mean = np.bincount(self.blocks, self.alphas * scores, minlength=len(self.weights))
-        return self.floors + highest, self.floors + mean
+        return self.lower_bounds + highest, self.lower_bounds + mean
 
     def add(
         self,
@@ -311,8 +313,8 @@ class WorkingSet:
     @property
     def offset(self) -> float:
         """Linear part of the dual."""
-        gained = self.alphas * (self.offsets - self.floors[self.blocks])
-        return float(self.weights @ self.floors + self.weights[self.blocks] @ gained)
+        gained = self.alphas * (self.offsets - self.lower_bounds[self.blocks])
+        return float(self.weights @ self.lower_bounds + self.weights[self.blocks] @ gained)
 
     def _keep(self, keep: np.ndarray) -> None:
         if self.normals is None or np.all(keep):

@@ -51,8 +51,8 @@ def best_of(
     chosen: list[Separation], scenario: np.ndarray, layout: Layout, labels: BoundStructure
 ) -> Separation:
     """Return the separation of each block's scenario, with the largest bounds of all."""
-    if any(each.shares is not None for each in chosen):
-        chosen = [labels.as_shares(each, layout) for each in chosen]
+    if any(each.fractions is not None for each in chosen):
+        chosen = [labels.as_fractional(each, layout) for each in chosen]
 
     def selected_of(name: str, which: np.ndarray) -> Any:
         parts = [getattr(each, name) for each in chosen]
@@ -70,7 +70,7 @@ def best_of(
         np.max([each.upper for each in chosen], axis=0),
         selected_of("scale", scenario),
         _levels(chosen, rows),
-        selected_of("shares", rows),
+        selected_of("fractions", rows),
         selected_of("features", scenario),
     )
 
@@ -98,7 +98,7 @@ class ChosenLabels:
         Entries of each block; None if each entry is a block.
     labels : (m,) array of int
         Label of each entry.
-    shares : float or (m,) array
+    fractions : float or (m,) array
         Fraction of the label in the row.
     scenario, levels : (m,) arrays of int, or None for 0
         Scenario and budget level of each entry.
@@ -107,7 +107,7 @@ class ChosenLabels:
     places: np.ndarray | None
     groups: Layout | None
     labels: np.ndarray
-    shares: float | np.ndarray = 1.0
+    fractions: float | np.ndarray = 1.0
     scenario: np.ndarray | None = None
     levels: np.ndarray | None = None
 
@@ -117,12 +117,12 @@ class ChosenLabels:
     ) -> ChosenLabels:
         """Return the labels of a separation in the scenario of each block."""
         rows = None if scenario is None or layout is None else scenario[layout.owners]
-        if chosen.shares is None or layout is None:
+        if chosen.fractions is None or layout is None:
             return cls(None, layout, chosen.labels, 1.0, rows, chosen.levels)
-        places, labels = np.nonzero(chosen.shares)
+        places, labels = np.nonzero(chosen.fractions)
         groups = Layout(np.searchsorted(places, layout.starts))
         rows = None if rows is None else rows[places]
-        return cls(places, groups, labels, chosen.shares[places, labels], rows)
+        return cls(places, groups, labels, chosen.fractions[places, labels], rows)
 
     def own(self, competitors: Competitors) -> Competitors:
         """Return the competitors of the entries' rows."""
@@ -132,7 +132,7 @@ class ChosenLabels:
         """Return the table's values for the entries, times their fractions."""
         rows = np.arange(len(table)) if self.places is None else self.places
         place: Any = (rows, self.labels) if self.levels is None else (rows, self.labels, self.levels)
-        return self.shares * table[place]
+        return self.fractions * table[place]
 
     def sums(self, each: np.ndarray) -> np.ndarray:
         """Return the sums over each block."""

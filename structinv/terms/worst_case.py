@@ -119,7 +119,7 @@ class WorstCase(Term):
         self.X = X
         self._bind_rows(oracle, y if structure.labeled else None)
         self.weights = check_weights(weights, self.labels.n_blocks)
-        self.floors = np.zeros(self.labels.n_blocks)
+        self.lower_bounds = np.zeros(self.labels.n_blocks)
         forbidden = np.flatnonzero(~self.labels.allowed())
         if len(forbidden):
             own, _ = self.labels.rows(forbidden[:1])
@@ -295,7 +295,7 @@ class WorstCase(Term):
         gains, costs = (entries.of_labels(each) for each in (answers.found.gains, answers.found.costs))
         block_gains = entries.sums(gains)
         if layout is not None and len(pairwise):
-            block_gains = block_gains + self.labels.extra_gain(
+            block_gains = block_gains + self.labels.pairwise_gain(
                 answers.chosen, competitors.codes, pairwise, layout
             )
         scale = answers.chosen.scale
@@ -312,15 +312,15 @@ class WorstCase(Term):
         entries = ChosenLabels.of(chosen, layout, scenario)
         reached = points_of(answers, entries, len(competitors))
         coefficients = entries.own(competitors).normals(entries.labels) * np.reshape(
-            entries.shares, (-1, 1)
+            entries.fractions, (-1, 1)
         )
         if chosen.scale is not None:
             owners = ALL_ROWS if entries.groups is None else entries.groups.owners
             coefficients *= chosen.scale[owners][:, None]
-        block_gains = entries.sums(entries.shares * reached.gains)
+        block_gains = entries.sums(entries.fractions * reached.gains)
         if chosen.scale is not None:
             block_gains = block_gains * chosen.scale
-        offsets = entries.sums(entries.shares * reached.costs)
+        offsets = entries.sums(entries.fractions * reached.costs)
         groups = None if entries.groups is None else entries.groups.starts
         moved = self._moved(competitors, chosen, pairwise, layout)
         if moved is not None:

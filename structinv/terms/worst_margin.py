@@ -67,7 +67,7 @@ class WorstMargin(WorstCase):
             raise ValueError(f"loss must be a margin loss with slopes of at most 0, got {loss!r}")
         super().__init__(X, y, oracle, Binary(), weights, classes, cost=np.zeros((2, 2)))
         self.loss = loss
-        self.floors = np.full(self.n_blocks, loss.floor)
+        self.lower_bounds = np.full(self.n_blocks, loss.lower_bound)
 
     def conjugate(self, slopes: np.ndarray) -> np.ndarray:
         """Return ``L*`` of slopes of at least 0."""
@@ -123,6 +123,6 @@ class WorstMargin(WorstCase):
         worst = self.worst(space, f, blocks)
         gains = self.gains(worst, blocks)
         slopes = -self.loss.derivative(-gains)
-        normals = space.times(self.unit_normals(space, worst, blocks), slopes)
+        normals = space.scaled(self.unit_normals(space, worst, blocks), slopes)
         upper = self._upper(worst, blocks)
         return Planes(normals, -self.conjugate(slopes), upper, self.losses(gains))

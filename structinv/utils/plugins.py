@@ -41,8 +41,8 @@ def writes(plugin: Any, name: str) -> bool:
     return not kind.__module__.startswith(_OURS)
 
 
-def ask(plugin: Any, source: str, call: Callable[..., Any], *question: Any) -> Any:
-    """Return ``call(*question)``, with read-only arrays for a third-party plug-in.
+def ask(plugin: Any, source: str, call: Callable[..., Any], *arguments: Any) -> Any:
+    """Return ``call(*arguments)``, with read-only arrays for a third-party plug-in.
 
     Raises
     ------
@@ -58,13 +58,13 @@ def ask(plugin: Any, source: str, call: Callable[..., Any], *question: Any) -> A
         ...
     ValueError: halve must not change its inputs: copy them first (output array is read-only)
     """
-    return ask_third_party(source, call, *question) if is_third_party(plugin) else call(*question)
+    return ask_third_party(source, call, *arguments) if is_third_party(plugin) else call(*arguments)
 
 
-def ask_third_party(source: str, call: Callable[..., Any], *question: Any) -> Any:
-    """Return ``call(*question)`` with read-only arrays, as in `ask`."""
+def ask_third_party(source: str, call: Callable[..., Any], *arguments: Any) -> Any:
+    """Return ``call(*arguments)`` with read-only arrays, as in `ask`."""
     try:
-        return call(*map(read_only, question))
+        return call(*map(read_only, arguments))
     except ValueError as error:
         if "read-only" not in str(error):
             raise

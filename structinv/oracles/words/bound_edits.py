@@ -58,18 +58,18 @@ class BoundEdits(BoundOracle):
             lambda: edits.maxima(X, V, assign),
         )
 
-    def worst(self, rows: Rows, question: Query) -> Violations:
+    def worst(self, rows: Rows, query: Query) -> Violations:
         # If each label has its own function, one pass over the rows serves all labels.
-        if self.word_edits.adds or not question.of_all_labels or question.rounding:
-            return worst_by_support(self, rows, question)
-        part, competitors = take(self.words, rows), question.competitors
-        if competitors.alone and not question.points:
-            violations = self._without_points(part, question)
+        if self.word_edits.adds or not query.of_all_labels or query.rounding:
+            return worst_by_support(self, rows, query)
+        part, competitors = take(self.words, rows), query.competitors
+        if competitors.alone and not query.points:
+            violations = self._without_points(part, query)
             if violations is not None:
                 return violations
-        table = np.ascontiguousarray(question.weights.T, dtype=np.float64)
+        table = np.ascontiguousarray(query.weights.T, dtype=np.float64)
         gains = self._label_maxima(part, table, competitors.codes)
-        gains += question.constants - question.constants[competitors.codes, None]
+        gains += query.constants - query.constants[competitors.codes, None]
 
         def points_of(places: np.ndarray, labels: np.ndarray) -> WorstPoints:
             points = self._edited_for(rows_at(part, places), table, competitors.codes[places], labels)
@@ -77,18 +77,18 @@ class BoundEdits(BoundOracle):
 
         return Violations(gains, competitors.costs, gains + competitors.costs, points_of)
 
-    def _without_points(self, rows: sp.csr_matrix, question: Query) -> Violations | None:
+    def _without_points(self, rows: sp.csr_matrix, query: Query) -> Violations | None:
         """Return violations where all labels have the value of the worst one, from the loss.
 
         The result is None if costs depend on the row.
         """
-        competitors = question.competitors
+        competitors = query.competitors
         codes, n_labels = competitors.codes, competitors.n_labels
         cost = np.zeros((n_labels, n_labels))
         cost[codes] = competitors.costs
         if not np.array_equal(cost[codes], competitors.costs):
             return None
-        table = np.vstack([question.weights.T, question.constants])
+        table = np.vstack([query.weights.T, query.constants])
         moves = self.word_edits.moves(self.X.shape[1])
         losses = word_losses(rows, codes, cost, True, moves, np.zeros(len(codes)), table)
         gains = losses[:, None] - competitors.costs

@@ -84,7 +84,7 @@ def _products(indices, data, start, stop, W, truth, k, b):
 
 
 @njit(**_PLAIN)
-def _step(b, total, delta, level, limit, rate, cost, square, size2, length, K, drop, grow, top,
+def _step(b, total, delta, tau, limit, rate, cost, square, size2, length, K, drop, grow, top,
           threshold, vectors, place):  # fmt: skip
     """Increase the dual objective in one pair; return whether it moved, and its dual variable.
 
@@ -94,8 +94,8 @@ def _step(b, total, delta, level, limit, rate, cost, square, size2, length, K, d
     """
     h, q, kappa, products, dev = vectors[1], vectors[2], vectors[3], vectors[4], vectors[6]
     scale = 1.0 / limit
-    rate, tau = rate * limit, min(level * scale, 1.0)
-    b0, q0, inner = total, rate * square, tau * total
+    rate, scaled_tau = rate * limit, min(tau * scale, 1.0)
+    b0, q0, inner = total, rate * square, scaled_tau * total
     count = changing(b, delta, length, drop, grow, _KEEP * threshold, place)
     for t in range(count):
         j = place[t]
@@ -105,19 +105,19 @@ def _step(b, total, delta, level, limit, rate, cost, square, size2, length, K, d
         b0 -= products[t]
         q0 -= q[t]
     lack = cost - (total - top)
-    gap = max(lack, 0.0) - cost * tau + inner
+    gap = max(lack, 0.0) - cost * scaled_tau + inner
     if gap <= 0:
-        return False, level
+        return False, tau
     gamma, new = step_block(
-        tau, cost, lack, gap, rate * square, products, q, vectors[7], dev, count, b0, q0, threshold, K,
-        vectors[8], vectors[9], vectors[7], h, kappa,
+        scaled_tau, cost, lack, gap, rate * square, products, q, vectors[7], dev, count, b0, q0,
+        threshold, K, vectors[8], vectors[9], vectors[7], h, kappa,
     )  # fmt: skip
     if gamma == 0.0:
-        return False, level
+        return False, tau
     for t in range(count):
         old, target = delta[place[t]], limit * kappa[t]
         delta[place[t]] = old + gamma * (target - old) if gamma < 1.0 else target
-    return True, limit * new if gamma == 1.0 else level + gamma * (limit * new - level)
+    return True, limit * new if gamma == 1.0 else tau + gamma * (limit * new - tau)
 
 
 @njit(**_FAST)
@@ -152,7 +152,7 @@ def _worst_factors(b, length, K, drop, grow, threshold, point):
 
 
 @njit(**_PLAIN)
-def _targets(level, free, size, curve, worst, mean, worst_target, mean_target):
+def _targets(tau, free, size, curve, worst, mean, worst_target, mean_target):
     """Compute target dual variables of the worst edits and of the averages, by label.
 
     They are optimal if all points are equal: a projection on a simplex, by Michelot's method. The
@@ -166,14 +166,14 @@ def _targets(level, free, size, curve, worst, mean, worst_target, mean_target):
         for t in range(size):
             if worst[t] > cut:
                 active, total = active + 1, total + worst[t]
-            if level[t] > 0 and level[t] * curve + mean[t] > cut:
-                active, total = active + 1, total + level[t] * curve + mean[t]
+            if tau[t] > 0 and tau[t] * curve + mean[t] > cut:
+                active, total = active + 1, total + tau[t] * curve + mean[t]
         if active == 0 or not total / active > cut:
             break
         cut = total / active
     for t in range(size):
         worst_target[t] = max(worst[t] - cut, 0.0) / curve
-        mean_target[t] = max(level[t] * curve + mean[t] - cut, 0.0) / curve if level[t] > 0 else 0.0
+        mean_target[t] = max(tau[t] * curve + mean[t] - cut, 0.0) / curve if tau[t] > 0 else 0.0
 
 
 @njit(**_FAST)
@@ -203,21 +203,21 @@ def _update_all_margins(b, total, size, rate, size2, points, point_sum, length, 
 
 
 @njit(**_PLAIN)
-def _step_all(b, total, delta, level, free, size, rate, square, size2, length, K, drop, grow, worst,
+def _step_all(b, total, delta, tau, free, size, rate, square, size2, length, K, drop, grow, worst,
               mean, cuts, intercept, points, fresh, mean_target, point_sum):  # fmt: skip
     """Move dual variables from averages to worst edits, all labels at once, with a line search."""
-    _targets(level, free, size, rate * (square + intercept), worst, mean, fresh, mean_target)
+    _targets(tau, free, size, rate * (square + intercept), worst, mean, fresh, mean_target)
     slope, curve, moved = 0.0, 0.0, 0.0
     for t in range(size):
-        change = mean_target[t] - level[t]
-        slope += fresh[t] * worst[t] + (change * mean[t] if level[t] > 0 else 0.0)
+        change = mean_target[t] - tau[t]
+        slope += fresh[t] * worst[t] + (change * mean[t] if tau[t] > 0 else 0.0)
         points[t, :length] = 0.0
         if fresh[t] > 0:
             _worst_factors(b[t], length, K, drop, grow, cuts[t], points[t])
             for j in range(length):
                 points[t, j] *= fresh[t]
-        if level[t] > 0:
-            ratio = change / level[t]
+        if tau[t] > 0:
+            ratio = change / tau[t]
             for j in range(length):
                 points[t, j] += change + ratio * delta[t, j]
         fresh[t] += change
@@ -232,23 +232,23 @@ def _step_all(b, total, delta, level, free, size, rate, square, size2, length, K
         point_sum[j] *= gamma
     moved *= gamma
     for t in range(size):
-        if gamma == 1.0 and level[t] + fresh[t] <= 0:
-            fresh[t], level[t] = -level[t], 0.0
+        if gamma == 1.0 and tau[t] + fresh[t] <= 0:
+            fresh[t], tau[t] = -tau[t], 0.0
             delta[t, :length] = 0.0
             continue
         fresh[t] *= gamma
-        level[t] = max(level[t] + fresh[t], 0.0)
+        tau[t] = max(tau[t] + fresh[t], 0.0)
         for j in range(length):
             points[t, j] *= gamma
             delta[t, j] += points[t, j] - fresh[t]
             # Rounding errors of unchanged words are removed, so that deviations remain sparse.
-            if abs(delta[t, j]) <= 1e-15 * level[t]:
+            if abs(delta[t, j]) <= 1e-15 * tau[t]:
                 delta[t, j] = 0.0
     _update_all_margins(b, total, size, rate, size2, points, point_sum, length, intercept, fresh, moved)
 
 
 @njit(**_PLAIN)
-def _evaluate(b, total, delta, level, cost, size, length, K, drop, grow, mu, gain, worst, mean, tops,
+def _evaluate(b, total, delta, tau, cost, size, length, K, drop, grow, mu, gain, worst, mean, tops,
               cuts):  # fmt: skip
     """Compute worst and averaged violations of active labels; return free dual and mean."""
     free, average = 1.0, 0.0
@@ -258,57 +258,57 @@ def _evaluate(b, total, delta, level, cost, size, length, K, drop, grow, mu, gai
         tops[t], cuts[t] = largest(gain, length, K, guess)
         worst[t] = cost[t] - total[t] + tops[t]
         mean[t] = np.inf
-        if level[t] > 0:
+        if tau[t] > 0:
             inner = 0.0
             for j in range(length):
                 inner += b[t, j] * delta[t, j]
-            mean[t] = cost[t] - total[t] - inner / level[t]
-            average += level[t] * mean[t]
-            free -= level[t]
+            mean[t] = cost[t] - total[t] - inner / tau[t]
+            average += tau[t] * mean[t]
+            free -= tau[t]
     return free, average
 
 
 @njit(**_PLAIN)
-def _improve(b, total, delta, level, cost, size, length, rate, square, size2, K, drop, grow,
+def _improve(b, total, delta, tau, cost, size, length, rate, square, size2, K, drop, grow,
              intercept, vectors, place, worst, mean, tops, cuts, points, fresh, kept):  # fmt: skip
     """Step all dual variables if their sum is 1, then step the pair of each label."""
     before, free, most, least = vectors[5], 1.0, 0, 0
     for t in range(size):
-        free -= level[t]
+        free -= tau[t]
         most = t if worst[t] > worst[most] else most
         least = t if mean[t] < mean[least] else least
     if free <= _NOTHING and most != least and worst[most] > mean[least]:
-        _step_all(b, total, delta, level, max(free, 0.0), size, rate, square, size2, length, K, drop,
+        _step_all(b, total, delta, tau, max(free, 0.0), size, rate, square, size2, length, K, drop,
                   grow, worst, mean, cuts, intercept, points, fresh, kept, vectors[0])  # fmt: skip
     for t in range(size):
         limit = 1.0
         for s in range(size):
-            limit -= level[s] if s != t else 0.0
-        if limit <= _NOTHING or (level[t] == 0 and worst[t] <= 0):
+            limit -= tau[s] if s != t else 0.0
+        if limit <= _NOTHING or (tau[t] == 0 and worst[t] <= 0):
             continue
         for j in range(length):
             before[j] = delta[t, j]
         moved, new = _step(
-            b[t], total[t], delta[t], level[t], max(limit, level[t]), 2.0 * rate, cost[t],
+            b[t], total[t], delta[t], tau[t], max(limit, tau[t]), 2.0 * rate, cost[t],
             square + intercept, size2, length, K, drop, grow, tops[t], cuts[t], vectors, place,
         )  # fmt: skip
         if not moved:
             continue
-        step = new - level[t]
+        step = new - tau[t]
         for j in range(length):
             before[j] = step + delta[t, j] - before[j]
-        level[t] = new
+        tau[t] = new
         if new <= 0:
             delta[t, :length] = 0.0
         _update_margins(b, total, size, t, rate, size2, before, length, intercept, step)
 
 
 @njit(**_PLAIN)
-def _load(slots, labels, levels, sizes, parts, words, deviations, i, length, work, level, delta):
+def _load(slots, labels, taus, sizes, parts, words, deviations, i, length, work, tau, delta):
     """Read the labels of a row with dual variables and deviations; return their number."""
     first, at = slots[i, 0], parts[i, 0]
     for t in range(slots[i, 1]):
-        work[t], level[t] = labels[first + t], levels[first + t]
+        work[t], tau[t] = labels[first + t], taus[first + t]
         delta[t, :length] = 0.0
         for e in range(at, at + sizes[first + t]):
             delta[t, words[e]] = deviations[e]
@@ -317,19 +317,19 @@ def _load(slots, labels, levels, sizes, parts, words, deviations, i, length, wor
 
 
 @njit(**_PLAIN)
-def _store(slots, labels, levels, sizes, parts, words, deviations, used, i, length, work, level,
+def _store(slots, labels, taus, sizes, parts, words, deviations, used, i, length, work, tau,
            delta, size, forget):  # fmt: skip
     """Write a row's labels back, without the inactive ones of the first `forget` labels."""
     n_stored, entries = 0, 0
     for t in range(size):
-        if level[t] > 0 or t >= forget:
+        if tau[t] > 0 or t >= forget:
             n_stored += 1
             for j in range(length):
                 entries += delta[t, j] != 0
     at, e = place_in(slots, used, 0, i, n_stored), place_in(parts, used, 1, i, entries)
     for t in range(size):
-        if level[t] > 0 or t >= forget:
-            labels[at], levels[at], sizes[at] = work[t], level[t], 0
+        if tau[t] > 0 or t >= forget:
+            labels[at], taus[at], sizes[at] = work[t], tau[t], 0
             for j in range(length):
                 if delta[t, j] != 0:
                     words[e], deviations[e] = j, delta[t, j]
@@ -339,12 +339,12 @@ def _store(slots, labels, levels, sizes, parts, words, deviations, used, i, leng
 
 
 @njit(**_PLAIN)
-def _update_weights(indices, data, start, stop, W, truth, work, size, level, delta, old_level,
+def _update_weights(indices, data, start, stop, W, truth, work, size, tau, delta, old_tau,
                     old_delta, rate, intercept):  # fmt: skip
     """Update W by the change of the stored points of a row."""
     last = W.shape[0] - 1
     for t in range(size):
-        step, k = level[t] - old_level[t], work[t]
+        step, k = tau[t] - old_tau[t], work[t]
         for j in range(start, stop):
             change = step + delta[t, j - start] - old_delta[t, j - start]
             if change != 0:
@@ -359,7 +359,7 @@ def _update_weights(indices, data, start, stop, W, truth, work, size, level, del
 @njit(**_PLAIN)
 def _worst_label(
     indices, data, start, stop, W, truth, cost, intercept, K, drop, grow, bound, n_always, average,
-    best, threshold, work, size, b, delta, level, total, costs, worst, mean, tops, cuts, gain,
+    best, threshold, work, size, b, delta, tau, total, costs, worst, mean, tops, cuts, gain,
 ):  # fmt: skip
     """Evaluate labels by decreasing bound until none can exceed the worst one; add active labels.
 
@@ -381,7 +381,7 @@ def _worst_label(
         if value > best:
             best, threshold = value, cut
         if value > average and size < most:
-            work[size], level[size], total[size], costs[size] = k, 0.0, margin, cost[k]
+            work[size], tau[size], total[size], costs[size] = k, 0.0, margin, cost[k]
             worst[size], mean[size], tops[size], cuts[size] = value, np.inf, top, cut
             delta[size, :length] = 0.0
             size += 1
@@ -397,7 +397,7 @@ def _worst_label(
 @njit(**_PLAIN)
 def sweep_words(
     indptr, indices, data, codes, weights, square, cost, intercept, K, drop, grow, mu,
-    slots, labels, levels, sizes, parts, words, deviations, used, W, order, gaps, least, full,
+    slots, labels, taus, sizes, parts, words, deviations, used, W, order, gaps, least, full,
     tables, lists, vectors, bound, work, place,
 ):  # fmt: skip
     """Step the pairs of the rows in ``order`` until a pool is full.
@@ -409,7 +409,7 @@ def sweep_words(
     """
     n_labels, last, recent = W.shape[1], W.shape[0] - 1, 0.0
     b, delta, old_deviations, points = tables[0], tables[1], tables[2], tables[3]
-    level, before, total, costs, worst, mean = lists[0], lists[1], lists[2], lists[3], lists[4], lists[5]
+    tau, before, total, costs, worst, mean = lists[0], lists[1], lists[2], lists[3], lists[4], lists[5]
     tops, cuts, fresh, kept, size2 = lists[6], lists[7], lists[8], lists[9], vectors[10]
     n_always = int(_EVALUATED_FRACTION * n_labels)
     n_always = max(1, min(n_always, _EVALUATED))
@@ -429,9 +429,7 @@ def sweep_words(
                 indices, data, start, stop, W, truth, cost[truth], intercept, K, drop, grow, guess, bound
             )
             bound[truth] = -np.inf
-        size = _load(
-            slots, labels, levels, sizes, parts, words, deviations, i, length, work, level, delta
-        )
+        size = _load(slots, labels, taus, sizes, parts, words, deviations, i, length, work, tau, delta)
         n_loaded = size
         for t in range(size):
             k = work[t]
@@ -440,7 +438,7 @@ def sweep_words(
             if intercept:
                 total[t] += W[last, truth] - W[last, k]
         _, average = _evaluate(
-            b, total, delta, level, costs, size, length, K, drop, grow, guess, vectors[0], worst, mean,
+            b, total, delta, tau, costs, size, length, K, drop, grow, guess, vectors[0], worst, mean,
             tops, cuts,
         )  # fmt: skip
         best, threshold = 0.0, guess
@@ -450,7 +448,7 @@ def sweep_words(
         if full:
             size, best, threshold = _worst_label(
                 indices, data, start, stop, W, truth, cost[truth], intercept, K, drop, grow, bound,
-                n_always, average, best, threshold, work, size, b, delta, level, total, costs,
+                n_always, average, best, threshold, work, size, b, delta, tau, total, costs,
                 worst, mean, tops, cuts, vectors[0],
             )  # fmt: skip
             mu[i] = recent = threshold
@@ -460,16 +458,16 @@ def sweep_words(
         for j in range(length):
             size2[j] = np.float64(data[start + j]) * data[start + j]
         for t in range(size):
-            before[t] = level[t]
+            before[t] = tau[t]
             for j in range(length):
                 old_deviations[t, j] = delta[t, j]
-        _improve(b, total, delta, level, costs, size, length, c, square[i], size2, K, drop, grow,
+        _improve(b, total, delta, tau, costs, size, length, c, square[i], size2, K, drop, grow,
                  intercept, vectors, place, worst, mean, tops, cuts, points, fresh, kept)  # fmt: skip
         _update_weights(
-            indices, data, start, stop, W, truth, work, size, level, delta, before, old_deviations, c,
+            indices, data, start, stop, W, truth, work, size, tau, delta, before, old_deviations, c,
             intercept,
         )  # fmt: skip
-        _store(slots, labels, levels, sizes, parts, words, deviations, used, i, length, work, level,
+        _store(slots, labels, taus, sizes, parts, words, deviations, used, i, length, work, tau,
                delta, size, n_loaded if full else 0)  # fmt: skip
     return order.size
 

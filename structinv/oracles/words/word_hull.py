@@ -40,7 +40,7 @@ class WordHull(IdentityHull):
         Whether a constant feature 1, which is never edited, follows the d features.
     tallies : array of int64 of shape (nnz,), default=None
         Number of occurrences of each word in its text, if at most K occurrences may be edited. Each of
-        n occurrences is a fraction 1 / n of the word. Such a state does not share levels.
+        n occurrences is a fraction 1 / n of the word. Such a state does not share dual variables.
 
     Attributes
     ----------
@@ -73,33 +73,33 @@ class WordHull(IdentityHull):
 
     def combination(self) -> np.ndarray:
         rates = self.weights * self.signs
-        return deviating_combination(self.X, self.delta, self.levels, rates, self.intercept)
+        return deviating_combination(self.X, self.delta, self.taus, rates, self.intercept)
 
     def planes(self) -> tuple[Matrix, np.ndarray]:
         # Normals are y_i x_i (tau_i + delta_i), elementwise.
-        return self.normals_of(np.arange(self.X.shape[0])), self.levels.copy()
+        return self.normals_of(np.arange(self.X.shape[0])), self.taus.copy()
 
     def normals_of(self, rows: np.ndarray) -> Matrix:
         X = rows_at(self.X, rows)
-        levels, signs = (np.repeat(each[rows], np.diff(X.indptr)) for each in (self.levels, self.signs))
+        taus, signs = (np.repeat(each[rows], np.diff(X.indptr)) for each in (self.taus, self.signs))
         delta = self.delta if X is self.X else self.delta[_entries(self.X.indptr, rows)[0]]
-        return with_data(X, (levels + delta) * X.data * signs)
+        return with_data(X, (taus + delta) * X.data * signs)
 
     def sweep(self, f: np.ndarray, order: np.ndarray, gaps: np.ndarray) -> None:
         X = self.X
         sweep_words(
             X.indptr, X.indices, X.data, self.tallies, self.delta, self.signs, self.weights,
-            self.squares, self.levels, self.mu, self.max_changes, self.drop, self.grow, self.intercept,
+            self.squares, self.taus, self.mu, self.max_changes, self.drop, self.grow, self.intercept,
             f, order, gaps, np.empty((WORK_ROWS, self.width)), np.empty(self.width, dtype=np.int64),
         )  # fmt: skip
 
-    def restore(self, normals: Matrix, levels: np.ndarray) -> None:
+    def restore(self, normals: Matrix, taus: np.ndarray) -> None:
         # `deviate` shrinks infeasible deviations.
-        super().restore(normals, levels)
+        super().restore(normals, taus)
         X, N = self.X, sp.csr_matrix(normals)
         costs = np.ones(X.nnz) if self.shares else self.tallies.astype(np.float64)
         deviate(
-            X.indptr, X.indices, X.data, N.indptr, N.indices, N.data, self.signs, self.levels,
+            X.indptr, X.indices, X.data, N.indptr, N.indices, N.data, self.signs, self.taus,
             self.max_changes, self.drop, self.grow, costs, np.zeros(X.shape[1]), self.delta,
         )  # fmt: skip
 
@@ -129,8 +129,8 @@ class WordHull(IdentityHull):
     def candidates(self, f, rows):
         X, part = self.X, self.X[rows]
         delta = with_data(X, self.delta)[rows].data
-        levels = np.repeat(self.levels[rows], np.diff(part.indptr))
-        averages = with_data(part, part.data * (levels + delta))
+        taus = np.repeat(self.taus[rows], np.diff(part.indptr))
+        averages = with_data(part, part.data * (taus + delta))
         corners, _ = self.edits.worst(part, *self._directions(f, rows))
         return averages, corners, corners
 
@@ -170,22 +170,22 @@ def _entries(indptr: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def deviating_combination(
-    X: sp.csr_matrix, delta: np.ndarray, levels: np.ndarray, rates: np.ndarray, intercept: bool
+    X: sp.csr_matrix, delta: np.ndarray, taus: np.ndarray, rates: np.ndarray, intercept: bool
 ) -> np.ndarray:
     """Return the sum of the averaged points of all rows with factors ``rates``.
 
-    The averaged point of row i is its data times ``levels[i] + delta``. Blocks of rows bound the memory.
+    The averaged point of row i is its data times ``taus[i] + delta``. Blocks of rows bound the memory.
     """
     f = np.zeros(X.shape[1] + intercept)
     edges = np.unique(np.searchsorted(X.indptr, np.arange(0, X.nnz + _BLOCK, _BLOCK)))
-    edges = np.append(edges[edges < len(levels)], len(levels))
+    edges = np.append(edges[edges < len(taus)], len(taus))
     for start, stop in zip(edges[:-1], edges[1:], strict=True):
         rows, entries = slice(start, stop), slice(X.indptr[start], X.indptr[stop])
         indptr = X.indptr[start : stop + 1] - X.indptr[start]
-        factors = np.repeat(levels[rows], np.diff(indptr)) + delta[entries]
+        factors = np.repeat(taus[rows], np.diff(indptr)) + delta[entries]
         data, indices = factors * X.data[entries], X.indices[entries]
         block = sp.csr_matrix((data, indices, indptr), shape=(stop - start, X.shape[1]))
         f[: X.shape[1]] += block.T @ rates[rows]
     if intercept:
-        f[-1] = rates @ levels
+        f[-1] = rates @ taus
     return f
