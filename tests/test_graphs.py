@@ -256,11 +256,15 @@ def test_joined_layouts_equal_the_layout_of_all_graphs():
     layout = drawn(7)[0]
     parts = [layout.take(slice(0, 1)), layout.take(slice(1, None))]
     alone = GraphLayout.of(Layout.of_lengths([2, 1]), 1)
-    for joined, known in zip(GraphLayout.join(parts).compared_fields(), layout.compared_fields(), strict=True):
+    for joined, known in zip(
+        GraphLayout.join(parts).compared_fields(), layout.compared_fields(), strict=True
+    ):
         np.testing.assert_array_equal(joined, known)
     both = GraphLayout.join([alone, layout])
     assert both.lengths.tolist() == [2, 1, *layout.lengths]
-    for found, known in zip(both.take(slice(2, None)).compared_fields(), layout.compared_fields(), strict=True):
+    for found, known in zip(
+        both.take(slice(2, None)).compared_fields(), layout.compared_fields(), strict=True
+    ):
         np.testing.assert_array_equal(found, known)
 
 

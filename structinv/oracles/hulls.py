@@ -125,7 +125,7 @@ class Hull(ABC):
     def absorb(
         self, rows: np.ndarray, chosen: np.ndarray, keep: np.ndarray, steps: np.ndarray, corners: Any
     ) -> None:
-        """Multiply point and dual variable of ``rows[chosen]`` by `keep`, and add corners."""
+        """Multiply point and tau of ``rows[chosen]`` by `keep`, and add corners."""
         raise NotImplementedError(f"{type(self).__name__} does not share dual variables")
 
 
@@ -190,7 +190,7 @@ class LabelHull(ABC):
 
     @abstractmethod
     def points(self) -> tuple[Matrix, np.ndarray, sp.csr_matrix]:
-        """Return the averaged planes: points of the hulls of S(x), and their dual variables.
+        """Return the averaged planes: points of the hulls of S(x), and their taus.
 
         Returns
         -------

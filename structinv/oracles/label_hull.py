@@ -20,7 +20,7 @@ IDLE = 0.1
 
 
 class IdentityLabelHull(LabelHull):
-    r"""In-hull steps of the plain multiclass loss: one dual variable per row and label.
+    r"""In-hull steps of the plain multiclass loss: one tau per row and label.
 
     .. math:: W = \sum_i c_i \sum_k \tau_{ik} (e_{y_i} - e_k) \otimes x_i, \quad
        \tau_{ik} \ge 0, \quad \sum_k \tau_{ik} \le 1

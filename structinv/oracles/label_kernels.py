@@ -221,7 +221,7 @@ def losses_identity(indptr, indices, data, codes, cost, intercept, W, losses, sc
 @njit(**_PLAIN)
 def combine_identity(indptr, indices, data, codes, weights, intercept, slots, labels, taus, W, work,
                      change):  # fmt: skip
-    """Add the weights of all dual variables to ``W``; workspaces have size n_labels + 1."""
+    """Add the weights of all taus to ``W``; workspaces have size n_labels + 1."""
     for i in range(codes.size):
         first, size, total = slots[i, 0], slots[i, 1], 0.0
         for t in range(size):

@@ -263,7 +263,7 @@ class Decoder:
         return status(state["value"])
 
     def _made_solution(self, state: dict[str, Any]) -> Solution:
-        solution = Solution(**self._values(state["arguments"]))
+        solution = Solution(**self._named(Solution, state["arguments"]))
         history: Any = solution.history
         records = [Record(int(row[0]), int(row[1]), *row[2:]) for row in history.tolist()]
         return replace(solution, history=records)

@@ -17,7 +17,6 @@ from ..losses import CvxpyLoss
 from ..oracles import Offset, Rotations, Scalings, Segment, Shears, Shifts, TokenEdits, Trajectory
 from ..oracles.images.image_curves import ImageCurve
 from ..solvers import FrankWolfe, Representer, Solution, Status, SVMStruct
-from ..solvers.base import Record
 from ..spaces.tensor_rows import TensorRows
 from ..terms.planes import PlaneSet
 from ..utils.matrices import dense
@@ -50,7 +49,7 @@ _RENAMED: dict[type, dict[str, str]] = {
     object: _EIGENVALUE,
     TensorRows: {"extra": "pairwise"},
     PlaneSet: {"masses": "alphas"},
-    **dict.fromkeys((Solution, Record), {"rows_asked": "oracle_calls"}),
+    Solution: {"rows_asked": "oracle_calls"},
     CvxpyLoss: {"floor": "lower_bound"},
 }
 # Parameters with two values that were stored as a tuple.
