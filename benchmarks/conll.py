@@ -213,7 +213,7 @@ def main() -> None:
     C, passes, chosen = choose(part, arguments.candidates, arguments.passes)
     task, lines = Task(train, labels, test, truth), []
     runs = [
-        ("stop that was chosen", C, Gap(0.0) | Iterations(passes), None),
+        ("chosen stop", C, Gap(0.0) | Iterations(passes), None),
         (f"to gap {arguments.gap:g}", arguments.C, Gap(arguments.gap) | limit, None),
         ("FDrop(1), to gap 0.1", arguments.C, Gap(0.1) | limit, FDrop(1)),
     ]

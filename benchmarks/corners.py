@@ -32,7 +32,7 @@ ORACLES: dict[str, InvarianceOracle] = {
 }
 LOSSES = ("regression", "squared_hinge", "logistic", "hinge")
 SOLVERS = ("auto", "frank_wolfe")
-HEADERS = ["loss", "changes", "C", "solver", "seconds", "iterations", "gap", "status"]
+HEADERS = ["loss", "oracle", "C", "solver", "seconds", "iterations", "gap", "status"]
 
 
 def load(n_rows: int, n_features: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -6,10 +6,10 @@ Pixels are divided by 255 and kept in float32.
 
 The models, all with the Gaussian kernel ``exp(-gamma |x - z|^2)``:
 
-- STD-SVM: scikit-learn's SVC on the images.
-- VIR-SVM: SVC on all members of all images' orbits.
-- VSV: SVC on the orbits of the support vectors of STD-SVM (DeCoste and Schoelkopf 2002).
-- Invar-SVM: `structinv.InvariantSVC` (Teo, Globerson, Roweis and Smola 2007).
+- SVC: scikit-learn's SVC on the images.
+- VirtualSVC: SVC on all members of all images' orbits.
+- VirtualSupportVectorSVC: SVC on the orbits of the support vectors of SVC (DeCoste and Schoelkopf 2002).
+- InvariantSVC: `structinv.InvariantSVC` (Teo, Globerson, Roweis and Smola 2007).
 
 The first three take one class against another and vote; the last trains all classes jointly.
 
@@ -172,16 +172,16 @@ def best(points: Grid, rights: np.ndarray) -> Params:
 def tune_svc(
     X: np.ndarray, y: np.ndarray, oracle: Any, points: Grid, n_folds: int, seed: int
 ) -> dict[str, Params]:
-    """Parameters of VIR-SVM and VSV (without an oracle both are STD-SVM), over one table of distances.
+    """Choose parameters of VirtualSVC and VirtualSupportVectorSVC from one distance matrix.
 
-    libsvm reads tables of kernel values: the same machines, without its slow kernel. Unlike VirtualSVC
-    this keeps members of an orbit that are equal, if there are any.
+    Without an oracle both are SVC. libsvm reads kernel matrices, which is faster than its own kernel.
+    Unlike VirtualSVC this keeps equal variants of an orbit.
     """
     orbits = X[:, None] if oracle is None else oracle.orbit(X)
     size = orbits.shape[1]
     members = orbits.reshape(-1, X.shape[1])
     distances = squared_distances(members, members)
-    rights = {name: np.zeros(len(points)) for name in ("VIR-SVM", "VSV")}
+    rights = {name: np.zeros(len(points)) for name in ("VirtualSVC", "VirtualSupportVectorSVC")}
     for train, validate in folds_of(y, n_folds, seed):
         samples = _members_of(train, size)
         table = distances[np.ix_(samples, samples)], distances[np.ix_(validate * size, samples)]
@@ -202,19 +202,19 @@ def _both(
     size: int,
     C: float,
 ) -> dict[str, np.ndarray]:
-    """What VIR-SVM and VSV answer, from tables of kernel values between members."""
+    """Predictions of VirtualSVC and VirtualSupportVectorSVC, from kernel matrices of variants."""
     svc = SVC(kernel="precomputed", C=C, cache_size=1000)
     every = np.repeat(y, size)
-    answers = {"VIR-SVM": svc.fit(kernel, every).predict(asked)}
+    answers = {"VirtualSVC": svc.fit(kernel, every).predict(asked)}
     if size == 1:
         return answers
     plain = svc.fit(kernel[::size, ::size], y)
     some = _members_of(np.sort(plain.support_), size)
     if len(some) < len(every):
         svc.fit(kernel[np.ix_(some, some)], every[some])
-        answers["VSV"] = svc.predict(asked[:, some])
+        answers["VirtualSupportVectorSVC"] = svc.predict(asked[:, some])
     else:
-        answers["VSV"] = answers["VIR-SVM"]
+        answers["VirtualSupportVectorSVC"] = answers["VirtualSVC"]
     return answers
 
 
@@ -226,7 +226,7 @@ def _members_of(rows: np.ndarray, size: int) -> np.ndarray:
 def tune_invariant(
     X: np.ndarray, y: np.ndarray, oracle: Any, points: Grid, n_folds: int, seed: int
 ) -> Params:
-    """Parameters of Invar-SVM, with fits to a coarse gap."""
+    """Parameters of InvariantSVC, with fits to a coarse gap."""
     rights = np.zeros(len(points))
     for train, validate in folds_of(y, n_folds, seed):
         for number, point in enumerate(points):
@@ -248,15 +248,19 @@ def outcome_of(
 
 
 def fit_svc(name: str, oracle: Any, params: Params, train: Rows, test: Rows) -> tuple[Outcome, SVC]:
-    """STD-SVM, VIR-SVM or VSV with parameters chosen; what it is, and the machine."""
-    kind = {"STD-SVM": VirtualSVC, "VIR-SVM": VirtualSVC, "VSV": VirtualSupportVectorSVC}[name]
-    model = kind(None if name == "STD-SVM" else oracle, **params)
+    """Fit SVC, VirtualSVC or VirtualSupportVectorSVC with chosen parameters."""
+    kind = {
+        "SVC": VirtualSVC,
+        "VirtualSVC": VirtualSVC,
+        "VirtualSupportVectorSVC": VirtualSupportVectorSVC,
+    }[name]
+    model = kind(None if name == "SVC" else oracle, **params)
     outcome = outcome_of(model, train, test, params, lambda fitted, X: votes(fitted.svc_, X))
     return outcome, model.svc_
 
 
 def fit_invariant(oracle: Any, params: Params, train: Rows, test: Rows, **settings: Any) -> Outcome:
-    """Invar-SVM with parameters chosen; settings are solver, tol, epsilon, max_seconds."""
+    """InvariantSVC with parameters chosen; settings are solver, tol, epsilon, max_seconds."""
     model = InvariantSVC(oracle, **params, random_state=0, **settings)
     outcome = outcome_of(model, train, test, params, lambda fitted, X: fitted.predict(X))
     outcome.gap = model.solution_.relative_gap

@@ -3,7 +3,7 @@
 Draws of digits from the 60000 training images of MNIST as in `digits_small_sample.py`, tested on all
 10000 test images, with the same 20 changes. Machines:
 
-- VIR-SVM and Invar-SVM, as there,
+- VirtualSVC and InvariantSVC, as there,
 - mean: scikit-learn's SVC on the table of the averaged kernel (`OrbitMean`),
 - mean, joint: `InvariantSVC` with that kernel and no oracle, whose loss takes all classes at once,
 - mean and worst: `InvariantSVC` with that kernel, and the same changes as worst cases,
@@ -107,25 +107,25 @@ def fit_joint(
 def compare(train: Rows, test: Rows, seed: int) -> Found:
     """All machines on one draw."""
     oracle = teo2007_transforms()
-    virtual = tune_svc(*train, oracle, OTHERS, 3, seed)["VIR-SVM"]
+    virtual = tune_svc(*train, oracle, OTHERS, 3, seed)["VirtualSVC"]
     worst = tune_invariant(*train, oracle, OTHERS, 3, seed)
     outcomes = {
-        "VIR-SVM": fit_svc("VIR-SVM", oracle, virtual, train, test)[0],
-        "Invar-SVM": fit_invariant(oracle, worst, train, test, tol=TOL),
+        "VirtualSVC": fit_svc("VirtualSVC", oracle, virtual, train, test)[0],
+        "InvariantSVC": fit_invariant(oracle, worst, train, test, tol=TOL),
     }
     found = {name: (outcome.error, outcome.seconds) for name, outcome in outcomes.items()}
     params = tune_mean(train, oracle, None, seed)
-    found["mean"] = fit_mean(train, test, oracle, None, params)
-    found["mean, joint"] = fit_joint(train, test, None, oracle, None, params)
-    found["mean and worst"] = fit_joint(train, test, oracle, oracle, None, params)
+    found["SVC, OrbitMean"] = fit_mean(train, test, oracle, None, params)
+    found["InvariantSVC, OrbitMean"] = fit_joint(train, test, None, oracle, None, params)
+    found["InvariantSVC, OrbitMean, worst case"] = fit_joint(train, test, oracle, oracle, None, params)
     params = tune_mean(train, drawn_changes(), 25, seed)
-    found["mean, drawn"] = fit_mean(train, test, drawn_changes(), 25, params)
+    found["SVC, OrbitMean, random"] = fit_mean(train, test, drawn_changes(), 25, params)
     return found
 
 
 def print_table(draws: dict[int, list[Found]]) -> None:
     """Errors, and seconds of the final fit."""
-    for title, place, scale in (("error, per cent", 0, 100), ("seconds of the final fit", 1, 1)):
+    for title, place, scale in (("error, %", 0, 100), ("seconds of the final fit", 1, 1)):
         rows = []
         for name in next(iter(draws.values()))[0]:
             cells = []
@@ -134,7 +134,7 @@ def print_table(draws: dict[int, list[Found]]) -> None:
                 error = np.std(values, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
                 cells.append(f"{np.mean(values):.2f} ± {error:.2f}")
             rows.append([name, *cells])
-        print(table(title, ["", *(f"{size} a class" for size in draws)], rows))
+        print(table(title, ["", *(f"{size} per class" for size in draws)], rows))
 
 
 def main() -> None:
@@ -144,7 +144,7 @@ def main() -> None:
     )
     add_data_option(parser)
     parser.add_argument("--draws", type=int, default=5)
-    parser.add_argument("--sizes", nargs="+", type=int, default=[10, 30, 50], help="digits a class")
+    parser.add_argument("--sizes", nargs="+", type=int, default=[10, 30, 50], help="digits per class")
     parser.add_argument("--test-digits", type=int, default=10000, help="the first of the test images")
     parser.add_argument("--json", type=Path, help="write the results to this file")
     options = parser.parse_args()
@@ -157,7 +157,7 @@ def main() -> None:
         for size in options.sizes:
             rows = draw_rows(data[1], size, seed)
             draws[size].append(compare((data[0][rows], data[1][rows]), test, seed))
-            print(f"seed {seed}, {size} a class: {draws[size][-1]}", file=sys.stderr, flush=True)
+            print(f"seed {seed}, {size} per class: {draws[size][-1]}", file=sys.stderr, flush=True)
     print_table(draws)
     write_json(options.json, {str(size): found for size, found in draws.items()})
 

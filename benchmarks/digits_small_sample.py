@@ -6,13 +6,13 @@ those of the paper (`teo2007_transforms`). `digits.py` has the machines and the 
 
 gamma and C are chosen on each draw and for each machine by itself:
 
-- STD-SVM: 5 folds, gamma in {0.005, 0.01, 0.02, 0.04}, C in {1, 10, 100}.
-- VIR-SVM, VSV, Invar-SVM: 3 folds, gamma in {0.01, 0.02, 0.04}, C in {1, 10}; Invar-SVM with fits to a
-  relative gap of 0.05. The grid is smaller because these fits cost more.
+- SVC: 5 folds, gamma in {0.005, 0.01, 0.02, 0.04}, C in {1, 10, 100}.
+- VirtualSVC, VirtualSupportVectorSVC, InvariantSVC: 3 folds, gamma in {0.01, 0.02, 0.04}, C in {1, 10}.
+  InvariantSVC is fitted to a relative gap of 0.05. The grid is smaller because these fits take longer.
 
-Invar-SVM is then fitted to a relative gap of 0.01, with epsilon 0, 0.1, 0.3 and 0.5, at the same gamma
-and C: a larger epsilon asks for fewer support vectors. Such a fit may also end when no plane is violated
-by more than epsilon. On the first draws it is also fitted by the other solvers, with a time limit.
+InvariantSVC is then fitted to a relative gap of 0.01, with `plane_tol` 0, 0.1, 0.3 and 0.5, at the same
+gamma and C. A larger `plane_tol` gives fewer support vectors. Such a fit may also end when no plane is
+violated by more than `plane_tol`. On the first draws the other solvers also fit it, with a time limit.
 
 Support vectors are distinct images. Figures are means over the draws with their standard errors. The
 file of ``--out`` is written after every draw and read at the start, so that a stopped run goes on.
@@ -53,7 +53,7 @@ PLAIN_GRID = grid((0.005, 0.01, 0.02, 0.04), (1.0, 10.0, 100.0))
 GRID = grid((0.01, 0.02, 0.04), (1.0, 10.0))
 EPSILONS = (0.0, 0.1, 0.3, 0.5)
 TOL = 1e-2
-INVARIANT = {f"Invar-SVM, epsilon {one:g}" if one else "Invar-SVM": one for one in EPSILONS}
+INVARIANT = {f"InvariantSVC, plane_tol {one:g}" if one else "InvariantSVC": one for one in EPSILONS}
 SETTINGS = {
     "folds": [5, 3],
     "grids": [PLAIN_GRID, GRID],
@@ -61,8 +61,8 @@ SETTINGS = {
     "tol": TOL,
     "epsilons": list(EPSILONS),
 }
-MACHINES = ("STD-SVM", "VIR-SVM", "VSV", *INVARIANT)
-DRAWN = {"STD-SVM": "SVC", "VIR-SVM": "VirtualSVC", "Invar-SVM": "InvariantSVC"}
+MACHINES = ("SVC", "VirtualSVC", "VirtualSupportVectorSVC", *INVARIANT)
+DRAWN = ("SVC", "VirtualSVC", "InvariantSVC")
 
 Found = dict[str, dict[str, Any]]
 
@@ -71,13 +71,13 @@ def compare(train: Rows, test: Rows, seed: int, known: Found) -> Found:
     """All machines on one draw; those known from an earlier run are taken over."""
     oracle = teo2007_transforms()
     found = dict(known)
-    if not {"STD-SVM", "VIR-SVM", "VSV"} <= set(known):
-        chosen = {"STD-SVM": tune_svc(*train, None, PLAIN_GRID, 5, seed)["VIR-SVM"]}
+    if not {"SVC", "VirtualSVC", "VirtualSupportVectorSVC"} <= set(known):
+        chosen = {"SVC": tune_svc(*train, None, PLAIN_GRID, 5, seed)["VirtualSVC"]}
         chosen |= tune_svc(*train, oracle, GRID, 3, seed)
         for name, params in chosen.items():
             found[name] = fit_svc(name, oracle, params, train, test)[0].plain()
-    if "Invar-SVM" in known:
-        params = known["Invar-SVM"]["params"]
+    if "InvariantSVC" in known:
+        params = known["InvariantSVC"]["params"]
     else:
         params = tune_invariant(*train, oracle, GRID, 3, seed)
     for name, epsilon in INVARIANT.items():
@@ -88,9 +88,9 @@ def compare(train: Rows, test: Rows, seed: int, known: Found) -> Found:
 
 
 def compare_solvers(found: Found, train: Rows, test: Rows, limit: float) -> Found:
-    """Invar-SVM by all other solvers than the default, which `compare` has run."""
-    params = found["Invar-SVM"]["params"]
-    runs = {"frank_wolfe": found["Invar-SVM"]}
+    """InvariantSVC by all other solvers than the default, which `compare` has run."""
+    params = found["InvariantSVC"]["params"]
+    runs = {"frank_wolfe": found["InvariantSVC"]}
     for name in REGISTRY:
         if name not in runs:
             settings = {"solver": name, "tol": TOL, "max_seconds": limit}
@@ -102,7 +102,7 @@ def compare_solvers(found: Found, train: Rows, test: Rows, limit: float) -> Foun
 def check_votes(train: Rows, test: Rows, count: int = 300) -> str:
     """Whether the fast predictions are libsvm's."""
     few = test[0][:count], test[1][:count]
-    _, svc = fit_svc("VIR-SVM", teo2007_transforms(), {"gamma": 0.02, "C": 10.0}, train, few)
+    _, svc = fit_svc("VirtualSVC", teo2007_transforms(), {"gamma": 0.02, "C": 10.0}, train, few)
     same = int(np.sum(votes(svc, few[0]) == svc.predict(few[0])))
     return f"votes by matrix products: as svc.predict on {same} of {count} test images"
 
@@ -140,7 +140,7 @@ def run(options: argparse.Namespace, results: dict[str, Any]) -> None:
                 results["solvers"][key] = compare_solvers(found, some, test, options.solver_seconds)
                 write_json(options.out, results)
             took = time.perf_counter() - start
-            print(f"seed {seed}, {size} a class: {took:.0f} s", file=sys.stderr, flush=True)
+            print(f"seed {seed}, {size} per class: {took:.0f} s", file=sys.stderr, flush=True)
 
 
 def rows_of(data: Rows, rows: np.ndarray) -> Rows:
@@ -174,9 +174,9 @@ def mean_and_error(numbers: np.ndarray, form: str) -> str:
 def print_tables(runs: Mapping[str, Found], sizes: Sequence[int]) -> None:
     """Error, support vectors, and seconds of the final fit."""
     names = list(next(iter(runs.values())))
-    head = ["", *(f"{size} a class" for size in sizes)]
+    head = ["", *(f"{size} per class" for size in sizes)]
     for title, what, scale, form in (
-        ("error on the test set, per cent", "error", 100, ".2f"),
+        ("error on the test set, %", "error", 100, ".2f"),
         ("support vectors", "support", 1, ".0f"),
         ("seconds of the final fit", "seconds", 1, ".2f"),
     ):
@@ -187,15 +187,15 @@ def print_tables(runs: Mapping[str, Found], sizes: Sequence[int]) -> None:
         print(table(title, head, rows))
     rows = [
         [name, *(mean_and_error(100 * paired(runs, size, name), "+.2f") for size in sizes)]
-        for name in names if name != "VIR-SVM"
+        for name in names if name != "VirtualSVC"
     ]  # fmt: skip
-    print(table("error less that of VIR-SVM on the same draw, points of a per cent", head, rows))
+    print(table("error minus that of VirtualSVC on the same draw, percentage points", head, rows))
     print_chosen(runs, sizes, names)
 
 
 def paired(runs: Mapping[str, Found], size: int, name: str) -> np.ndarray:
-    """Error less that of VIR-SVM, by draw."""
-    return values(runs, size, name, "error") - values(runs, size, "VIR-SVM", "error")
+    """Error less that of VirtualSVC, by draw."""
+    return values(runs, size, name, "error") - values(runs, size, "VirtualSVC", "error")
 
 
 def print_chosen(runs: Mapping[str, Found], sizes: Sequence[int], names: Sequence[str]) -> None:
@@ -211,7 +211,7 @@ def print_chosen(runs: Mapping[str, Found], sizes: Sequence[int], names: Sequenc
 
 
 def print_solvers(runs: Mapping[str, Found], sizes: Sequence[int], limit: float) -> None:
-    """What each solver of Invar-SVM reached, mean over the draws that it ran on."""
+    """What each solver of InvariantSVC reached, mean over the draws that it ran on."""
     rows = []
     for size in sizes:
         for name in REGISTRY:
@@ -220,20 +220,18 @@ def print_solvers(runs: Mapping[str, Found], sizes: Sequence[int], limit: float)
                 for what in ("error", "support", "seconds", "gap")
             }
             rows.append(
-                [f"{size} a class, {name}", f"{100 * mean['error']:.2f}", f"{mean['support']:.0f}",
+                [f"{size} per class, {name}", f"{100 * mean['error']:.2f}", f"{mean['support']:.0f}",
                  f"{mean['seconds']:.1f}", f"{mean['gap']:.1e}"]
             )  # fmt: skip
-    head = ["", "error, per cent", "support vectors", "seconds", "relative gap"]
-    print(table(f"Invar-SVM by solver, {TOL:g} or {limit:g} s (but the default)", head, rows))
+    head = ["", "error, %", "support vectors", "seconds", "relative gap"]
+    title = f"InvariantSVC by solver, to a gap of {TOL:g} or for {limit:g} s (default solver: no limit)"
+    print(table(title, head, rows))
 
 
 def drawn(runs: Mapping[str, Found], sizes: Sequence[int]) -> dict[str, Any]:
-    """What the picture shows: errors, and Invar-SVM's less VIR-SVM's on the same draw, in percent."""
-    errors = {
-        drawn_as: _means([values(runs, size, name, "error") for size in sizes])
-        for name, drawn_as in DRAWN.items()
-    }
-    less = _means([paired(runs, size, "Invar-SVM") for size in sizes])
+    """Return the values of the picture: errors, and InvariantSVC minus VirtualSVC, in percent."""
+    errors = {name: _means([values(runs, size, name, "error") for size in sizes]) for name in DRAWN}
+    less = _means([paired(runs, size, "InvariantSVC") for size in sizes])
     return {"sizes": list(sizes), "errors": errors, "difference": less}
 
 
@@ -251,7 +249,7 @@ def parse() -> argparse.Namespace:
     )
     add_data_option(parser)
     parser.add_argument("--draws", type=int, default=10)
-    parser.add_argument("--sizes", nargs="+", type=int, default=list(SIZES), help="digits a class")
+    parser.add_argument("--sizes", nargs="+", type=int, default=list(SIZES), help="digits per class")
     parser.add_argument("--solver-draws", type=int, default=2, help="draws for all solvers")
     parser.add_argument("--solver-seconds", type=float, default=20.0, help="limit of such a fit")
     parser.add_argument("--out", type=Path, default=Path("digits_small_sample.json"))

@@ -17,12 +17,12 @@ Lines of the table, for ``--rows``:
 
 - fit: InvariantSVC to a relative gap of 0.01 against SVC on the virtual samples, made beforehand and
   with a cache for all of its kernel.
-- support: distinct support vectors over those of that SVC (VIR-SVM), with the errors of both on the
-  test images; tight, with epsilon above 0, and the tight one by ``compress(n_support=...)`` to shares of
-  VIR-SVM's number, with what it is told by default. Errors on 10000 training images that were not drawn
-  are given too: which share is good enough is to be told from these.
-- predict: the 10000 test images against ``SVC.predict`` of VIR-SVM. Since libsvm evaluates kernels pair
-  by pair, there is also a line against the same votes by matrix products (`digits.votes`, float64).
+- support: distinct support vectors divided by those of VirtualSVC, with the errors of both on the test
+  images. Fits have `plane_tol` 0 or above. The fit with 0 is also compressed by
+  ``compress(n_support=...)`` to fractions of the number of VirtualSVC, with default options. Errors on
+  10000 unused training images serve to choose the fraction.
+- predict: the 10000 test images, compared with ``SVC.predict`` of VirtualSVC. libsvm evaluates kernels
+  pair by pair, so a second line has the same votes by matrix products (`digits.votes`, float64).
 - oracle: one pass of the linear multiclass objective over the 60000 training images at a fixed random
   f, values only and with planes, against the product of the images with a (784, 210) matrix: 10 classes
   times 21 members, without structure.
@@ -130,7 +130,7 @@ def support_lines(bench: Bench) -> list[Line]:
     lines = []
     for epsilon, model in models.items():
         own = np.mean(model.predict(X) != y)
-        note = f"error {own:.2%}, VIR-SVM's {error:.2%}; gap {model.solution_.relative_gap:.1e}"
+        note = f"error {own:.2%}, VirtualSVC's {error:.2%}; gap {model.solution_.relative_gap:.1e}"
         target = ("<= 0.65", "0.5") if epsilon else ("<= 0.92", "")
         count = len(model.support_)
         work = f"support vectors, epsilon {epsilon:g}"
@@ -139,7 +139,7 @@ def support_lines(bench: Bench) -> list[Line]:
 
 
 def compressed_line(bench: Bench, share: float) -> Line:
-    """The tight machine with a share of VIR-SVM's support vectors."""
+    """The tight machine with a share of VirtualSVC's support vectors."""
     _, model, svc = bench.fits
     reference = len(svc.support_)
     start = perf_counter()
@@ -151,7 +151,7 @@ def compressed_line(bench: Bench, share: float) -> Line:
     )
     moved = np.abs(small.decision_function(bench.test[0]) - model.decision_function(bench.test[0]))
     note = (
-        f"error {own:.2%}, whole {whole:.2%}, VIR-SVM's {theirs:.2%}; held-out training images "
+        f"error {own:.2%}, whole {whole:.2%}, VirtualSVC's {theirs:.2%}; held-out training images "
         f"{held:.2%}, whole {before:.2%}; {seconds:.1f} s; scores moved {moved.max():.2f} at most, the "
         f"norm {small.compression_error_:.1f}"
     )
@@ -294,7 +294,7 @@ def parse() -> argparse.Namespace:
     parser = parser_of(__doc__, ALL_ROWS, 3)
     add_data_option(parser)
     parser.add_argument("--seed", type=int, default=0, help="which digits are drawn")
-    parser.add_argument("--per-class", type=int, default=50, help="digits a class")
+    parser.add_argument("--per-class", type=int, default=50, help="digits per class")
     parser.add_argument("--side", type=int, default=SIDE, help="pixels a side, at most 28")
     parser.add_argument("--tol", type=float, default=1e-2, help="relative gap of the fits")
     parser.add_argument("--quick", action="store_true", help="small and once")

@@ -114,7 +114,7 @@ def fit_ridge(train: Rows, test: Rows, seconds: float) -> Line:
 
 def print_table(title: str, found: dict[str, Line]) -> None:
     """Errors with their standard errors."""
-    headers = ["", "features", "parameters", "error, folds", "error, test", "features, s", "machine, s"]
+    headers = ["", "features", "parameters", "error, folds", "error, test", "features, s", "model, s"]
     rows = []
     for name, line in found.items():
         held = f"{100 * np.mean(line.folds):.2f}"

@@ -120,7 +120,7 @@ def speed_lines(train: np.ndarray, sigma: float, size: int, columns: int, repeat
             works = [partial(_fit_and_transform, one, X) for one in (ours, theirs)]
             take_turns(works, 1)
             seconds = np.median(take_turns(works, repeats)[0], axis=0)
-            work = f"no changes, {reference}, {name}"
+            work = f"no transformations, {reference}, {name}"
             lines.append(Line(work, "<= 1", "", *seconds, seconds[0] / seconds[1]))
         lines.append(_line_with_changes(X, kernel, size, columns, repeats))
     return lines
@@ -143,7 +143,7 @@ def _line_with_changes(X: np.ndarray, kernel: Gaussian, size: int, columns: int,
     ]
     take_turns(works, 1)
     seconds = np.median(take_turns(works, repeats)[0], axis=0)
-    work = f"{size} changes, products, {X.dtype.name}"
+    work = f"{size} transformations, products, {X.dtype.name}"
     return Line(work, "<= 1.3", "", *seconds, seconds[0] / seconds[1])
 
 
@@ -162,7 +162,7 @@ def draw(found: dict[int, dict[str, Curve]], name: str, path: Path) -> None:
         axes.plot(
             list(expected), list(expected.values()), ":", color="black", label="rate of theorem 3.1"
         )
-        changes = "no changes" if size == 1 else f"{size} rotations"
+        changes = "no transformations" if size == 1 else f"{size} rotations"
         axes.set(title=f"{name}, {changes}", xlabel="columns", xscale="log", yscale="log")
         axes.grid(alpha=0.3)
     panels[0].set_ylabel("relative error, Frobenius")
@@ -194,7 +194,7 @@ def main() -> None:
             [method, *(f"{curve[D]:.4f}" if D in curve else "" for D in options.columns)]
             for method, curve in known.items()
         ]
-        changes = "no changes" if size == 1 else f"{size} rotations"
+        changes = "no transformations" if size == 1 else f"{size} rotations"
         print(
             table(f"relative error, Frobenius, {changes}", ["columns", *map(str, options.columns)], rows)
         )

@@ -3,8 +3,8 @@
 Every case damages one answer of one view of an oracle, kernel, family of functionals, output or hull
 (``tests/malformed.py`` has the table of views and kinds of damage) and hands it to an estimator. A
 case ends as "refused" (TypeError, ValueError or NotImplementedError that names class and method),
-"harmless" (the same optimum as without the damage), "taken" (other numbers, but well formed, as a row
-more of features) or "not asked" (nobody asked that view). Anything else is counted as wrong, and a
+"harmless" (the same optimum as without the damage), "accepted" (other numbers, but well formed, as a row
+more of features) or "unused" (nobody asked that view). Anything else is counted as wrong, and a
 process that dies as a crash. Cases run in processes of their own, some thousands each.
 """
 
@@ -47,7 +47,7 @@ def main() -> None:
         return portion(*arguments.portion)
     counts: dict[str, Counter[str]] = {}
     crashes, first = [], 0
-    while sum(sum(c.values()) - c["not asked"] for c in counts.values()) < arguments.answers:
+    while sum(sum(c.values()) - c["unused"] for c in counts.values()) < arguments.answers:
         last = first + PORTION
         command = [sys.executable, __file__, "--portion", str(first), str(last)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -63,7 +63,7 @@ def main() -> None:
             first += 1
         elif first < last:
             raise SystemExit(done.stderr)
-    kinds = ["refused", "harmless", "taken", "wrong", "not asked"]
+    kinds = ["refused", "harmless", "accepted", "wrong", "unused"]
     print(f"{'plug-in':10s}" + "".join(f"{kind:>11s}" for kind in kinds))
     for plugin, found in sorted(counts.items()):
         print(f"{plugin:10s}" + "".join(f"{found[kind]:11d}" for kind in kinds))

@@ -223,9 +223,9 @@ def main() -> None:
     lines = []
     for rows in training_sets(arguments):
         lines += lines_of(rows, arguments.oracles, arguments.tight, arguments.repeats)
-    headers = ["rows", "C", "changes", "seconds", "ratio", "target", "note", "GB"]
+    headers = ["rows", "C", "oracle", "seconds", "ratio", "target", "note", "GB"]
     print(versions())
-    print(table("Many classes against liblinear's Crammer-Singer machine", headers, lines))
+    print(table("Many classes, compared with liblinear's Crammer-Singer SVM", headers, lines))
     write_json(arguments.json, {"lines": [dict(zip(headers, line, strict=True)) for line in lines]})
 
 

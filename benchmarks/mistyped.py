@@ -269,7 +269,7 @@ def print_tables(setting: str, results: Sequence[Result], options: argparse.Name
     ]  # fmt: skip
     print(table(
         f"{setting}: certified, % of positions / of whole sentences, first {options.certified} test\n"
-        "sentences as they are; k features of a sentence dropped (not tokens, not typos: one word\n"
+        "sentences unchanged; k features of a sentence dropped (not tokens, not typos: one word\n"
         "fills features of up to five positions)", ["method", *(f"k={k}" for k in DROPPED)], rows,
     ))  # fmt: skip
 

@@ -363,7 +363,7 @@ def vote(arguments, X, X_test, y_test) -> None:
         worse, better = np.count_nonzero(each & ~last), np.count_nonzero(last & ~each)
         p = mcnemar(int(worse), int(better))
         rows.append([name, f"{100 * each.mean():.2f}", worse, better, f"{p:.2g}"])
-    headers = ["machine", "error %", "wrong here alone", "wrong in the sum alone", "p, McNemar"]
+    headers = ["model", "error %", "only this wrong", "only the sum wrong", "p, McNemar"]
     print(table("Machines, and the sum of their scores", headers, rows))
 
 

@@ -54,7 +54,7 @@ GRIDS: dict[str, dict[str, tuple[float, ...]]] = {
     "plain": SHARED,
     "squared": SHARED | {"nu": (1.0, 10.0, 100.0, 1000.0)},
     "epsilon-insensitive": SHARED | {"nu": (1.0, 10.0, 100.0), "epsilon": (0.03, 0.1, 0.3)},
-    "virtual": SHARED,
+    "VirtualSVC": SHARED,
 }
 OURS = ("epsilon-insensitive", "squared")
 KEYS = ("sigma", "C", "nu", "epsilon")
@@ -103,7 +103,7 @@ class Pair:
 def fit(machine: str, params: Params, X: np.ndarray, y: np.ndarray, digits: tuple[int, int]) -> Any:
     """A machine with its parameters."""
     oracle = zhang2013_transforms(shape=(28, 28))
-    if machine == "virtual":
+    if machine == "VirtualSVC":
         weights = {digit: 1.0 / size for digit, size in zip(digits, SIZES, strict=True)}
         gamma = 0.5 / params["sigma"] ** 2
         return VirtualSVC(oracle, gamma=gamma, C=params["C"], class_weight=weights).fit(X, y)
@@ -184,7 +184,7 @@ def check_predictions(train: Rows, pair: Pair) -> str:
     """Whether the fast predictions are libsvm's."""
     X, y = train
     rows, asked = pair.tuning[0], X[pair.validation[::5]]
-    model = fit("virtual", {"sigma": 5.0, "C": 100.0}, X[rows], y[rows], pair.digits)
+    model = fit("VirtualSVC", {"sigma": 5.0, "C": 100.0}, X[rows], y[rows], pair.digits)
     same = int(np.sum(predict(model, asked) == model.predict(asked)))
     return f"predictions by matrix products: as VirtualSVC.predict on {same} of {len(asked)}"
 
@@ -201,15 +201,15 @@ def print_tables(found: dict[str, dict[str, Any]], draws: int) -> None:
         ]
         for name, machines in found.items()
     ]
-    title = f"error on the test images, per cent: mean of {draws} draws (standard deviation)"
+    title = f"error on the test images, %: mean of {draws} draws (standard deviation)"
     print(table(title, ["", *GRIDS], rows))
     rows = [
-        [f"{name}, {machine}", *tests(machines[machine]["errors"], machines["virtual"]["errors"])]
+        [f"{name}, {machine}", *tests(machines[machine]["errors"], machines["VirtualSVC"]["errors"])]
         for machine in OURS
         for name, machines in found.items()
     ]
     head = ["", "difference", "standard deviation", "better", "worse", "t", "p of t", "p of Wilcoxon"]
-    print(table("error less that of virtual on the same draw, points of a per cent", head, rows))
+    print(table("error minus that of VirtualSVC on the same draw, percentage points", head, rows))
     rows = [
         [
             f"{name}, {machine}",
@@ -221,7 +221,7 @@ def print_tables(found: dict[str, dict[str, Any]], draws: int) -> None:
         for name, machines in found.items()
         for machine, one in machines.items()
     ]
-    head = ["", *KEYS, "validation error, per cent", "seconds of a fit", "of the choice"]
+    head = ["", *KEYS, "validation error, %", "seconds of a fit", "of the choice"]
     print(table("parameters chosen", head, rows))
 
 
@@ -252,16 +252,16 @@ def draw(found: dict[str, dict[str, Any]], path: Path) -> None:
     )
     styles = {"epsilon-insensitive": ("o", "tab:blue"), "squared": ("^", "tab:orange")}
     for axes, (name, machines) in zip(panels[0], found.items(), strict=True):
-        theirs = 100 * machines["virtual"]["errors"]
-        every = np.concatenate([100 * machines[machine]["errors"] for machine in (*OURS, "virtual")])
+        theirs = 100 * machines["VirtualSVC"]["errors"]
+        every = np.concatenate([100 * machines[machine]["errors"] for machine in (*OURS, "VirtualSVC")])
         low, high = every.min() - 0.05 * np.ptp(every), every.max() + 0.05 * np.ptp(every)
         axes.plot([low, high], [low, high], color="gray", linewidth=1, zorder=0)
         for machine, (marker, color) in styles.items():
             ours = 100 * machines[machine]["errors"]
             axes.scatter(theirs, ours, s=24, marker=marker, color=color, alpha=0.8, label=machine)
         axes.set(xlim=(low, high), ylim=(low, high), aspect="equal", title=name)
-        axes.set_xlabel("error of virtual samples, per cent")
-    panels[0, 0].set_ylabel("error of ours, per cent")
+        axes.set_xlabel("error of VirtualSVC, %")
+    panels[0, 0].set_ylabel("error of TransformDifference, %")
     panels[0, 0].legend(loc="upper left", fontsize="small")
     figure.savefig(path, dpi=150)
 

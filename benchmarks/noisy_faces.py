@@ -370,9 +370,9 @@ def print_parts(runs: Sequence[dict[str, Any]], title: str) -> None:
             if part == "by t":
                 least = [run[part][noise][name]["least"] for run in runs for noise in NOISES]
                 rows[-1] += [f"{np.median(least):.2g}", f"{np.min(least):.2g}"]
-        more = ["least eigenvalue, median", "of all"] if part == "by t" else []
+        more = ["smallest eigenvalue, median", "of all"] if part == "by t" else []
         print(table(f"{title}: balanced error {part}, %", [head, *NOISES, *more], rows))
-        print(table(f"{title}: the same less that of {head} {base}", [head, *NOISES], less[1:]))
+        print(table(f"{title}: balanced error minus that of {head} = {base}", [head, *NOISES], less[1:]))
 
 
 def print_choices(runs: Sequence[dict[str, Any]], title: str) -> None:

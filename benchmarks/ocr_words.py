@@ -214,7 +214,7 @@ def choose(settings: list[Setting], train: Words, options: argparse.Namespace) -
             lines.append([setting.name, f"{C:g}", *(f"{each:.2f}" for each in errors),
                           f"{np.mean(errors):.2f}"])  # fmt: skip
             print(*lines[-1], flush=True)
-    headers = ["machine", "C", *(f"part {part}" for part in range(options.folds)), "mean"]
+    headers = ["model", "C", *(f"part {part}" for part in range(options.folds)), "mean"]
     print(table("Letter error on training words that were left out, %", headers, lines))
 
 
@@ -270,7 +270,7 @@ def main() -> None:
         choose(settings, train, options)
         return
     lines = compare(settings, train, test, options)
-    headers = ["machine", "C", "error %", "seconds", "gap", "support", "GB"]
+    headers = ["model", "C", "error %", "seconds", "gap", "support vectors", "GB"]
     title = f"Words, {options.part}: {len(train.y)} letters to train, {len(test.y)} to test"
     print(table(title, headers, lines))
     write_json(options.json, {"lines": [dict(zip(headers, line, strict=True)) for line in lines]})

@@ -9,9 +9,9 @@
 
 All with the Gaussian kernel; gamma is s/4, s/2, s, 2s or 4s, where s is what scikit-learn calls "scale".
 For faces, gamma and C in {1, 10} are chosen for each machine by two folds on the training faces, as in
-`digits.py`. For photographs they are chosen by three folds with STD-SVM only, on the 2000, and all
-machines share them. STD-SVM and VIR-SVM on photographs read one table of kernel values for all ten
-classes (20000 virtual samples, 5 GB), which spares libsvm its slow kernel; Invar-SVM starts anew for
+`digits.py`. For photographs they are chosen by three folds with SVC only, on the 2000, and all
+machines share them. SVC and VirtualSVC on photographs read one table of kernel values for all ten
+classes (20000 virtual samples, 5 GB), which spares libsvm its slow kernel; InvariantSVC starts anew for
 each class. The seconds are those of final fits, that table included.
 
 Support vectors are distinct images, for photographs over all ten machines.
@@ -84,8 +84,8 @@ def grid_for(X: np.ndarray) -> Grid:
 
 
 def named(epsilon: float) -> str:
-    """The name of Invar-SVM in tables."""
-    return f"Invar-SVM, epsilon {epsilon:g}" if epsilon else "Invar-SVM"
+    """The name of InvariantSVC in tables."""
+    return f"InvariantSVC, plane_tol {epsilon:g}" if epsilon else "InvariantSVC"
 
 
 def load_faces(folder: Path) -> Rows:
@@ -116,7 +116,7 @@ def compare_faces(data: Rows, seed: int) -> dict[str, Line]:
     """All machines on a draw."""
     train, test = draw_faces(data, seed)
     oracle, points = face_changes(), grid_for(train[0])
-    chosen = {"STD-SVM": tune_svc(*train, None, points, 2, seed)["VIR-SVM"]}
+    chosen = {"SVC": tune_svc(*train, None, points, 2, seed)["VirtualSVC"]}
     chosen |= tune_svc(*train, oracle, points, 2, seed)
     found = {name: fit_svc(name, oracle, params, train, test)[0] for name, params in chosen.items()}
     params = tune_invariant(*train, oracle, points, 2, seed)
@@ -153,7 +153,7 @@ def one_against_rest(kernel: np.ndarray, y: np.ndarray, asked: np.ndarray, C: fl
 
 
 def tune_photographs(X: np.ndarray, y: np.ndarray, points: Grid) -> Params:
-    """gamma and C by three folds with STD-SVM."""
+    """gamma and C by three folds with SVC."""
     distances, rights = squared_distances(X, X), np.zeros(len(points))
     for train, validate in folds_of(y, 3, 0):
         for number, point in enumerate(points):
@@ -164,7 +164,7 @@ def tune_photographs(X: np.ndarray, y: np.ndarray, points: Grid) -> Params:
 
 
 def table_machine(train: Rows, test: Rows, oracle: Any, params: Params) -> Line:
-    """STD-SVM, or VIR-SVM with an oracle."""
+    """SVC, or VirtualSVC with an oracle."""
     start = time.perf_counter()
     X, y = train
     if oracle is not None:
@@ -179,7 +179,7 @@ def table_machine(train: Rows, test: Rows, oracle: Any, params: Params) -> Line:
 
 
 def invariant_machine(train: Rows, test: Rows, params: Params, epsilon: float) -> Line:
-    """Invar-SVM for each class against the rest."""
+    """InvariantSVC for each class against the rest."""
     X, y = train
     scores, seconds = [], 0.0
     support: set[tuple[int, int]] = set()
@@ -202,8 +202,8 @@ def compare_photographs(folder: Path, count: int) -> dict[str, Line]:
     test = load_photographs(folder, "test", 1000)
     params = tune_photographs(*train, grid_for(train[0]))
     works: dict[str, Callable[[], Line]] = {
-        "STD-SVM": lambda: table_machine(train, test, None, params),
-        "VIR-SVM": lambda: table_machine(train, test, photograph_changes(), params),
+        "SVC": lambda: table_machine(train, test, None, params),
+        "VirtualSVC": lambda: table_machine(train, test, photograph_changes(), params),
     }
     for epsilon in EPSILONS:
         works[named(epsilon)] = partial(invariant_machine, train, test, params, epsilon)
@@ -224,7 +224,7 @@ def print_table(title: str, draws: Sequence[dict[str, Line]]) -> None:
         support = np.mean([line.support for line in lines])
         seconds = np.mean([line.seconds for line in lines])
         rows.append([name, f"{np.mean(errors):.1f}{spread}", f"{support:.0f}", f"{seconds:.2f}"])
-    print(table(title, ["", "error, per cent", "support vectors", "seconds"], rows))
+    print(table(title, ["", "error, %", "support vectors", "seconds"], rows))
 
 
 def parse() -> argparse.Namespace:
@@ -256,7 +256,7 @@ def main() -> None:
     if "photographs" in options.sets:
         compare = compare_photographs(options.data, options.photographs)
         results["photographs"] = {name: vars(line) for name, line in compare.items()}
-        params = compare["STD-SVM"].params
+        params = compare["SVC"].params
         title = (
             f"photographs: {options.photographs} images, gamma {params['gamma']:.3g}, C {params['C']:g}"
         )

@@ -191,7 +191,7 @@ def main() -> None:
     if "digits" in options.sets:
         found = turned_digits(options)
         results["digits"] = {name: vars(line) for name, line in found.items()}
-        title = f"turned digits: {options.digits} training images, {options.turns} turns"
+        title = f"rotated digits: {options.digits} training images, {options.turns} rotations"
         print_table(title, found)
     write_json(options.json, results)
 

@@ -61,9 +61,9 @@ def malware(record: dict[str, Any]) -> Figure:
     """Detection against added features, means of splits and standard errors, in percent."""
     looks = {
         "LinearSVC": ("linear SVM", GRAY, "-"),
-        "bounded both ways": ("bounded weights", ORANGE, "-"),
-        "not negative": ("weights not negative", GREEN, "--"),
-        "robust": ("structinv, FAdd", BLUE, "-"),
+        "bounded on both sides": ("bounded weights", ORANGE, "-"),
+        "nonnegative": ("nonnegative weights", GREEN, "--"),
+        "FAdd": ("structinv, FAdd", BLUE, "-"),
     }
     figure = Figure(figsize=(7.2, 4.2), layout="constrained")
     axes = figure.subplots()
@@ -74,13 +74,13 @@ def malware(record: dict[str, Any]) -> Figure:
         axes.fill_between(sizes, mean - error, mean + error, color=color, alpha=0.2, lw=0)
         names.append((name, float(mean[-1]), color))
         at_ten[method] = mean[sizes.index(10)]
-    for method, shift in {"LinearSVC": 5.0, "robust": -6.0}.items():
+    for method, shift in {"LinearSVC": 5.0, "FAdd": -6.0}.items():
         y, color = at_ten[method], looks[method][1]
         axes.text(10, y + shift, f"{y:.1f} %", color=color, ha="center", va="center", weight="bold")
     axes.set(ylim=(-5, 72), xlabel="permissions and services that the attacker adds (worst case)")
     axes.set(ylabel="malware detected at 1 % false positives", xticks=[0, 2, 5, 10, 20])
     axes.yaxis.set_major_formatter(PercentFormatter(decimals=0))
-    plain, robust = at_ten["LinearSVC"], at_ten["robust"]
+    plain, robust = at_ten["LinearSVC"], at_ten["FAdd"]
     axes.set_title(f"At ten additions a linear SVM detects {plain:.1f} %, structinv {robust:.0f} %")
     name_lines(axes, names, sizes[-1])
     return figure
@@ -142,8 +142,8 @@ def mistyped(record: dict[str, Any]) -> Figure:
 def semi_supervised(record: dict[str, Any]) -> Figure:
     """Error with a penalty less that of a plain SVM, for each set and number of labels."""
     looks = {
-        "InvSVM, hinge": ("gradients, hinge loss", BLUE, "o"),
-        "InvSVM, squared": ("gradients, squared loss", ORANGE, "s"),
+        "gradients, hinge": ("gradients, hinge loss", BLUE, "o"),
+        "gradients, squared": ("gradients, squared loss", ORANGE, "s"),
         "averages, rows left out": ("local averages, picked on the first four sets", GREEN, "D"),
     }
     figure = Figure(figsize=(7.2, 6.6), layout="constrained")

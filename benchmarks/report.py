@@ -54,7 +54,7 @@ def _short(value: float) -> str:
 
 def show(title: str, lines: Sequence[Line], path: Path | None, **content: Any) -> None:
     """Print lines as a table with their notes, and write them to a file, if one is wanted."""
-    head = ["work", "target", "aim", "ours", "reference", "ratio"]
+    head = ["work", "target", "aim", "structinv", "reference", "ratio"]
     print(table(title, head, [line.cells() for line in lines]))
     print("\n".join(f"{line.work}: {line.note}" for line in lines if line.note))
     write_json(path, {"versions": versions(), **content, "lines": [asdict(line) for line in lines]})

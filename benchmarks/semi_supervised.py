@@ -198,17 +198,17 @@ class Choice:
 
 SPREADING = Choice("spreading", ("spreading",), AFFINITIES)
 PRESCRIBED = {
-    "SVM": Choice("hinge", (PLAIN,), (1.0,)),
-    "LapSVM": Choice("hinge", (GRAPH,), (1.0,)),
-    "InvSVM, hinge": Choice("hinge", (GRADIENT,), (1.0,)),
-    "InvSVM, squared": Choice("squared", (GRADIENT,), (1.0,)),
+    "SVC": Choice("hinge", (PLAIN,), (1.0,)),
+    "LapSVC": Choice("hinge", (GRAPH,), (1.0,)),
+    "gradients, hinge": Choice("hinge", (GRADIENT,), (1.0,)),
+    "gradients, squared": Choice("squared", (GRADIENT,), (1.0,)),
     "LabelSpreading": SPREADING,
     "SelfTraining": Choice("self-training", ("self-training",)),
 }
 CRITERIA = (FOLDS, LEFT_OUT, EVIDENCE)
 RIVALS = {
-    "SVM": Choice("hinge", (PLAIN,)),
-    "LapSVM": Choice("hinge", (GRAPH,)),
+    "SVC": Choice("hinge", (PLAIN,)),
+    "LapSVC": Choice("hinge", (GRAPH,)),
     "LabelSpreading": SPREADING,
     "SelfTraining": Choice("self-training, widths", ("self-training",)),
     "linear SVM": Choice("hinge", (LINEAR,)),
@@ -267,7 +267,7 @@ def compare(name: str, data: Rows, options: argparse.Namespace) -> Found:
             "squared": draw.machine(tables, squared),
             "spreading": draw.spreading(affinities),
         }
-        for machine, like in (("", PRESCRIBED["SVM"]), (", widths", RIVALS["SVM"])):
+        for machine, like in (("", PRESCRIBED["SVC"]), (", widths", RIVALS["SVC"])):
             chosen = like.chosen(settings)
             settings[f"self-training{machine}"] = draw.self_training(X, median, chosen)
         found[key] = settings
@@ -290,7 +290,7 @@ def cells(results: dict[str, Found]) -> Iterator[tuple[str, int, Found]]:
 
 def with_gradients(results: dict[str, Found]) -> dict[str, Found]:
     """The sets whose gradients were not left out."""
-    choice = PRESCRIBED["InvSVM, hinge"]
+    choice = PRESCRIBED["gradients, hinge"]
     return {name: found for name, found in results.items() if len(choice.errors(found, SIZES[0]))}
 
 
@@ -310,7 +310,7 @@ def p_of(difference: np.ndarray) -> float:
 
 def print_errors(results: dict[str, Found]) -> None:
     """The paper's table 1, its figures in brackets."""
-    order = {"SVM": 0, "LapSVM": 1, "InvSVM, hinge": 2}
+    order = {"SVC": 0, "LapSVC": 1, "gradients, hinge": 2}
     rows = []
     for name, size, found in cells(results):
         row = [f"{name}, {size}"]
@@ -320,13 +320,13 @@ def print_errors(results: dict[str, Found]) -> None:
                 cell += f" ({PAPER[name][order[method]][SIZES.index(size)]:4.1f})"
             row.append(cell)
         rows.append(row)
-    title = "error on the rows without a label, per cent, mean ± standard deviation (in the paper)"
+    title = "error on the rows without a label, %, mean ± standard deviation (in the paper)"
     print(table(title, ["set, labeled rows", *PRESCRIBED], rows))
 
 
 def print_tests(results: dict[str, Found]) -> None:
     """InvSVM against SVM and LapSVM, at the prescribed width."""
-    pairs = (("InvSVM, hinge", "SVM"), ("InvSVM, squared", "SVM"), ("InvSVM, hinge", "LapSVM"))
+    pairs = (("gradients, hinge", "SVC"), ("gradients, squared", "SVC"), ("gradients, hinge", "LapSVC"))
     rows = []
     for name, size, found in cells(with_gradients(results)):
         row = [f"{name}, {size}"]
@@ -337,10 +337,12 @@ def print_tests(results: dict[str, Found]) -> None:
         rows.append(row)
     heads = [
         label
-        for one, other in (("hinge", "SVM"), ("squared", "SVM"), ("hinge", "LapSVM"))
+        for one, other in (("hinge", "SVC"), ("squared", "SVC"), ("hinge", "LapSVC"))
         for label in (f"{one} - {other}", "t-test", "Wilcoxon")
     ]
-    title = "InvSVM less SVM or LapSVM on the same draw: mean difference in points, p of two-sided tests"
+    title = (
+        "gradients minus SVC or LapSVC on the same draw: mean difference in points, p of two-sided tests"
+    )
     print(table(title, ["set, labeled rows", *heads], rows))
 
 
@@ -376,7 +378,7 @@ def print_summary(results: dict[str, Found]) -> None:
     """In how many cells each candidate is better than each competitor."""
     apart = {name: found for name, found in results.items() if name not in PICKED_ON}
     known = {name: found for name, found in results.items() if name in PICKED_ON}
-    for title, group in (("sets to pick on", known), ("all other sets", apart)):
+    for title, group in (("sets of the selection", known), ("all other sets", apart)):
         rows = []
         for candidate, choice in CANDIDATES.items():
             same = {
@@ -394,7 +396,7 @@ def print_summary(results: dict[str, Found]) -> None:
         head = ["", "mean", "lower", "higher", "lower, p < 0.05", "higher, p < 0.05"]
         if group:
             n_cells = len(group) * len(SIZES)
-            print(table(f"{title}: points over {n_cells} cells, and in how many of them", head, rows))
+            print(table(f"{title}: points over {n_cells} cells, and numbers of cells", head, rows))
 
 
 def print_families(results: dict[str, Found]) -> None:
@@ -461,9 +463,9 @@ def check(data: Rows, scaling: str) -> list[str]:
 
 # Of the picture: each less a plain SVM, whose width is chosen if the other's is.
 COMPARED = {
-    "InvSVM, hinge": (PRESCRIBED["InvSVM, hinge"], PRESCRIBED["SVM"]),
-    "InvSVM, squared": (PRESCRIBED["InvSVM, squared"], PRESCRIBED["SVM"]),
-    "averages, rows left out": (AVERAGES, RIVALS["SVM"]),
+    "gradients, hinge": (PRESCRIBED["gradients, hinge"], PRESCRIBED["SVC"]),
+    "gradients, squared": (PRESCRIBED["gradients, squared"], PRESCRIBED["SVC"]),
+    "averages, rows left out": (AVERAGES, RIVALS["SVC"]),
 }
 
 

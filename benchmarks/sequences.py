@@ -69,7 +69,7 @@ def main() -> None:
                       f"{memory() - imported:.2f}"])  # fmt: skip
     headers = ["solver", "seconds", "gap", "iterations", "GB"]
     print(versions())
-    print(table("Sequences, any one feature of a row lost", headers, lines))
+    print(table("Sequences, FDrop(1)", headers, lines))
     write_json(arguments.json, {"lines": [dict(zip(headers, line, strict=True)) for line in lines]})
 
 

@@ -159,7 +159,7 @@ def methods(
         for spectrum, sides in product((None, "clip", "flip", "square", "shift"), ("two", "mean")):
             fit = objects(both, spectrum, sides)
             grid = tuple(product(SIGMAS, SQUARE_CS)) if spectrum == "square" else wide
-            found[f"{sides}, {spectrum or 'as it is'}"] = (fit, fit, grid, 3)
+            found[f"{sides}, {spectrum or 'no correction'}"] = (fit, fit, grid, 3)
         return found
 
     def same(fit: Fit, grid: Sequence[Params]) -> tuple[Fit, Fit, Sequence[Params], int]:

@@ -92,7 +92,16 @@ def main() -> None:
         lines.append([name, found.outcome, f"{seconds:.0f}", f"{clock:.0f}", f"{found.relative_gap:.1e}",
                       found.iterations, *(f"{score:.4f}" for score in scores)])  # fmt: skip
         print(lines[-1], flush=True)
-    headers = ["edges know", "outcome", "seconds", "of processor", "gap", "iterations", "train", "test"]
+    headers = [
+        "edge features",
+        "outcome",
+        "seconds",
+        "processor s",
+        "gap",
+        "iterations",
+        "train",
+        "test",
+    ]
     print(versions())
     print(table(f"Snakes, C = {arguments.C:g}", headers, lines))
     write_json(arguments.json, {"lines": [dict(zip(headers, line, strict=True)) for line in lines]})

@@ -50,8 +50,8 @@ from structinv import InvariantLinearSVC
 from structinv.oracles import FDrop, FScale
 
 SOURCES = (*ENRON, SPAMASSASSIN)
-METHODS = ("hinge", "FDROP", "FSCALE", "LinearSVC", "Bayes")
-ROBUST = ("FDROP", "FSCALE")
+METHODS = ("hinge", "FDrop", "FScale", "LinearSVC", "MultinomialNB")
+ROBUST = ("FDrop", "FScale")
 CERTIFIED = ("hinge", *ROBUST)
 EDITS = (0, 1, 2, 5, 10, 20, 50)
 LAMBDAS = {
@@ -64,11 +64,11 @@ LAMBDAS = {
         "counts": (1.0, 0.3, 0.1, 0.03, 0.01, 0.003),
     },
 }
-CHANGES = {"FDROP": (2, 5, 10, 20), "FSCALE": (5, 20)}
+CHANGES = {"FDrop": (2, 5, 10, 20), "FScale": (5, 20)}
 LOOKS = {
     "hinge": ("tab:gray", "plain hinge"),
-    "FDROP": ("tab:blue", "FDROP"),
-    "FSCALE": ("tab:orange", "FSCALE"),
+    "FDrop": ("tab:blue", "FDrop"),
+    "FScale": ("tab:orange", "FScale"),
 }
 FACTORS = ((0.5, 2.0), (0.5, 8.0), (0.0, 2.0))
 
@@ -131,7 +131,7 @@ class Outcome:
 
 def grid(method: str, form: str, quick: bool) -> list[Params]:
     """All parameters of a method that are tried."""
-    if method == "Bayes":
+    if method == "MultinomialNB":
         return [(("alpha", alpha),) for alpha in (0.01, 0.1, 1.0)]
     lambdas = LAMBDAS["robust" if method in ROBUST else "plain"][form]
     lambdas = lambdas[1::2] if quick else lambdas
@@ -139,7 +139,7 @@ def grid(method: str, form: str, quick: bool) -> list[Params]:
         return [(("lam", lam),) for lam in lambdas]
     changes = CHANGES[method][1:2] if quick else CHANGES[method]
     points = [(("lam", lam), ("max_changes", K)) for lam in lambdas for K in changes]
-    if method == "FDROP":
+    if method == "FDrop":
         return points
     factors = FACTORS[:2] if quick else FACTORS
     return [(*point, ("low", low), ("high", high)) for point in points for low, high in factors]
@@ -148,12 +148,12 @@ def grid(method: str, form: str, quick: bool) -> list[Params]:
 def make(method: str, params: Params, n_mails: int, intercept: bool, tol: float, limit: float) -> Any:
     """An unfitted classifier."""
     given = dict(params)
-    if method == "Bayes":
+    if method == "MultinomialNB":
         return MultinomialNB(**given)
     C = 1.0 / (given.pop("lam") * n_mails)
     if method == "LinearSVC":
         return LinearSVC(loss="hinge", C=C, fit_intercept=intercept, random_state=0)
-    oracle = {"hinge": None, "FDROP": FDrop, "FSCALE": FScale}[method]
+    oracle = {"hinge": None, "FDrop": FDrop, "FScale": FScale}[method]
     return InvariantLinearSVC(
         oracle and oracle(**given), C=C, tol=tol, max_seconds=limit, fit_intercept=intercept,
         random_state=0,
@@ -312,8 +312,8 @@ def print_tables(results: Mapping, setting: Setting, corpus: Corpus, ceiling: bo
         ]))  # fmt: skip
     if ceiling:
         print(table(
-            "best accuracy of the grid on the held-out source itself, %: not a result of any method,\n"
-            "it only shows what choosing on other mailboxes costs",
+            "best accuracy of the grid on the held-out source itself, %: not a result of a method;\n"
+            "it shows the cost of the choice on other mailboxes",
             head,
             [
                 [held, *(f"{100 * one.best:.2f}" for one in row.values())]
@@ -359,13 +359,13 @@ def draw(results: Mapping, setting: Setting, path: Path) -> None:
     for axes, (kind, title) in zip(panels, titles.items(), strict=True):
         for method, (color, label) in LOOKS.items():
             _draw_method(axes, results, method, kind, color, label)
-        axes.set(title=title, xlabel="K, the most words that may change", ylim=(0, 1.01))
+        axes.set(title=title, xlabel="K, maximum number of edited words", ylim=(0, 1.01))
         axes.set_xticks(range(len(EDITS)), [str(K) for K in EDITS])
         axes.yaxis.set_major_formatter(PercentFormatter(1.0))
         axes.grid(alpha=0.3)
     panels[0].set_ylabel("certified accuracy on unseen mail")
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
-    figure.suptitle(f"Share of mails that no edit can turn ({setting})")
+    figure.suptitle(f"Certified accuracy ({setting})")
     figure.savefig(path, dpi=150)
 
 

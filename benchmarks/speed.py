@@ -154,7 +154,7 @@ def hinge_lines(bags: Any, repeats: int) -> list[Line]:
         seconds, models = take_turns(works, repeats)
         sums += seconds
         worst = max(problem.value(ours) / problem.value(theirs) for ours, theirs, _ in models)
-        passes = f"{models[0][0].n_iter_} passes, theirs {models[0][1].n_iter_}"
+        passes = f"{models[0][0].n_iter_} passes, LinearSVC {models[0][1].n_iter_}"
         notes.append(f"{lam:g}: tol {tol:.2g}, {passes}, objective {worst - 1:+.1e}")
     ours, theirs, default = np.median(sums, axis=0)
     return [
@@ -181,8 +181,8 @@ def robust_lines(
         for number, oracle in enumerate(oracles):
             mine = [row[number] for row in models]
             worst = max(problems[number].gap(model) for model in mine)
-            note = f"gap {worst:.1e} (asked {tol:g}), {mine[0].n_iter_} passes"
-            note += f", theirs {models[0][-1].n_iter_}"
+            note = f"gap {worst:.1e} (tol {tol:g}), {mine[0].n_iter_} passes"
+            note += f", LinearSVC {models[0][-1].n_iter_}"
             ratio = medians[number] / medians[-1]
             work = f"{name}{oracle}, lambda {lam:g}"
             lines.append(Line(work, target, aim, medians[number], medians[-1], ratio, note))
@@ -229,7 +229,7 @@ def cvxpy_lines(bags: Any, repeats: int) -> list[Line]:
         ours, theirs = np.median(seconds, axis=0)
         model, (w, optimum) = results[0]
         checked = problem.objective.value(w).upper
-        note = f"{X.shape[1]} words; ours / optimum - 1 = {problem.value(model) / optimum - 1:+.1e}"
+        note = f"{X.shape[1]} words; structinv / optimum - 1 = {problem.value(model) / optimum - 1:+.1e}"
         note += f"; objective at its w / optimum - 1 = {checked / optimum - 1:+.1e}"
         work = f"cvxpy, 300 mails, {name}, lambda 0.01"
         lines.append(Line(work, ">= 100x faster", "1000x", ours, theirs, theirs / ours, note))

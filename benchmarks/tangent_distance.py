@@ -259,7 +259,7 @@ def kernels(
             )
             least = float(np.linalg.eigvalsh(gram)[0])
             for way, tables in (
-                ("as it is", lambda g=gram, k=new: (g, k)),
+                ("none", lambda g=gram, k=new: (g, k)),
                 ("clip", lambda g=gram, k=new: clipped(g, k)),
             ):
                 corrected_gram, corrected_new = tables()
@@ -353,7 +353,15 @@ def main() -> None:
     if "eigenvalues" in parts:
         n = 60 if given.quick else 500
         results["eigenvalues"] = eigenvalues(prepared(X[:n], 0.7, 28).astype(np.float64), n)
-        headers = ["sets", "sides", "width / median distance", "least", "largest", "below 0", "share, %"]
+        headers = [
+            "sets",
+            "sides",
+            "width / median distance",
+            "smallest",
+            "largest",
+            "below 0",
+            "share, %",
+        ]
         print(
             table(f"Eigenvalues of Gaussians of distances, {n} digits", headers, results["eigenvalues"]),
             flush=True,
@@ -372,7 +380,7 @@ def main() -> None:
             "distance",
             "spectrum",
             "error, %",
-            "least",
+            "smallest",
             "support vectors",
             "width",
             "C",

@@ -213,9 +213,9 @@ def compare(name: str, texts: list[str], y: np.ndarray, splits: int) -> dict[str
         values = np.array([[100 * split[model][column] for column in columns] for split in every])
         errors = values.std(axis=0, ddof=1) / np.sqrt(splits) if splits > 1 else np.zeros(len(columns))
         means = values.mean(axis=0)
-        rows.append([model, *(f"{m:.1f} +- {e:.1f}" for m, e in zip(means, errors, strict=True))])
+        rows.append([model, *(f"{m:.1f} ± {e:.1f}" for m, e in zip(means, errors, strict=True))])
     spam = int(np.sum(y == "spam"))
-    title = f"{name}: {len(y)} texts, {spam} spam. Accuracy, per cent, where spam is attacked"
+    title = f"{name}: {len(y)} texts, {spam} spam. Accuracy, %, where spam is attacked"
     print(table(title, ["", *columns], rows))
     for model in ROBUST:
         seconds = np.mean([split[model]["seconds"] for split in every])
@@ -332,7 +332,7 @@ def stand(
             ).fit(known, y[train])
             label = f"tokens: {kind} {most}, {weights}, n-grams of 1 to {longest}"
             ask(label, model, model.certify(lowered).correct, kind, most)
-    headers = [f"{name}, {len(unseen)} texts", "certified", "edited texts", "turned"]
+    headers = [f"{name}, {len(unseen)} texts", "certified", "edited texts", "changed"]
     print(table("Certified texts after edits of their letters", headers, rows))
     return {"rows": rows}
 

@@ -120,7 +120,7 @@ def features(kind: Any, size: int, train: Rows, test: Rows) -> Line:
 
 def print_table(found: dict[str, Line]) -> None:
     """Errors with their standard errors."""
-    headers = ["", "parameters", "kernel error", "error, test", "kernel, s", "machine, s"]
+    headers = ["", "parameters", "kernel error", "error, test", "kernel, s", "model, s"]
     rows = []
     for name, line in found.items():
         error = 100 * np.sqrt(line.error * (1 - line.error) / line.tested)
@@ -132,7 +132,7 @@ def print_table(found: dict[str, Line]) -> None:
             f"{line.seconds_kernel:.0f}",
             f"{line.seconds_machine:.0f}",
         ])  # fmt: skip
-    print(table("turned digits, whole images", headers, rows))
+    print(table("rotated digits, whole images", headers, rows))
 
 
 def main() -> None:

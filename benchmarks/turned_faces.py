@@ -65,7 +65,15 @@ RATIOS = (0.25, 0.5, 1.0)
 ETAS = (10.0, 100.0)
 TOL = 0.05
 SHAPE: dict[str, Any] = {"shape": (SIDE, SIDE), "fill": "nearest"}
-PLOTTED = ("plain", "VSV", "jittering, two", "tangent distance", "TVK", "DB-TVK", "worst case")
+PLOTTED = (
+    "plain",
+    "virtual support vectors",
+    "SetKernel, two",
+    "SetKernel, tangent",
+    "TangentVectorKernel",
+    "TangentDistributionKernel",
+    "worst case",
+)
 
 Params = dict[str, float]
 Table = tuple[np.ndarray, np.ndarray]
@@ -234,13 +242,13 @@ class WorstCase(Method):
 
 METHODS: dict[str, type[Method]] = {
     "plain": OfDistances,
-    "VSV": Virtual,
-    "jittering, two": Jittering,
-    "jittering, mean": JitteringMean,
-    "tangent distance": Tangent,
-    "TVK": Tvk,
-    "DB-TVK": DbTvk,
-    "orbit mean": Mean,
+    "virtual support vectors": Virtual,
+    "SetKernel, two": Jittering,
+    "SetKernel, mean": JitteringMean,
+    "SetKernel, tangent": Tangent,
+    "TangentVectorKernel": Tvk,
+    "TangentDistributionKernel": DbTvk,
+    "OrbitMean": Mean,
     "worst case": WorstCase,
 }
 
@@ -282,7 +290,7 @@ def run_draw(seed: int, faces: np.ndarray, y: np.ndarray, options: Any) -> dict[
                 results = [method.scores(params, rows, part, labels) for part in tests]
                 errors = [wrong(scores, y[rest]) for scores, _ in results]
                 found[f"{name} {size}"] = {
-                    "turned": errors[0], "upright": errors[1], "least": results[0][1],
+                    "rotated": errors[0], "upright": errors[1], "least": results[0][1],
                     "params": params,
                 }  # fmt: skip
             found[f"{name} seconds"] = time.perf_counter() - clock
@@ -298,29 +306,33 @@ def numbers(runs: Sequence[Mapping[str, Any]], name: str, size: int, what: str) 
 
 def print_tables(runs: Sequence[Mapping[str, Any]], sizes: Sequence[int]) -> None:
     """Errors, differences and what was chosen."""
-    head = ["", *(f"{size} a person" for size in sizes)]
-    for what in ("turned", "upright"):
+    head = ["", *(f"{size} per person" for size in sizes)]
+    for what in ("rotated", "upright"):
         rows = [
             [name, *(mean_and_error(numbers(runs, name, size, what), ".1f") for size in sizes)]
             for name in METHODS
         ]
         print(table(f"error on {what} test faces, %", head, rows))
-    for other in ("plain", "VSV", "worst case"):
+    for other in ("plain", "virtual support vectors", "worst case"):
         rows = [
             [name, *(difference(runs, name, other, size) for size in sizes)]
             for name in METHODS if name != other
         ]  # fmt: skip
         print(
-            table(f"error on turned test faces less that of {other}, points (Wilcoxon's p)", head, rows)
+            table(
+                f"error on rotated test faces minus that of {other}, points (Wilcoxon's p)", head, rows
+            )
         )
     clips = [name for name, kind in METHODS.items() if issubclass(kind, (OfDistances, Tvk, DbTvk, Mean))]
     rows = [
         [name, *(f"{np.min(numbers(runs, name, size, 'least')):.1e}" for size in sizes)]
-        for name in clips if name != "VSV"
+        for name in clips if name != "virtual support vectors"
     ]  # fmt: skip
     print(
         table(
-            "least eigenvalue of the chosen kernel on the training faces, least of all draws", head, rows
+            "smallest eigenvalue of the chosen kernel on the training faces, smallest of all draws",
+            head,
+            rows,
         )
     )
     print_choices(runs, sizes)
@@ -328,7 +340,7 @@ def print_tables(runs: Sequence[Mapping[str, Any]], sizes: Sequence[int]) -> Non
 
 def difference(runs: Sequence[Mapping[str, Any]], name: str, other: str, size: int) -> str:
     """Mean, standard error and p of paired differences."""
-    found = numbers(runs, name, size, "turned") - numbers(runs, other, size, "turned")
+    found = numbers(runs, name, size, "rotated") - numbers(runs, other, size, "rotated")
     p = wilcoxon(found).pvalue if np.any(found) else 1.0
     return f"{mean_and_error(found, '+.1f')} ({p:.0e})"
 
@@ -347,8 +359,8 @@ def print_choices(runs: Sequence[Mapping[str, Any]], sizes: Sequence[int]) -> No
             texts = [f"{value:g}{'*' * (value in edges)} {count}" for value, count in counts]
             parts.append(f"{key}: " + ", ".join(texts))
         seconds = np.mean([run[f"{name} seconds"] for run in runs])
-        lines.append(f"{name} ({seconds:.0f} s a draw) | " + " | ".join(parts))
-    print("how often chosen, all sizes (* edge of its grid)", "", *lines, "", sep="\n")
+        lines.append(f"{name} ({seconds:.0f} s per draw) | " + " | ".join(parts))
+    print("number of choices of each value, all sizes (* edge of its grid)", "", *lines, "", sep="\n")
 
 
 def draw(runs: Sequence[Mapping[str, Any]], sizes: Sequence[int], path: Path) -> None:
@@ -357,11 +369,11 @@ def draw(runs: Sequence[Mapping[str, Any]], sizes: Sequence[int], path: Path) ->
 
     axes = single_axes(None, 6.4, 4.4)
     for name in PLOTTED:
-        found = np.array([numbers(runs, name, size, "turned") for size in sizes])
+        found = np.array([numbers(runs, name, size, "rotated") for size in sizes])
         errors = found.std(axis=1, ddof=1) / np.sqrt(found.shape[1])
         axes.errorbar(sizes, found.mean(axis=1), errors, label=name, marker="o", markersize=3, capsize=2)
     axes.set(
-        xlabel="training faces of a person", ylabel="error on turned and scaled faces, %", ylim=(0, None)
+        xlabel="training faces per person", ylabel="error on rotated and scaled faces, %", ylim=(0, None)
     )
     axes.set_xticks(sizes)
     axes.grid(alpha=0.3)

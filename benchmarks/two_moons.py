@@ -112,7 +112,7 @@ def compare_errors(seeds: int) -> dict[str, Any]:
         for nu in NUS:
             errors = [error_of(machine(0.25, nu), moons(200, noise, seed)) for seed in range(seeds)]
             found[f"noise {noise:g}, nu {nu:g}"] = np.array(errors)
-    head = ["", "mean error, per cent", "standard deviation", "largest", "perfect"]
+    head = ["", "mean error, %", "standard deviation", "largest", "perfect"]
     title = f"logistic and squared, 200 points, sigma 0.25, C 1, seeds 0 to {seeds - 1}"
     print(table(title, head, [[name, *summary(errors)] for name, errors in found.items()]))
     return found
@@ -132,7 +132,7 @@ def compare_hinge(seeds: int) -> dict[str, Any]:
             )
             found[f"{n_points} points, nu {nu:g}"] = errors
             rows.append([f"{n_points} points, nu {nu:g}", f"{100 * errors[1]:.1f}", *summary(errors)])
-    head = ["", "seed 1, per cent", "mean", "standard deviation", "largest", "perfect"]
+    head = ["", "seed 1, %", "mean", "standard deviation", "largest", "perfect"]
     title = (
         f"hinge and epsilon-insensitive, sigma 0.1, C 0.5, epsilon 0.001, noise 0.05, "
         f"seeds 0 to {seeds - 1}"
@@ -246,7 +246,7 @@ def works_of(problem: Problem, methods: list[str]) -> dict[str, dict[str, Callab
     works: dict[str, dict[str, Callable[[], Any]]] = {"Gram matrix": {"with": problem.form}}
     for method in methods:
         for tol in TOLS:
-            works[f"ours, {method}, {tol:g}"] = {
+            works[f"structinv, {method}, {tol:g}"] = {
                 "with": partial(problem.fit, method, tol),
                 "without": partial(problem.solve, method, tol),
             }
@@ -315,7 +315,7 @@ def print_speed(lines: dict[str, Line], threads: int, repeats: int) -> None:
     head = ["", "with kernel", "without", "solver alone", "objective", "relative gap"]
     title = f"seconds, {threads} thread{'s' * (threads > 1)} of BLAS, medians of {repeats}"
     print(table(title, head, rows))
-    ours = [lines[f"ours, {METHODS[0]}, {tol:g}"] for tol in TOLS]
+    ours = [lines[f"structinv, {METHODS[0]}, {tol:g}"] for tol in TOLS]
     ratios = [
         [
             line.name,
@@ -325,7 +325,8 @@ def print_speed(lines: dict[str, Line], threads: int, repeats: int) -> None:
         for line in methods
     ]
     head = ["", *(f"{kind} kernel, to {tol:g}" for kind in ("with", "without") for tol in TOLS)]
-    title = f"times the seconds of ours ({METHODS[0]}), {threads} thread{'s' * (threads > 1)} of BLAS"
+    cores = f"{threads} thread{'s' * (threads > 1)} of BLAS"
+    title = f"seconds divided by those of structinv ({METHODS[0]}), {cores}"
     print(table(title, head, ratios))
 
 

@@ -28,7 +28,7 @@ from structinv.oracles import Box, Ellipsoid, Shifts
 
 SETS = ("iris", "wine", "breast_cancer", "digits", "bytes")
 NOW = time.process_time if os.environ.get("STRUCTINV_CPU_TIME") else time.perf_counter
-HEADERS = ["rows", "changes", "intercept", "seconds", "iterations", "gap", "status", "train %", "peer %"]
+HEADERS = ["rows", "oracle", "intercept", "seconds", "iterations", "gap", "status", "train %", "peer %"]
 
 
 def load(name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -105,7 +105,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 ]
             )
             print(*rows[-1], flush=True)
-    print(table(f"Rows that are not scaled, C = 1 ({versions()})", HEADERS, rows))
+    print(table(f"Unscaled rows, C = 1 ({versions()})", HEADERS, rows))
     write_json(chosen.json, found)
 
 

@@ -1,6 +1,6 @@
-"""The table of all oracles in choose.md, made from what their classes declare.
+"""Table of all oracles in choose.md, from the attributes of their classes.
 
-``python docs/oracle_table.py`` writes it into the page; a test compares the page with it.
+``python docs/oracle_table.py`` writes the table into the page. A test compares the page with the table.
 """
 
 import inspect
@@ -12,7 +12,7 @@ PAGE = Path(__file__).with_name("choose.md")
 BEGIN, END = "<!-- oracle table: begin -->\n", "<!-- oracle table: end -->\n"
 CHANGES = {
     "identity": "nothing",
-    "fscale": "up to K features, each by a factor between two limits",
+    "fscale": "up to K features, each rescaled by a factor between two limits",
     "fdrop": "up to K features, set to 0",
     "fadd": "up to K absent features, added",
     "fedit": "up to K edits of several kinds",
@@ -22,7 +22,7 @@ CHANGES = {
     "segment": "the gain of a signal",
     "offset": "the baseline of a signal",
     "trajectory": "the vector, along a polynomial curve",
-    "sampled": "the vector, to what a function returns",
+    "sampled": "the vector, by a custom function",
     "local_tangents": "the vector, along directions learned from neighbors",
     "shifts": "the position of an image",
     "rotations": "the angle of an image",
@@ -31,11 +31,11 @@ CHANGES = {
     "flip": "left and right, or top and bottom",
     "permutations": "the order of rows, or of rows and columns",
     "union": "one of two sets, `A \\| B`",
-    "compose": "two sets in a row, `A @ B`",
+    "compose": "two sets, first B and then A, `A @ B`",
     "only_for": "samples of some labels only",
-    "protected": "all but the named features",
-    "discounted": "the same set, larger changes count less",
-    "shared": "all rows of a structured example in the same way",
+    "protected": "all features except the named ones",
+    "discounted": "the same set, with a lower cost of larger perturbations",
+    "shared": "all samples of a structured example, in the same way",
     "budget": "K features of a whole structured example",
     "weighted": "the same list, with probabilities",
 }
@@ -49,8 +49,8 @@ VIEWS = {
 
 
 def table():
-    """The table as Markdown: a row for each registered oracle."""
-    headers = ["Oracle", "What changes", *FLAGS.values(), *VIEWS]
+    """Return a Markdown table with one row per registered oracle."""
+    headers = ["Oracle", "Perturbation", *FLAGS.values(), *VIEWS]
     rows = [[f"`{one.__name__}`", CHANGES[name], *_cells(one)] for name, one in REGISTRY.items()]
     lines = [headers, ["---"] * 2 + [":-:"] * (len(headers) - 2), *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
@@ -63,7 +63,7 @@ def _cells(oracle):
 
 
 def _flag(declared):
-    """A property decides by the parameters of an oracle, or by the oracles that it combines."""
+    """Return "varies" for a property, which depends on parameters or on combined oracles."""
     return "varies" if isinstance(declared, property) else "yes" if declared else ""
 
 
@@ -74,7 +74,7 @@ def _view(oracle, names):
 
 
 def with_table(text):
-    """The page with the table between its marks."""
+    """Replace the text between the marks of the page by the table."""
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
     return f"{before}{BEGIN}\n{table()}\n{END}{after}"

@@ -487,7 +487,7 @@ NAMED = re.compile(r"Spoilt\w*(\.\w+| of Spoilt\.\w+| does not define \w+)|Reord
 
 
 def run(case: Case) -> str:
-    """What becomes of a case: "refused", "harmless", "taken" or "not asked"; else AssertionError."""
+    """What becomes of a case: "refused", "harmless", "accepted" or "unused"; else AssertionError."""
     X, y = data()
     damage = Damage(case.view, case.field, case.damage, case.after, case.seed)
     with warnings.catch_warnings():
@@ -503,9 +503,9 @@ def run(case: Case) -> str:
                     raise AssertionError(f"{case}: {type(error).__name__}: {error}") from error
             return "refused"
         if not damage.done:
-            return "not asked"
+            return "unused"
         if case.damage not in HARMLESS or found is None:
-            return "harmless" if case.damage in HARMLESS else "taken"
+            return "harmless" if case.damage in HARMLESS else "accepted"
         wanted = _ask(case, Damage(), X, y)
     assert wanted is not None
     assert abs(found - wanted) <= 3e-3 * abs(wanted), f"{case}: {found} instead of {wanted}"
