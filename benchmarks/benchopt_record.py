@@ -33,13 +33,13 @@ LEVELS = (1e-1, 1e-2, 1e-3)
 
 
 def short(name: str) -> str:
-    """A solver's name, with nothing but its parameter `solver`."""
+    """Return the name of a solver, with only its parameter `solver`."""
     found = re.search(r"solver=(\w+)", name)
     return f"structinv, {found[1]}" if found else name.split("[")[0]
 
 
 def curves(runs: pd.DataFrame) -> dict[str, dict[str, Any]]:
-    """Seconds, excess and last errors of each solver of one objective on one data set."""
+    """Return seconds, excess and last errors of each solver for one objective and data set."""
     bound, found = runs.objective_dual.max(), {}
     for name, some in runs.groupby("solver_name", sort=False):
         points = some.sort_values("time").drop_duplicates("stop_val")
@@ -55,7 +55,7 @@ def curves(runs: pd.DataFrame) -> dict[str, dict[str, Any]]:
 
 
 def line(name: str, curve: dict[str, Any]) -> list[str]:
-    """Of a table."""
+    """Return one row of the table."""
     cells = []
     for level in LEVELS:
         reached = [s for s, e in zip(curve["seconds"], curve["excess"], strict=True) if e <= level]

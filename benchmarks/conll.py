@@ -81,7 +81,7 @@ class Task:
 
 
 def choose(task: Task, candidates: Sequence[float], passes: int) -> tuple[float, int, list[list[Any]]]:
-    """C and the number of sweeps, and F1 after each sweep for each C.
+    """Choose C and the number of sweeps by F1 after each sweep.
 
     F1 is noisy while the gap is large, so that only the later half of the sweeps counts: C has the
     highest mean there, and the sweep is the best of it.
@@ -119,14 +119,14 @@ def noisy_labels(labels: Labels, seed: int = 0) -> Labels:
 
 
 def timed(work: Callable[[], Any]) -> tuple[Any, float]:
-    """What the work returns, and its seconds of processor time."""
+    """Return the result of a call and its processor time in seconds."""
     started = time.process_time()
     found = work()
     return found, time.process_time() - started
 
 
 def walled(work: Callable[[], Any]) -> tuple[Any, float]:
-    """What the work returns, and its seconds of wall time."""
+    """Return the result of a call and its wall time in seconds."""
     started = time.perf_counter()
     found = work()
     return found, time.perf_counter() - started
@@ -165,7 +165,7 @@ def with_noise(
     train: Sentences, labels: Labels, others: Sentences, truth: Labels, weights: Sequence[float],
     gap: float, limit: StopRule,
 ) -> list[list[Any]]:  # fmt: skip
-    """Lines of a table: L-BFGS, and fits to a gap for several C, on labels with noise."""
+    """Return table rows for noisy labels: L-BFGS, and fits to a gap for several C."""
     noisy, lines = noisy_labels(labels), []
     task = Task(train, noisy, others, truth)
     try:

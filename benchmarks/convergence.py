@@ -159,7 +159,7 @@ def parse() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Run what the options ask for."""
+    """Run the benchmark with the given options."""
     options = parse()
     require(options.data, "enron")
     warnings.simplefilter("ignore")  # gaps and statuses are in the table

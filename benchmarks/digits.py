@@ -55,7 +55,7 @@ def grid(gammas: Sequence[float], Cs: Sequence[float]) -> Grid:
 
 @dataclass
 class Outcome:
-    """A machine on the test images.
+    """Result of a model on the test images.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def load_mnist(folder: Path, part: str) -> Rows:
 
 
 def draw_rows(y: np.ndarray, size: int, seed: int) -> np.ndarray:
-    """`size` random rows of each class; those of a smaller size are among those of a larger one."""
+    """Draw `size` random rows of each class; larger draws contain smaller ones."""
     order = np.random.default_rng(seed).permutation(len(y))
     return np.concatenate([order[y[order] == label][:size] for label in np.unique(y)])
 
@@ -132,7 +132,7 @@ def gaussian(distances: np.ndarray, gamma: float) -> np.ndarray:
 
 
 def votes(svc: SVC, X: np.ndarray, batch: int = 1000) -> np.ndarray:
-    """What ``svc.predict(X)`` answers for three classes or more, by matrix products in float64.
+    """Predict like ``svc.predict(X)`` for three or more classes, by float64 matrix products.
 
     libsvm evaluates the kernel pair by pair. Its rule: classes i < j are compared by the sum over the
     support vectors of both, i wins if that is above 0, and of the classes with most votes the first
@@ -172,7 +172,7 @@ def best(points: Grid, rights: np.ndarray) -> Params:
 def tune_svc(
     X: np.ndarray, y: np.ndarray, oracle: Any, points: Grid, n_folds: int, seed: int
 ) -> dict[str, Params]:
-    """Choose parameters of VirtualSVC and VirtualSupportVectorSVC from one distance matrix.
+    """Choose parameters of VirtualSVC and VirtualSupportVectorSVC.
 
     Without an oracle both are SVC. libsvm reads kernel matrices, which is faster than its own kernel.
     Unlike VirtualSVC this keeps equal variants of an orbit.
@@ -202,7 +202,7 @@ def _both(
     size: int,
     C: float,
 ) -> dict[str, np.ndarray]:
-    """Predictions of VirtualSVC and VirtualSupportVectorSVC, from kernel matrices of variants."""
+    """Predict with VirtualSVC and VirtualSupportVectorSVC, from kernel matrices."""
     svc = SVC(kernel="precomputed", C=C, cache_size=1000)
     every = np.repeat(y, size)
     answers = {"VirtualSVC": svc.fit(kernel, every).predict(asked)}
@@ -260,7 +260,7 @@ def fit_svc(name: str, oracle: Any, params: Params, train: Rows, test: Rows) -> 
 
 
 def fit_invariant(oracle: Any, params: Params, train: Rows, test: Rows, **settings: Any) -> Outcome:
-    """InvariantSVC with parameters chosen; settings are solver, tol, epsilon, max_seconds."""
+    """Fit InvariantSVC with chosen parameters; settings are other parameters."""
     model = InvariantSVC(oracle, **params, random_state=0, **settings)
     outcome = outcome_of(model, train, test, params, lambda fitted, X: fitted.predict(X))
     outcome.gap = model.solution_.relative_gap

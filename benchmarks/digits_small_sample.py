@@ -100,7 +100,7 @@ def compare_solvers(found: Found, train: Rows, test: Rows, limit: float) -> Foun
 
 
 def check_votes(train: Rows, test: Rows, count: int = 300) -> str:
-    """Whether the fast predictions are libsvm's."""
+    """Compare the fast predictions with those of libsvm."""
     few = test[0][:count], test[1][:count]
     _, svc = fit_svc("VirtualSVC", teo2007_transforms(), {"gamma": 0.02, "C": 10.0}, train, few)
     same = int(np.sum(votes(svc, few[0]) == svc.predict(few[0])))
@@ -120,7 +120,7 @@ def read_results(path: Path, solver_seconds: float) -> dict[str, Any]:
 
 
 def run(options: argparse.Namespace, results: dict[str, Any]) -> None:
-    """Whatever is not among the results yet."""
+    """Run all draws and models without a result."""
     train, test = load_mnist(options.data, "train"), load_mnist(options.data, "t10k")
     first = rows_of(train, draw_rows(train[1], 5, 0))
     warm = rows_of(test, np.arange(20))
@@ -149,7 +149,7 @@ def rows_of(data: Rows, rows: np.ndarray) -> Rows:
 
 
 def chosen(runs: dict[str, Found], n_draws: int, sizes: Sequence[int]) -> dict[str, Found]:
-    """What was asked for, of all that the file holds."""
+    """Return the requested part of the results in the file."""
     keys = [f"{seed} {size}" for seed in range(n_draws) for size in sizes]
     return {key: runs[key] for key in keys}
 
@@ -161,7 +161,7 @@ def values(runs: Mapping[str, Found], size: int, name: str, what: str) -> np.nda
 
 
 def standard_error(numbers: np.ndarray) -> float:
-    """Of the mean; NaN of a single number."""
+    """Return the standard error of the mean; NaN for a single number."""
     return float(np.std(numbers, ddof=1) / np.sqrt(len(numbers))) if len(numbers) > 1 else np.nan
 
 
@@ -199,7 +199,7 @@ def paired(runs: Mapping[str, Found], size: int, name: str) -> np.ndarray:
 
 
 def print_chosen(runs: Mapping[str, Found], sizes: Sequence[int], names: Sequence[str]) -> None:
-    """How often each pair of parameters was chosen, all sizes together."""
+    """Print the number of choices of each parameter pair, over all sizes."""
     lines = []
     for name in names:
         if not INVARIANT.get(name):
@@ -211,7 +211,7 @@ def print_chosen(runs: Mapping[str, Found], sizes: Sequence[int], names: Sequenc
 
 
 def print_solvers(runs: Mapping[str, Found], sizes: Sequence[int], limit: float) -> None:
-    """What each solver of InvariantSVC reached, mean over the draws that it ran on."""
+    """Print means of each solver of InvariantSVC over its draws."""
     rows = []
     for size in sizes:
         for name in REGISTRY:
@@ -229,7 +229,7 @@ def print_solvers(runs: Mapping[str, Found], sizes: Sequence[int], limit: float)
 
 
 def drawn(runs: Mapping[str, Found], sizes: Sequence[int]) -> dict[str, Any]:
-    """Return the values of the picture: errors, and InvariantSVC minus VirtualSVC, in percent."""
+    """Return the values of the picture, in percent."""
     errors = {name: _means([values(runs, size, name, "error") for size in sizes]) for name in DRAWN}
     less = _means([paired(runs, size, "InvariantSVC") for size in sizes])
     return {"sizes": list(sizes), "errors": errors, "difference": less}
@@ -258,7 +258,7 @@ def parse() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Run what the options ask for."""
+    """Run the benchmark with the given options."""
     options = parse()
     warnings.simplefilter("ignore")  # gaps are in the tables
     print(versions())

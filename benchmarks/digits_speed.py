@@ -71,7 +71,7 @@ ALL_ROWS = ("fit", "support", "predict", "oracle", "memory")
 
 @dataclass
 class Bench:
-    """Images, and the two machines in question, fitted when they are first asked for."""
+    """Images, and the two models, fitted at the first access."""
 
     train: Rows
     test: Rows
@@ -255,7 +255,7 @@ def machine() -> str:
 
 
 def load(options: argparse.Namespace) -> Bench:
-    """Images, and a small fit of all kinds so that every kernel is compiled or loaded."""
+    """Load images, and run small fits so that every kernel is compiled."""
     train, test = (shrink(load_mnist(options.data, part), options.side) for part in ("train", "t10k"))
     size, repeats, often = (10, 1, 1) if options.quick else (options.per_class, options.repeats, 5)
     few = draw_rows(train[1], 3, options.seed)
@@ -274,7 +274,7 @@ def load(options: argparse.Namespace) -> Bench:
 
 
 def run(bench: Bench, options: argparse.Namespace) -> list[Line]:
-    """The lines of the rows asked for."""
+    """Return the lines of the requested rows."""
     work: dict[str, Callable[[], list[Line]]] = {
         "fit": lambda: fit_lines(bench),
         "support": lambda: support_lines(bench),
@@ -305,7 +305,7 @@ def parse() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Run what the options ask for."""
+    """Run the benchmark with the given options."""
     options = parse()
     warnings.simplefilter("ignore")  # gaps are in the notes
     if options.child:

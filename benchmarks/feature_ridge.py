@@ -29,7 +29,7 @@ class Line:
 
 
 class FeatureRidge:
-    """One-against-rest least squares with a penalty, for all folds from one pass over the rows.
+    """One-against-rest ridge for all folds, from one pass over the rows.
 
     `structinv.OrbitRidge` solves systems with a row for each image; here there are fewer columns.
 
@@ -58,7 +58,7 @@ class FeatureRidge:
         return (X - self.mean) * self.scale
 
     def solve(self, penalty: float, without: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Weights and intercepts, from all folds but one; the penalty is in units of the rows."""
+        """Return weights and intercepts without one fold; the penalty scales with the rows."""
         parts = [part for number, part in enumerate(self.parts) if number != without]
         count = sum(part[0] for part in parts)
         x, y = (sum(part[k] for part in parts) / count for k in (1, 2))
@@ -78,7 +78,7 @@ class FeatureRidge:
 
 
 def folds_of(y: np.ndarray) -> np.ndarray:
-    """The fold of each row, classes alike in all."""
+    """Return the fold of each row, stratified by class."""
     fold = np.empty(len(y), dtype=int)
     for number, (_, held) in enumerate(StratifiedKFold(FOLDS, shuffle=True, random_state=0).split(y, y)):
         fold[held] = number
@@ -95,7 +95,7 @@ def held_out_errors(train: Rows, test: Rows) -> dict[float, float]:
 
 
 def fit_ridge(train: Rows, test: Rows, seconds: float) -> Line:
-    """The penalty by the first fold, the errors of all folds, and that of the test rows."""
+    """Choose the penalty on the first fold; return errors of all folds and of the test."""
     start = time.process_time()
     (X, y), fold = train, folds_of(train[1])
     ridge = FeatureRidge(X, y, fold)

@@ -22,7 +22,7 @@ FOLDS, LEFT_OUT, EVIDENCE = "folds", "rows left out", "marginal likelihood"
 
 @dataclass
 class Setting:
-    """A family, a width, a weight and a C: what is known of it by labels, and its error in per cent."""
+    """Family, length scale, weight and C, with scores from labels and the error in percent."""
 
     family: str
     factor: float
@@ -58,13 +58,13 @@ class Squares:
         return np.mean((self.coefficients / own) ** 2, axis=0)
 
     def evidence(self) -> np.ndarray:
-        """For each C -2 log of the restricted likelihood, its variance profiled out, less a constant."""
+        """Return -2 log of the restricted likelihood up to a constant, for each C."""
         squares = np.sum(self.seen[:, None] ** 2 / self.shifted, axis=0)
         return len(self.seen) * np.log(squares) + np.sum(np.log(self.shifted), axis=0)
 
 
 def wrong(scores: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """How many of the columns' signs are not the labels."""
+    """Return the number of wrong signs per column."""
     return np.sum(np.where(scores >= 0, 1, -1) != y[:, None], axis=0)
 
 
@@ -142,7 +142,7 @@ class Draw:
         return found
 
     def _spread(self, affinity: np.ndarray, alpha: float, rows: np.ndarray, asked: np.ndarray) -> float:
-        """How many labels of the rows asked for are wrong."""
+        """Return the number of wrong labels of the requested rows."""
         known = np.full(len(self.y), -1)  # what scikit-learn takes for no label
         known[rows] = self.y[rows] > 0
         model = LabelSpreading(kernel=lambda X, Y=None: affinity.copy(), alpha=alpha)

@@ -38,7 +38,7 @@ print(time.process_time() - started)
 
 
 def run(names: tuple[str, ...], checkout: Path, cache: str) -> tuple[float, list[list[str]]]:
-    """Processor seconds and compilations of some uses, one after another in a new process."""
+    """Measure processor seconds and compilations of consecutive uses in a new process."""
     settings = {**os.environ, "NUMBA_CACHE_DIR": cache, "PYTHONPATH": str(checkout)}
     command = [sys.executable, str(ROOT / "tests" / "first_uses.py"), *names]
     printed = subprocess.run(command, env=settings, check=True, capture_output=True, text=True).stdout

@@ -78,13 +78,13 @@ def tuned(model: Any, grid: Mapping[str, list[float]], rows: Rows, seed: int) ->
 
 
 def terms(model: Any) -> int:
-    """Of how many functions of the kernel the model is a sum."""
+    """Return the number of terms of the kernel expansion."""
     flat = isinstance(model, RepresenterClassifier)
     return model.alpha_.shape[1] if flat else len(model.support_)
 
 
 def outcome(model: Any, changes: InvarianceOracle, train: Rows, test: Rows) -> dict[str, Any]:
-    """Fit a machine and ask all that the tables tell."""
+    """Fit a model and return all values of the tables."""
     start = time.perf_counter()
     model.fit(*train)
     seconds = time.perf_counter() - start
@@ -116,7 +116,7 @@ def cell(runs: Sequence[Mapping[str, Any]], what: str, scale: float, form: str) 
 
 
 def print_tables(found: Mapping[str, Mapping[int, list[dict[str, Any]]]]) -> None:
-    """One table a size, and McNemar's test on all draws against the plain machine and worst cases."""
+    """Print one table per size, and McNemar's tests against SVC and InvariantSVC."""
     heads = ["", "error, %", "seconds", "support vectors", "robust, %", "certified, %"]
     looks = (("error", 100.0, ".2f"), ("seconds", 1.0, ".1f"), ("support", 1.0, ".0f"),
              ("all", 100.0, ".1f"), ("certified", 100.0, ".1f"))  # fmt: skip
@@ -134,7 +134,7 @@ def print_tables(found: Mapping[str, Mapping[int, list[dict[str, Any]]]]) -> Non
 
 
 def compared(runs: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]]) -> str:
-    """Counts of all draws together, and the exact test of the first draw, whose digits count once."""
+    """Return counts over all draws, and the exact test of the first draw."""
     pairs = [(set(one["wrong"]), set(two["wrong"])) for one, two in zip(runs, others, strict=True)]
     mine, theirs = (sum(len(p[1 - k] - p[k]) for p in pairs) for k in (0, 1))
     first = len(pairs[0][1] - pairs[0][0]), len(pairs[0][0] - pairs[0][1])
@@ -142,7 +142,7 @@ def compared(runs: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, An
 
 
 def main() -> None:
-    """Run what the options ask for."""
+    """Run the benchmark with the given options."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -40,7 +40,7 @@ MOST_STEPS = 400
 
 @dataclass
 class Table:
-    """Columns of a kernel's matrix: values between all rows and some.
+    """Columns of a kernel matrix: values between all rows and some rows.
 
     `nu` is the weight that is folded in, and `places` tells which column each row has, -1 for none.
     """
@@ -65,7 +65,7 @@ class Table:
 def shared_solutions(
     representers: Representers, right: np.ndarray, shifts: np.ndarray, tol: float
 ) -> np.ndarray:
-    """``(G + t I) c = right`` for several t from one Krylov space (Lanczos), a column each."""
+    """Solve ``(G + t I) c = right`` for several t in one Krylov space (Lanczos)."""
     norm = float(np.linalg.norm(right))
     basis, diagonal, beside = [right / norm], [], []
     before = np.zeros_like(right)
@@ -87,7 +87,7 @@ def shared_solutions(
 
 
 class Flat:
-    """What squared gradients at all rows subtract from a kernel's columns; kept in a file."""
+    """Terms that squared gradients subtract from kernel columns, kept in a file."""
 
     def __init__(self, X: np.ndarray, sigma: float, file: Path | None) -> None:
         large = len(X) > LARGE
@@ -118,7 +118,7 @@ class Flat:
             np.savez(self.file, nus=self.nus, rows=rows, columns=np.array(list(self.known.values())))
 
     def columns(self, rows: np.ndarray) -> np.ndarray:
-        """Those of these rows for each weight, (n_weights, n, n_rows)."""
+        """Return the columns of rows for each weight, (n_weights, n, n_rows)."""
         return np.array([self.known[row] for row in rows.tolist()]).transpose(1, 2, 0)
 
 
@@ -143,7 +143,7 @@ class Width:
         return Table(family, self.factor, name, nu, values, self.places)
 
     def without(self) -> Table:
-        """The kernel as it is."""
+        """Return the unchanged kernel."""
         return self._table(PLAIN, "", 0.0, 0.0)
 
     def gradients(self, flat: Flat) -> Iterator[Table]:
@@ -156,12 +156,12 @@ class Width:
         return self._of_functionals(TANGENTS, Tangents(LocalTangents(self.X)))
 
     def averages(self) -> Iterator[Table]:
-        """As the average under noise whose length is about half the kernel's width."""
+        """Average under noise with half the length scale of the kernel."""
         noise = LocalAverage(0.5 * self.sigma / np.sqrt(self.X.shape[1]))
         return self._of_functionals(AVERAGE, noise)
 
     def graph(self) -> Iterator[Table]:
-        """The penalty of LapSVM: as n functionals whose squares sum to those of all edges."""
+        """Return the penalty of LapSVC as n functionals with the same sum of squares."""
         for neighbors in NEIGHBORS:
             [edges] = GraphLaplacian(neighbors).bind(self.X).parts(self.kernel)
             values, vectors = np.linalg.eigh((edges.mix.T @ edges.mix).toarray())
@@ -190,7 +190,7 @@ class Width:
 def all_tables(
     X: np.ndarray, median: float, factors: Sequence[float], columns: np.ndarray, flats: dict[float, Flat]
 ) -> list[Table]:
-    """All families and widths, the simplest first, gradients if there are some; then a linear kernel."""
+    """Return matrices of all families and length scales, the simplest first."""
     widths = [Width(X, factor * median, factor, columns) for factor in factors]
     found = [one.without() for one in widths]
     for one in widths:

@@ -106,7 +106,7 @@ def rate(curves: dict[str, Curve]) -> dict[int, float]:
 
 
 def speed_lines(train: np.ndarray, sigma: float, size: int, columns: int, repeats: int) -> list[Line]:
-    """Ours against scikit-learn's without changes, and against bare products with changes."""
+    """Compare run times with scikit-learn and with bare matrix products."""
     gamma, kernel = 0.5 / sigma**2, Gaussian(sigma)
     lines = []
     for dtype in (np.float64, np.float32):
@@ -172,7 +172,7 @@ def draw(found: dict[int, dict[str, Curve]], name: str, path: Path) -> None:
 
 
 def main() -> None:
-    """Run what the options ask for."""
+    """Run the benchmark with the given options."""
     parser = parser_of(__doc__, repeats=5)
     add_data_option(parser)
     parser.add_argument("--changes", nargs="+", type=int, default=[1, 5, 21])

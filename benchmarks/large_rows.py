@@ -115,7 +115,7 @@ def fit(folder: Path, loss: str, C: float, limit: str | None, in_memory: bool) -
 
 
 def fits(folder: Path, C: float, part: str) -> str:
-    """A table of fits, each in a process of its own."""
+    """Return a table of fits, each in a separate process."""
     settings = [("no", "0" if part == "folder" else "1")]
     if part == "limit":
         settings = [(limit, "1") for limit in LIMITS]
@@ -146,7 +146,7 @@ def plain_read(folder: Path) -> None:
 
 
 def blocks_of(rows: RowSource) -> dict[str, list[list[slice]]]:
-    """The blocks of a check of the gap, which are cuts of the rows, and of a sweep, which are strips."""
+    """Return the row blocks of a gap check and those of a sweep."""
     cuts, strips = rows.cuts(BlockSizes.values), rows.strips(BlockSizes.values)
     dealt = np.array_split(np.random.default_rng(0).permutation(len(strips)), len(cuts))
     return {

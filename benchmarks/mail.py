@@ -193,7 +193,7 @@ def body(raw: str) -> str:
 
 
 def weigh(counts: sp.csr_matrix, form: str) -> sp.csr_matrix:
-    """Rows in the form asked for; see `Corpus.bags`."""
+    """Return rows in the requested form; see `Corpus.bags`."""
     if form not in FORMS:
         raise ValueError(f"form must be one of {FORMS}, got {form!r}")
     return counts if form == "counts" else normalize(counts.log1p(), copy=False)

@@ -53,7 +53,7 @@ class Rows:
 
     @property
     def n_labels(self) -> int:
-        """How many classes there are."""
+        """Number of classes."""
         return int(self.y.max()) + 1
 
     def value(self, W: np.ndarray) -> float:
@@ -70,7 +70,7 @@ class Rows:
 
 
 def text(n_rows: int, n_words: int, n_labels: int, *, length: int = 100, seed: int = 0) -> Any:
-    """Sparse text: rows (n_rows, n_words) as CSR of length 1 each, and labels from 0 on."""
+    """Generate sparse text: CSR rows of unit length, and labels from 0."""
     rng = np.random.default_rng(seed)
     topics = rng.integers(n_words, size=(n_labels, 60))
     y = np.concatenate([np.arange(n_labels), rng.integers(n_labels, size=n_rows - n_labels)])
@@ -110,7 +110,7 @@ def liblinear(rows: Rows, tol: float) -> np.ndarray:
 
 
 def reference(rows: Rows, tight: float, repeats: int) -> tuple[float, str]:
-    """Seconds of liblinear to 1 % above the best value, and a note with its tolerance."""
+    """Time liblinear to 1 % above the best value; return seconds and a note."""
     best = estimator(rows, Identity(), tight)[1]
     for tol in TOLERANCES:
         value = rows.value(liblinear(rows, tol))
@@ -129,7 +129,7 @@ def clock(work: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def peak(work: Callable[[], Any]) -> float:
-    """By how much the resident memory rises during a call, in GB; nan where that is not told."""
+    """Return the rise of resident memory during a call in GB, NaN if unknown."""
     gc.collect()
     try:
         # What was freed goes back to the system, so that it does not hide what is taken anew.
@@ -188,7 +188,7 @@ def warm_up() -> None:
 
 
 def training_sets(arguments: argparse.Namespace) -> list[Rows]:
-    """All training sets that are asked for."""
+    """Return all requested training sets."""
     sets = []
     if "mnist" in arguments.sets:
         X, y = load_mnist(arguments.data, "train")

@@ -67,7 +67,7 @@ Features = list[list[list[str]]]
 
 @dataclass
 class Tagger:
-    """What tags, and how its fit went."""
+    """A tagger, with the status of its fit."""
 
     tag: Callable[[Features], Any]
     seconds: float
@@ -128,7 +128,7 @@ ROBUST = (
 
 
 def crfsuite(X: Features, y: Labels, c2: float) -> Callable[[Features], Any]:
-    """What a CRF tags with, trained by L-BFGS."""
+    """Return a CRF trained by L-BFGS."""
     import pycrfsuite
 
     trainer = pycrfsuite.Trainer("lbfgs", params={"c2": c2}, verbose=False)
@@ -143,7 +143,7 @@ def crfsuite(X: Features, y: Labels, c2: float) -> Callable[[Features], Any]:
 
 
 class Task:
-    """Sentences in one setting, from which methods learn and on which they are compared."""
+    """Sentences of one setting, for training and for comparison."""
 
     def __init__(self, options: argparse.Namespace, setting: str) -> None:
         files = (options.data / FOLDER / f"{part}.txt.xz" for part in ("train", "test"))
@@ -167,7 +167,7 @@ class Task:
     def features(
         self, sentences: Sentences, rate: float, seed: int, known: set[str], kind: Any = "all"
     ) -> Features:
-        """Of sentences that are mistyped."""
+        """Return features of mistyped sentences."""
         typed = mistype(sentences, rate, kind, known=known, random_state=seed)
         return conll_features([[token[: self.columns] for token in sentence] for sentence in typed])
 
@@ -185,7 +185,7 @@ class Task:
     def best(
         self, machine: Machine, grid: Sequence[tuple[float, float]]
     ) -> tuple[float, float, list[tuple[float, float, float]]]:
-        """C and the rate with the highest mean of F1 on the last tenth; all that were tried."""
+        """Choose C and the rate by mean F1 on the last tenth; also return all trials."""
         tried = []
         for C, rate in grid:
             tagger = self.fit(machine, C, rate, choosing=True)
@@ -207,7 +207,7 @@ class Task:
         )
 
     def certified(self, tagger: Tagger) -> tuple[list[float], list[float]]:
-        """Shares of positions and of sentences that no so many dropped features can turn."""
+        """Return certified fractions of positions and sentences for dropped features."""
         if tagger.model is None:
             return [], []
         number = self.options.certified

@@ -70,7 +70,7 @@ TRANSFORMS = {
 
 
 class Listed(InvarianceOracle):
-    """Of the orbits of images, only the members that a list names for each, as a kernel sees them.
+    """Oracle of listed variants of images, in the features of a kernel.
 
     Images and lists belong to the rows of a fit, in order: it is of use through `bind` to those only.
     """
@@ -120,7 +120,7 @@ class Looked(Changes):
 
 
 def deskewed(X):
-    """Every digit sheared along its rows until its second moments say that it stands upright."""
+    """Shear every digit along its rows until its second moments are upright."""
     r, c = np.mgrid[:28, :28]
     straight = np.empty_like(X)
     for i, image in enumerate(X.reshape(-1, 28, 28)):
@@ -143,7 +143,7 @@ def prepared(X, arguments):
 
 
 class View:
-    """What a kernel sees of images: their pixels, or pooled features of their patches, of length one.
+    """Features of images: pixels, or pooled patch features of unit length.
 
     Parameters
     ----------
@@ -203,7 +203,7 @@ class Machine:
 
 
 def train(arguments, kernel: Kernel, view: View, X, y, listed, seconds: float):
-    """A machine on the members that `listed` marks, (n_rows, n_members), and the solution it is of.
+    """Train on the variants that `listed` marks, (n_rows, n_members).
 
     Rows without a member are left out. Lists that are shorter than others are filled up with the digit
     itself. A fit of more than `seconds` is cut off.
@@ -242,7 +242,7 @@ def say(progress) -> None:
 
 
 def grow(arguments, number, machine, X, y, before):
-    """The members to train on next, (n_rows, n_members), and how many orbits are not all right."""
+    """Return the next variants to train on, and the number of orbits with an error."""
     add, transforms = (
         given[min(number, len(given)) - 1] for given in (arguments.add, arguments.transforms)
     )
@@ -322,7 +322,7 @@ def main() -> None:
 
 
 def resume(folder: Path, kernel: Kernel, view: View, n_rows: int):
-    """What an earlier run has reached: its curve, what it trained on, and its machine; or the start."""
+    """Return curve, list and model of an earlier run, or those of the start."""
     if not (folder / "state.npz").exists():
         return [], np.ones((n_rows, 1), dtype=bool), None
     with np.load(folder / "state.npz") as state:
@@ -344,7 +344,7 @@ def checkpoint(arguments, curve, listed, machine) -> None:
 
 
 def vote(arguments, X, X_test, y_test) -> None:
-    """Print errors: of each run's machine, of its mean over small changes, and of all means summed."""
+    """Print errors of each model, of its mean over variants, and of the sum of means."""
     wrong, total = {}, 0.0
     for folder in arguments.vote:
         settings = json.loads((folder / "curve.json").read_text())["settings"]

@@ -64,7 +64,7 @@ Params = dict[str, float]
 
 @dataclass
 class Pair:
-    """The images of two digits: rows to draw from, draws to tune on, rows to validate with."""
+    """Images of two digits, split into rows for draws, for tuning and for validation."""
 
     digits: tuple[int, int]
     pools: list[np.ndarray]
@@ -122,7 +122,7 @@ def fit(machine: str, params: Params, X: np.ndarray, y: np.ndarray, digits: tupl
 
 
 def predict(model: Any, X: np.ndarray) -> np.ndarray:
-    """What ``model.predict(X)`` answers; for SVC of two classes by matrix products, which are faster."""
+    """Return ``model.predict(X)``, for SVC of two classes by matrix products."""
     if not isinstance(model, VirtualSVC):
         return model.predict(X)
     svc = model.svc_
@@ -181,7 +181,7 @@ def compare(train: Rows, test: Rows, pair: Pair, draws: int) -> dict[str, Any]:
 
 
 def check_predictions(train: Rows, pair: Pair) -> str:
-    """Whether the fast predictions are libsvm's."""
+    """Compare the fast predictions with those of libsvm."""
     X, y = train
     rows, asked = pair.tuning[0], X[pair.validation[::5]]
     model = fit("VirtualSVC", {"sigma": 5.0, "C": 100.0}, X[rows], y[rows], pair.digits)
@@ -289,7 +289,7 @@ def run(options: argparse.Namespace, pairs: Sequence[tuple[int, int]]) -> dict[s
 
 
 def main() -> None:
-    """Run what the options ask for."""
+    """Run the benchmark with the given options."""
     options = parse()
     warnings.simplefilter("ignore")
     print(f"{versions()}\n")

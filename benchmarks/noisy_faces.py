@@ -68,7 +68,7 @@ Point = tuple[float, float]
 
 
 def load_faces(folder: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Pictures, (400, 64, 64) float64 of gray values 0 to 255, and the number of the person of each."""
+    """Load images, (400, 64, 64) gray values 0 to 255, and the person of each."""
     require(folder, FACES)
     faces = loadmat(folder / FACES)["faces"].T.reshape(-1, 64, 64).transpose(0, 2, 1)
     return faces.astype(np.float64), np.repeat(np.arange(40), 10)
@@ -135,14 +135,14 @@ def filtered(X: np.ndarray, name: str) -> np.ndarray:
 
 
 class Way(NamedTuple):
-    """How faces are compared: after a filter, between boxes."""
+    """A way to compare faces: after a filter, and between boxes."""
 
     filter: str = "none"
     radius: float = 0.0
 
 
 class Distances(NamedTuple):
-    """Of the training faces, and of faces asked about, by their noise, from the training faces."""
+    """Distances to the training faces, by the noise of the other faces."""
 
     among: np.ndarray
     validation: Mapping[str, np.ndarray]
@@ -159,7 +159,7 @@ def gaussian(distances: np.ndarray, sigma: float) -> np.ndarray:
 
 
 def clipped(K: np.ndarray, *asked: np.ndarray) -> tuple[list[np.ndarray], float]:
-    """Tables without the negative part of the spectrum, for new rows, too, and the least eigenvalue.
+    """Clip negative eigenvalues of kernel matrices; return the smallest eigenvalue.
 
     With K = U L U' over the training rows the corrected kernel is ``k_x' U h(L) U' k_z`` with
     ``h(l) = max(l, 0) / l^2``: a new row keeps what lies in the space of the positive eigenvalues.
@@ -183,7 +183,7 @@ def distance_table(X: np.ndarray, Y: np.ndarray, radius: float) -> np.ndarray:
 def one_against_all(
     K: np.ndarray, y: np.ndarray, wanted: Sequence[int], C: float, asked: Sequence[np.ndarray]
 ) -> list[np.ndarray]:
-    """Decision values of a machine for each person wanted, (n, persons) for each table of new rows."""
+    """Return decision values for each person, (n, persons) per kernel matrix."""
     found = [np.empty((len(part), len(wanted))) for part in asked]
     for column, person in enumerate(wanted):
         own = y == person
@@ -204,7 +204,7 @@ def balanced_error(decisions: np.ndarray, y: np.ndarray, wanted: Sequence[int]) 
 
 
 class Draw:
-    """One draw of training faces: distances, what validation says of each machine, and tests."""
+    """One draw of training faces: distances, validation errors and tests."""
 
     def __init__(self, faces: np.ndarray, y: np.ndarray, seed: int) -> None:
         self.train, self.rest = split(y, 5, seed)
@@ -286,7 +286,7 @@ BOXES = [Way(radius=radius) for radius in RADII]
 
 
 def check_clipped(faces: np.ndarray) -> float:
-    """How far the tables here are from the library's own kernel, at most."""
+    """Return the largest difference between these matrices and those of the library."""
     train, new = faces[:100], faces[100:150]
     kernel = psd_corrected(SetKernel(Box(10.0), Gaussian(500.0)), train, "clip")
     tables = [gaussian(set_distance(Box(10.0), X, train), 500.0) for X in (train, new)]
@@ -295,7 +295,7 @@ def check_clipped(faces: np.ndarray) -> float:
 
 
 def run_draw(seed: int, faces: np.ndarray, y: np.ndarray) -> dict[str, Any]:
-    """All machines on one draw, for each noise that is chosen for; and those of each t and filter."""
+    """Run all models on one draw, for each noise, each t and each filter."""
     warnings.simplefilter("ignore")
     start = time.perf_counter()
     found: dict[str, Any] = {"chosen": {}, "by t": {}, "by filter": {}}
@@ -330,7 +330,7 @@ def numbers(
 
 
 def print_errors(runs: Sequence[dict[str, Any]], title: str, known: bool) -> None:
-    """Both errors of all machines on all noises, chosen for each or for clean faces, and differences."""
+    """Print both errors of all models on all noises, and differences."""
     head = ["", *NOISES]
     names = list(runs[0]["chosen"]["clean"])
 
@@ -349,7 +349,7 @@ def print_errors(runs: Sequence[dict[str, Any]], title: str, known: bool) -> Non
 
 
 def print_clean(runs: Sequence[dict[str, Any]], title: str) -> None:
-    """What the choice for a noise costs where there is none."""
+    """Print the errors on clean faces of parameters that were chosen for a noise."""
     rows = []
     for name in runs[0]["chosen"]["clean"]:
         found = [numbers(runs, "chosen", name, noise, "clean", "balanced") for noise in NOISES]
@@ -358,7 +358,7 @@ def print_clean(runs: Sequence[dict[str, Any]], title: str) -> None:
 
 
 def print_parts(runs: Sequence[dict[str, Any]], title: str) -> None:
-    """Errors by t and by filter, chosen for each noise, differences, and least eigenvalues."""
+    """Print errors by t and by filter, differences, and smallest eigenvalues."""
     for part, head, base in (("by t", "t", "0"), ("by filter", "filter", "none")):
         rows, less = [], []
         for name in runs[0][part]["clean"]:
@@ -376,7 +376,7 @@ def print_parts(runs: Sequence[dict[str, Any]], title: str) -> None:
 
 
 def print_choices(runs: Sequence[dict[str, Any]], title: str) -> None:
-    """How often each value was chosen, for all noises together; edges of the grids of numbers with *."""
+    """Print the number of choices of each value; * marks edges of grids."""
     lines = []
     grids = {"times": TIMES, "C": CS, "radius": RADII}
     for name in runs[0]["chosen"]["clean"]:
@@ -411,7 +411,7 @@ def parse() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Run what the options ask for."""
+    """Run the benchmark with the given options."""
     options = parse()
     faces, y = load_faces(options.data)
     print(versions())

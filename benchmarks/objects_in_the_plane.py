@@ -92,7 +92,7 @@ MACHINES = {
 
 
 def draw(panel: plt.Axes, name: str, machine: Machine, rows: Rows) -> None:
-    """Scores as colors, the boundary and margins as lines, support vectors with rings."""
+    """Draw scores as colors, boundary and margins as lines, support vectors as rings."""
     (score, support, _), (X, y) = machine, rows
     ticks = np.linspace(0.0, 3.4, 140)
     grid = np.stack(np.meshgrid(ticks, ticks), axis=-1)

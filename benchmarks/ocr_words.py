@@ -50,7 +50,7 @@ GRID = (0.1, 0.3, 1.0, 3.0, 10.0)
 
 @dataclass
 class Words:
-    """Words: rows of letters (n, d), their labels 0 to 25, how many letters each word has, its fold."""
+    """Letters (n, d), labels 0 to 25, and the length and the fold of each word."""
 
     X: np.ndarray
     y: np.ndarray
@@ -79,12 +79,12 @@ class Setting:
 
     @property
     def name(self) -> str:
-        """What the table calls it."""
+        """Name in the table."""
         parts = "kernel" if self.kernel else "linear", "chain" if self.chain else "rows alone"
         return ", ".join([*parts, self.changes])
 
     def oracle(self, options: argparse.Namespace) -> Any:
-        """What may change."""
+        """Return the oracle."""
         rows = ROWS[options.rows]
         slants = Shears(SLANTS, axes=1, shape=rows.shape)
         known = {
@@ -132,7 +132,7 @@ def pixels(images: np.ndarray, blur: float) -> np.ndarray:
 
 
 def orientations(images: np.ndarray, blur: float) -> np.ndarray:
-    """How steep images are in each of eight directions, blurred, at every second pixel, (n, 10, 6, 8).
+    """Return the slope in each of eight directions, blurred, (n, 10, 6, 8).
 
     Gradients are those of images smoothed by half a pixel, with a border of two pixels (as Dalal and
     Triggs 2005, without their histograms and norms).
@@ -149,7 +149,7 @@ def orientations(images: np.ndarray, blur: float) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Rows:
-    """What makes rows of images, how many pixels of the image are one of theirs, and defaults."""
+    """A feature map of images, its pixel size in image pixels, and defaults."""
 
     make: Callable[[np.ndarray, float], np.ndarray]
     step: int
@@ -196,7 +196,7 @@ def error(setting: Setting, model: Any, test: Words) -> float:
 
 
 def validated(setting: Setting, train: Words, options: argparse.Namespace) -> list[float]:
-    """Letter errors on each of three parts of the training words, of a machine that has the others."""
+    """Return letter errors on each third of the training words."""
     parts = np.random.default_rng(0).permutation(len(train.lengths)) % 3
     errors = []
     for part in range(options.folds):

@@ -69,7 +69,7 @@ TOL = 1e-2
 
 @dataclass
 class Line:
-    """A machine on a draw: error on the test images, distinct support vectors, seconds of the fit."""
+    """Result of a draw: test error, distinct support vectors, seconds of the fit."""
 
     error: float
     support: int
@@ -143,7 +143,7 @@ def photograph_changes() -> Any:
 
 
 def one_against_rest(kernel: np.ndarray, y: np.ndarray, asked: np.ndarray, C: float) -> Rows:
-    """Scores of SVC from tables of kernel values, and the rows that support any class."""
+    """Return scores of SVC from kernel matrices, and rows that support any class."""
     scores, support = [], []
     for label in np.unique(y):
         svc = SVC(kernel="precomputed", C=C, cache_size=2000).fit(kernel, y == label)
@@ -242,7 +242,7 @@ def parse() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Run what the options ask for."""
+    """Run the benchmark with the given options."""
     options = parse()
     warnings.simplefilter("ignore")
     print(f"{versions()}\n")

@@ -68,7 +68,7 @@ ASKED_EVERY = 5
 
 @dataclass(frozen=True)
 class Method:
-    """How a round goes; see the top of this file."""
+    """A method of a round; the docstring of the module has all methods."""
 
     name: str
     sweeps: int = 1
@@ -135,7 +135,7 @@ class Partition:
 
     @property
     def arrays(self) -> list[np.ndarray]:
-        """What the state is made of; convex combinations of it are states."""
+        """Arrays of the state; convex combinations of them are states."""
         return [self.hull.taus, *([self.hull.delta] if hasattr(self.hull, "delta") else [])]
 
     def answer(self, f: np.ndarray, sweeps: int, sigma: float) -> tuple[np.ndarray, float]:
@@ -158,7 +158,7 @@ class Partition:
 
 @dataclass
 class Run:
-    """What a run came to.
+    """Results of a run.
 
     Parameters
     ----------
@@ -266,7 +266,7 @@ def local_run(problem: Problem, method: Method, n: int, by_label: bool, limits: 
 
 
 def _count_bytes(run: Run, changes: list[tuple[np.ndarray, float]], down: int) -> None:
-    """Add what a round sends, in megabytes: f or its change to all, and an answer from each."""
+    """Add the megabytes of a round: f or its change to all groups, and their answers."""
     n, size = len(changes), len(changes[0][0])
     up = sum(int(np.count_nonzero(normal)) for normal, _ in changes)
     run.dense += 1e-6 * n * (8 * size + 8 * (size + 1))
@@ -275,8 +275,6 @@ def _count_bytes(run: Run, changes: list[tuple[np.ndarray, float]], down: int) -
 
 @dataclass(frozen=True)
 class SimulatedRecipe:
-    """See `structinv.dask.partition.Recipe`; blocks have the numbers of their rows for labels."""
-
     problem: Problem
 
     @property
@@ -290,7 +288,7 @@ class SimulatedRecipe:
 def solver_run(
     problem: Problem, method: Method, n: int, by_label: bool, limits: Limits, lost: int = 0
 ) -> Run:
-    """Iterations of a solver until the gap is reached; the first groups may lose their states."""
+    """Count iterations of a solver to the gap; the first groups may lose their states."""
     run = Run(problem.data, problem.oracle, problem.lam, len(problem.y), str(method), n, by_label)
     parts, recipe = problem.cut(n, by_label), SimulatedRecipe(problem)
     blocks = [Block(problem.X[:0], rows, np.ones(len(rows))) for rows in parts]
@@ -352,7 +350,7 @@ SWEEPS = tuple(Method(way.name, s) for way in WAYS if way.name != "bmrm" for s i
 
 
 class Log:
-    """Tables, printed as they are made and kept for JSON."""
+    """Tables, printed at once and stored for JSON."""
 
     def __init__(self) -> None:
         self.runs: list[Run] = []
@@ -406,7 +404,7 @@ def mail_part(log: Log, options: argparse.Namespace) -> None:
 
 
 def scale_part(log: Log, options: argparse.Namespace) -> None:
-    """What `scale_model.py` is fitted to."""
+    """Return the measurements that `scale_model.py` is fitted to."""
     for n_rows, lams, ns, factor in (
         (100_000, (1e-3, 1e-4), (1, 2, 4, 8, 16, 32, 64), 12),
         (1_000_000, (1e-3,), (1, 4, 8, 16, 64), 40),
@@ -481,7 +479,7 @@ def parse() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Run what the options ask for."""
+    """Run the benchmark with the given options."""
     options, log = parse(), Log()
     print(versions(), flush=True)
     for work in [quick_part] if options.quick else [WORK[part] for part in options.parts]:

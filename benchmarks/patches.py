@@ -49,7 +49,7 @@ CS = (3e-4, 1e-3, 3e-3)
 
 
 def fit_linear(train: Rows, test: Rows, seconds: float) -> Line:
-    """The linear machine of all classes jointly: C by the first fold, whose error stands beside."""
+    """Fit the joint linear model of all classes, with C from the first fold."""
     start = time.process_time()
     (X, y), held = train, folds_of(train[1]) == 0
     scaler = StandardScaler().fit(X)
@@ -74,7 +74,7 @@ def features_of(made: PatchOrbits, train: Rows, test: Rows) -> tuple[Rows, Rows,
 
 
 def load_all_photographs(folder: Path, count: int) -> Rows:
-    """The first images of two training batches, (count, 3072) float32 in [0, 1], and labels."""
+    """Load the first images of two training batches, (count, 3072), and labels."""
     X, y = load_photographs(folder, "train", min(count, 10000))
     if count <= 10000:
         return X, y
@@ -102,7 +102,7 @@ def photographs(options: argparse.Namespace) -> dict[str, Line]:
 
 
 def load_turned_digits(folder: Path, n_train: int, n_test: int) -> tuple[Rows, Rows]:
-    """MNIST in random order, every image turned by its own angle: (n, 784) float32 in [0, 1]."""
+    """Load MNIST in random order, each image randomly rotated, (n, 784) float32."""
     images, labels = [], []
     for part in MNIST:
         files = [Path("mnist", f"{part}-{kind}-ubyte.gz") for kind in ("images-idx3", "labels-idx1")]
@@ -122,7 +122,7 @@ def load_turned_digits(folder: Path, n_train: int, n_test: int) -> tuple[Rows, R
 
 
 def turned_digits(options: argparse.Namespace) -> dict[str, Line]:
-    """Turned digits, one layer and two."""
+    """Run rotated digits, with one layer and with two."""
     train, test = load_turned_digits(options.data, options.digits, options.test_digits)
     every = Rotations(tuple(np.arange(1, options.turns) * 360.0 / options.turns))
     first: dict[str, Any] = {"patch_size": 7, "stride": 2, "window": "gaussian", "whitening": None}
@@ -147,7 +147,7 @@ MACHINES = {"ridge": fit_ridge, "linear": fit_linear}
 def fit_machines(
     name: str, rows: tuple[Rows, Rows, float], options: argparse.Namespace, found: dict[str, Line]
 ) -> None:
-    """A line for each machine that the options ask for."""
+    """Return one line per requested model."""
     for machine in options.machines:
         line = f"{name}, {machine}"
         found[line] = MACHINES[machine](*rows)
@@ -176,7 +176,7 @@ def parse() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Run what the options ask for."""
+    """Run the benchmark with the given options."""
     options = parse()
     print(f"{versions()}\n")
     results: dict[str, Any] = {}

@@ -38,7 +38,7 @@ LOOKED_AT = slice(0, 4000), slice(4000, 6000)
 
 
 def moves() -> Any:
-    """What may change in a whole photograph."""
+    """Return the transformations of a whole photograph."""
     options: dict[str, Any] = {"shape": SHAPE, "fill": "nearest"}
     turned = Rotations(interval=(-10, 10), **options)
     return Flip(shape=SHAPE) @ (Shifts(interval=(0, 3), directions=8, **options) @ turned)
@@ -80,7 +80,7 @@ def compare(averaged: bool, layers: int, train: Rows, test: Rows, options: Any) 
 
 
 def main() -> None:
-    """Run what the options ask for."""
+    """Run the benchmark with the given options."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

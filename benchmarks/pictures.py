@@ -42,7 +42,7 @@ LINE = 0.055  # height of a line of text, as a share of the height of an axis
 
 
 def name_lines(axes: Axes, lines: Sequence[tuple[str, float, str]], x: float) -> None:
-    """Names at the right ends of lines, (name, y, color), moved apart where they would overlap."""
+    """Write names at the right ends of lines, (name, y, color), without overlaps."""
     low, high = axes.get_ylim()
     ordered = sorted(lines, key=lambda line: line[1])
     places = [y for _, y, _ in ordered]
@@ -58,7 +58,7 @@ def name_lines(axes: Axes, lines: Sequence[tuple[str, float, str]], x: float) ->
 
 
 def malware(record: dict[str, Any]) -> Figure:
-    """Detection against added features, means of splits and standard errors, in percent."""
+    """Draw detection rate against added features, in percent."""
     looks = {
         "LinearSVC": ("linear SVM", GRAY, "-"),
         "bounded on both sides": ("bounded weights", ORANGE, "-"),
@@ -87,7 +87,7 @@ def malware(record: dict[str, Any]) -> Figure:
 
 
 def digits_small_sample(record: dict[str, Any]) -> Figure:
-    """Error against digits of a class, and InvariantSVC less VirtualSVC, with standard errors."""
+    """Draw error against digits per class, and InvariantSVC minus VirtualSVC."""
     looks = {"SVC": GRAY, "VirtualSVC": ORANGE, "InvariantSVC": BLUE}
     figure = Figure(figsize=(8.6, 3.6), layout="constrained")
     left, right = figure.subplots(1, 2)
@@ -111,7 +111,7 @@ def digits_small_sample(record: dict[str, Any]) -> Figure:
 
 
 def mistyped(record: dict[str, Any]) -> Figure:
-    """F1 against mistyped tokens, and certified positions against dropped features, of words alone."""
+    """Draw F1 against mistyped tokens, and certified positions, for word features."""
     results = {one["method"]: one for one in record["words"]}
     looks = {
         "CRFsuite, L-BFGS": ("CRFsuite", GREEN),
@@ -140,7 +140,7 @@ def mistyped(record: dict[str, Any]) -> Figure:
 
 
 def semi_supervised(record: dict[str, Any]) -> Figure:
-    """Error with a penalty less that of a plain SVM, for each set and number of labels."""
+    """Draw error with a penalty minus that of an SVM, per set and number of labels."""
     looks = {
         "gradients, hinge": ("gradients, hinge loss", BLUE, "o"),
         "gradients, squared": ("gradients, squared loss", ORANGE, "s"),
@@ -175,7 +175,7 @@ def semi_supervised(record: dict[str, Any]) -> Figure:
 
 
 def invariant_kernels(record: dict[str, Any]) -> Figure:
-    """Error of kernels without and with a mean over transformations, with a standard error."""
+    """Draw error of kernels with and without a mean over transformations."""
     figure = Figure(figsize=(8.6, 2.8), layout="constrained")
     for axes, panel in zip(figure.subplots(1, 2), record["panels"], strict=True):
         for y, (_, mean, error, averaged) in enumerate(reversed(panel["rows"])):
@@ -199,7 +199,7 @@ def invariant_kernels(record: dict[str, Any]) -> Figure:
 
 
 def benchopt(record: dict[str, Any]) -> Figure:
-    """Least excess of the objective of fits that took so long; other objectives are dashed."""
+    """Draw the smallest excess of the objective against the time of a fit."""
     looks = {
         "structinv, frank_wolfe": (BLUE, "-"),
         "structinv, bmrm": ("#56B4E9", "-"),

@@ -64,7 +64,7 @@ Candidate = tuple[dict[str, Any], Callable[[np.ndarray], np.ndarray]]
 
 @dataclass
 class Line:
-    """A machine: errors of each fold, seconds for a table of all molecules, what was chosen."""
+    """Result of a model: fold errors, seconds of the kernel matrix, chosen parameters."""
 
     seconds: float
     root_mean_square: list[float] = field(default_factory=list)
@@ -90,7 +90,7 @@ def load_molecules(folder: Path) -> tuple[np.ndarray, np.ndarray]:
 
 
 def sorts(noise: float) -> Permutations:
-    """What may change."""
+    """Return the oracle of noisy sorts."""
     return Permutations((ATOMS, ATOMS), axes="both", noise=noise)
 
 
@@ -168,7 +168,7 @@ def choose(X: np.ndarray, y: np.ndarray, kernels: Sequence[Candidate]) -> tuple[
 
 
 def fitted(gram: np.ndarray, y: np.ndarray, alphas: Any) -> OrbitRidge:
-    """A ridge on a table of kernel values; least eigenvalues of float32 tables are no matter here."""
+    """Fit a ridge to a kernel matrix; small eigenvalues of float32 matrices are allowed."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return OrbitRidge("precomputed", alphas=alphas).fit(gram, y)
@@ -177,7 +177,7 @@ def fitted(gram: np.ndarray, y: np.ndarray, alphas: Any) -> OrbitRidge:
 def by_table(
     kernels: list[Candidate], single: bool, by: list[Candidate] | None = None
 ) -> Callable[..., Line]:
-    """A machine that needs a table of all molecules, made once for each setting that is chosen.
+    """Run a model with a kernel matrix of all molecules, one per chosen setting.
 
     The choice may be `by` others, with the same parameters in the same order.
     """
@@ -235,7 +235,7 @@ def errors_of_members(
     noise: float,
     alphas: Sequence[float],
 ) -> dict[float, np.ndarray]:
-    """Errors on test molecules for every ridge, which counts for each training row alike."""
+    """Return errors on test molecules for every ridge, with equal weights of variants."""
     law = averaged(sorts(noise), X.shape[1], SORTS)
     features = OrbitFourier(None, Gaussian(width), COLUMNS)
 
@@ -255,7 +255,7 @@ def errors_of_members(
 
 
 def record(line: Line, errors: np.ndarray, params: dict[str, Any]) -> None:
-    """Keep what a fold says."""
+    """Store the result of a fold."""
     line.root_mean_square.append(float(np.sqrt(np.mean(errors**2))))
     line.mean_absolute.append(float(np.mean(np.abs(errors))))
     line.chosen.append(params)
@@ -307,7 +307,7 @@ def parse() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Run what the options ask for."""
+    """Run the benchmark with the given options."""
     options = parse()
     print(f"{versions()}\n")
     X, y = load_molecules(options.data)

@@ -32,7 +32,7 @@ def parser_of(
 
 @dataclass
 class Line:
-    """A line of the table; times in seconds unless the row says otherwise."""
+    """A row of the table; times are in seconds, except where the row says otherwise."""
 
     work: str
     target: str
@@ -53,7 +53,7 @@ def _short(value: float) -> str:
 
 
 def show(title: str, lines: Sequence[Line], path: Path | None, **content: Any) -> None:
-    """Print lines as a table with their notes, and write them to a file, if one is wanted."""
+    """Print rows as a table with their notes, and write them to `path` if given."""
     head = ["work", "target", "aim", "structinv", "reference", "ratio"]
     print(table(title, head, [line.cells() for line in lines]))
     print("\n".join(f"{line.work}: {line.note}" for line in lines if line.note))
@@ -76,7 +76,7 @@ def table(title: str, headers: Sequence[str], rows: Sequence[Sequence[Any]]) -> 
 
 
 def mcnemar(first_alone: int, second_alone: int) -> float:
-    """The exact two-sided p value from how many rows only one of two classifiers gets right."""
+    """Return the exact two-sided p value from the two counts of discordant pairs."""
     total = first_alone + second_alone
     return float(binomtest(first_alone, total).pvalue) if total else 1.0
 

@@ -49,7 +49,7 @@ BYTES_OF_ROW = 567.4
 
 @dataclass(frozen=True)
 class Cluster:
-    """What the model states instead of measuring.
+    """Assumptions of the model.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Costs:
-    """Of a loss and a method, fitted.
+    """Fitted costs of a loss and a method.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ class Costs:
     def parts(
         self, rows: float, workers: float, cluster: Cluster, *, saved: bool = False
     ) -> dict[str, float]:
-        """Estimated seconds of a fit, by what they are spent on; `saved` is the lower end."""
+        """Estimate the seconds of a fit by part; `saved` is the lower end."""
         rounds = self.rounds * workers**self.growth
         if saved:
             rounds = max(LEAST_ROUNDS, rounds * (rows / KNOWN_ROWS) ** self.saving)
@@ -168,7 +168,7 @@ def tables(costs: Mapping[str, Mapping[str, Costs]], rows: float, cluster: Clust
 
 
 def draw(costs: Mapping[str, Mapping[str, Costs]], rows: float, cluster: Cluster, path: Path) -> None:
-    """Seconds above, the network's and the driver's share below, a column for each loss."""
+    """Draw seconds above, and the shares of network and driver below, per loss."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 

@@ -126,7 +126,7 @@ HINDSIGHT = "hindsight"
 
 
 def load(folder: Path, name: str) -> Rows:
-    """Rows as they are, and labels -1 and +1."""
+    """Load raw rows and labels -1 and +1."""
     path = folder / FILES[name]
     if path.suffix == ".xz":
         with lzma.open(path) as file:
@@ -169,7 +169,7 @@ Found = dict[tuple[int, int], Settings]
 
 @dataclass
 class Choice:
-    """A method: a machine with all settings of some families and widths, and what chooses among them."""
+    """A method: a model with settings of some families, and the criterion of choice."""
 
     machine: str
     families: Sequence[str]
@@ -186,7 +186,7 @@ class Choice:
         return min(self.among(settings), key=lambda one: round(one.scores[self.criterion], 9))
 
     def errors(self, found: Found, size: int) -> np.ndarray:
-        """Of all draws of so many labels; none if gradients were left out."""
+        """Return errors of all draws with this number of labels; empty without gradients."""
         draws = [settings for (_, own), settings in found.items() if own == size]
         if not self.among(draws[0]):
             return np.array([])
@@ -231,7 +231,7 @@ def draws_of(y: np.ndarray, n_draws: int) -> Iterator[tuple[tuple[int, int], Dra
 def tables_of(
     X: np.ndarray, y: np.ndarray, n_draws: int, factors: Sequence[float], start: Path | None
 ) -> list[Table]:
-    """Folded kernels of the rows that have a label in some draw; gradients of some widths."""
+    """Return folded kernels of all rows with a label in some draw, and gradients."""
     median = float(np.median(pdist(X)))
     columns = np.unique(np.concatenate([draw.labeled for _, draw in draws_of(y, n_draws)]))
     flats = {}
@@ -303,7 +303,7 @@ def mean_and_deviation(errors: np.ndarray) -> str:
 
 
 def p_of(difference: np.ndarray) -> float:
-    """Of the paired t-test, two-sided."""
+    """Return p of the paired t-test, two-sided."""
     same = len(difference) < 2 or not np.any(difference)
     return 1.0 if same else float(ttest_rel(difference, np.zeros(len(difference))).pvalue)
 
@@ -347,7 +347,7 @@ def print_tests(results: dict[str, Found]) -> None:
 
 
 def mark(less: np.ndarray) -> str:
-    """Whether errors are lower (+) or higher (-) by the paired t-test, else (.)."""
+    """Return + for lower and - for higher errors by the paired t-test, else a dot."""
     return "." if p_of(less) >= 0.05 else "+" if np.mean(less) < 0 else "-"
 
 
@@ -358,7 +358,7 @@ CANDIDATES = {
 
 
 def print_choices(results: dict[str, Found]) -> None:
-    """Penalties and widths that labels choose against five others whose width is chosen, too."""
+    """Print penalties and length scales chosen by labels, and five other methods."""
     rows = []
     for name, size, found in cells(results):
         others = [competitor.errors(found, size) for competitor in RIVALS.values()]
@@ -423,7 +423,7 @@ def print_families(results: dict[str, Found]) -> None:
 
 
 def check(data: Rows, scaling: str) -> list[str]:
-    """Whether the short cuts are what the estimators fit, on a draw of 30 labels."""
+    """Compare the folded kernels with fitted estimators, on a draw of 30 labels."""
     X, y = SCALINGS[scaling](data[0]), data[1]
     sigma, C = float(np.median(pdist(X))), 10.0
     [(_, draw), *_] = draws_of(y, 1)
@@ -470,7 +470,7 @@ COMPARED = {
 
 
 def differences(found: Found) -> dict[str, Any]:
-    """Error less that of SVM on the same draw, by number of labels: mean, and p of the paired t-test."""
+    """Return error minus that of SVC by number of labels: mean and p of the t-test."""
     content: dict[str, Any] = {}
     for size in SIZES:
         for method, (choice, svm) in COMPARED.items():
@@ -502,7 +502,7 @@ def parse() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Run what the options ask for."""
+    """Run the benchmark with the given options."""
     options = parse()
     warnings.simplefilter("ignore")
     print(f"{versions()}\n")

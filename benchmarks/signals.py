@@ -111,7 +111,7 @@ def objects(oracle: InvarianceOracle, spectrum: str | None = "clip", sides: str 
 
 
 def vicinal(oracle: InvarianceOracle, both: bool) -> Fit:
-    """SVC trained with laws around both rows; asked with laws around both, or the training rows."""
+    """Return SVC with vicinal kernels; test samples have distributions or not."""
 
     def fit(X: np.ndarray, y: np.ndarray, params: Params) -> Fitted:
         sigma, spread, C = params
@@ -124,7 +124,7 @@ def vicinal(oracle: InvarianceOracle, both: bool) -> Fit:
 
 
 def worst(oracle: InvarianceOracle, tol: float) -> Fit:
-    """The kernel machine on worst cases."""
+    """Return the kernel SVM of the worst case."""
 
     def fit(X: np.ndarray, y: np.ndarray, params: Params) -> Fitted:
         model = InvariantSVC(oracle, gamma=params[0], C=10.0, tol=tol, max_seconds=60, random_state=0)
@@ -135,7 +135,7 @@ def worst(oracle: InvarianceOracle, tol: float) -> Fit:
 
 
 def linear_worst(oracle: InvarianceOracle) -> Fit:
-    """The linear machine on worst cases, whose weights all rows support."""
+    """Return the linear model of the worst case; all rows count as support vectors."""
 
     def fit(X: np.ndarray, y: np.ndarray, params: Params) -> Fitted:
         model = InvariantLinearSVC(oracle, C=params[0], tol=1e-2, max_seconds=60, random_state=0)
@@ -148,7 +148,7 @@ def linear_worst(oracle: InvarianceOracle) -> Fit:
 def methods(
     world: Mapping[str, Any], corrections: bool
 ) -> dict[str, tuple[Fit, Fit, Sequence[Params], int]]:
-    """Return the fit in folds, the last fit, grid and folds of each method or correction."""
+    """Return the fit in folds, the last fit, the grid and the folds of each method."""
     (low, high), limit = world["scale"], world["offset"]
     both = Offset(limit) @ Segment(low, high)
     cover = Offset(limit, resolution=3) @ Segment(low, high, resolution=3)
@@ -235,13 +235,13 @@ def print_tables(name: str, found: Mapping[str, Mapping[int, list[dict[str, Any]
 
 
 def difference(runs: list[dict[str, Any]], others: list[dict[str, Any]]) -> str:
-    """How much lower the error is, in points, with p of a paired test."""
+    """Return the decrease of the error in points, with p of a paired test."""
     pair = [np.array([run["error"] for run in some]) for some in (runs, others)]
     return f"{100 * np.mean(pair[1] - pair[0]):+.1f} ({ttest_rel(*pair).pvalue:.0e})"
 
 
 def main() -> None:
-    """Run what the options ask for."""
+    """Run the benchmark with the given options."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

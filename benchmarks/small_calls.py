@@ -73,7 +73,7 @@ def words(n: int = 600, n_words: int = 5000) -> tuple[sp.csr_matrix, np.ndarray]
 
 
 def linear_cases() -> dict[str, tuple[Any, Any, Any]]:
-    """Linear machines of ours and of scikit-learn, fitted, with their rows."""
+    """Return fitted linear models of structinv and scikit-learn, with their rows."""
     X, y = generated(600)
     found: dict[str, tuple[Any, Any, Any]] = {}
     found["linear, dense row"] = InvariantLinearSVC(random_state=0).fit(X, y), LinearSVC().fit(X, y), X
@@ -87,7 +87,7 @@ def linear_cases() -> dict[str, tuple[Any, Any, Any]]:
 
 
 def cases() -> dict[str, tuple[Any, Any, Any]]:
-    """All machines that are asked about single rows."""
+    """Return all models of the timing of single rows."""
     found = linear_cases()
     for n in (600, 4000):
         X, y = generated(n)
@@ -140,12 +140,12 @@ def line_of(work: str, target: str, seconds: np.ndarray, note: str) -> Line:
 
 
 def environment() -> dict[str, str]:
-    """Of a process whose compiled files are kept."""
+    """Return the environment of a process with a cache of compiled files."""
     return {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
 
 
 def new_process(*command: str) -> str:
-    """What a new Python prints."""
+    """Return the output of a new Python process."""
     done = subprocess.run(
         [sys.executable, *command], env=environment(), check=True, capture_output=True, text=True
     )
@@ -153,7 +153,7 @@ def new_process(*command: str) -> str:
 
 
 def runs(commands: Sequence[Sequence[str]], repeats: int) -> np.ndarray:
-    """Seconds of new processes that take turns, (repeats, n_commands)."""
+    """Return seconds of alternating new processes, (repeats, n_commands)."""
 
     def run(command: Sequence[str], _: int) -> str:
         return new_process(*command)
@@ -211,7 +211,7 @@ def parse() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Run what the options ask for."""
+    """Run the benchmark with the given options."""
     options = parse()
     warnings.simplefilter("ignore")  # gaps are nothing that is looked at here
     work = {"rows": row_lines, "many": many_lines, "import": import_lines, "command": command_lines}

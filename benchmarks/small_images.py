@@ -47,7 +47,7 @@ FACES_A_PERSON, TEST_IMAGES = 5, 2000
 
 @dataclass
 class Result:
-    """What the two machines took and found on a set: ours first."""
+    """Times and errors of structinv and SVC on a set, in this order."""
 
     name: str
     samples: int
@@ -137,7 +137,7 @@ def parse() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Run what the options ask for."""
+    """Run the benchmark with the given options."""
     options = parse()
     warnings.simplefilter("ignore")
     results = []

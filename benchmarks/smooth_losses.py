@@ -91,7 +91,7 @@ def value(model: Any, loss: str, C: float, X: Any, y: np.ndarray) -> float:
 def loosest(
     make: Make, good: Callable[[Any], bool], first: float, X: Any, y: np.ndarray
 ) -> float | None:
-    """The loosest tolerance that is enough; None if its iterations are used up, or it is too small."""
+    """Return the loosest sufficient tolerance, or None without one."""
     for halvings in range(14):
         tol = first * 0.5**halvings
         model = make(tol).fit(X, y)
@@ -123,7 +123,7 @@ def line_of(name: str, loss: str, lam: float, X: Any, y: np.ndarray, repeats: in
 
 
 def fit(model: Any, X: Any, y: np.ndarray, _: int) -> None:
-    """What is timed."""
+    """Fit the timed model."""
     model.fit(X, y)
 
 
@@ -135,7 +135,7 @@ def parse() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Run what the options ask for."""
+    """Run the benchmark with the given options."""
     options = parse()
     warnings.simplefilter("ignore")  # the objectives are compared, whatever the status
     threadpool_limits(1, user_api="blas")

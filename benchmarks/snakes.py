@@ -34,7 +34,7 @@ def grids(data: np.lib.npyio.NpzFile, part: str) -> list[np.ndarray]:
 
 
 def around(grid: np.ndarray) -> np.ndarray:
-    """Which color each of the 3x3 cells around a cell has, (n_cells, 45) of 0 and 1."""
+    """Return the colors of the 3 x 3 cells around a cell, (n_cells, 45) of 0 and 1."""
     framed = np.pad(grid, 1, constant_values=BACKGROUND)
     windows = np.lib.stride_tricks.sliding_window_view(framed, (3, 3)).reshape(grid.size, 9)
     return np.eye(len(COLORS))[windows].reshape(grid.size, -1)

@@ -77,7 +77,7 @@ Params = tuple[tuple[str, Any], ...]
 
 @dataclass(frozen=True)
 class Setting:
-    """How mails are represented, and whether the model has an intercept."""
+    """The features of mails, and the use of an intercept."""
 
     form: str
     intercept: bool
@@ -174,7 +174,7 @@ def quality(scores: np.ndarray, y: np.ndarray) -> tuple[float, float]:
 
 
 def training_mailboxes(held_out: str) -> tuple[str, ...]:
-    """What a filter for a held-out source is trained on."""
+    """Return the training mailboxes of a filter for a held-out source."""
     return tuple(name for name in ENRON if name != held_out)
 
 
@@ -205,7 +205,7 @@ def try_grid(
 def choose(
     tried: Mapping, method: str, held_out: str, setting: Setting, quick: bool
 ) -> tuple[Params, float]:
-    """The grid point with the best mean accuracy over training mailboxes left out, and that mean."""
+    """Choose the grid point with the best mean accuracy over left-out mailboxes."""
     train = training_mailboxes(held_out)
 
     def worth(params: Params) -> tuple[float, float]:
@@ -323,7 +323,7 @@ def print_tables(results: Mapping, setting: Setting, corpus: Corpus, ceiling: bo
 
 
 def print_parameters(results: Mapping) -> None:
-    """What was chosen, how it did on the training mailboxes left out, and the final fit's gap."""
+    """Print chosen parameters, accuracies on left-out mailboxes, and gaps."""
     rows = [
         [f"{held} {method}", show(one.params), f"{100 * one.validated:.2f}", _gap(one.gap)]
         for held, row in results.items()
@@ -399,7 +399,7 @@ def note(text: str) -> None:
 
 
 def settings(forms: Iterable[str], intercept: str) -> list[Setting]:
-    """The settings asked for."""
+    """Return the requested settings."""
     choices = {"no": (False,), "yes": (True,), "both": (False, True)}[intercept]
     return [Setting(form, with_one) for with_one in choices for form in forms]
 
@@ -428,7 +428,7 @@ def parse() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Run what the options ask for."""
+    """Run the benchmark with the given options."""
     options = parse()
     require(options.data, "enron", SPAMASSASSIN)
     warnings.simplefilter("ignore")  # gaps are in the tables

@@ -63,7 +63,7 @@ class Line:
 
 
 class Margins:
-    """A machine's variables, and ``y (<w, x> + b) - 1 + xi`` of its rows, to stay above 0."""
+    """Variables of a model, and ``y (<w, x> + b) - 1 + xi``, to be at least 0."""
 
     def __init__(self, X: np.ndarray, signs: np.ndarray, C: float) -> None:
         self.X = X
@@ -76,7 +76,7 @@ class Margins:
         self.rows = cp.multiply(signs, X @ self.w + self.b) - 1.0 + self.slack
 
     def weights(self) -> tuple[np.ndarray, float]:
-        """Those that a solver found."""
+        """Return the weights of the solution."""
         return self.w.value, float(self.b.value)
 
 
@@ -126,7 +126,7 @@ def cone(
 
 
 def quadratic(X: np.ndarray, signs: np.ndarray, C: float, K: int) -> tuple[Margins, cp.Problem]:
-    """Globerson and Roweis: the most that K words take, as the least of ``K t + sum of excesses``."""
+    """Write the program of Globerson and Roweis: K words cost ``K t + sum of excesses``."""
     machine = Margins(X, signs, C)
     rows, columns = np.nonzero(X)
     t, excess = cp.Variable(len(X), nonneg=True), cp.Variable(len(rows), nonneg=True)
@@ -205,7 +205,7 @@ class Values:
 
 @dataclass(frozen=True)
 class Directions:
-    """Turns by 10 degrees and scalings by a tenth as the axes of an ellipsoid of each row."""
+    """Rotations by 10 degrees and scalings by a tenth as ellipsoid axes of each row."""
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
         """The axes as columns, (n, d, 2)."""

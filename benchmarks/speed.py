@@ -124,7 +124,7 @@ def clock(work: Callable[[], Any]) -> tuple[float, Any]:
 def take_turns(
     works: Sequence[Callable[[int], Any]], repeats: int
 ) -> tuple[np.ndarray, list[list[Any]]]:
-    """Seconds, (repeats, n_works), and results of calls that take turns; each is given the repeat."""
+    """Time alternating calls: seconds (repeats, n_works), and their results."""
     seconds, results = np.zeros((repeats, len(works))), []
     for repeat in range(repeats):
         timed = [clock(partial(work, repeat)) for work in works]
@@ -190,7 +190,7 @@ def robust_lines(
 
 
 def exact_program(problem: Problem, _: int = 0) -> tuple[Any, float]:
-    """The robust support vector machine as one quadratic program; its solution and value.
+    """Solve the robust SVM as one quadratic program; return solution and value.
 
     The sum of the K largest gains g is the minimum of ``K t + sum s`` over ``s >= g - t`` and
     ``s, t >= 0``.
@@ -346,7 +346,7 @@ def warm_up(bags: Any) -> None:
 
 
 def run(corpus: Corpus, rows: Sequence[str], repeats: int, cvxpy_repeats: int) -> list[Line]:
-    """The lines of the rows asked for."""
+    """Return the lines of the requested rows."""
     log = corpus.bags(TRAIN, form="log")
     counts = corpus.bags(TRAIN, form="counts")
     warm_up(log)
@@ -380,7 +380,7 @@ def parse() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Run what the options ask for."""
+    """Run the benchmark with the given options."""
     options = parse()
     warnings.simplefilter("ignore")  # gaps and iterations are in the table
     if os.environ.get(CPU):

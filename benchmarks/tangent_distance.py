@@ -54,7 +54,7 @@ COSTS = (1.0, 10.0, 100.0)
 
 
 class Thickness:
-    """How strokes grow: the squared length of the gradient, one direction a row."""
+    """Tangents of stroke thickness: the squared length of the gradient."""
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
         """The tangents (n, 1, d) of square images."""
@@ -77,13 +77,11 @@ class Squeezes(ImageOracle):
         self.interval = interval
 
     def geometry(self, family: Any, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """See `ImageOracle`."""
         matrices = np.tile(np.eye(2), (len(values), 1, 1))
         matrices[:, 1, 1] = values
         return matrices, np.zeros((len(values), 2))
 
     def describe(self, family: Any, value: float) -> str:
-        """See `ImageOracle`."""
         return f"squeeze {value:g}"
 
 
@@ -116,7 +114,7 @@ def seconds_of(work: Callable[[], Any], times: int = 3) -> float:
 
 
 def products_alone(left: Stack, right: Stack, one_sided: bool) -> None:
-    """The inner products that a table takes, in the tiles and threads that it is made with."""
+    """Compute only the inner products of a matrix, in the same tiles and threads."""
     numbers = right.size if one_sided else right.size**2
     left = Stack(left.vectors[:, :1], left.own) if one_sided else left
     parts = tiles(len(left.vectors), len(right.vectors), numbers, False)
@@ -279,7 +277,7 @@ def kernels(
 
 
 def eigenvalues(images: np.ndarray, n: int) -> list[list[Any]]:
-    """How far tables of real rows are from positive semi-definite ones."""
+    """Return eigenvalues of the kernel matrices of real rows."""
     rows = []
     turns = Rotations((-10, -5, 5, 10))
     for name, oracle, sides in (
@@ -315,7 +313,7 @@ class Scaled:
 
 
 def main() -> None:
-    """Run the parts asked for."""
+    """Run the requested parts."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

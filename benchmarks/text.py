@@ -82,7 +82,7 @@ SOURCES = {"SMS": sms, "SpamAssassin": mails}
 
 
 class Linear:
-    """A linear model of single words, as an attacker sees it.
+    """Linear model of single words, in the form that an attacker needs.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ class Linear:
         self.words, self.gains, self.lengths, self.constant = words, gains, lengths, constant
 
     def attacked(self, texts: list[str], signs: np.ndarray, kind: str, most: int) -> np.ndarray:
-        """Margins of texts after the attack; the better one of no attack where it does not help."""
+        """Return margins of texts after the attack, or without it if that is lower."""
         X = self.words.transform(texts).tocsr()
         return np.array([self._one(X[i], signs[i], kind, most) for i in range(len(texts))])
 
@@ -140,7 +140,7 @@ class Linear:
 
 
 def baseline(name: str, texts: list[str], y: np.ndarray) -> tuple[Any, Linear]:
-    """A model that users pick, with its parameter chosen on folds, and what it is to an attacker."""
+    """Fit a common model with a parameter chosen on folds, and return its linear form."""
     if name == "TF-IDF + LinearSVC":
         search = GridSearchCV(
             Pipeline([("words", TfidfVectorizer()), ("svc", LinearSVC())]), {"svc__C": CS["tfidf"]}, cv=3
@@ -232,7 +232,7 @@ def edited(text: str, spans: list[tuple[int, int]], kind: str, place: int, token
 
 
 class Editor:
-    """Edits letters of texts, at random and greedily, and asks a model what it makes of them.
+    """Random and greedy edits of the letters of texts, with the scores of a model.
 
     Parameters
     ----------
@@ -254,7 +254,7 @@ class Editor:
         self.tokens, self.telling = tokens, [tokens[i] for i in (*best[:8], *best[-8:])]
 
     def turned(self, texts: list[str], certified: np.ndarray, most: int, edits: int) -> int:
-        """How many certified texts some edit turns."""
+        """Return the number of certified texts whose prediction an edit changes."""
         places = np.flatnonzero(certified)
         each, signs = max(1, edits // max(len(places), 1)), np.sign(self.score(texts))
         return sum(self._turns(texts[i], signs[i], most, each) for i in places)
@@ -304,7 +304,7 @@ SETTINGS = (
 def stand(
     name: str, texts: list[str], y: np.ndarray, edits: int, n_texts: int, n_settings: int
 ) -> dict[str, Any]:
-    """Print how many certified texts turn when tokens are deleted."""
+    """Print the number of certified texts that change their prediction after deletions."""
     train, test = train_test_split(np.arange(len(texts)), test_size=0.3, random_state=0, stratify=y)
     known, unseen = [texts[i] for i in train], [texts[i] for i in test[:n_texts]]
     pattern, rows = re.compile(CountVectorizer().token_pattern), []

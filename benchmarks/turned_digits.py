@@ -54,7 +54,7 @@ class Line:
 
 
 def turns() -> Any:
-    """24 turns at equal distances."""
+    """Return 24 rotations at equal distances."""
     return Rotations((90, 180, 270)) @ Rotations((15, 30, 45, 60, 75))
 
 
@@ -136,7 +136,7 @@ def print_table(found: dict[str, Line]) -> None:
 
 
 def main() -> None:
-    """Run what the options ask for."""
+    """Run the benchmark with the given options."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

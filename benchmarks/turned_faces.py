@@ -86,14 +86,14 @@ def listed() -> InvarianceOracle:
 
 
 def directions() -> InvarianceOracle:
-    """The tangents of turning and scaling."""
+    """Return the tangents of rotation and scaling."""
     smooth = SHAPE | {"smoothing": 1.0}
     turns = Rotations(interval=(-ANGLE, ANGLE), **smooth)
     return turns | Scalings(interval=(1.0 - FACTOR, 1.0 + FACTOR), **smooth)
 
 
 def turned(faces: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Each of the pictures turned and scaled at random around its center, and shrunk."""
+    """Rotate and scale each image randomly around its center, and shrink it."""
     angles = np.radians(rng.uniform(-ANGLE, ANGLE, len(faces)))
     factors = rng.uniform(1.0 - FACTOR, 1.0 + FACTOR, len(faces))
     center, found = np.full(2, (faces.shape[1] - 1) / 2), np.empty_like(faces)
@@ -109,7 +109,7 @@ def joint(K: np.ndarray, y: np.ndarray) -> InvariantSVC:
 
 
 class Method:
-    """A kernel: tables of all training faces, and of faces asked about, by its parameters."""
+    """A kernel, with its matrices of training and test faces for given parameters."""
 
     grid: Sequence[Params] = [{"sigma": sigma} for sigma in SIGMAS]
 
@@ -129,7 +129,7 @@ class Method:
         raise NotImplementedError
 
     def scores(self, params: Params, rows: np.ndarray, asked: np.ndarray, y: np.ndarray) -> Any:
-        """Of all persons, for some of the faces asked about, and the least eigenvalue."""
+        """Return scores of all persons for some test faces, and the smallest eigenvalue."""
         among, new = self.table(params)
         (K, part), least = clipped(among[np.ix_(rows, rows)], new[np.ix_(asked, rows)])
         return joint(K, y[rows]).decision_function(part), least
@@ -147,32 +147,29 @@ class OfDistances(Method):
         return np.sqrt(squared_distances(X, Y))
 
     def made(self, **params: float) -> Table:
-        """See `Method.made`."""
         among, new = (gaussian(part, params["sigma"]) for part in self.distances)
         return among, new
 
 
 class Jittering(OfDistances):
-    """Of distances between lists."""
+    """Set kernel of lists, two-sided distances."""
 
     sides = "two"
 
     def distance(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
-        """See `OfDistances.distance`."""
         return set_distance(listed(), X, Y, sides=self.sides)
 
 
 class JitteringMean(Jittering):
-    """Of the means of one-sided distances."""
+    """Set kernel of lists, means of one-sided distances."""
 
     sides = "mean"
 
 
 class Tangent(OfDistances):
-    """Of tangent distances."""
+    """Set kernel of tangent distances."""
 
     def distance(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
-        """See `OfDistances.distance`."""
         return tangent_distance(directions(), X, Y)
 
 
@@ -185,19 +182,17 @@ class Tvk(Method):
     ]
 
     def made(self, **params: float) -> Table:
-        """See `Method.made`."""
         sigma, ratio = params["sigma"], params["ratio"]
         kernel = TangentVectorKernel(directions(), sigma, ratio * sigma, params["eta"])
         return kernel(self.X, self.X), kernel(self.asked, self.X)
 
 
 class DbTvk(Method):
-    """Overlaps of normal laws along tangents."""
+    """Overlaps of normal distributions along tangents."""
 
     grid = [{"sigma": sigma, "ratio": ratio} for sigma, ratio in product(WIDER, RATIOS)]
 
     def made(self, **params: float) -> Table:
-        """See `Method.made`."""
         sigma, ratio = params["sigma"], params["ratio"]
         kernel = TangentDistributionKernel(directions(), sigma, ratio * sigma)
         return kernel(self.X, self.X), kernel(self.asked, self.X)
@@ -207,7 +202,6 @@ class Mean(Method):
     """Means of kernels over changes."""
 
     def made(self, **params: float) -> Table:
-        """See `Method.made`."""
         kernel = OrbitMean(listed(), Gaussian(params["sigma"]))
         return kernel(self.X, self.X), kernel(self.asked, self.X)
 
@@ -221,7 +215,6 @@ class Virtual(OfDistances):
         super().__init__(members.reshape(-1, X.shape[1]), asked)
 
     def scores(self, params: Params, rows: np.ndarray, asked: np.ndarray, y: np.ndarray) -> Any:
-        """See `Method.scores`."""
         among, new = self.table(params)
         heads = rows * self.size
         used = np.unique(joint(among[np.ix_(heads, heads)], y[rows]).support_)
@@ -234,7 +227,6 @@ class WorstCase(Method):
     """Against the worst member of each list."""
 
     def scores(self, params: Params, rows: np.ndarray, asked: np.ndarray, y: np.ndarray) -> Any:
-        """See `Method.scores`."""
         kernel = Gaussian(params["sigma"])
         model = InvariantSVC(listed(), kernel=kernel, C=C, tol=TOL, random_state=0)
         return model.fit(self.X[rows], y[rows]).decision_function(self.asked[asked]), np.nan
@@ -259,7 +251,7 @@ def wrong(scores: np.ndarray, y: np.ndarray) -> float:
 
 
 def choose(method: Method, rows: np.ndarray, y: np.ndarray, size: int, seed: int) -> Params:
-    """The best parameters on held-out faces, turned: the first of all faces asked about."""
+    """Choose the parameters with the lowest error on rotated held-out faces."""
     folds = [(rows, rows)]
     if size > 1:
         folds = [(rows[some], rows[held]) for some, held in folds_of(y[rows], 2, seed)]
@@ -299,7 +291,7 @@ def run_draw(seed: int, faces: np.ndarray, y: np.ndarray, options: Any) -> dict[
 
 
 def numbers(runs: Sequence[Mapping[str, Any]], name: str, size: int, what: str) -> np.ndarray:
-    """Of a method, by draw."""
+    """Return the values of a method, by draw."""
     factor = 1.0 if what == "least" else 100.0
     return np.array([factor * run[f"{name} {size}"][what] for run in runs])
 
@@ -346,7 +338,7 @@ def difference(runs: Sequence[Mapping[str, Any]], name: str, other: str, size: i
 
 
 def print_choices(runs: Sequence[Mapping[str, Any]], sizes: Sequence[int]) -> None:
-    """How often each value was chosen, and seconds."""
+    """Print the number of choices of each value, and seconds."""
     lines = []
     for name in METHODS:
         points = [run[f"{name} {size}"]["params"] for run in runs for size in sizes]
@@ -402,7 +394,7 @@ def parse() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Run what the options ask for."""
+    """Run the benchmark with the given options."""
     options = parse()
     faces, y = load_faces(options.data)
     print(f"{versions()}\n{options.draws} draws, means ± standard errors\n")

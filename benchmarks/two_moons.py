@@ -95,7 +95,7 @@ def error_of(model: RepresenterClassifier, data: Moons) -> float:
 
 
 def summary(errors: np.ndarray) -> list[str]:
-    """Cells: mean, standard deviation, largest, and how many are none."""
+    """Return cells: mean, standard deviation, maximum, and number of zeros."""
     per_cent = 100 * errors
     return [
         f"{per_cent.mean():.1f}",
@@ -143,7 +143,7 @@ def compare_hinge(seeds: int) -> dict[str, Any]:
 
 @dataclass
 class Line:
-    """A method: seconds with and without the kernel, of its solver alone, and what it reached."""
+    """Result of a method: seconds with and without the kernel, of the solver, and values."""
 
     name: str
     with_kernel: float
@@ -230,7 +230,7 @@ class Problem:
         return goal, [both >= 0, both <= most], signed @ both
 
     def bounds(self, a: np.ndarray) -> tuple[float, float]:
-        """The objective of a function of these coefficients, and the dual's value of those clipped."""
+        """Return the objective of coefficients, and the dual value of their clipped form."""
         n = len(self.signs)
         u = self.gram @ a
         primal = 0.5 * float(a @ u) + self.C * float(Hinge().value(self.signs * u[:n]).sum())
@@ -242,7 +242,7 @@ class Problem:
 
 
 def works_of(problem: Problem, methods: list[str]) -> dict[str, dict[str, Callable[[], Any]]]:
-    """What is timed for each of ours, and for the programs."""
+    """Return the timed calls of structinv and of the programs."""
     works: dict[str, dict[str, Callable[[], Any]]] = {"Gram matrix": {"with": problem.form}}
     for method in methods:
         for tol in TOLS:
@@ -374,7 +374,7 @@ def parse() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Run what the options ask for."""
+    """Run the benchmark with the given options."""
     options = parse()
     warnings.simplefilter("ignore")  # gaps are in the table
     print(f"{versions()}, cvxpy {cp.__version__}\n")
