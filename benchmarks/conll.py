@@ -1,20 +1,19 @@
 """Chunking of CoNLL-2000: span F1, seconds and memory, next to CRFsuite.
 
 Features are those of CRFsuite's chunking example (Okazaki 2007): 19 templates of words and parts of
-speech, 335674 features of the training sentences, 22 labels; Hamming cost. C and the number of passes
-are chosen on the last tenth of the training sentences, see `choose`. Then all training sentences are
-learned from anew, to that stop, and with ``--C`` to a relative gap of ``--gap``, and to one of 0.1 where
-any one feature of each token may be dropped; each is scored on the test sentences once. CRFsuite
-(python-crfsuite, in the extra "benchmarks") is trained by L-BFGS and as averaged perceptron with its own
-defaults, in the same run.
+speech, 335674 features of the training sentences, 22 labels, Hamming cost. C and the number of passes
+are chosen on the last tenth of the training sentences, see `choose`. There are three fits to all
+training sentences: one to that stop, with ``--C`` one to a relative gap of ``--gap``, and one with
+`FDrop(1)` to a gap of 0.1. Each is tested once. CRFsuite (python-crfsuite, in the extra "benchmarks")
+is trained by L-BFGS and as averaged perceptron, with its defaults, in the same run.
 
-Seconds are processor time of one thread, those of reading and of compiling left out, those of all
-checks and of the certificate included. Memory is the peak of the process before CRFsuite starts, reading
-included, in GB. Linux only.
+Seconds are processor time of one thread. They include all checks and the certificate, but no reading
+and no compilation. Memory is the peak of the process before CRFsuite starts, in GB, reading included.
+Linux only.
 
-Then the first ``--noisy`` training sentences are learned from with noisy labels, see `noisy_labels`, to
-``--gap`` at each ``--noisy-C``, next to L-BFGS on the same labels. Most of these sentences hold many
-labelings. Seconds are those of the processor and of wall time.
+A second part trains on the first ``--noisy`` training sentences with noisy labels, see `noisy_labels`,
+to ``--gap`` at each ``--noisy-C``. L-BFGS has the same labels. Most of these sentences hold many
+labelings. Seconds are processor time and wall time.
 """
 
 from __future__ import annotations

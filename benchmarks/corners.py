@@ -1,10 +1,10 @@
 """Run time of solvers for perturbation sets with very many corners.
 
-Random rows, with numbers or two classes that a linear function tells with noise; boxes, balls, and words
-that are dropped or scaled. Losses are those of regression, and those of two classes. Seconds are of
-`fit`, kernels being compiled, in processor time if ``STRUCTINV_CPU_TIME=1`` is set. The first row of a
-pair has the solver that "auto" takes; "frank_wolfe" keeps a few planes or points of each row, except for
-the hinge loss, which has in-hull steps.
+Rows are random, with targets or two noisy classes of a linear function. Oracles are boxes, balls, and
+words that are dropped or scaled. Losses are those of regression and of two classes. Seconds are those
+of `fit` with compiled kernels, in processor time if ``STRUCTINV_CPU_TIME=1`` is set. The first row of a
+pair has the solver of "auto". "frank_wolfe" stores a few planes or points of each row. For the hinge
+loss it has in-hull steps.
 """
 
 from __future__ import annotations

@@ -1,21 +1,22 @@
 """Digits, and the four models of the benchmarks on images.
 
-MNIST in the four original IDX files (LeCun, Bottou, Bengio and Haffner 1998), read from ``--data``, else
-from the environment variable ``STRUCTINV_DATA``, else from ``../shared/data``; nothing is written.
-Pixels are divided by 255 and kept in float32.
+MNIST has four IDX files (LeCun, Bottou, Bengio and Haffner 1998). They are read from ``--data``, else
+from the environment variable ``STRUCTINV_DATA``, else from ``../shared/data``. Pixels are divided by
+255, in float32.
 
 The models, all with the Gaussian kernel ``exp(-gamma |x - z|^2)``:
 
 - SVC: scikit-learn's SVC on the images.
-- VirtualSVC: SVC on all members of all images' orbits.
-- VirtualSupportVectorSVC: SVC on the orbits of the support vectors of SVC (DeCoste and Schoelkopf 2002).
+- VirtualSVC: SVC on all variants of all images.
+- VirtualSupportVectorSVC: SVC on the variants of the support vectors of SVC (DeCoste and Schoelkopf
+  2002).
 - InvariantSVC: `structinv.InvariantSVC` (Teo, Globerson, Roweis and Smola 2007).
 
-The first three take one class against another and vote; the last trains all classes jointly.
+The first three combine one-against-one classifiers by votes. The last trains all classes jointly.
 
-Parameters are chosen by cross-validation on the training images alone. Folds split images, before any
-is changed: members of an orbit are trained on together, and only images themselves are validated on. On
-ties the smaller C is taken, then the smaller gamma.
+Parameters are chosen by cross-validation on the training images alone. Folds split images before any
+transformation: all variants of an image are in the same fold, and only unperturbed images are for
+validation. Ties go to the smaller C, then to the smaller gamma.
 """
 
 from __future__ import annotations

@@ -1,18 +1,18 @@
 """Invariant kernels, worst-case training and virtual samples on few digits.
 
-Draws of digits from the 60000 training images of MNIST as in `digits_small_sample.py`, tested on all
-10000 test images, with the same 20 changes. Machines:
+Digits are drawn from the 60000 training images of MNIST as in `digits_small_sample.py`, with the same
+20 transformations. All 10000 test images are for testing. Models:
 
 - VirtualSVC and InvariantSVC, as there,
-- mean: scikit-learn's SVC on the table of the averaged kernel (`OrbitMean`),
-- mean, joint: `InvariantSVC` with that kernel and no oracle, whose loss takes all classes at once,
-- mean and worst: `InvariantSVC` with that kernel, and the same changes as worst cases,
-- mean, drawn: SVC with a mean over 25 drawn changes: a shift up to 2 pixels in 8 directions, after a
-  rotation up to 15 degrees, after a scaling by 0.9 to 1.1.
+- SVC, OrbitMean: scikit-learn's SVC with the averaged kernel,
+- InvariantSVC, OrbitMean: that kernel and no oracle, all classes jointly,
+- InvariantSVC, OrbitMean, worst case: that kernel and the same transformations as oracle,
+- SVC, OrbitMean, random: a mean over 25 random transformations. Each is a shift up to 2 pixels in 8
+  directions after a rotation up to 15 degrees after a scaling by 0.9 to 1.1.
 
 gamma in {0.01, 0.02, 0.04, 0.08} and C in {1, 10, 100}, divided by the mean of k(x, x), are chosen on
-each draw by three folds with SVC, and shared by the machines with the same kernel. Figures are means
-over draws with their standard errors.
+each draw by three folds with SVC. Models with the same kernel share them. Numbers are means over draws
+with their standard errors.
 """
 
 from __future__ import annotations

@@ -2,34 +2,32 @@
 
 Rules of the comparison:
 
-- 50 digits a class of MNIST's training images (``--seed``), the 20 changes of Teo et al. 2007 (21
-  members an image), Gaussian kernel, gamma 0.02 and C 10 for all, float32. Nothing is tuned here.
-- ``--per-class``, ``--side`` and ``--tol`` take other sizes: images of 16 x 16 pixels are those of
-  28 x 28 averaged over areas, and gamma is 0.02 times 784 / pixels.
-- Ours and the reference take turns in one process, so that both meet the same machine; times are
-  medians over the repeats. Every kernel is compiled or loaded before a clock starts.
-- Wall time with as many threads as libraries take by themselves; the first line tells how many
-  processors there are and how many threads BLAS has. Run with ``taskset -c 0`` for one of each.
-- ``--quick`` takes 10 digits a class, one repeat, and part of the test and training images: to see that
-  everything runs, not for figures.
+- 50 digits per class of MNIST's training images (``--seed``), the 20 transformations of Teo et al. 2007
+  (21 variants per image), Gaussian kernel, gamma 0.02 and C 10 for all, float32. Nothing is tuned here.
+- ``--per-class``, ``--side`` and ``--tol`` change sizes: images of 16 x 16 pixels are those of 28 x 28
+  averaged over areas, and gamma is 0.02 times 784 / pixels.
+- structinv and the reference alternate in one process. Times are medians over the repeats. Every kernel
+  is compiled or loaded before a clock starts.
+- Times are wall time with the default threads of all libraries. The first line has the number of
+  processors and of BLAS threads. Run with ``taskset -c 0`` for one of each.
+- ``--quick`` has 10 digits per class, one repeat, and part of the images. It is for a trial run only.
 
 Lines of the table, for ``--rows``:
 
-- fit: InvariantSVC to a relative gap of 0.01 against SVC on the virtual samples, made beforehand and
-  with a cache for all of its kernel.
+- fit: InvariantSVC to a relative gap of 0.01. The reference is SVC on precomputed virtual samples, with
+  a cache for all of its kernel.
 - support: distinct support vectors divided by those of VirtualSVC, with the errors of both on the test
   images. Fits have `plane_tol` 0 or above. The fit with 0 is also compressed by
   ``compress(n_support=...)`` to fractions of the number of VirtualSVC, with default options. Errors on
   10000 unused training images serve to choose the fraction.
 - predict: the 10000 test images, compared with ``SVC.predict`` of VirtualSVC. libsvm evaluates kernels
-  pair by pair, so a second line has the same votes by matrix products (`digits.votes`, float64).
+  pair by pair. A second line has the same votes by matrix products (`digits.votes`, float64).
 - oracle: one pass of the linear multiclass objective over the 60000 training images at a fixed random
-  f, values only and with planes, against the product of the images with a (784, 210) matrix: 10 classes
-  times 21 members, without structure.
-- memory: how far the resident memory of a process rises above its level before `fit` of
-  InvariantLinearSVC on these images (188 MB), C 0.01, kernels warm; see `speed.py`. Linux only. The fit
-  ends at a relative gap of 0.1 or after ``--memory-seconds``; solvers that keep planes grow with the
-  passes, so the note tells how many there were.
+  f, values only and with planes. The reference is the product of the images with a (784, 210) matrix:
+  10 classes times 21 variants, without structure.
+- memory: the rise of the resident memory during `fit` of InvariantLinearSVC on these images (188 MB), C
+  0.01, compiled kernels, see `speed.py`. Linux only. The fit ends at a relative gap of 0.1 or after
+  ``--memory-seconds``. Memory of solvers with planes grows with the passes; the note has their number.
 """
 
 from __future__ import annotations

@@ -2,15 +2,15 @@
 
 Rules of the comparison:
 
-- The uses are those of `tests/first_uses.py`, which counts them in a test. Each has a process of its own
-  and an empty folder for compiled functions; then all of them run in one process.
-- compiled: compilations, those of Numba's own library included. ours: those of this package.
-- cold, warm: processor seconds with the empty folder, and again with what the first process left there.
-- import: processor seconds of ``import structinv`` beyond ``import sklearn.svm, numba``; the least of
+- The uses are those of `tests/first_uses.py`, where a test counts compilations. Each use has a separate
+  process with an empty folder for compiled functions. Then all uses run in one process.
+- compiled: compilations, including those of Numba's library. ours: those of this package.
+- cold, warm: processor seconds with the empty folder, and again with the files of the first process.
+- import: processor seconds of ``import structinv`` beyond ``import sklearn.svm, numba``, the minimum of
   some repetitions.
 
-``--checkout`` measures another checkout of the package, so that two versions can be compared on one
-machine. Counts hold on any machine; seconds only beside others of the same run.
+``--checkout`` measures another checkout of the package, to compare two versions on one computer. Counts
+hold on any computer. Compare seconds only with others of the same run.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Kernel matrices with squared penalties folded in, for many weights.
 
-The folded kernel is ``K - B'(G + t I)^-1 B`` with ``t = 1 / (2 nu)``, G the Gram matrix of the
-functionals and B what they are of the kernel's columns (`structinv.functionals.Folded`). It depends on
-neither labels nor C. Weights are ``nu = c / (n s)``, where s is the mean of ``|z_j|^2`` over the
-functionals: one list of c serves all families. Gradients share a Krylov space between the weights,
-other families the eigenvectors of G.
+The folded kernel is ``K - B'(G + t I)^-1 B`` with ``t = 1 / (2 nu)`` and the Gram matrix G of the
+functionals. B has the functionals of the kernel's columns (`structinv.functionals.Folded`). The folded
+kernel depends on neither labels nor C. Weights are ``nu = c / (n s)``, where s is the mean of
+``|z_j|^2`` over the functionals, so one list of c is for all families. For gradients all weights share
+a Krylov space, for other families the eigenvectors of G.
 """
 
 from __future__ import annotations

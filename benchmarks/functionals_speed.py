@@ -2,14 +2,14 @@
 
 Rules of the comparison:
 
-- Rows of unit length, Gaussian kernel with the median distance as width, 361500 functionals.
-- product: one product with their Gram matrix, against the three matrix products that it contains
-  (``X A'``, a kernel table times A, a table times X), in turns; medians over the repeats.
+- Rows of unit length, Gaussian kernel with the median distance as length scale, 361500 functionals.
+- product: one product with their Gram matrix. The reference is its three matrix products (``X A'``, a
+  kernel matrix times A, a matrix times X), alternating. Times are medians over the repeats.
 - fit: 100 labeled rows (the first published split), C 1, squared penalty, to a relative gap of 1e-3
-  from nothing; the count is of products with the Gram matrix, the certificate's included.
-- memory: how far the resident memory of a process rises above its level before the fit, data loaded and
-  kernels warm. Linux only.
-- Threads as libraries take them; the first line tells how many.
+  from zero. The count is that of products with the Gram matrix, including those of the certificate.
+- memory: the rise of the resident memory during the fit, with loaded data and compiled kernels. Linux
+  only.
+- Libraries have their default threads. The first line has their number.
 """
 
 from __future__ import annotations

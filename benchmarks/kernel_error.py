@@ -2,18 +2,19 @@
 
 Rules of the comparison:
 
-- MNIST, float64, pixels in [0, 1]; scikit-learn's digits (8 x 8) where ``--data`` has no MNIST. Gaussian
-  kernel, its width the median distance of the rows that errors are of. Changes: rotations by equally
-  spaced angles up to 45 degrees, all alike likely, bilinear; 1 stands for no change.
-- errors: ``|F F' - K| / |K|`` in Frobenius' norm (and, with ``--json``, the spectral one) on 150 test
-  images, against `OrbitMean` on the same changes; landmarks come from 2000 training images, and are so
-  few that their members are at most 2500. Medians over the seeds, which draw templates and landmarks.
-  The rate is that of theorem 3.1 of Raj et al. 2017, ``D^(-1/2)``, drawn through the first error of
-  independent templates; nothing is fitted to it.
-- seconds: fit and transform of all training images taken, at the same number of columns, in turns with
-  scikit-learn's RBFSampler and Nystroem on the same kernel, without changes; medians over the repeats.
-  With changes, the transform against the products of the rows with all moved templates alone.
-- Wall time with as many threads as libraries take by themselves; the first line tells how many.
+- Data: MNIST, float64, pixels in [0, 1], or scikit-learn's digits (8 x 8) if ``--data`` has no MNIST.
+- Kernel: Gaussian, with the median distance of the test rows as length scale. Transformations are
+  rotations by equally spaced angles up to 45 degrees with equal probabilities, bilinear; 1 means none.
+- errors: ``|F F' - K| / |K|`` in the Frobenius norm (and, with ``--json``, the spectral one) on 150
+  test images. K is that of `OrbitMean` with the same transformations. Landmarks are drawn from 2000
+  training images, with at most 2500 variants. Errors are medians over the seeds of templates and
+  landmarks. The rate is that of theorem 3.1 of Raj et al. 2017, ``D^(-1/2)``, through the first error
+  of independent templates, without a fit.
+- seconds: fit and transform of all training images. scikit-learn's RBFSampler and Nystroem have the
+  same kernel and the same number of columns, without transformations. Calls alternate; times are
+  medians over the repeats. With transformations, the reference is the product of the rows with all
+  moved templates.
+- Times are wall time with the default threads of all libraries. The first line has their number.
 """
 
 from __future__ import annotations

@@ -2,19 +2,20 @@
 
 Rules of the comparison:
 
-- Generated rows like mail: 46 words on average out of 50,000, by Zipf's law, two thirds of them leaning
-  to a class; logarithms of counts, float64; 3 % of the labels are wrong.
-- Each fit has a process of its own, which compiles or loads all functions on few rows first. Seconds are
-  those of the fit to a relative gap of 1e-3. Peaks are of the resident memory, looked at every 10 ms:
-  for rows in memory beyond what the process held before the fit, as a share of the rows; for a folder of
-  the whole process.
-- passes: seconds of a sweep and of a value on the folder against the same on the matrix, in turns.
-  Reading all blocks, cuts of the rows or strips from all over them, is compared with one plain read of
-  the files with a buffer of 16 MB. The cache is warm.
+- Generated rows like mail: 46 words on average out of 50,000, with Zipf's distribution. Two thirds of
+  the words are more frequent in one class. Values are logarithms of counts, float64; 3 % of the labels
+  are wrong.
+- Each fit has a separate process. It first compiles or loads all functions on few rows. Seconds are
+  those of the fit to a relative gap of 1e-3. Peaks are those of the resident memory, sampled every 10
+  ms. For rows in memory they exclude the memory before the fit, and are a fraction of the rows. For a
+  folder they are those of the whole process.
+- passes: seconds of a sweep and of a value on the folder and on the matrix, alternating. The folder is
+  read in blocks, either cuts of the rows or strips from all over them. The reference is one plain read
+  of the files with a buffer of 16 MB. The cache is warm.
 
     python benchmarks/large_rows.py --rows 1e6                   # a million rows, 10 minutes
     python benchmarks/large_rows.py --rows 1e7 --parts folder    # ten million rows, 6 GB on disk
-    python benchmarks/large_rows.py --rows 2e4                   # a try
+    python benchmarks/large_rows.py --rows 2e4                   # a trial run
 """
 
 from __future__ import annotations

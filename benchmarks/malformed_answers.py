@@ -1,11 +1,16 @@
 """Thousands of faulty plug-ins, and the reaction of the estimators.
 
-Every case damages one answer of one view of an oracle, kernel, family of functionals, output or hull
-(``tests/malformed.py`` has the table of views and kinds of damage) and hands it to an estimator. A
-case ends as "refused" (TypeError, ValueError or NotImplementedError that names class and method),
-"harmless" (the same optimum as without the damage), "accepted" (other numbers, but well formed, as a row
-more of features) or "unused" (nobody asked that view). Anything else is counted as wrong, and a
-process that dies as a crash. Cases run in processes of their own, some thousands each.
+Each case damages one result of one method of an oracle, kernel, family of functionals, output structure
+or hull, and passes it to an estimator. ``tests/malformed.py`` has the table of methods and kinds of
+damage. A case ends in one of these ways:
+
+- "refused": TypeError, ValueError or NotImplementedError with the names of class and method,
+- "harmless": the same optimum as without the damage,
+- "accepted": other numbers, but well formed, such as one more row of features,
+- "unused": the method was not called.
+
+All other results count as wrong, and a process that dies as a crash. Cases run in separate processes,
+thousands in each.
 """
 
 from __future__ import annotations

@@ -2,16 +2,19 @@
 
 Rules of the comparison:
 
-- Plain rows of MNIST (pixels / 255), and sparse text from a generator with a seed: words of Zipf's law
-  and, for three in ten, of the topic of the row's class; rows of logarithmic counts, of length 1.
-- No intercept anywhere, the same C for all. Every kernel is compiled or loaded before a clock starts.
-- liblinear is ``LinearSVC(multi_class="crammer_singer", fit_intercept=False)`` with the loosest `tol`
-  of 1, 0.5, 0.2, 0.1, ... for which its objective is at most 1 % above the best value known: ours to
-  a relative gap of `--tight`. The search for `tol` is not counted; its conversion of rows is.
-- Ours ends at a relative gap of 1e-2 by its own certificate: sweeps, the final value over all labels and
-  whatever is prepared are counted.
-- Memory is the rise of the resident memory during our fit, at its peak, in GB. Linux only.
-- With ``STRUCTINV_CPU_TIME=1`` in the environment, processor time is taken instead of wall time.
+- Rows of MNIST (pixels / 255), and sparse text from a generator with a seed. Words have Zipf's
+  distribution; three in ten belong to the topic of the row's class. Rows have logarithmic counts and
+  unit length.
+- There is no intercept, and C is the same for all. Every kernel is compiled or loaded before a clock
+  starts.
+- liblinear is ``LinearSVC(multi_class="crammer_singer", fit_intercept=False)``. It has the loosest
+  `tol` of 1, 0.5, 0.2, 0.1, ... with an objective at most 1 % above the best known value, that of
+  structinv to a relative gap of `--tight`. The search for `tol` is not timed; the conversion of rows
+  is.
+- structinv ends at a certified relative gap of 1e-2. Times include sweeps, the final value over all
+  labels and all preparation.
+- Memory is the peak rise of the resident memory during the fit of structinv, in GB. Linux only.
+- With ``STRUCTINV_CPU_TIME=1`` in the environment, times are processor time instead of wall time.
 """
 
 from __future__ import annotations

@@ -1,27 +1,28 @@
 """Chunking of text with typing errors: robust taggers and CRFsuite.
 
-CoNLL-2000, the first ``--sentences`` training sentences; features of `conll_features`, once of words
-alone (21 templates of words and of how they are written), once of words and parts of speech (19
-templates). Words of the test sentences are mistyped, lower-cased or made unseen (`mistype`, each as
-often), a share of 0 to 30 % of the tokens; parts of speech stay those of the text as it was, so that
-with them most of what a word says survives. Methods:
+Data are the first ``--sentences`` training sentences of CoNLL-2000. Features are those of
+`conll_features`: words alone (21 templates of words and their spelling), or words and parts of speech
+(19 templates). Words of the test sentences are mistyped, lower-cased or made unseen (`mistype`, with
+equal probabilities), at rates of 0 to 30 % of the tokens. Parts of speech are those of the unchanged
+text, so they preserve most of the information. Methods:
 
 - `InvariantStructuredSVC` with ``Sequence(allowed="iob2")``: plain; with `FDrop`, which drops features
   of every token; with ``Budget(FDrop)``, which drops features of a sentence.
 - CRFsuite by L-BFGS (python-crfsuite, in the extra "benchmarks").
-- Both, plain, trained on text that was mistyped at random itself, with another seed.
+- The plain model and CRFsuite, trained on randomly mistyped text with another seed.
 
-C (CRFsuite's c2) has the highest mean of F1 over all rates on the last tenth of the training
-sentences, mistyped with a third seed; so has the rate of the training text, at the C of the plain
-machine. Fits to choose from end at twice ``--tol``, the last one, of all training sentences, at
-``--tol``, or after ``--seconds`` of wall time (half of that to choose); the table has the gap that was
-reached. A run looks at the test sentences once. Seconds are processor time of one thread, those of the
-last fit.
+C (or c2 of CRFsuite) has the highest mean of F1 over all rates on the last tenth of the training
+sentences, mistyped with a third seed. The rate of the training text is chosen in the same way, at the C
+of the plain model. Fits for the choice end at twice ``--tol`` or after half of ``--seconds`` of wall
+time. The last fit, to all training sentences, ends at ``--tol`` or after ``--seconds``. The table has
+the reached gap. Each run reads the test sentences once. Seconds are processor time of one thread, those
+of the last fit.
 
-Certified is what no choice of so many *features* of a sentence to be dropped can turn. These are neither
-tokens nor typos: one word fills features of up to five positions.
+A prediction is certified if no choice of so many dropped *features* of a sentence changes it. Features
+are neither tokens nor typos: one word fills features of up to five positions.
 
-The data folder is ``--data``, else the environment variable ``STRUCTINV_DATA``, else ``../shared/data``.
+The data folder is ``--data``, else the environment variable ``STRUCTINV_DATA``, else
+``../shared/data``.
 """
 
 from __future__ import annotations

@@ -1,22 +1,25 @@
 """Worst-case training of a kernel SVM on all of MNIST, in rounds.
 
-The orbits of 60000 digits are too many to train on, and most of their members are far from every
-border. So round 0 trains on the digits alone. Each later round looks at the orbits of the `--near`
-digits nearest to a border and of all that it trained on before, and trains on those digits: each with
-the members that carried it, those of its last list that are still within the margin, and the `--add`
-worst of the others if they violate the margin by more than `--epsilon`. If that is more than `--members`
-in all, the members that are furthest from violating it are left out. Orbits may be larger in later
-rounds (`--transforms`). Test digits are used for the curve of error against time only; with
-``--validate`` the last 10000 training digits take their place, to choose parameters by.
+The orbits of 60000 digits are too many to train on, and most variants are far from every border. Round
+0 trains on the digits alone. Each later round searches the orbits of the `--near` digits nearest to a
+border and of all digits on the list of the round before. It trains on these digits with some of their
+variants:
 
-The kernel is ``((<x, z> + 1) / 2)^degree`` on images of length one (DeCoste and Schoelkopf 2002), or
-Gaussian. ``--deskew`` straightens every digit by its second moments first of all, ``--blur`` smooths it.
-With ``--patches`` the kernel sees pooled kernel features of the image's patches, made of each changed
-image, in place of its pixels.
+- those with a dual variable above 0,
+- those of the last list that are still within the margin,
+- the `--add` worst of the others if they violate the margin by more than `--epsilon`.
 
-A checkpoint is written to ``--out`` after every round; a stopped run goes on from there. ``--vote``
-trains nothing: it sums the scores of the last machines of some runs, each the mean over small changes of
-the test digit, and compares the sum with each of them (McNemar's test).
+At most `--members` variants are used, those with the largest violations. Orbits may be larger in later
+rounds (`--transforms`). Test digits are used for the curve of error against time only. With
+``--validate`` the last 10000 training digits replace them, to choose parameters.
+
+The kernel is ``((<x, z> + 1) / 2)^degree`` on images of unit length (DeCoste and Schoelkopf 2002), or
+Gaussian. ``--deskew`` first straightens every digit by its second moments, ``--blur`` smooths it. With
+``--patches`` the kernel has pooled patch features of each variant instead of pixels.
+
+A checkpoint is written to ``--out`` after every round, and a stopped run continues from it. ``--vote``
+trains nothing. It adds the scores of the last models of some runs, each the mean over variants of the
+test digit, and compares the sum with each model (McNemar's test).
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """Multilabel classification of scenes (Boutell et al. 2004), certified.
 
-1211 photographs for training and 1196 for test, 294 features in [0, 1] and a constant one, six labels.
-C is chosen among {0.03, 0.1, 0.3, 1} by five folds of the training rows, as the one with the smallest
-Hamming loss of separate LinearSVCs of scikit-learn; all methods have that one. Hamming is the share of
-wrong labels, exact that of rows whose labels are all right. Certified are the rows, and the labels, that
-no change can turn: any feature but the constant moves by the radius, or so many features are set to
-zero, the constant among them. A row changes once for all its labels. Times are those of the processor.
+There are 1211 photographs for training and 1196 for testing, 294 features in [0, 1] and a constant one,
+and six labels. C is chosen among {0.03, 0.1, 0.3, 1} by five folds of the training rows, for the
+smallest Hamming loss of separate LinearSVC models. All methods have this C. Hamming is the fraction of
+wrong labels, exact that of rows with only correct labels. A row or label is certified if no
+perturbation changes it. Any feature except the constant moves by the radius, or so many features are
+set to zero, the constant included. One perturbation of a row is for all its labels. Times are processor
+time.
 """
 
 from __future__ import annotations

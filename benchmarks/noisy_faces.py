@@ -1,29 +1,30 @@
 """Noisy faces: box kernels and filters (Pozdnoukhov and Bengio 2006, sec. 5.3).
 
-The faces of the film that the paper took are not to be had. Here it is the Olivetti faces, 10 pictures
-of each of 40 persons, read from ``--data`` as the other benchmarks do, and shrunk from 64 x 64 to
-16 x 16 and to 32 x 32 pixels of gray values 0 to 255. One person is told from all others, and errors are
-means over the persons: the balanced error, which is the mean of the error rates of both sides, since a
-person has only one face in forty. With it the share of faces for which another person scores highest
-(identification).
+The faces of the paper, from a film, are not available. The data here are the Olivetti faces, 10 images
+of each of 40 persons, read from ``--data`` as in the other benchmarks. They are shrunk from 64 x 64 to
+16 x 16 and to 32 x 32 pixels of gray values 0 to 255. One person is separated from all others, and
+errors are means over the persons. A person has only one face in forty, so the error is balanced: the
+mean of the error rates of both sides. The tables also have the fraction of faces with a higher score of
+another person (identification).
 
-Each draw (seeds 0, 1, ...) trains on 5 clean faces of each person and tests on the 5 others: clean, with
-normal noise of variance 30 as in the paper and of variances 900 and 2500, and with 10 % of the pixels
-replaced, by black or white or by uniform values. Noisy values are cut off at 0 and 255.
+Each draw (seeds 0, 1, ...) trains on 5 clean faces of each person and tests on the 5 others. Test faces
+are clean, or have normal noise of variance 30 as in the paper, or of variances 900 and 2500. In other
+tests 10 % of the pixels are replaced, by black or white or by uniform values. Noisy values are clipped
+at 0 and 255.
 
-Machines are scikit-learn's SVC on tables of kernel values with balanced class weights:
+Models are scikit-learn's SVC on kernel matrices with balanced class weights:
 
 - plain: the Gaussian kernel.
 - filter: the same after Wiener, median or Gaussian filters of all faces, or without one.
-- box: the Gaussian of the distance between the boxes of radius t around both faces, which is
-  ``SetKernel(Box(t), Gaussian(sigma), sides="two", spectrum="clip")``; t = 0 is the plain kernel.
-- box on filtered: box kernels over the filter that was chosen.
+- box: the Gaussian of the distance between the boxes of radius t around both faces, ``SetKernel(Box(t),
+  Gaussian(sigma), sides="two", spectrum="clip")``. For t = 0 it is the plain kernel.
+- box on filtered: box kernels over the chosen filter.
 
-sigma (a multiple of the root mean square distance of training faces, with each filter and t by itself),
-C, t and the filter are chosen by 3 folds of the training faces, by the balanced error of 10 persons
-drawn at random. "Noise known": validation faces have noise of the kind and size that is tested; "noise
-unknown": they are clean. The rules are the same for all machines. On ties the first of the lists is
-taken, which is the smaller t, sigma and C.
+sigma, C, t and the filter are chosen by 3 folds of the training faces, by the balanced error of 10
+random persons. sigma is a multiple of the root mean square distance of training faces, separately for
+each filter and t. With "noise known" the validation faces have noise of the tested kind and size; with
+"noise unknown" they are clean. The rules are the same for all models. Ties go to the first of the
+lists, which is the smaller t, sigma and C.
 """
 
 from __future__ import annotations

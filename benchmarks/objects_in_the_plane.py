@@ -1,14 +1,15 @@
 """Points of unknown length: boundaries (Pozdnoukhov and Bengio 2006, figure 1).
 
-Two classes differ by their direction; every point is multiplied by a random factor. The paper does not
-tell how its points were drawn, so these are others: 60 points, angles uniform over 0.6 radians a class
-with 0.17 between the classes, radii uniform from 0.3 to 3 (seed 0 for the picture). The paper has 20
-support vectors of the plain machine and 8 of the one whose inputs are segments.
+Two classes differ by their direction, and every sample is multiplied by a random factor. The paper does
+not describe how its points were drawn. Here there are 60 points, with angles uniform over 0.6 radians
+per class, 0.17 between the classes, and radii uniform from 0.3 to 3. The picture has seed 0. The paper
+has 20 support vectors of the plain SVM and 8 of the SVM with segments.
 
-All machines have the Gaussian kernel and C = 10; the picture has width 0.5. Kernels of segments are
-clipped; "mean" is the mean of both distances from a point to the other segment, the others take the
-least distance of both. The printed tables have other widths, and errors at 2000 new points; the machine
-on worst cases, whose support vectors are counted by row, is trained for the width of the picture only.
+All models have the Gaussian kernel and C = 10. The picture has length scale 0.5. Kernels of segments
+are clipped. "mean" is the mean of both distances from a point to the other segment; the other rows have
+the smallest distance of both. The printed tables have other length scales, and errors at 2000 new
+points. The worst-case model is trained for the length scale of the picture only. Its support vectors
+are counted by row.
 """
 
 from __future__ import annotations

@@ -1,22 +1,22 @@
 """Handwritten words: effects of sequences, kernels and image transformations.
 
-The words of Taskar, Guestrin and Koller (2003), letters of 16 x 8 black or white pixels, in ten folds.
-"small" trains on fold 0 and tests on the nine others, "large" the reverse. The rules:
+The words of Taskar, Guestrin and Koller (2003) have letters of 16 x 8 black or white pixels, in ten
+folds. "small" trains on fold 0 and tests on the nine others, "large" the reverse. The rules:
 
-- Letter error is the share of letters of the test words that are labeled wrongly, in per cent.
-- All machines see the same rows, the words in their order. ``--rows orientations``: how steep an image
-  is in each of eight directions, blurred, at every second pixel, as an image of eight channels.
+- Letter error is the percentage of wrongly labeled letters of the test words.
+- All models have the same rows, the words in their order. ``--rows orientations``: the slope of an
+  image in each of eight directions, blurred, at every second pixel, as an image of eight channels.
   ``--rows pixels``: the image, smoothed by a Gaussian.
-- Rows alone are joint losses of 26 classes (`InvariantLinearSVC`, `InvariantSVC`), chains are
+- Rows alone are joint losses of 26 classes (`InvariantLinearSVC`, `InvariantSVC`). Chains are
   `InvariantStructuredSVC(Sequence())` with Hamming cost.
-- A kernel's values are multiplied by `FACTOR`, which says how dear transitions are beside it.
-- "shifts" are those by a pixel of the letter, of each letter by itself; "slants" are four shears of each
-  letter by itself, "one slant" those of all letters of a word alike (`Shared`).
-- Blur and width are those that were best on training words of "large" that a machine had not seen; by
-  three folds of the training words of "small" they are as good as their neighbors. So C was chosen
-  (``--choose``), of machines with shifts on training words of "large" again. A guess: the factor (on
-  pixels, chosen so), C of linear machines with shifts, the slants and theirs. C is that of orientations;
-  tables of pixels had 1 for all plain machines but 0.3 for kernels.
+- A kernel's values are multiplied by `FACTOR`, which sets the relative cost of transitions.
+- "shifts" move each letter separately by a pixel. "slants" are four shears of each letter separately.
+  "one slant" is the same shear of all letters of a word (`Shared`).
+- Blur and length scale are the best on unseen training words of "large". By three folds of the training
+  words of "small" they are as good as their neighbors.
+- C was chosen in the same way (``--choose``), again on training words of "large" for models with
+  shifts. It is that of orientations; matrices of pixels had 1 for all plain models and 0.3 for kernels.
+- Guesses: the factor (on pixels, so chosen), C of linear models with shifts, the slants and their C.
 - `--share` trains on a part of the training words, for timing. Memory is the peak of the process.
 """
 

@@ -1,27 +1,31 @@
 """Rounds and bytes of methods for partitions, simulated in one process.
 
-Rows are cut into P groups. The loss L_p of a group obeys ``L_p(f) >= b_p - <g_p, f>`` for each plane
-that is known of it. With ``f = sum_p g_p`` the dual value is ``D = sum_p b_p - |f|^2 / 2``.
+Rows are cut into P groups. The loss L_p of a group obeys ``L_p(f) >= b_p - <g_p, f>`` for each of its
+known planes. With ``f = sum_p g_p`` the dual value is ``D = sum_p b_p - |f|^2 / 2``.
 
-- bundle: `structinv.dask.MultiCutBundle` as it stands, on groups in this process.
-- bmrm: the solver BMRM as it stands, one plane of the sum of all losses a round.
-- cocoa: every group sweeps its rows from f, the others being held, and answers with the plane
-  (g_p + dg_p, b_p + db_p) that its rows would then stand at. The driver takes one step for all, which is
-  ``t = clip((sum db - <f, sum dg>) / |sum dg|^2, 0, 1)``. Each group moves its rows that share of the
-  way, which moves the plane by the same share.
-- cocoa+: the same, but sweeps see their own change P times, so that changes can be added.
+- bundle: the unchanged `structinv.dask.MultiCutBundle`, on groups in this process.
+- bmrm: the unchanged solver BMRM, one plane of the sum of all losses per round.
+- cocoa: every group sweeps its rows from f, with the other groups fixed. It returns the plane (g_p +
+  dg_p, b_p + db_p) of its rows after the sweep. The driver takes one step for all groups, which is ``t
+  = clip((sum db - <f, sum dg>) / |sum dg|^2, 0, 1)``. Each group moves its rows by that fraction, which
+  moves the plane by the same fraction.
+- cocoa+: the same, but sweeps count their change P times, so that changes can be added.
 
 Every run asserts that D never falls and never exceeds the lowest primal value.
 
-Numbers: rounds to relative gaps ``(primal - dual) / primal`` of 1e-2 and 1e-3, the primal asked every
-round. bmrm and bundle know it without asking; for the others "asked" is the number of extra reductions
-if it were asked every fifth round. An L after P says that rows are cut by label. Bytes are those of all
-groups, up and down together, to the end of the run: vectors of float64, or 12 bytes for each number that
-is not zero; the ways of cocoa send what has changed. "s/round" is local work in seconds of processor
-time, of all groups on one core. It has the primal of bmrm and bundle, and not that of the others.
-"planes" is how many planes the driver has at the end, "driver" its seconds a round.
+Numbers:
 
-The part "loss" takes the state of one group, or of half of them, away after round 5.
+- Rounds to relative gaps ``(primal - dual) / primal`` of 1e-2 and 1e-3, with the primal value of every
+  round. bmrm and bundle have it at no cost. For the others "asked" is the number of extra reductions
+  for a primal value in every fifth round.
+- An L after P means that rows are cut by label.
+- Bytes are those of all groups, up and down, to the end of the run. Vectors are float64, or 12 bytes
+  for each nonzero number. The cocoa methods send changes.
+- "s/round" is local work in seconds of processor time, of all groups on one core. It includes the
+  primal value of bmrm and bundle only.
+- "planes" is the number of planes of the driver at the end, "driver" its seconds per round.
+
+The part "loss" removes the state of one group, or of half of them, after round 5.
 
 Rows are the mails of enron1 and enron2 (see `mail`), and generated ones of about 47 entries.
 

@@ -1,23 +1,23 @@
 """Pooled kernel features of patches: photographs and rotated digits.
 
-- photographs: CIFAR-10 (32 x 32, three colors), a part of it: 20000 of the 50000 training images, the
-  first 1000 of the 10000 test images. `PatchOrbits` with one layer, with and without the mirror image
-  as a change of the whole image.
-- turned digits: MNIST, every image turned by an angle of its own, uniform in all directions (bilinear,
-  made here with a fixed seed, not the files of Larochelle et al. 2007); of the 70000, in random order,
-  12000 to train on and 50000 to test. `PatchOrbits` with one layer and with two, the second of which
-  takes the map of the first as one patch, so that it is a Gaussian kernel of whole images described by
-  their patches; the mean is over equally spaced turns of the whole image.
+- photographs: a part of CIFAR-10 (32 x 32, three colors), 20000 of the 50000 training images and the
+  first 1000 of the 10000 test images. `PatchOrbits` has one layer, with and without the mirror image as
+  a transformation of the whole image.
+- rotated digits: MNIST, every image rotated by a random angle, uniform in all directions (bilinear,
+  with a fixed seed). The files of Larochelle et al. (2007) differ from these. Of the 70000, in random
+  order, 12000 are for training and 50000 for testing. `PatchOrbits` has one layer or two. The second
+  layer takes the map of the first as one patch. It is a Gaussian kernel of whole images, described by
+  their patches. The mean is over equally spaced rotations of the whole image.
 
-The classifier is one-against-rest least squares with a penalty (ridge) on features of standard
-deviation 1, and `InvariantLinearSVC` without changes with ``--machines ridge linear``. The penalty, and
-C, are those with the least error on the first fold of the training rows; of the linear machine only
-that fold's error is shown. The parameters of features were chosen on training rows too: for photographs
-4000 rows to train on and 2000 to look at; for digits 3000 and 1500 or 2000, then 10000 and 2000. No
-test row has a part in any choice. Features are learned from training images without their labels: all
-of them, also for the five folds, whose errors stand beside those of the test rows.
+The classifier is one-against-rest ridge on features of standard deviation 1. With ``--machines ridge
+linear`` it is also `InvariantLinearSVC` without an oracle. The penalty and C have the lowest error on
+the first fold of the training rows; for the linear model only that error is shown. Parameters of
+features were chosen on training rows. Photographs had 4000 rows for training and 2000 for validation;
+digits had 3000 and 1500 or 2000, then 10000 and 2000. No choice uses a test row. Features are learned
+from all training images without labels, also for the five folds. The table has errors of the folds and
+of the test rows.
 
-The error's standard error is that of a share of so many rows. Seconds are processor time, all threads.
+The standard error is that of a fraction of so many rows. Seconds are processor time of all threads.
 """
 
 from __future__ import annotations

@@ -1,15 +1,16 @@
 """Random Fourier features of photographs, plain and averaged.
 
-CIFAR-10, a part of it, as in `patches.py`: 20000 of the 50000 training images, the first 1000 of the
-10000 test images, and five folds on the 20000 beside. Raj et al. (2017) report with all 50000, for
-accuracy in per cent, plain random features 61.0 and 62.8 (one and two layers), orbits 64.2 and 67.3;
-they do not say which widths they took. Here the changes are a mirror image or none, after a shift
-up to 3 pixels in 8 directions, after a turn up to 10 degrees: as many drawn ones as ``--changes`` says.
+The data are a part of CIFAR-10, as in `patches.py`: 20000 of the 50000 training images, the first 1000
+of the 10000 test images, and five folds of the 20000. Raj et al. (2017) use all 50000. They have
+accuracies of 61.0 and 62.8 % for plain random features (one and two layers), and 64.2 and 67.3 % for
+orbits. They do not give their length scales. The transformations here are a mirror image or none, after
+a shift up to 3 pixels in 8 directions, after a rotation up to 10 degrees. ``--changes`` is their
+number.
 
-Features are `OrbitFourier` with orthogonal templates. Widths of both layers are chosen, for plain and
-for averaged features alike, by training on the first 4000 training images and looking at 2000 others.
-The machine is the ridge of `feature_ridge.py`, its penalty chosen by the first fold of the training
-images.
+Features are `OrbitFourier` with orthogonal templates. Length scales of both layers are chosen, for
+plain and for averaged features in the same way. The choice trains on the first 4000 training images and
+tests on 2000 others. The model is the ridge of `feature_ridge.py`, with its penalty chosen by the first
+fold of the training images.
 """
 
 from __future__ import annotations

@@ -1,25 +1,26 @@
 """Energies of molecules from Coulomb matrices with unordered atoms (QM7).
 
-The matrix of a molecule has ``Z_i Z_j / r_ij`` off its diagonal, distances in Bohr, and
-``Z_i^2.4 / 2`` on it, 23 x 23 with zeros for missing atoms. Its rows and columns may be reordered
-together. Machines are kernel ridge regressions with
+The matrix of a molecule is 23 x 23, with zeros for missing atoms. It has ``Z_i Z_j / r_ij`` off its
+diagonal, distances in Bohr, and ``Z_i^2.4 / 2`` on it. Its rows and columns may be reordered together.
+Models are kernel ridge regressions with
 
 - the kernel of matrices sorted by the norms of their rows,
 - the mean of the kernel over several noisy sorts of both molecules (`OrbitMean`), exactly,
 - a Gaussian of the distance of mean embeddings (`OrbitDistance`), the second layer,
-- both with Gaussian kernels by random features (`OrbitFourier`), distributions of responses (`GroupCDF`)
-  and landmarks (`OrbitNystroem`),
-- random features of the noisy sorts themselves: every training molecule stands there several times, and
-  a prediction is the mean over sorts ("random Coulomb matrices", Montavon et al. 2012).
+- both with Gaussian kernels by random features (`OrbitFourier`), distributions of responses
+  (`GroupCDF`) and landmarks (`OrbitNystroem`),
+- random features of the noisy sorts: every training molecule has several rows, and a prediction is the
+  mean over sorts ("random Coulomb matrices", Montavon et al. 2012).
 
-7101 molecules (the paper's file has 7165) in five random folds by seed, since the published folds
-belong to that file. Widths, noise and ridge are chosen anew for each fold by leave-one-out on some of
-its training molecules (random Coulomb matrices: by the error on a third of these); errors are those on
-the fold left out, in kcal/mol. Features see all molecules without energies: landmarks are molecules of
-any fold, thresholds quantiles over all. The mean over 16 sorts has what was chosen for 8.
+There are 7101 molecules (7165 in the file of the paper) in five random folds by seed; the published
+folds belong to that file. Length scales, noise and ridge are chosen for each fold by leave-one-out on
+some of its training molecules (random Coulomb matrices: by the error on a third of these). Errors are
+those on the fold left out, in kcal/mol. Features use all molecules without energies: landmarks are
+molecules of any fold, thresholds quantiles over all. The mean over 16 sorts has the parameters chosen
+for 8.
 
-Differences from Raj et al. (2017): they do not say how many sorts they drew, how many features they
-took, or how parameters were chosen; here it is 8 sorts and 3000 columns.
+Raj et al. (2017) do not give the number of sorts and of features, or the choice of parameters. Here
+there are 8 sorts and 3000 columns.
 """
 
 from __future__ import annotations

@@ -1,44 +1,48 @@
 """Semi-supervised learning with smoothness penalties (Zhang et al. 2013).
 
-Protocol. Columns are standardized, or with ``--scaling unit`` rows scaled to unit length. The kernel is
-Gaussian; its width is the median distance of two rows, or a factor in {1, 2, 1/2, 1/4} of it that is
-chosen with the other parameters. Of all n rows, l = 30, 60 or 90 drawn at random have a label (the
-first l of a permutation by seed 0, 1, ..., both classes among the first 30; a smaller draw is part of
-the larger one of its seed, and all methods have the same). All rows are known as inputs. The error is
-that on the rows without a label. All parameters are chosen by the labeled rows alone: by the errors
-of 5 stratified folds, the same for all methods. Of equal counts the first of the grid wins, which has
-the simplest family, the prescribed width, the weakest penalty and the smallest C. Figures are means
-over the draws with their standard deviations.
+Protocol:
+
+- Columns are standardized, or with ``--scaling unit`` rows scaled to unit length.
+- The kernel is Gaussian. Its length scale is the median distance of two rows, or a factor in {1, 2,
+  1/2, 1/4} of it that is chosen with the other parameters.
+- Of all n rows, l = 30, 60 or 90 random rows have a label: the first l of a permutation by seed 0, 1,
+  .... Both classes are among the first 30, and a smaller draw is part of the larger one of its seed.
+  All methods have the same draws and all rows as inputs. The error is that on the rows without a label.
+- All parameters are chosen by the labeled rows alone, by the errors of 5 stratified folds, the same for
+  all methods. Ties go to the first of the grid. It has the simplest family, the prescribed length
+  scale, the weakest penalty and the smallest C.
+- Numbers are means over the draws with their standard deviations.
 
 Methods, with C in {0.1, 1, 10, 100, 1000} on the sum of the losses and an unpenalized constant:
 
-- SVM: hinge loss, plain kernel, labeled rows only.
-- LapSVM: hinge loss and ``nu f'Lf`` over a graph of 5 or 10 nearest neighbors with edges of weight 1.
-- InvSVM, hinge and squared: nu times the sum of squares of all partial derivatives at all rows.
+- SVC: hinge loss, plain kernel, labeled rows only.
+- LapSVC: hinge loss and ``nu f'Lf`` over a graph of 5 or 10 nearest neighbors with edges of weight 1.
+- gradients, hinge and squared (InvSVM of the paper): nu times the sum of squares of all partial
+  derivatives at all rows.
 - LabelSpreading of scikit-learn: Gaussian affinity with gamma in {1, 10, 100} / (2 sigma^2), sigma the
   median distance, alpha in {0.2, 0.8, 0.99}.
-- SelfTraining of scikit-learn around a calibrated SVC, threshold 0.75 and 10 rounds at most; width and C
-  are those chosen for SVM (by its folds), since folds of its own would cost more than all the rest.
+- SelfTraining of scikit-learn around a calibrated SVC, threshold 0.75 and 10 rounds at most. Length
+  scale and C are those of SVC, since separate folds would take longer than all other methods.
 - Linear SVM: hinge loss, linear kernel, labeled rows only.
 - Squared loss, any penalty: one of no penalty, gradients, tangents of local neighbors
-  (`LocalTangents`), local averages, and the graph, with its weight, width and C. They are chosen by
-  folds, by the squared errors of rows left out, or by the marginal likelihood of the labels -1 and +1
-  under a Gaussian process, its variance and constant profiled out. Gradients of sets of more than 1000
-  rows are tried at the median width alone.
+  (`LocalTangents`), local averages, and the graph, with its weight, length scale and C. The criterion
+  is the error in folds, the squared errors of rows left out, or the marginal likelihood. The likelihood
+  is that of the labels -1 and +1 under a Gaussian process, with profiled variance and constant.
+  Gradients of sets of more than 1000 rows have the median length scale alone.
 
-Weights are ``nu = c / (n s)`` with s the mean squared norm of the functionals, c in {0.1, 1, 10, 100}
-for gradients and in {0.1, 10, 1e3, 1e5} for others. `folded_tables.py` folds the penalties into the
-kernel. The first lines that are printed compare this with `RepresenterClassifier`, `LapSVC`, `Folded`
+Weights are ``nu = c / (n s)`` with s the mean squared norm of the functionals. The factor c is in {0.1,
+1, 10, 100} for gradients and in {0.1, 10, 1e3, 1e5} for others. `folded_tables.py` folds the penalties
+into the kernel. The first printed lines compare this with `RepresenterClassifier`, `LapSVC`, `Folded`
 and `OrbitRidge`.
 
-Local averages chosen by rows left out were picked after a look at the errors on the sets of
-`PICKED_ON`. Tables show these apart from all other sets; g50c, which the paper has not, is for this.
+Local averages chosen by rows left out were selected after their errors on the sets of `PICKED_ON` were
+known. Tables separate these sets from all others; g50c, which is not in the paper, is for this.
 
-"In hindsight" means chosen by the errors that are reported; such figures are no estimates.
+"In hindsight" means chosen by the reported errors. Such numbers are not valid estimates.
 
-With ``--cache`` columns of gradients and the errors of a set that is done stay in a folder, and a
-stopped run goes on. Most of the time goes into gradients of the sets of 1500 rows: `--no-gradients`
-leaves them out.
+With ``--cache`` columns of gradients and the errors of finished sets stay in a folder, and a stopped
+run continues. Gradients of the sets of 1500 rows take most of the time: `--no-gradients` leaves them
+out.
 """
 
 from __future__ import annotations

@@ -1,30 +1,31 @@
 """Signals of unknown scale and baseline: comparison of methods.
 
-The signals are made by `structinv.datasets.make_signals`: a slow or a quick rhythm of any phase,
-multiplied by a random factor, with its zero level moved. They stand for the electroencephalograms of
-Pozdnoukhov and Bengio 2006 (section 5.2), which are not to be had: no figure here compares with one of
-theirs.
+`structinv.datasets.make_signals` generates the signals: a slow or a quick rhythm of any phase,
+multiplied by a random factor, with a random baseline. They replace the electroencephalograms of
+Pozdnoukhov and Bengio 2006 (section 5.2), which are not available. No number here is comparable with
+the paper.
 
-Every draw of training signals has a seed of its own; the 2000 test signals are the same for all. The
-methods are told the limits that the generator has: `Segment(low, high)` and `Offset(limit)`.
+Every draw of training signals has a different seed. The 2000 test signals are the same for all. The
+methods have the limits of the generator: `Segment(low, high)` and `Offset(limit)`.
 
-- SVM: Gaussian kernel, on the signals as they are.
-- SVM, standardized: the same after every signal's mean was subtracted and its deviation divided out.
-  That is what a scientist would do, and it needs no limits.
-- virtual samples: `VirtualSVC`, five random members of each signal beside itself.
+- SVM: Gaussian kernel, on the unchanged signals.
+- SVM, standardized: the same on standardized signals, each with mean 0 and standard deviation 1. This
+  is common practice and needs no limits.
+- virtual samples: `VirtualSVC`, each signal with five random variants.
 - segment, segment + offset: `SetKernel` of the Gaussian, clipped.
-- vicinal kernel: `VicinalKernel` in SVC, laws around both signals; vicinal machine: trained with the
-  same table, evaluated at the signals themselves.
-- worst case: `InvariantSVC` with covers of four factors times three levels, to a gap of 0.1 in folds
-  and 0.02 at last, at C = 10; linear worst case: `InvariantLinearSVC`, whose support is exact.
+- vicinal kernel: `VicinalKernel` in SVC, distributions around both signals; vicinal, training only: the
+  same matrix for training, without a distribution around test signals.
+- worst case: `InvariantSVC` with covers of four factors times three baselines, C = 10. The gap is 0.1
+  in folds and 0.02 in the last fit. linear worst case: `InvariantLinearSVC`, whose support function is
+  exact.
 
 `--corrections` compares spectrum corrections of the set kernel of segment and offset, in SVC.
 
-Parameters are chosen by 3 folds of the training signals (2 for the kernel machine on worst cases), from
-the grids below, which were fixed beforehand; on ties the first point. Seconds are those of the last
-fit with its table of kernels, on a machine that had other work to do. Errors are means over the draws
-with their standard errors; p of paired t tests over the draws, which share a test set, so that they
-speak of training signals and not of test signals.
+Parameters are chosen by 3 folds of the training signals (2 for the kernel SVM of the worst case). The
+grids below were fixed beforehand, and ties go to the first point. Seconds are those of the last fit
+with its kernel matrix, on a busy computer. Errors are means over the draws with their standard errors.
+p is that of paired t tests over the draws, which share a test set. So it applies to training signals
+and not to test signals.
 """
 
 from __future__ import annotations
@@ -172,7 +173,7 @@ def methods(
         "segment": same(objects(Segment(low, high)), wide),
         "segment + offset": same(objects(both), wide),
         "vicinal kernel": same(vicinal(both, True), VICINAL),
-        "vicinal machine": same(vicinal(both, False), VICINAL),
+        "vicinal, training only": same(vicinal(both, False), VICINAL),
         "worst case": (
             worst(cover, 0.1),
             worst(cover, 0.02),

@@ -2,19 +2,19 @@
 
 Rules of the comparison:
 
-- Generated rows; no data are read. Ours and the reference take turns in one process, and every function
-  is compiled or loaded before a clock starts.
-- rows: microseconds of `predict` on one row, means of 50 calls, against the same call of scikit-learn's
-  LinearSVC and SVC. Run with ``OMP_NUM_THREADS=1``.
+- Rows are generated. structinv and the reference alternate in one process, and every function is
+  compiled or loaded before a clock starts.
+- rows: microseconds of `predict` on one row, means of 50 calls. The reference is the same call of
+  scikit-learn's LinearSVC and SVC. Run with ``OMP_NUM_THREADS=1``.
 - many: microseconds of `predict` of linear models on all their rows, 20000 dense or 600 sparse ones.
-- import: seconds until a new process has done ``import structinv`` and ended, against one that imports
-  all modules of scikit-learn that this loads; the note has what a process says itself of Numba's share
-  and of ours.
-- command: seconds of ``structinv predict`` on 100 rows in a new process, against one that imports those
-  modules and skops, which reads model files: no command can take less.
-- Files that Python and Numba compile are kept, whatever the environment says.
+- import: seconds of a new process with ``import structinv``. The reference is one that imports all
+  modules of scikit-learn that this loads. The note has the share of Numba and that of structinv,
+  measured in a process.
+- command: seconds of ``structinv predict`` on 100 rows in a new process. The reference is one that
+  imports those modules and skops, which reads model files. This is a lower bound of any command.
+- Files that Python and Numba compile are kept, regardless of the environment.
 
-Times are medians over the repeats; the table has the least ones, too, for machines that are not quiet.
+Times are medians over the repeats. The table also has the minimum, for busy computers.
 """
 
 from __future__ import annotations

@@ -2,19 +2,18 @@
 
 Rules of the comparison:
 
-- The 20 changes of Teo et al. 2007 (21 members an image), Gaussian kernel, float32, C 10, gamma 0.02
-  times 784 / pixels on values from 0 to 1. Nothing is tuned here.
+- The 20 transformations of Teo et al. 2007 (21 variants per image), Gaussian kernel, float32, C 10,
+  gamma 0.02 times 784 / pixels on values from 0 to 1. Nothing is tuned here.
 - "mnist 16 wide" has gamma 0.03, half of that. Values from -1 to 1, halved, have the same distances as
   those from 0 to 1.
-- Sets: MNIST at 28 x 28 and, averaged over areas, at 16 x 16, ``--per-class`` digits a class; the digits
-  of scikit-learn, 8 x 8, as many; Olivetti faces at 32 x 32, five of each of the 40 people. All other
-  images are test images, of MNIST 2000 of them.
-- Ours is fitted to a relative gap of ``--tol``. SVC has a cache for its whole kernel, and its samples
-  are made beforehand. The two take turns in one process; ratios are those of medians over ``--repeats``
-  turns. The first fit of each is not counted.
-- Wall time, with as many threads as libraries take by themselves; SVC has one. With
-  ``STRUCTINV_CPU_TIME=1`` in the environment processor time is taken instead, for a machine that does
-  other work.
+- Sets: MNIST at 28 x 28 and, averaged over areas, at 16 x 16, with ``--per-class`` digits per class;
+  the digits of scikit-learn, 8 x 8, as many; Olivetti faces at 32 x 32, five of each of the 40 people.
+  All other images are test images, of MNIST 2000 of them.
+- InvariantSVC is fitted to a relative gap of ``--tol``. SVC has a cache for its whole kernel, and its
+  samples are precomputed. The two alternate in one process. Ratios are those of medians over
+  ``--repeats``. The first fit of each is not counted.
+- Times are wall time, with the default threads of all libraries; SVC has one. With
+  ``STRUCTINV_CPU_TIME=1`` in the environment they are processor time, for busy computers.
 - predict: the test images, by ``InvariantSVC.predict`` and ``SVC.predict``, which takes the kernel pair
   by pair. Errors are those of the two predictions.
 """

@@ -3,14 +3,15 @@
 Rules of the comparison:
 
 - Rows: mail (enron1 and enron2), the digits 3 and 5 of MNIST in [0, 1], and 20000 generated rows of 100
-  features. No intercept, the same C for all; lambda = 1 / (C m).
-- An objective is good enough within 0.1 % of the lowest that is known, which is ours at tol 1e-6. Each
-  method has the loosest tolerance of 1, 1/2, 1/4, ... that gets there; ours begins at 0.1.
-- Methods take turns in one process, one thread of BLAS; times are medians over the repeats. With
-  ``STRUCTINV_CPU_TIME=1`` in the environment processor time is taken.
-- The table has the fastest of the peers: LinearSVC in the dual and in the primal for the squared hinge;
-  LogisticRegression by liblinear in both, by L-BFGS, and by Newton's method with conjugate gradients or,
-  up to 3000 features, with Cholesky factors. Peers that need more than 1000 iterations are left out.
+  features. There is no intercept, and C is the same for all; lambda = 1 / (C m).
+- A sufficient objective is within 0.1 % of the lowest known one, that of structinv at tol 1e-6. Each
+  method has the loosest sufficient tolerance of 1, 1/2, 1/4, ...; structinv starts at 0.1.
+- Methods alternate in one process with one thread of BLAS. Times are medians over the repeats. With
+  ``STRUCTINV_CPU_TIME=1`` in the environment they are processor time.
+- The table has the fastest of the references. LinearSVC solves the dual and the primal of the squared
+  hinge. LogisticRegression runs liblinear on both, L-BFGS, and Newton's method with conjugate gradients
+  or, up to 3000 features, with Cholesky factors. References with more than 1000 iterations are left
+  out.
 """
 
 from __future__ import annotations

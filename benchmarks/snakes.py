@@ -1,9 +1,10 @@
 """Grid graphs with features of edges: snakes (Nowozin et al. 2011).
 
-A cell's label follows from the directions of its neighbors only, and these from theirs. Nodes have the
-colors of the 3x3 cells around as features. Edges of the first model know their direction; those of the
-second also the features of both ends, by direction. Grids have too many cycles for exact inference, so
-the relaxed loss is minimized. C is that of published runs, 0.1; the score is the share of cells.
+The label of a cell follows from the directions of its neighbors only, and each direction from the next
+ones. Nodes have the colors of the 3x3 cells around as features. Edges of the first model have their
+direction, those of the second also the features of both ends, by direction. Grids have too many cycles
+for exact inference, so the relaxed loss is minimized. C is that of published runs, 0.1. The score is
+the fraction of correct cells.
 """
 
 from __future__ import annotations

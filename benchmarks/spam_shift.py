@@ -1,20 +1,19 @@
 """Spam filters on an unseen mailbox: accuracy, AUC and certified accuracy.
 
-Each of four sources is held out in turn. A filter for an Enron mailbox is trained on the two others;
-a filter for the SpamAssassin bodies, which are unlike them all, on the three Enron mailboxes.
-SpamAssassin is never trained on: it stands for the mail of another world, and nobody has labels of
-that world when the filter is made.
+Each of four sources is held out in turn. A filter for an Enron mailbox is trained on the two others. A
+filter for the SpamAssassin bodies, which are unlike them all, is trained on the three Enron mailboxes.
+SpamAssassin is never trained on: it represents out-of-domain mail without labels.
 
-All parameters are chosen with the training mailboxes only: each of them is left out in turn, and the
-setting with the best mean accuracy on the mailbox left out is taken (on ties, the best mean AUC).
-lambda = 1/(C m) is tuned in place of C, so that its value carries over to another number of mails.
-Plain hinge and LinearSVC get a wider grid of lambda, since they have no other parameter.
-The threshold is the model's own.
+All parameters are chosen with the training mailboxes only. Each of them is left out in turn, and the
+setting with the best mean accuracy on left-out mailboxes is chosen (ties: the best mean AUC). lambda =
+1/(C m) is tuned instead of C, so that its value transfers to another number of mails. Plain hinge and
+LinearSVC have a wider grid of lambda, since they have no other parameter. The threshold is that of the
+model.
 
-Certificates: the share of held-out mails that are classified rightly, whatever K words are dropped
-(FDrop(K)) or scaled by factors in [1/2, 2] (FScale(K, 0.5, 2)). They speak of the rows that the model
-was given: with raw counts that is the mail itself, with rows of unit length only nearly, since an
-edit of a mail also changes its length.
+Certificates are fractions of held-out mails that are classified correctly for any K dropped words
+(FDrop(K)) or any K words scaled by factors in [1/2, 2] (FScale(K, 0.5, 2)). They hold for the rows of
+the model. With raw counts these are the mails. With rows of unit length this is only approximate, since
+an edit of a mail also changes its length.
 """
 
 from __future__ import annotations

@@ -1,21 +1,22 @@
 """Special cases of Teo et al. (2007), compared with earlier programs.
 
-Two-class machines of linear functions on the worst case, ``1/2 |w|^2 + 1/2 b^2 + C sum of losses``:
+Linear two-class models minimize the worst case, ``1/2 |w|^2 + 1/2 b^2 + C sum of losses``:
 
-- trajectories, polynomials of the angle, against the semidefinite program of Graepel and Herbrich
-  (2004): a polynomial that is at least 0 on an interval is a weighted sum of squares, whose
-  coefficients are positive semidefinite matrices;
-- the same trajectories at 21 values, as a list: what is found when no polynomial is looked at;
-- ellipsoids, each row with a factor of its own, against the second-order cone program of
-  Bhattacharyya, Pannagadatta and Smola (2004);
-- dropped words against the quadratic program of Globerson and Roweis (2006), whose inner maximum is
-  the dual of a linear program.
+- trajectories, polynomials of the angle. The reference is the semidefinite program of Graepel and
+  Herbrich (2004). A polynomial that is at least 0 on an interval is a weighted sum of squares, whose
+  coefficients are positive semidefinite matrices.
+- the same trajectories as a list of 21 values, without polynomials.
+- ellipsoids, each row with a separate factor. The reference is the second-order cone program of
+  Bhattacharyya, Pannagadatta and Smola (2004).
+- dropped words. The reference is the quadratic program of Globerson and Roweis (2006), whose inner
+  maximum is the dual of a linear program.
 
-Rows are two digits of scikit-learn's 8 x 8 images. "stated" is the optimum that a method states,
-"objective" what its weights reach, evaluated by the exact worst cases (those of the trajectory for a
-list), and "off" how far either is from the best known lower bound. "seconds" is the whole call, for
-cvxpy the way from its expressions to the solver included, and "solver" what the solver says it took.
-"over" is the whole call over ours at that tolerance. Functions are compiled before any clock starts.
+Rows are two digits of scikit-learn's 8 x 8 images. "stated" is the optimum that a method returns.
+"objective" is the value of its weights by the exact worst cases (for a list, those of the trajectory).
+"off" is the distance of either to the best known lower bound. "seconds" is the whole call, for cvxpy
+including the way from its expressions to the solver. "solver" is the time that the solver reports.
+"over" is the whole call divided by that of structinv at that tolerance. Functions are compiled before
+any clock starts.
 """
 
 from __future__ import annotations

@@ -2,31 +2,32 @@
 
 Rules of the comparison:
 
-- Training mails are enron1 and enron2. No intercept anywhere, the same C for all; lambda = 1 / (C m).
-- Ours and the reference take turns, so that both meet the same machine; times are medians over the
-  repeats. Every kernel is compiled or loaded before a clock starts.
-- With ``STRUCTINV_CPU_TIME=1`` in the environment, processor time is taken instead of wall time, and
-  BLAS is kept to one thread: for a first look on a busy machine.
-- Objectives come from `structinv.terms` at the weights that a method returns, not from the method.
-  A relative gap is ``(that value - the lower bound) / that value``.
-- Passes in the notes are iterations; ours may visit some mails several times in one.
+- Training mails are enron1 and enron2. There is no intercept, and C is the same for all; lambda = 1 /
+  (C m).
+- structinv and the reference alternate. Times are medians over the repeats. Every kernel is compiled or
+  loaded before a clock starts.
+- With ``STRUCTINV_CPU_TIME=1`` in the environment, times are processor time instead of wall time, and
+  BLAS has one thread. Use it for a trial run on a busy computer.
+- Objectives come from `structinv.terms` at the weights of a method, not from the method. A relative gap
+  is ``(that value - the lower bound) / that value``.
+- Passes in the notes are iterations. Those of structinv may visit some mails several times.
 - LinearSVC is ``LinearSVC(loss="hinge", tol=1e-4, fit_intercept=False)`` with its default limit of 1000
   iterations.
 
 Rows of the table, for ``--rows``:
 
-- hinge: both reach the objective that LinearSVC reaches, ours within 0.1 % (of its
-  worst over the seeds). Our `tol` is the loosest of 0.1, 0.08, 0.064, ... for which this holds for
-  every seed used; the seconds are summed over three C.
-- robust: FScale(10, 0.5, 2), FDrop(10), FAdd(10, 0.1) and FEdit(3, add=0.1) against LinearSVC's plain
-  hinge at the same C.
-- counts: the same on raw counts, where a word that is added counts one.
-- cvxpy: FScale and FDrop against the exact quadratic program of 300 mails, with Clarabel.
-- predict: `predict` and `certify` of the training rows against ``X @ w``.
-- memory: how far the resident memory of a process rises above its level before `fit`, the data being
-  loaded and kernels warm, over the size of the CSR matrix. The peak is the kernel's own mark (VmHWM,
-  reset through /proc/self/clear_refs), with the allocator told to return what is freed. Linux only.
-- first: the first `fit` of a fresh process minus the median of later ones, caches on disk warm.
+- hinge: both reach the objective of LinearSVC, structinv within 0.1 % (of its worst over the seeds).
+  Its `tol` is the loosest of 0.1, 0.08, 0.064, ... for which this holds for every used seed. Seconds
+  are summed over three C.
+- robust: FScale(10, 0.5, 2), FDrop(10), FAdd(10, 0.1) and FEdit(3, add=0.1). The reference is
+  LinearSVC's plain hinge at the same C.
+- counts: the same on raw counts, where an added word counts one.
+- cvxpy: FScale and FDrop. The reference is the exact quadratic program of 300 mails, with Clarabel.
+- predict: `predict` and `certify` of the training rows. The reference is ``X @ w``.
+- memory: the rise of the resident memory during `fit`, with loaded data and compiled kernels, divided
+  by the size of the CSR matrix. The peak is that of the kernel (VmHWM, reset through
+  /proc/self/clear_refs). The allocator returns freed memory at once. Linux only.
+- first: the first `fit` of a new process minus the median of later ones, with caches on disk.
 """
 
 from __future__ import annotations

@@ -1,19 +1,21 @@
 """Text classifiers, clean and attacked, with a check of the certificates.
 
-SpamAssassin (bodies of mails) and the SMS spam collection, duplicates removed, 70/30 splits by seed.
-Word counts are those of scikit-learn's CountVectorizer, over the words of the training texts.
+Data are SpamAssassin (bodies of mails) and the SMS spam collection, duplicates removed, in 70/30 splits
+by seed. Word counts are those of scikit-learn's CountVectorizer, over the words of the training texts.
 
-- TF-IDF + LinearSVC, MultinomialNB, and a hinge on counts: what users pick.
-- drop 3, add 10, replace 2: `InvariantTextClassifier` for K changes, with ``only_for="spam"``.
+- TF-IDF + LinearSVC, MultinomialNB, and a hinge on counts: common models.
+- drop 3, add 10, replace 2: `InvariantTextClassifier` for K edits, with ``only_for="spam"``.
 
-Parameters are chosen on three folds of the training texts by accuracy, those of robust models by
-`select_changes` (certified accuracy among clean ones within a standard error of the best).
+Parameters are chosen on three folds of the training texts by accuracy. Those of robust models are
+chosen by `select_changes`: certified accuracy, among models with a clean accuracy within a standard
+error of the best.
 
-Attacks are exact for fixed weights (the certificate is), and greedy for rows of unit length: token by
-token the one that moves the score most, all words of the training texts being tried for insertion.
+Attacks are exact for fixed weights (like the certificate), and greedy for rows of unit length. The
+greedy attack edits the token that moves the score most, one after another. It tries all words of the
+training texts for insertion.
 
-With ``--certificates`` the letters of certified texts are edited in earnest, at random and greedily, and
-the texts counted anew.
+With ``--certificates`` the letters of certified texts are edited, at random and greedily, and the texts
+are counted again.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Fits of texts with inserted tokens: time, passes and memory.
 
-4000 messages of the SMS spam collection, of which the spam changes; a fit in a process of its own, after
-a small one that loads what is compiled. Memory is the peak of the resident memory above that before the
-fit. A list of planes is what `FrankWolfe` keeps where a tolerance of planes is asked for, here 1e-9.
+There are 4000 messages of the SMS spam collection, and only spam is perturbed. Each fit has a separate
+process, after a small fit that loads compiled functions. Memory is the peak of the resident memory
+above that before the fit. `FrankWolfe` stores a list of planes if a plane tolerance is given, here
+1e-9.
 """
 
 from __future__ import annotations

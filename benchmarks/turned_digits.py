@@ -1,17 +1,18 @@
 """Rotated digits: Gaussian kernels averaged over rotations.
 
-The digits are those of `patches.py`: MNIST, every image turned by an angle of its own, 12000 to train
-on and 50000 to test. The changes are the quarter turns, after turns by multiples of 15 degrees below
-90: 24 turns at equal distances, all alike, of which the quarter turns are exact and move one side only.
+The digits are those of `patches.py`: MNIST, every image rotated by a random angle, 12000 for training
+and 50000 for testing. The transformations are 24 rotations at equal distances with equal probabilities:
+rotations by multiples of 90 degrees after multiples of 15 degrees below 90. The former are exact and
+rotate one side only.
 
-- plain: the Gaussian kernel itself, in scikit-learn's SVC,
-- exact: `OrbitMean` as a table for SVC,
+- plain: the Gaussian kernel, in scikit-learn's SVC,
+- exact: `OrbitMean` as a kernel matrix for SVC,
 - nystroem, fourier: features of several sizes, with one-against-rest ridge on them.
 
-The width and C are chosen by training on 3000 of the training images and looking at 2000 others; widths
-of features among the same, each kind and size for itself, by the same rule. No test row has a part in
-any choice. The kernel error is that of held training rows: relative, in Frobenius' norm. Seconds are
-those of tables or features of all rows, and of the machine, wall time.
+The length scale and C are chosen by training on 3000 of the training images and testing on 2000 others.
+Length scales of features are chosen by the same rule on the same images, separately for each kind and
+size. No choice uses a test row. The kernel error is that of held-out training rows, relative, in the
+Frobenius norm. Seconds are wall time of matrices or features of all rows, and of the model.
 """
 
 from __future__ import annotations

@@ -1,31 +1,32 @@
 """Rotated faces: set kernels and other methods (Pozdnoukhov and Bengio 2006).
 
-The Olivetti faces, see `noisy_faces.py`, 32 x 32 pixels. Each draw (seeds 0, 1, ...) trains on 1, 2, 3
-or 5 upright faces of each of the 40 persons (a smaller draw is part of the larger one) and tests on the
-5 others, each turned by a random angle within 10 degrees and scaled by a random factor from 0.9 to 1.1:
-scipy turns the 64 x 64 pixels before they are shrunk, not the oracles. The error is the share of test
-faces that are taken for another person.
+The Olivetti faces have 32 x 32 pixels, see `noisy_faces.py`. Each draw (seeds 0, 1, ...) trains on 1,
+2, 3 or 5 upright faces of each of the 40 persons; a smaller draw is part of the larger one. It tests on
+the 5 others, each rotated by a random angle within 10 degrees and scaled by a random factor from 0.9 to
+1.1. scipy rotates the 64 x 64 pixels before they are shrunk, not the oracles. The error is the fraction
+of test faces that are assigned to another person.
 
-All methods know the same changes, turns and scalings of that size: lists of ``Rotations([-10, 10]) @
-Scalings([0.9, 1.1])``, 9 members a face, or the tangents of both. Kernels are Gaussian or made of it.
+All methods have the same transformations, rotations and scalings of that size. They are lists of
+``Rotations([-10, 10]) @ Scalings([0.9, 1.1])``, 9 variants per face, or the tangents of both. Kernels
+are Gaussian or made of it. The paper's names are in brackets.
 
-- plain: no changes.
-- VSV: virtual support vectors, 9 members of each support vector of the plain machine.
-- jittering: ``SetKernel`` of the list, sides "two" and "mean".
-- tangent distance: ``SetKernel`` with sides "tangent".
-- TVK, DB-TVK: `TangentVectorKernel`, `TangentDistributionKernel`.
-- orbit mean: `OrbitMean` of the list.
+- plain: no transformations.
+- virtual support vectors (VSV): 9 variants of each support vector of the plain SVM.
+- SetKernel, two and mean (jittering): set distances of the list.
+- SetKernel, tangent (tangent distance): with sides "tangent".
+- TangentVectorKernel (TVK), TangentDistributionKernel (DB-TVK).
+- OrbitMean: the kernel averaged over the list.
 - worst case: `InvariantSVC` with the list.
 
-The machine is always `InvariantSVC`, which trains all persons jointly, to a relative gap of 0.05; all
-but the last have no oracle and take tables of kernel values. Kernels that need not be positive
-semi-definite are clipped with their training rows.
+The model is always `InvariantSVC`, which trains all persons jointly, to a relative gap of 0.05. All
+except the last have no oracle and take kernel matrices. Indefinite kernels are clipped with their
+training rows.
 
-C is 10 for all machines: a trial with 1 and 10 on draw 0 took 10 for every method with 5 faces a
-person. sigma, gamma_w (a multiple of sigma) and eta are chosen by two folds of the training faces, where
-held-out faces are turned and scaled at random as test faces are. With one face a person nothing can be
-held out: machines are then asked about turned copies of the faces they were trained on. On ties the
-first of the grid is taken.
+C is 10 for all models. A trial with 1 and 10 on draw 0 chose 10 for every method with 5 faces per
+person. sigma, gamma_w (a multiple of sigma) and eta are chosen by two folds of the training faces.
+Held-out faces are rotated and scaled at random like test faces. With one face per person there are no
+held-out faces, so the choice uses rotated copies of the training faces. Ties go to the first of the
+grid.
 """
 
 from __future__ import annotations
@@ -80,9 +81,9 @@ Table = tuple[np.ndarray, np.ndarray]
 
 
 def listed() -> InvarianceOracle:
-    """9 members a face."""
-    turns = Rotations((-ANGLE, ANGLE), **SHAPE)
-    return turns @ Scalings((1.0 - FACTOR, 1.0 + FACTOR), **SHAPE)
+    """Return the oracle with 9 variants per face."""
+    turns = Rotations([-ANGLE, ANGLE], **SHAPE)
+    return turns @ Scalings([1.0 - FACTOR, 1.0 + FACTOR], **SHAPE)
 
 
 def directions() -> InvarianceOracle:

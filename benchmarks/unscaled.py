@@ -1,11 +1,11 @@
 """Linear models of unscaled features: duality gap and time.
 
-iris, wine, breast_cancer and digits as they come from scikit-learn, and 60 random images of 0 to 255,
-with C = 1: plain, with a box and a ball of radius 0.1, and images with shifts by a pixel. The gap is
-that of the fit's own certificate; seconds are of `fit`, kernels being compiled, in processor time if
-``STRUCTINV_CPU_TIME=1`` is set. Accuracies are of the training rows. "peer" is that of
-``LinearSVC(loss="hinge")``, or of Crammer and Singer's form for more than two classes, which know
-nothing of changes.
+Data are iris, wine, breast_cancer and digits without rescaling, and 60 random images of 0 to 255, with
+C = 1. Oracles are none, a box and a ball of radius 0.1, and for images shifts by a pixel. The gap is
+that of the fit's certificate. Seconds are those of `fit` with compiled kernels, in processor time if
+``STRUCTINV_CPU_TIME=1`` is set. Accuracies are those of the training rows. "peer" is that of
+``LinearSVC(loss="hinge")``, or of Crammer and Singer's form for more than two classes, which have no
+oracle.
 """
 
 from __future__ import annotations
