@@ -66,8 +66,8 @@ REFUSED = [
     ({"class_weight": {0: 1.0, 1: -1.0, 2: 1.0}}, ValueError, "class_weight must be non-negative"),
     ({"class_weight": {0: np.nan}}, ValueError, "class_weight"),
     ({"cost": [[0, 1], [1, 0]]}, ValueError, r"cost must have shape \(3, 3\)"),
-    ({"cost": COST}, ValueError, "cost must hold finite non-negative"),
-    ({"cost": np.where(np.eye(3), 0, np.nan)}, ValueError, "cost must hold finite non-negative"),
+    ({"cost": COST}, ValueError, "cost must contain finite non-negative"),
+    ({"cost": np.where(np.eye(3), 0, np.nan)}, ValueError, "cost must contain finite non-negative"),
     ({"cost": np.ones((3, 3))}, ValueError, "cost must have a zero diagonal"),
     ({"cost": "high"}, (TypeError, ValueError), "cost"),
     ({"cost": [[0, 1], [1]]}, (TypeError, ValueError), "cost"),
@@ -100,7 +100,7 @@ REFUSED = [
 DATA = [
     ((spoilt(-np.inf, sp.csc_matrix), Y), "X contains infinity"),
     ((spoilt(1j, sp.csr_matrix), Y), "Complex data"),
-    ((X, np.ones(9)), "y must hold at least two classes, got one"),
+    ((X, np.ones(9)), "y must contain at least two classes, got one"),
     ((X, None), "requires y"),
     ((X, np.where(Y == 1, np.nan, Y)), "y contains NaN"),
     ((X, X[:, 0]), "label type.*continuous"),
@@ -152,7 +152,7 @@ def test_invalid_data_raises(data, message):
     ids=str,
 )
 def test_dense_oracles_raise_for_sparse_samples(oracle, name):
-    message = f"{name} does not take sparse rows; pass X as a dense array"
+    message = f"{name} does not support sparse rows: pass X as a dense array"
     check_refused(InvariantLinearSVC(oracle), TypeError, message, sp.csr_matrix(X), Y)
 
 
@@ -202,9 +202,9 @@ AFTERWARD = [
     ((X, Y[:-1]), r"y must have shape \(9,\), one label per row, got \(8,\)"),
     ((X, np.c_[Y, Y]), r"y must have shape \(9,\).*got \(9, 2\)"),
     ((X, 1), r"y must have shape \(9,\).*got \(\)"),
-    ((X, Y + 1), r"y holds labels that are not among the classes: \[3\]"),
+    ((X, Y + 1), r"y contains labels that are not among the classes: \[3\]"),
     ((X, Y + 0.5), r"not among the classes: \[0.5, 1.5, 2.5\]"),
-    ((X, np.array(["a", "b", "c"])[Y]), "y holds labels that are not among"),
+    ((X, np.array(["a", "b", "c"])[Y]), "y contains labels that are not among"),
     ((X, np.where(Y == 1, np.nan, Y)), "not among the classes"),
 ]
 
@@ -221,7 +221,7 @@ def test_invalid_samples_and_labels_after_a_fit_raise(data, message, method):
 def test_dense_oracles_raise_for_sparse_samples_after_a_fit(method):
     model = InvariantLinearSVC(Box(0.1)).fit(X, Y)
     assert model.predict(sp.csr_matrix(X)).shape == (9,)
-    with pytest.raises(TypeError, match="Box does not take sparse rows"):
+    with pytest.raises(TypeError, match="Box does not support sparse rows"):
         getattr(model, method)(sp.csr_matrix(X), Y)
 
 

@@ -155,9 +155,9 @@ class TestFit:
     @pytest.mark.parametrize(
         ("options", "said"),
         [
-            (("--vectorizer", "log"), "values of words (log(1 + count)), not for tokens"),
-            (("--unit-length",), "values of words (scaled to length 1), not for tokens"),
-            (("--oracle", "fscale"), "values of words (counts), not for tokens"),
+            (("--vectorizer", "log"), "feature values (log(1 + count)), not to tokens"),
+            (("--unit-length",), "feature values (scaled to length 1), not to tokens"),
+            (("--oracle", "fscale"), "feature values (counts), not to tokens"),
         ],
     )
     def test_certificates_of_other_vectorizers_are_for_values_of_words(
@@ -176,7 +176,7 @@ class TestFit:
     def test_options_for_values_of_rows_are_refused_for_tokens(self, folder, tmp_path):
         options = ("--oracle", "fadd", "--max-changes", 1, "--value", 2)
         line = fail("fit", folder / "train.jsonl", *options, "-o", tmp_path / "m")
-        assert "--value is for values of rows" in line
+        assert "--value is for feature values" in line
 
     @pytest.mark.parametrize("scaling", ["count", "log", "tfidf"])
     @pytest.mark.parametrize("unit_length", [False, True])
@@ -199,10 +199,10 @@ class TestFit:
             ("--oracle ellipsoid", "--oracle ellipsoid requires factor"),
             ("--oracle box", "--oracle box requires --radius"),
             ("", "--oracle fscale, the default, requires --max-changes"),
-            ("--oracle box --radius 1 --kernel rbf", "needs an oracle with an orbit"),
+            ("--oracle box --radius 1 --kernel rbf", "requires an oracle with an orbit"),
             (
                 "--oracle fadd --max-changes 1 --only-for eggs",
-                "--only-for must be labels among -1, 1, got 'eggs'",
+                "--only-for must list labels of DATA .*, got 'eggs'",
             ),
             ("--oracle fadd --max-changes 1 --value 0", "value"),
             ("--oracle fadd --max-changes 9999", "the number of features that may be added"),
@@ -220,7 +220,7 @@ class TestFit:
             ),
             (
                 "--max-changes 1 --class-weight 7=2",
-                "--class-weight must have labels among -1, 1, got '7'",
+                "--class-weight must list labels of DATA .*, got '7'",
             ),
             ("--accept-gap -1", "--accept-gap"),
             ("--accept-gap nan", "--accept-gap"),
@@ -248,7 +248,7 @@ class TestFit:
 
         assert "rows.svm, line 2" in message("rows.svm", b"1 1:2\n0 x:1\n")
         assert "mails.jsonl, line 1" in message("mails.jsonl", b"{}\n")
-        assert "holds no rows" in message("rows.svm", b"# nothing\n")
+        assert "contains no rows" in message("rows.svm", b"# nothing\n")
         assert "is truncated" in message("rows.svm.xz", lzma.compress(b"1 1:1\n" * 99)[:-20])
         assert "at least one row must have a feature" in message("rows.svm", b"1\n0\n")
         assert "empty vocabulary" in message("mails.jsonl", b'{"text": "!", "label": 1}')
@@ -307,7 +307,7 @@ class TestPredict:
         many.write_text("1 3:1 500:9\n")
         expected = succeed("predict", folder / "rows.model", few)
         line = fail("predict", folder / "rows.model", many)
-        assert "up to number 500" in line
+        assert "numbers up to 500" in line
         assert "--ignore-new-features" in line
         out = succeed("predict", folder / "rows.model", many, "--ignore-new-features")
         assert out == expected
@@ -408,7 +408,7 @@ class TestModelFiles:
             page["notes"] = broken
             write_parts(tmp_path / "m", before | {"structinv.json": json.dumps(page).encode()})
             line = self.refusal(tmp_path / "m", folder)
-            assert "not a model file of the command line" in line or "saved in Python" in line
+            assert "not a model file of the command line" in line or "saved by structinv.save" in line
 
     def test_files_of_format_1_have_to_be_trained_again(self, folder, tmp_path):
         skops.io.dump({"format": "structinv model", "version": 1, "features": {}}, tmp_path / "m")

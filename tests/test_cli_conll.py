@@ -184,9 +184,9 @@ def test_classes_have_weights(folder):
     ("options", "said"),
     [
         (["--kernel", "rbf"], "--kernel is not available for sentences"),
-        (["--C", "auto"], "--C auto is not available for sentences"),
+        (["--C", "auto"], "--C must be a number above 0 for sentences, got auto"),
         (["--oracle", "shifts"], "--oracle shifts requires dense rows"),
-        (["--class-weight", "B-XX=2"], "--class-weight must have labels among"),
+        (["--class-weight", "B-XX=2"], "--class-weight must list labels of DATA"),
     ],
 )
 def test_options_of_rows_are_refused_for_training(folder, options, said):
@@ -201,11 +201,11 @@ def test_options_and_columns_that_the_model_lacks_are_refused(folder, tmp_path):
     assert "a model of sentences" in fail("explain", model, test, "--row", 0)
     sentences, y = load_conll(test)
     write_conll(tmp_path / "words", [[word for word, _ in row] for row in sentences])
-    assert "must have 2 columns as the training file" in fail("predict", model, tmp_path / "words")
+    assert "must have 2 columns like the training file" in fail("predict", model, tmp_path / "words")
     assert "line 1: must have a token and its label" in fail("evaluate", model, tmp_path / "words")
     write_conll(tmp_path / "words", [[word for word, _ in row] for row in sentences], y)
     said = fail("evaluate", model, tmp_path / "words")
-    assert "must have 3 columns as the training file, with the label last, got 2" in said
+    assert "must have 3 columns like the training file, of which the last is the label, got 2" in said
     (tmp_path / "broken").write_text("He PRP B-NP\nreckons\n")
     assert "broken, line 2: 1 column" in fail("predict", model, tmp_path / "broken")
 
@@ -241,4 +241,4 @@ def test_rows_are_not_taken_for_sentences(tmp_path):
     succeed("fit", "-", "-o", tmp_path / "table", *options, input=table)
     succeed("evaluate", tmp_path / "table", "-", input=table)
     said = fail("predict", tmp_path / "model", "-", input="He PRP O\nran VBD O\n\nYes UH O\n")
-    assert "MODEL requires SVMlight rows, and standard input looks like sentences in columns" in said
+    assert "MODEL requires SVMlight rows, but standard input looks like sentences in columns" in said

@@ -159,7 +159,7 @@ class TestTables:
     def test_columns_that_are_missing_or_new(self, folder, tmp_path):
         X, y = np.eye(3), ["one", "two", "three"]
         line = fail("evaluate", folder / "table.model", write_table(tmp_path / "few", X, y))
-        assert "must have the columns of MODEL: missing x3, x4" in line
+        assert "must have all columns of MODEL, but these are missing: x3, x4" in line
         many = write_table(tmp_path / "many", np.eye(3, 14), y)
         assert "x13. Pass --ignore-new" in fail("evaluate", folder / "table.model", many)
         succeed("evaluate", folder / "table.model", many, "--ignore-new-features")
@@ -322,7 +322,7 @@ class TestReports:
         result = run("explain", folder / "text.model", tmp_path / "new", "--row", 0)
         assert result.exit_code == 0, result.output
         assert "Row 0: no label, predicted spam" in result.stdout
-        assert "no labels can be read" in result.stderr
+        assert "labels of DATA cannot be read" in result.stderr
 
     def test_explain_with_an_unknown_label(self, folder, tmp_path):
         first = (folder / "rows.svm").read_text().splitlines()[0]

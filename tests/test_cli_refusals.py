@@ -31,14 +31,14 @@ class TestDemoFolder:
     def test_a_file_in_its_place(self, tmp_path, out):
         (tmp_path / "file").touch()
         line = fail("demo", "--quick", "--out", tmp_path / out)
-        assert f"--out must be a new or existing folder, and {tmp_path / 'file'} is a file" in line
+        assert f"--out must be a new or existing folder, but {tmp_path / 'file'} is a file" in line
 
     @pytest.mark.skipif(
         not Path("/proc/self").exists(), reason="needs a folder that nobody can write to"
     )
     def test_a_folder_that_cannot_be_written(self):
         line = fail("demo", "--quick", "--out", "/proc/plots")
-        assert "--out must be a writable folder, and /proc is not writable" in line
+        assert "--out must be a writable folder, but /proc is not writable" in line
 
     def test_checking_leaves_nothing(self, tmp_path):
         check_folder(tmp_path / "a" / "b")

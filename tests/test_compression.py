@@ -404,7 +404,9 @@ def test_unsupported_models_raise():
         fitted("laplacian").compress(n_support=3, points="moved")
     X, y = [np.eye(3)[[0, 1]], np.eye(3)[[2, 1]]], [["a", "b"], ["c", "b"]]
     linear = InvariantStructuredSVC(Sequence(), random_state=0).fit(X, y)
-    with pytest.raises(ValueError, match="compress requires support vectors, got kernel='linear'"):
+    with pytest.raises(
+        ValueError, match="compress requires support vectors, but a model with kernel='linear'"
+    ):
         linear.compress(0.1)
 
 

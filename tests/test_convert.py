@@ -116,7 +116,7 @@ class TestSVMlight:
         (tmp_path / "train.svm").write_bytes(svmlight(mail) + b"1 0:7\n")
         message = fail("convert", tmp_path / "train.svm", tmp_path / "rows", "--n-features", 40)
         assert "--n-features 40 is too small" in message
-        assert "train.svm has the features 0 and 40, and features must be between 0 and 39" in message
+        assert "train.svm has features from 0 to at least 40. Pass --n-features 41 or more" in message
         assert left(tmp_path) == ["train.svm"]
 
     @pytest.mark.parametrize(("option", "n_features"), [("--zero-based", 41), ("--one-based", 40)])
@@ -154,7 +154,7 @@ class TestSVMlight:
     def test_rows_without_a_feature(self, tmp_path):
         (tmp_path / "train.svm").write_text("1\n-1\n")
         message = fail("convert", tmp_path / "train.svm", tmp_path / "rows")
-        assert "train.svm has labels only: at least one row must have a feature" in message
+        assert "train.svm contains only labels: at least one row must have a feature" in message
 
     def test_most_rows_have_no_entries(self, tmp_path):
         for kept, said in ((1, True), (2, False)):
@@ -171,7 +171,7 @@ class TestSVMlight:
         lines[line - 1] = content
         (tmp_path / "train.svm").write_bytes(b"".join(lines))
         message = fail("convert", tmp_path / "train.svm", tmp_path / "rows")
-        assert f"train.svm, line {line}: not 'label index:value ...'" in message
+        assert f"train.svm, line {line}: must be 'label index:value ...'" in message
         assert left(tmp_path) == ["train.svm"]
 
     def test_the_number_0_is_an_error_where_numbers_start_at_1(self, tmp_path):
@@ -200,7 +200,7 @@ class TestSVMlight:
     def test_files_without_rows(self, tmp_path, content):
         (tmp_path / "train.svm").write_bytes(content)
         message = fail("convert", tmp_path / "train.svm", tmp_path / "rows")
-        assert "train.svm is empty" in message or "train.svm holds no rows" in message
+        assert "train.svm is empty" in message or "train.svm contains no rows" in message
 
 
 class TestTexts:
@@ -231,8 +231,8 @@ class TestTexts:
     @pytest.mark.parametrize(
         ("content", "message"),
         [
-            (b"a\n\nb\n", "line 2 is empty: each line must have one word"),
-            (b"cheap\npills\ncheap\n", "line 3: 'cheap' is also in line 1"),
+            (b"a\n\nb\n", "line 2 is empty: each line must contain one word"),
+            (b"cheap\npills\ncheap\n", "line 3 repeats 'cheap' of line 1"),
             (b"", "line 1 is empty"),
             (b"\xff\n", "is not UTF-8"),
         ],
@@ -362,7 +362,7 @@ class TestParquet:
                 (),
                 "columns without numbers: a. Pass --text-key for a column of texts",
             ),
-            ({"label": [1, 2]}, (), "has labels only: at least one column of features is required"),
+            ({"label": [1, 2]}, (), "contains only labels: at least one column of features is required"),
             ({"a": [], "label": []}, (), "train.parquet has no rows"),
             (
                 {"a": [1, 2], "label": [1, 2]},
@@ -393,7 +393,7 @@ class TestParquet:
     def test_standard_input_is_refused(self, saved, tmp_path):
         content = saved({"a": [1.0], "label": [1]}).read_bytes()
         message = fail("convert", "-", tmp_path / "rows", input=content)
-        assert "Parquet data must be in a file, and standard input can be read only once" in message
+        assert "Parquet data must be in a file, but standard input can be read only once" in message
 
     def test_a_pipe_is_refused(self, saved, tmp_path):
         content = saved({"a": [1.0], "label": [1]}).read_bytes()
@@ -544,5 +544,5 @@ class TestBlocks:
             assert stream.read(100_000) == content[:100_000]
             stream.seek(0)
             assert stream.read() == content
-            with pytest.raises(OSError, match="standard input can be read once only"):
+            with pytest.raises(OSError, match="standard input can be read only once"):
                 stream.seek(0)

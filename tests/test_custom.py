@@ -152,7 +152,7 @@ def test_results_of_a_wrong_type_raise(custom, error, message):
 
 def test_invalid_arguments_raise():
     X, y = matchings()
-    with pytest.raises(ValueError, match="one labeling for each of 6 inputs, got 5"):
+    with pytest.raises(ValueError, match="one labeling for each of 6 examples, got 5"):
         JointFeature(X, y[:5], MATCHING)
     with pytest.raises(ValueError, match="y must not contain None, got None for example 1"):
         JointFeature(X, [y[0], None, *y[2:]], MATCHING)
@@ -218,8 +218,8 @@ def test_models_of_objects_support_grid_search_and_pickle(tmp_path):
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"X": []}, ValueError, "X must hold at least one example"),
-        ({"y": matchings()[1][:3]}, ValueError, "one labeling per input"),
+        ({"X": []}, ValueError, "X must contain at least one example"),
+        ({"y": matchings()[1][:3]}, ValueError, "one labeling per example"),
         ({"structure": Identity()}, TypeError, "structure must be a Custom"),
     ],
 )

@@ -371,9 +371,13 @@ def test_refusals_name_the_partition(client):
     mixed = pairs([10], [*tokens[:10], *X[10:]], [*tags[:10], *y[10:]])
     raises(model, "X must have tokens with named features in all partitions", mixed, error=TypeError)
     weights = np.zeros(24)
-    raises(model, "sample_weight must leave", pairs([10], X, y, weights))
+    raises(model, "sample_weight must be above 0 for at least one", pairs([10], X, y, weights))
     raises(model, r"partition 1: sample_weight\[0\]", pairs([10], X, y, [*[1.0] * 10, *[-1.0] * 14]))
-    raises(model, "must leave a position", pairs([10], X, y, weights + 1, [0.0 * each for each in y]))
+    raises(
+        model,
+        "above 0 for at least one position",
+        pairs([10], X, y, weights + 1, [0.0 * each for each in y]),
+    )
     raises(model, "y must not be None", da.from_array(np.eye(3), chunks=2))
     raises(model, "item 1 must be a tuple", db.from_sequence([(X[0], y[0]), 3], npartitions=1))
     raises(model, "y must have as many partitions as X", *lists(X, [10]), *lists(y, [10, 12]))
@@ -381,7 +385,7 @@ def test_refusals_name_the_partition(client):
     raises(model_on(client, Sequence(), plane_tol=0.1), "plane_tol", pairs([10], X, y))
     sets, table = label_sets()
     uneven = [delayed((sets[:10], table[:10])), delayed((sets[10:], table[10:, :2]))]
-    raises(model_on(client, Multilabel()), "equally many labels for each row", uneven)
+    raises(model_on(client, Multilabel()), "same number of labels per row", uneven)
 
 
 def lists(values, edges):

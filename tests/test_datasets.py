@@ -106,7 +106,7 @@ def test_svmlight_names_the_first_broken_line(tmp_path, ending, broken, place):
     lines[99] = "later 0:0:0"
     lines[place - 1] = broken
     path = write(tmp_path / f"rows.svm{ending}", "\n".join(lines).encode())
-    with pytest.raises(ValueError, match=rf"rows.svm{ending}, line {place}: not 'label"):
+    with pytest.raises(ValueError, match=rf"rows.svm{ending}, line {place}: must be 'label"):
         load_svmlight(path)
 
 
@@ -126,7 +126,7 @@ def test_svmlight_with_more_features_than_n_features_is_an_error(tmp_path):
 class TestDamagedFiles:
     @pytest.mark.parametrize("content", [b"", b"\n \n"])
     def test_no_rows(self, tmp_path, load, ending, content):
-        with pytest.raises(ValueError, match=f"rows{ending} (holds no rows|is empty)"):
+        with pytest.raises(ValueError, match=f"rows{ending} (contains no rows|is empty)"):
             load(write(tmp_path / f"rows{ending}", content))
 
     @pytest.mark.parametrize("end", [".gz", ".xz"])
@@ -214,7 +214,7 @@ def test_json_arrays_of_objects_are_read(tmp_path, ending, indent):
         (b'[{"text": "x", "label": 1}, {"text": "y"}]', "item 2: the label key 'label'"),
         (b'[{"text": "x", "label": 1}, 3]', "item 2: must be a JSON object, got int"),
         (b'[\n{"text": "x", "label": 1},\n oops]', "not JSON .* at line 3, column 2"),
-        (b"[]", "holds no rows"),
+        (b"[]", "contains no rows"),
     ],
 )
 def test_broken_json_arrays_are_errors(tmp_path, content, message):
@@ -243,12 +243,12 @@ class TestTables:
         ("content", "message"),
         [
             (b"1,2,3\n1,2,3\n", "names of its columns"),
-            (b"a,b\n1,2\n", "no column 'label' of labels, only a, b"),
-            (b"a,a,label\n1,2,3\n", "different names of columns, got several a"),
+            (b"a,b\n1,2\n", "no label column 'label', only a, b"),
+            (b"a,a,label\n1,2,3\n", "unique column names, but these are repeated: a"),
             (b"a,label\n1,x\n2\n", "line 3: must have the 2 cells of the header, got 1"),
-            (b"a,label\n1,x\ntwo,y\n", "line 3: must be a finite number, got 'two'"),
-            (b"a,label\nnan,x\n", "line 2: must be a finite number"),
-            (b"a,label\n", "holds no rows"),
+            (b"a,label\n1,x\ntwo,y\n", "line 3: cells must be finite numbers, got 'two'"),
+            (b"a,label\nnan,x\n", "line 2: cells must be finite numbers"),
+            (b"a,label\n", "contains no rows"),
             (b"a,label\n1,\xff\n", "not UTF-8"),
             (b"", "is empty"),
         ],
@@ -364,7 +364,7 @@ def test_byte_order_marks_are_not_part_of_the_rows(encoding, tmp_path):
 def test_byte_order_marks_do_not_change_line_numbers(tmp_path):
     path = tmp_path / "rows"
     path.write_text("# rows\n1 1:2\n-1 2:x\n", encoding="utf-8-sig")
-    with pytest.raises(ValueError, match="line 3: not 'label index:value"):
+    with pytest.raises(ValueError, match="line 3: must be 'label index:value"):
         load_svmlight(path)
     path.write_text("# rows\n1 1:2\n", encoding="utf-8-sig")
     assert line_of_row(path, 0) == 2

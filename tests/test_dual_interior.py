@@ -138,7 +138,7 @@ def test_a_gram_matrix_without_memory_is_refused_or_not_stored():
     options = {"invariances": [Gradient()], "loss": "absolute", "cache_mb": 0.01, "tol": 1e-3}
     chosen, _ = method_of(RepresenterRegressor(Gaussian(1.0), **options), y=TARGETS)
     assert chosen is NewtonCG
-    with pytest.raises(ValueError, match="needs more than cache_mb.* use method='newton-cg'"):
+    with pytest.raises(ValueError, match="requires more than cache_mb.* use method='newton-cg'"):
         RepresenterRegressor(Gaussian(1.0), **options, solver="dual-interior").fit(X, TARGETS)
 
 

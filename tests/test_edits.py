@@ -141,9 +141,9 @@ def counts(n=40, d=300):
         (FAdd(1, 0.0), ValueError, "value must be a number above 0"),
         (FAdd(1, -1), ValueError, "value must be a number above 0"),
         (FAdd(1, np.ones(5)), ValueError, "(6 features), got 5 numbers"),
-        (FAdd(1, np.array([1, 1, 0, 1, 1, 1.0])), ValueError, "for feature 2: remove features"),
+        (FAdd(1, np.array([1, 1, 0, 1, 1, 1.0])), ValueError, "for feature 2: use the argument allowed"),
         (FAdd(1, np.ones((6, 1))), TypeError, "shape"),
-        (FAdd(1, allowed=[0, 6]), ValueError, "allowed must contain numbers of features, from 0 to 5"),
+        (FAdd(1, allowed=[0, 6]), ValueError, "allowed must contain column numbers, from 0 to 5"),
         (FAdd(1, allowed=[]), ValueError, "allowed must select at least one feature"),
         (FAdd(1, allowed=np.ones(5, bool)), ValueError, "one entry for each of the 6 features"),
         (FAdd(1, allowed="all"), TypeError, "allowed must be an array of booleans"),
@@ -156,7 +156,7 @@ def counts(n=40, d=300):
         (FEdit(1, drop=False), ValueError, "must allow an edit"),
         (FEdit(1, scale=2.0), TypeError, "scale must be a pair"),
         (FEdit(1, scale=(2.0, 3.0)), ValueError, "scale must be (low, high) with low in"),
-        (Protected(FAdd(1), [9]), ValueError, "features must contain numbers of features"),
+        (Protected(FAdd(1), [9]), ValueError, "features must contain column numbers"),
         (Protected(FAdd(1), None), TypeError, "features must be an array"),
         (Protected(FAdd, [1]), TypeError, "oracle must be an InvarianceOracle"),
         (Protected(Budget(FDrop(1)), [1]), ValueError, "write Shared"),
@@ -201,7 +201,7 @@ class TestProtected:
         X = np.arange(12.0).reshape(4, 3)
         bound = Budget(Protected(FDrop(2), [0])).bind(X)
         assert len(bound.scenarios()[0]) == 3
-        with pytest.raises(ValueError, match="list its members"):
+        with pytest.raises(ValueError, match="oracle must be finite"):
             Shared(Protected(Box(1.0), [0])).bind(X)
 
 

@@ -123,11 +123,11 @@ def test_seconds_take_rows_of_all_classes_and_keep_to_the_limit():
 
 
 REFUSED = {
-    "linear, turns": "oracle Rotations: 61 members of each of 200 rows, 12200 in all,",
-    "linear, finite": "oracle Reversal: 2 members of each of 200 rows, 400 in all,",
-    "kernel, shifts": "oracle Shifts: 5 members of each of 200 rows, 1000 in all,",
-    "representer, oracle": "oracle Shifts: 5 members of each of 200 rows, 1000 in all,",
-    "virtual": "oracle Shifts: 5 members of each of 200 rows, 1000 in all,",
+    "linear, turns": "oracle Rotations: 61 perturbed samples for each of 200 rows, 12200 in total,",
+    "linear, finite": "oracle Reversal: 2 perturbed samples for each of 200 rows, 400 in total,",
+    "kernel, shifts": "oracle Shifts: 5 perturbed samples for each of 200 rows, 1000 in total,",
+    "representer, oracle": "oracle Shifts: 5 perturbed samples for each of 200 rows, 1000 in total,",
+    "virtual": "oracle Shifts: 5 perturbed samples for each of 200 rows, 1000 in total,",
 }
 
 

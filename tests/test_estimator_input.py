@@ -77,7 +77,7 @@ ASKED = ["fit", "estimate_memory", "estimate_seconds"]
 @pytest.mark.parametrize("kind", FULL)
 def test_labels_of_several_kinds_are_refused_by_name(kind, kinds, named, asked):
     for y in labels(kinds):
-        with pytest.raises(TypeError, match=f"y must hold labels of one kind, got {named}"):
+        with pytest.raises(TypeError, match=f"y must contain labels of one kind, got {named}"):
             getattr(kind(), asked)(inputs(kind), y)
 
 
@@ -99,14 +99,14 @@ def test_none_is_no_mark_for_rows_without_a_label(kind, asked):
 def test_labels_of_several_kinds_elsewhere():
     model = InvariantLinearSVC(Box(0.1), solver="pegasos", random_state=0)
     for y in labels(("a", "b", None)):
-        with pytest.raises(TypeError, match="y must hold labels of one kind"):
+        with pytest.raises(TypeError, match="y must contain labels of one kind"):
             model.partial_fit(X, y)
-        with pytest.raises(TypeError, match="y must hold labels of one kind.*-1 for rows"):
+        with pytest.raises(TypeError, match="y must contain labels of one kind.*-1 for rows"):
             next(LabeledSplit(2).split(X, y))
     model.fit(X, labels("ab")[0])
     for y in labels(("a", "b", None)):
         for ask in (model.certify, model.worst_case):
-            with pytest.raises(TypeError, match="y must hold labels of one kind"):
+            with pytest.raises(TypeError, match="y must contain labels of one kind"):
                 ask(X, y)
 
 

@@ -31,8 +31,8 @@ WEIGHTS = {
     "column": (np.ones((3, 1)), ValueError, r"shape \(3,\), got shape \(3, 1\)"),
     "negative": ([1.0, 1.0, -2.0], ValueError, r"sample_weight\[2\] must be .* at least 0, got -2.0"),
     "nan": ([1.0, np.nan, 1.0], ValueError, r"sample_weight\[1\] must be a finite number .* got nan"),
-    "text": (["a"] * 3, TypeError, "sample_weight must hold numbers, got a list"),
-    "none left": ([0.0] * 3, ValueError, "sample_weight must leave an example"),
+    "text": (["a"] * 3, TypeError, "sample_weight must contain numbers, got a list"),
+    "none left": ([0.0] * 3, ValueError, "sample_weight must be above 0 for at least one example"),
 }
 
 
@@ -58,7 +58,10 @@ POSITIONS = {
     "negative": (weighted(1, [1.0, -0.5]), r"position_weight\[1\]\[1\] must be .* got -0.5"),
     "nan": (weighted(0, [1.0, np.nan, 1.0]), r"position_weight\[0\]\[1\] must be .* got nan"),
     "examples": (weighted(0, [1.0] * 3)[:2], "numbers for each of 3 examples, got 2"),
-    "none left": ([[0.0] * len(labels) for labels in Y], "must leave a position with a weight above 0"),
+    "none left": (
+        [[0.0] * len(labels) for labels in Y],
+        "position_weight must be above 0 for at least one position",
+    ),
 }
 
 
@@ -141,7 +144,7 @@ class Unread(InvarianceOracle):
         (
             Budget(FDrop(1)).only_for("a"),
             ValueError,
-            "only_for: oracle must change each sample independently",
+            "only_for: oracle must perturb each sample independently",
         ),
     ],
 )
@@ -267,9 +270,9 @@ def test_a_number_of_hashed_columns_is_looked_at_whatever_rows_are(n_hashed):
 
 
 def test_weights_that_leave_no_cost_are_refused():
-    message = "class_weight, position_weight and sample_weight must leave a position"
+    message = "product of class_weight, position_weight and sample_weight must be above 0"
     for by_class, by_position, by_example, said in (
-        ({"a": 0, "b": 0}, None, None, "class_weight must leave a class with a weight above 0"),
+        ({"a": 0, "b": 0}, None, None, "class_weight must be above 0 for at least one class"),
         ({"a": 0}, [[float(label == "a") for label in labels] for labels in Y], None, message),
         (None, weighted(1, [0.0, 0.0]), [0.0, 1.0, 0.0], message),
     ):
@@ -321,5 +324,5 @@ def test_rows_with_several_labels_have_no_true_one():
 def test_scores_of_objects_need_a_labeling_for_each():
     custom = CustomStructuredSVC(Custom(joint_feature, cost, argmax)).fit([0, 1, 2], [0, 1, 0])
     for y in ([0, 1], [0, 1, 0, 0]):
-        with pytest.raises(ValueError, match=rf"one labeling per input \(3\), got {len(y)}"):
+        with pytest.raises(ValueError, match=rf"one labeling per example \(3\), got {len(y)}"):
             custom.score([0, 1, 2], y)

@@ -128,7 +128,7 @@ MISSING = {
 def test_what_is_missing_is_no_label(case):
     labels, written = MISSING[case]
     known = [labels[1], labels[2], labels[2]]
-    message = rf"y\[1\] must hold labels, got {written}: fill in .* position_weight of 0"
+    message = rf"y\[1\] must contain labels, got {written}: fill in .* position_weight .* to 0"
     refuses(ValueError, message, Sequence(), X, [known, labels])
 
 
@@ -142,7 +142,7 @@ def test_infinities_of_both_signs_are_refused_without_a_warning(structure):
 OF_CLASSES = {
     "typo": ("balance", "class_weight must be None, 'balanced' or a dict of labels, got 'balance'"),
     "number": (3, "class_weight must be None, 'balanced' or a dict of labels, got 3"),
-    "zeros": ({0: 0.0, 1: 0}, "class_weight must leave a class with a weight above 0, got zeros alone"),
+    "zeros": ({0: 0.0, 1: 0}, "class_weight must be above 0 for at least one class, got only zeros"),
 }
 
 

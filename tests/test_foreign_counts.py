@@ -158,7 +158,7 @@ class TestBinaryRows:
     )
     def test_edits_that_do_more_than_drop_and_add_are_refused(self, oracle):
         X, y = counts()
-        with pytest.raises(TypeError, match=r"drop or add whole features for BernoulliNB\(binarize=0"):
+        with pytest.raises(TypeError, match=r"remove or add whole features for BernoulliNB\(binarize=0"):
             certify(BernoulliNB().fit(X, y), oracle, X, y)
 
     @pytest.mark.parametrize(

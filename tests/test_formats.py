@@ -218,7 +218,7 @@ def test_an_oracle_of_single_rows_sees_what_was_given():
             return Support(X)
 
     InvariantLinearSVC(Dense()).fit(X, y)
-    with pytest.raises(TypeError, match="Dense does not take sparse rows.*dense array"):
+    with pytest.raises(TypeError, match="Dense does not support sparse rows.*dense array"):
         InvariantLinearSVC(Dense()).fit(sp.csr_matrix(X), y)
 
 

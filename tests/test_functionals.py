@@ -208,15 +208,15 @@ PLANTED = {
     "blur": (lambda X: [Values(X, blur=-1.0)], "blur of at least 0, got -1.0"),
     "no parts": (lambda X: [], "at least one Part"),
     "not parts": (lambda X: [X], "list of Part"),
-    "other": (other_each_time, "bound again give other functionals: largest error"),
-    "draws": (lambda X: [Values(X + np.random.normal(size=X.shape))], "bound again give other"),  # noqa: NPY002
+    "other": (other_each_time, "same functionals again for the same rows: largest error"),
+    "draws": (lambda X: [Values(X + np.random.normal(size=X.shape))], "return the same functionals"),  # noqa: NPY002
     "precision": (precision_matters, "float32"),
     "forgets": (lambda X: [ForgetsAWeight(X)], "product with itself is not that of the Gram matrix"),
 }
 FAMILIES = {name: (OfParts(make), message) for name, (make, message) in PLANTED.items()} | {
     "no parameter": (NotAParameter(), "clone"),
     "no pickle": (NotPicklable(lambda x: x), "pickle"),
-    "remembers": (Remembers(), "the same rows bound again give other functionals"),
+    "remembers": (Remembers(), "bind must return the same functionals again for the same rows"),
 }
 
 
@@ -426,15 +426,15 @@ def test_equivalent_families_have_equal_inner_products():
 @pytest.mark.parametrize(
     ("family", "error", "message"),
     [
-        (Evaluation([N]), ValueError, "rows must hold integers from 0 to 5"),
+        (Evaluation([N]), ValueError, "rows must contain integers from 0 to 5"),
         (
             PartialDerivative([0, D]),
             ValueError,
-            "features must contain numbers of features, from 0 to 2",
+            "features must contain column numbers, from 0 to 2",
         ),
         (PartialDerivative([0, 1, 1]), ValueError, "a mask must contain booleans"),
         (PartialDerivative(["a"]), ValueError, "because X has no column names"),
-        (SecondDerivative("a", 0), ValueError, "i must hold"),
+        (SecondDerivative("a", 0), ValueError, "i must contain"),
         (DirectionalDerivative([1.0, 2.0]), ValueError, r"directions must have shape.*got \(2,\)"),
         (DirectionalDerivative([np.nan, 1.0, 0.0]), ValueError, "directions must be finite"),
         (Tangents(FDrop(1)), NotImplementedError, "FDrop does not define tangents"),
@@ -444,7 +444,7 @@ def test_equivalent_families_have_equal_inner_products():
             ValueError,
             "list perturbed samples other than the sample itself",
         ),
-        (Difference([[0, N]]), ValueError, "pairs must hold integers from 0 to 5"),
+        (Difference([[0, N]]), ValueError, "pairs must contain integers from 0 to 5"),
         (Difference([0, 1]), ValueError, r"pairs must have shape \(m, 2\)"),
         (Difference([[0, 1]], weights=[1.0, 2.0]), ValueError, "weights"),
         (GraphLaplacian(n_neighbors=N), ValueError, "n_neighbors must be .* at most 5, the number of"),

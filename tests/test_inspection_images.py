@@ -91,7 +91,7 @@ class TestDisplays:
     def test_a_number_of_panels_must_fit(self):
         _, axes = plt.subplots(1, 3)
         assert row_of_axes(axes, 3, 4.0) == list(axes)
-        with pytest.raises(ValueError, match="ax must hold 2 Axes, got 3"):
+        with pytest.raises(ValueError, match="ax must contain 2 Axes, got 3"):
             row_of_axes(axes, 2, 4.0)
 
 
@@ -199,9 +199,9 @@ class TestTransforms:
         [
             (([], []), {}, "transforms must name one support vector or more"),
             ((["a"], [1, 2]), {}, r"labels must have shape \(1,\), as transforms, got \(2,\)"),
-            ((["a"], [1]), {"order": ["b"]}, "order must hold all transforms, but lacks 'a'"),
+            ((["a"], [1]), {"order": ["b"]}, "order must contain all transforms, but 'a' is missing"),
             ((["a"], [1]), {"order": ["a", "a"]}, "order must not repeat"),
-            ((["a"], [1]), {"classes": [2, 3]}, "classes must hold all labels, but lacks 1"),
+            ((["a"], [1]), {"classes": [2, 3]}, "classes must contain all labels, but 1 is missing"),
         ],
     )
     def test_what_does_not_fit(self, arguments, options, message):
@@ -265,9 +265,9 @@ class TestNames:
         assert name_changes(oracle, X, changed, [0, 1]) == ["identity", "shift (1, 0)"]
 
     def test_errors(self):
-        with pytest.raises(ValueError, match="X and changed must have one shape"):
+        with pytest.raises(ValueError, match="X and changed must have the same shape"):
             name_changes(self.oracle, np.ones((2, 25)), np.ones((1, 25)))
-        with pytest.raises(ValueError, match="X and changed must have one shape"):
+        with pytest.raises(ValueError, match="X and changed must have the same shape"):
             name_changes(self.oracle, np.ones((2, 5, 5)), np.ones((2, 5, 5)))
         with pytest.raises(NotImplementedError):
             name_changes(Box(radius=1.0), np.ones((1, 4)), np.ones((1, 4)))

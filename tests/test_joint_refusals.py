@@ -33,11 +33,11 @@ def term(oracle, structure=None):
 REFUSED = {
     "label-in-shared": (Shared(Turns().only_for(1)), ValueError, "they depend on the label"),
     "label-in-union": (Shared(Turns() | Maps().only_for(1)), ValueError, "they depend on the label"),
-    "words": (Shared(FDrop(1)), ValueError, "Shared: oracle must list its members"),
-    "mixed": (Shared(Turns() | Box(0.1)), ValueError, "Shared: oracle must list its members"),
+    "words": (Shared(FDrop(1)), ValueError, "Shared: oracle must be finite"),
+    "mixed": (Shared(Turns() | Box(0.1)), ValueError, "Shared: oracle must be finite"),
     "no-oracle": (Shared(3), TypeError, "oracle must be an InvarianceOracle"),
-    "shared-shared": (Shared(Shared(Turns())), ValueError, "Shared: oracle must change each sample"),
-    "shared-budget": (Budget(Shared(Turns())), ValueError, "Budget: oracle must change each sample"),
+    "shared-shared": (Shared(Shared(Turns())), ValueError, "Shared: oracle must perturb each sample"),
+    "shared-budget": (Budget(Shared(Turns())), ValueError, "Budget: oracle must perturb each sample"),
     "budget-list": (Budget(Turns()), ValueError, "Budget: oracle must be FDrop, FScale, FAdd or FEdit"),
     "budget-box": (Budget(Box(0.1)), ValueError, "Budget: oracle must be FDrop, FScale, FAdd or FEdit"),
     "budget-graded-twice": (
@@ -53,24 +53,24 @@ REFUSED = {
     "grades": (
         Budget(FDrop(2).discounted([1.0, 0.2])),
         ValueError,
-        "rho must be a number or have 3 entries",
+        "rho must be a number, or have 3 entries",
     ),
     "only_for-union": (
         (FDrop(1) | Budget(FDrop(1))).only_for(1),
         ValueError,
-        "only_for: oracle must change each sample independently",
+        "only_for: oracle must perturb each sample independently",
     ),
     "discounted": (
         Budget(FDrop(1)).discounted(0.5),
         ValueError,
-        "discounted: oracle must change each sample.*write Shared",
+        "discounted: oracle must perturb each sample.*write Shared",
     ),
     "after": (
         Shared(Turns()) @ Maps(),
         ValueError,
-        r"each part of @ must change each sample.*Shared\(left",
+        r"each part of @ must perturb each sample.*Shared\(left",
     ),
-    "before": (Maps() @ Shared(Turns()), ValueError, r"each part of @ must change each sample"),
+    "before": (Maps() @ Shared(Turns()), ValueError, r"each part of @ must perturb each sample"),
 }
 
 
@@ -90,7 +90,7 @@ def test_invalid_joint_perturbations_raise_with_their_name(name):
 
 def test_shared_infinite_sets_raise():
     between = Shifts(interval=(0.5, 1.0), shape=(1, 3))
-    with pytest.raises(ValueError, match="Shared: oracle must list its members"):
+    with pytest.raises(ValueError, match="Shared: oracle must be finite"):
         Shared(between).validate(3)
     Shared(Shifts(1, shape=(1, 3))).validate(3)
 
@@ -171,11 +171,15 @@ class Theirs(FiniteOracle):
 @pytest.mark.parametrize(
     ("answer", "error", "message"),
     [
-        (lambda own: None, TypeError, "Theirs.scenarios must return a list of scenarios"),
-        (lambda own: [], TypeError, "Theirs.scenarios must return a list of scenarios"),
+        (lambda own: None, TypeError, "Theirs.scenarios must return a list of joint perturbations"),
+        (lambda own: [], TypeError, "Theirs.scenarios must return a list of joint perturbations"),
         (lambda own: [own], TypeError, "as tuples of BoundOracles"),
-        (lambda own: [()], ValueError, "at least one level"),
-        (lambda own: [(BoundOracle(own.oracle, own.X[:1]),)], ValueError, "bound to the rows of shape"),
+        (lambda own: [()], ValueError, "nonempty tuples of BoundOracles"),
+        (
+            lambda own: [(BoundOracle(own.oracle, own.X[:1]),)],
+            ValueError,
+            "BoundOracles with rows of shape",
+        ),
     ],
 )
 def test_third_party_scenarios_are_validated(answer, error, message):

@@ -209,10 +209,14 @@ def test_declared_inputs_are_those_that_partials_read():
             Matern(),
             3,
             r"Matern\(length_scale=1.0, nu=1.5\) has derivatives up to first order in each argument; "
-            "this needs second order",
+            "derivatives up to second order are required",
         ),
         (Matern(nu=2.5), 5, r"nu=2.5\) has derivatives up to second order .* needs third order"),
-        (Matern(nu=0.5), 1, r"nu=0.5\) has no derivatives; this needs first order"),
+        (
+            Matern(nu=0.5),
+            1,
+            r"nu=0.5\) has no derivatives, but derivatives up to first order are required",
+        ),
         (Gaussian() * (2 * Matern()), 4, r"^Matern\(.*first order .* second order"),
         (Gaussian(), -1, "order must be an integer of at least 0, got -1"),
     ],

@@ -339,7 +339,7 @@ def test_certificates_without_labels_and_for_other_oracles():
         model.certify(X, y, oracle=SHIFTS.discounted(0.3)).attacked, full.attacked, atol=1e-12
     )
     with pytest.raises(
-        TypeError, match="InvariantSVC needs an oracle with an orbit or a cover, got FDrop"
+        TypeError, match="InvariantSVC requires an oracle with an orbit or a cover, got FDrop"
     ):
         model.certify(X, y, oracle=FDrop(1))
     with pytest.raises(ValueError, match=r"y must have shape \(14,\)"):
@@ -487,7 +487,7 @@ class Graded(Nudges):
 def test_oracles_without_an_orbit_are_refused_by_name(oracle):
     name = type(oracle).__name__
     message = (
-        f"InvariantSVC needs an oracle with an orbit or a cover, got {name}; "
+        f"InvariantSVC requires an oracle with an orbit or a cover, got {name}; "
         "use a linear model for this oracle: InvariantLinearSVC, InvariantLinearSVR"
     )
     with pytest.raises(TypeError, match=re.escape(message)):

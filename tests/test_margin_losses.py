@@ -330,7 +330,7 @@ class TestEstimators:
     @pytest.mark.parametrize("loss", SMOOTH)
     @pytest.mark.parametrize("kind", [InvariantLinearSVC, InvariantSVC])
     def test_more_classes_are_refused(self, kind, loss):
-        with pytest.raises(ValueError, match=f"loss must be 'hinge' .* loss='{loss}' and y of 3"):
+        with pytest.raises(ValueError, match=f"loss must be 'hinge' .* loss='{loss}' and 3 classes"):
             kind(loss=loss).fit(X, np.arange(len(X)) % 3)
 
     @pytest.mark.parametrize(

@@ -123,15 +123,15 @@ class TestLabels:
         model = RepresenterClassifier(gamma=1.0, random_state=0)
         with pytest.raises(NotFittedError):
             labeled_scorer()(model, X, codes)
-        with pytest.raises(ValueError, match="y must hold a labeled row"):
+        with pytest.raises(ValueError, match="y must contain at least one label"):
             labeled_scorer()(model.fit(X, codes), X, np.full(40, -1))
-        with pytest.raises(ValueError, match="y must hold a labeled row"):
+        with pytest.raises(ValueError, match="y must contain at least one label"):
             next(LabeledSplit(2).split(X, np.full(40, -1)))
-        with pytest.raises(ValueError, match="y must hold labels for stratified folds"):
+        with pytest.raises(ValueError, match="y must contain labels for stratified folds"):
             next(LabeledSplit(2).split(X))
         with pytest.raises(ValueError, match="n_splits=30"):
             next(LabeledSplit(30).split(X, codes))
-        with pytest.raises(ValueError, match="in addition to -1 for unlabeled rows"):
+        with pytest.raises(ValueError, match="and -1, which marks unlabeled rows"):
             next(LabeledSplit(2).split(X, np.where(codes == 0, 0, -1)))
         with pytest.raises(ValueError, match="magic"):
             labeled_scorer("magic")
@@ -239,7 +239,7 @@ class TestSelectChanges:
 
     def test_nothing_to_learn_anywhere(self):
         X, y = mails()
-        with pytest.warns(UninformativeFitWarning, match="no setting of the grid") as caught:
+        with pytest.warns(UninformativeFitWarning, match="every setting of grid") as caught:
             found = select_changes(linear(), X, y, {"oracle__max_changes": [12]}, cv=2)
         assert len(caught) == 1
         assert found.table_["uninformative"].tolist() == [2]
@@ -291,6 +291,6 @@ class TestSelectChanges:
         assert found.plot().figure_ is not figure
         _, axes = plt.subplots(1, 2)
         assert found.plot(ax=axes).axes_ == list(axes)
-        with pytest.raises(ValueError, match="ax must hold 2 Axes, got 1"):
+        with pytest.raises(ValueError, match="ax must contain 2 Axes, got 1"):
             found.plot(ax=axes[0])
         plt.close("all")

@@ -366,7 +366,7 @@ def test_invalid_arguments_raise():
     with pytest.raises(ValueError, match="n_outputs"):
         Objective(ExplicitSpace(FEATURES, SIZE + 1), [term])
     for labels in (Sequence().bind(codes, layout=layout), codes):
-        with pytest.raises(TypeError, match="labels must be bound to a structure whose positions"):
+        with pytest.raises(TypeError, match="labels must be a BoundStructure of one row per example"):
             labels_worst_change(ExplicitSpace(FEATURES, SIZE), np.zeros(9), Identity(), labels, X)
     with pytest.raises(ValueError, match="rescaling must be one of"):
         OneChange(X, codes, Identity(), Multilabel(), layout=layout, rescaling="slack")
@@ -435,7 +435,7 @@ def test_weights_of_rows_and_positions_are_factors():
     ("change", "error", "message"),
     [
         ({"y": data()[1][:5]}, ValueError, "y must have labels for each of 8 rows, got 5"),
-        ({"y": data()[1] + 1}, ValueError, "y must hold 0 .absent. and 1 .present., got 2"),
+        ({"y": data()[1] + 1}, ValueError, "y must contain 0 .absent. and 1 .present., got 2"),
         ({"y": np.zeros((N, 2), dtype=int)}, ValueError, "at least two classes"),
         ({"X": [data()[0]]}, TypeError, "X must be a matrix"),
         ({"X": np.full((N, 2), np.nan)}, ValueError, "NaN"),

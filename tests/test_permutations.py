@@ -198,7 +198,7 @@ class TestRefused:
     def test_large_groups_require_n_draws(self):
         for axes in ("rows", "both"):
             with pytest.raises(
-                ValueError, match="n_draws must be given, as Permutations lists no members"
+                ValueError, match="n_draws must be an integer, because Permutations has no finite list"
             ):
                 averaged(Permutations((7, 7), axes), 49)
         assert Permutations((6, 1)).finite

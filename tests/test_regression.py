@@ -254,7 +254,7 @@ def test_what_speaks_of_labels_is_refused_by_name():
         with pytest.raises(ValueError, match=message):
             Regression().bind(y, **arguments)
     for targets in (np.array(["a", "b"]), np.array([1.0, np.nan]), np.array([1j, 0])):
-        with pytest.raises(ValueError, match="y must hold finite numbers"):
+        with pytest.raises(ValueError, match="y must contain finite numbers"):
             Regression().bind(targets)
     with pytest.raises(ValueError, match="oracle must not be discounted for Regression"):
         WorstCase(X, y, FDrop(1).discounted(0.5), Regression())

@@ -204,7 +204,7 @@ def test_a_free_constant(method, loss, penalty):
 @pytest.mark.parametrize("solver", [FrankWolfe(), SVMStruct(), BMRM(), Pegasos()], ids=repr)
 def test_a_free_constant_is_refused_by_name(solver):
     name = type(solver).__name__
-    with pytest.raises(ValueError, match=f"{name} does not support an unpenalized part"):
+    with pytest.raises(ValueError, match=f"{name} does not support functions with an unpenalized part"):
         solve(problem("hinge", "squared", free=0), solver, random_state=0)
 
 
@@ -289,7 +289,7 @@ def test_a_gram_matrix_that_does_not_fit(method):
 
 def test_a_working_set_without_memory_raises():
     tight = problem("squared", "squared", cache_mb=16e-6 * 10**2)
-    with pytest.raises(MemoryError, match="raise cache_mb"):
+    with pytest.raises(MemoryError, match="increase cache_mb"):
         solved(tight, "dual-cd")
 
 
@@ -380,7 +380,7 @@ def test_folding_refuses_by_name():
         Folded(KERNEL, [Gradient().bind(X)], [1.0, 2.0]).validate(2)
     with pytest.raises(ValueError, match="bound to rows of 3 features, got 2"):
         Folded(KERNEL, [Gradient().bind(X)]).validate(3)
-    with pytest.raises(TypeError, match="families must hold bound functionals"):
+    with pytest.raises(TypeError, match="families must contain bound functionals"):
         Folded(KERNEL, [Gradient()]).validate(2)
 
 

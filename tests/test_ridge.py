@@ -258,9 +258,9 @@ def test_indefinite_kernels_are_errors_of_kernel_ridge():
 @pytest.mark.parametrize(
     ("parameters", "error", "message"),
     [
-        ({"alphas": ()}, ValueError, "alphas must hold numbers above 0"),
-        ({"alphas": (1.0, 0.0)}, ValueError, "alphas must hold numbers above 0"),
-        ({"alphas": np.nan}, ValueError, "alphas must hold numbers above 0"),
+        ({"alphas": ()}, ValueError, "alphas must contain numbers above 0"),
+        ({"alphas": (1.0, 0.0)}, ValueError, "alphas must contain numbers above 0"),
+        ({"alphas": np.nan}, ValueError, "alphas must contain numbers above 0"),
         ({"alphas": "auto"}, TypeError, "alphas must be a number or a sequence"),
         ({"alphas": True}, TypeError, "alphas must be a number or a sequence"),
         ({"kernel": "cosine"}, ValueError, "kernel must be one of"),
@@ -279,7 +279,7 @@ def test_parameters_out_of_range_are_refused_and_leave_nothing(parameters, error
 
 def test_data_that_cannot_be_used_are_refused(monkeypatch):
     X, y = numbers()
-    with pytest.raises(ValueError, match="two samples with a weight above 0"):
+    with pytest.raises(ValueError, match="sample_weight must be above 0 for at least two samples"):
         OrbitRidge().fit(X, y, np.eye(len(X))[0])
     with pytest.raises(ValueError, match="Negative values in data passed to `sample_weight`"):
         OrbitRidge().fit(X, y, -np.ones(len(X)))

@@ -148,7 +148,7 @@ class TestRoundTrip:
     def test_features_are_not_shifted_out_of_range(self, tmp_path):
         with RowWriter(tmp_path / "rows", n_features=4) as into:
             into.append(np.eye(3))
-            with pytest.raises(ValueError, match="must lie in 0 to 3 .* got 4 after a shift by 2"):
+            with pytest.raises(ValueError, match="must be from 0 to 3 .* got 4 after a shift by 2"):
                 into.shift_features(2)
             into.shift_features(1)
         assert RowFolder(tmp_path / "rows").block(0, 3).indices.tolist() == [1, 2, 3]
@@ -279,8 +279,8 @@ class TestLabels:
             (["a"], [None], "strings, integers, booleans or floats, got None in row 1"),
             ([1], np.array([1j]), "strings, integers, booleans or floats, got .* in row 1"),
             ([1], [1, 2], r"shape \(1,\), one label per row, got \(2,\)"),
-            ([1], None, "all rows or no rows have labels: the first 1 have labels"),
-            (None, [1], "all rows or no rows have labels: the first 1 have none"),
+            ([1], None, "all rows or no rows must have labels: the first 1 have labels"),
+            (None, [1], "all rows or no rows must have labels: the first 1 have none"),
         ],
     )
     def test_labels_of_another_kind_raise(self, tmp_path, first, second, message):
@@ -309,7 +309,7 @@ class TestRefusedRows:
             (np.array([[1.0, 1e300]]), "values must be finite in float32, got .* for feature 1"),
             (
                 np.ones((1, 9)),
-                "features must lie in 0 to 4 for n_features=5, got 5 in row 5",
+                "features must be from 0 to 4 for n_features=5, got 5 in row 5",
             ),
             (np.ones((1, 9), dtype=np.float16), "got float16"),
             (np.ones(4), "2D array"),
@@ -327,7 +327,7 @@ class TestRefusedRows:
     def test_indices_out_of_range(self, tmp_path, index):
         X = sp.csr_matrix(np.eye(3))
         X.indices[1] = index
-        with pytest.raises(ValueError, match=f"features must lie in 0 to 2, got {index} in row 1$"):
+        with pytest.raises(ValueError, match=f"features must be from 0 to 2, got {index} in row 1$"):
             write(tmp_path / "rows", X)
 
     def test_wider_blocks_without_large_indices_fit(self, tmp_path):

@@ -144,7 +144,7 @@ def test_a_kernel_chain_is_saved_searched_and_goes_on(tmp_path):
     model.set_params(gamma=2.0).fit(X, y)
     model.set_params(gamma=2.0).fit(X, y)
     assert model.n_iter_ < before
-    with pytest.raises(TypeError, match="does not take sparse rows"):
+    with pytest.raises(TypeError, match="does not support sparse rows"):
         model.fit([sp.csr_matrix(rows) for rows in X], y)
 
 
@@ -186,27 +186,27 @@ ROW = np.zeros((2, 5))
 BAD = [
     ({"X": X, "y": y[:2]}, ValueError, "y must have labels for each of 3 examples, got 2"),
     ({"X": X, "y": [y[0], y[1][:-1], y[2]]}, ValueError, r"y\[1\] must have a label for each of"),
-    ({"X": [], "y": []}, ValueError, "X must hold at least one example"),
+    ({"X": [], "y": []}, ValueError, "X must contain at least one example"),
     ({"X": [X[0], np.zeros((0, 5))], "y": [y[0], []]}, ValueError, r"X\[1\] must have at least one row"),
     ({"X": [X[0], []], "y": [y[0], []]}, ValueError, r"X\[1\] must have at least one row"),
     ({"X": [ROW, np.zeros((2, 4))], "y": [[0, 1]] * 2}, ValueError, r"X\[1\] must have 5 features"),
-    ({"X": [ROW, ROW * np.nan], "y": [[0, 1]] * 2}, ValueError, r"X\[1\] must hold finite numbers"),
+    ({"X": [ROW, ROW * np.nan], "y": [[0, 1]] * 2}, ValueError, r"X\[1\] must contain finite numbers"),
     ({"X": [ROW, sp.csr_matrix(ROW)], "y": [[0, 1]] * 2}, TypeError, "only sparse matrices"),
     ({"X": [sp.csr_matrix(ROW), ROW], "y": [[0, 1]] * 2}, TypeError, "only sparse matrices"),
     ({"X": [np.zeros(5), ROW], "y": [[0, 1]] * 2}, ValueError, r"X\[0\] must have two dimensions"),
-    ({"X": [[[object()], [2.0]], ROW], "y": [[0, 1]] * 2}, TypeError, r"X\[0\] must hold"),
+    ({"X": [[[object()], [2.0]], ROW], "y": [[0, 1]] * 2}, TypeError, r"X\[0\] must contain"),
     ({"X": "words", "y": [[0, 1]]}, TypeError, "X must be a list"),
     ({"X": 3, "y": [[0, 1]]}, TypeError, "X must be a list"),
     ({"X": sp.csr_matrix(ROW), "y": [0, 1]}, TypeError, "X must be a list"),
     ({"X": [np.zeros((2, 0))], "y": [[0, 1]]}, ValueError, "at least one feature"),
     ({"X": [ROW], "y": ["ab"]}, TypeError, r"y\[0\] must be a list of labels, got a str"),
-    ({"X": [ROW], "y": [[0, [1]]]}, TypeError, r"y\[0\] must hold labels, got a list"),
-    ({"X": [ROW], "y": [[0.0, np.nan]]}, ValueError, r"y\[0\] must hold labels, got nan"),
+    ({"X": [ROW], "y": [[0, [1]]]}, TypeError, r"y\[0\] must contain labels, got a list"),
+    ({"X": [ROW], "y": [[0.0, np.nan]]}, ValueError, r"y\[0\] must contain labels, got nan"),
     ({"X": [ROW], "y": [np.zeros((2, 1))]}, ValueError, r"y\[0\] must have one dimension"),
     ({"X": [ROW], "y": [[1, 1]]}, ValueError, "at least two classes, got one class: 1"),
     ({"X": X, "y": y, "sample_weight": [1.0]}, ValueError, "sample_weight"),
     ({"X": X, "y": y, "sample_weight": [0.0] * 3}, ValueError, "(?i)sample.weight"),
-    ({"X": X, "y": y, "position_weight": y}, TypeError, r"position_weight\[0\] must hold numbers"),
+    ({"X": X, "y": y, "position_weight": y}, TypeError, r"position_weight\[0\] must contain numbers"),
     ({"X": X, "y": y, "position_weight": [[1.0]] * 3}, ValueError, r"position_weight\[0\] must have"),
     ({"X": X, "y": y, "position_weight": [-np.ones(len(each)) for each in y]}, ValueError, "at least 0"),
 ]
@@ -229,7 +229,11 @@ def test_bad_input_is_refused_by_name(given, error, message):
         ({"cost": "zero"}, ValueError, "cost must be one of"),
         ({"cost": [[0, 1]]}, ValueError, "cost must have shape"),
         ({"oracle": FDrop(1).only_for("z")}, ValueError, "'z'"),
-        ({"class_weight": {"z": 1.0}}, ValueError, r"class_weight must be of labels in y, got \['z'\]"),
+        (
+            {"class_weight": {"z": 1.0}},
+            ValueError,
+            r"the keys of class_weight must be labels of y, got \['z'\]",
+        ),
         ({"structure": Sequence({("O", "O")})}, ValueError, "it forbids that of example"),
     ],
 )

@@ -293,7 +293,7 @@ def test_unsupported_dual_states_raise_with_reason():
             "layout.starts must increase from 0 to the number of rows, 3",
         ),
         ({"layout": Layout(np.array([0, 3, 3]))}, "layout.starts must increase from 0"),
-        ({"layout": Layout(np.array([0.0, 3.0]))}, "layout.starts must hold integers"),
+        ({"layout": Layout(np.array([0.0, 3.0]))}, "layout.starts must contain integers"),
         ({"rescaling": "slack"}, "rescaling must be one of"),
         ({"cost": np.ones((2, 2))}, "cost must have a zero diagonal"),
     ],

@@ -247,13 +247,13 @@ def test_without_targets_the_prediction_stands_in():
 
 
 BAD_TARGETS = [
-    (["a"] * 24, "y must hold numbers, got"),
-    (np.array(["1"] * 24), "y must hold numbers, got"),
+    (["a"] * 24, "y must contain numbers, got"),
+    (np.array(["1"] * 24), "y must contain numbers, got"),
     (np.r_[np.ones(23), np.nan], "NaN"),
     (np.r_[np.ones(23), np.inf], "infinity"),
     (np.ones((24, 2)), "1d array|shape"),
     (np.ones(23), "inconsistent|shape"),
-    ([None] * 24, "y must hold"),
+    ([None] * 24, "y must contain"),
 ]
 
 

@@ -55,13 +55,13 @@ def test_a_failed_fit_keeps_the_state_before_it(case):
         made.fit(np.full((20, 9), np.nan))
     made.set_params(oracle=Box(0.1))
     with pytest.raises(
-        ValueError, match="n_draws must be given|oracle must list its transformations|draws"
+        ValueError, match="n_draws must be an integer|oracle cannot list its transformations|draws"
     ):
         made.fit(case.X)
     np.testing.assert_array_equal(made.transform(case.X), found)
     fresh = clone(made)
     with pytest.raises(
-        ValueError, match="n_draws must be given|oracle must list its transformations|draws"
+        ValueError, match="n_draws must be an integer|oracle cannot list its transformations|draws"
     ):
         fresh.fit(case.X)
     assert vars(fresh) == fresh.get_params(deep=False)

@@ -85,12 +85,12 @@ def test_samples_follow_the_weights(part, weights):
     ("oracle", "error", "message"),
     [
         (Weighted("flip", [1, 2]), TypeError, "oracle must be an InvarianceOracle"),
-        (Weighted(Box(1.0), [1, 2]), ValueError, "must list its members"),
+        (Weighted(Box(1.0), [1, 2]), ValueError, "oracle must be finite"),
         (Weighted(Shifts(interval=(0, 1), shape=(1, D)), [1, 2]), ValueError, "quadrature"),
         (
             Weighted(Reorderings(ORDERS).only_for(1), WEIGHTS),
             ValueError,
-            "same members for every sample",
+            "same perturbations for every sample",
         ),
         (Weighted(Shared(Identity()), [1]), ValueError, r"Shared\(Weighted"),
         (Weighted(Reorderings(ORDERS), [1, 2]), ValueError, "must have 3 entries.*got 2"),

@@ -241,7 +241,9 @@ def worst_change_in(
     The arguments are those of `worst_change`.
     """
     if not isinstance(labels, BoundStructure):
-        raise TypeError(f"labels must be a structure bound to labels, got {type(labels).__name__}")
+        raise TypeError(
+            f"labels must be a BoundStructure, got {type(labels).__name__}: bind a structure to labels"
+        )
     required, given = (labels.n_outputs, X.shape[1]), (space.n_outputs, space.n_features)
     if required != given:
         raise ValueError(f"the space must have (n_outputs, n_features) = {required}, got {given}")

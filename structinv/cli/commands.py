@@ -72,7 +72,9 @@ def main(
 def demo(
     out: Annotated[Path, typer.Option(help="Folder of the plots.")] = Path("structinv-demo"),
     seed: Annotated[int, typer.Option(min=0, help="Seed of the generated data and of the solvers.")] = 0,
-    quick: Annotated[bool, typer.Option("--quick", help="Use less data; takes a few seconds.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", metavar="", help="Use less data, for a run of a few seconds.")
+    ] = False,
 ) -> None:
     """Compare plain and robust models on generated mail, digits and generated text."""
     run_demo(out, seed=seed, quick=quick, console=Console())
@@ -84,7 +86,8 @@ def warm(
     family: Annotated[
         Family,
         typer.Argument(
-            help="Kind of data: words of rows, images, sequences or texts.", show_default=True
+            help="Kind of data: words (counts in rows), images, sequences, texts, or all of them.",
+            show_default=True,
         ),
     ] = Family.ALL,
 ) -> None:
@@ -157,7 +160,7 @@ def fit(
     settings |= {"factors": numbers("--factors", factors), "shape": image_shape(shape)}
     weight = weight_of_losses(C)
     if weight is None and not task.chooses_weight:
-        raise ValueError("--C auto is not available for sentences: pass a number above 0")
+        raise ValueError("--C must be a number above 0 for sentences, got auto")
     classifier = build_classifier(
         learner.task,
         oracle,
@@ -193,8 +196,9 @@ def fit(
         training_report(console, training, output, features.certified)
     else:
         say(
-            f"not saved: the relative gap, {training['relative_gap']:.1e} ({training['status']}), is "
-            f"above --accept-gap {limit:g}. {output} is unchanged"
+            f"not saved: the relative gap {training['relative_gap']:.1e} ({training['status']}) is "
+            f"above --accept-gap {limit:g}. {output} is unchanged. Allow more time, or pass a larger "
+            "--accept-gap"
         )
     if interrupted:
         raise typer.Exit(130)
@@ -226,10 +230,10 @@ def predict(
     certify: given.Certify = False,
     ignore_new_features: given.IgnoreNew = False,
 ) -> None:
-    """Predict the label of each row of DATA, one per line.
+    """Predict the label of each row or text of DATA, one per line.
 
-    Sentences are written with all their columns. The predicted label is an
-    additional column.
+    For sentences, the output has all columns of DATA and an additional column
+    with the predicted label.
     """
     if threshold is not None and math.isnan(threshold):
         raise ValueError("--threshold must be a number or infinite, got nan")
@@ -248,14 +252,14 @@ def predict(
 def explain(
     model: given.Model, data: given.Data, row: given.Row, ignore_new_features: given.IgnoreNew = False
 ) -> None:
-    """Print the most damaging edits of one row and the effect of each on its score.
+    """Print the most damaging edits of one sample and their effects on its score.
 
-    The score is that of the row's label. Without a label, or with an unknown
-    one, it is the score of the predicted label.
+    The score is that of the label in DATA. If there is no label, or if it is
+    not a class of MODEL, the score is that of the predicted label.
     """
     saved = load_model(model, data)
     if not task_of(saved.features).explains:
-        raise ValueError("explain requires a model of rows, and MODEL is a model of sentences")
+        raise ValueError("explain requires a model of rows or texts, but MODEL is a model of sentences")
     source = data_at(data)
     X = unlabeled(saved.features, source, ignore_new_features)
     n_rows = _num_samples(X)
@@ -264,7 +268,7 @@ def explain(
     try:
         label = labeled(saved.features, source, ignore_new_features)[1][[row]]
     except ValueError as error:
-        say(f"explaining the predicted label, because no labels can be read: {error}")
+        say(f"explaining the predicted label, because the labels of DATA cannot be read: {error}")
         label = None
     if label is not None and label[0] not in saved.classifier.classes_:
         (name,) = saved.label_names(label)
@@ -289,8 +293,8 @@ def convert(
 ) -> None:
     """Write the rows of SOURCE to a folder, for training with limited memory.
 
-    Memory use does not grow with SOURCE, unless SOURCE is a JSON array. In
-    Python, structinv.rows.RowFolder reads the folder.
+    Memory use does not grow with the size of SOURCE, except for a JSON array.
+    In Python, structinv.rows.RowFolder reads the folder.
     """
     key = None if unlabeled else label_key
     options = Conversion(
@@ -320,7 +324,7 @@ def _refuse_unused(context: typer.Context, data: Path, learner: Any, kernel: boo
                 f"{option} has no effect on {learner.trained_on} ({data.name}): remove the option"
             )
     if "memory_limit" in passed and kernel:
-        raise ValueError("--memory-limit is for linear models: remove it, or remove --kernel")
+        raise ValueError("--memory-limit is for linear models only: remove it, or remove --kernel")
     if "intercept" in passed and (kernel or not task_of(learner).has_intercept):
         models = "models with a kernel" if kernel else "models of sentences"
         raise ValueError(f"{models} have no intercept: remove --intercept or --no-intercept")
@@ -340,7 +344,9 @@ def _kernel(name: given.KernelName | None, gamma: str | None, degree: int | None
     more = _without_none({"gamma": gamma, "degree": degree})
     if name is None:
         if more:
-            raise ValueError(f"--{next(iter(more))} requires --kernel")
+            raise ValueError(
+                f"--{next(iter(more))} requires --kernel: pass --kernel, or remove --{next(iter(more))}"
+            )
         return {}
     if gamma is not None and gamma not in ("scale", "auto"):
         try:

@@ -104,12 +104,14 @@ def _vocabulary(path: Path) -> list[str]:
     try:
         words = [line.strip() for line in path.read_text(encoding="utf-8-sig").rstrip().split("\n")]
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not UTF-8 ({error.reason})") from None
+        raise ValueError(f"{path} is not UTF-8 ({error.reason}): convert it to UTF-8") from None
     seen: dict[str, int] = {}
     for number, word in enumerate(words, start=1):
         if not word:
-            raise ValueError(f"{path}, line {number} is empty: each line must have one word")
+            raise ValueError(f"{path}, line {number} is empty: each line must contain one word")
         if word in seen:
-            raise ValueError(f"{path}, line {number}: {word!r} is also in line {seen[word]}")
+            raise ValueError(
+                f"{path}, line {number} repeats {word!r} of line {seen[word]}: remove one of them"
+            )
         seen[word] = number
     return words

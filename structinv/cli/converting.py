@@ -73,7 +73,7 @@ class _SVMlightFile(_TextFile):
             )
         raise ValueError(
             f"{place} has the value {X.data[entry]} for feature {number}; values must be finite in "
-            "float32"
+            "float32: pass --dtype float64"
         )
 
     def _place(self, row: int) -> str:
@@ -90,9 +90,8 @@ class _SVMlightFile(_TextFile):
         except ValueError:
             most = self.n_features or 0
             raise ValueError(
-                f"--n-features {most} is too small: {name_of(self.stream)} has the features 0 and "
-                f"{most}, "
-                f"and features must be between 0 and {most - 1}"
+                f"--n-features {most} is too small: {name_of(self.stream)} has features from 0 to at "
+                f"least {most}. Pass --n-features {most + 1} or more"
             ) from None
 
 
@@ -127,7 +126,8 @@ def row_file(stream: BinaryIO, given: Conversion) -> RowFile:
     if kind not in readers or (kind == "svmlight" and in_columns(stream)):
         content = FORMAT_NAMES[kind if kind not in readers else "conll"]
         raise ValueError(
-            f"SOURCE must be SVMlight rows, JSON lines of texts or Parquet; {name} looks like {content}"
+            f"SOURCE must be SVMlight rows, JSON lines of texts or Parquet, but {name} looks like "
+            f"{content}"
         )
     refuse_unused(readers[kind], name, given)
     return readers[kind](stream, given)
@@ -155,7 +155,7 @@ def convert_file(source: Path, folder: Path, given: Conversion, overwrite: bool)
                     raise ValueError(f"{name}: {error}") from None
                 show(rows.done())
             if not writer.n_features:
-                raise ValueError(f"{name} has labels only: at least one row must have a feature")
+                raise ValueError(f"{name} contains only labels: at least one row must have a feature")
     if 2 * n_empty > writer.n_rows:
         say(f"warning: {n_empty} of {writer.n_rows} rows have no entries{_why_empty(rows.notes)}")
     return RowFolder(folder)

@@ -150,8 +150,10 @@ def _table(runs: Sequence[Run], study: Study) -> Table:
     """Return a table of clean, attacked and certified accuracy of one study's models."""
     table = Table(
         title=f"Plain and robust models on {study.name}",
-        caption=f"Accuracy. The attack drops the {study.attack} with the worst effect. The model is the "
-        "oracle of the training.",
+        caption=(
+            f"Accuracy. The attack removes the {study.attack} with the largest effect. Models are "
+            "named after the oracle of their training."
+        ),
     )
     for name in ("test set", "model"):
         table.add_column(name, no_wrap=True)

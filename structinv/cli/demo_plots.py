@@ -35,7 +35,7 @@ def plot_certified(
     for axes, (title, curves) in zip(row, panels.items(), strict=True):
         for name, (edits, accuracies) in curves.items():
             axes.plot(edits, accuracies, marker="o", markersize=3, label=name)
-        axes.set(title=title, xlabel="dropped words (pixels)", ylim=(-0.02, 1.02))
+        axes.set(title=title, xlabel="removed words (pixels)", ylim=(-0.02, 1.02))
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.yaxis.set_major_formatter(PercentFormatter(1.0))
         axes.legend()

@@ -92,8 +92,10 @@ def taggers_table(fits: list[TaggerFit]) -> Table:
     """Return a table of the accuracy of both taggers, with and without typing errors."""
     table = Table(
         title=f"Taggers of generated text, {len(fits[0].text.words)} training sentences",
-        caption="Accuracy of the labels of words, by the fraction of mistyped words. Certified: fraction"
-        " of sentences that stay correct if any one feature of every word is dropped.",
+        caption=(
+            "Accuracy of the labels of words, by the fraction of mistyped words. Certified: fraction "
+            "of sentences that stay correct if any one feature of every word is removed."
+        ),
     )
     table.add_column("model", no_wrap=True)
     rates = ["unperturbed", *(f"{100 * rate:.0f}% mistyped" for rate in RATES[1:])]

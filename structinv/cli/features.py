@@ -65,7 +65,7 @@ class Features:
             If the features of the folder differ.
         """
         raise ValueError(
-            f"MODEL was trained on {self.trained_on}, and {rows.path} is a folder of rows: pass a file"
+            f"MODEL was trained on {self.trained_on}, but {rows.path} is a folder of rows: pass a file"
         )
 
     def around(self, classifier: Any) -> Any:

@@ -35,9 +35,9 @@ class FolderFeatures(Features):
         """Open a training folder, and return its features, unread rows and labels."""
         if reading.dense_for is not None:
             raise ValueError(
-                f"{reading.dense_for} requires dense rows, and the folder {source.path} has sparse "
-                "rows: "
-                "train on a file, or use an oracle for sparse rows, such as fscale, fdrop or fadd"
+                f"{reading.dense_for} requires dense rows, but the folder {source.path} contains "
+                "sparse rows: train on a file, or use an oracle for sparse rows, such as fscale, "
+                "fdrop or fadd"
             )
         return cls(source.shape[1], column_notes(source)), source, labels_of(source)
 
@@ -46,9 +46,8 @@ class FolderFeatures(Features):
         first, kind = self.columns.get("first_feature"), kind_of(source)
         if first is None or kind != "svmlight":
             raise ValueError(
-                f"MODEL was trained on a folder of rows, and {name_of(source)} contains "
-                f"{FORMAT_NAMES[kind]}: write it to a folder with structinv convert and the options of "
-                "the training folder"
+                f"MODEL was trained on a folder of rows, but {name_of(source)} contains "
+                f"{FORMAT_NAMES[kind]}: convert it with structinv convert and the same options"
             )
         return NumberedFeatures(self.n_features, first == 0).read(source, ignore_new)
 

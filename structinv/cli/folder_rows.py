@@ -85,7 +85,7 @@ def rows_for(n_features: int, columns: dict[str, Any], rows: RowFolder, ignore_n
     for name, description in COLUMN_NOTES.items():
         if name in notes and name in columns and notes[name] != columns[name]:
             raise ValueError(
-                f"{rows.path} has {description} {_listed(notes[name])}, and MODEL was trained with "
+                f"{rows.path} has {description} {_listed(notes[name])}, but MODEL was trained with "
                 f"{_listed(columns[name])}: convert both files with the same options"
             )
     if rows.shape[1] == n_features:
@@ -98,7 +98,7 @@ def rows_for(n_features: int, columns: dict[str, Any], rows: RowFolder, ignore_n
         advice = _SAME_COLUMNS
     else:
         return ResizedRows(rows, n_features)
-    raise ValueError(f"{rows.path} has {rows.shape[1]} features, and MODEL has {n_features}: {advice}")
+    raise ValueError(f"{rows.path} has {rows.shape[1]} features, but MODEL has {n_features}: {advice}")
 
 
 _SAME_COLUMNS = "both folders must have the same columns"

@@ -81,7 +81,9 @@ def training_file(path: Path, kind: Kind | None, tokens: bool = False) -> tuple[
     source = data_at(path)
     if isinstance(source, RowFolder):
         if kind is not None:
-            raise ValueError(f"--format {kind} is for files, and {path} is a folder of rows: remove it")
+            raise ValueError(
+                f"--format {kind} is for files, but {path} is a folder of rows: remove the option"
+            )
         return source, FolderFeatures
     if kind is None:
         kind = kind_of(source)

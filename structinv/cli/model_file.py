@@ -94,7 +94,8 @@ def load_model(path: Path, data: Path | None = None) -> SavedModel:
     model, notes = read_model(sys.stdin.buffer.read() if standard else path.read_bytes(), name)
     if "features" not in notes:
         raise ValueError(
-            f"{name} was saved in Python, without notes on reading files: use structinv.load in Python"
+            f"{name} was saved by structinv.save, which does not store the input format: use "
+            "structinv.load in Python"
         )
     try:
         features, classifier = features_from_notes(notes["features"], model)

@@ -53,9 +53,9 @@ Data = Annotated[
     Path,
     typer.Argument(
         metavar="DATA",
-        help="A file, plain or compressed by gzip or xz, or - for standard input: SVMlight rows, JSON"
-        " texts (lines or an array), a CSV table, or sentences in columns (token POS label). Or a folder"
-        " written by convert, which is read in blocks.",
+        help="A file (plain or compressed by gzip or xz), - for standard input, or a folder written by"
+        " convert. A file contains SVMlight rows, JSON texts (lines or an array), a CSV table, or"
+        " sentences in columns: token, part-of-speech tag and other features, label.",
         show_default=False,
     ),
 ]
@@ -79,7 +79,9 @@ IgnoreNew = Annotated[
     typer.Option(
         "--ignore-new-features",
         rich_help_panel=_DATA,
-        help="Ignore features that the training data does not have.",
+        metavar="",
+        help="SVMlight rows, tables and folders: ignore features that are not in the training data."
+        " New words of texts and sentences are always ignored.",
     ),
 ]
 ModelOutput = Annotated[
@@ -107,9 +109,12 @@ OracleName = Annotated[
     typer.Option(
         "--oracle",
         rich_help_panel=_ORACLE,
-        help="Allowed perturbations: identity (none), fscale, fdrop, fadd, fedit, box, segment, shifts,"
-        " rotations, scalings, shears, flip or permutations. For counted texts, fdrop deletes tokens and"
-        " fadd inserts tokens. Default: identity with --kernel and for sentences, otherwise fscale.",
+        help="Allowed perturbations: identity (none), fscale (rescale features), fdrop (remove"
+        " features), fadd (add features), fedit (all three), box (change every value), segment"
+        " (rescale the row), shifts, rotations, scalings, shears, flip or permutations. The oracles from"
+        " shifts to flip transform images; permutations reorders the rows of a matrix. For texts with"
+        " --vectorizer count, fdrop deletes tokens and fadd inserts tokens. Default: identity with"
+        " --kernel and for sentences, otherwise fscale.",
     ),
 ]
 OnlyFor = Annotated[
@@ -124,22 +129,24 @@ MaxChanges = Annotated[
     int | None,
     typer.Option(
         rich_help_panel=_ORACLE,
-        help="Maximum number of edited words per row, or edited tokens per text (fscale, fdrop, fadd,"
-        " fedit).",
+        help="Maximum number of edited features per row, or of edited tokens per text (fscale, fdrop,"
+        " fadd, fedit; required).",
     ),
 ]
 Low = Annotated[
     float | None,
     typer.Option(
         rich_help_panel=_ORACLE,
-        help="Smallest factor of an edited value (fscale; default 0.5) or of a row (segment).",
+        help="Smallest factor of an edited value (fscale; default 0.5) or of a whole row (segment;"
+        " required).",
     ),
 ]
 High = Annotated[
     float | None,
     typer.Option(
         rich_help_panel=_ORACLE,
-        help="Largest factor of an edited value (fscale; default 2) or of a row (segment).",
+        help="Largest factor of an edited value (fscale; default 2) or of a whole row (segment;"
+        " required).",
     ),
 ]
 Value = Annotated[
@@ -153,14 +160,16 @@ Present = Annotated[
     typer.Option(
         "--present/--absent",
         rich_help_panel=_ORACLE,
-        help="Whether features with a nonzero value may increase also (fadd; default --absent).",
+        metavar="",
+        help="Increase all features (--present), or only features with the value 0 (--absent) (fadd;"
+        " default --absent).",
     ),
 ]
 Add = Annotated[
     float | None,
     typer.Option(
         rich_help_panel=_ORACLE,
-        help="Largest increase of an absent feature (fedit). Default: no feature is added.",
+        help="Largest increase of an added feature (fedit). Default: no feature is added.",
     ),
 ]
 Drop = Annotated[
@@ -168,38 +177,54 @@ Drop = Annotated[
     typer.Option(
         "--drop/--no-drop",
         rich_help_panel=_ORACLE,
-        help="Whether words may be dropped (fedit; default --drop).",
+        metavar="",
+        help="Allow the removal of features, entirely or in part (fedit; default --drop).",
     ),
 ]
 Scale = Annotated[
     str | None,
     typer.Option(
         rich_help_panel=_ORACLE,
-        help="Smallest and largest factor of a value, such as 0.5,2 (fedit). Default: no rescaling.",
+        help="Smallest and largest factor of an edited value, such as 0.5,2 (fedit). Default: no"
+        " rescaling.",
     ),
 ]
 Radius = Annotated[
     float | None,
-    typer.Option(rich_help_panel=_ORACLE, help="Largest change of every value, zeros included (box)."),
+    typer.Option(
+        rich_help_panel=_ORACLE,
+        help="Largest absolute change of a value, also of a zero (box; required).",
+    ),
 ]
 Pixels = Annotated[
     str | None,
-    typer.Option(rich_help_panel=_ORACLE, help="Lengths of shifts in pixels, such as 1,2 (shifts)."),
+    typer.Option(
+        rich_help_panel=_ORACLE,
+        help="List of shift lengths in pixels, such as 1,2 (shifts; required). Each length applies to"
+        " all four directions.",
+    ),
 ]
 Degrees = Annotated[
     str | None,
-    typer.Option(rich_help_panel=_ORACLE, help="Angles in degrees, such as -10,10 (rotations)."),
+    typer.Option(
+        rich_help_panel=_ORACLE,
+        help="List of angles in degrees (rotations; required). -10,10 allows these two angles, not the"
+        " angles between them.",
+    ),
 ]
 Factors = Annotated[
     str | None,
-    typer.Option(rich_help_panel=_ORACLE, help="Factors, such as 0.9,1.1 (scalings, shears)."),
+    typer.Option(
+        rich_help_panel=_ORACLE,
+        help="List of factors, such as 0.9,1.1 for scalings or -0.1,0.1 for shears (required).",
+    ),
 ]
 Shape = Annotated[
     str | None,
     typer.Option(
         rich_help_panel=_ORACLE,
         help="Height x width of the images, such as 28x28, or height x width x channels. Default:"
-        " square images.",
+        " square images. For permutations: rows x columns of the matrix (required).",
     ),
 ]
 
@@ -208,40 +233,53 @@ C = Annotated[
     typer.Option(
         "--C",
         rich_help_panel=_MODEL,
-        help="Weight of the losses (> 0), or auto. auto tries 1e-4 to 100 on held-out folds. It takes"
-        " the highest certified accuracy among clean accuracies within one standard error of the best."
-        " With identity it takes the highest accuracy.",
+        help="Weight of the losses (> 0), or auto. auto tries powers of ten from 1e-4 to 100 by"
+        " cross-validation. It considers the values with a clean accuracy within one standard error of"
+        " the best, and selects the value with the highest certified accuracy. With --oracle identity it"
+        " selects the value with the highest accuracy.",
     ),
 ]
 ClassWeight = Annotated[
     str | None,
     typer.Option(
-        rich_help_panel=_MODEL, help="Factors of C per class: balanced, or such as spam=2,ham=1."
+        rich_help_panel=_MODEL,
+        help="Factor of C for each class: balanced, or a list such as spam=2,ham=1. Default: 1.",
     ),
 ]
 Kernel = Annotated[
     KernelName | None,
     typer.Option(
         rich_help_panel=_MODEL,
-        help="Kernel of an SVM on dense rows. Default: a linear model without a kernel.",
+        help="Kernel of an SVM, for tables and SVMlight files. Rows are stored as dense arrays. Default:"
+        " a linear model without a kernel.",
     ),
 ]
 Gamma = Annotated[
     str | None,
     typer.Option(
         rich_help_panel=_MODEL,
-        help="Kernel coefficient gamma: scale, auto or a number. Needs --kernel. Default: scale.",
+        help="Kernel coefficient gamma: scale, auto or a number. Requires --kernel. Default: scale.",
     ),
 ]
 Degree = Annotated[
-    int | None, typer.Option(rich_help_panel=_MODEL, help="Degree of the kernel poly. Default: 3.")
+    int | None, typer.Option(rich_help_panel=_MODEL, help="Degree of --kernel poly. Default: 3.")
 ]
 Intercept = Annotated[
     bool,
-    typer.Option("--intercept/--no-intercept", rich_help_panel=_MODEL, help="Fit an intercept."),
+    typer.Option(
+        "--intercept/--no-intercept",
+        rich_help_panel=_MODEL,
+        metavar="",
+        help="Fit an intercept (linear models of rows and texts).",
+    ),
 ]
 SolverName = Annotated[
-    str, typer.Option("--solver", rich_help_panel=_SOLVER, help="Name of a solver, or auto.")
+    str,
+    typer.Option(
+        "--solver",
+        rich_help_panel=_SOLVER,
+        help="auto, bmrm, frank_wolfe, interior_point, pegasos, representer or svmstruct.",
+    ),
 ]
 Tol = Annotated[
     float,
@@ -266,8 +304,8 @@ Words = Annotated[
     typer.Option(
         "--vectorizer",
         rich_help_panel=_DATA,
-        help="Text: values of words, which are counts, log(1 + count) or counts weighted by inverse"
-        " document frequency. Certificates for tokens need counts.",
+        help="Text: the feature value of a word is its count, log(1 + count), or its count times the"
+        " inverse document frequency. Certificates against token edits require count.",
     ),
 ]
 UnitLength = Annotated[
@@ -275,20 +313,23 @@ UnitLength = Annotated[
     typer.Option(
         "--unit-length",
         rich_help_panel=_DATA,
-        help="Text: scale rows to length 1. Certificates then hold only approximately.",
+        metavar="",
+        help="Text: scale rows to length 1. Certificates then do not hold for edits of the text.",
     ),
 ]
-TextKey = Annotated[str, typer.Option(rich_help_panel=_DATA, help="Text: key of the text.")]
+TextKey = Annotated[str, typer.Option(rich_help_panel=_DATA, help="Text: JSON key of the text.")]
 LabelKey = Annotated[
     str,
-    typer.Option(rich_help_panel=_DATA, help="Text: key of the label. Table: column of the label."),
+    typer.Option(rich_help_panel=_DATA, help="Text: JSON key of the label. Table: column of the label."),
 ]
 ZeroBased = Annotated[
     bool | None,
     typer.Option(
         "--zero-based/--one-based",
         rich_help_panel=_DATA,
-        help="SVMlight: number of the first feature. Default: 0 if a row has the number 0, otherwise 1.",
+        metavar="",
+        help="SVMlight: feature numbers start at 0 (--zero-based) or at 1 (--one-based). Default:"
+        " --zero-based if a row has feature number 0, otherwise --one-based.",
     ),
 ]
 
@@ -296,8 +337,8 @@ MemoryLimit = Annotated[
     str | None,
     typer.Option(
         rich_help_panel=_SOLVER,
-        help="Memory for training a linear model, in addition to the rows, such as 4GB. Default for a"
-        " folder of rows: most of the free memory.",
+        help="Memory limit for training a linear model, without the rows. Example: 4GB. Default: most of"
+        " the free memory for a folder of rows, otherwise no limit.",
     ),
 ]
 
@@ -305,8 +346,8 @@ Source = Annotated[
     Path,
     typer.Argument(
         metavar="SOURCE",
-        help="SVMlight rows or JSON lines of texts, plain or compressed by gzip or xz, or - for standard"
-        " input. Or a Parquet file of numbers or texts.",
+        help="A file of SVMlight rows or JSON lines of texts (plain or compressed by gzip or xz), - for"
+        " standard input, or a Parquet file of numbers or texts.",
         show_default=False,
     ),
 ]
@@ -319,31 +360,34 @@ NFeatures = Annotated[
     typer.Option(
         min=1,
         rich_help_panel=_DATA,
-        help="SVMlight: number of columns (default: the largest feature number). Text: number of columns"
-        " for hashed words (default: 1048576).",
+        help="Number of features. SVMlight default: as many as the largest feature number requires."
+        " Text default: 1048576. A hash function assigns each word to a feature.",
     ),
 ]
 Vocabulary = Annotated[
     Path | None,
     typer.Option(
         rich_help_panel=_DATA,
-        help="Text: file with one word per line. Only these words are counted, without hashing.",
+        help="Text: file with one word per line. Each of these words is a feature; other words are"
+        " ignored.",
     ),
 ]
 Unlabeled = Annotated[
     bool,
-    typer.Option("--unlabeled", rich_help_panel=_DATA, help="Text and Parquet: read no labels."),
+    typer.Option(
+        "--unlabeled", rich_help_panel=_DATA, metavar="", help="Text and Parquet: SOURCE has no labels."
+    ),
 ]
 ColumnKey = Annotated[
     str,
-    typer.Option("--text-key", rich_help_panel=_DATA, help="Text: key, or Parquet column, of the text."),
+    typer.Option("--text-key", rich_help_panel=_DATA, help="JSON key or Parquet column of the text."),
 ]
 LabelColumn = Annotated[
     str,
     typer.Option(
         "--label-key",
         rich_help_panel=_DATA,
-        help="Text: key of the label. Parquet: column of the label.",
+        help="JSON key or Parquet column of the label.",
     ),
 ]
 FirstFeature = Annotated[
@@ -351,13 +395,16 @@ FirstFeature = Annotated[
     typer.Option(
         "--zero-based/--one-based",
         rich_help_panel=_DATA,
-        help="SVMlight: number of the first feature. Default: 0 if a row uses the number 0, otherwise 1."
-        " Indices written before the first such row are written again.",
+        metavar="",
+        help="SVMlight: feature numbers start at 0 (--zero-based) or at 1 (--one-based). Default:"
+        " --zero-based if a row has feature number 0, otherwise --one-based.",
     ),
 ]
 Overwrite = Annotated[
     bool,
-    typer.Option("--overwrite", rich_help_panel=_OUTPUT, help="Replace an existing folder of rows."),
+    typer.Option(
+        "--overwrite", rich_help_panel=_OUTPUT, metavar="", help="Replace an existing folder of rows."
+    ),
 ]
 
 Certify = Annotated[
@@ -365,7 +412,9 @@ Certify = Annotated[
     typer.Option(
         "--certify",
         rich_help_panel=_OUTPUT,
-        help="Add a column: yes if no allowed perturbation changes the label.",
+        metavar="",
+        help="Add a column: yes if the label is certified, that is, no allowed perturbation changes it;"
+        " otherwise no.",
     ),
 ]
 Scores = Annotated[
@@ -373,6 +422,7 @@ Scores = Annotated[
     typer.Option(
         "--scores",
         rich_help_panel=_OUTPUT,
+        metavar="",
         help="Add decision values: one column for two classes, otherwise one column per class.",
     ),
 ]
@@ -380,7 +430,10 @@ Threshold = Annotated[
     float | None,
     typer.Option(
         rich_help_panel=_OUTPUT,
-        help="Two classes: predict the second class for decision values above this number. Default: 0.",
+        help="Two classes: predict the second label in sorted order if the decision value is above this"
+        " number. Default: 0.",
     ),
 ]
-Row = Annotated[int, typer.Option(help="Number of the row of DATA, counted from 0.", show_default=False)]
+Row = Annotated[
+    int, typer.Option(help="Number of the row or text in DATA, counted from 0.", show_default=False)
+]

@@ -31,7 +31,8 @@ class ParquetRows(RowFile):
             ) from None
         if not Path(path).is_file():
             raise ValueError(
-                f"Parquet data must be in a file, and {path} can be read only once: save it first"
+                f"Parquet data must be in a file, but {path} can be read only once: save it to a file "
+                "first"
             )
         try:
             self._file = ParquetFile(path, pre_buffer=False, buffer_size=1 << 16)
@@ -73,8 +74,7 @@ class ParquetRows(RowFile):
         if self.label_key is not None and self.label_key not in self._kinds:
             raise ValueError(
                 f"{self.path} has no label column {self.label_key!r}, only {', '.join(self._kinds)}: "
-                "pass "
-                "--label-key, or --unlabeled to read no labels"
+                "pass --label-key, or --unlabeled if there are no labels"
             )
 
     def _learn_columns(self, given: Conversion) -> None:
@@ -98,7 +98,9 @@ class ParquetRows(RowFile):
                 "column of texts, and --label-key for the column of labels"
             )
         if not self._columns:
-            raise ValueError(f"{self.path} has labels only: at least one column of features is required")
+            raise ValueError(
+                f"{self.path} contains only labels: at least one column of features is required"
+            )
         self.n_features, self.notes = len(self._columns), {"columns": self._columns}
 
     def _values(self, batch: Any, name: str) -> Any:
@@ -106,7 +108,10 @@ class ParquetRows(RowFile):
         column = batch.column(name)
         if column.null_count:
             row = self._n_done + int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
-            raise ValueError(f"{self.path}, row {row}: the value of column {name!r} is missing")
+            raise ValueError(
+                f"{self.path}, row {row}: the value of column {name!r} is missing. Fill in or remove "
+                "missing values"
+            )
         if _is_coded(column.type):
             column = column.dictionary_decode()
         return column.to_numpy(zero_copy_only=False)

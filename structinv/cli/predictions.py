@@ -100,7 +100,9 @@ def predict_sentences(saved: SavedModel, data: Data, options: PredictOptions) ->
     """
     for option, given in (("--scores", options.scores), ("--threshold", options.threshold is not None)):
         if given:
-            raise ValueError(f"{option} is for rows, and MODEL is a model of sentences: remove it")
+            raise ValueError(
+                f"{option} is for rows and texts, but MODEL is a model of sentences: remove the option"
+            )
     source = saved.features.read_folder(data) if isinstance(data, RowFolder) else data
     X, sentences = saved.features.read_sentences(source)
     columns = [saved.classifier.predict(X)]

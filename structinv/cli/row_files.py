@@ -64,7 +64,9 @@ class NumberedFeatures(Features):
             X = X if zero_based else X[:, 1:]
         X.resize(X.shape[0], max(X.shape[1], reading.n_features))
         if X.shape[1] == 0:
-            raise ValueError(f"{name_of(source)} has labels only: at least one row must have a feature")
+            raise ValueError(
+                f"{name_of(source)} contains only labels: at least one row must have a feature"
+            )
         dense = reading.dense_for is not None
         if dense:
             X = _dense(X, source, str(reading.dense_for))
@@ -81,11 +83,11 @@ class NumberedFeatures(Features):
         X, y = load_svmlight(source, zero_based=self.zero_based)
         if X.shape[1] > self.n_features and not ignore_new:
             raise ValueError(
-                f"{name_of(source)} has features up to number {X.shape[1] - self.zero_based}, and MODEL "
-                "up "
-                f"to {self.n_features - self.zero_based}: pass --ignore-new-features to ignore the "
-                f"others. The training file was read as {'zero' if self.zero_based else 'one'}-based; "
-                "fit has the options --zero-based and --one-based"
+                f"{name_of(source)} has feature numbers up to {X.shape[1] - self.zero_based}, but "
+                f"MODEL has feature numbers up to {self.n_features - self.zero_based}: pass "
+                "--ignore-new-features to ignore larger numbers. The training file was read as "
+                f"{('zero' if self.zero_based else 'one')}-based; fit has the options --zero-based and "
+                "--one-based"
             )
         X.resize(len(y), self.n_features)
         return (_dense(X, source, "MODEL") if self.dense else X), y
@@ -93,9 +95,8 @@ class NumberedFeatures(Features):
     def read_folder(self, rows: RowFolder, ignore_new: bool = False) -> RowSource:
         if self.dense:
             raise ValueError(
-                f"MODEL requires dense rows, and the folder {rows.path} has sparse rows: pass the "
-                "original "
-                "file"
+                f"MODEL requires dense rows, but the folder {rows.path} contains sparse rows: pass the "
+                "original file"
             )
         return rows_for(self.n_features, {"first_feature": int(not self.zero_based)}, rows, ignore_new)
 
@@ -125,7 +126,7 @@ class TableFeatures(Features):
         assert y is not None
         if not names:
             raise ValueError(
-                f"{name_of(source)} has labels only: at least one column of features is required"
+                f"{name_of(source)} contains only labels: at least one column of features is required"
             )
         return cls(tuple(names), reading.label_key), X, y
 
@@ -145,7 +146,8 @@ class TableFeatures(Features):
         new = [name for name in names if name not in self.names]
         if missing:
             raise ValueError(
-                f"{name_of(source)} must have the columns of MODEL: missing {', '.join(missing)}"
+                f"{name_of(source)} must have all columns of MODEL, but these are missing: "
+                f"{', '.join(missing)}"
             )
         if new and not ignore_new:
             raise ValueError(
@@ -237,11 +239,9 @@ class TextFeatures(_Texts):
         """Read a training file and collect its words."""
         if reading.dense_for is not None:
             raise ValueError(
-                f"{reading.dense_for} requires dense rows, and texts have sparse rows with one column "
-                "per "
-                "word: train on SVMlight rows or a table, or use an oracle for words, such as fscale, "
-                "fdrop "
-                "or fadd"
+                f"{reading.dense_for} requires dense rows, but texts have sparse rows with one column "
+                "per word: train on SVMlight rows or a table, or use an oracle for sparse rows, such "
+                "as fscale, fdrop or fadd"
             )
         texts, y = load_jsonlines(source, reading.text_key, reading.label_key)
         assert y is not None
@@ -257,10 +257,10 @@ class TextFeatures(_Texts):
 
     @property
     def certified(self) -> str:
-        """Note: certificates are for values of words, not for tokens."""
+        """Note: certificates apply to feature values, not to tokens."""
         steps = (_STEP_NAMES[name] for name in self.vectorizer.named_steps if name != "words")
         values = " and ".join(steps) or "counts"
-        return f"certificates are for values of words ({values}), not for tokens of the text"
+        return f"certificates apply to feature values ({values}), not to tokens of the text"
 
     @property
     def n_features(self) -> int:
@@ -297,7 +297,7 @@ def _of_kind(source: Source, wanted: Kind) -> Source:
         if wanted == "json" and found == "svmlight" and not columns:
             # Plain text is detected as SVMlight rows, the format of unrecognized files.
             content = 'is not JSON: each text must be a line such as {"text": "..."}'
-        raise ValueError(f"MODEL requires {FORMAT_NAMES[wanted]}, and {name_of(source)} {content}")
+        raise ValueError(f"MODEL requires {FORMAT_NAMES[wanted]}, but {name_of(source)} {content}")
     return source
 
 
@@ -318,9 +318,10 @@ def _dense(X: sparse.csr_matrix, source: Source, user: str) -> NDArray[np.float6
     size = 8.0 * X.shape[0] * X.shape[1]
     if size > DENSE_BYTES:
         raise ValueError(
-            f"{user} requires dense rows, and the {X.shape[0]} rows of {X.shape[1]} features in "
-            f"{name_of(source)} would need {size / 1e9:.1f} GB (at most {DENSE_BYTES / 1e9:g}): use "
-            "fewer rows or features, or an oracle for sparse rows, such as fscale, fdrop or fadd"
+            f"{user} requires dense rows, but the {X.shape[0]} rows of {X.shape[1]} features in "
+            f"{name_of(source)} would take {size / 1000000000.0:.1f} GB (at most "
+            f"{DENSE_BYTES / 1000000000.0:g}): use fewer rows or features, or an oracle for sparse "
+            "rows, such as fscale, fdrop or fadd"
         )
     return X.toarray()
 

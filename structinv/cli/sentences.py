@@ -30,9 +30,8 @@ class SentenceFeatures(Features):
         """Read a training file and count its features."""
         if reading.dense_for is not None:
             raise ValueError(
-                f"{reading.dense_for} requires dense rows, and tokens have sparse rows: use an oracle "
-                "for "
-                "sparse rows, such as fscale, fdrop or fadd"
+                f"{reading.dense_for} requires dense rows, but tokens have sparse rows: use an oracle "
+                "for sparse rows, such as fscale, fdrop or fadd"
             )
         sentences, labels = load_conll(source)
         assert labels is not None
@@ -47,9 +46,8 @@ class SentenceFeatures(Features):
         found = len(sentences[0][0])
         if found != self.n_columns:
             raise ValueError(
-                f"{name_of(source)} must have {self.n_columns + 1} columns as the training file, with "
-                "the "
-                f"label last, got {found + 1}"
+                f"{name_of(source)} must have {self.n_columns + 1} columns like the training file, of "
+                f"which the last is the label, got {found + 1}"
             )
         return conll_features(sentences), labels
 
@@ -59,9 +57,8 @@ class SentenceFeatures(Features):
         found, wanted = len(sentences[0][0]), self.n_columns
         if found not in (wanted, wanted + 1):
             raise ValueError(
-                f"{name_of(source)} must have {wanted} columns as the training file, or {wanted + 1} "
-                "with "
-                f"labels, got {found}"
+                f"{name_of(source)} must have {wanted} columns like the training file, or {wanted + 1} "
+                f"with labels, got {found}"
             )
         tokens = [[cells[:wanted] for cells in sentence] for sentence in sentences]
         return conll_features(tokens), sentences

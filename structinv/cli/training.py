@@ -68,17 +68,17 @@ def build_classifier(
     missing = [name for name in _needed(oracle) if name not in given]
     if not _needed(oracle) <= set(ORACLE_OPTIONS):
         raise ValueError(
-            f"--oracle {oracle} requires {', '.join(missing)}, without an option here: train in Python"
+            f"--oracle {oracle} requires {', '.join(missing)}, which cannot be an option: train in "
+            "Python"
         )
     if missing:
         raise ValueError(
-            f"--oracle {oracle}{default} requires {_option(missing[0])}; pass --oracle identity to "
-            "train "
-            "without perturbations"
+            f"--oracle {oracle}{default} requires {_option(missing[0])}: pass it, or pass --oracle "
+            "identity to train without perturbations"
         )
     for name in given:
         if name not in inspect.signature(REGISTRY[oracle]).parameters:
-            raise ValueError(f"{_option(name)} is not an option of --oracle {oracle}")
+            raise ValueError(f"{_option(name)} is not an option of --oracle {oracle}: remove it")
     return _BUILDERS[task](oracle, given, kernel, parameters)
 
 
@@ -105,9 +105,8 @@ def _of_texts(
 ) -> InvariantClassifier:
     for name in set(given) - {"max_changes"}:
         raise ValueError(
-            f"{_option(name)} is for values of rows, and --oracle {oracle} edits tokens of texts: "
-            "remove "
-            "the option, or pass --vectorizer log or tfidf"
+            f"{_option(name)} is for feature values, but --oracle {oracle} edits tokens of texts: "
+            "remove the option, or pass --vectorizer log or tfidf"
         )
     return InvariantTextClassifier(TOKEN_ORACLES[oracle], given["max_changes"], **parameters)
 
@@ -178,7 +177,7 @@ def labels_that_change(text: str | None, y: Labels) -> list[Any] | None:
     parts = [text] if text in names else text.split(",")
     for part in parts:
         if part not in names:
-            raise ValueError(f"--only-for must be labels among {', '.join(names)}, got {part!r}")
+            raise ValueError(f"--only-for must list labels of DATA ({', '.join(names)}), got {part!r}")
     return [names[part] for part in parts]
 
 
@@ -205,7 +204,9 @@ def class_weights(text: str | None, y: Labels) -> dict[Any, float] | str | None:
                 f"--class-weight must be balanced, or weights >= 0 such as spam=2,ham=1, got {text!r}"
             )
         if name not in names:
-            raise ValueError(f"--class-weight must have labels among {', '.join(names)}, got {name!r}")
+            raise ValueError(
+                f"--class-weight must list labels of DATA ({', '.join(names)}), got {name!r}"
+            )
         weights[names[name]] = float(value)
     return weights
 

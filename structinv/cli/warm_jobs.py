@@ -147,7 +147,7 @@ def _texts(edits: str) -> Callable[[], None]:
 JOBS = (
     Job("sequences", "taggers", _sequences),
     Job("words", "several classes", _several_classes),
-    Job("words", "dropped and scaled words, two classes", _two_classes),
+    Job("words", "removed and rescaled words, two classes", _two_classes),
     Job("words", "added and edited words", _edits),
     Job("words", "cutting planes", _cutting_planes),
     Job("images", "worst-case training for shifts and rotations", _images),

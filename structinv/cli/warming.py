@@ -78,7 +78,7 @@ def _in_processes(chosen: list[int], console: Console) -> int:
             raise typer.Exit(130) from None
         except BrokenProcessPool:
             raise MemoryError(
-                "a compiling process died, probably because memory is short: free memory and try again"
+                "a compiling process ended early, probably for lack of memory: free memory and try again"
             ) from None
         except BaseException:
             _end(others)

@@ -36,14 +36,14 @@ def check_folder(out: Path) -> None:
     """Raise ValueError before the work if ``--out`` cannot be created or written."""
     there = next((each for each in (out, *out.parents) if each.exists()), out)
     if not there.is_dir():
-        raise ValueError(f"--out must be a new or existing folder, and {there} is a file")
+        raise ValueError(f"--out must be a new or existing folder, but {there} is a file")
     try:
         # Permissions are not enough: even an administrator cannot write to a read-only file system.
         with tempfile.TemporaryDirectory(dir=there):
             pass
     except OSError as error:
         raise ValueError(
-            f"--out must be a writable folder, and {there} is not writable: {error.strerror}"
+            f"--out must be a writable folder, but {there} is not writable: {error.strerror}"
         ) from None
 
 

@@ -226,7 +226,8 @@ def _columns(items: list[Any]) -> tuple[list[Any], ...]:
     for i, item in enumerate(items):
         if not isinstance(item, (list, tuple)) or len(item) < 2 or len(item) != len(items[0]):
             raise ValueError(
-                f"item {i} must be a tuple of a sample, its labels and optional weights, as long as the "
-                f"first item, got a {type(item).__name__}: pass y for labels in a separate collection"
+                f"item {i} must be a tuple (samples, labels) or (samples, labels, weights), of the "
+                f"same length as the first item, got a {type(item).__name__}: pass y for labels in a "
+                "separate collection"
             )
     return tuple(list(each) for each in zip(*items, strict=True))

@@ -149,7 +149,7 @@ class DaskInvariantLinearSVC(DaskLinearMachine, InvariantLinearSVC):
         classes, codes = np.unique(np.concatenate([each for each, _ in parts]), return_inverse=True)
         if len(classes) < 2:
             (only,) = classes.tolist()
-            raise ValueError(f"y must hold at least two classes, got one class: {only!r}")
+            raise ValueError(f"y must contain at least two classes, got one class: {only!r}")
         oracle.check_labels(classes)
         self._check_costs(len(classes))
         counts = np.bincount(codes, np.concatenate([each for _, each in parts]))

@@ -209,9 +209,9 @@ def check_consistent(structure: Structure, widths: Sequence[int], summaries: Seq
     """Raise ValueError if partitions differ in features or in labels per row."""
     what, sizes = "features", list(widths)
     if structure.one_row and len(set(sizes)) == 1:
-        what, sizes = "labels for each row", [each.n_positions for each in summaries]
+        what, sizes = "labels per row", [each.n_positions for each in summaries]
     if len(set(sizes)) > 1:
-        raise ValueError(f"X and y must have equally many {what} in all partitions, got {sizes}")
+        raise ValueError(f"X and y must have the same number of {what} in all partitions, got {sizes}")
 
 
 def joint_labels(summaries: Sequence[Summary]) -> np.ndarray:

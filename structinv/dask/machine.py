@@ -178,7 +178,7 @@ class DaskMachine(InvariantEstimator):
         """Raise an error if all weights are 0, or if the oracle does not support the rows."""
         check_suits(oracle, rows.sparse, n_features, "dense blocks")
         if not any(each.weight > 0 for each in rows.facts):
-            raise ValueError("sample_weight must leave a sample with a weight above 0")
+            raise ValueError("sample_weight must be above 0 for at least one sample")
 
     @abstractmethod
     def _space(self, problem: Problem) -> ExplicitSpace:

@@ -81,7 +81,7 @@ def load_conll(path: Source, *, labeled: bool = True) -> tuple[list[Sentence], l
                 )
         sentences.append([cells for _, cells in group])
     if not sentences:
-        raise ValueError(f"{name} holds no sentences")
+        raise ValueError(f"{name} contains no sentences")
     if not labeled:
         return sentences, None
     labels = [[cells[-1] for cells in sentence] for sentence in sentences]
@@ -225,13 +225,15 @@ def _is_comment(line: bytes) -> bool:
 
 def _decoded(cell: bytes, known: dict[bytes, str], name: str, line: int) -> str:
     if b"\0" in cell:
-        raise ValueError(f"{name}, line {line}: a NUL byte, which text must not contain")
+        raise ValueError(f"{name}, line {line}: text must not contain NUL bytes")
     try:
         text = cell.decode().strip(_BLANKS)
     except UnicodeDecodeError as error:
-        raise ValueError(f"{name}, line {line}: not UTF-8 ({error.reason})") from None
+        raise ValueError(
+            f"{name}, line {line} is not UTF-8 ({error.reason}): convert the file to UTF-8"
+        ) from None
     if not text:
-        raise ValueError(f"{name}, line {line}: an empty column between tabs")
+        raise ValueError(f"{name}, line {line}: columns must not be empty, got one between tabs")
     return known.setdefault(cell, text)
 
 

@@ -60,7 +60,7 @@ def svmlight_blocks(
                 empty = False
                 yield X, y
     if empty:
-        raise ValueError(f"{name} holds no rows")
+        raise ValueError(f"{name} contains no rows")
 
 
 def text_blocks(
@@ -116,7 +116,7 @@ def text_blocks(
     if texts:
         yield block()
     if empty:
-        raise ValueError(f"{name} holds no rows")
+        raise ValueError(f"{name} contains no rows")
 
 
 def _lines(stream: BinaryIO) -> Iterator[bytes]:

@@ -130,7 +130,7 @@ class _RewindableStream(RawIOBase):
         if whence == SEEK_CUR:
             place += self._place
         if whence == SEEK_END or (place != self._place and max(place, self._place) > len(self._start)):
-            raise UnsupportedOperation(f"{self.name} can be read once only")
+            raise UnsupportedOperation(f"{self.name} can be read only once: save it to a file first")
         self._place = place
         return place
 

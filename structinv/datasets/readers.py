@@ -76,7 +76,7 @@ def load_svmlight(
             with opened_text(path) as again:
                 raise located(error, again.readlines(), name, zero_based) from None
     if not len(y):
-        raise ValueError(f"{name} holds no rows")
+        raise ValueError(f"{name} contains no rows")
     return X, y
 
 
@@ -133,7 +133,7 @@ def load_jsonlines(
             texts.append(text)
             labels.append(label)
     if not texts:
-        raise ValueError(f"{name} holds no rows")
+        raise ValueError(f"{name} contains no rows")
     return texts, None if label_key is None else np.asarray(labels)
 
 
@@ -293,8 +293,8 @@ def located(
         return ValueError(f"{name}: {error}")
     line = lines[low].decode("utf-8", "replace").strip()
     return ValueError(
-        f"{name}, line {before + low + 1}: not 'label index:value ...' with increasing indices"
-        f" and finite values ({_cut(str(reason), 100)}): {_cut(line, 60)!r}"
+        f"{name}, line {before + low + 1}: must be 'label index:value ...' with increasing indices and "
+        f"finite values ({_cut(str(reason), 100)}), got {_cut(line, 60)!r}"
     )
 
 
@@ -349,7 +349,7 @@ def _checked_record(record: Any) -> dict[str, Any]:
 
 def _text(record: dict[str, Any], key: str) -> str:
     if not isinstance(record.get(key), str):
-        raise ValueError(f"the text key {key!r} must hold a string, {_found(record, key)}")
+        raise ValueError(f"the text key {key!r} must contain a string, {_found(record, key)}")
     return cast(str, record[key])
 
 
@@ -357,7 +357,7 @@ def _label(record: dict[str, Any], key: str, kind: type | None) -> str | bool | 
     label = record.get(key)
     if not isinstance(label, _LABEL_TYPES):
         raise ValueError(
-            f"the label key {key!r} must hold a string, integer or boolean, {_found(record, key)}"
+            f"the label key {key!r} must contain a string, integer or boolean, {_found(record, key)}"
         )
     if kind is not None and type(label) is not kind:
         raise ValueError(

@@ -74,7 +74,7 @@ def load_table(
                 labels.append(cells.pop(place).strip())
             rows.append([_number(cell, name, number) for cell in cells])
     if not rows:
-        raise ValueError(f"{name} holds no rows")
+        raise ValueError(f"{name} contains no rows")
     names = [each for k, each in enumerate(header) if k != place]
     return np.array(rows), None if place is None else np.array(labels), names
 
@@ -93,7 +93,7 @@ def _lines(stream: BinaryIO, name: str) -> Iterator[tuple[int, list[str]]]:
             if cells:
                 yield number + reader.line_num, cells
     except UnicodeDecodeError as error:
-        raise ValueError(f"{name} is not UTF-8 ({error.reason})") from None
+        raise ValueError(f"{name} is not UTF-8 ({error.reason}): convert it to UTF-8") from None
     except csv.Error as error:
         raise ValueError(f"{name} is not a table: {error}") from None
 
@@ -102,16 +102,19 @@ def _check_header(header: list[str], name: str, label_key: str | None) -> None:
     if not any(header) or all(_is_number(cell) for cell in header):
         raise ValueError(f"{name} must have a first line with the names of its columns")
     if label_key is not None and label_key not in header:
-        raise ValueError(f"{name} has no column {label_key!r} of labels, only {', '.join(header)}")
+        raise ValueError(f"{name} has no label column {label_key!r}, only {', '.join(header)}")
     if len(set(header)) < len(header):
         twice = sorted({each for each in header if header.count(each) > 1})
-        raise ValueError(f"{name} must have different names of columns, got several {', '.join(twice)}")
+        raise ValueError(
+            f"{name} must have unique column names, but these are repeated: {', '.join(twice)}"
+        )
 
 
 def _number(cell: str, name: str, line: int) -> float:
     if not _is_number(cell) or not np.isfinite(float(cell)):
         raise ValueError(
-            f"{name}, line {line}: must be a finite number, got {cell[:60]!r}; use JSON lines for text"
+            f"{name}, line {line}: cells must be finite numbers, got {cell[:60]!r}; use JSON lines for "
+            "texts"
         )
     return float(cell)
 

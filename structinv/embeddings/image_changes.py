@@ -75,7 +75,7 @@ def image_changes(
     except (TypeError, ValueError) as error:
         oracle_name, draws_name = names
         raise type(error)(
-            f"{oracle_name} must list its transformations of images of {shape}, with "
+            f"{oracle_name} cannot list its transformations of images of {shape} with "
             f"{draws_name}={n_draws}: {error}"
         ) from error
     return transformations

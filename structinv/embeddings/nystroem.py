@@ -144,8 +144,8 @@ class OrbitNystroem(KernelFeatures):
     def _learn(self, X: Matrix, changes: Changes, rng: np.random.Generator) -> None:
         if self.n_components > len(X):
             raise ValueError(
-                f"n_components must be at most the number of rows, as landmarks come from them, got "
-                f"n_components={self.n_components} and n_samples={len(X)}"
+                "n_components must be at most the number of samples, because landmarks are samples, "
+                f"got n_components={self.n_components} and n_samples={len(X)}"
             )
         self._learn_kernel()
         kernel, self.min_eigenvalue_ = trained_kernel(self.orbit_kernel_, X, type(self).__name__)

@@ -260,8 +260,8 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         least, most = 100.0 * float(info.tiny) ** 0.5, float(info.max) ** 0.25
         if largest and not least <= largest <= most:
             raise ValueError(
-                f"X must have largest entries from {least:.1g} to {most:.1g}, got {largest:g}: "
-                "rescale the images"
+                f"the largest absolute value of X must be between {least:.1g} and {most:.1g}, got "
+                f"{largest:g}: rescale the images"
             )
         return X
 

@@ -50,13 +50,13 @@ class InvariantClassifier(ClassifierMixin, InvariantEstimator):
         classes, codes = np.unique(y, return_inverse=True)
         if len(classes) < 2:
             (only,) = classes.tolist()
-            raise ValueError(f"y must hold at least two classes, got one class: {only!r}")
+            raise ValueError(f"y must contain at least two classes, got one class: {only!r}")
         oracle.check_labels(classes)
         self._check_costs(len(classes))
         own = self._own_weights(rows, sample_weight)
         weights = self.C * own * class_factors(self.class_weight, classes, y, own)[codes]
         if not np.any(weights > 0):
-            raise ValueError("sample_weight must leave a sample with a weight above 0")
+            raise ValueError("sample_weight must be above 0 for at least one sample")
         return self._of_classes(rows, y, classes, oracle, weights)
 
     def _check_costs(self, n_classes: int) -> None:

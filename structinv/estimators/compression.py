@@ -83,11 +83,14 @@ def _check_compression(model: Any, tol: Any, n_support: Any, points: Any, max_it
     if not isinstance(points, str) or points not in POINTS:
         raise ValueError(f"points must be one of {list(POINTS)}, got {points!r}")
     if "support_" not in vars(model):
-        raise ValueError("compress requires support vectors, got kernel='linear', which has weights")
+        raise ValueError(
+            "compress requires support vectors, but a model with kernel='linear' has weights: use "
+            "another kernel, such as 'rbf'"
+        )
     _check_norm(model)
     possible = has_gradients(model.kernel_)
     if points == "moved" and tol is not None:
-        raise ValueError("points='moved' requires n_support, got tol")
+        raise ValueError("points='moved' requires n_support, got tol: pass n_support instead of tol")
     if points == "moved" and not possible:
         raise ValueError(
             f"points='moved' requires a kernel with first derivatives, got {model.kernel_!r}"
@@ -104,8 +107,8 @@ def _check_norm(model: SupportVectorMachine) -> None:
     least, largest = min_eigenvalue(model.kernel_, atoms[some])
     if least < -rounding_of(model.dual_coef_.dtype) * largest:
         raise ValueError(
-            "compress requires a positive semi-definite kernel, and on the support vectors the "
-            f"eigenvalues of {model.kernel_!r} go from {least:.3g} to {largest:.3g}. Fit with "
+            "compress requires a positive semi-definite kernel, but the eigenvalues of "
+            f"{model.kernel_!r} on the support vectors go from {least:.3g} to {largest:.3g}. Fit with "
             "structinv.kernels.psd_corrected(kernel, X)"
         )
 

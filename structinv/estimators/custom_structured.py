@@ -177,7 +177,7 @@ class CustomStructuredSVC(InvariantEstimator):
             One labeling per input.
         """
         check_is_fitted(self)
-        return [self.structure.best(x, self.coef_) for x in as_list("X", X, "an input")]
+        return [self.structure.best(x, self.coef_) for x in as_list("X", X, "an item")]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the mean cost of the predicted labelings, multiplied by -1.
@@ -236,7 +236,7 @@ class CustomStructuredSVC(InvariantEstimator):
     def _objective(self, problem: Problem) -> Objective:
         term = JointFeature(problem.rows, problem.labels, problem.structure, problem.weights)
         what = f"training with weights for {term.n_features} joint features"
-        check_memory(what, linear_functions(term.n_features, 1), "use fewer of them")
+        check_memory(what, linear_functions(term.n_features, 1), "use fewer joint features")
         return Objective(ExplicitSpace(term.n_features), [term])
 
     def _best_solver(self, objective: Objective) -> tuple[Solver, str]:
@@ -255,12 +255,14 @@ class CustomStructuredSVC(InvariantEstimator):
         return PLANES_OF_AN_EXAMPLE * 8.0 * width * len(inputs) + linear_functions(width, 1)
 
     def _scores(self, X: Any) -> np.ndarray:
-        raise NotImplementedError("a custom input has a score only together with a labeling")
+        raise NotImplementedError(
+            "CustomStructuredSVC has no scores, because a score requires a labeling: use predict"
+        )
 
 
 def _pairs(X: Any, y: Any) -> tuple[list[Any], list[Any]]:
     """Return inputs and labelings as lists; ValueError if their numbers differ."""
-    inputs, labels = as_list("X", X, "an input"), as_list("y", y, "a labeling")
+    inputs, labels = as_list("X", X, "an item"), as_list("y", y, "a labeling")
     if len(inputs) != len(labels):
-        raise ValueError(f"y must have one labeling per input ({len(inputs)}), got {len(labels)}")
+        raise ValueError(f"y must have one labeling per example ({len(inputs)}), got {len(labels)}")
     return inputs, labels

@@ -81,8 +81,8 @@ class EarlierFit:
         requested = [name for name, on in self._requests() if on]
         if requested and not solver.starts_from_planes(objective):
             raise ValueError(
-                f"{requested[0]} requires a solver that can start from planes, got {solver!r}: "
-                "choose another solver"
+                f"{requested[0]} requires a solver that can continue an earlier fit, got {solver!r}: "
+                "pass solver='auto', or a Representer with another method than 'cvxpy'"
             )
         left = None if self.checkpoint is None else self.checkpoint.start(objective)
         if left is not None:

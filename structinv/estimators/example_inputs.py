@@ -124,7 +124,7 @@ class RowReader(Reader):
                 self._check_names(f"X[{i}]", block)
             return stacked(blocks, self.known)
         if self.of_tokens is None:
-            raise TypeError("X must hold rows of numbers, as in fit, got tokens with named features")
+            raise TypeError("X must contain rows of numbers, as in fit, got tokens with named features")
         return self.of_tokens(blocks)
 
     def _matrix(self, rows: Any) -> Matrix:
@@ -155,8 +155,7 @@ class RowReader(Reader):
             self.names = columns
         if columns != self.names:
             raise ValueError(
-                f"{place} must have the columns {self.names}, {self.origin}, in their order, "
-                f"got {columns}"
+                f"{place} must have the columns {self.names} in this order, {self.origin}, got {columns}"
             )
 
 
@@ -230,7 +229,7 @@ def label_factors(
         places = {label: place for place, label in enumerate(classes.tolist())}
         unknown = [label for label in class_weight if label not in places]
         if unknown:
-            raise ValueError(f"class_weight must be of labels in y, got {unknown}")
+            raise ValueError(f"the keys of class_weight must be labels of y, got {unknown}")
         for label, factor in class_weight.items():
             check_number(f"class_weight[{label!r}]", factor)
         class_weight = {places[label]: factor for label, factor in class_weight.items()}

@@ -40,9 +40,9 @@ class ExampleMachine(SupportVectorMachine):
 
     def _read(self, X: Any, y: Any, sample_weight: Any, position_weight: Any = None) -> Problem:
         found = read_examples(self, X, y, sample_weight, position_weight)
-        check_some("sample_weight", found.weights, "an example")
+        check_some("sample_weight", found.weights, "example")
         if found.position_weight is not None:
-            check_some("position_weight", found.position_weight, "a position")
+            check_some("position_weight", found.position_weight, "position")
         classes = self._classes(found.labels)
         oracle = self._oracle_of(classes, found.names)
         rows = self._for_oracle(found.rows, oracle)
@@ -58,7 +58,9 @@ class ExampleMachine(SupportVectorMachine):
         """Return the distinct labels; ValueError for fewer than two."""
         classes = sorted_classes(labels)
         if len(classes) < 2:
-            raise ValueError(f"y must hold at least two classes, got one class: {classes.tolist()[0]!r}")
+            raise ValueError(
+                f"y must contain at least two classes, got one class: {classes.tolist()[0]!r}"
+            )
         return classes
 
     def _oracle_of(self, classes: np.ndarray, names: list[str] | None) -> InvarianceOracle:
@@ -79,8 +81,8 @@ class ExampleMachine(SupportVectorMachine):
         """Raise ValueError unless some position has a weight above 0."""
         if not np.any(each > 0):
             raise ValueError(
-                "class_weight, position_weight and sample_weight must leave a position with all of them "
-                f"above 0, got class_weight={self.class_weight!r}"
+                "the product of class_weight, position_weight and sample_weight must be above 0 for "
+                f"at least one position, got class_weight={self.class_weight!r}"
             )
 
     def _known(
@@ -149,9 +151,9 @@ class ExampleMachine(SupportVectorMachine):
         """Return checked rows in a form that oracle and kernel support."""
         if sp.issparse(X) and not self._linear:
             raise TypeError(
-                f"kernel={self.kernel!r} does not take sparse rows; pass the blocks of X as arrays"
+                f"kernel={self.kernel!r} does not support sparse rows: pass each X[i] as a dense array"
             )
-        return for_oracle(X, oracle, "the blocks of X as arrays")
+        return for_oracle(X, oracle, "each X[i] as a dense array")
 
     def _known_examples(self, X: Any) -> tuple[Matrix, Layout]:
         """Return checked rows with the features of `fit`, and their layout."""

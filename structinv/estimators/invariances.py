@@ -43,14 +43,14 @@ class Invariances:
         if isinstance(families, (Functional, BoundFunctional)) or not np.iterable(families):
             hint = _hint(families)
             raise TypeError(
-                f"invariances must be a list of families of functionals, got {families!r}{hint}"
+                f"invariances must be a list of Functional or BoundFunctional, got {families!r}{hint}"
             )
         self.families = list(families)
         for family in self.families:
             if not isinstance(family, (Functional, BoundFunctional)):
                 hint = _hint(family)
                 raise TypeError(
-                    f"invariances must hold Functional or BoundFunctional, got {family!r}{hint}"
+                    f"invariances must contain Functional or BoundFunctional, got {family!r}{hint}"
                 )
         size = len(self.families)
         weights = _one_each("nu", nu, size)
@@ -79,8 +79,9 @@ class Invariances:
                 )
             if family.X.shape[1] != X.shape[1]:
                 raise ValueError(
-                    f"invariances hold a family bound to rows of {family.X.shape[1]} features; "
-                    f"X has {X.shape[1]}"
+                    f"invariances must be bound to rows with the {X.shape[1]} features of X, got one "
+                    f"bound to {family.X.shape[1]} features: bind it again, or pass an unbound "
+                    "Functional"
                 )
         return found
 
@@ -109,5 +110,7 @@ def _one_each(name: str, value: Any, size: int) -> list[Any]:
         return [value] * max(size, 1)
     values = list(value)
     if len(values) != size:
-        raise ValueError(f"{name} must be one value or {size} values, one per family, got {len(values)}")
+        raise ValueError(
+            f"{name} must be one value or {size} values, one per entry of invariances, got {len(values)}"
+        )
     return values

@@ -106,9 +106,9 @@ def check_cover(bound: BoundOracle, machine: str) -> int:
     changes = bound.changes()
     if changes is None:
         raise TypeError(
-            f"{machine} needs an oracle with an orbit or a cover, got {type(bound.oracle).__name__}; "
-            "use a linear model for this oracle: InvariantLinearSVC, InvariantLinearSVR, or "
-            "InvariantStructuredSVC with kernel='linear'"
+            f"{machine} requires an oracle with an orbit or a cover, got "
+            f"{type(bound.oracle).__name__}; use a linear model for this oracle: InvariantLinearSVC, "
+            "InvariantLinearSVR, or InvariantStructuredSVC with kernel='linear'"
         )
     # An oracle with graded answers but without grades of variants raises an error here.
     changes.grades(slice(0, 1))

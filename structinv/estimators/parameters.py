@@ -55,10 +55,12 @@ def loss_of_name(
     if parameters is not None and not isinstance(parameters, dict):
         raise TypeError(f"{argument}_params must be a dict or {or_else}, got {parameters!r}")
     given = parameters or {}
-    unknown = set(given) - set(kind().get_params())
+    known = set(kind().get_params())
+    unknown = set(given) - known
     if unknown:
+        allowed_parameters = f"contain only {sorted(known)}" if known else "be empty"
         raise ValueError(
-            f"{argument}_params has {sorted(unknown)}, which {argument}={name!r} does not take"
+            f"{argument}_params must {allowed_parameters} for {argument}={name!r}, got {sorted(unknown)}"
         )
     loss = kind(**given)
     loss.validate()
@@ -86,6 +88,6 @@ def check_plane_tol(plane_tol: Any, solver: str | Solver) -> None:
     known = REGISTRY[named]() if isinstance(named, str) and named in REGISTRY else named
     if plane_tol > 0 and (isinstance(known, str) or "plane_tol" not in known.get_params()):
         raise ValueError(
-            "plane_tol above 0 needs a solver with planes of single blocks: 'auto', "
-            f"'frank_wolfe' or 'svmstruct', got plane_tol={plane_tol!r} with solver={solver!r}"
+            "plane_tol must be 0 unless solver is 'auto', 'frank_wolfe' or 'svmstruct', got "
+            f"plane_tol={plane_tol!r} with solver={solver!r}"
         )

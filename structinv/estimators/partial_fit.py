@@ -140,10 +140,12 @@ def _classes(estimator: Any, y: np.ndarray, classes: Any, first: bool) -> np.nda
         raise ValueError(f"classes must be those of the first batch, {known}, got {classes!r}")
     unknown = np.setdiff1d(y, known)
     if len(unknown):
-        raise ValueError(f"y must hold labels of the classes {known}, got {unknown.tolist()[0]!r}")
+        raise ValueError(
+            f"y must contain only labels of the classes {known}, got {unknown.tolist()[0]!r}"
+        )
     if len(known) < 2:
         raise ValueError(
-            "classes or the first y must hold at least two classes, got one class: "
+            "classes or the first y must contain at least two classes, got one class: "
             f"{known.tolist()[0]!r}"
         )
     return known
@@ -166,7 +168,10 @@ def _stream(estimator: Any, space: Any) -> Stream:
     """Return the state after earlier batches, or after a fit with the same solver."""
     if estimator._stream_ is not None:
         if estimator._stream_.sums.f.shape != space.zeros().shape:
-            raise ValueError("fit_intercept must be the same as in the first batch")
+            raise ValueError(
+                "fit_intercept must be the same as in the first batch, got "
+                f"{estimator.fit_intercept!r}: use a new estimator to change it"
+            )
         return estimator._stream_
     planes = estimator.solution_.planes
     if planes is None:

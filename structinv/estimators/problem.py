@@ -157,7 +157,7 @@ def check_two_classes(loss: str, n_classes: int) -> None:
     if loss != HINGE and n_classes > 2:
         # scikit-learn's estimator checks require some of these words.
         raise ValueError(
-            f"loss must be 'hinge' for more than two classes, got loss={loss!r} and y of {n_classes} "
-            f"classes: Only binary classification is supported with {loss!r}. The type of the target is "
-            "multiclass; use loss='hinge' or scikit-learn's OneVsRestClassifier"
+            f"loss must be 'hinge' for more than two classes, got loss={loss!r} and {n_classes} "
+            "classes in y: use loss='hinge' or scikit-learn's OneVsRestClassifier. Only binary "
+            f"classification is supported with {loss!r}. The type of the target is multiclass"
         )

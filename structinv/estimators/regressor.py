@@ -44,7 +44,7 @@ class InvariantRegressor(RegressorMixin, InvariantEstimator):
         own = self._own_weights(rows, sample_weight)
         weights = self.C * own
         if not np.any(weights > 0):
-            raise ValueError("sample_weight must leave a sample with a weight above 0")
+            raise ValueError("sample_weight must be above 0 for at least one sample")
         mean = float(np.average(targets, weights=own)) if self.fit_intercept else 0.0
         return replace(self._of_targets(rows, targets, mean, oracle, weights), fingerprinted=y)
 
@@ -189,9 +189,9 @@ def as_targets(y: Any, n_rows: int) -> np.ndarray:
         try:
             given = given.astype(np.float64)
         except (TypeError, ValueError):
-            raise ValueError(f"y must hold numbers, got {given[:3].tolist()}") from None
+            raise ValueError(f"y must contain numbers, got {given[:3].tolist()}") from None
     if given.dtype.kind not in "biuf":
-        raise ValueError(f"y must hold numbers, got {given[:3].tolist()}")
+        raise ValueError(f"y must contain numbers, got {given[:3].tolist()}")
     if not np.all(np.isfinite(given)):
-        raise ValueError("y must hold finite numbers, got NaN or infinity")
+        raise ValueError("y must contain finite numbers, got NaN or infinity")
     return given.astype(np.float64)

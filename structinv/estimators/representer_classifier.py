@@ -237,8 +237,8 @@ class RepresenterClassifier(ClassifierMixin, RepresenterMachine):
         super()._check_parameters()
         if self.oracle is not None and self.loss != "hinge":
             raise ValueError(
-                "loss must be 'hinge' with an oracle, got "
-                f"loss={self.loss!r}: pass loss='hinge', or invariances instead of the oracle"
+                f"loss must be 'hinge' with an oracle, got loss={self.loss!r}: pass loss='hinge', or "
+                "pass invariances instead of oracle"
             )
         weighting = self.class_weight
         named = isinstance(weighting, str) and weighting in ("balanced", "per_class")
@@ -257,16 +257,16 @@ class RepresenterClassifier(ClassifierMixin, RepresenterMachine):
         X, y = validate_data(self, flat_rows(X), as_labels(y), copy=True, **self._rows)
         labeled = np.flatnonzero(~without_label(y, self.unlabeled))
         if len(labeled) == 0:
-            raise ValueError("y must hold a labeled row, got none")
+            raise ValueError("y must contain at least one label, got only unlabeled rows")
         known = y[labeled]
         check_targets(known, say_what_is_missing(self.unlabeled))
         classes, codes = np.unique(known, return_inverse=True)
         if len(classes) < 2:
-            raise ValueError(f"y must hold at least two classes, got one class: {classes[0]!s}")
+            raise ValueError(f"y must contain at least two classes, got one class: {classes[0]!s}")
         own = self._sample_weights(sample_weight, X, labeled)
         weights = self.C * own * self._class_factors(known, classes, codes, own)
         if not np.any(weights > 0):
-            raise ValueError("class_weight must leave a labeled sample with a weight above 0")
+            raise ValueError("class_weight must be above 0 for the class of at least one labeled sample")
         oracle.validate(X.shape[1])
         oracle.check_labels(classes)
         two = len(classes) == 2

@@ -79,7 +79,8 @@ class RepresenterMachine(KernelMachine):
                 raise TypeError(f"losses_on must be a Functional or None, got {self.losses_on!r}{hint}")
             if self.oracle is not None:
                 raise ValueError(
-                    "losses_on must be None with an oracle, since worst-case losses use values of f"
+                    "losses_on must be None with an oracle, since worst-case losses are losses of "
+                    "scores: remove losses_on or oracle"
                 )
         check_number("cache_mb", self.cache_mb)
         check_boolean("bias", self.bias)
@@ -107,8 +108,8 @@ class RepresenterMachine(KernelMachine):
         size, n_labeled = parts[0][0].size, len(problem.labeled_rows)
         if size != n_labeled:
             raise ValueError(
-                f"losses_on must have one functional per labeled row ({n_labeled}), got {size} of "
-                f"{self.losses_on!r}"
+                f"losses_on must have one functional for each of the {n_labeled} labeled rows, got "
+                f"{size} functionals from {self.losses_on!r}"
             )
         system, n_outputs = Representers(kernel, parts, cache_mb), problem.targets.shape[1]
         degree = 0 if self.bias else None
@@ -184,5 +185,5 @@ class RepresenterMachine(KernelMachine):
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         weights = weights[labeled]
         if not np.any(weights > 0):
-            raise ValueError("sample_weight must leave a labeled sample with a weight above 0")
+            raise ValueError("sample_weight must be above 0 for at least one labeled sample")
         return weights

@@ -187,7 +187,7 @@ class RepresenterRegressor(RegressorMixin, RepresenterMachine):
         learn_shape(self, X)
         X, y, labeled = self._checked_targets(flat_rows(X), y)
         if len(labeled) == 0:
-            raise ValueError("y must hold a target, got none")
+            raise ValueError("y must contain at least one target, got only unlabeled rows")
         targets = y[labeled].astype(np.float64)
         return Problem(
             X,

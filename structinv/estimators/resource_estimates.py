@@ -185,7 +185,9 @@ def _alternating_classes(y: np.ndarray) -> np.ndarray:
 def named(bound: BoundOracle, size: int, n_rows: int) -> str:
     """Describe an oracle and its number of perturbed samples, for messages."""
     name = type(bound.oracle).__name__
-    return f"oracle {name}: {size} members of each of {n_rows} rows, {size * n_rows} in all,"
+    return (
+        f"oracle {name}: {size} perturbed samples for each of {n_rows} rows, {size * n_rows} in total,"
+    )
 
 
 def linear_functions(n_features: int, n_outputs: int) -> float:

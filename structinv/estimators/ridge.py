@@ -310,7 +310,7 @@ class OrbitRidge(ResourceEstimateMixin, MultiOutputMixin, RegressorMixin, BaseEs
     def _weights(self, sample_weight: Any, X: np.ndarray) -> np.ndarray:
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         if np.count_nonzero(weights) < 2:
-            raise ValueError("sample_weight must leave two samples with a weight above 0")
+            raise ValueError("sample_weight must be above 0 for at least two samples")
         return weights
 
     def _kernel_of(self, kernel: Any, rows: np.ndarray) -> Kernel | None:
@@ -425,14 +425,14 @@ class _FixedPredictions(RegressorMixin, BaseEstimator):
 def _numbers(y: np.ndarray) -> np.ndarray:
     """Return targets as float64; ValueError if they are not finite numbers."""
     if y.dtype.kind not in "biufO":
-        raise ValueError(f"y must hold numbers, got {y.ravel()[:3].tolist()}")
+        raise ValueError(f"y must contain numbers, got {y.ravel()[:3].tolist()}")
     found = np.asarray(y, dtype=np.float64)
     if not np.all(np.isfinite(found)):
-        raise ValueError("y must hold finite numbers, got None or NaN")
+        raise ValueError("y must contain finite numbers, got None or NaN")
     if np.max(np.abs(found), initial=0.0) > LARGEST_TARGET:
         raise ValueError(
-            f"y must hold numbers up to {LARGEST_TARGET:g}, since squares of errors count, got "
-            f"{np.max(np.abs(found)):g}: scale the targets"
+            f"y must contain numbers up to {LARGEST_TARGET:g}, because errors are squared, got "
+            f"{np.max(np.abs(found)):g}: rescale the targets"
         )
     return found
 
@@ -446,7 +446,7 @@ def checked_alphas(alphas: Any) -> np.ndarray:
     if found.dtype.kind not in "iuf":
         raise TypeError(f"alphas must be a number or a sequence of numbers, got {alphas!r}")
     if found.ndim != 1 or not len(found) or not np.all((found > 0) & (found < np.inf)):
-        raise ValueError(f"alphas must hold numbers above 0, at least one, got {alphas!r}")
+        raise ValueError(f"alphas must contain numbers above 0, and at least one, got {alphas!r}")
     return found.astype(np.float64)
 
 

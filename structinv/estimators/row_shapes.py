@@ -41,7 +41,7 @@ def check_shape(estimator: Any, X: Any) -> None:
     known, given = getattr(estimator, "shape_in_", None), row_shape(X)
     if known is not None and len(given) > 1 and given != known:
         raise ValueError(
-            f"X must hold images of shape {known}, as in fit, or rows of {int(np.prod(known))} "
+            f"X must contain images of shape {known}, as in fit, or rows of {int(np.prod(known))} "
             f"features, got shape {np.shape(X)}"
         )
 
@@ -82,7 +82,7 @@ def check_suits(oracle: InvarianceOracle, sparse: bool, n_features: int, whole: 
         If the oracle is one for another number of features.
     """
     if sparse and not oracle.supports_sparse:
-        raise TypeError(f"{type(oracle).__name__} does not take sparse rows; pass {whole}")
+        raise TypeError(f"{type(oracle).__name__} does not support sparse rows: pass {whole}")
     oracle.validate(n_features)
 
 

@@ -46,7 +46,7 @@ def refuse_sources(estimator: Any, X: Any) -> None:
     if isinstance(X, RowSource):
         raise TypeError(
             f"X must be an array or a matrix for {type(estimator).__name__}, got {X!r}: use "
-            "InvariantLinearSVC or InvariantLinearSVR for rows in blocks"
+            "InvariantLinearSVC or InvariantLinearSVR for rows that are read in blocks"
         )
 
 
@@ -54,7 +54,7 @@ def refuse_paths(X: Any) -> None:
     """Raise TypeError for the path of a file or folder instead of rows."""
     if isinstance(X, (str, PathLike)):
         raise TypeError(
-            f"X must hold rows, got the path {str(X)!r}: use structinv.rows.RowFolder(path) for a "
+            f"X must contain rows, got the path {str(X)!r}: use structinv.rows.RowFolder(path) for a "
             "folder of rows"
         )
 
@@ -77,7 +77,7 @@ def labels_of_source(estimator: Any, X: RowSource, y: Any) -> np.ndarray:
         raise ValueError(f"y must have a label for each of the {X.shape[0]} rows, got {len(y)}")
     check_one_kind(y)
     if y.dtype.kind == "f" and not np.isfinite(y).all():
-        raise ValueError("y must hold finite numbers, got NaN or infinity")
+        raise ValueError("y must contain finite numbers, got NaN or infinity")
     estimator.n_features_in_ = X.shape[1]
     return y
 
@@ -158,9 +158,10 @@ def block_sizes(
         # Hundredths of a MB, rounded so that the parts add up to a sum above the limit.
         own, rest = math.ceil(fixed / 1e4), math.ceil(blocks / 1e4)
         raise MemoryError(
-            f"{what} must be large enough for blocks of rows: labels and functions of {X.shape[0]} rows "
-            f"of {X.shape[1]} features take {own / 100:.2f} MB, and blocks take {rest / 100:.2f} MB; "
-            f"that is {(own + rest) / 100:.2f} MB, got {math.floor(most / 1e4) / 100:.2f} MB"
+            f"{what} must be at least {(own + rest) / 100:.2f} MB, got "
+            f"{math.floor(most / 10000.0) / 100:.2f} MB: labels and functions of {X.shape[0]} rows "
+            f"with {X.shape[1]} features take {own / 100:.2f} MB, and blocks of rows take "
+            f"{rest / 100:.2f} MB"
         )
     kept = OF_KEPT * available / (2 * each + 8)
     packed = (1.0 - OF_BLOCKS - OF_KEPT) * available

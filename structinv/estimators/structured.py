@@ -346,7 +346,7 @@ class InvariantStructuredSVC(ExampleMachine):
         """
         check_is_fitted(self)
         weight, right = self._right(X, y, sample_weight)
-        check_some("sample_weight", weight, "an example")
+        check_some("sample_weight", weight, "example")
         return float(right / weight)
 
     def _right(self, X: Any, y: Any, sample_weight: Any) -> np.ndarray:

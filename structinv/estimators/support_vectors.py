@@ -73,8 +73,9 @@ class SupportVectorMachine(KernelMachine):
             check_integer("max_support_vectors", self.max_support_vectors)
             if self.warm_start:
                 raise ValueError(
-                    "warm_start must be False with max_support_vectors, since a compressed model has no "
-                    f"planes, got max_support_vectors={self.max_support_vectors!r}"
+                    "warm_start must be False with max_support_vectors, since fits cannot continue "
+                    f"from a compressed model, got max_support_vectors={self.max_support_vectors!r}: "
+                    "set warm_start=False or max_support_vectors=None"
                 )
 
     def _inputs(self, X: Matrix) -> Matrix:

@@ -111,7 +111,7 @@ def check_one_kind(y: np.ndarray, missing: str = "remove rows without a label") 
     kinds = {_kind_of(kind) for kind in set(map(type, y))}
     if len(kinds) > 1 or kinds == {"None"}:
         hint = f"; {missing}" if "None" in kinds else ""
-        raise TypeError(f"y must hold labels of one kind, got {' and '.join(sorted(kinds))}{hint}")
+        raise TypeError(f"y must contain labels of one kind, got {' and '.join(sorted(kinds))}{hint}")
 
 
 def _kind_of(kind: type) -> str:
@@ -169,8 +169,8 @@ def without_label(y: np.ndarray, unlabeled: Any) -> np.ndarray:
         return np.zeros(len(y), dtype=bool)
     if len(others) == 1:
         raise ValueError(
-            f"y must hold at least two classes, got one, {others.pop()!r}, in addition to {MISSING} for "
-            f"unlabeled rows; if {MISSING} is a class, pass unlabeled=None"
+            f"y must contain at least two classes, got only {others.pop()!r} and {MISSING}, which "
+            f"marks unlabeled rows; if {MISSING} is a class, pass unlabeled=None"
         )
     return missing
 
@@ -213,5 +213,5 @@ def class_factors(class_weight: Any, classes: np.ndarray, y: np.ndarray, own: np
     if np.any(factors < 0) or not np.all(np.isfinite(factors)):
         raise ValueError(f"class_weight must be non-negative, got {class_weight!r}")
     if isinstance(class_weight, dict) and not np.any(factors > 0):
-        raise ValueError("class_weight must leave a class with a weight above 0, got zeros alone")
+        raise ValueError("class_weight must be above 0 for at least one class, got only zeros")
     return factors

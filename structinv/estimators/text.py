@@ -414,7 +414,7 @@ class InvariantTextClassifier(LinearMachine, InvariantClassifier):
         known = set(labels.tolist())
         unknown = [label for label in np.asarray(listed).tolist() if label not in known]
         if unknown and len(unknown) < len(listed):
-            raise ValueError(f"only_for must hold labels of y, {sorted(known)}, got {unknown} as well")
+            raise ValueError(f"only_for must contain only labels of y, {sorted(known)}, got {unknown}")
 
     def _edits(
         self, tokens: TokenEdits, vectorizer: TextVectorizer, documents: Documents, real: bool = False

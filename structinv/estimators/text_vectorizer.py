@@ -150,14 +150,14 @@ class TextVectorizer(
         except ValueError as error:
             if "min_df" in str(error) or "After pruning" in str(error):
                 raise ValueError(
-                    f"min_df must leave a token or n-gram of the {len(texts)} texts, "
-                    f"got {self.min_df!r}: decrease min_df"
+                    f"at least one token or n-gram must occur in min_df of the {len(texts)} texts, got "
+                    f"min_df={self.min_df!r}: decrease min_df"
                 ) from None
             if "empty vocabulary" not in str(error):
                 raise
             raise ValueError(
-                f"X must hold a text with a token for token_pattern {self.token_pattern!r}, and with "
-                f"n-grams for ngram_range {tuple(self.ngram_range)}, got none in {len(texts)} texts"
+                f"X must contain a text with a token of token_pattern {self.token_pattern!r} and an "
+                f"n-gram of ngram_range {tuple(self.ngram_range)}, got none in {len(texts)} texts"
             ) from None
         vocabulary = {str(name): int(column) for name, column in words.vocabulary_.items()}
         if self.ngram_range[1] > 1:
@@ -284,8 +284,10 @@ class TextVectorizer(
         intended = self.documents([text]).edited(one, edits, edit)
         if not np.array_equal(intended.tokens, self.documents([edited]).tokens):
             raise ValueError(
-                f"token_pattern {self.token_pattern!r} does not find the intended tokens in an edited "
-                "text: worst_case cannot write this text, but certificates are valid"
+                f"token_pattern {self.token_pattern!r} splits an edited text into other tokens than "
+                "those after the edit: worst_case cannot write this text, but certificates are valid. "
+                "Pass a token_pattern with matches that do not depend on neighboring tokens, such as "
+                "the default"
             )
         return edited
 
@@ -311,8 +313,8 @@ class TextVectorizer(
         missing = [token for token in prepared if token not in self.grams.numbers]
         if missing:
             raise ValueError(
-                f"allowed must hold tokens of features, got {missing[:5]}: tokens without a feature can "
-                "always be inserted, so remove them"
+                f"allowed must contain tokens of features, got {missing[:5]}: remove them, because "
+                "tokens without a feature can always be inserted"
             )
         return np.array(sorted({self.grams.numbers[token] for token in prepared}), dtype=np.int64)
 
@@ -350,8 +352,8 @@ class TextVectorizer(
             if token not in self.grams.numbers and self.tokens(token) == [token]:
                 return token
         raise ValueError(
-            f"token_pattern must match an unused token of the letter {_LETTER}, "
-            f"got {self.token_pattern!r}"
+            f"token_pattern must match repetitions of the letter {_LETTER}, because an unused "
+            f"repetition stands for an unknown token, got {self.token_pattern!r}"
         )
 
     @property
@@ -395,7 +397,7 @@ def as_texts(X: Any) -> list[str]:
     if isinstance(X, (str, bytes)):
         raise TypeError(f"{allowed}, got a single {type(X).__name__}; write [text]")
     if isinstance(X, (set, frozenset)):
-        raise TypeError(f"{allowed}, got a set, which has no order")
+        raise TypeError(f"{allowed}, got a set, which has no sequence: pass a list")
     if hasattr(X, "columns") or isinstance(X, dict):
         raise TypeError(f"{allowed}, got a {type(X).__name__}: pass the column of texts")
     if sp.issparse(X) or not hasattr(X, "__len__") or not hasattr(X, "__iter__"):

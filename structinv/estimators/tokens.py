@@ -297,7 +297,7 @@ def _read(X: Any, separator: str) -> tuple[Literal["dict", "strings"], list[Any]
     if isinstance(X, str) or not isinstance(X, (list, tuple, np.ndarray)):
         raise TypeError(f"X must be a list of sequences of tokens, got {_shown(X)}")
     if not len(X):
-        raise ValueError("X must hold at least one sequence, got none")
+        raise ValueError("X must contain at least one sequence, got none")
     for i, sequence in enumerate(X):
         if not isinstance(sequence, (list, tuple)):
             raise TypeError(f"X[{i}] must be a list of tokens, each {_FORMS}, got {_shown(sequence)}")

@@ -240,21 +240,23 @@ class VirtualSVC(ResourceEstimateMixin, ClassifierMixin, BaseEstimator):
                 "samples are dense, got a sparse matrix: convert X, or pass oracle=None"
             )
         if sp.issparse(X) and not self._native:
-            raise TypeError(f"kernel {self.kernel!r} does not take sparse rows; pass X as a dense array")
+            raise TypeError(
+                f"kernel {self.kernel!r} does not support sparse rows: pass X as a dense array"
+            )
         oracle.validate(X.shape[1])
         return canonical(X)
 
     def _weights(self, X: Matrix, sample_weight: Any) -> np.ndarray:
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         if not np.any(weights > 0):
-            raise ValueError("sample_weight must leave a sample with a weight above 0")
+            raise ValueError("sample_weight must be above 0 for at least one sample")
         return weights
 
     def _check_classes(self, y: np.ndarray, weights: np.ndarray) -> None:
         classes = np.unique(y[weights > 0])
         if len(classes) < 2:
             raise ValueError(
-                "y must hold at least two classes among the samples with a weight above 0, got one "
+                "y must contain at least two classes among the samples with a weight above 0, got one "
                 f"class: {classes.tolist()[0]!r}"
             )
         # libsvm has a misleading message for negative factors.
@@ -459,7 +461,7 @@ class _VirtualSamples:
         except NotImplementedError as error:
             name = type(self.bound.oracle).__name__
             raise TypeError(
-                f"oracle must be finite or have sample, got {name}, which has neither: {error}"
+                f"oracle must be finite or define the method sample, got {name}: {error}"
             ) from error
 
     def of(self, rows: np.ndarray) -> tuple[Matrix, np.ndarray, np.ndarray]:

@@ -161,7 +161,7 @@ def _stacked(model: OneVsRestClassifier) -> tuple[np.ndarray, np.ndarray]:
     for part in model.estimators_:
         if model.multilabel_ or any(getattr(part, each, None) is None for each in EXPOSED[:2]):
             raise TypeError(
-                "OneVsRestClassifier must hold linear classifiers with one label per row, got "
+                "OneVsRestClassifier must contain linear classifiers with one label per row, got "
                 f"{'several labels per row' if model.multilabel_ else type(part).__name__}"
             )
         parts.append((np.atleast_2d(_dense(part.coef_)), np.ravel(part.intercept_)))

@@ -129,9 +129,9 @@ def _on_binary_rows(oracle: InvarianceOracle, cut: float, n_features: int) -> In
         parts = (_on_binary_rows(part, cut, n_features) for part in (edits.left, edits.right))
         return Union(*parts)
     raise TypeError(
-        f"oracle must drop or add whole features for BernoulliNB(binarize={cut!r}), to which a scaled "
-        "feature is either unchanged or absent: use FDrop, FAdd, FEdit without scale, or Protected, "
-        f"only_for and unions of these, got {oracle!r}"
+        f"oracle must remove or add whole features for BernoulliNB(binarize={cut!r}), which reads "
+        f"every value as 0 or 1, got {oracle!r}: use FDrop, FAdd, FEdit without scale, or Protected, "
+        "only_for and unions of these"
     )
 
 
@@ -151,7 +151,7 @@ def _check_finite(name: str, coef: np.ndarray, added: np.ndarray) -> None:
     if len(infinite):
         raise ValueError(
             f"{name} has infinite weights for {len(infinite)} features, the first of which is feature "
-            f"{infinite[0]}: a class gives it the probability 0 or 1. Fit with alpha above 0"
+            f"{infinite[0]}: its probability in a class is 0 or 1. Fit with alpha above 0"
         )
     if not np.all(np.isfinite(added)):
         raise ValueError(

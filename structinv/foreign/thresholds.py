@@ -158,7 +158,7 @@ def _threshold(
     if not room <= MOST_ROOM * max(1.0, abs(at)):
         raise ValueError(
             f"{name} has a threshold at which probabilities are too close to 0 or 1, or too flat, to "
-            "distinguish scores after rounding. Move the threshold, or compare scores: "
+            "distinguish scores after rounding. Change the threshold, or compare scores: "
             "response_method='decision_function'"
         )
     return Threshold(at, sign, room, growth)

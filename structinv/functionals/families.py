@@ -459,4 +459,4 @@ def check_indices(name: str, value: ArrayLike | Sequence[int], size: int) -> Non
     array = np.asarray(value)
     integers = array.ndim == 1 and array.dtype.kind in "iu" and len(array) > 0
     if not integers or np.any(array < 0) or np.any(array >= size):
-        raise ValueError(f"{name} must hold integers from 0 to {size - 1}, got {value!r}")
+        raise ValueError(f"{name} must contain integers from 0 to {size - 1}, got {value!r}")

@@ -93,7 +93,7 @@ class Folded(Kernel):
         _check_nu(self.nu, len(self.families))
         for family in self.families:
             if not isinstance(family, BoundFunctional):
-                raise TypeError(f"families must hold bound functionals, got {family!r}")
+                raise TypeError(f"families must contain bound functionals, got {family!r}")
             if n_features is not None and family.X.shape[1] != n_features:
                 raise ValueError(
                     f"families must be bound to rows of {n_features} features, got {family.X.shape[1]}"

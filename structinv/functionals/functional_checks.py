@@ -358,7 +358,7 @@ def _check_linear(trial: _Trial) -> None:
 
 def _check_same_again(trial: _Trial) -> None:
     """Bind the same rows again, before comparisons of numbers of different bindings."""
-    message = "the same rows bound again give other functionals"
+    message = "bind must return the same functionals again for the same rows"
     for bound in (trial.bound, trial.functional.bind(trial.X), trial.functional.bind(trial.X.copy())):
         gram = bound.gram(trial.kernel)
         trial.compare(message, gram, trial.gram, trial.rounding())
@@ -379,7 +379,7 @@ def _check_copies(trial: _Trial) -> None:
         if type(copy) is not type(functional):
             trial.fail(f"{name} must have the same class, got {type(copy).__name__}")
         gram = copy.bind(trial.X).gram(trial.kernel, trial.bound)
-        trial.compare(f"{name} gives other functionals", gram, trial.gram, trial.rounding())
+        trial.compare(f"{name} must return the same functionals", gram, trial.gram, trial.rounding())
 
 
 def _check_single_precision(trial: _Trial) -> None:
@@ -389,7 +389,9 @@ def _check_single_precision(trial: _Trial) -> None:
     wanted = trial.functional.bind(rounded).gram(trial.kernel)
     bound = trial.functional.bind(single)
     allowed = SINGLE_ROUNDING * np.outer(trial.sizes, trial.sizes) + 1e-30
-    trial.compare("rows in float32 give other functionals", bound.gram(trial.kernel), wanted, allowed)
+    trial.compare(
+        "rows in float32 must have the same functionals", bound.gram(trial.kernel), wanted, allowed
+    )
     c = trial.coefficients(wanted)
     product = bound.product(trial.kernel, c)
     message = "product of rows in float32 differs"

@@ -53,7 +53,7 @@ def row_of_axes(
         If `ax` holds another number of panels, or if `count` is 0.
     """
     if not count:
-        raise ValueError("panels must hold a panel, got none")
+        raise ValueError("panels must contain a panel, got none")
     if ax is None:
         import matplotlib.pyplot as plt
 
@@ -63,7 +63,7 @@ def row_of_axes(
     for panel in panels:
         _check_axes(panel)
     if len(panels) != count:
-        raise ValueError(f"ax must hold {count} Axes, got {len(panels)}")
+        raise ValueError(f"ax must contain {count} Axes, got {len(panels)}")
     return panels
 
 

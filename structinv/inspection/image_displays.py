@@ -407,7 +407,7 @@ def name_changes(
     rows, others = np.asarray(X), np.asarray(changed)
     if rows.ndim != 2 or rows.shape != others.shape:
         raise ValueError(
-            f"X and changed must have one shape (n, d), got {rows.shape} and {others.shape}"
+            f"X and changed must have the same shape (n, d), got {rows.shape} and {others.shape}"
         )
     bound = bind(oracle, rows, None if y is None else np.asarray(y))
     changes = listed(bound)
@@ -423,7 +423,7 @@ def _places(name: str, other: str, entries: list[Any], wanted: list[Any]) -> lis
         raise ValueError(f"{name} must not repeat an entry, got {entries}")
     missing = [entry for entry in dict.fromkeys(wanted) if entry not in places]
     if missing:
-        raise ValueError(f"{name} must hold all {other}, but lacks {missing[0]!r}: {entries}")
+        raise ValueError(f"{name} must contain all {other}, but {missing[0]!r} is missing in {entries}")
     return [places[entry] for entry in wanted]
 
 
@@ -438,7 +438,7 @@ def _images(name: str, images: ArrayLike) -> np.ndarray:
     if rows.ndim > 2 and rows.size:
         rows = rows.reshape(len(rows), -1)
     if rows.ndim != 2 or not rows.size:
-        raise ValueError(f"{name} must have shape (n, d), an image a row, got {rows.shape}")
+        raise ValueError(f"{name} must have shape (n, d), one image per row, got {rows.shape}")
     if not np.all(np.isfinite(rows)):
         raise ValueError(f"{name} must be finite")
     return rows

@@ -105,7 +105,7 @@ def transition_weights(estimator: Any) -> tuple[np.ndarray, np.ndarray, np.ndarr
     missing = [name for name in names if getattr(estimator, name, None) is None]
     if missing:
         raise TypeError(
-            f"estimator must be fitted to sequences, and {type(estimator).__name__} has no "
+            f"estimator must be fitted to sequences, but {type(estimator).__name__} has no "
             f"{', '.join(missing)}"
         )
     transitions, start, end, classes = (np.asarray(getattr(estimator, name)) for name in names)

@@ -216,19 +216,22 @@ def _check(
     if not isinstance(models, Mapping):
         raise TypeError(f"models must be a mapping of names to fitted classifiers, got {models!r}")
     if not models:
-        raise ValueError("models must hold a classifier, got none")
+        raise ValueError("models must contain at least one classifier, got none")
     if not isinstance(max_fpr, Real) or isinstance(max_fpr, bool):
         raise TypeError(f"max_fpr must be a number in [0, 1), got {max_fpr!r}")
     if not 0 <= float(max_fpr) < 1:
         raise ValueError(f"max_fpr must be in [0, 1), got {max_fpr!r}")
     as_oracle(oracle)
     if len(n_changes) == 0:
-        raise ValueError("n_changes must hold a number of changes, got none")
+        raise ValueError("n_changes must contain at least one number of edits, got none")
     for count in n_changes:
         check_integer("n_changes", count, least=0)
     counted = oracle.counted()
     if counted is None or counted.grades is not None:
-        raise ValueError(f"oracle must allow changes that can be counted, got {oracle!r}")
+        raise ValueError(
+            "oracle must have edits that can be counted, such as FDrop, FScale, FAdd or FEdit, got "
+            f"{oracle!r}"
+        )
     for name, model in models.items():
         classes = np.asarray(getattr(model, "classes_", []))
         if len(classes) != 2 or label not in classes.tolist():
@@ -238,5 +241,7 @@ def _check(
             )
     count = int(np.sum(y == label))
     if count in (0, len(y)):
-        raise ValueError(f"y must hold label={label!r} and another label, got {count} of {len(y)} rows")
+        raise ValueError(
+            f"y must contain label={label!r} and another label, got {count} of {len(y)} rows"
+        )
     return counted

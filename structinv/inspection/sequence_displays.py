@@ -196,7 +196,7 @@ class MarginsDisplay:
     def __post_init__(self) -> None:
         count = len(self.tokens)
         if not count:
-            raise ValueError("tokens must hold a token, got none")
+            raise ValueError("tokens must contain a token, got none")
         if len(self.labels) != count:
             raise ValueError(
                 f"labels must have one entry for each of {count} tokens, got {len(self.labels)}"

@@ -362,7 +362,8 @@ def _check_order(kernel: Kernel, order: Any) -> None:
         m = int(smoothness)
         known = f"derivatives up to {_ordinal(m)} order in each argument" if m else "no derivatives"
         raise ValueError(
-            f"{describe(kernel)} has {known}; this needs {_ordinal((int(order) + 1) // 2)} order"
+            f"{describe(kernel)} has {known}, but derivatives up to {_ordinal((int(order) + 1) // 2)} "
+            "order are required: use a smoother kernel, such as Gaussian"
         )
 
 

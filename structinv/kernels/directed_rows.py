@@ -133,7 +133,7 @@ class DirectedKernel(Kernel):
         if not np.all(np.isfinite(rows.stack.own)):
             raise ValueError(
                 f"{type(self).__name__}: squared norms of rows or directions overflow; rescale the "
-                "features, or take larger length scales"
+                "features, or increase the length scales"
             )
         return rows
 
@@ -165,7 +165,7 @@ class DirectedKernel(Kernel):
         try:
             one = tangents_of(self.oracle, X[:1])
         except NotImplementedError as error:
-            raise NotImplementedError(f"{error}, which {type(self).__name__} needs") from error
+            raise NotImplementedError(f"{error}, which {type(self).__name__} requires") from error
         self._check_room(X, one.shape[1])
         return one if len(X) == 1 else tangents_of(self.oracle, X)
 
@@ -184,7 +184,7 @@ class DirectedKernel(Kernel):
         # The directions, the orthogonal ones, and the cache.
         needed = 24.0 * X.size * (1 + size)
         if needed > FEW_BYTES:
-            check_memory(f"the directions of {len(X)} rows", needed, "take fewer rows")
+            check_memory(f"the directions of {len(X)} rows", needed, "use fewer rows")
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state without the cache."""

@@ -143,7 +143,7 @@ def psd_corrected(kernel: Kernel, X: Any, spectrum: str = "clip") -> Kernel:
     check_rows(rows, rows)
     kernel.validate(rows.shape[1])
     n = len(rows)
-    check_memory(f"the spectrum correction with {n} rows", _TABLES * 8.0 * n**2, "take fewer rows")
+    check_memory(f"the spectrum correction with {n} rows", _TABLES * 8.0 * n**2, "use fewer rows")
     values, vectors = np.linalg.eigh(_symmetric(kernel_matrix(kernel, rows, rows)))
     least, largest = float(values[0]), float(np.max(np.abs(values)))
     if spectrum == "shift":

@@ -143,7 +143,7 @@ def check_rows(X: Any, Y: Any) -> None:
                 "supported by kernel(X, Y)"
             )
         if rows.dtype.kind not in "fiub":
-            raise TypeError(f"{name} must hold real numbers, got dtype {rows.dtype}")
+            raise TypeError(f"{name} must contain real numbers, got dtype {rows.dtype}")
         if rows.ndim != 2:
             hint = f": pass {name}.reshape(len({name}), -1)" if rows.ndim > 2 else ""
             raise ValueError(f"{name} must have shape (n, d), got {rows.shape}{hint}")

@@ -110,8 +110,8 @@ def _check_size(rows: np.ndarray) -> None:
     low, high = float(kind.tiny) ** 0.5 * 1e3, float(kind.max) ** 0.5 * 1e-3
     if largest > 0 and not low <= largest <= high:
         raise ValueError(
-            f"rows of {rows.dtype} must have a largest entry from {low:.0e} to {high:.0e}, got "
-            f"{largest:.3g}: rescale the features"
+            f"the largest absolute value of rows of {rows.dtype} must be between {low:.0e} and "
+            f"{high:.0e}, got {largest:.3g}: rescale the features"
         )
 
 

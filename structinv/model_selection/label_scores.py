@@ -117,14 +117,14 @@ class LabeledSplit(BaseCrossValidator):
             labeled samples.
         """
         if y is None:
-            raise ValueError("y must hold labels for stratified folds, got None")
+            raise ValueError("y must contain labels for stratified folds, got None")
         yield from super().split(X, y, groups)
 
     def _iter_test_indices(self, X: Any = None, y: Any = None, groups: Any = None) -> Iterator[Any]:
         y = column_or_1d(as_labels(y))
         labeled = np.flatnonzero(~without_label(y, self.unlabeled))
         if len(labeled) == 0:
-            raise ValueError("y must hold a labeled row, got none")
+            raise ValueError("y must contain at least one label, got only unlabeled rows")
         check_one_kind(y[labeled], say_what_is_missing(self.unlabeled))
         _, codes = np.unique(y[labeled], return_inverse=True)
         folds = StratifiedKFold(
@@ -185,5 +185,7 @@ def _labeled_score(
         unlabeled = None if labels_equal(estimator.classes_, MISSING).any() else MISSING
     labeled = np.flatnonzero(~without_label(labels, unlabeled))
     if len(labeled) == 0:
-        raise ValueError("y must hold a labeled row, got none: use LabeledSplit for the folds")
+        raise ValueError(
+            "y must contain at least one label, got only unlabeled rows: use LabeledSplit for the folds"
+        )
     return scorer(estimator, _safe_indexing(X, labeled), labels[labeled])

@@ -68,7 +68,7 @@ class ChangesSelection(Tabulated):
             setting = ", ".join(f"{name}={value}" for name, value in params.items())
             lines.append(f"{mark}  {shares[0]:<14} {shares[1]:<14} {setting}")
         if np.any(table["uninformative"]):
-            lines.append("!  leaves next to nothing to learn in some folds")
+            lines.append("!  leaves almost nothing to learn in some folds")
         return "\n".join([*lines, "*  best_params_"])
 
     def plot(self, *, ax: Any = None) -> ChangesSelection:
@@ -322,8 +322,8 @@ def _best(table: dict[str, Any], clean_loss: float | None) -> int:
     usable = table["uninformative"] == 0
     if not np.any(usable):
         warnings.warn(
-            "no setting of the grid leaves something to learn in every fold: add settings with fewer or "
-            "smaller perturbations, or with a larger C",
+            "every setting of grid leaves almost nothing to learn in some folds: add settings with "
+            "fewer or smaller perturbations, or with a larger C",
             UninformativeFitWarning,
             stacklevel=3,
         )

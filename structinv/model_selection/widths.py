@@ -409,7 +409,7 @@ def _are_classes(y: np.ndarray, task: str) -> bool:
         return False
     check_targets(y)
     if len(np.unique(y)) < 2:
-        raise ValueError("y must hold at least two classes, got one")
+        raise ValueError("y must contain at least two classes, got only one")
     return True
 
 

@@ -48,7 +48,7 @@ def check_features(name: str, given: Any, n_features: int | None) -> None:
     >>> check_features("allowed", [0, 7], 5)
     Traceback (most recent call last):
         ...
-    ValueError: allowed must contain numbers of features, from 0 to 4, got 7
+    ValueError: allowed must contain column numbers, from 0 to 4, got 7
     """
     if are_names(given):
         _check_names(name, list(given), n_features)
@@ -56,8 +56,8 @@ def check_features(name: str, given: Any, n_features: int | None) -> None:
     chosen = np.asarray(given)
     if chosen.ndim != 1 or (chosen.dtype.kind not in "biu" and chosen.size):
         raise TypeError(
-            f"{name} must be an array of booleans (one per feature), of numbers of features, or of "
-            f"column names, got {given!r}"
+            f"{name} must be an array of booleans (one per feature), of column numbers, or of column "
+            f"names, got {given!r}"
         )
     if chosen.dtype == bool:
         _check_mask(name, chosen, n_features)
@@ -73,8 +73,8 @@ def are_names(given: Any) -> bool:
 def _check_names(name: str, given: list[str], n_features: int | None) -> None:
     if n_features is not None:
         raise ValueError(
-            f"{name} must contain numbers of features or a mask, because X has no column names, got "
-            f"{str(given[0])!r}. Pass a data frame; steps of a Pipeline return data frames after "
+            f"{name} must contain column numbers or a mask, because X has no column names, got "
+            f"{str(given[0])!r}. Pass X as a data frame; steps of a Pipeline return data frames after "
             "set_output(transform='pandas')"
         )
     found, counts = np.unique(given, return_counts=True)
@@ -99,11 +99,11 @@ def _check_numbers(name: str, numbers: np.ndarray, n_features: int | None) -> No
     wrong = numbers[(numbers < 0) | (numbers > most)]
     if len(wrong):
         limits = "0 or larger" if n_features is None else f"from 0 to {most}"
-        raise ValueError(f"{name} must contain numbers of features, {limits}, got {wrong[0]}")
+        raise ValueError(f"{name} must contain column numbers, {limits}, got {wrong[0]}")
     found, counts = np.unique(numbers, return_counts=True)
     if len(found) < len(numbers):
         raise ValueError(
-            f"{name} must contain each number of a feature once, got {found[np.argmax(counts)]} "
+            f"{name} must contain each column number once, got {found[np.argmax(counts)]} "
             f"{counts.max()} times; a mask must contain booleans: np.asarray({name}, dtype=bool)"
         )
 
@@ -120,7 +120,7 @@ def check_row_by_row(name: str, part: Any, advice: str) -> None:
     """Raise ValueError if the oracle perturbs the samples of an example jointly."""
     if part.whole_example:
         raise ValueError(
-            f"{name} must change each sample independently, got {part!r}, which changes whole "
+            f"{name} must perturb each sample independently, got {part!r}, which perturbs whole "
             f"examples: {advice}"
         )
 
@@ -177,9 +177,13 @@ def grade_profile(rho: float | Sequence[float], length: int | None = None) -> np
     if grades.ndim != 1 or len(grades) < 1 or not np.all((grades >= 0) & (grades <= 1)):
         raise ValueError(f"rho must be a number or a sequence of numbers in [0, 1], got {rho!r}")
     if grades[0] != 1.0:
-        raise ValueError(f"rho must start with 1, the grade without change, got {grades[0]!r}")
+        raise ValueError(
+            f"rho must start with 1, the grade of the unperturbed sample, got {grades[0]!r}"
+        )
     if length is not None and len(grades) != length:
-        raise ValueError(f"rho must be a number or have {length} entries here, got {len(grades)}")
+        raise ValueError(
+            f"rho must be a number, or have {length} entries for this oracle, got {len(grades)}"
+        )
     return grades
 
 

@@ -111,7 +111,8 @@ class Changes(ABC):
         members = self.members(rows)
         if np.max(index, initial=0) >= members.shape[1]:
             raise ValueError(
-                f"index must contain numbers of members, from 0 to {members.shape[1] - 1}, got {index}"
+                f"index must contain numbers of perturbed samples, from 0 to {members.shape[1] - 1}, "
+                f"got {index}"
             )
         return members[np.arange(len(members)), index]
 

@@ -256,14 +256,16 @@ def checked_scenarios(checked: CheckedOracle) -> list[tuple[BoundOracle, ...]]:
     found: Any = checked.inner.scenarios()
     source = plugins.method(checked.oracle, "scenarios")
     if not isinstance(found, list) or not found:
-        raise TypeError(f"{source} must return a list of scenarios, got {found!r}")
+        raise TypeError(f"{source} must return a list of joint perturbations, got {found!r}")
     for levels in found:
         if not isinstance(levels, tuple) or not all(isinstance(each, BoundOracle) for each in levels):
-            raise TypeError(f"{source} must return scenarios as tuples of BoundOracles, got {levels!r}")
+            raise TypeError(
+                f"{source} must return joint perturbations as tuples of BoundOracles, got {levels!r}"
+            )
         if not levels or any(each.X.shape != checked.X.shape for each in levels):
             raise ValueError(
-                f"{source} must return scenarios of at least one level, bound to the rows of shape "
-                f"{checked.X.shape}, got {[each.X.shape for each in levels]}"
+                f"{source} must return nonempty tuples of BoundOracles with rows of shape "
+                f"{checked.X.shape}, got rows of shapes {[each.X.shape for each in levels]}"
             )
     if found == [(checked.inner,)]:
         return [(checked,)]

@@ -113,7 +113,7 @@ def _in_order(parameter: str, mask: Any, columns: Sequence[str]) -> np.ndarray:
     names = _labels(mask)
     if sorted(names) != sorted(columns):
         raise ValueError(
-            f"the names of the mask {parameter} must be the columns of X, each once: "
+            f"the index of the mask {parameter} must contain each column of X once: "
             f"{_difference(names, columns)}"
         )
     chosen = dict(zip(names, np.asarray(mask).tolist(), strict=True))
@@ -123,7 +123,7 @@ def _in_order(parameter: str, mask: Any, columns: Sequence[str]) -> np.ndarray:
 def _difference(names: list[str], columns: Sequence[str]) -> str:
     for name in names:
         if name not in columns:
-            return f"{name!r} is not among them"
+            return f"{name!r} is not a column of X"
     for name in columns:
         if name not in names:
             return f"{name!r} is missing"

@@ -63,7 +63,8 @@ class UnionChanges(Changes):
         """Return the part of each member, and its number there."""
         if np.any((numbers < 0) | (numbers >= self.size)):
             raise ValueError(
-                f"index must contain numbers of members, from 0 to {self.size - 1}, got {numbers}"
+                f"index must contain numbers of perturbed samples, from 0 to {self.size - 1}, got "
+                f"{numbers}"
             )
         owner = np.searchsorted(self._ends, numbers, side="right")
         first = np.r_[0, self._ends[:-1] - int(self.once)]

@@ -77,7 +77,9 @@ class Hull(ABC):
 
     def normals_of(self, rows: np.ndarray) -> Matrix:
         """Compute the normals of some rows; requires `makes_normals`."""
-        raise NotImplementedError(f"{type(self).__name__} makes all normals at once")
+        raise NotImplementedError(
+            f"{type(self).__name__} does not compute normals of some rows: use planes"
+        )
 
     def restore_several(self, normals: Matrix, taus: np.ndarray, rows: np.ndarray, n_rows: int) -> None:
         """Initialize the state from several planes per row; plane j is of ``rows[j]``."""

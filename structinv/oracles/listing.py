@@ -123,16 +123,15 @@ def averaged(
     found = changes_of(oracle, nothing) if oracle.finite else None
     if found is None:
         raise ValueError(
-            f"n_draws must be given, as {type(oracle).__name__} lists no members to average"
+            f"n_draws must be an integer, because {type(oracle).__name__} has no finite list of "
+            "perturbed samples to average"
         )
     return found.likely()
 
 
 def check_n_draws(n_draws: Any) -> None:
     """Raise unless the value equals None or an integer from 1 to `MOST_CHANGES`."""
-    check_integer(
-        "n_draws", n_draws, 1, MOST_CHANGES, "changes that are in memory at once", optional=True
-    )
+    check_integer("n_draws", n_draws, 1, MOST_CHANGES, "perturbed samples in memory", optional=True)
 
 
 def check_seed(random_state: Any) -> None:
@@ -153,8 +152,8 @@ def listed_region(oracle: InvarianceOracle, X: np.ndarray) -> Region:
     if found is None:
         raise NotImplementedError(
             f"{type(oracle).__name__} does not define a region, which set distances require: it has "
-            "neither a list of members nor a cover. Draw members with structinv.oracles.Sampled, or "
-            "define `region` in a subclass"
+            "neither a finite list of perturbed samples nor a cover. Draw perturbed samples with "
+            "structinv.oracles.Sampled, or define `region` in a subclass"
         )
     points = np.ascontiguousarray(found.members(), dtype=rows.dtype)
     if oracle.finite:

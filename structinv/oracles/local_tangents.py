@@ -117,10 +117,10 @@ class LocalTangents(Ellipsoid):
         if len(incomplete):
             row = incomplete[0]
             raise ValueError(
-                f"each sample must have {self.n_neighbors} reference samples at finite squared "
-                f"distances, but squared distances of row {row} of X overflow: its entries go up to "
-                f"{np.max(np.abs(rows[row])):.3g}, those of reference up to "
-                f"{np.max(np.abs(reference)):.3g}. Rescale both"
+                f"squared distances between row {row} of X and reference overflow: entries of the row "
+                f"go up to {np.max(np.abs(rows[row])):.3g}, and those of reference up to "
+                f"{np.max(np.abs(reference)):.3g}. Rescale both, so that each sample has "
+                f"{self.n_neighbors} reference samples at finite squared distances"
             )
         frame = np.empty((*rows.shape, int(self.n_directions)))
         for first in range(0, len(rows), _ROWS_AT_ONCE):

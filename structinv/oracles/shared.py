@@ -44,13 +44,14 @@ class Shared(WholeExample):
         super().validate(n_features)
         if self.oracle.depends_on_label:
             raise ValueError(
-                "Shared: oracle must list the same members for every sample, but with only_for they "
-                f"depend on the label: perturb each sample independently, got {self.oracle!r}"
+                "Shared: oracle must list the same perturbations for every sample, but with only_for "
+                f"they depend on the label, got {self.oracle!r}: remove only_for, or remove Shared"
             )
         if not self.oracle.finite:
             raise ValueError(
-                "Shared: oracle must list its members, the same for every sample (use Budget for word "
-                f"edits, and a list of values for an interval), got {self.oracle!r}"
+                "Shared: oracle must be finite (oracle.finite), with the same perturbations for every "
+                f"sample, got {self.oracle!r}: use Budget for edits of features, and a list of values "
+                "instead of interval"
             )
 
     def _scenarios(self, bound: BoundOracle) -> list[tuple[BoundOracle, ...]]:

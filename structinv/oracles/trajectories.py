@@ -168,7 +168,10 @@ class Trajectory(CurveOracle):
         check_integer("degree", self.degree)
         low, high = self._interval()
         if not low <= 0.0 <= high:
-            raise ValueError(f"interval must contain 0, the value without change, got {self.interval!r}")
+            raise ValueError(
+                "interval must contain 0, the parameter of the unperturbed sample, got "
+                f"{self.interval!r}"
+            )
         self._check_grid()
 
     def _interval(self) -> tuple[float, float]:

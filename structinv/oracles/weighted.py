@@ -64,13 +64,13 @@ class Weighted(OracleWrapper, Combination):
         check_row_by_row("Weighted: oracle", self.oracle, "write Shared(Weighted(oracle, weights))")
         if self.oracle.depends_on_label:
             raise ValueError(
-                "Weighted: oracle must list the same members for every sample, but with only_for they "
-                f"depend on the label: remove only_for, got {self.oracle!r}"
+                "Weighted: oracle must list the same perturbations for every sample, but with "
+                f"only_for they depend on the label, got {self.oracle!r}: remove only_for"
             )
         if not self.oracle.finite:
             raise ValueError(
-                "Weighted: oracle must list its members (replace an interval of image transformations "
-                f"by a quadrature), got {self.oracle!r}"
+                f"Weighted: oracle must be finite (oracle.finite), got {self.oracle!r}: pass a list of "
+                "values instead of interval, or use its method quadrature"
             )
         weights = self._weights()
         if n_features is not None:
@@ -93,8 +93,8 @@ class Weighted(OracleWrapper, Combination):
     def _check_size(self, weights: np.ndarray, size: int) -> None:
         if len(weights) != size:
             raise ValueError(
-                f"weights must have {size} entries, one per member of {self.oracle!r} with the identity "
-                f"first, got {len(weights)}"
+                f"weights must have {size} entries, one per variant of {self.oracle!r} with the "
+                f"unperturbed sample first, got {len(weights)}"
             )
 
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:

@@ -52,9 +52,9 @@ def checked_rows(X: Any, dtype: np.dtype, n_features: int | None, before: int) -
     if wrong.any():
         entry = int(np.argmax(wrong))
         raise ValueError(
-            f"features must lie in 0 to {limit - 1}"
-            f"{'' if n_features is None else f' for n_features={n_features}'}, "
-            f"got {rows.indices[entry]} in {_place(rows, entry, before)}"
+            "features must be from 0 to "
+            f"{limit - 1}{('' if n_features is None else f' for n_features={n_features}')}, got "
+            f"{rows.indices[entry]} in {_place(rows, entry, before)}"
         )
     with np.errstate(over="ignore"):
         # Copies, because they are changed in place.

@@ -158,7 +158,8 @@ class RowFolder(RowSource):
         """Return the chunks to verify, and the start and end of each row's entries."""
         if not 0 <= start < stop <= self.shape[0]:
             raise ValueError(
-                f"start and stop must be 0 <= start < stop <= {self.shape[0]}, got {start} and {stop}"
+                f"start and stop must satisfy 0 <= start < stop <= {self.shape[0]}, got {start} and "
+                f"{stop}"
             )
         whole = self._chunks_to_verify(start, stop)
         ends = self._files[INDPTR].read(start, stop + 1, _named(start, stop))

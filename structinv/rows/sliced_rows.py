@@ -142,4 +142,4 @@ class SlicedRows(RowSource):
         bad = np.flatnonzero(~np.isfinite(values).ravel())[0]
         ends = rows.indptr if sp.issparse(rows) else self.shape[1] * np.arange(rows.shape[0] + 1)
         row = int(np.searchsorted(ends, bad, side="right")) - 1
-        raise ValueError(f"row {start + row} must hold finite numbers, got NaN or infinity")
+        raise ValueError(f"row {start + row} must contain finite numbers, got NaN or infinity")

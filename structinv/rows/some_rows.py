@@ -60,7 +60,7 @@ class SomeRows(RowSource):
         if numbers.dtype.kind not in "iu":
             raise TypeError(f"numbers must be integers or booleans, got {numbers.dtype}")
         if numbers[0] < 0 or numbers[-1] >= n_rows or np.any(numbers[1:] < numbers[:-1]):
-            raise ValueError(f"numbers must lie in 0 to {n_rows - 1}, in nondecreasing order")
+            raise ValueError(f"numbers must be from 0 to {n_rows - 1}, and sorted")
         self.rows = rows
         # int32 takes half the memory.
         self.numbers = numbers.astype(np.int32 if n_rows <= np.iinfo(np.int32).max else np.int64)

@@ -188,7 +188,7 @@ class RowWriter:
         check_integer("by", by)
         if self._given is not None and self._largest + by >= self._given:
             raise ValueError(
-                f"features must lie in 0 to {self._given - 1} for n_features={self._given}, got "
+                f"features must be from 0 to {self._given - 1} for n_features={self._given}, got "
                 f"{self._largest + by} after a shift by {by}"
             )
         self._broken = True
@@ -206,7 +206,9 @@ class RowWriter:
             return None
         if self.n_rows and (y is None) != (LABELS not in self._files):
             state = "have none" if y is not None else "have labels"
-            raise ValueError(f"either all rows or no rows have labels: the first {self.n_rows} {state}")
+            raise ValueError(
+                f"either all rows or no rows must have labels: the first {self.n_rows} {state}"
+            )
         if y is None:
             return None
         return checked_labels(y, n_rows, self._label_kind, self.n_rows)

@@ -456,13 +456,12 @@ def check_planes(solver: str, objective: Objective, *, free: bool = False, sums:
         )
     if objective.space.n_free and not free:
         raise ValueError(
-            f"{solver} does not support an unpenalized part of the function, which adds an equation to "
-            "the dual: use Representer, or a penalized constant, such as a kernel's; with bias=False "
-            "estimators have no unpenalized part"
+            f"{solver} does not support functions with an unpenalized part, such as a constant: use "
+            "Representer, set bias=False of the estimator, or use a kernel that contains a constant"
         )
     for term in objective.terms:
         if not term.has_planes:
             raise ValueError(
-                f"{solver} requires losses with a derivative, and a loss written in cvxpy has none: use "
-                "Representer(method='cvxpy')"
+                f"{solver} requires losses with a derivative, but a loss written in cvxpy has none: "
+                "use Representer(method='cvxpy')"
             )

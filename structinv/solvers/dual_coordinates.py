@@ -189,8 +189,8 @@ class CoordinateState(DualState):
         new = np.sort(most[outside[most] > 0])
         if len(active) >= capacity and len(new) == 0:
             raise MemoryError(
-                f"method='dual-cd' needs the Gram matrix of more than {capacity} functionals, and "
-                "cache_mb is too small for it: raise cache_mb, or use method='newton-cg'"
+                f"method='dual-cd' requires the Gram matrix of more than {capacity} functionals, but "
+                "cache_mb is too small for it: increase cache_mb, or use method='newton-cg'"
             )
         old, chosen = len(active), np.concatenate([working_set.chosen[active], new])
         table = np.empty((len(chosen), len(chosen)))

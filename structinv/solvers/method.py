@@ -116,8 +116,8 @@ class CoefficientMethod(Method):
         """Raise ValueError if the Gram matrix needs more memory than allowed."""
         if not problem.space.system.fits:
             raise ValueError(
-                f"{cls.name} stores the Gram matrix, and that of {problem.size} functionals needs more "
-                "than cache_mb: raise cache_mb, or use method='newton-cg'"
+                f"{cls.name} stores the Gram matrix, but that of {problem.size} functionals requires "
+                "more than cache_mb: increase cache_mb, or use method='newton-cg'"
             )
 
     @property

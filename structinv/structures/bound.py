@@ -257,7 +257,7 @@ def check_layout(layout: Layout, n_rows: int) -> None:
         raise TypeError(f"layout must be a Layout, got {layout!r}")
     edges: Any = np.asarray(layout.starts)
     if edges.ndim != 1 or edges.dtype.kind not in "iu" or len(edges) == 0:
-        raise ValueError(f"layout.starts must hold integers, got {layout.starts!r}")
+        raise ValueError(f"layout.starts must contain integers, got {layout.starts!r}")
     if edges[0] != 0 or edges[-1] != n_rows or np.any(np.diff(edges) <= 0):
         raise ValueError(
             f"layout.starts must increase from 0 to the number of rows, {n_rows}, got {layout.starts!r}"

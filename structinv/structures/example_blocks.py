@@ -16,9 +16,9 @@ from ..utils.matrices import Matrix, refuse_masked, stack
 NO_LIST = (str, bytes, dict, set, frozenset)
 # Alternatives to masked arrays, by argument.
 MASKS = {
-    "y": "fill in any of the labels, and give such positions a position_weight of 0",
-    "position_weight": "write 0 for positions to ignore",
-    "sample_weight": "write 0 for examples to ignore",
+    "y": "fill in any label, and set the position_weight of such positions to 0",
+    "position_weight": "pass 0 for positions to ignore",
+    "sample_weight": "pass 0 for examples to ignore",
 }
 
 
@@ -35,7 +35,7 @@ def as_list(name: str, given: Any, item: str) -> list[Any]:
     check_no_mask(name, given)
     items = list(given)
     if not items:
-        raise ValueError(f"{name} must hold at least one example, got 0")
+        raise ValueError(f"{name} must contain at least one example, got 0")
     return items
 
 
@@ -96,12 +96,12 @@ def stacked(blocks: Sequence[Any], n_features: int | None = None) -> tuple[Matri
     for i, block in enumerate(blocks):
         if sp.issparse(block) != sparse:
             raise TypeError(
-                "X must hold only sparse matrices or only arrays, "
+                "X must contain only sparse matrices or only arrays, "
                 f"got {kind_of(blocks[0])} in X[0] and {kind_of(block)} in X[{i}]"
             )
         converted: Any = block if sparse else _array(i, block)
         if converted.dtype.kind not in "biuf":
-            raise TypeError(f"X[{i}] must hold numbers, got dtype {converted.dtype}")
+            raise TypeError(f"X[{i}] must contain numbers, got dtype {converted.dtype}")
         if converted.ndim != 2:
             raise ValueError(
                 f"X[{i}] must have two dimensions, one row per position and one column per feature, "
@@ -134,7 +134,7 @@ def _array(i: int, block: Any) -> np.ndarray:
         except (TypeError, ValueError):
             hint = "; pass a single example as [x]" if isinstance(block, Mapping) else ""
             raise TypeError(
-                f"X[{i}] must hold only rows of numbers, only dicts, or only lists of strings, "
+                f"X[{i}] must contain only rows of numbers, only dicts, or only lists of strings, "
                 f"got {kind_of(block)}{hint}"
             ) from None
     return converted
@@ -164,7 +164,7 @@ def _check_finite(rows: Matrix, lengths: np.ndarray) -> None:
         bad = np.flatnonzero(~np.isfinite(data).all(axis=1))
     if len(bad):
         i = int(np.searchsorted(np.cumsum(lengths), bad[0], side="right"))
-        raise ValueError(f"X[{i}] must hold finite numbers, got NaN or infinity")
+        raise ValueError(f"X[{i}] must contain finite numbers, got NaN or infinity")
 
 
 def flat_labels(y: Any, lengths: np.ndarray) -> np.ndarray:
@@ -233,9 +233,9 @@ def _one_array(items: list[Any]) -> np.ndarray:
         try:
             hash(label)
         except TypeError:
-            raise TypeError(f"y[{owner}] must hold labels, got {kind_of(label)}: {label!r}") from None
+            raise TypeError(f"y[{owner}] must contain labels, got {kind_of(label)}: {label!r}") from None
         if label is None or not _equals_itself(label):
-            raise ValueError(f"y[{owner}] must hold labels, got {label!r}: {MASKS['y']}")
+            raise ValueError(f"y[{owner}] must contain labels, got {label!r}: {MASKS['y']}")
     joined = np.empty(len(labels), dtype=object)
     joined[:] = labels
     return joined
@@ -326,14 +326,14 @@ def example_weights(given: Any, n_examples: int) -> np.ndarray:
     ValueError: sample_weight[1] must be a finite number of at least 0, got -2.0
     """
     weights = part_of_weights(given, n_examples)
-    check_some("sample_weight", weights, "an example")
+    check_some("sample_weight", weights, "example")
     return weights
 
 
 def check_some(name: str, numbers: np.ndarray, item: str) -> None:
     """Raise ValueError unless at least one weight is positive."""
     if not np.any(numbers > 0):
-        raise ValueError(f"{name} must leave {item} with a weight above 0")
+        raise ValueError(f"{name} must be above 0 for at least one {item}")
 
 
 def part_of_weights(given: Any, n_examples: int) -> np.ndarray:
@@ -358,7 +358,7 @@ def _numbers(name: str, given: Any) -> np.ndarray:
     try:
         return np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError):
-        raise TypeError(f"{name} must hold numbers, got {kind_of(given)}") from None
+        raise TypeError(f"{name} must contain numbers, got {kind_of(given)}") from None
 
 
 def _not_negative(name: str, numbers: np.ndarray) -> np.ndarray:

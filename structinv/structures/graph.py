@@ -189,9 +189,9 @@ class Graph(Structure):
             nodes, edges = graphs.lengths[b], np.diff(graphs.edge_starts)[b]
             raise ValueError(
                 f"inference must be 'auto' or 'relaxed' for graph {b}, with {nodes} nodes and {edges} "
-                f"edges, and {int(rest.sum()) - 1} others: with {n_labels} labels exact inference needs "
-                f"tables of more than {elimination.LARGEST_TABLE} numbers, or {elimination.ALL_TABLES} "
-                "in all"
+                f"edges, and {int(rest.sum()) - 1} others: with {n_labels} labels exact inference "
+                f"requires tables of more than {elimination.LARGEST_TABLE} numbers, or "
+                f"{elimination.ALL_TABLES} in all"
             )
         return trees, narrow, rest, order
 

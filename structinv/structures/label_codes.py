@@ -17,11 +17,11 @@ def encode_labels(y: np.ndarray, classes: np.ndarray | None = None) -> tuple[np.
         raise ValueError(f"y must have shape (n,), one label per row, got {y.shape}")
     if classes is None:
         if y.dtype.kind == "f" and np.any(np.isnan(y)):
-            raise ValueError("y must hold labels, got NaN")
+            raise ValueError("y must contain labels, got NaN")
         try:
             return np.unique(y, return_inverse=True)
         except TypeError as error:
-            raise TypeError(f"y must hold labels of one sortable type: {error}") from None
+            raise TypeError(f"y must contain labels of one sortable type: {error}") from None
     classes = np.asarray(classes)
     if classes.dtype == object:
         return classes, _places_of(y, classes)
@@ -31,7 +31,7 @@ def encode_labels(y: np.ndarray, classes: np.ndarray | None = None) -> tuple[np.
     known = classes[np.minimum(codes, len(classes) - 1)] == y
     if not np.all(known):
         unknown = np.unique(np.asarray(y)[~known]).tolist()
-        raise ValueError(f"y holds labels that are not among the classes: {unknown}")
+        raise ValueError(f"y contains labels that are not among the classes: {unknown}")
     return classes, codes
 
 
@@ -43,7 +43,7 @@ def _places_of(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
     codes = np.array([places.get(label, -1) for label in y], dtype=np.int64)
     if np.any(codes < 0):
         unknown = list(dict.fromkeys(y[codes < 0].tolist()))
-        raise ValueError(f"y holds labels that are not among the classes: {unknown}")
+        raise ValueError(f"y contains labels that are not among the classes: {unknown}")
     return codes
 
 
@@ -61,7 +61,7 @@ def check_cost(cost: ArrayLike | None, n_classes: int) -> np.ndarray:
             f"got {table.shape}"
         )
     if not np.all(np.isfinite(table)) or np.any(table < 0):
-        raise ValueError("cost must hold finite non-negative numbers")
+        raise ValueError("cost must contain finite non-negative numbers")
     if np.any(np.diag(table) != 0):
         raise ValueError("cost must have a zero diagonal: a correct prediction has no cost")
     return table

@@ -328,12 +328,12 @@ def positions(y: Any) -> tuple[np.ndarray, Layout]:
             f"{table.shape}"
         )
     if table.dtype.kind not in "biuf":
-        raise TypeError(f"y must hold 0 (absent) and 1 (present), got dtype {table.dtype}")
+        raise TypeError(f"y must contain 0 (absent) and 1 (present), got dtype {table.dtype}")
     wrong = (table != 0) & (table != 1)
     if np.any(wrong):
         row, label = np.argwhere(wrong)[0]
         raise ValueError(
-            f"y must hold 0 (absent) and 1 (present), got {table[row, label].item()!r} in row {row}, "
+            f"y must contain 0 (absent) and 1 (present), got {table[row, label].item()!r} in row {row}, "
             f"column {label}"
         )
     return table.astype(np.int64).ravel(), Layout.of_lengths([table.shape[1]] * len(table))

@@ -140,7 +140,7 @@ class BoundRegression(BoundStructure):
         check_number("epsilon", self.structure.epsilon)
         numbers = np.asarray(y)
         if numbers.dtype.kind not in "biuf" or not np.all(np.isfinite(numbers)):
-            raise ValueError("y must hold finite numbers")
+            raise ValueError("y must contain finite numbers")
         self.targets = numbers.astype(np.float64)
         self.codes = np.full(len(self.targets), TRUE)
         return 3

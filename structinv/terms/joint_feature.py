@@ -83,7 +83,7 @@ class JointFeature(Term):
         custom.validate()
         check_no_changes(oracle)
         if len(X) == 0 or len(X) != len(y):
-            raise ValueError(f"y must have one labeling for each of {len(X)} inputs, got {len(y)}")
+            raise ValueError(f"y must have one labeling for each of {len(X)} examples, got {len(y)}")
         self.custom, self.X, self.y = custom, X, y
         parts: list[Any] = []
         for i, (x, truth) in enumerate(zip(X, y, strict=True)):

@@ -221,9 +221,9 @@ class Shifts(_Interpolated):
         if name == "interval":
             shortest, longest = max(0.0, -max(values)), max(map(abs, values))
             raise ValueError(
-                f"{name} must have two lengths of at least 0, or be a symmetric pair (-a, a), got "
-                f"{given!r}: directions come in opposite pairs, so pass ({shortest:g}, {longest:g}) for "
-                f"shifts up to {longest:g} pixels in all directions"
+                f"{name} must be (low, high) with low >= 0, or a symmetric pair (-a, a), got "
+                f"{given!r}: pass ({shortest:g}, {longest:g}) for shifts up to {longest:g} pixels in "
+                "all directions"
             )
         raise ValueError(f"{name} must be at least 0, got {given!r}")
 

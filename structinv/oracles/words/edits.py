@@ -415,8 +415,8 @@ def _check_value(name: str, value: Any, allowed: Any, n_features: int | None) ->
     bad = chosen[~((values[chosen] > 0) & np.isfinite(values[chosen]))]
     if len(bad):
         raise ValueError(
-            f"{requirement}, got {values[bad[0]]!r} for feature {bad[0]}: remove features that cannot "
-            f"be added from allowed"
+            f"{requirement}, got {values[bad[0]]!r} for feature {bad[0]}: use the argument allowed to "
+            "exclude features that cannot be added"
         )
 
 
