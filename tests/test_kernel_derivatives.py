@@ -208,10 +208,10 @@ def test_declared_inputs_are_those_that_partials_read():
         (
             Matern(),
             3,
-            r"Matern\(length_scale=1.0, nu=1.5\) has derivatives up to first order in each argument; "
-            "derivatives up to second order are required",
+            r"Matern\(length_scale=1.0, nu=1.5\) has derivatives up to first order in each argument, "
+            "but derivatives up to second order are required",
         ),
-        (Matern(nu=2.5), 5, r"nu=2.5\) has derivatives up to second order .* needs third order"),
+        (Matern(nu=2.5), 5, r"nu=2.5\) has derivatives up to second order .* third order are required"),
         (
             Matern(nu=0.5),
             1,

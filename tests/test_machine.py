@@ -140,7 +140,7 @@ def test_memory_of_this_machine_is_a_number():
 def test_too_much_is_refused_with_numbers(monkeypatch):
     monkeypatch.setattr(resources, "free_memory", lambda: 2e6)
     check_memory("a table", 2e6, "use fewer rows")
-    with pytest.raises(MemoryError, match=r"table would take 4.5 GB, and 2 MB are free: take"):
+    with pytest.raises(MemoryError, match=r"table would take 4.5 GB, and 2 MB are free: use"):
         check_memory("a table", 4.5e9, "use fewer rows")
 
 

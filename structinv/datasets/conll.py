@@ -230,7 +230,7 @@ def _decoded(cell: bytes, known: dict[bytes, str], name: str, line: int) -> str:
         text = cell.decode().strip(_BLANKS)
     except UnicodeDecodeError as error:
         raise ValueError(
-            f"{name}, line {line} is not UTF-8 ({error.reason}): convert the file to UTF-8"
+            f"{name}, line {line}: not UTF-8 ({error.reason}): convert the file to UTF-8"
         ) from None
     if not text:
         raise ValueError(f"{name}, line {line}: columns must not be empty, got one between tabs")
