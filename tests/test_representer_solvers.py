@@ -64,7 +64,7 @@ LOSSES = {
     "squared hinge": Affine(SquaredHinge(), SIGNS),
     "squared": Affine(Squared(), 1.0, SIGNS),
     "epsilon-insensitive": Affine(EpsilonInsensitive(0.1), 1.0, SIGNS),
-    "written in cvxpy": Affine(CvxpyLoss(lambda u: cp.maximum(1 - u, 0)), SIGNS),
+    "CvxpyLoss": Affine(CvxpyLoss(lambda u: cp.maximum(1 - u, 0)), SIGNS),
 }
 PENALTIES = {
     "squared": Squared(),
@@ -132,7 +132,7 @@ def optimum(loss, penalty, free=None, nu=0.05):
 def printed_table():
     """The table of docs/solvers.md: from loss and solver to whether the pair works."""
     text = DOCS.read_text(encoding="utf-8")
-    rows = re.search(r"\| loss of the labels \|(.*?)\n\n", text, re.DOTALL).group(0).strip().splitlines()
+    rows = re.search(r"\| Loss \|(.*?)\n\n", text, re.DOTALL).group(0).strip().splitlines()
     cells = [[cell.strip(" `") for cell in row.strip("| ").split("|")] for row in rows]
     names = cells[0][1:]
     assert set(names) == set(SOLVERS)
@@ -145,7 +145,7 @@ PAIRS = [(loss, name) for loss, name in TABLE]
 
 def in_turn(loss, name):
     """Penalties for a loss and a solver, such that each solver and each loss meets all of them."""
-    if loss in ("worst case", "written in cvxpy"):
+    if loss in ("worst case", "CvxpyLoss"):
         return sorted(PENALTIES)
     at = list(LOSSES).index(loss) + list(SOLVERS).index(name)
     return [
@@ -185,7 +185,7 @@ def test_pairs_agree_or_are_refused_by_name(loss, name, penalty):
     ("method", "loss", "penalty"),
     pairs(
         ["newton-cg", "dual-interior", "lbfgs", "dual-cd", "cvxpy"],
-        [name for name in LOSSES if name != "written in cvxpy"],
+        [name for name in LOSSES if name != "CvxpyLoss"],
         sorted(PENALTIES),
     ),
 )
