@@ -39,7 +39,7 @@ def short(name: str) -> str:
 
 
 def curves(runs: pd.DataFrame) -> dict[str, dict[str, Any]]:
-    """Return seconds, excess and last errors of each solver for one objective and data set."""
+    """Return seconds, excess and last errors of each solver of one problem."""
     bound, found = runs.objective_dual.max(), {}
     for name, some in runs.groupby("solver_name", sort=False):
         points = some.sort_values("time").drop_duplicates("stop_val")

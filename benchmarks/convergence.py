@@ -1,8 +1,8 @@
 """Duality gap over time for every solver, and time per pass for sizes of data.
 
 The loss is FScale(10, 0.5, 2) on ``log(1 + count)`` of enron1 and enron2, rows of length 1, no
-intercept. Gaps are those of the one loop that all solvers share: the smallest objective found so far
-minus the largest lower bound, over the former; the time includes these checks. Kernels are compiled
+intercept. Gaps are those of the common loop of all solvers: the smallest objective so far minus
+the largest lower bound, divided by the former. The time includes these checks. Kernels are compiled
 before any clock starts.
 
 An iteration visits every mail, so it is called a pass; frank_wolfe may visit some mails several times in

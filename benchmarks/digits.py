@@ -67,9 +67,9 @@ class Outcome:
     support : int
         Distinct support vectors.
     seconds : float
-        Of the final fit.
+        Run time of the final fit.
     gap : float
-        Relative gap of the fit, NaN if the machine tells none.
+        Relative gap of the fit, NaN if the model has no certificate.
     status : str
     """
 
@@ -133,7 +133,7 @@ def gaussian(distances: np.ndarray, gamma: float) -> np.ndarray:
 
 
 def votes(svc: SVC, X: np.ndarray, batch: int = 1000) -> np.ndarray:
-    """Predict like ``svc.predict(X)`` for three or more classes, by float64 matrix products.
+    """Predict like ``svc.predict(X)`` for several classes, by matrix products.
 
     libsvm evaluates the kernel pair by pair. Its rule: classes i < j are compared by the sum over the
     support vectors of both, i wins if that is above 0, and of the classes with most votes the first
@@ -220,7 +220,7 @@ def _both(
 
 
 def _members_of(rows: np.ndarray, size: int) -> np.ndarray:
-    """Places of all members of some rows, the row itself first."""
+    """Return indices of all variants of some rows, the row first."""
     return (rows[:, None] * size + np.arange(size)).ravel()
 
 
@@ -240,7 +240,7 @@ def tune_invariant(
 def outcome_of(
     model: Any, train: Rows, test: Rows, params: Params, predict: Callable[[Any, np.ndarray], np.ndarray]
 ) -> Outcome:
-    """Fit a machine and look at the test images."""
+    """Fit a model and test it on the test images."""
     start = time.perf_counter()
     model.fit(*train)
     seconds = time.perf_counter() - start

@@ -105,7 +105,7 @@ def fit_joint(
 
 
 def compare(train: Rows, test: Rows, seed: int) -> Found:
-    """All machines on one draw."""
+    """Run all models on one draw."""
     oracle = teo2007_transforms()
     virtual = tune_svc(*train, oracle, OTHERS, 3, seed)["VirtualSVC"]
     worst = tune_invariant(*train, oracle, OTHERS, 3, seed)

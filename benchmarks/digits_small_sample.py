@@ -1,10 +1,10 @@
 """Error and support vectors on few digits (Teo et al. 2007, figure 1).
 
-Draws of 10 to 50 digits a class from the 60000 training images of MNIST (seeds 0, 1, ...; a smaller draw
-is part of the larger one of its seed), tested on all 10000 test images. The 20 changes of digits are
-those of the paper (`teo2007_transforms`). `digits.py` has the machines and the rules.
+Draws have 10 to 50 digits per class of the 60000 training images of MNIST (seeds 0, 1, ...). A smaller
+draw is part of the larger one of its seed. All 10000 test images are for testing. The 20 transformations are
+those of the paper (`teo2007_transforms`). `digits.py` has the models and the rules.
 
-gamma and C are chosen on each draw and for each machine by itself:
+gamma and C are chosen separately for each draw and model:
 
 - SVC: 5 folds, gamma in {0.005, 0.01, 0.02, 0.04}, C in {1, 10, 100}.
 - VirtualSVC, VirtualSupportVectorSVC, InvariantSVC: 3 folds, gamma in {0.01, 0.02, 0.04}, C in {1, 10}.
@@ -15,7 +15,7 @@ gamma and C. A larger `plane_tol` gives fewer support vectors. Such a fit may al
 violated by more than `plane_tol`. On the first draws the other solvers also fit it, with a time limit.
 
 Support vectors are distinct images. Figures are means over the draws with their standard errors. The
-file of ``--out`` is written after every draw and read at the start, so that a stopped run goes on.
+file of ``--out`` is written after every draw and read at the start, so a stopped run continues.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ Found = dict[str, dict[str, Any]]
 
 
 def compare(train: Rows, test: Rows, seed: int, known: Found) -> Found:
-    """All machines on one draw; those known from an earlier run are taken over."""
+    """Run all models on one draw, except those with results of an earlier run."""
     oracle = teo2007_transforms()
     found = dict(known)
     if not {"SVC", "VirtualSVC", "VirtualSupportVectorSVC"} <= set(known):
@@ -155,7 +155,7 @@ def chosen(runs: dict[str, Found], n_draws: int, sizes: Sequence[int]) -> dict[s
 
 
 def values(runs: Mapping[str, Found], size: int, name: str, what: str) -> np.ndarray:
-    """A number of a machine, by draw."""
+    """Return the values of a model, by draw."""
     found = [run[name] for key, run in runs.items() if key.split()[1] == str(size)]
     return np.array([np.nan if one[what] is None else one[what] for one in found], dtype=float)
 

@@ -80,7 +80,7 @@ class Bench:
     tol: float
 
     def invariant(self, epsilon: float = 0.0) -> InvariantSVC:
-        """Fit ours."""
+        """Fit InvariantSVC."""
         model = InvariantSVC(
             teo2007_transforms(), gamma=self.gamma, C=C, tol=self.tol, plane_tol=epsilon, random_state=0
         )
@@ -93,7 +93,7 @@ class Bench:
 
     @cached_property
     def virtual(self) -> Rows:
-        """All members of all orbits."""
+        """All variants of all images."""
         X, y = self.some
         orbits = teo2007_transforms().orbit(X)
         return orbits.reshape(-1, X.shape[1]), np.repeat(y, orbits.shape[1])
@@ -104,7 +104,7 @@ class Bench:
 
     @cached_property
     def fits(self) -> tuple[np.ndarray, InvariantSVC, SVC]:
-        """Median seconds of both fits, and the machines."""
+        """Return median seconds of both fits, and the models."""
         _ = self.virtual
         works = [lambda _: self.invariant(), lambda _: self.reference()]
         seconds, models = take_turns(works, self.repeats)
@@ -137,7 +137,7 @@ def support_lines(bench: Bench) -> list[Line]:
 
 
 def compressed_line(bench: Bench, share: float) -> Line:
-    """The tight machine with a share of VirtualSVC's support vectors."""
+    """Compress the model to a fraction of VirtualSVC's support vectors."""
     _, model, svc = bench.fits
     reference = len(svc.support_)
     start = perf_counter()
@@ -311,7 +311,7 @@ def main() -> None:
         return
     bench = load(options)
     lines = run(bench, options)
-    title = f"{versions()}, {machine()}\nmedians of {bench.repeats}, seconds where nothing else is said"
+    title = f"{versions()}, {machine()}\nmedians of {bench.repeats}, seconds, except where stated"
     show(title, lines, options.json, machine=machine())
 
 

@@ -58,7 +58,7 @@ class FeatureRidge:
         return (X - self.mean) * self.scale
 
     def solve(self, penalty: float, without: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Return weights and intercepts without one fold; the penalty scales with the rows."""
+        """Return weights and intercepts without one fold."""
         parts = [part for number, part in enumerate(self.parts) if number != without]
         count = sum(part[0] for part in parts)
         x, y = (sum(part[k] for part in parts) / count for k in (1, 2))
@@ -95,7 +95,7 @@ def held_out_errors(train: Rows, test: Rows) -> dict[float, float]:
 
 
 def fit_ridge(train: Rows, test: Rows, seconds: float) -> Line:
-    """Choose the penalty on the first fold; return errors of all folds and of the test."""
+    """Choose the penalty on the first fold; return errors of folds and test."""
     start = time.process_time()
     (X, y), fold = train, folds_of(train[1])
     ridge = FeatureRidge(X, y, fold)

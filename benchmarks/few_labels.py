@@ -22,7 +22,7 @@ FOLDS, LEFT_OUT, EVIDENCE = "folds", "rows left out", "marginal likelihood"
 
 @dataclass
 class Setting:
-    """Family, length scale, weight and C, with scores from labels and the error in percent."""
+    """Family, length scale, weight and C, with scores and the error in percent."""
 
     family: str
     factor: float
@@ -53,7 +53,7 @@ class Squares:
         self.constants = np.mean(self.y[:, None] - self.kernel @ self.coefficients, axis=0)
 
     def left_out(self) -> np.ndarray:
-        """Mean squared error on each row by the machine without it, for each C."""
+        """Return the leave-one-out mean squared error of each C."""
         own = self.basis**2 @ (1.0 / self.shifted)
         return np.mean((self.coefficients / own) ** 2, axis=0)
 
@@ -77,7 +77,7 @@ def hinge(kernel: np.ndarray, y: np.ndarray, across: np.ndarray) -> np.ndarray:
         svc = SVC(kernel="precomputed", C=C, tol=1e-4).fit(kernel, y)
         columns.append(across[:, svc.support_] @ svc.dual_coef_[0] + svc.intercept_[0])
         if np.max(np.abs(svc.dual_coef_)) < 0.999 * C:
-            # No bound holds, so that larger C have the same machine.
+            # No bound is active, so larger C have the same model.
             columns += columns[-1:] * (len(CS) - len(columns))
             break
     return np.column_stack(columns)
@@ -107,7 +107,7 @@ class Draw:
         self.folds = list(split.split(self.labeled, self.own))
 
     def machine(self, tables: Sequence[Table], fit: Fit) -> list[Setting]:
-        """A machine with every kernel and C."""
+        """Fit a model for every kernel and C."""
         found = []
         for one in tables:
             kernel, across = one.among(self.labeled), one.between(self.others, self.labeled)

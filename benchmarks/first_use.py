@@ -4,7 +4,7 @@ Rules of the comparison:
 
 - The uses are those of `tests/first_uses.py`, where a test counts compilations. Each use has a separate
   process with an empty folder for compiled functions. Then all uses run in one process.
-- compiled: compilations, including those of Numba's library. ours: those of this package.
+- compiled: compilations, including those of Numba's library. structinv: those of this package.
 - cold, warm: processor seconds with the empty folder, and again with the files of the first process.
 - import: processor seconds of ``import structinv`` beyond ``import sklearn.svm, numba``, the minimum of
   some repetitions.
@@ -38,7 +38,7 @@ print(time.process_time() - started)
 
 
 def run(names: tuple[str, ...], checkout: Path, cache: str) -> tuple[float, list[list[str]]]:
-    """Measure processor seconds and compilations of consecutive uses in a new process."""
+    """Measure processor time and compilations of uses in a new process."""
     settings = {**os.environ, "NUMBA_CACHE_DIR": cache, "PYTHONPATH": str(checkout)}
     command = [sys.executable, str(ROOT / "tests" / "first_uses.py"), *names]
     printed = subprocess.run(command, env=settings, check=True, capture_output=True, text=True).stdout
@@ -72,7 +72,7 @@ def main() -> None:
         found = {"use": name, "compiled": len(compiled), "ours": ours, "cold": cold, "warm": warm}
         lines.append(found)
     seconds = import_seconds(options.checkout, options.repeats)
-    headers = ["use", "compiled", "ours", "cold s", "warm s"]
+    headers = ["use", "compiled", "structinv", "cold s", "warm s"]
     rows = [
         [line["use"], line["compiled"], line["ours"], f"{line['cold']:.1f}", f"{line['warm']:.1f}"]
         for line in lines

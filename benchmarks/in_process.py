@@ -24,7 +24,7 @@ def vectors(thing: Any) -> list[PackedVector]:
 
 
 class InProcess:
-    """Cluster in one process with immediate results, like `structinv.dask.cluster.Cluster`.
+    """Cluster in one process, like `structinv.dask.cluster.Cluster`.
 
     Attributes
     ----------

@@ -99,7 +99,7 @@ class Corpus:
         self.labels = {name: box.y for name, box in boxes.items()}
 
     def bags(self, train: Sequence[str], others: Sequence[str] = (), form: str = "log") -> Bags:
-        """Bags of words of some mailboxes, over the words that occur in the training mailboxes.
+        """Count words of some mailboxes, over the words of the training mailboxes.
 
         This is what a CountVectorizer fitted on the training mailboxes alone gives.
 

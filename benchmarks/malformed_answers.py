@@ -43,9 +43,7 @@ def portion(first: int, last: int) -> None:
 def main() -> None:
     """Run cases until so many answers have been damaged, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--answers", type=int, default=10_000, help="damaged answers that were asked for"
-    )
+    parser.add_argument("--answers", type=int, default=10_000, help="number of damaged results")
     parser.add_argument("--portion", type=int, nargs=2, metavar=("FIRST", "LAST"))
     arguments = parser.parse_args()
     if arguments.portion:

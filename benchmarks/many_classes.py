@@ -100,7 +100,7 @@ def estimator(rows: Rows, oracle: InvarianceOracle, tol: float) -> tuple[np.ndar
 
 
 def liblinear(rows: Rows, tol: float) -> np.ndarray:
-    """Weights of liblinear's Crammer-Singer machine."""
+    """Return weights of liblinear's Crammer-Singer SVM."""
     model = LinearSVC(
         multi_class="crammer_singer",
         C=rows.C,
@@ -135,7 +135,7 @@ def peak(work: Callable[[], Any]) -> float:
     """Return the rise of resident memory during a call in GB, NaN if unknown."""
     gc.collect()
     try:
-        # What was freed goes back to the system, so that it does not hide what is taken anew.
+        # Return freed memory to the system, so that it does not hide new allocations.
         ctypes.CDLL(None).malloc_trim(0)
         before = _mark("VmRSS")
         Path("/proc/self/clear_refs").write_text("5")
@@ -153,7 +153,7 @@ def _mark(name: str) -> int:
 
 
 def lines_of(rows: Rows, names: Sequence[str], tight: float, repeats: int) -> list[list[str]]:
-    """The lines of one training set: liblinear's first, then ours."""
+    """Return the rows of one training set: liblinear first, then structinv."""
     theirs, note = reference(rows, tight, repeats)
     lines = [[rows.name, f"{rows.C:g}", "liblinear", f"{theirs:.3g}", "", "", note, ""]]
     for name in names:

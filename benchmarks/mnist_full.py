@@ -64,7 +64,7 @@ SHIFTS = Shifts([1, 2], directions=8)
 OTHERS = Rotations([-8, 8]) | Scalings([0.9, 1.1]) | Shears([-0.1, 0.1])
 # By so much a test digit may turn out to have been drawn otherwise.
 SMALL = Shifts(1, directions=4) | Rotations([-4, 4]) | Scalings([0.95, 1.05]) | Shears([-0.05, 0.05])
-# The members of each are the first ones of the next.
+# Each list starts with the variants of the list before.
 TRANSFORMS = {
     "shifts": SHIFTS,
     "affine": SHIFTS | OTHERS,
@@ -87,7 +87,7 @@ class Listed(InvarianceOracle):
         self.view = view
 
     def support(self, X, V, assign, cost=None):
-        raise NotImplementedError("Listed is for kernel machines")
+        raise NotImplementedError("Listed is for kernel SVMs")
 
     def changes(self, X, y=None):
         inner = self.oracle.changes(self.images[: len(X)], y)
@@ -95,7 +95,7 @@ class Listed(InvarianceOracle):
 
 
 class Looked(Changes):
-    """Listed members of images, as a view shows them."""
+    """Listed variants of images, as features of a view."""
 
     def __init__(self, X, inner, lists, view):
         super().__init__(X)
@@ -185,7 +185,7 @@ def margins(scores, y):
 
 @dataclass
 class Machine:
-    """A trained machine: how it sees images, and what it is expanded over.
+    """A trained model: the features of images, and its kernel expansion.
 
     `carriers` names the support vectors: the digit, and the number of the member in its orbit.
     """
@@ -219,7 +219,7 @@ def train(arguments, kernel: Kernel, view: View, X, y, listed, seconds: float):
     seen = view(X[rows])
     space = KernelSpace(kernel, seen.shape[1], 10, cache_mb=arguments.cache_mb)
     term = WorstCase(seen, y[rows], oracle, Multiclass(), arguments.C)
-    # The first machine says which digits matter, and is to know.
+    # The first model selects the digits, so it must be accurate.
     solver = FrankWolfe(arguments.epsilon if length > 1 else 0.0)
     stop = Gap(arguments.tol) | Iterations(arguments.passes) | Seconds(max(seconds, 1.0))
     solution = solve(
@@ -259,7 +259,7 @@ def grow(arguments, number, machine, X, y, before):
     near = np.argsort(margins(machine.scores(X), y))[: arguments.near]
     looked = np.union1d(near, np.flatnonzero(np.any(before | carried, axis=1)))
     found = np.full((len(X), size), np.inf)
-    # A composition lists some members again.
+    # A composition lists some variants twice.
     _, once = np.unique(bound.changes().members(slice(0, 1))[0], axis=0, return_index=True)
     for first in range(0, len(looked), ROWS_AT_ONCE):
         rows = looked[first : first + ROWS_AT_ONCE]
@@ -398,7 +398,7 @@ def draw(curve, path: Path) -> None:
         place = {"xycoords": axes.get_yaxis_transform(), "ha": "right", "va": "top"}
         axes.annotate(f"{error} %, {name}", (0.99, error - 0.003), **place)
     axes.set_xlabel("minutes")
-    axes.set_ylabel("error on the test digits, per cent")
+    axes.set_ylabel("error on the test digits, %")
     axes.set_ylim(bottom=0.5)
     axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=150)
@@ -421,11 +421,17 @@ def options() -> argparse.Namespace:
     parser.add_argument("--tol", type=float, default=2e-2)
     parser.add_argument("--epsilon", type=float, default=0.5)
     parser.add_argument("--rounds", type=int, default=30)
-    parser.add_argument("--near", type=int, default=16000, help="digits whose orbits are looked at")
+    parser.add_argument("--near", type=int, default=16000, help="number of digits with a searched orbit")
     parser.add_argument(
-        "--add", type=int, nargs="+", default=[8], help="most new members of a digit, by round"
+        "--add",
+        type=int,
+        nargs="+",
+        default=[8],
+        help="maximum number of new variants per digit, by round",
     )
-    parser.add_argument("--members", type=int, default=110_000, help="most members to train on")
+    parser.add_argument(
+        "--members", type=int, default=110_000, help="maximum number of variants to train on"
+    )
     parser.add_argument("--cache-mb", type=float, default=15000.0)
     parser.add_argument("--passes", type=int, default=100, help="most passes of a fit")
     parser.add_argument(
@@ -434,7 +440,9 @@ def options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0, help="for the order of rows in a fit")
     parser.add_argument("--rows", type=int, default=0, help="only the first so many digits")
     parser.add_argument("--plot", type=Path, help="draw the curve into this file")
-    parser.add_argument("--vote", type=Path, nargs="+", metavar="OUT", help="sum the machines of these")
+    parser.add_argument(
+        "--vote", type=Path, nargs="+", metavar="OUT", help="sum the models of these runs"
+    )
     parser.add_argument("--validate", action="store_true", help="test on the last 10000 for training")
     return parser.parse_args()
 

@@ -101,7 +101,7 @@ class Pair:
 
 
 def fit(machine: str, params: Params, X: np.ndarray, y: np.ndarray, digits: tuple[int, int]) -> Any:
-    """A machine with its parameters."""
+    """Fit a model with its parameters."""
     oracle = zhang2013_transforms(shape=(28, 28))
     if machine == "VirtualSVC":
         weights = {digit: 1.0 / size for digit, size in zip(digits, SIZES, strict=True)}
@@ -151,7 +151,7 @@ def tune(machine: str, train: Rows, pair: Pair) -> tuple[Params, float]:
 
 
 def compare(train: Rows, test: Rows, pair: Pair, draws: int) -> dict[str, Any]:
-    """Parameters, errors on the test images and seconds of the fits, by machine."""
+    """Return parameters, test errors and seconds of the fits, by model."""
     X, y = train
     among = np.isin(test[1], pair.digits)
     X_test, y_test = test[0][among], test[1][among]

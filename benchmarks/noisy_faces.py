@@ -221,7 +221,7 @@ class Draw:
         self.errors: dict[Way, dict[Point, np.ndarray]] = {}
 
     def look(self, way: Way) -> None:
-        """Distances of one way, and the validation errors of its machines."""
+        """Return distances of one way, and the validation errors of its models."""
         if way in self.tables:
             return
         faces, *asked = self._after(way.filter)
@@ -264,7 +264,7 @@ class Draw:
         return min(tried, key=tried.__getitem__)
 
     def measure(self, way: Way, point: Point) -> dict[str, Any]:
-        """Errors of a machine on the test faces of all noises."""
+        """Return errors of a model on the test faces of all noises."""
         distances, (times, C) = self.tables[way], point
         sigma = distances.sigma(times)
         values = [gaussian(part, sigma) for part in distances.test.values()]
@@ -326,7 +326,7 @@ def run_draw(seed: int, faces: np.ndarray, y: np.ndarray) -> dict[str, Any]:
 def numbers(
     runs: Sequence[dict[str, Any]], part: str, name: str, chosen: str, noise: str, what: str
 ) -> np.ndarray:
-    """Errors in per cent of a machine chosen for one noise on another, by draw."""
+    """Return errors in percent on one noise of a model chosen for another, by draw."""
     return np.array([100 * run[part][chosen][name][what][noise] for run in runs])
 
 

@@ -72,7 +72,7 @@ def segments(low: float, high: float, sides: str) -> Callable[..., Machine]:
 
 
 def worst(low: float, high: float) -> Callable[..., Machine]:
-    """The machine on the worst member of every segment."""
+    """Fit the worst-case model of every segment."""
 
     def fit(X: np.ndarray, y: np.ndarray, sigma: float) -> Machine:
         model = InvariantSVC(Segment(low, high), gamma=0.5 / sigma**2, C=C, tol=2e-2, random_state=0)
@@ -112,7 +112,7 @@ def draw(panel: plt.Axes, name: str, machine: Machine, rows: Rows) -> None:
 
 
 def picture(path: Path, rows: Rows) -> None:
-    """All machines at one width."""
+    """Run all models at one length scale."""
     figure, panels = plt.subplots(2, 3, figsize=(9.6, 7.4), layout="constrained")
     for panel, (name, fit) in zip(panels.ravel(), MACHINES.items(), strict=True):
         draw(panel, name, fit(*rows, SIGMA), rows)

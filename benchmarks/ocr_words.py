@@ -70,7 +70,7 @@ class Words:
 
 @dataclass(frozen=True)
 class Setting:
-    """A machine: whether it has a kernel, a chain; what may change; and C."""
+    """A model: kernel or not, chain or not, oracle, and C."""
 
     kernel: bool
     chain: bool
@@ -221,7 +221,7 @@ def choose(settings: list[Setting], train: Words, options: argparse.Namespace) -
 def compare(
     settings: list[Setting], train: Words, test: Words, options: argparse.Namespace
 ) -> list[list[str]]:
-    """A line of the table for every machine."""
+    """Print a row of the table for every model."""
     lines = []
     for setting in settings:
         model, seconds = fit(setting, train, options)
@@ -239,7 +239,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add_data_option(parser, "ocr_letters/")
     parser.add_argument("--part", choices=["small", "large"], default="small")
-    parser.add_argument("--only", nargs="+", default=[""], help="words in the names of machines")
+    parser.add_argument("--only", nargs="+", default=[""], help="words in the names of models")
     parser.add_argument("--choose", action="store_true", help="cross-validate on training words")
     parser.add_argument("--folds", type=int, default=3, help="of three, how many to leave out in turn")
     parser.add_argument("--grid", nargs="+", type=float, default=GRID, help="values of C to choose from")

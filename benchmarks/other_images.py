@@ -114,7 +114,7 @@ def face_changes() -> Any:
 
 
 def compare_faces(data: Rows, seed: int) -> dict[str, Line]:
-    """All machines on a draw."""
+    """Run all models on a draw."""
     train, test = draw_faces(data, seed)
     oracle, points = face_changes(), grid_for(train[0])
     chosen = {"SVC": tune_svc(*train, None, points, 2, seed)["VirtualSVC"]}
@@ -198,7 +198,7 @@ def invariant_machine(train: Rows, test: Rows, params: Params, epsilon: float) -
 
 
 def compare_photographs(folder: Path, count: int) -> dict[str, Line]:
-    """All machines on the first photographs."""
+    """Run all models on the first photographs."""
     train = load_photographs(folder, "train", count)
     test = load_photographs(folder, "test", 1000)
     params = tune_photographs(*train, grid_for(train[0]))

@@ -171,7 +171,7 @@ class Run:
     dense, sparse : float
         Megabytes up and down to the end of the run.
     seconds : float
-        Of local work a round.
+        Local work per round.
     """
 
     data: str
@@ -292,7 +292,7 @@ class SimulatedRecipe:
 def solver_run(
     problem: Problem, method: Method, n: int, by_label: bool, limits: Limits, lost: int = 0
 ) -> Run:
-    """Count iterations of a solver to the gap; the first groups may lose their states."""
+    """Count iterations of a solver to the gap; first groups may lose their states."""
     run = Run(problem.data, problem.oracle, problem.lam, len(problem.y), str(method), n, by_label)
     parts, recipe = problem.cut(n, by_label), SimulatedRecipe(problem)
     blocks = [Block(problem.X[:0], rows, np.ones(len(rows))) for rows in parts]

@@ -65,7 +65,7 @@ Candidate = tuple[dict[str, Any], Callable[[np.ndarray], np.ndarray]]
 
 @dataclass
 class Line:
-    """Result of a model: fold errors, seconds of the kernel matrix, chosen parameters."""
+    """Result of a model: fold errors, seconds of the kernel matrix, parameters."""
 
     seconds: float
     root_mean_square: list[float] = field(default_factory=list)
@@ -169,7 +169,7 @@ def choose(X: np.ndarray, y: np.ndarray, kernels: Sequence[Candidate]) -> tuple[
 
 
 def fitted(gram: np.ndarray, y: np.ndarray, alphas: Any) -> OrbitRidge:
-    """Fit a ridge to a kernel matrix; small eigenvalues of float32 matrices are allowed."""
+    """Fit a ridge to a kernel matrix; float32 may have small negative eigenvalues."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return OrbitRidge("precomputed", alphas=alphas).fit(gram, y)
@@ -236,7 +236,7 @@ def errors_of_members(
     noise: float,
     alphas: Sequence[float],
 ) -> dict[float, np.ndarray]:
-    """Return errors on test molecules for every ridge, with equal weights of variants."""
+    """Return test errors for every ridge, with equal weights of variants."""
     law = averaged(sorts(noise), X.shape[1], SORTS)
     features = OrbitFourier(None, Gaussian(width), COLUMNS)
 

@@ -372,7 +372,7 @@ def print_choices(results: dict[str, Found]) -> None:
             row.append(f"{mean_and_deviation(own)} {''.join(mark(own - other) for other in others)}")
         rows.append(row)
     title = (
-        "widths chosen too; squared loss with any penalty, or local averages, against each of the five\n"
+        "length scales chosen; squared loss with any penalty, or local averages, against the five\n"
         "others in their order: + lower, - higher (p < 0.05 in the paired t-test), . neither"
     )
     print(table(title, ["set, labeled rows", *RIVALS, *CANDIDATES], rows))

@@ -64,7 +64,7 @@ WORST_GAMMAS = (0.03, 0.1, 0.3, 1.0)
 VICINAL = tuple(product((1.0, 2.0, 4.0), ((0.5, 0.5), (1.0, 0.5), (2.0, 1.0)), CS))
 
 Params = tuple[Any, ...]
-# A machine: from training rows, labels and parameters to what predicts and the rows that support it.
+# A model: a function of training rows, labels and parameters; returns predictor and support vectors.
 Fitted = tuple[Callable[[np.ndarray], np.ndarray], int]
 Fit = Callable[[np.ndarray, np.ndarray, Params], Fitted]
 
@@ -87,7 +87,7 @@ def gaussian(prepare: Callable[[np.ndarray], np.ndarray]) -> Fit:
 
 
 def virtual(oracle: InvarianceOracle) -> Fit:
-    """SVC on drawn members."""
+    """Fit SVC to random variants."""
 
     def fit(X: np.ndarray, y: np.ndarray, params: Params) -> Fitted:
         gamma, C = params
@@ -160,7 +160,7 @@ def methods(
         for spectrum, sides in product((None, "clip", "flip", "square", "shift"), ("two", "mean")):
             fit = objects(both, spectrum, sides)
             grid = tuple(product(SIGMAS, SQUARE_CS)) if spectrum == "square" else wide
-            found[f"{sides}, {spectrum or 'no correction'}"] = (fit, fit, grid, 3)
+            found[f"{sides}, {spectrum}"] = (fit, fit, grid, 3)
         return found
 
     def same(fit: Fit, grid: Sequence[Params]) -> tuple[Fit, Fit, Sequence[Params], int]:

@@ -133,7 +133,7 @@ def many_lines(repeats: int) -> list[Line]:
 
 
 def line_of(work: str, target: str, seconds: np.ndarray, note: str) -> Line:
-    """A line from the times of ours and the reference, (repeats, 2)."""
+    """Return a row from the times of structinv and the reference, (repeats, 2)."""
     ours, theirs = np.median(seconds, axis=0)
     least = "least {:.3g} and {:.3g}".format(*seconds.min(axis=0))
     return Line(work, target, "", ours, theirs, ours / theirs, f"{least}; {note}")
@@ -175,7 +175,7 @@ def import_lines(repeats: int) -> list[Line]:
     seconds = runs([("-c", "import structinv"), ("-c", parts)], repeats)
     shares = np.array([new_process("-c", program).split() for _ in range(repeats)], dtype=float)
     (numba, ours), own = np.median(shares, axis=0), np.median(seconds[:, 0] - seconds[:, 1])
-    note = f"difference {own:.2f} s; after scikit-learn, Numba takes {numba:.2f} s and we {ours:.2f} s"
+    note = f"difference {own:.2f} s; after scikit-learn: Numba {numba:.2f} s, structinv {ours:.2f} s"
     plain = runs([("-c", "import structinv"), ("-c", "import sklearn.svm")], repeats)
     return [
         line_of("import, against its parts of scikit-learn", "+ 0.5 s", seconds, note),

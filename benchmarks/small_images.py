@@ -128,10 +128,10 @@ def parse() -> argparse.Namespace:
     parser = parser_of(__doc__, repeats=3)
     add_data_option(parser, "mnist/ and olivetti/")
     parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
-    parser.add_argument("--per-class", type=int, default=30, help="digits a class")
+    parser.add_argument("--per-class", type=int, default=30, help="digits per class")
     parser.add_argument("--seed", type=int, default=0, help="which images are drawn")
     parser.add_argument("--tol", type=float, default=1e-2, help="relative gap of the fits")
-    parser.add_argument("--quick", action="store_true", help="three images a class, once")
+    parser.add_argument("--quick", action="store_true", help="three images per class, once")
     return parser.parse_args()
 
 

@@ -127,7 +127,7 @@ def cone(
 
 
 def quadratic(X: np.ndarray, signs: np.ndarray, C: float, K: int) -> tuple[Margins, cp.Problem]:
-    """Write the program of Globerson and Roweis: K words cost ``K t + sum of excesses``."""
+    """Write the quadratic program of Globerson and Roweis for K dropped words."""
     machine = Margins(X, signs, C)
     rows, columns = np.nonzero(X)
     t, excess = cp.Variable(len(X), nonneg=True), cp.Variable(len(rows), nonneg=True)
@@ -141,7 +141,7 @@ def quadratic(X: np.ndarray, signs: np.ndarray, C: float, K: int) -> tuple[Margi
 def listed(
     X: np.ndarray, signs: np.ndarray, C: float, members: np.ndarray
 ) -> tuple[Margins, cp.Problem]:
-    """The quadratic program over all members of a list, (n, s, d)."""
+    """Write the quadratic program over all variants of a list, (n, s, d)."""
     machine = Margins(X, signs, C)
     size = members.shape[1]
     moves = (members - X[:, None]) * signs[:, None, None]
@@ -288,7 +288,7 @@ def main() -> None:
     parser.add_argument("--digits", type=int, nargs=2, default=(3, 8), help="the two classes")
     parser.add_argument("--C", type=float, default=1.0, help="weight of each loss")
     parser.add_argument("--degrees", type=int, nargs="+", default=(2, 3), help="of trajectories")
-    parser.add_argument("--repeats", type=int, default=5, help="fits whose median is told")
+    parser.add_argument("--repeats", type=int, default=5, help="number of fits for the median")
     parser.add_argument("--json", type=Path, default=None, help="file for the results")
     options = parser.parse_args()
     X, signs = rows_of(options.rows, tuple(options.digits))

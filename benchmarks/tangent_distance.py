@@ -236,7 +236,7 @@ def kernels(
     names: Sequence[str],
     given: tuple[float, float] | None,
 ) -> list[list[Any]]:
-    """Errors of machines on tables of distances."""
+    """Return errors of models on distance matrices."""
     X, y, X_test, y_test = data
     rows = []
     for n in sizes:
@@ -323,7 +323,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="also write the results to this JSON file")
     parser.add_argument("--sizes", default="1000,3000,10000", help="training digits of kernels")
     parser.add_argument("--distances", default="Euclidean,tangent", help="of kernels")
-    parser.add_argument("--given", nargs=2, type=float, help="width and C, in the place of folds")
+    parser.add_argument("--given", nargs=2, type=float, help="length scale and C, instead of folds")
     given = parser.parse_args()
     data = (*load_mnist(given.data, "train"), *load_mnist(given.data, "t10k"))
     X, y, X_test, y_test = data

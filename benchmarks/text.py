@@ -90,9 +90,9 @@ class Linear:
     ----------
     words : CountVectorizer
     gains : (n_features,) array
-        What an occurrence adds to the score of spam, before rows are scaled.
+        Contribution of an occurrence to the score of spam, before rows are scaled.
     lengths : (n_features,) array or None
-        What an occurrence adds to the entry of a word, where rows are scaled to length 1.
+        Contribution of an occurrence to the entry of a word, if rows have unit length.
     constant : float
     """
 
@@ -142,7 +142,7 @@ class Linear:
 
 
 def baseline(name: str, texts: list[str], y: np.ndarray) -> tuple[Any, Linear]:
-    """Fit a common model with a parameter chosen on folds, and return its linear form."""
+    """Fit a common model, with a parameter chosen on folds; return its linear form."""
     if name == "TF-IDF + LinearSVC":
         search = GridSearchCV(
             Pipeline([("words", TfidfVectorizer()), ("svc", LinearSVC())]), {"svc__C": CS["tfidf"]}, cv=3
@@ -243,7 +243,7 @@ class Editor:
     pattern : re.Pattern
     kind : {"drop", "add", "replace"}
     tokens : list of str
-        That can come in.
+        Tokens for insertion.
     seed : int
     """
 
@@ -306,7 +306,7 @@ SETTINGS = (
 def stand(
     name: str, texts: list[str], y: np.ndarray, edits: int, n_texts: int, n_settings: int
 ) -> dict[str, Any]:
-    """Print the number of certified texts that change their prediction after deletions."""
+    """Print the number of certified texts with another prediction after deletions."""
     train, test = train_test_split(np.arange(len(texts)), test_size=0.3, random_state=0, stratify=y)
     known, unseen = [texts[i] for i in train], [texts[i] for i in test[:n_texts]]
     pattern, rows = re.compile(CountVectorizer().token_pattern), []

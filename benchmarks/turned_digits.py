@@ -44,7 +44,7 @@ BATCH = 2500
 
 @dataclass
 class Line:
-    """One machine: error on the test rows, kernel error, seconds, what was chosen."""
+    """Result of a model: test error, kernel error, seconds, chosen parameters."""
 
     error: float
     tested: int
@@ -100,7 +100,7 @@ def exact(make: Callable[[float], Kernel], train: Rows, test: Rows) -> Line:
 
 
 def features(kind: Any, size: int, train: Rows, test: Rows) -> Line:
-    """Features in a ridge machine."""
+    """Fit a ridge to features."""
     (X, y), (Z, z) = (part(train, which) for which in LOOKED_AT)
     tried = {}
     for sigma in SIGMAS:

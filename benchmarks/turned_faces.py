@@ -105,7 +105,7 @@ def turned(faces: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def joint(K: np.ndarray, y: np.ndarray) -> InvariantSVC:
-    """A machine of all persons on a table of kernel values."""
+    """Fit a joint model of all persons to a kernel matrix."""
     return InvariantSVC(kernel="precomputed", C=C, tol=TOL, random_state=0).fit(K, y)
 
 
@@ -208,7 +208,7 @@ class Mean(Method):
 
 
 class Virtual(OfDistances):
-    """Virtual support vectors: tables of all members."""
+    """Virtual support vectors, with kernel matrices of all variants."""
 
     def __init__(self, X: np.ndarray, asked: np.ndarray) -> None:
         members = listed().orbit(X)

@@ -1,8 +1,8 @@
 """Two moons with one label each: errors, and speed compared with cvxpy.
 
 All points are those of `make_moons` with ``random_state=seed``; the first point of each moon in that
-order has a label, the others have none. Functions are to be flat along both features at all points.
-Errors are shares of the points without a label.
+order has a label, the others have none. The derivatives of the function by both features are penalized
+at all points. Errors are shares of the points without a label.
 
 - errors: logistic loss of the labels, squared loss of the derivatives, sigma 0.25, C 1, nu in {0, 0.01,
   0.1, 1} (Zhang, Lee and Teh 2013, figure 1); 200 points, with noise 0.05 and 0.1.
@@ -12,17 +12,17 @@ Errors are shares of the points without a label.
 - speed: the same with 400 points of seed 1, 802 functionals. Ours is `RepresenterClassifier` with solver
   "dual-interior", which "auto" stands for, "newton-cg" and "dual-cd", each to relative gaps of 1e-4
   and 1e-6. The others are quadratic programs in cvxpy, with CLARABEL and OSQP at cvxpy's own
-  tolerances, and CLARABEL with 1e-4 too:
+  tolerances, and CLARABEL also with 1e-4:
 
   - one: a coefficient for each functional, in a box, with ``epsilon |a|_1``;
   - apart: ``a = alpha - alpha'`` for the derivatives, both at least 0, in ``quad_form(a, G)``;
   - doubled: the same stacked, with the Gram matrix ``[[G, -G], [-G, G]]`` written out.
 
-  Seconds are wall time, medians of rounds that run everything once, after a round that does not count;
-  what takes more than 5 s in that one has that run alone. "Without" the kernel has the Gram matrix
-  formed beforehand, and is otherwise everything: for ours the loop with its checks, for cvxpy the
-  compilation of the program, too, whose solver's own time stands beside it. "With" it is a fit from
-  points; for cvxpy, the median time of the library's own Gram matrix is added. The objective is that of
+  Seconds are wall time, medians of rounds that run all methods once. The first round does not count,
+  except for methods that take more than 5 s in it. "Without" the kernel means a precomputed Gram matrix.
+  It includes the loop with its checks for structinv, and the compilation of the program for cvxpy. The
+  time of cvxpy's solver is in another column. "With" the kernel means a fit from points. For cvxpy the
+  median time of structinv's Gram matrix is added. The objective is that of
   the function found, its gap the distance to the highest lower bound of all. Threads are those of BLAS.
 """
 
@@ -80,7 +80,7 @@ def moons(n_points: int, noise: float, seed: int) -> Moons:
 
 
 def machine(sigma: float, nu: float, **settings: Any) -> RepresenterClassifier:
-    """A machine that is flat around the points, if nu is above 0."""
+    """Fit a model with a penalty on derivatives, if nu is above 0."""
     return RepresenterClassifier(
         Gaussian(sigma), invariances=[Gradient()], nu=nu, random_state=0, **settings
     )
