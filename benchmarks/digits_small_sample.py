@@ -1,8 +1,8 @@
 """Error and support vectors on few digits (Teo et al. 2007, figure 1).
 
 Draws have 10 to 50 digits per class of the 60000 training images of MNIST (seeds 0, 1, ...). A smaller
-draw is part of the larger one of its seed. All 10000 test images are for testing. The 20 transformations are
-those of the paper (`teo2007_transforms`). `digits.py` has the models and the rules.
+draw is part of the larger one of its seed. All 10000 test images are for testing. The 20 transformations
+are those of the paper (`teo2007_transforms`). `digits.py` has the models and the rules.
 
 gamma and C are chosen separately for each draw and model:
 
