@@ -30,7 +30,7 @@ def cost(y, y2):
 
 
 def argmax(x, w, y=None):
-    """Return the matching with the highest score, plus cost if y is given."""
+    """Return the matching with the highest score; plus cost if y is given."""
     scores = x @ w
     if y is not None:
         scores = scores + (np.arange(SIZE) != y[:, None])
@@ -52,7 +52,7 @@ def main():
     matching = Custom(joint_feature, cost, argmax)
     every = [np.array(each) for each in permutations(range(SIZE))]
     check_custom(matching, X[:3], y[:3], candidates=lambda x: every)
-    print(f"argmax agrees with all {len(every)} matchings")
+    print(f"check_custom: argmax agrees with enumeration of all {len(every)} matchings")
 
     model = CustomStructuredSVC(matching, C=0.1, tol=1e-4, random_state=0).fit(X, y)
     w = model.coef_
@@ -67,7 +67,7 @@ def main():
     predicted = np.array(model.predict(X_test))
     accuracy = np.mean(predicted == np.array(y_test))
     best = np.mean([argmax(x, weights) == truth for x, truth in zip(X_test, y_test, strict=True)])
-    print(f"accuracy of jobs: {accuracy:.3f}, with the true weights {best:.3f}")
+    print(f"fraction of correct jobs: {accuracy:.3f}, with the true weights {best:.3f}")
     assert accuracy >= 0.9 * best
 
 

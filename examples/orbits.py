@@ -34,7 +34,7 @@ def digits() -> None:
     ):
         print(f"{name}: {model.score(X[test], y[test]):.3f} accuracy")
     certified = both.certify(X[test], y[test]).accuracy
-    print(f"certified against shifts: {certified:.3f}")
+    print(f"certified accuracy for shifts: {certified:.3f}")
 
 
 def point_sets() -> None:

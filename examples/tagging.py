@@ -1,7 +1,7 @@
 """Robust sequence tagger for text with typing errors.
 
-Every word has features of itself and of its neighbors. A typing error removes some features of the word
-and of its neighbors. The robust tagger is trained for one dropped feature at every word.
+Every word has features of its spelling and of its neighbors. A typing error changes features of several
+words. The robust tagger is trained for one dropped feature at every word.
 """
 
 from sklearn.model_selection import GridSearchCV
@@ -23,7 +23,7 @@ def main():
     words, y = words_and_chunks(100, seed=0)
     words_test, y_test = words_and_chunks(200, seed=1)
     X = conll_features(words)
-    print("first word:", *X[0][0], sep="\n  ")
+    print("features of the first word:", *X[0][0], sep="\n  ")
 
     model = InvariantStructuredSVC(Sequence(), tol=0.1, random_state=0)
     search = GridSearchCV(model, {"C": [0.03, 0.1]}, cv=2).fit(X, y)

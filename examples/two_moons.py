@@ -22,7 +22,7 @@ from structinv.kernels import Gaussian
 
 
 def moons(n_points=200, noise=0.05, seed=0):
-    """Return points, their moons, and labels (-1 except for one point per moon)."""
+    """Return points, true classes, and labels (-1 except for one point per class)."""
     X, y = make_moons(n_points, noise=noise, random_state=seed)
     labels = np.full(n_points, -1)
     for moon in (0, 1):
@@ -63,7 +63,7 @@ def main():
         draw(axes, model, X, labels)
         axes.set_title(f"nu = {nu:g}: {error:.1%} error")
     figure.savefig(options.picture, dpi=150)
-    print(f"drawn: {options.picture}")
+    print(f"picture: {options.picture}")
 
 
 if __name__ == "__main__":
