@@ -15,6 +15,7 @@ from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
 from sklearn.model_selection import cross_val_score
 
 from structinv import InvariantLinearSVC, InvariantSVC
+from structinv.functionals import Gradient
 from structinv.kernels import Gaussian, Laplacian, Linear, Matern, Polynomial, PrecomputedKernel
 from structinv.oracles import Box, Ellipsoid, FDrop, FiniteOracle, Identity, Rotations, Scalings, Shifts
 from structinv.solvers import FrankWolfe, Pegasos, Status
@@ -386,6 +387,21 @@ def test_tables_are_cut_by_cross_validation():
     gram = rbf_kernel(X, gamma=0.2)
     table = cross_val_score(InvariantSVC(kernel="precomputed", random_state=0), gram, y, cv=3)
     assert np.array_equal(table, cross_val_score(InvariantSVC(gamma=0.2, random_state=0), X, y, cv=3))
+
+
+@pytest.mark.parametrize("solver", ["auto", "representer", "frank_wolfe", "svmstruct"])
+@pytest.mark.parametrize("invariance_loss", ["squared", "absolute"])
+def test_fits_with_penalties_end_within_plane_tol(solver, invariance_loss):
+    X, y = strokes(n=30)
+    penalties = {"invariances": [Gradient()], "nu": 0.01, "invariance_loss": invariance_loss}
+    model = InvariantSVC(SHIFTS, gamma=0.2, solver=solver, **penalties, max_seconds=30, random_state=0)
+    model.set_params(plane_tol=0.3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.fit(X, y)
+    assert model.solution_.status is Status.WITHIN_PLANE_TOL
+    # The gap is that of the tolerance, except for a small part.
+    assert model.solution_.gap <= 1.1 * 0.3 * len(X)
 
 
 def test_epsilon_trades_support_vectors_for_a_gap():

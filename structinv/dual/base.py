@@ -24,6 +24,8 @@ class DualState(ABC):
     ----------
     converged : bool
         Whether the last sweep found no new plane and left almost no gap on the stored ones.
+    adds_planes : bool
+        Whether sweeps add planes. A state without planes does not set `converged`.
     checks_planes : bool
         Whether `restore` drops or corrects planes that do not bound the term from below.
     packs : bool
@@ -50,6 +52,7 @@ class DualState(ABC):
     term: Any
     space: Any
     converged: bool = False
+    adds_planes: bool = True
     checks_planes: bool = False
     packs: bool = True
     packs_rows: bool = False

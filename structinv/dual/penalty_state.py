@@ -30,6 +30,7 @@ class PenaltyState(DualState):
     """
 
     checks_planes = True
+    adds_planes = False
 
     def __init__(self, case: Case, rng: np.random.Generator) -> None:
         term, space = case.term, case.space

@@ -94,9 +94,9 @@ class InvariantSVC(SupportVectorMachine, InvariantClassifier):
     plane_tol : float, default=0.0
         Plane tolerance (>= 0): the solver stores a plane only if it exceeds the other planes of its
         sample by more than this (Teo et al. 2007, algorithm 1). Increase it for fewer support vectors,
-        at the cost of a larger gap in `solution_`. It requires the solver "auto", "frank_wolfe" or
-        "svmstruct", or an instance of these; a value above 0 replaces the tolerance of an instance. The
-        fit also ends, without a warning, if no plane exceeds the tolerance.
+        at the cost of a larger gap in `solution_`. It requires the solver "auto", "frank_wolfe",
+        "representer" or "svmstruct", or an instance of these; a value above 0 replaces the tolerance of
+        an instance. The fit also ends, without a warning, if no plane exceeds the tolerance.
     cache_mb : float, default=1000
         Memory for kernel values in units of 10^6 bytes (> 0). Increase it for faster fits on large data
         sets. Decrease it if a fit exceeds the free memory; see `estimate_memory`.

@@ -88,6 +88,6 @@ def check_plane_tol(plane_tol: Any, solver: str | Solver) -> None:
     known = REGISTRY[named]() if isinstance(named, str) and named in REGISTRY else named
     if plane_tol > 0 and (isinstance(known, str) or "plane_tol" not in known.get_params()):
         raise ValueError(
-            "plane_tol must be 0 unless solver is 'auto', 'frank_wolfe' or 'svmstruct', got "
-            f"plane_tol={plane_tol!r} with solver={solver!r}"
+            "plane_tol must be 0 unless solver is 'auto', 'frank_wolfe', 'representer' or 'svmstruct', "
+            f"got plane_tol={plane_tol!r} with solver={solver!r}"
         )

@@ -63,6 +63,7 @@ class CoordinateState(DualState):
     """
 
     checks_planes = True
+    adds_planes = False
 
     def __init__(
         self,

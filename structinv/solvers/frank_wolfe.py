@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -15,14 +15,26 @@ from ..terms.planes import PlaneSet
 from ..utils.parameters import check_number
 from .base import Bounds, Solver, check_planes
 
+# Dual variables without planes have converged if their part of the gap is at most this.
+SETTLED_SHARE = 0.01
+
 
 @dataclass
 class FrankWolfeState:
-    """Dual states of all terms, their blocks of the objective, and their sum f."""
+    """Dual states of all terms: blocks in the objective, sum f, gaps of a sweep."""
 
     parts: list[DualState]
     blocks: list[np.ndarray]
     f: Element
+    gaps: list[float] = field(default_factory=list)
+
+    def converged(self) -> bool:
+        """Return True if only planes within the tolerance could reduce the gap."""
+        most = SETTLED_SHARE * sum(self.gaps)
+        return all(
+            part.converged if part.adds_planes else gap <= most
+            for part, gap in zip(self.parts, self.gaps, strict=True)
+        )
 
 
 class FrankWolfe(Solver):
@@ -106,16 +118,16 @@ class FrankWolfe(Solver):
         return all(chosen(case).checks_planes for case in cases)
 
     def step(self, objective: Objective, state: FrankWolfeState) -> float:
-        estimate = 0.0
+        state.gaps = []
         for part in state.parts:
             gap, rows = part.sweep(state.f, objective.out_of_time)
             objective.oracle_calls += rows
-            estimate += gap
-        return estimate
+            state.gaps.append(gap)
+        return sum(state.gaps)
 
     def finished(self, objective: Objective, state: FrankWolfeState) -> bool:
         # The remaining gap is due to plane_tol.
-        return self.plane_tol > 0 and all(part.converged for part in state.parts)
+        return self.plane_tol > 0 and state.converged()
 
     def bounds(self, objective: Objective, state: FrankWolfeState) -> Bounds:
         f = state.f = total(objective.space, state.parts)
