@@ -64,6 +64,9 @@ class VicinalKernel(LawKernel):
     `one_vicinal`, as in the example. The losses of training are then losses of averages around training
     rows.
 
+    Values decrease with increasing `spread` and `noise`, and M(x, x) is below 1. An SVM then requires a
+    larger C than with a Gaussian kernel.
+
     Examples
     --------
     >>> import numpy as np
