@@ -1,8 +1,8 @@
 """Random perturbations against certificates: number of violated margins.
 
-For every oracle of the tests' table a linear model is trained on eight samples of three classes and
-certified, and a kernel SVM if the oracle has a list. Perturbed samples are drawn from the definition of
-the set (``tests/random_edits.py``), by `sample` and from `orbit`. The last column is the smallest
+For every oracle of the tests' table a linear model is trained and certified on eight samples of three
+classes. A kernel SVM is added if the oracle has a list. Perturbed samples are drawn from the definition
+of the set (``tests/random_edits.py``), by `sample` and from `orbit`. The last column is the smallest
 margin minus its certified bound. It is never negative, and near 0 if a draw is near the worst case.
 """
 

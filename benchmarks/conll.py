@@ -3,9 +3,9 @@
 Features are those of CRFsuite's chunking example (Okazaki 2007): 19 templates of words and parts of
 speech, 335674 features of the training sentences, 22 labels, Hamming cost. C and the number of passes
 are chosen on the last tenth of the training sentences, see `choose`. There are three fits to all
-training sentences: one to that stop, with ``--C`` one to a relative gap of ``--gap``, and one with
-`FDrop(1)` to a gap of 0.1. Each is tested once. CRFsuite (python-crfsuite, in the extra "benchmarks")
-is trained by L-BFGS and as averaged perceptron, with its defaults, in the same run.
+training sentences. One ends at that stop. With ``--C`` a second ends at a relative gap of ``--gap``,
+and a third with `FDrop(1)` at a gap of 0.1. Each is tested once. CRFsuite (python-crfsuite, in the
+extra "benchmarks") is trained by L-BFGS and as averaged perceptron, with its defaults, in the same run.
 
 Seconds are processor time of one thread. They include all checks and the certificate, but no reading
 and no compilation. Memory is the peak of the process before CRFsuite starts, in GB, reading included.
@@ -82,8 +82,8 @@ class Task:
 def choose(task: Task, candidates: Sequence[float], passes: int) -> tuple[float, int, list[list[Any]]]:
     """Choose C and the number of sweeps by F1 after each sweep.
 
-    F1 is noisy while the gap is large, so that only the later half of the sweeps counts: C has the
-    highest mean there, and the sweep is the best of it.
+    F1 is noisy while the gap is large, so only the later half of the sweeps counts. C has the highest
+    mean there, and the sweep is the best of it.
     """
     lines, curves, later = [], {}, passes // 2
     for C in candidates:

@@ -10,8 +10,8 @@ Digits are drawn from the 60000 training images of MNIST as in `digits_small_sam
 - SVC, OrbitMean, random: a mean over 25 random transformations. Each is a shift up to 2 pixels in 8
   directions after a rotation up to 15 degrees after a scaling by 0.9 to 1.1.
 
-gamma in {0.01, 0.02, 0.04, 0.08} and C in {1, 10, 100}, divided by the mean of k(x, x), are chosen on
-each draw by three folds with SVC. Models with the same kernel share them. Numbers are means over draws
+Three folds with SVC choose gamma in {0.01, 0.02, 0.04, 0.08} and C in {1, 10, 100} on each draw. C is
+divided by the mean of k(x, x). Models with the same kernel share them. Numbers are means over draws
 with their standard errors.
 """
 

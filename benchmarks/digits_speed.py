@@ -4,8 +4,8 @@ Rules of the comparison:
 
 - 50 digits per class of MNIST's training images (``--seed``), the 20 transformations of Teo et al. 2007
   (21 variants per image), Gaussian kernel, gamma 0.02 and C 10 for all, float32. Nothing is tuned here.
-- ``--per-class``, ``--side`` and ``--tol`` change sizes: images of 16 x 16 pixels are those of 28 x 28
-  averaged over areas, and gamma is 0.02 times 784 / pixels.
+- ``--per-class``, ``--side`` and ``--tol`` change sizes. Images of 16 x 16 pixels are those of 28 x 28
+  averaged over areas. gamma is 0.02 times 784 / pixels.
 - structinv and the reference alternate in one process. Times are medians over the repeats. Every kernel
   is compiled or loaded before a clock starts.
 - Times are wall time with the default threads of all libraries. The first line has the number of

@@ -14,10 +14,10 @@ included. All models have a Gaussian kernel and C = 10, on pixels in [0, 1].
 The length scale, and the weight of the smoothness penalty, are chosen for each draw and model from the
 grids below. The choice uses 3 folds of the first 500 training digits. A draw of 500 is part of the draw
 of 1000 of its seed. Errors are those of the first 2000 test digits, means over draws with standard
-errors. "robust" is the fraction of the first 500 with a correct prediction under every transformation.
-"certified" is their certified accuracy. Seconds are those of the last fit, on a busy computer. Support
-vectors of Tangents and TransformDifference are the values and tangents in the expansion, those of
-InvariantSVC the variants.
+errors. The column "robust" has the fraction of the first 500 with a correct prediction under every
+transformation, and "certified" their certified accuracy. Seconds are those of the last fit, on a busy
+computer. Support vectors of Tangents and TransformDifference are the values and tangents in the
+expansion, those of InvariantSVC the variants.
 """
 
 from __future__ import annotations

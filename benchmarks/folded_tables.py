@@ -42,7 +42,7 @@ MOST_STEPS = 400
 class Table:
     """Columns of a kernel matrix: values between all rows and some rows.
 
-    `nu` is the weight that is folded in, and `places` tells which column each row has, -1 for none.
+    `nu` is the weight that is folded in, and `places` has the column of each row, -1 for none.
     """
 
     family: str

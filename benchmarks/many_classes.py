@@ -8,8 +8,8 @@ Rules of the comparison:
 - There is no intercept, and C is the same for all. Every kernel is compiled or loaded before a clock
   starts.
 - liblinear is ``LinearSVC(multi_class="crammer_singer", fit_intercept=False)``. It has the loosest
-  `tol` of 1, 0.5, 0.2, 0.1, ... with an objective at most 1 % above the best known value, that of
-  structinv to a relative gap of `--tight`. The search for `tol` is not timed; the conversion of rows
+  `tol` of 1, 0.5, 0.2, 0.1, ... with an objective at most 1 % above the best known value. This is that
+  of structinv at a relative gap of `--tight`. The search for `tol` is not timed; the conversion of rows
   is.
 - structinv ends at a certified relative gap of 1e-2. Times include sweeps, the final value over all
   labels and all preparation.

@@ -11,12 +11,12 @@ text, so they preserve most of the information. Methods:
 - CRFsuite by L-BFGS (python-crfsuite, in the extra "benchmarks").
 - The plain model and CRFsuite, trained on randomly mistyped text with another seed.
 
-C (or c2 of CRFsuite) has the highest mean of F1 over all rates on the last tenth of the training
-sentences, mistyped with a third seed. The rate of the training text is chosen in the same way, at the C
-of the plain model. Fits for the choice end at twice ``--tol`` or after half of ``--seconds`` of wall
-time. The last fit, to all training sentences, ends at ``--tol`` or after ``--seconds``. The table has
-the reached gap. Each run reads the test sentences once. Seconds are processor time of one thread, those
-of the last fit.
+C (or c2 of CRFsuite) has the highest mean of F1 over all rates. F1 is that of the last tenth of the
+training sentences, mistyped with a third seed. The rate of the training text is chosen in the same way,
+at the C of the plain model. Fits for the choice end at twice ``--tol`` or after half of ``--seconds``
+of wall time. The last fit, to all training sentences, ends at ``--tol`` or after ``--seconds``. The
+table has the reached gap. Each run reads the test sentences once. Seconds are processor time of one
+thread, those of the last fit.
 
 A prediction is certified if no choice of so many dropped *features* of a sentence changes it. Features
 are neither tokens nor typos: one word fills features of up to five positions.

@@ -18,8 +18,8 @@ Gaussian. ``--deskew`` first straightens every digit by its second moments, ``--
 ``--patches`` the kernel has pooled patch features of each variant instead of pixels.
 
 A checkpoint is written to ``--out`` after every round, and a stopped run continues from it. ``--vote``
-trains nothing. It adds the scores of the last models of some runs, each the mean over variants of the
-test digit, and compares the sum with each model (McNemar's test).
+trains nothing. It adds the scores of the last models of some runs, each a mean over variants of the
+test digit. McNemar's test compares the sum with each model.
 """
 
 from __future__ import annotations

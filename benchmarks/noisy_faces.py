@@ -20,11 +20,11 @@ Models are scikit-learn's SVC on kernel matrices with balanced class weights:
   Gaussian(sigma), sides="two", spectrum="clip")``. For t = 0 it is the plain kernel.
 - box on filtered: box kernels over the chosen filter.
 
-sigma, C, t and the filter are chosen by 3 folds of the training faces, by the balanced error of 10
-random persons. sigma is a multiple of the root mean square distance of training faces, separately for
-each filter and t. With "noise known" the validation faces have noise of the tested kind and size; with
-"noise unknown" they are clean. The rules are the same for all models. Ties go to the first of the
-lists, which is the smaller t, sigma and C.
+Three folds of the training faces choose sigma, C, t and the filter, by the balanced error of 10 random
+persons. The values of sigma are multiples of the root mean square distance of training faces,
+separately for each filter and t. With "noise known" the validation faces have noise of the tested kind
+and size; with "noise unknown" they are clean. The rules are the same for all models. Ties go to the
+first of the lists, which is the smaller t, sigma and C.
 """
 
 from __future__ import annotations

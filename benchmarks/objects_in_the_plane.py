@@ -6,10 +6,10 @@ per class, 0.17 between the classes, and radii uniform from 0.3 to 3. The pictur
 has 20 support vectors of the plain SVM and 8 of the SVM with segments.
 
 All models have the Gaussian kernel and C = 10. The picture has length scale 0.5. Kernels of segments
-are clipped. "mean" is the mean of both distances from a point to the other segment; the other rows have
-the smallest distance of both. The printed tables have other length scales, and errors at 2000 new
-points. The worst-case model is trained for the length scale of the picture only. Its support vectors
-are counted by row.
+are clipped. The rows "mean" have the mean of both distances from a point to the other segment; the
+other rows have the smallest distance of both. The printed tables have other length scales, and errors
+at 2000 new points. The worst-case model is trained for the length scale of the picture only. Its
+support vectors are counted by row.
 """
 
 from __future__ import annotations

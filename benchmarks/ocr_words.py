@@ -10,8 +10,8 @@ folds. "small" trains on fold 0 and tests on the nine others, "large" the revers
 - Rows alone are joint losses of 26 classes (`InvariantLinearSVC`, `InvariantSVC`). Chains are
   `InvariantStructuredSVC(Sequence())` with Hamming cost.
 - A kernel's values are multiplied by `FACTOR`, which sets the relative cost of transitions.
-- "shifts" move each letter separately by a pixel. "slants" are four shears of each letter separately.
-  "one slant" is the same shear of all letters of a word (`Shared`).
+- The name "shifts" means that each letter moves separately by a pixel. With "slants" each letter has
+  four separate shears, and "one slant" is the same shear of all letters of a word (`Shared`).
 - Blur and length scale are the best on unseen training words of "large". By three folds of the training
   words of "small" they are as good as their neighbors.
 - C was chosen in the same way (``--choose``), again on training words of "large" for models with
@@ -134,8 +134,8 @@ def pixels(images: np.ndarray, blur: float) -> np.ndarray:
 def orientations(images: np.ndarray, blur: float) -> np.ndarray:
     """Return the slope in each of eight directions, blurred, (n, 10, 6, 8).
 
-    Gradients are those of images smoothed by half a pixel, with a border of two pixels (as Dalal and
-    Triggs 2005, without their histograms and norms).
+    Images are smoothed by half a pixel and have a border of two pixels. Gradients are those of Dalal and
+    Triggs (2005), without their histograms and norms.
     """
     images = np.pad(images, ((0, 0), (2, 2), (2, 2)))
     down, right = (

@@ -1,11 +1,11 @@
 """Random Fourier features of photographs, plain and averaged.
 
-The data are a part of CIFAR-10, as in `patches.py`: 20000 of the 50000 training images, the first 1000
-of the 10000 test images, and five folds of the 20000. Raj et al. (2017) use all 50000. They have
-accuracies of 61.0 and 62.8 % for plain random features (one and two layers), and 64.2 and 67.3 % for
-orbits. They do not give their length scales. The transformations here are a mirror image or none, after
-a shift up to 3 pixels in 8 directions, after a rotation up to 10 degrees. ``--changes`` is their
-number.
+The data are a part of CIFAR-10, as in `patches.py`: 20000 of the 50000 training images and the first
+1000 of the 10000 test images. There are also five folds of the 20000. Raj et al. (2017) use all 50000.
+They have accuracies of 61.0 and 62.8 % for plain random features (one and two layers), and 64.2 and
+67.3 % for orbits. They do not give their length scales. A transformation here is a mirror image or
+none, after a shift up to 3 pixels (8 directions) and a rotation up to 10 degrees. ``--changes`` is
+their number.
 
 Features are `OrbitFourier` with orthogonal templates. Length scales of both layers are chosen, for
 plain and for averaged features in the same way. The choice trains on the first 4000 training images and

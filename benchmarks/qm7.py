@@ -9,15 +9,15 @@ Models are kernel ridge regressions with
 - a Gaussian of the distance of mean embeddings (`OrbitDistance`), the second layer,
 - both with Gaussian kernels by random features (`OrbitFourier`), distributions of responses
   (`GroupCDF`) and landmarks (`OrbitNystroem`),
-- random features of the noisy sorts: every training molecule has several rows, and a prediction is the
-  mean over sorts ("random Coulomb matrices", Montavon et al. 2012).
+- random features of the noisy sorts ("random Coulomb matrices", Montavon et al. 2012). Every training
+  molecule has several rows, and a prediction is the mean over sorts.
 
 There are 7101 molecules (7165 in the file of the paper) in five random folds by seed; the published
 folds belong to that file. Length scales, noise and ridge are chosen for each fold by leave-one-out on
-some of its training molecules (random Coulomb matrices: by the error on a third of these). Errors are
-those on the fold left out, in kcal/mol. Features use all molecules without energies: landmarks are
-molecules of any fold, thresholds quantiles over all. The mean over 16 sorts has the parameters chosen
-for 8.
+some of its training molecules. For random Coulomb matrices the criterion is the error on a third of
+these. Errors are those on the fold left out, in kcal/mol. Features use all molecules without energies:
+landmarks are molecules of any fold, thresholds quantiles over all. The mean over 16 sorts has the
+parameters chosen for 8.
 
 Raj et al. (2017) do not give the number of sorts and of features, or the choice of parameters. Here
 there are 8 sorts and 3000 columns.

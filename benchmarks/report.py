@@ -32,7 +32,7 @@ def parser_of(
 
 @dataclass
 class Line:
-    """A row of the table; times are in seconds, except where the row says otherwise."""
+    """A row of the table; times are in seconds unless stated in the row."""
 
     work: str
     target: str

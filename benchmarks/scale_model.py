@@ -2,25 +2,25 @@
 
 All numbers that this script prints for more rows or workers than were simulated are estimated.
 
-Measured (`benchmarks/records/scale.json`, by ``partitions.py --parts scale --json``): rounds to a gap of
-1e-3 and processor seconds a round, of generated rows at lambda 1e-3 on 1 to 64 groups. The bundle method
-of this record kept all planes with mass. With at most 30 of each group, as `MultiCutBundle` keeps, 8
-groups took 22 rounds instead of 21 (10^5 rows, hinge).
+Measured (`benchmarks/records/scale.json`, by ``partitions.py --parts scale --json``): rounds to a gap
+of 1e-3 and processor seconds a round, of generated rows at lambda 1e-3 on 1 to 64 groups. The bundle
+method of this record kept all planes with mass. With at most 30 of each group, as `MultiCutBundle`
+keeps, 8 groups took 22 rounds instead of 21 (10^5 rows, hinge).
 
 Fitted, for each loss:
 
-- rounds of the bundle method: ``log R = a + b log P + c log n`` by least squares, from 2 groups on. More
-  rows took fewer rounds. Estimates are ranges: the upper end has the rounds of 10^6 rows, the lower end
-  follows the fit down to 4 rounds, which is what one group took.
+- rounds of the bundle method: ``log R = a + b log P + c log n`` by least squares, from 2 groups on.
+  More rows took fewer rounds. Estimates are ranges: the upper end has the rounds of 10^6 rows, the
+  lower end follows the fit down to 4 rounds, which is what one group took.
 - rounds of BMRM, which no number of groups changes: those of the run with most rows. Where it did not
   reach the gap, they are the rounds that it had, and estimates are lower bounds.
 - seconds of a round and row: the median of all runs.
 - seconds of the driver's quadratic program: ``log s = a + b log P``, from 16 groups on.
 
-Stated, see `Cluster`: a worker is one core with one group. In a round the driver sends a group two dense
-vectors (the function and the group's part of it) and gets two planes, or one and one with BMRM. All of
-it passes the driver's link. A task costs the scheduler a millisecond. Workers read their rows once and
-keep them. The program of BMRM is left out: it took 5 to 14 milliseconds.
+Stated, see `Cluster`: a worker is one core with one group. In a round the driver sends a group two
+dense vectors (the function and the group's part of it) and receives two planes. With BMRM it is one and
+one. All of it passes the driver's link. A task costs the scheduler a millisecond. Workers read their
+rows once and keep them. The program of BMRM is left out: it took 5 to 14 milliseconds.
 
     python benchmarks/scale_model.py --picture docs/scale.png
 """

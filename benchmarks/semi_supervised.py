@@ -3,8 +3,8 @@
 Protocol:
 
 - Columns are standardized, or with ``--scaling unit`` rows scaled to unit length.
-- The kernel is Gaussian. Its length scale is the median distance of two rows, or a factor in {1, 2,
-  1/2, 1/4} of it that is chosen with the other parameters.
+- The kernel is Gaussian. Its length scale is the median distance of two rows. In other tables a factor
+  of it in {1, 2, 1/2, 1/4} is chosen with the other parameters.
 - Of all n rows, l = 30, 60 or 90 random rows have a label: the first l of a permutation by seed 0, 1,
   .... Both classes are among the first 30, and a smaller draw is part of the larger one of its seed.
   All methods have the same draws and all rows as inputs. The error is that on the rows without a label.
@@ -24,11 +24,11 @@ Methods, with C in {0.1, 1, 10, 100, 1000} on the sum of the losses and an unpen
 - SelfTraining of scikit-learn around a calibrated SVC, threshold 0.75 and 10 rounds at most. Length
   scale and C are those of SVC, since separate folds would take longer than all other methods.
 - Linear SVM: hinge loss, linear kernel, labeled rows only.
-- Squared loss, any penalty: one of no penalty, gradients, tangents of local neighbors
-  (`LocalTangents`), local averages, and the graph, with its weight, length scale and C. The criterion
-  is the error in folds, the squared errors of rows left out, or the marginal likelihood. The likelihood
-  is that of the labels -1 and +1 under a Gaussian process, with profiled variance and constant.
-  Gradients of sets of more than 1000 rows have the median length scale alone.
+- Squared loss, any penalty: no penalty, gradients, tangents of local neighbors (`LocalTangents`), local
+  averages, or the graph. Its weight, length scale and C are chosen with it. The criterion is the error
+  in folds, the squared errors of rows left out, or the marginal likelihood. The likelihood is that of
+  the labels -1 and +1 under a Gaussian process, with profiled variance and constant. Gradients of sets
+  of more than 1000 rows have the median length scale alone.
 
 Weights are ``nu = c / (n s)`` with s the mean squared norm of the functionals. The factor c is in {0.1,
 1, 10, 100} for gradients and in {0.1, 10, 1e3, 1e5} for others. `folded_tables.py` folds the penalties

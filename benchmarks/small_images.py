@@ -6,9 +6,9 @@ Rules of the comparison:
   gamma 0.02 times 784 / pixels on values from 0 to 1. Nothing is tuned here.
 - "mnist 16 wide" has gamma 0.03, half of that. Values from -1 to 1, halved, have the same distances as
   those from 0 to 1.
-- Sets: MNIST at 28 x 28 and, averaged over areas, at 16 x 16, with ``--per-class`` digits per class;
-  the digits of scikit-learn, 8 x 8, as many; Olivetti faces at 32 x 32, five of each of the 40 people.
-  All other images are test images, of MNIST 2000 of them.
+- Sets: MNIST at 28 x 28 and, averaged over areas, at 16 x 16, with ``--per-class`` digits per class.
+  The digits of scikit-learn, 8 x 8, are as many. Olivetti faces have 32 x 32 pixels, five faces of each
+  of the 40 people. All other images are test images, of MNIST 2000 of them.
 - InvariantSVC is fitted to a relative gap of ``--tol``. SVC has a cache for its whole kernel, and its
   samples are precomputed. The two alternate in one process. Ratios are those of medians over
   ``--repeats``. The first fit of each is not counted.

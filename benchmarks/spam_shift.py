@@ -4,16 +4,16 @@ Each of four sources is held out in turn. A filter for an Enron mailbox is train
 filter for the SpamAssassin bodies, which are unlike them all, is trained on the three Enron mailboxes.
 SpamAssassin is never trained on: it represents out-of-domain mail without labels.
 
-All parameters are chosen with the training mailboxes only. Each of them is left out in turn, and the
-setting with the best mean accuracy on left-out mailboxes is chosen (ties: the best mean AUC). lambda =
-1/(C m) is tuned instead of C, so that its value transfers to another number of mails. Plain hinge and
-LinearSVC have a wider grid of lambda, since they have no other parameter. The threshold is that of the
-model.
+All parameters are chosen with the training mailboxes only. Each of them is left out in turn. The
+setting with the best mean accuracy on left-out mailboxes is chosen (ties: the best mean AUC). The value
+of lambda = 1/(C m) is tuned instead of C, so that its value transfers to another number of mails. Plain
+hinge and LinearSVC have a wider grid of lambda, since they have no other parameter. The threshold is
+that of the model.
 
-Certificates are fractions of held-out mails that are classified correctly for any K dropped words
-(FDrop(K)) or any K words scaled by factors in [1/2, 2] (FScale(K, 0.5, 2)). They hold for the rows of
-the model. With raw counts these are the mails. With rows of unit length this is only approximate, since
-an edit of a mail also changes its length.
+Certified accuracy is that for any K dropped words (`FDrop(K)`), or for any K words scaled by factors in
+[1/2, 2] (`FScale(K, 0.5, 2)`). They hold for the rows of the model. With raw counts these are the
+mails. With rows of unit length this is only approximate, since an edit of a mail also changes its
+length.
 """
 
 from __future__ import annotations

@@ -11,12 +11,12 @@ Linear two-class models minimize the worst case, ``1/2 |w|^2 + 1/2 b^2 + C sum o
 - dropped words. The reference is the quadratic program of Globerson and Roweis (2006), whose inner
   maximum is the dual of a linear program.
 
-Rows are two digits of scikit-learn's 8 x 8 images. "stated" is the optimum that a method returns.
-"objective" is the value of its weights by the exact worst cases (for a list, those of the trajectory).
-"off" is the distance of either to the best known lower bound. "seconds" is the whole call, for cvxpy
-including the way from its expressions to the solver. "solver" is the time that the solver reports.
-"over" is the whole call divided by that of structinv at that tolerance. Functions are compiled before
-any clock starts.
+Rows are two digits of scikit-learn's 8 x 8 images. The column "stated" is the optimum that a method
+returns, and "objective" is the value of its weights by the exact worst cases (for a list, those of the
+trajectory). The column "off" is the distance of either to the best known lower bound. The column
+"seconds" is the whole call, for cvxpy including the way from its expressions to the solver. The column
+"solver" is the time that the solver reports, and "over" is the whole call divided by that of structinv
+at that tolerance. Functions are compiled before any clock starts.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Tangent distance on MNIST: speed, nearest neighbors and indefinite kernels.
 
-A digit has seven tangents (Simard, LeCun, Denker and Victorri 1998): two shifts, rotation, scaling, a
-shear, a stretch of one axis, and thickness, the squared length of the gradient.
+A digit has seven tangents (Simard, LeCun, Denker and Victorri 1998). They are two shifts, rotation,
+scaling, a shear, a stretch of one axis, and thickness, the squared length of the gradient.
 
 - ``speed``: matrices of 1000 x 10000 distances. The references are their matrix products, in the same
   tiles by the same threads, and a plain NumPy loop over pairs, timed on a sample.

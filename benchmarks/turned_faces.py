@@ -1,10 +1,10 @@
 """Rotated faces: set kernels and other methods (Pozdnoukhov and Bengio 2006).
 
 The Olivetti faces have 32 x 32 pixels, see `noisy_faces.py`. Each draw (seeds 0, 1, ...) trains on 1,
-2, 3 or 5 upright faces of each of the 40 persons; a smaller draw is part of the larger one. It tests on
-the 5 others, each rotated by a random angle within 10 degrees and scaled by a random factor from 0.9 to
-1.1. scipy rotates the 64 x 64 pixels before they are shrunk, not the oracles. The error is the fraction
-of test faces that are assigned to another person.
+2, 3 or 5 upright faces of each of the 40 persons. A smaller draw is part of the larger one. It tests on
+the 5 others, rotated by a random angle within 10 degrees and scaled by a random factor from 0.9 to 1.1.
+SciPy rotates the 64 x 64 pixels before they are shrunk, not the oracles. The error is the fraction of
+test faces that are assigned to another person.
 
 All methods have the same transformations, rotations and scalings of that size. They are lists of
 ``Rotations([-10, 10]) @ Scalings([0.9, 1.1])``, 9 variants per face, or the tangents of both. Kernels
@@ -23,10 +23,10 @@ except the last have no oracle and take kernel matrices. Indefinite kernels are 
 training rows.
 
 C is 10 for all models. A trial with 1 and 10 on draw 0 chose 10 for every method with 5 faces per
-person. sigma, gamma_w (a multiple of sigma) and eta are chosen by two folds of the training faces.
-Held-out faces are rotated and scaled at random like test faces. With one face per person there are no
-held-out faces, so the choice uses rotated copies of the training faces. Ties go to the first of the
-grid.
+person. The values of sigma, gamma_w (a multiple of sigma) and eta are chosen by two folds of the
+training faces. Held-out faces are rotated and scaled at random like test faces. With one face per
+person there are no held-out faces, so the choice uses rotated copies of the training faces. Ties go to
+the first of the grid.
 """
 
 from __future__ import annotations

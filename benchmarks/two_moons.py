@@ -143,7 +143,7 @@ def compare_hinge(seeds: int) -> dict[str, Any]:
 
 @dataclass
 class Line:
-    """Result of a method: seconds with and without the kernel, of the solver, and values."""
+    """Result of a method: seconds with, without the kernel, of the solver, and values."""
 
     name: str
     with_kernel: float

@@ -3,7 +3,7 @@
 Data are iris, wine, breast_cancer and digits without rescaling, and 60 random images of 0 to 255, with
 C = 1. Fits have no oracle, a box or a ball of radius 0.1, or for images shifts by a pixel. The gap is
 that of the fit's certificate. Seconds are those of `fit` with compiled kernels, in processor time if
-``STRUCTINV_CPU_TIME=1`` is set. Accuracies are those of the training rows. "peer" is that of
+``STRUCTINV_CPU_TIME=1`` is set. Accuracies are those of the training rows. The column "peer" is that of
 ``LinearSVC(loss="hinge")``, or of Crammer and Singer's form for more than two classes, which have no
 oracle.
 """
