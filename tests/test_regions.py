@@ -161,4 +161,4 @@ def test_products_of_pairs_are_inner_products():
     left, right = rng.standard_normal((2, 3, 4)), rng.standard_normal((5, 2, 4))
     stacks = [Stack.from_vectors(each) for each in (left, right)]
     np.testing.assert_allclose(pair_products(*stacks), np.einsum("iad,jbd->iajb", left, right))
-    np.testing.assert_allclose(stacks[0].own, np.einsum("iad,ibd->iab", left, left))
+    np.testing.assert_allclose(stacks[0].grams, np.einsum("iad,ibd->iab", left, left))

@@ -146,11 +146,11 @@ def test_some_rows_can_be_taken_from_a_packed_state_and_put_back():
     assert some.lists[0].counts.tolist() == counts[rows].tolist()
     same = packed.put(rows, some)
     for before, after in zip(
-        (*packed.each, *entries), (*same.each, *same.lists[0].entries), strict=True
+        (*packed.arrays, *entries), (*same.arrays, *same.lists[0].entries), strict=True
     ):
         np.testing.assert_array_equal(before, after)
     ones = np.ones(counts[rows].sum() + 4)
-    longer = PackedRows(some.each, (RaggedLists(counts[rows] + 1, (ones, ones)),))
+    longer = PackedRows(some.arrays, (RaggedLists(counts[rows] + 1, (ones, ones)),))
     other = packed.put(rows, longer)
     np.testing.assert_array_equal(other.take(rows).lists[0].entries[0], ones)
     left = np.setdiff1d(np.arange(20), rows)
@@ -770,7 +770,7 @@ class TestMemoryLimit:
         store[0] = PackedRows((np.arange(5.0),))
         folder = Path(store._folder.name)
         assert [path.name for path in folder.iterdir()] == ["block-0"]
-        assert len(store[0].each[0]) == 5
+        assert len(store[0].arrays[0]) == 5
         del store
         gc.collect()
         assert not folder.exists()

@@ -39,7 +39,7 @@ class AddedWords:
     ----------
     value : (d,) array
         Value that is added to each feature, 0 for none.
-    each, every : int
+    per_feature, in_total : int
         Maximum amounts of one feature and of all features that a row adds per unit of its budget.
 
     Attributes
@@ -51,8 +51,8 @@ class AddedWords:
     """
 
     value: np.ndarray
-    each: int = 1
-    every: int = 1
+    per_feature: int = 1
+    in_total: int = 1
 
     @cached_property
     def inverse(self) -> np.ndarray:
@@ -114,12 +114,14 @@ class AdditionState(FocusedSweeps, DualState):
         self.pushed, self.ours = np.zeros((2, n_features))
         # Amounts that each row adds, relative to its weight times dual variable; computed on access.
         self.shares: sp.csr_matrix | None = None
-        self.own = np.zeros((2, n_features))
+        self.row_amounts = np.zeros((2, n_features))
         self.added = self._words()
-        self.mine = [found.changed & (self.signs == sign) & (self.weights > 0) for sign in (1.0, -1.0)]
+        self.changed_rows = [
+            found.changed & (self.signs == sign) & (self.weights > 0) for sign in (1.0, -1.0)
+        ]
         for words in self.added:
             # A side without rows adds nothing.
-            words.sides[:, TOTAL] = [0.0 if np.any(mine) else -1.0 for mine in self.mine]
+            words.sides[:, TOTAL] = [0.0 if np.any(mine) else -1.0 for mine in self.changed_rows]
         self.cautious = False
         # Dual value before the next step, for sums that are not distributed over rows.
         self.dual = 0.0
@@ -206,7 +208,8 @@ class AdditionState(FocusedSweeps, DualState):
         sweep_additions(
             found.rows.indptr, found.rows.indices, found.rows.data, self.signs, self.weights,
             found.changed, found.value, words.inverse, found.present, found.max_changes, self.kind,
-            self.space.intercept, self.cautious, f, self.own, words.sides, words.place, self.alphas,
+            self.space.intercept, self.cautious, f, self.row_amounts, words.sides, words.place,
+            self.alphas,
             order, self.gaps,
         )  # fmt: skip
 
@@ -218,7 +221,7 @@ class AdditionState(FocusedSweeps, DualState):
     def _settle(self, u: np.ndarray) -> None:
         """Compute the additions of all rows for the current dual variables."""
         for words in self.added:
-            settle(u, self.own, words.value, words.sides, words.place)
+            settle(u, self.row_amounts, words.value, words.sides, words.place)
 
     def _dual_at(self, u: np.ndarray) -> float:
         """Return the dual value for sums that are not distributed over rows."""
@@ -229,20 +232,20 @@ class AdditionState(FocusedSweeps, DualState):
         """Return the weights, including the additions of all rows."""
         f = u.copy()
         for words in self.added:
-            weights_of(u, self.own, words.value, words.sides, words.place, f)
+            weights_of(u, self.row_amounts, words.value, words.sides, words.place, f)
         return f
 
     def _count(self) -> None:
         """Sum the dual variables over the rows of each side, and over those with each feature."""
         found, (amounts, budgets) = self.additions, self._left_over()
-        for side, mine in enumerate(self.mine):
+        for side, mine in enumerate(self.changed_rows):
             # A side without rows adds nothing.
             total, budget = amounts[mine].sum() if np.any(mine) else -1.0, budgets[mine].sum()
             for words in self.added:
-                words.sides[side, TOTAL] = words.each * total
-                words.sides[side, BUDGET] = words.every * budget
+                words.sides[side, TOTAL] = words.per_feature * total
+                words.sides[side, BUDGET] = words.in_total * budget
             if not found.present:
-                self.own[side] = self._has.T @ np.where(mine, amounts, 0.0)
+                self.row_amounts[side] = self._has.T @ np.where(mine, amounts, 0.0)
 
     @cached_property
     def _has(self) -> sp.csr_matrix:
@@ -260,8 +263,8 @@ class AdditionState(FocusedSweeps, DualState):
             (amounts, budgets), parts, self.lost = self._left_over(), [], 0.0
             lengths = np.diff(self.additions.rows.indptr)
             for words in self.added:
-                left_over = words.each * amounts, words.every * budgets
-                for side, mine in enumerate(self.mine):
+                left_over = words.per_feature * amounts, words.in_total * budgets
+                for side, mine in enumerate(self.changed_rows):
                     rows = np.flatnonzero(mine & (amounts > 0))
                     # Rows with many features have the smallest choice, so they are first.
                     rows = rows[np.argsort(-lengths[rows], kind="stable")]
@@ -279,7 +282,7 @@ class AdditionState(FocusedSweeps, DualState):
         pushed = words.place * sign > 0
         pull = np.where(pushed, sign * words.value, 1.0)
         asked = np.where(pushed, self.pushed / pull, 0.0)
-        could = np.maximum(sums[TOTAL] - self.own[side], 0.0)
+        could = np.maximum(sums[TOTAL] - self.row_amounts[side], 0.0)
         shares = self._taken(words, rows, left_over, np.minimum(asked, could), could)
         left = asked - np.asarray(shares.sum(axis=0)).ravel()
         # The remaining amount raises the gains of all rows that would add the feature.
@@ -300,7 +303,7 @@ class AdditionState(FocusedSweeps, DualState):
         could: np.ndarray,
     ) -> sp.csr_matrix:
         found, (amounts, budgets) = self.additions, left_over
-        room = len(rows) * (words.every * found.max_changes + 1) + len(asked)
+        room = len(rows) * (words.in_total * found.max_changes + 1) + len(asked)
         starts = np.zeros(len(rows) + 1, dtype=np.int64)
         places, shares = np.empty(room, dtype=np.int64), np.empty(room)
         share_out(

@@ -166,7 +166,7 @@ class BlockState(DualState):
 
     def _cache_rows(self, strips: np.ndarray, state: Any, packed: PackedRows, room: int) -> int:
         """Store the rows of a block with a large gap; return their number of stored values."""
-        X, gaps = state.term.X, packed.each[0]
+        X, gaps = state.term.X, packed.arrays[0]
         rows = np.flatnonzero(gaps > state.far_off * gaps.mean())
         sizes = np.diff(X.indptr)[rows] if sp.issparse(X) else np.full(len(rows), X.shape[1])
         if sizes.sum() > room:

@@ -62,7 +62,8 @@ class EditState(AdditionState):
         self.n_moves = sweep_edits(
             found.rows.indptr, found.rows.indices, found.rows.data, self.delta, self.signs, self.weights,
             self.squares, found.changed, found.value, words.inverse, found.max_changes, self.drop,
-            self.grow, self.space.intercept, self.cautious, f, self.own, words.sides, words.place,
+            self.grow, self.space.intercept, self.cautious, f, self.row_amounts, words.sides,
+            words.place,
             self.alphas, self.spent, self.mu, order, self.gaps, self.least,
             *self.moves,
         )  # fmt: skip

@@ -143,7 +143,7 @@ class InsertionState(AdditionState):
         if len(changed):
             v, n = w[: len(self.pushed)], len(changed)
             assign = (self.signs[changed] > 0).astype(np.int64)
-            own, edits[:n], edit_gains[:n] = found.own(changed, np.stack([v, -v]), assign)
+            own, edits[:n], edit_gains[:n] = found.without_insertions(changed, np.stack([v, -v]), assign)
             points = stack([own, points])
         asked = Points.new(rows, points, edits, np.ones(len(rows)))
         plain = Points.new(rows, found.rows[rows], np.zeros(len(rows)), np.ones(len(rows)))
@@ -181,7 +181,7 @@ class InsertionState(AdditionState):
                     average[mine] /= edits[number]
                 else:
                     # The feature that would be inserted first.
-                    average[mine] = sign * words.every * words.value[mine]
+                    average[mine] = sign * words.in_total * words.value[mine]
         return average, -_by_side(average * w, average), edits
 
     def _sweep_rows(self, f: Element, order: np.ndarray) -> None:
@@ -240,7 +240,7 @@ class InsertionState(AdditionState):
         whole = scale_rows(whole, self.signs[rows] / alphas[rows])
         own = whole.minimum(found.rows[rows])
         came = whole - own
-        units = [came @ words.inverse / words.every for words in self.added]
+        units = [came @ words.inverse / words.in_total for words in self.added]
         most = np.where(found.changed, found.most, 0)[rows]
         edits = np.clip(np.max(units, axis=0), 0.0, most)
         edited = np.divide(edits, most, out=np.zeros(len(rows)), where=most > 0)

@@ -99,11 +99,11 @@ class LabelState(FocusedSweeps, DualState):
 
     def pack(self) -> PackedRows:
         own = self.hull.pack()
-        return replace(own, each=(self.gaps.astype(np.float32), *own.each))
+        return replace(own, arrays=(self.gaps.astype(np.float32), *own.arrays))
 
     def unpack(self, packed: PackedRows) -> None:
-        self.gaps[:] = packed.each[0]
-        self.hull.unpack(replace(packed, each=packed.each[1:]))
+        self.gaps[:] = packed.arrays[0]
+        self.hull.unpack(replace(packed, arrays=packed.arrays[1:]))
 
     def restore(self, planes: PlaneSet) -> None:
         # Planes that are not sums over points and labels are replaced by the null plane.

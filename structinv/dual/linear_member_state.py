@@ -262,7 +262,7 @@ class LinearMemberState(DualState):
         return PackedRows(each)
 
     def unpack(self, packed: PackedRows) -> None:
-        self.gaps, self.pairs, self.alphas = (array.copy() for array in packed.each)
+        self.gaps, self.pairs, self.alphas = (array.copy() for array in packed.arrays)
 
     def restore(self, planes: PlaneSet) -> None:
         # Planes of other points are replaced by the null plane.

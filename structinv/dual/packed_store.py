@@ -32,7 +32,7 @@ class PackedStore:
     >>> import numpy as np
     >>> store = PackedStore(2, most_bytes=0)
     >>> store[1] = PackedRows((np.array([1.0]),))
-    >>> store[0] is None, store[1].each, store.in_memory
+    >>> store[0] is None, store[1].arrays, store.in_memory
     (True, (array([1.]),), 0)
     """
 

@@ -86,7 +86,7 @@ class PlainRows(FocusedSweeps, DualState):
         return PackedRows(each)
 
     def unpack(self, packed: PackedRows) -> None:
-        self.gaps[:], shares = packed.each
+        self.gaps[:], shares = packed.arrays
         self.coefficients = shares * self._counted
 
     @property

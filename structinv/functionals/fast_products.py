@@ -116,11 +116,11 @@ class JetGram:
             np.zeros(shape[0], dtype=dtype) if values else None,
             np.zeros(shape, dtype=dtype) if gradients else None,
         )
-        own = None if slopes is None else np.einsum("ij,ij->i", self.Y, slopes)
+        with_slopes = None if slopes is None else np.einsum("ij,ij->i", self.Y, slopes)
         for rows, partials in self._tiles():
             part = self.X[rows]
             along = None if slopes is None else np.matmul(part, slopes.T, out=self._space(len(part)))
-            tile = _Tile(self.kernel, part, self.Y, partials, alpha, slopes, own, along)
+            tile = _Tile(self.kernel, part, self.Y, partials, alpha, slopes, with_slopes, along)
             if out.values is not None:
                 out.values[rows] = tile.values()
             if out.gradients is not None:
@@ -138,7 +138,7 @@ class _Tile:
     partials: Partials
     alpha: np.ndarray | None
     slopes: np.ndarray | None
-    own: np.ndarray | None
+    with_slopes: np.ndarray | None
     along: np.ndarray | None
 
     def values(self) -> np.ndarray:
@@ -148,7 +148,7 @@ class _Tile:
             total += self.partials[0, 0] @ self.alpha
         if self.along is not None and (1, 0) in self.partials:
             slope = self.partials[1, 0]
-            total -= 2 * (np.einsum("ij,ij->i", slope, self.along) - slope @ self.own)
+            total -= 2 * (np.einsum("ij,ij->i", slope, self.along) - slope @ self.with_slopes)
         if self.along is not None and (0, 1) in self.partials:
             total += np.einsum("ij,ij->i", self.partials[0, 1], self.along)
         return total
@@ -193,9 +193,9 @@ class _Tile:
             total: np.ndarray | None = None
             if self.alpha is not None and first in self.partials:
                 total = _plus(total, self.partials[first] * (factor * self.alpha))
-            if self.along is not None and self.own is not None:
+            if self.along is not None and self.with_slopes is not None:
                 if mixed in self.partials:
-                    moved = self.partials[mixed] * (self.along - self.own)
+                    moved = self.partials[mixed] * (self.along - self.with_slopes)
                     total = _plus(total, np.multiply(moved, -2.0 * factor, out=moved))
                 if last in self.partials:
                     moved = self.partials[last] * self.along
@@ -206,17 +206,17 @@ class _Tile:
     def _weights_of_distances(self) -> tuple[np.ndarray | None, np.ndarray]:
         """Return -W and its row sums for a kernel of distances only; overwrites ``X A'``."""
         sums = np.empty(len(self.X), dtype=self.X.dtype)
-        if self.along is None or self.own is None or (2, 0) not in self.partials:
+        if self.along is None or self.with_slopes is None or (2, 0) not in self.partials:
             if self.alpha is None:
                 return None, sums
             weights = self.partials[1, 0] * (-2 * self.alpha)
             return weights, weights.sum(axis=1)
-        along, own = self.along, self.own
+        along, with_slopes = self.along, self.with_slopes
         first, second = self.partials[1, 0], self.partials[2, 0]
         alpha = np.zeros(0, dtype=along.dtype) if self.alpha is None else self.alpha
 
         def work(part: slice) -> None:
-            _weigh(along[part], own, first[part], second[part], alpha, sums[part])
+            _weigh(along[part], with_slopes, first[part], second[part], alpha, sums[part])
 
         in_threads(work, len(along), along.size)
         return along, sums
@@ -230,12 +230,12 @@ def _plus(total: np.ndarray | None, more: np.ndarray) -> np.ndarray:
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
-def _weigh(along, own, first, second, alpha, sums):
+def _weigh(along, with_slopes, first, second, alpha, sums):
     two, four = along.dtype.type(2), along.dtype.type(4)
     for i in range(along.shape[0]):
         total = along.dtype.type(0)
         for j in range(along.shape[1]):
-            along[i, j] = four * second[i, j] * (along[i, j] - own[j])
+            along[i, j] = four * second[i, j] * (along[i, j] - with_slopes[j])
         if len(alpha):
             for j in range(along.shape[1]):
                 along[i, j] -= two * first[i, j] * alpha[j]

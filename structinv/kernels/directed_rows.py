@@ -59,7 +59,7 @@ class DirectedRows(NamedTuple):
     @property
     def largest_square(self) -> float:
         """The largest squared norm of a row."""
-        return float(np.max(self.stack.own[:, 0, 0]))
+        return float(np.max(self.stack.grams[:, 0, 0]))
 
 
 class DirectedKernel(Kernel):
@@ -130,7 +130,7 @@ class DirectedKernel(Kernel):
 
     def _checked(self, rows: DirectedRows, dtype: np.dtype) -> DirectedRows:
         """Return the rows; raise ValueError if their numbers are too large."""
-        if not np.all(np.isfinite(rows.stack.own)):
+        if not np.all(np.isfinite(rows.stack.grams)):
             raise ValueError(
                 f"{type(self).__name__}: squared norms of rows or directions overflow; rescale the "
                 "features, or increase the length scales"

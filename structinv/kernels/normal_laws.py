@@ -79,7 +79,7 @@ class LawKernel(DirectedKernel):
         products = pair_products(left.stack, right.stack)
         d = left.stack.vectors.shape[2]
         numbers = left.numbers, right.numbers
-        _overlaps(products, left.stack.own, right.stack.own, *numbers, d, *self._constants(), out)
+        _overlaps(products, left.stack.grams, right.stack.grams, *numbers, d, *self._constants(), out)
 
 
 def normal_laws(

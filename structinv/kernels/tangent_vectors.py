@@ -92,7 +92,7 @@ class _TangentSum(DirectedKernel):
         forth = forth.reshape(len(out), ours.size, -1)
         back = back.reshape(*out.shape, theirs.size - 1)
         counts = left.numbers[:, 0], right.numbers[:, 0]
-        _tangent_sums(forth, back, ours.own, theirs.own, *counts, self._rates(), out)
+        _tangent_sums(forth, back, ours.grams, theirs.grams, *counts, self._rates(), out)
 
 
 class TangentVectorKernel(_TangentSum):

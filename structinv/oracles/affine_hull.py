@@ -329,8 +329,8 @@ class _DenseHull(IdentityHull):
         return PackedRows((self.taus, self._changes))
 
     def unpack(self, packed: PackedRows, n_features: int) -> None:
-        self.taus = packed.each[0].copy()
-        self._changes[:] = packed.each[1]
+        self.taus = packed.arrays[0].copy()
+        self._changes[:] = packed.arrays[1]
 
     def absorb(self, rows: Array, chosen: Array, keep: Array, steps: Array, corners: Array) -> None:
         super().absorb(rows, chosen, keep, steps, corners)

@@ -104,7 +104,7 @@ class CurveHull(Hull):
         return PackedRows((self.places, self.alphas))
 
     def unpack(self, packed: PackedRows, n_features: int) -> None:
-        self.places[:], self.alphas[:] = packed.each
+        self.places[:], self.alphas[:] = packed.arrays
 
     def restore(self, normals: Matrix, taus: Array) -> None:
         """Initialize the state from planes of these sets, by least squares.

@@ -99,7 +99,7 @@ class IdentityHull(Hull):
         return PackedRows((self.taus, self.squares))
 
     def unpack(self, packed: PackedRows, n_features: int) -> None:
-        self.taus, self.squares = packed.each[0].copy(), packed.each[1]
+        self.taus, self.squares = packed.arrays[0].copy(), packed.arrays[1]
 
     def rescale(self, rows: np.ndarray, factors: np.ndarray) -> None:
         self.weights[rows] *= factors

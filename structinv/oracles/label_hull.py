@@ -148,7 +148,7 @@ class IdentityLabelHull(LabelHull):
         return PackedRows((self.square,), (_listed(self.slots, self.labels, self.taus),))
 
     def unpack(self, packed: PackedRows) -> None:
-        self.square = packed.each[0]
+        self.square = packed.arrays[0]
         self.labels, self.taus = _pooled(self.slots, packed.lists[0])
         self.used[0] = self.slots[:, 1].sum()
 
@@ -258,7 +258,7 @@ class WordLabelHull(IdentityLabelHull):
         return PackedRows((self.square, self.mu.astype(np.float32)), (pairs, words))
 
     def unpack(self, packed: PackedRows) -> None:
-        self.square, self.mu[:] = packed.each
+        self.square, self.mu[:] = packed.arrays
         pairs, words = packed.lists
         self.labels, self.taus, self.sizes = _pooled(self.slots, pairs)
         self.words, self.deviations = _pooled(self.parts, words)

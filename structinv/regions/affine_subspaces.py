@@ -106,7 +106,7 @@ class AffineSubspaces(Region):
         products = pair_products(left, right)
         squares = np.empty((len(self), len(other)), dtype=products.dtype)
         close, near = CLOSE[products.dtype], NEARLY_INSIDE[products.dtype]
-        stacks = map(contiguous_read_only, (left.vectors, right.vectors, left.own, right.own))
+        stacks = map(contiguous_read_only, (left.vectors, right.vectors, left.grams, right.grams))
         r, s = products.shape[1] - 1, products.shape[3] - 1
         workspaces = np.empty((r, s)), np.empty((s, s)), np.empty(r), np.empty(s)
         second = np.empty((r + s + 1, left.vectors.shape[2])), np.empty((r + s, r + s + 1))

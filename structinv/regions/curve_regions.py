@@ -132,12 +132,12 @@ def _nearest(
         Squared distances, and values of the parameter of the nearest points.
     """
     powers = fixed[..., None] ** np.arange(left.size)
-    own = np.einsum("ija,iab,ijb->ij", powers, left.own, powers)
+    own = np.einsum("ija,iab,ijb->ij", powers, left.grams, powers)
     cross = np.einsum("ija,ijab->ijb", powers, products)
-    curves = squared_distances(own, cross, right.stack.own[None])
+    curves = squared_distances(own, cross, right.stack.grams[None])
     values, squares = smallest_on_interval(curves.reshape(-1, curves.shape[-1]), *right.interval)
     values, squares = values.reshape(fixed.shape), squares.reshape(fixed.shape)
-    whole = own + right.stack.own[None, :, 0, 0]
+    whole = own + right.stack.grams[None, :, 0, 0]
     for i, j in np.argwhere(squares < CLOSE[products.dtype] * whole):
         others = values[i, j] ** np.arange(right.stack.size)
         # Products are imprecise for near points.

@@ -139,7 +139,7 @@ class Ellipsoids(Region):
         left, right = self.stack.in_double(), other.stack.in_double()
         products = pair_products(left, right)
         found, least = (np.empty((len(self), len(other))) for _ in range(2))
-        inputs = left.own, right.own, self.lengths, other.lengths
+        inputs = left.grams, right.grams, self.lengths, other.lengths
         k = left.size + right.size - 2
         workspaces = np.empty((k, k)), np.empty((5, k))
         _between_ellipsoids(products, *map(contiguous_read_only, inputs), *workspaces, found, least)
@@ -151,7 +151,7 @@ class Ellipsoids(Region):
         stack = Stack.from_vectors(np.ascontiguousarray(points[:, None, :]))
         products = pair_products(stack, self.stack)[:, 0]
         squares = np.empty(products.shape[:2], dtype=products.dtype)
-        own = stack.own[:, 0, 0], self.stack.own[:, 0]
+        own = stack.grams[:, 0, 0], self.stack.grams[:, 0]
         inputs = map(contiguous_read_only, (stack.vectors, self.stack.vectors, *own, lengths))
         along, step = np.empty(lengths.shape[1]), np.empty(points.shape[1])
         _outside_ellipsoids(products, *inputs, CLOSE[products.dtype], along, step, squares)

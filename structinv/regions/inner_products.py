@@ -19,12 +19,12 @@ class Stack(NamedTuple):
     ----------
     vectors : array of shape (n, 1 + r, d)
         Each row, followed by its r directions.
-    own : array of float64 of shape (n, 1 + r, 1 + r)
+    grams : array of float64 of shape (n, 1 + r, 1 + r)
         Inner products of the vectors of each row.
     """
 
     vectors: np.ndarray
-    own: np.ndarray
+    grams: np.ndarray
 
     @classmethod
     def of(cls, centers: np.ndarray, directions: np.ndarray) -> Self:
@@ -35,15 +35,15 @@ class Stack(NamedTuple):
     @classmethod
     def from_vectors(cls, vectors: np.ndarray) -> Self:
         """Create a stack of vectors (n, 1 + r, d)."""
-        own = np.empty((*vectors.shape[:2], vectors.shape[1]))
+        grams = np.empty((*vectors.shape[:2], vectors.shape[1]))
 
         def fill(rows: slice) -> None:
             part = vectors[rows].astype(np.float64, copy=False)
-            np.matmul(part, part.swapaxes(1, 2), out=own[rows])
+            np.matmul(part, part.swapaxes(1, 2), out=grams[rows])
 
         with one_blas_thread():
             in_threads(fill, len(vectors), 4 * vectors.size, most=_ROWS_AT_ONCE)
-        return cls(vectors, own)
+        return cls(vectors, grams)
 
     @property
     def size(self) -> int:
@@ -52,11 +52,11 @@ class Stack(NamedTuple):
 
     def part(self, rows: slice) -> Stack:
         """Return the stack of some rows."""
-        return Stack(self.vectors[rows], self.own[rows])
+        return Stack(self.vectors[rows], self.grams[rows])
 
     def in_double(self) -> Stack:
         """Return the stack in double precision."""
-        return Stack(self.vectors.astype(np.float64, copy=False), self.own)
+        return Stack(self.vectors.astype(np.float64, copy=False), self.grams)
 
     def moved(self, step: np.ndarray) -> Stack:
         """Return the stack with translated rows and unchanged directions."""
@@ -70,9 +70,9 @@ def pair_products(left: Stack, right: Stack) -> np.ndarray:
 
     Let x and y be rows with directions T and R. Then
 
-    - ``|x - y|^2`` is ``own[i, 0, 0] + own[j, 0, 0] - 2 products[i, 0, j, 0]``,
-    - ``<T_a, x - y>`` is ``own[i, a, 0] - products[i, a, j, 0]``,
-    - ``<R_b, x - y>`` is ``products[i, 0, j, b] - own[j, b, 0]``.
+    - ``|x - y|^2`` is ``grams[i, 0, 0] + grams[j, 0, 0] - 2 products[i, 0, j, 0]``,
+    - ``<T_a, x - y>`` is ``grams[i, a, 0] - products[i, a, j, 0]``,
+    - ``<R_b, x - y>`` is ``products[i, 0, j, b] - grams[j, b, 0]``.
 
     Parameters
     ----------

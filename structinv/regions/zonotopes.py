@@ -91,7 +91,7 @@ class Zonotopes(Region):
             left, right = left.in_double(), right.in_double()
         products = pair_products(left, right)
         found, least = (np.empty((len(self), len(other)), dtype=products.dtype) for _ in range(2))
-        stacks = left.vectors, right.vectors, left.own, right.own
+        stacks = left.vectors, right.vectors, left.grams, right.grams
         bounds = self.low, self.high, other.low, other.high
         inputs = map(contiguous_read_only, (*stacks, *bounds, *reach))
         # Workspaces for one pair, and for a second computation with higher precision.
@@ -103,13 +103,13 @@ class Zonotopes(Region):
 
     def _reach(self) -> np.ndarray:
         """Return bounds of the distances from rows to elements of their sets, (n,)."""
-        lengths = np.sqrt(np.einsum("naa->na", self.stack.own)[:, 1:])
+        lengths = np.sqrt(np.einsum("naa->na", self.stack.grams)[:, 1:])
         return np.sum(np.maximum(np.abs(self.low), np.abs(self.high)) * lengths, axis=1)
 
 
 def _largest(stack: Stack, reach: np.ndarray) -> tuple[float, float]:
     """Return the largest of these bounds, and the largest length of a row."""
-    sizes = np.sqrt(stack.own[:, 0, 0])
+    sizes = np.sqrt(stack.grams[:, 0, 0])
     return float(np.max(reach, initial=0.0)), float(np.max(sizes, initial=0.0))
 
 

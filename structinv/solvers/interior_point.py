@@ -38,7 +38,7 @@ class InteriorPointState:
     ----------
     program : Program
         Program of all planes and points here.
-    found : PlaneSet
+    planes : PlaneSet
         Stored planes.
     idle : (n,) array of int
         Number of iterations since each plane was last active.
@@ -55,7 +55,7 @@ class InteriorPointState:
     """
 
     program: Program
-    found: PlaneSet
+    planes: PlaneSet
     idle: np.ndarray
     f: Element
     best: Element
@@ -120,10 +120,10 @@ class InteriorPoint(Solver):
             answers += self._search(objective, state)
         new = [_above(objective, state, point, planes) for point, _, planes in answers]
         self._drop_idle(objective, state)
-        parts = [state.found, *new]
+        parts = [state.planes, *new]
         state.idle = np.concatenate([state.idle, *(np.zeros(len(each), dtype=int) for each in new)])
-        state.found = join_planes(objective.space, [part for part in parts if len(part)])
-        if len(state.found) and not objective.out_of_time():
+        state.planes = join_planes(objective.space, [part for part in parts if len(part)])
+        if len(state.planes) and not objective.out_of_time():
             self._solve_master(given, state)
 
     def _planes_at(
@@ -161,19 +161,19 @@ class InteriorPoint(Solver):
 
     def _drop_idle(self, objective: Objective, state: InteriorPointState) -> None:
         """Drop planes after `max_idle` iterations with an almost zero dual variable."""
-        alpha = objective.weights[state.found.blocks] * state.found.alphas
+        alpha = objective.weights[state.planes.blocks] * state.planes.alphas
         share = IDLE_ALPHA * min(1.0, _gap(objective, state) / max(state.attained, TINY))
         idle = alpha <= share * alpha.max(initial=0.0)
         state.idle = np.where(idle, state.idle + 1, 0)
         stored = np.flatnonzero(state.idle <= self.max_idle)
         if len(stored) < len(state.idle):
-            state.found = state.found.chosen(stored)
+            state.planes = state.planes.chosen(stored)
             state.idle = state.idle[stored]
 
     def _solve_master(self, given: Objective, state: InteriorPointState) -> None:
         """Solve the master problem, starting at the best point."""
         objective = state.program.objective
-        found, space = state.found, objective.space
+        found, space = state.planes, objective.space
         gap = _gap(objective, state)
         owners, blocks = np.unique(found.blocks, return_inverse=True)
         rows, start = _rows(space, found, state.best)
@@ -181,20 +181,20 @@ class InteriorPoint(Solver):
         master = Master(rows, offsets, blocks, objective.weights[owners], state.program.ridge)
         mu = START_FACTOR * gap / master.n_constraints
         alphas, _ = master.solve(start, mu, MASTER_SHARE * gap, objective.out_of_time)
-        state.found = PlaneSet(found.normals, found.offsets, found.blocks, alphas)
-        f, dual = _total(given, state.program.planes(state.found))
+        state.planes = PlaneSet(found.normals, found.offsets, found.blocks, alphas)
+        f, dual = _total(given, state.program.planes(state.planes))
         state.f = state.program.lifted(f)
         if dual > state.dual:
-            state.dual, state.proof = dual, state.found
+            state.dual, state.proof = dual, state.planes
 
     def bounds(self, objective: Objective, state: InteriorPointState) -> Bounds:
-        f, dual = _total(objective, state.program.planes(state.found))
+        f, dual = _total(objective, state.program.planes(state.planes))
         if not np.isfinite(state.attained):
             return Bounds(f, dual)
         return Bounds(state.program.function(state.best), dual, state.upper, state.attained)
 
     def planes(self, objective: Objective, state: InteriorPointState) -> PlaneSet:
-        return state.program.planes(state.found if state.proof is None else state.proof)
+        return state.program.planes(state.planes if state.proof is None else state.proof)
 
 
 def _gap(objective: Objective, state: InteriorPointState) -> float:
@@ -211,7 +211,7 @@ def _total(objective: Objective, found: PlaneSet) -> tuple[Element, float]:
 
 def _above(objective: Objective, state: InteriorPointState, f: Element, planes: Planes) -> PlaneSet:
     """Return the planes at `f` whose value there exceeds that of all stored planes."""
-    known, found = objective.lower_bounds.copy(), state.found
+    known, found = objective.lower_bounds.copy(), state.planes
     if len(found):
         plane_values = found.offsets - objective.space.scores(f, found.normals)
         np.maximum.at(known, found.blocks, plane_values)

@@ -17,7 +17,7 @@ from .base import Bounds, Solver, check_planes
 class ReferenceState:
     """All planes with dual variables of the last master problem, and its minimizer."""
 
-    found: PlaneSet
+    planes: PlaneSet
     f: np.ndarray
 
 
@@ -64,14 +64,14 @@ class Reference(Solver):
 
     def step(self, objective: Objective, state: ReferenceState) -> None:
         planes = objective.planes(state.f)
-        found, every = state.found, np.arange(objective.n_blocks)
+        found, every = state.planes, np.arange(objective.n_blocks)
         new: Any = planes.normals
         new = new if isinstance(new, np.ndarray) else new.toarray()
         normals = np.vstack([found.normals, new])
         offsets = np.concatenate([found.offsets, planes.offsets])
         blocks = np.concatenate([found.blocks, every])
         alphas = self._alphas(objective, normals, offsets, blocks)
-        state.found = PlaneSet(normals, offsets, blocks, alphas)
+        state.planes = PlaneSet(normals, offsets, blocks, alphas)
         state.f = (normals * objective.weights[blocks, None]).T @ alphas
 
     def _alphas(
@@ -91,9 +91,9 @@ class Reference(Solver):
         return found / (member @ found)[blocks]
 
     def bounds(self, objective: Objective, state: ReferenceState) -> Bounds:
-        found = state.found
+        found = state.planes
         linear = (objective.weights[found.blocks] * found.offsets) @ found.alphas
         return Bounds(state.f, float(linear - 0.5 * state.f @ state.f))
 
     def planes(self, objective: Objective, state: ReferenceState) -> PlaneSet:
-        return state.found
+        return state.planes

@@ -133,22 +133,24 @@ class _Part:
         self.edge_owners = self.by_edges.owners
         self.features = part.edge_features
         self.edges = part.edges + part.starts[self.edge_owners][:, None]
-        self.own, self.splits = potentials[self.rows], splits[self.edge_rows]
+        self.potentials, self.splits = potentials[self.rows], splits[self.edge_rows]
         self.table = relaxed.edge_tables(part.edge_features, tables)
-        self.ends, self.begin = relaxed.incident(len(self.own), self.edges)
+        self.ends, self.begin = relaxed.incident(len(self.potentials), self.edges)
         self.degrees = np.diff(self.begin)
-        self.tops, self.least = np.empty(len(self.edges)), np.empty(self.own.shape)
+        self.tops, self.least = np.empty(len(self.edges)), np.empty(self.potentials.shape)
         self._find_tops()
         self.lost = relaxed.losses(
-            self.own, self.table, self.edges, self.degrees, self.splits, self.tops, self.least
+            self.potentials, self.table, self.edges, self.degrees, self.splits, self.tops, self.least
         )
         # Start with the fractions of the labeling.
-        self.labels, each = labels[self.rows], np.eye(self.own.shape[1])
+        self.labels, each = labels[self.rows], np.eye(self.potentials.shape[1])
         first, second = each[self.labels[self.edges]].transpose(1, 0, 2)
         self.nodes, self.joint = each[self.labels], first[:, :, None] * second[:, None, :]
 
     def _find_tops(self) -> None:
-        relaxed.edge_maxima(self.own, self.table, self.edges, self.degrees, self.splits, self.tops)
+        relaxed.edge_maxima(
+            self.potentials, self.table, self.edges, self.degrees, self.splits, self.tops
+        )
 
     def _sums(self, of_nodes: np.ndarray, of_edges: np.ndarray) -> np.ndarray:
         """Return the sums over the nodes and edges of each graph."""
@@ -159,7 +161,7 @@ class _Part:
 
     def choose(self, found: Relaxation, every: bool) -> None:
         """Choose the active labels of the programs and the limits of the dual variables."""
-        n_labels, allowed = self.own.shape[1], self.own > -np.inf
+        n_labels, allowed = self.potentials.shape[1], self.potentials > -np.inf
         limits = START_GAPS * (found.bounds - found.values)[self.blocks]
         if every or self.table.size <= PAIRS_AT_ONCE:
             limits[:] = np.inf
@@ -187,7 +189,7 @@ class _Part:
     def _solve(self, chosen: np.ndarray, max_steps: int) -> bool:
         """Solve the program of some of the graphs; return True if it has a solution."""
         rows, edges = self.by_nodes.rows(chosen), self.by_edges.rows(chosen)
-        places = np.zeros(len(self.own), dtype=np.int64)
+        places = np.zeros(len(self.potentials), dtype=np.int64)
         places[rows] = np.arange(len(rows))
         ends = places[self.edges[edges]]
         isolated = np.where(self.degrees[rows] == 0, 1.0, 0.0)[:, None]
@@ -209,16 +211,16 @@ class _Part:
     def raise_values(self, found: Relaxation) -> None:
         """Store the fractions, or their rounded labeling, if the score is higher."""
         relaxed.fit(self.joint, self.nodes, self.edges)
-        terms = np.where(self.nodes > 0, self.own, 0.0) * self.nodes
+        terms = np.where(self.nodes > 0, self.potentials, 0.0) * self.nodes
         shared = self._sums(terms.sum(axis=1), np.einsum("ekl,ekl->e", self.joint, self.table))
         rounded = np.argmax(self.nodes, axis=1)
         first, second = rounded[self.edges].T
         reached = self._sums(
-            self.own[np.arange(len(rounded)), rounded],
+            self.potentials[np.arange(len(rounded)), rounded],
             self.table[np.arange(len(first)), first, second],
         )
         scores = self._sums(
-            self.own[np.arange(len(rounded)), self.labels],
+            self.potentials[np.arange(len(rounded)), self.labels],
             self.table[np.arange(len(first)), *self.labels[self.edges].T],
         )
         better = (reached > scores)[self.owners]
@@ -232,21 +234,21 @@ class _Part:
         mixed = risen & ~whole
         rows = mixed[self.owners]
         found.nodes[self.rows[rows]] = self.nodes[rows]
-        n_labels = self.own.shape[1]
+        n_labels = self.potentials.shape[1]
         features = np.zeros((len(whole), self.features.shape[1], n_labels, n_labels))
         relaxed.totals(self.joint, self.features, self.edge_owners, features)
         found.features.update((int(self.blocks[i]), features[i]) for i in np.flatnonzero(mixed))
 
     def lower_bounds(self, found: Relaxation) -> np.ndarray:
         """Split the potentials of inactive labels; return True for lower bounds."""
-        few = np.where(self.active, self.own, -np.inf)
+        few = np.where(self.active, self.potentials, -np.inf)
         relaxed.edge_maxima(few, self.table, self.edges, self.degrees, self.splits, self.tops)
         relaxed.split_others(
-            self.own, self.table, self.edges, self.ends, self.begin, self.tops, self.active,
+            self.potentials, self.table, self.edges, self.ends, self.begin, self.tops, self.active,
             self.splits,
         )  # fmt: skip
         self._find_tops()
-        alone = np.where(self.degrees == 0, self.own.max(axis=1), 0.0)
+        alone = np.where(self.degrees == 0, self.potentials.max(axis=1), 0.0)
         bounds = self._sums(alone, self.tops)
         lower = bounds < found.bounds[self.blocks]
         found.bounds[self.blocks[lower]] = bounds[lower]

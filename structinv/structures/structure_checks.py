@@ -141,7 +141,7 @@ class _Case:
 
     def scores(self, block: int, potentials: np.ndarray) -> np.ndarray:
         """Return the score of each labeling at the best levels, from the definition."""
-        some, labels = self.own(block, potentials), self.labelings(block)
+        some, labels = self.part(block, potentials), self.labelings(block)
         each = np.arange(len(some))
         total = np.max(
             [_at(some, each, labels, used).sum(axis=1) for used in _levels(some)],
@@ -163,8 +163,8 @@ class _Case:
 
     def reached(self, block: int, potentials: np.ndarray, found: Decoding | Separation) -> float:
         """Return the score of the returned labeling, at its levels."""
-        own, labels = self.own(block, potentials), self.own(block, found.labels)
-        levels = None if found.levels is None else self.own(block, found.levels)
+        own, labels = self.part(block, potentials), self.part(block, found.labels)
+        levels = None if found.levels is None else self.part(block, found.levels)
         rest = self.rest(block)[self.place(block, found.labels)]
         return float(rest + _at(own, np.arange(len(own)), labels, levels).sum())
 
@@ -177,13 +177,13 @@ class _Case:
             barred=self.barred[:, :, None] + rise,
         )
 
-    def own(self, block: int, each: np.ndarray) -> np.ndarray:
+    def part(self, block: int, each: np.ndarray) -> np.ndarray:
         """Return the part of an array with one entry per row that belongs to an example."""
         return each[self.layout.starts[block] : self.layout.starts[block + 1]]
 
     def place(self, block: int, labels: np.ndarray) -> int:
         """Return the index of an example's labeling, given labels of all rows."""
-        labels_of_block = self.own(block, labels)
+        labels_of_block = self.part(block, labels)
         return int(np.flatnonzero(np.all(self.labelings(block) == labels_of_block, axis=1))[0])
 
 
@@ -251,7 +251,7 @@ def _check_features(case: _Case) -> None:
     n_labels = case.bound.n_labels
     together = case.structure.features(case.bound.codes, case.layout, n_labels) @ case.pairwise
     for block in range(len(case.layout)):
-        own, one = case.own(block, case.bound.codes), case.layout.take(np.array([block]))
+        own, one = case.part(block, case.bound.codes), case.layout.take(np.array([block]))
         alone = case.structure.features(own, one, n_labels) @ case.pairwise
         if np.max(np.abs(alone - together[block]), initial=0.0) > _TOLERANCE:
             raise CheckError(
@@ -364,7 +364,7 @@ def _check_runner_up(case: _Case) -> None:
     decoding = case.bound.runner_up(case.potentials, codes, case.pairwise, layout)
 
     def other(block: int) -> np.ndarray:
-        return np.any(case.labelings(block) != case.own(block, codes), axis=1)
+        return np.any(case.labelings(block) != case.part(block, codes), axis=1)
 
     for block in range(len(case.layout)):
         if not other(block)[case.place(block, decoding.labels)]:
@@ -383,7 +383,7 @@ def _check_most_wrong(case: _Case) -> None:
         thresholds = np.array([np.quantile(scores, share) for scores in finite]) - _TOLERANCE
         counts = case.bound.most_wrong(case.potentials, codes, thresholds, case.pairwise, layout)
         for block, scores in enumerate(every):
-            differ = np.sum(case.labelings(block) != case.own(block, codes), axis=1)
+            differ = np.sum(case.labelings(block) != case.part(block, codes), axis=1)
             most = np.max(differ[scores >= thresholds[block] + _TOLERANCE])
             if counts[block] < most:
                 raise CheckError(

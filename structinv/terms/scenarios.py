@@ -21,8 +21,8 @@ from ..utils.matrices import stack
 class ScenarioAnswer:
     """Oracle results of a scenario, for each budget level and joined; worst labeling."""
 
-    each: list[Violations]
-    found: Violations
+    by_level: list[Violations]
+    violations: Violations
     chosen: Separation
 
 
@@ -124,7 +124,7 @@ class ChosenLabels:
         rows = None if rows is None else rows[places]
         return cls(places, groups, labels, chosen.fractions[places, labels], rows)
 
-    def own(self, competitors: Competitors) -> Competitors:
+    def competitors_of(self, competitors: Competitors) -> Competitors:
         """Return the competitors of the entries' rows."""
         return competitors if self.places is None else competitors.take(self.places)
 
@@ -143,14 +143,14 @@ def points_of(answers: list[ScenarioAnswer], entries: ChosenLabels, n_rows: int)
     """Return the worst members for labels of rows, each in its scenario and level."""
     scenario, levels = entries.scenario, entries.levels
     if scenario is None and levels is None:
-        known = answers[0].each[0]
+        known = answers[0].by_level[0]
         return (known if entries.places is None else known.take(entries.places)).points(entries.labels)
     zeros = np.zeros(len(entries.labels), dtype=np.intp)
     scenario, levels = (zeros if each is None else each for each in (scenario, levels))
     places = np.arange(n_rows) if entries.places is None else entries.places
     found, parts = [], []
     for number, one in enumerate(answers):
-        for level, known in enumerate(one.each):
+        for level, known in enumerate(one.by_level):
             selected = np.flatnonzero((scenario == number) & (levels == level))
             if len(selected):
                 found.append(selected)

@@ -292,7 +292,9 @@ class WorstCase(Term):
     ) -> np.ndarray:
         """Return the attained value of each block's labeling in a scenario, including cost."""
         entries = ChosenLabels.of(answers.chosen, layout)
-        gains, costs = (entries.of_labels(each) for each in (answers.found.gains, answers.found.costs))
+        gains, costs = (
+            entries.of_labels(each) for each in (answers.violations.gains, answers.violations.costs)
+        )
         block_gains = entries.sums(gains)
         if layout is not None and len(pairwise):
             block_gains = block_gains + self.labels.pairwise_gain(
@@ -311,7 +313,7 @@ class WorstCase(Term):
             chosen = best_of([each.chosen for each in answers], scenario, layout, self.labels)
         entries = ChosenLabels.of(chosen, layout, scenario)
         reached = points_of(answers, entries, len(competitors))
-        coefficients = entries.own(competitors).normals(entries.labels) * np.reshape(
+        coefficients = entries.competitors_of(competitors).normals(entries.labels) * np.reshape(
             entries.fractions, (-1, 1)
         )
         if chosen.scale is not None:

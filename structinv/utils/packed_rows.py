@@ -66,7 +66,7 @@ class PackedRows:
 
     Parameters
     ----------
-    each : tuple of (n, ...) arrays
+    arrays : tuple of (n, ...) arrays
         Arrays with the rows on axis 0.
     lists : tuple of RaggedLists
         Lists of different lengths.
@@ -80,32 +80,32 @@ class PackedRows:
     (array([9, 9]),)
     """
 
-    each: tuple[np.ndarray, ...]
+    arrays: tuple[np.ndarray, ...]
     lists: tuple[RaggedLists, ...] = ()
 
     @property
     def nbytes(self) -> int:
         """Number of bytes of all arrays."""
         listed = [array for each in self.lists for array in (each.counts, *each.entries)]
-        return sum(array.nbytes for array in (*self.each, *listed))
+        return sum(array.nbytes for array in (*self.arrays, *listed))
 
     @classmethod
     def join(cls, parts: Sequence[PackedRows]) -> PackedRows:
         """Concatenate several sets of rows."""
-        columns = zip(*(part.each for part in parts), strict=True)
+        columns = zip(*(part.arrays for part in parts), strict=True)
         listed = zip(*(part.lists for part in parts), strict=True)
         each = tuple(np.concatenate(arrays) for arrays in columns)
         return cls(each, tuple(RaggedLists.join(group) for group in listed))
 
     def take(self, rows: np.ndarray) -> PackedRows:
         """Return some rows."""
-        each = tuple(array[rows] for array in self.each)
+        each = tuple(array[rows] for array in self.arrays)
         return PackedRows(each, tuple(lists.take(rows) for lists in self.lists))
 
     def put(self, rows: np.ndarray, other: PackedRows) -> PackedRows:
         """Return a copy with some rows, in increasing order, replaced."""
-        each = tuple(array.copy() for array in self.each)
-        for array, new in zip(each, other.each, strict=True):
+        each = tuple(array.copy() for array in self.arrays)
+        for array, new in zip(each, other.arrays, strict=True):
             array[rows] = new
         pairs = zip(self.lists, other.lists, strict=True)
         return PackedRows(each, tuple(lists.put(rows, new) for lists, new in pairs))

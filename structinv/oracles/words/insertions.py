@@ -34,7 +34,7 @@ class Insertions:
         Whether a word may be inserted by several edits. Otherwise only absent words are inserted, once.
     most : array of int of shape (n,)
         Maximum number of edits of each row.
-    own : callable
+    without_insertions : callable
         Function that returns the worst edits without the inserted words.
     """
 
@@ -43,7 +43,7 @@ class Insertions:
     values: tuple[np.ndarray, ...]
     often: bool
     most: np.ndarray
-    own: Own
+    without_insertions: Own
 
     @property
     def present(self) -> bool:

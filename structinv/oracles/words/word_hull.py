@@ -112,11 +112,11 @@ class WordHull(IdentityHull):
         entries = places.astype(short), self.delta[changed]
         inherited = super().pack()
         words = RaggedLists(counts.astype(np.int32), entries)
-        return PackedRows((*inherited.each, self.mu.astype(np.float32)), (words,))
+        return PackedRows((*inherited.arrays, self.mu.astype(np.float32)), (words,))
 
     def unpack(self, packed, n_features):
         super().unpack(packed, n_features)
-        self.mu[:] = packed.each[-1]
+        self.mu[:] = packed.arrays[-1]
         (words,) = packed.lists
         places, deviations = words.entries
         self.delta[np.repeat(self.X.indptr[:-1], words.counts) + places] = deviations
