@@ -36,7 +36,7 @@ from structinv.embeddings import OrbitFourier, OrbitNystroem
 from structinv.embeddings.base import KernelFeatures
 from structinv.kernels import Gaussian, OrbitMean
 from structinv.oracles import Identity, InvarianceOracle, Rotations
-from structinv.oracles.listing import averaged
+from structinv.oracles.checked_lists import averaged
 
 DEGREES = 45.0
 HELD, TRAINED, FOR_LANDMARKS = 150, 10_000, 2000

@@ -45,7 +45,7 @@ from structinv.oracles import (
 )
 from structinv.oracles.geometry import tangent_planes
 from structinv.regions.inner_products import Stack, pair_products
-from structinv.regions.tiles import tiles
+from structinv.regions.pair_tables import tiles
 from structinv.utils.matrices import in_threads, one_blas_thread
 
 PARTS = ("speed", "neighbors", "kernels", "eigenvalues")

@@ -20,8 +20,8 @@ from .estimators import (
     VirtualSVC,
     explain_solver,
 )
-from .foreign import certify
 from .model_selection import select_changes, select_widths
+from .other_models import certify
 from .persistence import load, save
 from .utils.exceptions import (
     CheckError,

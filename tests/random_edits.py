@@ -16,7 +16,7 @@ from scipy import ndimage
 
 from structinv import InvariantLinearSVC, InvariantSVC
 from structinv.certificates import Certificate
-from structinv.oracles.listing import listed
+from structinv.oracles.checked_lists import listed
 
 from .oracle_cases import (
     FACTOR,

@@ -18,7 +18,7 @@ from structinv.dual.labeled_rows import LabeledRows
 from structinv.dual.plane_cache import PlaneCache
 from structinv.oracles import Box, FDrop, FScale, Identity
 from structinv.solvers import BMRM, FrankWolfe, Gap, Iterations, Status, SVMStruct, solve
-from structinv.solvers.archive import packed, unpacked
+from structinv.solvers.stored_planes import packed, unpacked
 from structinv.spaces import ExplicitSpace
 from structinv.spaces.tensor_rows import TensorRows
 from structinv.structures import Layout, Sequence

@@ -11,9 +11,9 @@ from structinv import RepresenterClassifier, RepresenterRegressor
 from structinv.functionals import Gradient, TransformDifference
 from structinv.kernels import CallableKernel, Gaussian
 from structinv.oracles import Shifts
-from structinv.solvers import Representer, coefficients
+from structinv.solvers import Representer, coefficient_objectives
 from structinv.solvers.dual_interior import DualInterior
-from structinv.solvers.equations import Equations
+from structinv.solvers.gram_systems import Equations
 from structinv.solvers.newton_cg import NewtonCG
 
 from .covering import pairs, slow_unless
@@ -167,7 +167,7 @@ def test_forces_that_almost_cancel_give_a_valid_bound(nu, method):
 
 def test_rounding_of_many_functionals_is_estimated_from_a_few(monkeypatch):
     def bound(most):
-        monkeypatch.setattr(coefficients, "MOST_LOOKED_AT", most)
+        monkeypatch.setattr(coefficient_objectives, "MAX_CHECKED", most)
         model = RepresenterRegressor(Gaussian(1.0), invariances=[Gradient()], nu=0.1)
         return model.fit(X, TARGETS).solution_.dual
 

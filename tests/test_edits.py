@@ -22,7 +22,7 @@ from structinv.oracles import (
     Shared,
     check_oracle,
 )
-from structinv.oracles.listing import averaged
+from structinv.oracles.checked_lists import averaged
 from structinv.utils import matrices
 from structinv.utils.matrices import ALL_ROWS, row_dots
 

@@ -20,10 +20,10 @@ from structinv.kernels import (
     OrbitMean,
     RationalQuadratic,
 )
-from structinv.kernels.frequencies import normals
+from structinv.kernels.spectral_distributions import normals
 from structinv.oracles import FiniteOracle, Identity, Shifts
 from structinv.oracles.changes import LinearChanges
-from structinv.oracles.listing import averaged
+from structinv.oracles.checked_lists import averaged
 
 from .covering import slow_unless
 from .oracle_cases import ORDERS, D, Reorderings, Shrinkings

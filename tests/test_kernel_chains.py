@@ -15,7 +15,7 @@ from structinv.estimators.kernel_machine import compacted
 from structinv.kernels import Gaussian, Linear
 from structinv.oracles import Identity
 from structinv.solvers import BMRM, REGISTRY, FrankWolfe, Gap, Iterations, Status, SVMStruct, solve
-from structinv.solvers.archive import packed, unpacked
+from structinv.solvers.stored_planes import packed, unpacked
 from structinv.solvers.warm_start import fitting, sound_start
 from structinv.spaces import ExplicitSpace, KernelSpace
 from structinv.structures import Decoding, Layout, Multiclass, Sequence, Structure

@@ -166,7 +166,7 @@ def test_blocks_equal_the_kernel_matrix(kernel, monkeypatch):
     ]
     np.testing.assert_allclose(np.block(blocks), whole, rtol=1e-12, atol=1e-14)
     # Small tiles, in threads.
-    monkeypatch.setattr("structinv.kernels.values.TILE", 200)
+    monkeypatch.setattr("structinv.kernels.kernel_utils.TILE", 200)
     monkeypatch.setattr("structinv.utils.matrices.VALUES_A_THREAD", 100)
     monkeypatch.setattr("structinv.utils.matrices.allowed_threads", lambda: 3)
     assert np.array_equal(kernel.matrix(X, Y), whole)

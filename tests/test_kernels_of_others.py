@@ -9,8 +9,8 @@ from structinv.functionals import Evaluation, Folded, Gradient
 from structinv.kernels import REGISTRY, Gaussian, Kernel, Linear, OrbitMean
 from structinv.kernels.checked_kernel import kernel_diagonal
 from structinv.kernels.combinations import Product, Scaled, Sum
-from structinv.kernels.frequencies import Spectrum
 from structinv.kernels.kernel_names import check_kernel
+from structinv.kernels.spectral_distributions import Spectrum
 from structinv.oracles import Flip, Identity
 
 X = np.random.default_rng(0).standard_normal((6, 2))

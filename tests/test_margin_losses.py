@@ -16,7 +16,7 @@ from structinv.dual import dual_state, refusals
 from structinv.dual.margin_state import MarginState
 from structinv.dual.margin_steps import KINDS, best_alpha, conjugate, loss_value
 from structinv.dual.plane_cache import PlaneCache
-from structinv.functionals.acting import LinearFunctionals
+from structinv.functionals.applied_families import LinearFunctionals
 from structinv.losses import EpsilonInsensitive, Hinge, Logistic, Squared, SquaredHinge
 from structinv.oracles import Box, Ellipsoid, FDrop, Identity
 from structinv.solvers import REGISTRY, FrankWolfe, Gap, Iterations, Status, solve

@@ -33,7 +33,7 @@ LAYERS = [
     "solvers",
     "certificates",
     "estimators",
-    "foreign",
+    "other_models",
     "persistence",
     "inspection",
     "model_selection",

@@ -9,7 +9,7 @@ from sklearn.base import clone
 from structinv import InvariantLinearSVC
 from structinv.kernels import Gaussian, OrbitMean
 from structinv.oracles import ImageShape, Permutations, check_oracle
-from structinv.oracles.listing import averaged
+from structinv.oracles.checked_lists import averaged
 from structinv.utils.matrices import ALL_ROWS
 
 

@@ -8,8 +8,8 @@ from scipy import integrate, special, stats
 from sklearn.base import clone
 
 from structinv.oracles import Flip, Rotations, Scalings, Shears, Shifts, check_oracle
+from structinv.oracles.checked_lists import averaged
 from structinv.oracles.images.image_parameters import log_density
-from structinv.oracles.listing import averaged
 
 from .covering import slow_unless
 from .test_image_paths import Squeezes

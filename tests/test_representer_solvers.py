@@ -11,7 +11,7 @@ from sklearn.datasets import make_moons
 from sklearn.exceptions import ConvergenceWarning
 
 from structinv.functionals import Evaluation, Folded, Gradient, Tangents
-from structinv.functionals.acting import FamilyFunctionals
+from structinv.functionals.applied_families import FamilyFunctionals
 from structinv.functionals.representers import Representers
 from structinv.kernels import Gaussian
 from structinv.losses import (
@@ -469,7 +469,7 @@ def test_outputs_share_one_gram_matrix(method, monkeypatch):
         Penalty(FamilyFunctionals(representers, 0, 5), Affine(Hinge(), signs.ravel()), 1.0),
         Penalty(FamilyFunctionals(representers, 1, 5), Absolute(), 0.05),
     ]
-    from structinv.solvers.coefficients import CoefficientProblem
+    from structinv.solvers.coefficient_objectives import CoefficientProblem
 
     def never(*_):
         raise AssertionError

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from structinv.functionals import Gradient
-from structinv.functionals.acting import FamilyFunctionals, LinearFunctionals
+from structinv.functionals.applied_families import FamilyFunctionals, LinearFunctionals
 from structinv.kernels import Linear
 from structinv.spaces import ExplicitSpace, KernelSpace
 from structinv.spaces.kernel_space import AtomRows

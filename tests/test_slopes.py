@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 from structinv.dual import dual_state
 from structinv.dual.slope_state import SlopeState
-from structinv.functionals.acting import LinearFunctionals
+from structinv.functionals.applied_families import LinearFunctionals
 from structinv.losses import Logistic, Squared, SquaredHinge
 from structinv.oracles import Box, FDrop, Identity
 from structinv.rows.matrix_rows import MatrixRows

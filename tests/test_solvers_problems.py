@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from structinv.functionals.acting import LinearFunctionals
+from structinv.functionals.applied_families import LinearFunctionals
 from structinv.losses import REGISTRY as LOSSES
 from structinv.oracles import (
     Box,

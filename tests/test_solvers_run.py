@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from structinv.functionals.acting import LinearFunctionals
+from structinv.functionals.applied_families import LinearFunctionals
 from structinv.losses import Absolute, Squared
 from structinv.oracles import Box, Ellipsoid, FDrop, FScale, Identity
 from structinv.solvers import (

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from structinv.model_selection import span_f1_scorer, span_scores
-from structinv.model_selection.spans import are_spans
+from structinv.model_selection.entity_scores import are_spans
 
 LABELS = ["O", "B-NP", "I-NP", "B-VP", "I-VP"]
 

@@ -7,7 +7,7 @@ import pytest
 
 from structinv import InvariantLinearSVC
 from structinv.datasets import make_mail_like
-from structinv.dual import focused
+from structinv.dual import focused_sweeps
 from structinv.dual import labeling_state as labelings
 from structinv.dual import member_state as members
 from structinv.dual.chain_state import ChainState
@@ -68,8 +68,8 @@ class Countdown:
 @pytest.fixture
 def small_portions(monkeypatch):
     """A look at the clock after every row, or every other one."""
-    monkeypatch.setattr(focused, "ENTRIES_AT_ONCE", 1)
-    monkeypatch.setattr(focused, "LEAST_ROWS", 2)
+    monkeypatch.setattr(focused_sweeps, "ENTRIES_AT_ONCE", 1)
+    monkeypatch.setattr(focused_sweeps, "LEAST_ROWS", 2)
     monkeypatch.setattr(members, "ROWS_AT_ONCE", 2)
     monkeypatch.setattr(members, "PRODUCTS_AT_ONCE", 1)
     monkeypatch.setattr("structinv.dual.sequence_state.PRODUCTS_AT_ONCE", 1)

@@ -16,7 +16,7 @@ from ..estimators import InvariantSVC, VirtualSupportVectorSVC, VirtualSVC
 from ..inspection import SupportTransformsDisplay, WorstCasesDisplay, name_changes
 from ..inspection.figures import saved
 from ..oracles import Identity, InvarianceOracle, Rotations, Shifts
-from ..oracles.listing import listed
+from ..oracles.checked_lists import listed
 from ..utils.jit import Stopwatch
 from .demo_plots import Errors, plot_errors
 from .reports import percent

@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ..model_selection import span_scores
-from ..model_selection.spans import SpanScores, are_spans
+from ..model_selection.entity_scores import SpanScores, are_spans
 from .messages import say
 from .model_file import SavedModel
 from .reports import percent

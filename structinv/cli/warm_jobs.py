@@ -19,11 +19,11 @@ from ..estimators import (
     RepresenterClassifier,
     VirtualSVC,
 )
-from ..foreign import certify
 from ..functionals import Gradient
 from ..kernels import Gaussian, OrbitMean, SetKernel
 from ..metrics import nearest
 from ..oracles import Budget, FAdd, FDrop, FEdit, FScale, Identity, InvarianceOracle, Rotations, Shifts
+from ..other_models import certify
 from ..structures import Sequence
 
 

@@ -19,7 +19,7 @@ from .addition_shares import share_out
 from .addition_steps import BUDGET, SUMS, TOTAL, settle, sweep_additions, weights_of
 from .base import DualState, OutOfTime, never
 from .case import Case
-from .focused import FocusedSweeps, rows_at_once
+from .focused_sweeps import FocusedSweeps, rows_at_once
 from .margin_state import MarginState
 from .margin_steps import HINGE, KINDS, SQUARED_HINGE
 from .plane_cache import PlaneCache

@@ -15,7 +15,7 @@ from ..terms.planes import PlaneSet
 from ..utils.packed_rows import PackedRows
 from .base import DualState, OutOfTime, never
 from .case import Case
-from .focused import FOCUSED_PASSES
+from .focused_sweeps import FOCUSED_PASSES
 from .packed_store import PackedStore
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..losses import Hinge, ScalarLoss
 from ..oracles.base import Hull, LabelHull
-from ..oracles.listing import listed
+from ..oracles.checked_lists import listed
 from ..spaces import Space
 from ..spaces.atoms import MemberPool
 from ..structures import Binary, Multiclass, Sequence

@@ -16,7 +16,7 @@ from ..utils.matrices import Matrix, scale_rows
 from ..utils.packed_rows import PackedRows
 from .base import DualState, join_planes
 from .case import Case
-from .focused import FocusedSweeps, rows_at_once
+from .focused_sweeps import FocusedSweeps, rows_at_once
 
 
 class HullState(FocusedSweeps, DualState):

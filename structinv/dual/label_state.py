@@ -16,7 +16,7 @@ from ..utils.matrices import scale_rows
 from ..utils.packed_rows import PackedRows
 from .base import DualState
 from .case import Case
-from .focused import FocusedSweeps, rows_at_once
+from .focused_sweeps import FocusedSweeps, rows_at_once
 
 # For at most this number of labels, every visit includes all of them.
 FEW_LABELS = 4

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..oracles.listing import listed
+from ..oracles.checked_lists import listed
 from ..oracles.query import Violations, best_members
 from ..spaces import KernelSpace
 from ..spaces.atoms import AtomRows, split_keys

@@ -11,10 +11,10 @@ from ..spaces import Space
 from ..spaces.base import Element, Normals
 from ..terms.planes import PlaneSet, WorkingSet
 from .base import OutOfTime, join_planes
-from .batches import BatchedState
+from .batch_state import BatchedState
 from .case import Case
-from .levels import Descent, SmoothRows
 from .margin_steps import KINDS, slope_ascent
+from .newton_steps import Descent, SmoothRows
 
 if TYPE_CHECKING:
     from ..losses import ScalarLoss

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..oracles.listing import listed
+from ..oracles.checked_lists import listed
 from ..spaces import KernelSpace
 from ..spaces.atoms import AtomRows
 from ..spaces.kernel_space import Expansion

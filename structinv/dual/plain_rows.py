@@ -10,7 +10,7 @@ from ..utils.matrices import Matrix, floating, squared_lengths
 from ..utils.packed_rows import PackedRows
 from .base import DualState
 from .case import Case
-from .focused import FocusedSweeps, rows_at_once
+from .focused_sweeps import FocusedSweeps, rows_at_once
 from .margin_steps import best_alpha, conjugate, loss_value
 
 # The loss of a regression; `margin_steps` has the numbers of the margin losses.

@@ -7,7 +7,7 @@ import numpy as np
 from ..spaces.base import Element, Normals
 from ..terms.planes import PlaneSet, WorkingSet
 from .base import OutOfTime, join_planes
-from .batches import BatchedState
+from .batch_state import BatchedState
 
 
 class PlaneCache(BatchedState):

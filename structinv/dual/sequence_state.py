@@ -14,7 +14,7 @@ from ..terms.planes import PlaneSet
 from ..utils.matrices import ALL_ROWS, Matrix, csr, dense, products, short_indices
 from .base import DualState, OutOfTime, never
 from .case import Case
-from .focused import FocusedSweeps
+from .focused_sweeps import FocusedSweeps
 from .labeled_rows import LabeledRows, constant_rows
 
 PRODUCTS_AT_ONCE = 100_000_000

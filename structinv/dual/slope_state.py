@@ -10,9 +10,9 @@ from ..terms.planes import PlaneSet
 from ..utils.matrices import Matrix
 from .base import OutOfTime, never
 from .case import Case
-from .levels import SmoothRows
 from .linear_member_state import made_rows
 from .margin_steps import KINDS
+from .newton_steps import SmoothRows
 from .plain_rows import PlainRows
 
 # After a pass that leaves more than this fraction of the gap, Newton's method is used. Each of its

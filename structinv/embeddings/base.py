@@ -18,8 +18,8 @@ from ..oracles import Identity, InvarianceOracle
 from ..oracles.base import as_oracle
 from ..oracles.cache import Cache
 from ..oracles.changes import Changes
+from ..oracles.checked_lists import averaged, check_n_draws, check_seed
 from ..oracles.columns import with_numbers
-from ..oracles.listing import averaged, check_n_draws, check_seed
 from ..utils.fitted_state import restored_on_error
 from ..utils.matrices import Matrix, dense
 from ..utils.parameters import check_number

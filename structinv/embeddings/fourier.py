@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from ..kernels import Kernel
-from ..kernels.frequencies import normals
+from ..kernels.spectral_distributions import normals
 from ..oracles import Identity, InvarianceOracle
 from ..oracles.changes import Changes
-from ..oracles.listing import averaged
+from ..oracles.checked_lists import averaged
 from ..utils.matrices import Matrix
 from ..utils.parameters import check_integer
 from .base import KernelFeatures, refuse_sparse

@@ -9,8 +9,8 @@ from sklearn.base import clone
 
 from ..oracles import Identity, ImageShape, InvarianceOracle
 from ..oracles.changes import Changes
-from ..oracles.listing import averaged
-from ..oracles.shapes import with_shape
+from ..oracles.checked_lists import averaged
+from ..oracles.image_shapes import with_shape
 
 
 @dataclass(frozen=True)

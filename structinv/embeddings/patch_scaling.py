@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg
 
-from ..kernels.values import squared_norms
+from ..kernels.kernel_utils import squared_norms
 
 LENGTHS = ("unit", "kept", "given")
 # The smallest divisor of patches, in units of the root mean square of their lengths.

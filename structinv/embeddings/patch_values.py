@@ -6,7 +6,7 @@ import numpy as np
 
 from ..kernels import Kernel
 from ..kernels.checked_kernel import kernel_table
-from ..kernels.values import half_norms
+from ..kernels.kernel_utils import half_norms
 from ..utils.jit import njit
 from ..utils.matrices import in_threads, one_blas_thread
 

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import gammaincinv
 
 from ..kernels import Kernel
-from ..kernels.frequencies import Spectrum, normals
+from ..kernels.spectral_distributions import Spectrum, normals
 from ..utils import plugins
 
 # Maximum number of dimensions of SciPy's Sobol sequence.

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..functionals import Functional
-from ..functionals.acting import FamilyFunctionals
+from ..functionals.applied_families import FamilyFunctionals
 from ..functionals.base import BoundFunctional
 from ..functionals.representers import Representers
 from ..oracles import InvarianceOracle

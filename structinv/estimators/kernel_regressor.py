@@ -12,7 +12,7 @@ from ..functionals import Functional
 from ..functionals.base import BoundFunctional
 from ..kernels import Kernel
 from ..kernels.checked_kernel import kernel_matrix
-from ..kernels.values import precision
+from ..kernels.kernel_utils import precision
 from ..oracles import InvarianceOracle
 from ..solvers import Solution
 from ..spaces import Space

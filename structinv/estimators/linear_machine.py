@@ -11,13 +11,13 @@ from sklearn.utils import assert_all_finite, check_array
 
 from ..certificates.certificate import WorstChange, joined, worst_change
 from ..dual import Case, chosen
-from ..dual.batches import BatchedState
+from ..dual.batch_state import BatchedState
 from ..oracles import Identity, InvarianceOracle
 from ..oracles.checked_oracle import bind
 from ..rows import RowSource
 from ..rows.matrix_rows import MatrixRows
 from ..solvers import BMRM, FrankWolfe, InteriorPoint, Solution, Solver
-from ..solvers.spread import spread_of
+from ..solvers.shared_changes import spread_of
 from ..spaces import ExplicitSpace
 from ..structures.bound import BoundStructure
 from ..terms import Objective

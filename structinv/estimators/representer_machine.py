@@ -12,7 +12,7 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import _check_sample_weight
 
 from ..functionals import Evaluation, Functional
-from ..functionals.acting import FamilyFunctionals
+from ..functionals.applied_families import FamilyFunctionals
 from ..functionals.base import BoundFunctional
 from ..functionals.representers import Representers
 from ..kernels import Kernel

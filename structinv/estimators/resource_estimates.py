@@ -13,7 +13,7 @@ from sklearn.utils.validation import _num_samples
 
 from ..oracles import InvarianceOracle
 from ..oracles.base import BoundOracle
-from ..oracles.listing import listed
+from ..oracles.checked_lists import listed
 from ..utils.jit import Stopwatch
 from ..utils.matrices import Matrix
 from .row_sources import some_rows

@@ -16,7 +16,7 @@ from ..kernels import Kernel
 from ..kernels.checked_kernel import kernel_matrix
 from ..kernels.indefinite import trained_kernel
 from ..kernels.kernel_names import as_kernel
-from ..kernels.values import precision
+from ..kernels.kernel_utils import precision
 from ..spaces.kernel_tiles import expand
 from ..utils import plugins
 from ..utils.matrices import refuse_half_or_masked

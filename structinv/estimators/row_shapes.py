@@ -11,7 +11,7 @@ from sklearn.utils.validation import _get_feature_names
 
 from ..oracles import InvarianceOracle
 from ..oracles.columns import with_numbers
-from ..oracles.shapes import Part, with_shape
+from ..oracles.image_shapes import Part, with_shape
 from ..utils import plugins
 from ..utils.matrices import Matrix, with_data
 

@@ -10,10 +10,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..functionals.representers import Representers
 from ..kernels import PrecomputedKernel
-from ..kernels.values import precision
+from ..kernels.kernel_utils import precision
 from ..oracles import InvarianceOracle
+from ..oracles.checked_lists import listed
 from ..oracles.checked_oracle import bind
-from ..oracles.listing import listed
 from ..solvers import FrankWolfe, Representer, Solution, Solver
 from ..spaces import KernelSpace, RepresenterSpace
 from ..spaces.atoms import AtomRows

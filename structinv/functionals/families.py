@@ -13,9 +13,9 @@ from ..kernels import Kernel
 from ..oracles import InvarianceOracle
 from ..oracles.arguments import check_features
 from ..oracles.base import as_oracle
+from ..oracles.checked_lists import listed
 from ..oracles.checked_oracle import bind, tangents_of
 from ..oracles.columns import FeatureParameters
-from ..oracles.listing import listed
 from ..utils.parameters import check_integer, check_number
 from .base import Functional, differences
 from .parts import Derivatives, Gradients, Part, SecondDerivatives, Values

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..kernels import Kernel
 from ..kernels.checked_kernel import kernel_matrix
-from ..kernels.values import squared_norms
+from ..kernels.kernel_utils import squared_norms
 from .parts import Atoms
 
 # Numbers of directions: one, or two that are differentiated together.

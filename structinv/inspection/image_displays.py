@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..oracles import InvarianceOracle
+from ..oracles.checked_lists import listed
 from ..oracles.checked_oracle import bind
 from ..oracles.images.image_maps import ImageShape, image_shape
-from ..oracles.listing import listed
 from .figures import single_axes
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils import _safe_indexing, check_consistent_length
 
-from ..foreign import certify
 from ..oracles import InvarianceOracle
 from ..oracles.base import CountedChanges, as_oracle
+from ..other_models import certify
 from ..utils.parameters import check_integer
 from ..utils.summaries import Tabulated
 from .figures import single_axes

@@ -4,8 +4,8 @@ A kernel is positive semi-definite by construction if its attribute `definite` i
 """
 
 from .base import Kernel
+from .custom_kernels import CallableKernel, PrecomputedKernel
 from .dot_products import Linear, Polynomial
-from .given import CallableKernel, PrecomputedKernel
 from .indefinite import min_eigenvalue, psd_corrected
 from .orbits import OrbitDistance, OrbitMean
 from .radial import Gaussian, Laplacian, Matern, RationalQuadratic

@@ -12,8 +12,8 @@ from ..oracles.arguments import real_rows
 from ..utils import plugins
 from ..utils.parameters import check_integer, check_number
 from .checked_kernel import NOTHING, kernel_matrix
-from .frequencies import Spectrum
-from .values import Norms, describe, floats, is_real
+from .kernel_utils import Norms, describe, floats, is_real
+from .spectral_distributions import Spectrum
 
 if TYPE_CHECKING:
     from .combinations import Product, Scaled, Sum

@@ -10,7 +10,7 @@ from ..utils import plugins
 
 if TYPE_CHECKING:
     from .base import Kernel
-    from .values import Norms
+    from .kernel_utils import Norms
 
 # Values of `Kernel.symmetry`, from the smallest to the largest set of linear maps.
 NOTHING = "nothing"

@@ -10,7 +10,7 @@ from ..utils.jit import njit
 from ..utils.parameters import check_integer, check_number
 from .base import Kernel
 from .checked_kernel import ISOMETRIES
-from .values import holds, in_double, in_tiles, precision, same_precision, squared_norms
+from .kernel_utils import holds, in_double, in_tiles, precision, same_precision, squared_norms
 
 
 class Linear(Kernel):

@@ -13,8 +13,8 @@ from ..utils.resources import check_memory
 from .base import Kernel
 from .checked_kernel import kernel_diagonal, kernel_matrix
 from .kernel_names import check_kernel
+from .kernel_utils import check_rows, precision, same_precision
 from .row_cache import RowCache
-from .values import check_rows, precision, same_precision
 
 SPECTRA = ("clip", "flip", "square", "shift")
 # Number of cached arrays: the training rows and the rows of the last call.

@@ -13,10 +13,10 @@ from ..oracles.arguments import closest_of, hint_of
 from ..utils.matrices import Matrix
 from .base import Kernel
 from .checked_kernel import check_declarations
+from .custom_kernels import CallableKernel, PrecomputedKernel
 from .dot_products import Linear, Polynomial
-from .given import CallableKernel, PrecomputedKernel
+from .kernel_utils import is_real
 from .radial import Gaussian, Laplacian
-from .values import is_real
 
 NAMES = ("laplacian", "linear", "poly", "precomputed", "rbf")
 # Classes for names, for hints of errors if a Kernel is required.

@@ -12,7 +12,7 @@ from ..utils.jit import njit
 from ..utils.matrices import in_threads, one_blas_thread
 from .base import Kernel
 from .checked_kernel import kernel_matrix, kernel_table
-from .values import half_norms
+from .kernel_utils import half_norms
 
 # Maximum number of values of transformed samples in memory, for each side: 64 MB of float32.
 MEMBERS = 2**24

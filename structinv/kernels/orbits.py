@@ -10,15 +10,15 @@ from ..oracles import InvarianceOracle
 from ..oracles.base import as_oracle
 from ..oracles.cache import Record, parameters_of
 from ..oracles.changes import Changes
-from ..oracles.listing import averaged, check_n_draws, check_seed
+from ..oracles.checked_lists import averaged, check_n_draws, check_seed
 from ..utils.parameters import check_number
 from .base import Kernel
 from .checked_kernel import ISOMETRIES, PERMUTATIONS
 from .combinations import CompositeKernel
 from .kernel_names import check_kernel
+from .kernel_utils import check_rows, holds, precision, same_precision
 from .orbit_tables import mean_diagonal, mean_table
 from .row_cache import RowCache
-from .values import check_rows, holds, precision, same_precision
 
 # Number of rounding errors in a squared distance, which is a difference of kernel values.
 ROUNDINGS = 8

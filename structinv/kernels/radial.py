@@ -13,8 +13,8 @@ from ..utils.parameters import check_number
 from .base import Kernel
 from .checked_kernel import ISOMETRIES, PERMUTATIONS
 from .exponentials import exponentials
-from .frequencies import cauchy, gamma_mixture, normals, students
-from .values import Norms, half_norms, holds, in_double, in_tiles, precision, same_precision
+from .kernel_utils import Norms, half_norms, holds, in_double, in_tiles, precision, same_precision
+from .spectral_distributions import cauchy, gamma_mixture, normals, students
 
 # A squared distance below this fraction of |x|^2 + |y|^2 is computed again, without cancellation,
 CLOSE = 0.01

@@ -15,8 +15,8 @@ from ..regions import Region
 from .base import Kernel
 from .indefinite import check_spectrum, psd_corrected
 from .kernel_names import check_kernel
+from .kernel_utils import check_rows, describe, precision, same_precision
 from .row_cache import RowCache
-from .values import check_rows, describe, precision, same_precision
 
 SIDES = ("two", "mean", "tangent")
 # Number of cached arrays: the training rows and the rows of the last call.

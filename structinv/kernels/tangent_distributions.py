@@ -7,10 +7,10 @@ import numpy as np
 from ..oracles import InvarianceOracle
 from ..utils.parameters import check_number
 from .directed_rows import DirectedRows, orthogonal_directions, unit_directions
-from .normal_laws import LawKernel, in_units, normal_laws
+from .normal_overlaps import NormalOverlapKernel, in_units, normal_distributions
 
 
-class TangentDistributionKernel(LawKernel):
+class TangentDistributionKernel(NormalOverlapKernel):
     r"""Overlap of normal distributions with large variance along tangents.
 
     .. math:: K(x, z) = \int p_x(u)^\rho\, p_z(u)^\rho\, du, \quad p_x = N(x, L_x), \quad
@@ -117,7 +117,7 @@ class TangentDistributionKernel(LawKernel):
             own = level - (rho - 0.5) * size
         # |L|^(1/4) in units of sigma, and a factor that every |C / 2| has.
         numbers = variances, 0.25 * np.log(2.0 * variances), 0.25 * along + 0.5 * own, own
-        return normal_laws(in_units(X, self.sigma), axes, squares, numbers)
+        return normal_distributions(in_units(X, self.sigma), axes, squares, numbers)
 
     def _spreads(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Compute the axes, their squared lengths and the other variance of each L / sigma^2."""

@@ -12,7 +12,7 @@ from ..regions.inner_products import Stack
 from ..utils.jit import njit
 from ..utils.parameters import check_number
 from .directed_rows import DirectedKernel, DirectedRows, unit_directions
-from .values import check_rows, precision
+from .kernel_utils import check_rows, precision
 
 DIRECTIONS = ("tangents", "differences")
 

@@ -9,11 +9,11 @@ import numpy as np
 from ..oracles import Identity, InvarianceOracle
 from ..utils.parameters import check_number
 from .directed_rows import DirectedRows, orthogonal_directions
-from .normal_laws import LawKernel, in_units, normal_laws
-from .values import same_precision
+from .kernel_utils import same_precision
+from .normal_overlaps import NormalOverlapKernel, in_units, normal_distributions
 
 
-class VicinalKernel(LawKernel):
+class VicinalKernel(NormalOverlapKernel):
     r"""Gaussian kernel averaged over normal distributions around both rows.
 
     .. math:: M(x, z) = E\, e^{-|u - v|^2 / (2 \sigma^2)}
@@ -143,7 +143,7 @@ class VicinalKernel(LawKernel):
         grown = np.log1p(2.0 * squares / whole[:, None]).sum(axis=1)
         nothing = np.zeros(len(X))
         numbers = variances, nothing, nothing, -0.5 * (X.shape[1] * np.log(whole) + grown)
-        return normal_laws(in_units(X, self.sigma), axes, squares, numbers, 1.0)
+        return normal_distributions(in_units(X, self.sigma), axes, squares, numbers, 1.0)
 
     def _constants(self) -> tuple[float, float, float]:
         return 1.0, 0.5, np.inf

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from ..utils.parameters import check_number
-from .pieces import Pieces
+from .piecewise_linear import Pieces
 
 
 class ScalarLoss(BaseEstimator, ABC):

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .base import ScalarLoss, check_loss
-from .pieces import Pieces
+from .piecewise_linear import Pieces
 
 
 class Affine(ScalarLoss):

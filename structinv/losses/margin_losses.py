@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import expit, wrightomega, xlog1py, xlogy
 
 from .base import ScalarLoss
-from .pieces import Pieces
+from .piecewise_linear import Pieces
 
 # Tolerance of conjugates at the limits of their domain.
 TOLERANCE = 1e-12

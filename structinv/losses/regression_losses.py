@@ -6,7 +6,7 @@ import numpy as np
 
 from ..utils.parameters import check_number
 from .base import ScalarLoss
-from .pieces import Pieces
+from .piecewise_linear import Pieces
 
 
 class Squared(ScalarLoss):

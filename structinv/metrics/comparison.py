@@ -12,8 +12,8 @@ from ..oracles.arguments import closest_of
 from ..oracles.geometry import region_of, tangent_planes
 from ..regions import Region
 from ..regions.base import SquaredDistances
+from ..regions.pair_tables import fill_tables
 from ..regions.region_union import between
-from ..regions.tiles import fill_tables
 from ..utils import plugins
 
 SIDES = ("one", "two", "mean")

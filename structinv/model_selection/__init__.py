@@ -1,9 +1,9 @@
 """Model selection: oracles, parameters, labeled folds and scorers."""
 
+from .entity_scores import span_f1_scorer, span_scores
 from .label_scores import LabeledSplit, labeled_scorer
 from .scorers import certified_accuracy_scorer
 from .select_changes import select_changes
-from .spans import span_f1_scorer, span_scores
 from .widths import select_widths
 
 __all__ = [

@@ -15,8 +15,8 @@ from sklearn.utils.validation import column_or_1d
 
 from ..estimators import CustomStructuredSVC, InvariantLinearSVC, InvariantStructuredSVC
 from ..estimators.row_sources import refuse_sources
-from ..foreign import certify
 from ..oracles import InvarianceOracle
+from ..other_models import certify
 from ..rows import RowSource, SomeRows
 from ..structures.example_blocks import as_list
 

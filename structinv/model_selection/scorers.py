@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any
 
 from ..estimators.parameters import check_oracle_type
-from ..foreign import certify
 from ..oracles import InvarianceOracle
+from ..other_models import certify
 
 
 def certified_accuracy_scorer(

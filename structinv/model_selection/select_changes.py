@@ -19,7 +19,7 @@ from ..utils.exceptions import UninformativeFitWarning
 from ..utils.parameters import check_number
 from ..utils.summaries import Tabulated
 from .held_out import Fold, HeldOutRows, held_out
-from .pictures import columns_of, plot_settings
+from .plots import columns_of, plot_settings
 
 Grid = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]
 

@@ -26,7 +26,7 @@ from ..oracles.arguments import check_needs_no_label
 from ..oracles.base import as_oracle
 from ..utils.matrices import refuse_half_or_masked
 from ..utils.summaries import Tabulated
-from .pictures import columns_of, plot_settings
+from .plots import columns_of, plot_settings
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,8 +6,8 @@ from .budget import Budget
 from .changes import Changes, LinearChanges
 from .combinators import Discounted, OnlyFor
 from .compose import Compose
-from .fast import BOUND as BOUND
-from .finite import FiniteOracle
+from .fast_paths import BOUND as BOUND
+from .finite_oracles import FiniteOracle
 from .identity import Identity
 from .images.image_base import ImageOracle
 from .images.image_maps import ImageShape

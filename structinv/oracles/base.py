@@ -14,9 +14,9 @@ from sklearn.base import BaseEstimator
 
 from ..utils.matrices import Matrix, Rows, dense_rows, take
 from .arguments import hint_of
+from .checked_lists import changes_of, listed_region
 from .hulls import Hull, LabelHull
 from .listed_changes import DrawnChanges, ListedChanges
-from .listing import changes_of, listed_region
 from .query import Query, Violations, worst_of
 from .support import Grades, Support
 from .words.insertions import Insertions
@@ -555,7 +555,7 @@ class InvarianceOracle(BaseEstimator, ABC):
         return Discounted(self, rho)
 
 
-# Special bound oracles by the exact class of their oracle; `fast.py` fills this table.
+# Special bound oracles by the exact class of their oracle; `fast_paths.py` fills this table.
 BOUND: dict[type[InvarianceOracle], type[BoundOracle]] = {}
 
 

@@ -8,8 +8,8 @@ from sklearn.base import clone
 from ..utils.exceptions import CheckError
 from ..utils.matrices import ALL_ROWS, resolution
 from .changes import Changes
+from .checked_lists import averaged
 from .checked_oracle import bind, tangents_of
-from .listing import averaged
 from .trials import Trial, fail_where, inside, optional, raising_check_error
 
 # Number of draws in each check.

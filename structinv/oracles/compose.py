@@ -25,11 +25,11 @@ from ..utils.matrices import (
 from .arguments import check_row_by_row
 from .base import BoundOracle, InvarianceOracle, Support
 from .changes import Changes
+from .checked_lists import changes_of, draws_of, listed
 from .checked_oracle import bind
 from .combinators import Pair, best_of, upper_of
 from .combined_changes import ComposedChanges
 from .geometry import region_of
-from .listing import changes_of, draws_of, listed
 
 
 class Compose(Pair):

@@ -9,8 +9,8 @@ from ..utils import plugins
 from ..utils.matrices import floating
 from .arguments import check_needs_no_label
 from .base import InvarianceOracle, as_oracle
+from .checked_lists import listed_region
 from .checked_oracle import tangents_of
-from .listing import listed_region
 
 
 def region_of(oracle: InvarianceOracle, X: np.ndarray) -> Region:

@@ -11,7 +11,7 @@ from ..utils.matrices import ALL_ROWS, Matrix, Rows, csr, dense_rows, floating, 
 from .arguments import check_directions, grade_profile
 from .base import BoundOracle, Hull, Support
 from .changes import Changes, LinearChanges
-from .finite import FiniteOracle
+from .finite_oracles import FiniteOracle
 from .hulls import LabelHull
 from .identity_hull import IdentityHull
 from .label_hull import IdentityLabelHull

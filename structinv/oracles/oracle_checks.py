@@ -14,7 +14,7 @@ from ..utils.exceptions import CheckError
 from ..utils.matrices import ALL_ROWS, Matrix
 from .base import BoundOracle, InvarianceOracle, Support, as_oracle
 from .change_checks import check_draws, check_list
-from .listing import listed
+from .checked_lists import listed
 from .trials import (
     Trial,
     bound_of,

@@ -18,7 +18,7 @@ from ..utils.parameters import check_number
 from .arguments import check_directions
 from .base import Support
 from .changes import Changes, LinearChanges, draw_names
-from .finite import FiniteOracle
+from .finite_oracles import FiniteOracle
 from .images.image_maps import ImageShape
 from .images.image_parameters import check_draw
 

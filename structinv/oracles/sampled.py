@@ -13,7 +13,7 @@ from .arguments import profile_of_list
 from .base import BoundOracle, Support
 from .cache import LastResult
 from .changes import Changes
-from .finite import FiniteOracle, best_of_list
+from .finite_oracles import FiniteOracle, best_of_list
 from .listed_changes import ListedChanges
 from .support import Grades
 

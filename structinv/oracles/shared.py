@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .base import BoundOracle
-from .listing import listed
+from .checked_lists import listed
 from .whole_examples import SingleMember, WholeExample
 
 

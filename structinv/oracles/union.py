@@ -13,11 +13,11 @@ from ..utils.matrices import ALL_ROWS, Matrix, Rows
 from .arguments import check_directions
 from .base import BoundOracle, Hull, InvarianceOracle, Support
 from .changes import Changes
+from .checked_lists import changes_of, draws_of
 from .checked_oracle import bind
 from .combinators import Pair, best_of
 from .combined_changes import UnionChanges
 from .geometry import region_of
-from .listing import changes_of, draws_of
 from .support import Grades
 from .union_hull import UnionHull
 

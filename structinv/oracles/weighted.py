@@ -11,10 +11,10 @@ from ..utils.matrices import Matrix, Rows
 from .arguments import check_row_by_row
 from .base import BoundOracle, InvarianceOracle, Support
 from .changes import Changes
+from .checked_lists import changes_of, listed
 from .checked_oracle import bind, tangents_of
 from .combinators import Combination, OracleWrapper, validate_part
 from .images.image_parameters import check_draw
-from .listing import changes_of, listed
 from .whole_examples import BoundWhole
 from .words.word_edits import RowEdits
 

@@ -8,10 +8,10 @@ from ..utils.matrices import Matrix, Rows, count, dense_rows, rounding
 from .arguments import check_row_by_row
 from .base import BoundOracle, Hull, InvarianceOracle, Support
 from .changes import Changes
+from .checked_lists import changes_of, draws_of
 from .checked_oracle import bind
 from .combinators import BoundPart, OracleWrapper, validate_part
 from .hulls import LabelHull
-from .listing import changes_of, draws_of
 from .query import Query, Violations, worst_at, worst_of
 from .support import Grades
 

@@ -4,7 +4,7 @@ from .affine_subspaces import AffineSubspaces
 from .base import Region
 from .boxes import Boxes
 from .ellipsoids import Ellipsoids
-from .points import Points
+from .point_lists import Points
 from .zonotopes import Zonotopes
 
 __all__ = [

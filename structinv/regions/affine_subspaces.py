@@ -11,7 +11,7 @@ from ..utils.matrices import contiguous_read_only, in_threads, one_blas_thread
 from .base import Region, SquaredDistances, exactly
 from .inner_products import Stack, pair_products
 from .least_squares import orthonormalize
-from .points import CLOSE
+from .point_lists import CLOSE
 
 # Unit directions with singular values below this fraction of the largest one are linearly dependent.
 # Tangents are differences of images, and their rounding errors are no directions.

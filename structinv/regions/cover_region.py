@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from .base import Region, SquaredDistances
-from .points import nearest_members
+from .point_lists import nearest_members
 
 # Number of alternating searches on both sides.
 _N_SEARCHES = 3

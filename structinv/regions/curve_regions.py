@@ -9,7 +9,7 @@ import numpy as np
 from ..utils.polynomials import smallest_on_interval, squared_distances
 from .base import Region, SquaredDistances, exactly
 from .inner_products import Stack, pair_products
-from .points import CLOSE, nearest_members
+from .point_lists import CLOSE, nearest_members
 
 # Number of alternating searches on both curves.
 _N_SEARCHES = 4

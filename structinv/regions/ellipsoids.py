@@ -11,7 +11,7 @@ from ..utils.matrices import contiguous_read_only
 from .base import Region, SquaredDistances, exactly
 from .dilations import Dilations
 from .inner_products import Stack, pair_products
-from .points import CLOSE, nearest_members
+from .point_lists import CLOSE, nearest_members
 
 # Maximum number of steps of the search between two ellipsoids, and its relative tolerance.
 STEPS = 500

@@ -11,7 +11,7 @@ from ..utils.matrices import contiguous_read_only
 from .base import Region, SquaredDistances
 from .inner_products import Stack, pair_products
 from .least_squares import bounded_least_squares, bounded_minimum, orthonormalize
-from .points import CLOSE
+from .point_lists import CLOSE
 
 # Tolerance of squared distances, relative to the squared lengths of the rows.
 TOLERANCE = 1e-13

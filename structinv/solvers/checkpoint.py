@@ -18,8 +18,8 @@ from ..spaces.base import Element
 from ..terms import Objective
 from ..terms.planes import PlaneSet
 from ..utils.files import write_atomically
-from .archive import packed, unpacked
 from .base import Solution, Status
+from .stored_planes import packed, unpacked
 
 # Format of the files that this version writes and reads.
 FORMAT = 2

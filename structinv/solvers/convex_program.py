@@ -10,7 +10,7 @@ import numpy as np
 from ..terms import Objective
 from ..terms.planes import PlaneSet
 from .base import Bounds
-from .coefficients import CoefficientProblem, coefficient_problem
+from .coefficient_objectives import CoefficientProblem, coefficient_problem
 from .method import CoefficientMethod
 
 # Eigenvalues of the Gram matrix below this fraction of the largest one are rounding errors.

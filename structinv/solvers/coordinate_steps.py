@@ -27,7 +27,7 @@ def coordinate_sweeps(
     weights : (n,) array
         Weights c_i (> 0 for the coordinates in `order`).
     breaks, intercepts, slopes : (n, m) and (n, m + 1) arrays
-        Pieces of the derivatives, as in `structinv.losses.pieces.Pieces`.
+        Pieces of the derivatives, as in `structinv.losses.piecewise_linear.Pieces`.
     order : (k,) array of int
         Coordinates to visit, in this order.
     n_sweeps : int

@@ -16,7 +16,7 @@ from ..terms import Objective
 from ..terms.base import Coordinates
 from ..terms.planes import PlaneSet
 from .base import Bounds, check_planes
-from .coefficients import CoefficientProblem, planes_of_slopes, slopes_of_planes
+from .coefficient_objectives import CoefficientProblem, planes_of_slopes, slopes_of_planes
 from .coordinate_steps import coordinate_sweeps
 from .frank_wolfe import FrankWolfe, term_states
 from .method import Method

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from ..losses.pieces import Segments
+from ..losses.piecewise_linear import Segments
 from ..spaces import RepresenterSpace
 from ..terms import Objective
 from ..terms.planes import PlaneSet
 from ..utils.matrices import one_blas_thread
-from .coefficients import coefficient_problem
-from .equations import Equations
+from .coefficient_objectives import coefficient_problem
+from .gram_systems import Equations
 from .method import CoefficientMethod
 from .newton_cg import ONE_THREAD, factors_pay
 

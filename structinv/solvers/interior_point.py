@@ -17,7 +17,7 @@ from ..utils.matrices import dense
 from ..utils.parameters import check_integer
 from .barrier import Master, OuterProductRows
 from .base import Bounds, Solver, check_planes
-from .spread import MOST_WEIGHTS, Program, program_of
+from .shared_changes import MOST_WEIGHTS, Program, program_of
 
 # The master problem is solved to this fraction of the gap, from an initial barrier of this multiple of
 # it.

@@ -9,7 +9,12 @@ import numpy as np
 from ..terms import Objective
 from ..terms.planes import PlaneSet
 from .base import Bounds
-from .coefficients import CoefficientProblem, coefficient_problem, planes_of_slopes, slopes_of_planes
+from .coefficient_objectives import (
+    CoefficientProblem,
+    coefficient_problem,
+    planes_of_slopes,
+    slopes_of_planes,
+)
 
 
 class Method(ABC):

@@ -11,8 +11,8 @@ from scipy.linalg import LinAlgError
 from ..spaces.representer_space import RepresenterSystem
 from ..terms import Objective
 from ..utils.matrices import one_blas_thread
-from .coefficients import CoefficientProblem
-from .equations import Equations
+from .coefficient_objectives import CoefficientProblem
+from .gram_systems import Equations
 from .smooth import SmoothDescent
 
 # Assumed number of products of a step by conjugate gradients, and a negligible number of operations.

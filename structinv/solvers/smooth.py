@@ -13,7 +13,7 @@ from ..losses import ScalarLoss
 from ..losses.combined import Affine, ConcatenatedLoss
 from ..terms import Objective
 from ..terms.planes import PlaneSet
-from .coefficients import CoefficientProblem, coefficient_problem
+from .coefficient_objectives import CoefficientProblem, coefficient_problem
 from .method import CoefficientMethod
 
 # Envelopes are updated if the smoothing causes more than this fraction of the gap.

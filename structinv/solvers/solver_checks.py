@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from ..functionals.acting import LinearFunctionals
+from ..functionals.applied_families import LinearFunctionals
 from ..losses import Squared
 from ..oracles import Box, Ellipsoid, FDrop, InvarianceOracle
 from ..spaces import ExplicitSpace

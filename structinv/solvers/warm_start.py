@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from ..dual.base import join_planes
-from ..oracles.listing import listed
+from ..oracles.checked_lists import listed
 from ..spaces.atoms import AtomStore
 from ..terms import Objective, WorstCase
 from ..terms.planes import PlaneSet
 from ..terms.worst_case import ROWS_AT_ONCE
 from .base import Solution, Solver
-from .coefficients import planes_of_slopes, slopes_of_planes
+from .coefficient_objectives import planes_of_slopes, slopes_of_planes
 
 
 def sound_start(

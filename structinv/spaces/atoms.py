@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from ..kernels import Kernel
 from ..kernels.checked_kernel import kernel_matrix
-from ..kernels.values import half_norms
+from ..kernels.kernel_utils import half_norms
 from ..utils.jit import njit
 from ..utils.matrices import Matrix, floating
 from ..utils.matrices import stack as stack_rows

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from ..oracles.listing import listed
+from ..oracles.checked_lists import listed
 from ..structures.competitors import Competitors
 from ..utils.matrices import Matrix, Rows
 

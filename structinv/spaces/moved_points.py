@@ -7,7 +7,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.optimize import fmin_l_bfgs_b
 
 from ..kernels import Kernel
-from ..kernels.values import squared_norms
+from ..kernels.kernel_utils import squared_norms
 from .reduced_sets import TargetExpansion
 
 # Number of steps stored by L-BFGS; each has the size of all points.

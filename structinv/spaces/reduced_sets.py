@@ -9,7 +9,7 @@ from scipy.linalg import lapack, solve_triangular
 
 from ..kernels import Kernel
 from ..kernels.checked_kernel import kernel_diagonal, kernel_matrix
-from ..kernels.values import half_norms, squared_norms
+from ..kernels.kernel_utils import half_norms, squared_norms
 from .kernel_tiles import expand
 
 # Weight of the squared norm of the difference, in units of the mean of k(z, z), relative to the squared

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..kernels import Kernel
 from ..kernels.checked_kernel import kernel_diagonal
-from ..kernels.values import precision, squared_norms
+from ..kernels.kernel_utils import precision, squared_norms
 from ..structures.competitors import Competitors
 
 if TYPE_CHECKING:

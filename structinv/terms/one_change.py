@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..oracles.base import InvarianceOracle
+from ..oracles.checked_lists import listed
 from ..oracles.checked_oracle import bind
-from ..oracles.listing import listed
 from ..spaces import Space
 from ..spaces.base import NUMBERS_AT_ONCE, Element
 from ..structures import Structure

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ..oracles.checked_lists import listed
 from ..oracles.checked_oracle import CheckedOracle
-from ..oracles.listing import listed
 from ..oracles.query import WEIGHTS_AT_ONCE
 from ..spaces import Space
 from ..spaces.base import Element

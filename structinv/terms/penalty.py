@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..functionals.acting import Functionals
+from ..functionals.applied_families import Functionals
 from ..losses import ScalarLoss
 from ..spaces import Space
 from ..spaces.base import Element
@@ -37,7 +37,7 @@ class Penalty(Term):
     Examples
     --------
     >>> import numpy as np
-    >>> from structinv.functionals.acting import LinearFunctionals
+    >>> from structinv.functionals.applied_families import LinearFunctionals
     >>> from structinv.losses import Squared
     >>> from structinv.spaces import ExplicitSpace
     >>> from structinv.terms import Objective, Penalty

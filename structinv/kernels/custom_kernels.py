@@ -9,7 +9,7 @@ import numpy as np
 
 from ..utils import plugins
 from .base import Kernel
-from .values import precision, same_precision
+from .kernel_utils import precision, same_precision
 
 
 class CallableKernel(Kernel):

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..dual.margin_steps import KINDS
-from ..oracles.finite import FiniteOracle
+from ..oracles.finite_oracles import FiniteOracle
 from ..spaces import ExplicitSpace, Space
 from ..spaces.base import Element
 from ..spaces.tensor_rows import TensorRows

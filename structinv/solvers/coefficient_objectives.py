@@ -22,7 +22,7 @@ ROUNDING = 1e-14
 # Rounding error of a product of numbers, and of their sums.
 UNIT = 2.0 * float(np.finfo(np.float64).eps)
 # All norms are computed for this many functionals at most, and otherwise this number of norms.
-MOST_LOOKED_AT, NORMS_SEEN = 3000, 256
+MAX_CHECKED, NORMS_SEEN = 3000, 256
 
 
 class CoefficientProblem:
@@ -82,7 +82,7 @@ class CoefficientProblem:
         For very many functionals, all values are the largest norm of a few.
         """
         system = self.space.system
-        if system.size <= MOST_LOOKED_AT:
+        if system.size <= MAX_CHECKED:
             squares = system.diagonal()
         else:
             sample = np.linspace(0, system.size - 1, NORMS_SEEN).astype(int)

@@ -412,6 +412,6 @@ def test_many_rows_are_certified_in_blocks(monkeypatch):
     model = LogisticRegression().fit(X, y)
     oracle = FDrop(1).only_for("a") | Box(0.1).only_for("b")
     whole = certify(model, oracle, X, y)
-    monkeypatch.setattr("structinv.foreign.certify_model.ROWS_AT_ONCE", 7)
+    monkeypatch.setattr("structinv.other_models.certify_model.ROWS_AT_ONCE", 7)
     parts = certify(model, oracle, X, y)
     np.testing.assert_array_equal(whole.margins, parts.margins)

@@ -9,7 +9,7 @@ import numpy as np
 from ..utils.matrices import in_threads, one_blas_thread
 
 # Number of values in memory per tile; they fit in the cache of a core.
-NUMBERS_A_TILE = 2**20
+ENTRIES_PER_TILE = 2**20
 _MOST_COLUMNS = 256
 # Number of tiles between reactions to Ctrl-C.
 _TILES_AT_ONCE = 4
@@ -70,7 +70,7 @@ def fill_tables(
 
 def tiles(n: int, m: int, numbers: int, mirrored: bool) -> list[tuple[slice, slice]]:
     """Return tiles of rows and columns; only the upper ones for symmetric tables."""
-    pairs = max(1, NUMBERS_A_TILE // numbers)
+    pairs = max(1, ENTRIES_PER_TILE // numbers)
     width = min(_MOST_COLUMNS, max(1, int(np.sqrt(pairs)) if mirrored else pairs), m)
     height = width if mirrored else max(1, pairs // width)
     rows, columns = (

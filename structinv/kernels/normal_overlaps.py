@@ -11,7 +11,7 @@ import numpy as np
 from ..regions.inner_products import Stack, pair_products
 from ..utils.jit import njit
 from .directed_rows import MOST_IN_SINGLE, DirectedKernel, DirectedRows
-from .values import DOUBLE, precision
+from .kernel_utils import DOUBLE, precision
 
 # Column of the logarithm of the kernel of a row with itself.
 OWN = 3
@@ -20,7 +20,7 @@ OWN = 3
 FAR = 16.0
 
 
-class LawKernel(DirectedKernel):
+class NormalOverlapKernel(DirectedKernel):
     r"""Kernel of the overlap of normal distributions around both rows.
 
     With covariances L and L' and :math:`C = w + L + L'` it is
@@ -82,7 +82,7 @@ class LawKernel(DirectedKernel):
         _overlaps(products, left.stack.grams, right.stack.grams, *numbers, d, *self._constants(), out)
 
 
-def normal_laws(
+def normal_distributions(
     centers: np.ndarray,
     axes: np.ndarray,
     squares: np.ndarray,
@@ -103,7 +103,7 @@ def normal_laws(
         The variances v. Two parts of log f, where f is the factor of a row: one for each feature, and
         the rest. The logarithm of the kernel of a row with itself.
     width : float, default=0.0
-        The w of `LawKernel`.
+        The w of `NormalOverlapKernel`.
 
     Returns
     -------

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, get_lapack_funcs
 
-from .coefficients import CoefficientProblem
+from .coefficient_objectives import CoefficientProblem
 
 # Number of corrections by the residual, and the accepted residual relative to the right side.
 CORRECTIONS, LEFT = 3, 1e-3
