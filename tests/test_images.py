@@ -553,7 +553,7 @@ def test_errors_name_missing_methods():
     X, V, assign = images((3, 3)), np.ones((1, 9)), np.zeros(3, dtype=int)
     with pytest.raises(NotImplementedError, match="Rotations does not define orbit"):
         Rotations(interval=(0, 1)).orbit(X)
-    with pytest.raises(NotImplementedError, match="Rotations has no graded support"):
+    with pytest.raises(NotImplementedError, match="Rotations does not support grades"):
         Rotations(interval=(0, 1)).discounted(0.5).support(X, V, assign)
     with pytest.raises(NotImplementedError, match="Rotations cannot be discounted"):
         Rotations(interval=(0, 1)).discounted(0.5).bind(X).changes().grades(slice(None))

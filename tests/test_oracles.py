@@ -223,7 +223,7 @@ class TestCompose:
 def test_oracles_without_graded_support_raise_if_discounted(oracle):
     X, _ = rows()
     part = oracle.right if isinstance(oracle, Union) else oracle
-    with pytest.raises(NotImplementedError, match=f"{type(part).__name__} has no graded support"):
+    with pytest.raises(NotImplementedError, match=f"{type(part).__name__} does not support grades"):
         oracle.discounted(0.5).support(X, np.ones((1, D)), np.zeros(len(X), dtype=int))
 
 

@@ -209,5 +209,5 @@ class TestRefused:
         X, y = rng.standard_normal((6, 49)), np.arange(6) % 2
         with pytest.raises(NotImplementedError, match="and 7 x 7 matrices.*quadratic"):
             InvariantLinearSVC(Permutations((7, 7), "both")).fit(X, y)
-        with pytest.raises(NotImplementedError, match="no graded support of more than 6 rows"):
+        with pytest.raises(NotImplementedError, match="not support grades of more than 6 rows"):
             Permutations((7, 7)).discounted(0.5).support(X, np.ones((1, 49)), np.zeros(6, int))

@@ -161,8 +161,10 @@ Present = Annotated[
         "--present/--absent",
         rich_help_panel=_ORACLE,
         metavar="",
-        help="Increase all features (--present), or only features with the value 0 (--absent) (fadd;"
-        " default --absent).",
+        help=(
+            "Features that fadd may increase: any (--present), or only those with the value 0 "
+            "(--absent; default)."
+        ),
     ),
 ]
 Add = Annotated[
@@ -178,7 +180,10 @@ Drop = Annotated[
         "--drop/--no-drop",
         rich_help_panel=_ORACLE,
         metavar="",
-        help="Allow the removal of features, entirely or in part (fedit; default --drop).",
+        help=(
+            "Allow (--drop) or forbid (--no-drop) the removal of features, entirely or in part "
+            "(fedit; default --drop)."
+        ),
     ),
 ]
 Scale = Annotated[

@@ -50,7 +50,7 @@ class _AffineOracle(InvarianceOracle):
         self, C: np.ndarray, assign: np.ndarray, cost: np.ndarray, rho: float | Sequence[float]
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the best fraction of the extreme change in each row, and its grade."""
-        raise self._absent("graded support, so it cannot be discounted", verb="has no")
+        raise self._absent("grades, so it cannot be discounted", verb="does not support")
 
     @abstractmethod
     def _region(self, X: np.ndarray, F: np.ndarray) -> Region:

@@ -472,7 +472,7 @@ class InvarianceOracle(BaseEstimator, ABC):
         NotImplementedError
             If the oracle cannot be discounted.
         """
-        raise self._absent("graded support, so it cannot be discounted", verb="has no")
+        raise self._absent("grades, so it cannot be discounted", verb="does not support")
 
     def member_names(self, size: int) -> list[str]:
         """Return short names of the members of `orbit`.

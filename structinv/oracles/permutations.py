@@ -170,7 +170,7 @@ class Permutations(FiniteOracle):
         self._check_rows(X)
         if not self.finite:
             raise self._absent(
-                "graded support of more than 6 rows, so it cannot be discounted", "has no"
+                "grades of more than 6 rows, so it cannot be discounted", "does not support"
             )
         return super().graded_support(X, V, assign, cost, rho)
 

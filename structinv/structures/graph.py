@@ -188,10 +188,10 @@ class Graph(Structure):
             b = int(np.flatnonzero(rest)[0])
             nodes, edges = graphs.lengths[b], np.diff(graphs.edge_starts)[b]
             raise ValueError(
-                f"inference must be 'auto' or 'relaxed' for graph {b}, with {nodes} nodes and {edges} "
-                f"edges, and {int(rest.sum()) - 1} others: with {n_labels} labels exact inference "
+                f"inference must be 'auto' or 'relaxed' for graph {b} ({nodes} nodes, {edges} edges) "
+                f"and {int(rest.sum()) - 1} other graphs: with {n_labels} labels exact inference "
                 f"requires tables of more than {elimination.LARGEST_TABLE} numbers, or "
-                f"{elimination.ALL_TABLES} in all"
+                f"{elimination.ALL_TABLES} in total"
             )
         return trees, narrow, rest, order
 

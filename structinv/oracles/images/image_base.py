@@ -182,7 +182,7 @@ class ImageOracle(ImageFamily):
         rho: float | Sequence[float],
     ) -> Support:
         if not self.finite:
-            raise self._absent("graded support with interval, so it cannot be discounted", "has no")
+            raise self._absent("grades with interval, so it cannot be discounted", "does not support")
         rows, shape = self._rows(X)
         check_directions(rows, V, assign, cost)
         maps = self._maps(shape)
