@@ -329,7 +329,7 @@ def print_errors(results: dict[str, Found]) -> None:
 
 
 def print_tests(results: dict[str, Found]) -> None:
-    """InvSVM against SVM and LapSVM, at the prescribed width."""
+    """Print gradients minus SVC and LapSVC, at the prescribed length scale."""
     pairs = (("gradients, hinge", "SVC"), ("gradients, squared", "SVC"), ("gradients, hinge", "LapSVC"))
     rows = []
     for name, size, found in cells(with_gradients(results)):
@@ -451,7 +451,7 @@ def check(data: Rows, scaling: str) -> list[str]:
         model = RepresenterClassifier(
             Gaussian(sigma), invariances=[Gradient()], loss=fit.__name__, nu=one.nu, **common
         ).fit(X, known)
-        line(f"scores, InvSVM {fit.__name__}", scores(one, fit), model.decision_function(X))
+        line(f"scores, gradients {fit.__name__}", scores(one, fit), model.decision_function(X))
     folded = Folded(Gaussian(sigma), [Gradient().bind(X)], one.nu)
     line("kernel, Folded", one.values, folded.matrix(X, X[rows]))
     one = next(width.graph())
