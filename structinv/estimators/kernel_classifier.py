@@ -55,9 +55,9 @@ class InvariantSVC(SupportVectorMachine, InvariantClassifier):
         cost of run time.
     max_seconds : float or None, default=None
         Time limit of the fit in seconds (> 0). Without a limit the fit runs until it reaches `tol`. A
-        fit that reaches the limit keeps its model and warns. The fit can exceed the limit, since it
-        completes the current enumeration of perturbed samples and one more pass over all samples to
-        compute the bounds.
+        fit that reaches the limit keeps its model and warns. The fit can exceed the limit: it
+        completes the current enumeration of perturbed samples. One more pass over all samples computes
+        the bounds.
     random_state : int, RandomState instance or None, default=None
         Seed of the sequence in which the solver visits the samples. Pass an integer for reproducible
         results.
@@ -193,7 +193,7 @@ class InvariantSVC(SupportVectorMachine, InvariantClassifier):
     **Warm start.** A fit with ``warm_start=True`` starts from the perturbed samples and dual variables
     of the previous fit, if that fit also had ``warm_start=True``. Samples, labels, `loss`, `invariances`
     and their losses must be the same; otherwise the fit starts from zero. `C`, weights, `nu`, the kernel
-    and the oracle may change: the fit then uses only perturbed samples of the new S(x), and its lower
+    and the oracle may change. The fit then uses only perturbed samples of the new S(x), and its lower
     bound remains valid.
 
     **Checkpoint.** A killed fit continues from its `checkpoint` if you start it again with the same

@@ -49,9 +49,9 @@ class InvariantSVR(SupportVectorMachine, InvariantRegressor):
         cost of run time.
     max_seconds : float or None, default=None
         Time limit of the fit in seconds (> 0). Without a limit the fit runs until it reaches `tol`. A
-        fit that reaches the limit keeps its model and warns. The fit can exceed the limit, since it
-        completes the current enumeration of perturbed samples and one more pass over all samples to
-        compute the bounds.
+        fit that reaches the limit keeps its model and warns. The fit can exceed the limit: it
+        completes the current enumeration of perturbed samples. One more pass over all samples computes
+        the bounds.
     random_state : int, RandomState instance or None, default=None
         Seed of the sequence in which the solver visits the samples. Pass an integer for reproducible
         results.

@@ -48,7 +48,7 @@ class Sampled(FiniteOracle):
 
     Notes
     -----
-    In ``discounted(rho)``, a number is the grade of all members except the sample, and a sequence has
+    In ``discounted(rho)``, a number is the grade of all members except the sample. A sequence has
     the grades of the sample and its s members. Samples must be dense; members have the dtype of the
     samples. A bound oracle stores the n (s + 1) members of all samples.
 

@@ -18,8 +18,8 @@ class Shared(WholeExample):
     Parameters
     ----------
     oracle : InvarianceOracle
-        Oracle with a list of members that does not depend on the label: a `FiniteOracle`, listed image
-        transformations, or unions and compositions of these, optionally discounted.
+        Oracle with a list of members that does not depend on the label, optionally discounted. Allowed
+        are `FiniteOracle`, listed image transformations, and unions and compositions of these.
 
     See Also
     --------

@@ -64,8 +64,8 @@ def solve(
         Whether bounds are computed after every step, for curves of the gap against time. By default,
         they are computed if the solver's estimate of the gap is small, and every ten steps.
     on_iteration : callable, optional
-        Function called after each iteration with two arguments: the seconds since the start, and a
-        function that returns the best element and the planes so far, for a later warm start.
+        Function called after each iteration. Its first argument is the time since the start, in
+        seconds. The second one is a function that returns the best element and the planes so far.
 
     Returns
     -------

@@ -152,8 +152,8 @@ class FScale(EditOracle):
     Parameters
     ----------
     max_changes : int
-        Maximum number of rescaled features per sample (>= 0). There is no default, since it depends
-        on the lengths of the texts: ten edits are few in a long mail and many in a short one.
+        Maximum number of rescaled features per sample (>= 0). It has no default, since it depends on
+        the lengths of the texts. Ten edits are few in a long mail and many in a short one.
     low : float, default=0.5
         Smallest factor, in [0, 1].
     high : float, default=2.0
@@ -223,8 +223,8 @@ class FDrop(EditOracle):
     Parameters
     ----------
     max_changes : int
-        Maximum number of removed features per sample (>= 0). There is no default, since it depends
-        on the lengths of the texts: ten edits are few in a long mail and many in a short one.
+        Maximum number of removed features per sample (>= 0). It has no default, since it depends on
+        the lengths of the texts. Ten edits are few in a long mail and many in a short one.
 
     See Also
     --------
