@@ -3,7 +3,7 @@
 import cvxpy as cp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from structinv.solvers.barrier import Master, OuterProductRows
@@ -57,6 +57,8 @@ def test_solves_the_program_of_cvxpy(seed):
     powers=st.lists(st.integers(-5, 5), min_size=6, max_size=6),
     share=st.sampled_from([1e-2, 1e-4]),
 )
+# Without refined steps, rounding errors of Newton's equations leave a gap of 1.4e-4 of the total.
+@example(seed=78, powers=[0, 1, 1, 1, 0, 4], share=1e-4)
 @settings(max_examples=40, deadline=None)
 def test_badly_scaled_normals_cost_nothing_in_accuracy(seed, powers, share):
     master, points = random_master(seed, scales=10.0 ** np.array(powers))

@@ -30,6 +30,8 @@ CORRECTORS, LONGER, WORTH = 3, 0.3, 0.1
 NEAR_LOW, NEAR_HIGH = 0.3, 5.0
 # Shorter steps are rounding errors.
 SHORTEST = 1e-9
+# Steps are refined if their rounding errors change the gap by more than this fraction of the tolerance.
+ROUNDING = 0.01
 # Smaller values on the diagonal of Newton's equations are rounding errors.
 TINY = 1e-15
 # Number of multiplications of a matrix product with the run time of one value elsewhere.
@@ -210,7 +212,7 @@ class Master:
                     break
                 if gap < least:
                     best, least = alphas, gap
-                if gap <= tolerance or out_of_time() or not self._step(at):
+                if gap <= tolerance or out_of_time() or not self._step(at, tolerance):
                     break
         return best, least
 
@@ -249,7 +251,7 @@ class Master:
         plane_values = self.offsets - self.rows.products(w)
         return alphas, float(self.weights @ self.highest(plane_values) - alpha @ plane_values)
 
-    def _step(self, at: Iterate) -> bool:
+    def _step(self, at: Iterate, tolerance: float) -> bool:
         """Do a step with correctors (Mehrotra 1992, Gondzio 1996); return False if it is too short."""
         newton = _Newton(self, at)
         products = at.alpha * at.slack
@@ -271,6 +273,8 @@ class Master:
             if longer < length + WORTH * LONGER:
                 break
             chosen, length = corrected, longer
+        newton.refine(chosen, ROUNDING * tolerance)
+        length = min(1.0, TO_BOUNDARY * at.longest(chosen))
         if not length > SHORTEST:
             return False
         at.move(chosen, length)
@@ -356,18 +360,39 @@ class _Newton:
 
     def direction(self, products: np.ndarray) -> Iterate:
         """Return the step that changes slack times dual variable by `products`, to first order."""
-        master, at = self.master, self.at
-        m, blocks = len(master.blocks), master.blocks
-        gained = products / at.slack + self.ratio * self.left_slack
-        total = master._totals(gained) + self.left_alpha
+        gained = products / self.at.slack + self.ratio * self.left_slack
+        step = self._solve(gained, self.left_w, self.left_alpha)
+        step.slack -= self.left_slack
+        return step
+
+    def refine(self, step: Iterate, enough: float) -> None:
+        """Solve again for the rounding errors of a step, if they change the gap by more than `enough`.
+
+        This is one step of iterative refinement. An error of the equation for w changes the value of
+        each plane by its product with the normal.
+        """
+        master, m = self.master, len(self.master.blocks)
+        left_w = self.left_w + master.rows.combine(step.alpha[:m]) - master.ridge * step.w
+        if self.at.alpha[:m] @ np.abs(master.rows.products(left_w)) > enough:
+            left_alpha = self.left_alpha + master._totals(step.alpha)
+            step.move(self._solve(np.zeros_like(self.ratio), left_w, left_alpha), 1.0)
+
+    def _solve(self, gained: np.ndarray, left_w: np.ndarray, left_alpha: np.ndarray) -> Iterate:
+        """Solve Newton's equations.
+
+        `gained` is the change of the dual variables if the slacks stay unchanged. `left_w` and
+        `left_alpha` are the residuals of the equation for w and of the sums of dual variables.
+        """
+        master, m, blocks = self.master, len(self.master.blocks), self.master.blocks
+        total = master._totals(gained) + left_alpha
         shares = self.ratio[:m] * (total / self.totals)[blocks]
-        right = self.left_w + master.rows.combine(gained[:m] - shares)
+        right = left_w + master.rows.combine(gained[:m] - shares)
         w = self.units * cho_solve(self.factor, self.units * right, check_finite=False)
         along = master.rows.products(w)
         bounds = (total - master.per_block(self.ratio[:m] * along)) / self.totals
         slack = master._owners(bounds)
         slack[:m] += along
-        return Iterate(w, bounds, slack - self.left_slack, gained - self.ratio * slack)
+        return Iterate(w, bounds, slack, gained - self.ratio * slack)
 
 
 def _second_moments(
