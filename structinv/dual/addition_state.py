@@ -40,7 +40,8 @@ class AddedWords:
     value : (d,) array
         Value that is added to each feature, 0 for none.
     per_feature, in_total : int
-        Maximum amounts of one feature and of all features that a row adds per unit of its budget.
+        Factors of the two limits of a row, `AdditionState._left_over`: that of one feature, and that of
+        all features in total.
 
     Attributes
     ----------
@@ -77,12 +78,20 @@ class AdditionState(FocusedSweeps, DualState):
     r"""One dual variable per row, and the features that the rows of each sign add.
 
     Separate steps of rows that add the same features would undo each other. A step on the dual variable
-    of a row therefore includes, exactly, the additions of all rows; see `addition_steps`. All rows of a
-    sign share one threshold, which needs only sums over rows.
+    of a row therefore includes the additions of all rows; see `addition_steps`. All rows of a sign share
+    one threshold, which needs only sums over rows. A step is exact while features keep their state.
 
     `combination` and `planes` distribute these sums over the rows, so that they return a sum of planes.
-    Between sweeps, `f` includes the sums. If the sums cannot be distributed, because rows already have
-    many of the features, the state continues with a few planes per row.
+    Between these calls, `f` includes the sums themselves. A part of the sums may remain, if rows already
+    have many of the features. This lowers the dual value by at most `lost`.
+
+    The state hands over to a few planes per row, `PlaneCache` or `MarginState`, in three cases:
+
+    - The distribution loses more than the gap of the last sweep.
+    - More than 15 consecutive sweeps are slow: the dual rises by less than the distribution loses, or by
+      less than 3e-4 of the gap.
+    - `restore` receives planes with a larger dual value than this state reaches with the same dual
+      variables, or planes without known dual variables.
 
     Parameters
     ----------
@@ -285,7 +294,8 @@ class AdditionState(FocusedSweeps, DualState):
         could = np.maximum(sums[TOTAL] - self.row_amounts[side], 0.0)
         shares = self._taken(words, rows, left_over, np.minimum(asked, could), could)
         left = asked - np.asarray(shares.sum(axis=0)).ravel()
-        # The remaining amount raises the gains of all rows that would add the feature.
+        # The remaining amount r changes the weight by a r. The dual falls by gain r + a^2 r^2 / 2, and r
+        # is at most the sum of the dual variables.
         gains = np.maximum(-pull * weights, 0.0) + pull**2 * sums[TOTAL]
         return shares, float(gains @ np.abs(left))
 

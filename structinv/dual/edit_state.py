@@ -15,7 +15,7 @@ from .addition_state import AdditionState
 from .case import Case
 from .edit_steps import sweep_edits
 
-# In a pass over all rows, rows with at most this fraction of the mean gap are skipped. Steps take half
+# In a pass over all rows, rows with at most this fraction of the mean gap get no step. Steps take half
 # of the time of a pass.
 _IDLE = 0.1
 

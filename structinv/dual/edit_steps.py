@@ -1,9 +1,13 @@
 r"""Exact steps for rows that add the same features and also edit their own.
 
-A row with dual variable :math:`\tau` uses a part of its budget :math:`K\tau` for its own features. With
-the rest it adds features, at most :math:`\tau` of each. The rests of all rows of a sign are shared as in
-`addition_steps`. In the block of one row (`word_blocks`), all held features are a single one. Its gain
-is the threshold t of the side, and it may take the whole budget. Each full feature is a separate one.
+A row with dual variable :math:`\tau` uses a part s of its budget :math:`K\tau` for its own features. It
+adds other features, in total at most :math:`K\tau - s`, and at most :math:`\min(\tau, K\tau - s)` of
+each. As in `addition_steps`, only the sums of these two limits over the rows of a sign are stored.
+
+In the block of one row (`word_blocks`), all held features are a single one. Its gain is the threshold t
+of the side, and it may take the whole budget. Each full feature is a separate one, with an amount of at
+most :math:`\tau`. Steps are exact while features keep their state, with one exception. Own entries of
+held features have the curvature of free ones, so these steps may be too short, but never too long.
 """
 
 from __future__ import annotations
@@ -55,7 +59,7 @@ def _list(words, at, b, q, base, dev, drop, grow, cap):
 
 @njit(**_PLAIN)
 def _list_full(full, count, wanted, place, sigma, indices, start, stop):
-    """Update the list of full features of a side, with new ones from a row."""
+    """Remove features that are no longer full from a side's list, and append new ones from a row."""
     kept = 0
     for k in range(count[0]):
         full[kept] = full[k]
@@ -72,7 +76,7 @@ def _list_full(full, count, wanted, place, sigma, indices, start, stop):
 
 @njit(**_PLAIN, forceinline=True)
 def _push(j, change, u, value, sides, place):
-    """Change the part of a weight of the rows themselves."""
+    """Change the rows' own part of a weight, and the gain of a held feature."""
     u[j] += change
     if place[j] == 1:
         sides[0, HELD] -= change / value[j]
@@ -93,7 +97,11 @@ def _choose(delta, start, length, size, cut, drop, grow, entries):
 @njit(**_PLAIN)
 def _list_own(indices, data, delta, start, c, s, drop, grow, cautious, value, place, size, entries,
               n_own, words, at, couplings):  # fmt: skip
-    """List the chosen entries of a row; return the sum and the curvature of these entries."""
+    """List the chosen entries of a row; return their products' sum and their curvature.
+
+    Entries of held features have no part in the curvature of the row. Their part of its couplings is
+    removed instead.
+    """
     total, curve = 0.0, 0.0
     for t in range(n_own):
         e = entries[t]
@@ -136,7 +144,11 @@ def _list_added(indices, c, mine, budget, cap, K, u, own, value, sides, place, f
 
 @njit(**_PLAIN)
 def _top(size, length, words, n_added, K, threshold, guess, drop, grow, gain):
-    """Return the largest sum of K gains, where gains are at least the threshold, and the K-th."""
+    """Return the largest sum of K gains, and the K-th largest gain.
+
+    Held features have the gain ``threshold``. They can take any part of the budget, so the K-th gain is
+    at least the threshold.
+    """
     above = 0
     for t in range(length):
         value = max(drop * size[t], -grow * size[t])
@@ -158,6 +170,8 @@ def sweep_edits(indptr, indices, data, delta, signs, weights, squares, edited, v
                 grow, intercept, cautious, u, own, sides, place, alphas, spent, mu, order, gaps, least,
                 moved, before):  # fmt: skip
     """Maximize over the dual variable and the own features of each row of `order`.
+
+    Steps include the additions of all rows.
 
     Parameters
     ----------
@@ -185,13 +199,13 @@ def sweep_edits(indptr, indices, data, delta, signs, weights, squares, edited, v
         Weights without additions, updated in place.
     alphas, spent, mu : (n,) arrays
         Dual variable of each row, the part of the budget that its own features use, and its K-th largest
-        gain.
+        gain at the last visit.
     order : (m,) array of int
         Rows to visit, in this order.
     gaps : (n,) array
         Receives each row's weighted gap before its step.
     least : float
-        Rows with a gap of at most this are skipped.
+        Rows with a gap of at most this get no step.
     moved, before : (nnz,) arrays
         Receive the changed entries, and their former deviations.
 

@@ -19,7 +19,7 @@ from .insertion_steps import sweep_points
 
 # Number of rows per call of the oracle.
 _ROWS_AT_ONCE = 1024
-# Number of sweeps after which a point with a zero dual variable is dropped.
+# Maximum number of sweeps for which a point with a zero dual variable is kept.
 _MOST_IDLE = 2
 # A point is added if its value exceeds that of the row's other points by more than this, relatively.
 _RISE = 1e-12
@@ -40,7 +40,8 @@ class Points:
     edits : (m,) array
         Number of edits of each point.
     edited : (m,) array
-        Fraction of the point with an edit, at most 1. It bounds the amount of each inserted feature.
+        Fraction of the point with an edit, at most 1: the maximum amount of each inserted feature if a
+        feature is inserted only once.
     idle : (m,) array of int
         Number of sweeps since the point was last active.
     """
@@ -79,11 +80,13 @@ class InsertionState(AdditionState):
     """A few points per row without insertions, and the features that all rows insert.
 
     A list of planes would need one plane for each set of inserted features. The points here only include
-    the other effects of the edits. The number of edits of a point bounds its insertions.
+    the other effects of the edits. A point with k edits has insertions of at most k m features of order
+    m, in the groups of `AddedWords`. The sums of insertions are settled as in `AdditionState`.
 
-    Steps assume that each edit adds the average of the insertions of all edits of its sign. This does
-    not hold for full features, because rows that have them cannot insert them. If steps are slow for
-    that reason, the state continues with a list of planes.
+    In a sweep over rows, each edit inserts the average of the insertions of all edits of its sign. The
+    average gains as much as the best features if these are held. It is inexact for full features,
+    because rows that have them cannot insert them. With full features and slow sweeps, the state
+    continues with a list of planes. It also does so if the distribution loses more than the gap.
 
     Parameters
     ----------
@@ -158,16 +161,17 @@ class InsertionState(AdditionState):
         return rows, self.weights[rows] * np.maximum(losses - mean[rows], 0.0)
 
     def _plane_values(self, points: Points, w: np.ndarray, gains: np.ndarray) -> np.ndarray:
-        """Return the values of points' planes, including insertions."""
+        """Return the values of points' planes, with the average insertion for each edit."""
         d, side = len(self.pushed), self.side[points.rows]
         margins = self.signs[points.rows] * (points.points @ w[:d] + w[d:].sum())
         plane_values: np.ndarray = 1.0 - margins + np.where(side >= 0, points.edits * gains[side], 0.0)
         return plane_values
 
     def _directions(self, u: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the average insertion of an edit, its gain and the number of edits by side.
+        """Return the average insertion of an edit, and its gain and the number of edits by side.
 
-        `w` are the weights, including the insertions of all rows.
+        The numbers of edits are weighted by the dual variables. `w` are the weights, including the
+        insertions of all rows.
         """
         d, points = len(self.pushed), self.points
         amounts, side = self.weights[points.rows] * points.alphas * points.edits, self.side[points.rows]

@@ -2,8 +2,9 @@ r"""Pairwise steps over a few points per row, if rows insert the same features.
 
 A point of a row is a perturbed row without the features that its k edits insert. The sum of all
 insertions of a sign is stored, as in `addition_steps`. Here each edit adds the average insertion
-:math:`B` of all edits. The weights are :math:`w = u + \sum_\sigma E_\sigma B_\sigma`. Here u is the part
-of the rows themselves, and E is the number of edits of a sign, weighted by dual variables.
+:math:`B_\sigma` of all edits of its sign, which is constant in a pass. The weights are
+:math:`w = u + \sum_\sigma E_\sigma B_\sigma`. Here u is the part of the rows themselves, and E is the
+number of edits of a sign, weighted by dual variables.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def sweep_points(order, first, indptr, indices, data, counts, alphas, weights, s
     u : (d [+ 1],) array
         Weights without insertions, updated in place.
     edits : (2,) array
-        Number of edits of each side, updated in place.
+        Number of edits of each side, weighted by dual variables and updated in place.
     average : (d,) array
         Average insertion of an edit: positive for features of the first side, negative for the second.
     squares, gains : (2,) arrays

@@ -335,9 +335,12 @@ class VirtualSVC(ResourceEstimateMixin, ClassifierMixin, BaseEstimator):
 class VirtualSupportVectorSVC(VirtualSVC):
     """SVM trained on transformed copies of the support vectors of a first SVM.
 
-    This is the virtual support vector method of DeCoste and Schoelkopf (2002, section 3.1). Most support
-    vectors of an invariant SVM are transformed copies of those of a plain SVM. The second SVM is thus
-    trained on such copies only.
+    This is the virtual support vector method of DeCoste and Schoelkopf (2002, section 3.1). The second
+    SVM is trained on the support vectors of the first one and their transformed copies. The method is a
+    heuristic: it assumes that other samples, and their copies, have no effect on the second SVM.
+
+    The paper trains one SVM per class against the rest. Here both SVMs are scikit-learn's `SVC`, which
+    trains one SVM per pair of classes. The support vectors of any pair are transformed for all pairs.
 
     Parameters
     ----------

@@ -26,8 +26,9 @@ class VicinalKernel(NormalOverlapKernel):
 
     This is the two-vicinal kernel (after Pozdnoukhov and Bengio 2006, eqs. 31 to 35; Chapelle, Weston,
     Bottou and Vapnik 2001). It is the inner product of both mean embeddings, so it is positive
-    semi-definite by construction. Eq. 33 prints a wrong factor of the normal density in one dimension.
-    The correct factor is ``1 / (sqrt(2 pi) gamma)``.
+    semi-definite by construction. Eq. 33 prints a wrong factor of the density of a normal distribution
+    in one dimension. For the standard deviation gamma, the correct factor is
+    ``1 / (sqrt(2 pi) gamma)``.
 
     The oracle defines the directions. Use ``TangentDerivative(T, 1.0)`` for given directions, `Segment`
     for the amplitude of a row, `Offset` for its baseline, and image oracles for images. Without an

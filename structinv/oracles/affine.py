@@ -180,8 +180,8 @@ class Ellipsoid(_AffineOracle):
 
     .. math:: S(x) = \{x + \rho F u : |u|_2 \le 1\}
 
-    The worst perturbation along v is :math:`\rho F F'v / |F'v|`, so minimization of the worst-case hinge
-    loss is a second-order cone program.
+    The worst perturbation along v is :math:`\rho F F'v / |F'v|`, which adds :math:`\rho |F'v|` to the
+    score. The training problem with the hinge loss is therefore a second-order cone program.
 
     Parameters
     ----------
@@ -202,7 +202,7 @@ class Ellipsoid(_AffineOracle):
     -----
     Support functions are exact, in closed form. ``discounted(rho)`` interpolates the grades over the
     fraction of the radius. A sample stays unperturbed if its direction is zero or orthogonal to all
-    columns of F. `sample` draws uniform perturbations and multiplies each by a uniform factor.
+    columns of F. `sample` draws the direction of u and its length uniformly, the length in [0, 1].
     `tangents` are the columns of F.
 
     Examples

@@ -39,8 +39,9 @@ class Permutations(FiniteOracle):
     the list. `support` raises NotImplementedError for more than 6 rows.
 
     `draws` sorts with noise, as Montavon et al. (2012): rows are in decreasing order of Euclidean norm
-    plus Gaussian noise. The noise is drawn once per rank, not per row. Therefore the draws do not
-    depend on the sequence of the rows, unless two norms are equal.
+    plus Gaussian noise. Each draw has r noise values, the same for all samples. The row with the k-th
+    largest norm receives the k-th value. Therefore the draws do not depend on the order of the rows of a
+    sample, unless two norms are equal.
 
     Parameters
     ----------

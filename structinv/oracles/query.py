@@ -385,7 +385,7 @@ def best_members(
         with np.errstate(over="ignore", invalid="ignore"):
             gains[part][~np.isfinite(values[part].sum(axis=(1, 2), dtype=np.float64))] = np.nan
 
-    # One value is about an eighth of the unit of work of `in_threads`.
+    # One value takes about an eighth of the time that `in_threads` expects for a value.
     in_threads(work, n, values.size // 8)
     return gains, costs, members
 

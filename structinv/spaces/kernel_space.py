@@ -264,10 +264,10 @@ class KernelSpace(Space):
         return products + dense(left.pairwise @ right.pairwise.T)
 
     def _gram_over_atoms(self, left: AtomRows, right: AtomRows) -> np.ndarray:
-        """Return the inner products of the kernel expansions."""
+        """Return the inner products of normals, without those of pairwise weights."""
         first, second = self.atoms.slots(left.keys), self.atoms.slots(right.keys)
         if len(second) > 2 * len(right) ** 2:
-            # A few long sums, for example in bundle methods, share most of their atoms.
+            # A few sums over many atoms, for example in bundle methods, share most of their atoms.
             return self._gram_with_sums(left, first, right, second)
         products = self.atoms.block(first, second)
         products *= (left.coefficients @ right.coefficients.T).astype(products.dtype)

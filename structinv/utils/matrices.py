@@ -227,7 +227,7 @@ def in_threads(work: Callable[[slice], None], n_rows: int, size: int, most: int 
     n_rows : int
         Number of rows.
     size : int
-        Number of values, which determines the number of threads.
+        Number of values, which determines the number of threads: one per 100,000 values.
     most : int, optional
         Maximum number of rows per portion; one portion per thread by default. Ctrl-C skips portions
         that have not started, so smaller portions end the work sooner.

@@ -262,8 +262,8 @@ class FAdd(EditOracle):
     max_changes : int
         Maximum number of added features per sample, from 0 to the number of allowed features.
     value : float or array-like of shape (n_features,), default=1.0
-        Largest increase of a feature (> 0), such as 1 for counts, or the weight of the word if
-        columns have fixed weights.
+        Largest increase of a feature (> 0). Use 1 for counts. Use the idf weights, one per word, for
+        counts times idf weights without normalization of rows.
     allowed : array-like of bool, int or str, default=None
         Features that may be added: a mask of shape (n_features,), column numbers, or column names if
         X is a data frame. None allows all features.

@@ -1,7 +1,8 @@
 r"""Dual block of a row with editable words: dual variable and amount per word.
 
-Word j of the averaged point is :math:`u_j (\beta_j \tau - s_j \kappa_j)`, where
+Word j of the averaged point is :math:`x_j (\beta_j \tau - s_j \kappa_j)`, where
 
+- :math:`x_j` is the entry of the word in the row, or the value that is added,
 - :math:`\tau` is the dual variable of the row ("level" in code),
 - the base :math:`\beta_j` is 1 for a word of the row and 0 for an absent word,
 - the amount of the edit satisfies :math:`0 \le \kappa_j \le c_j \tau`, where :math:`c_j` is ``cap[j]``,
