@@ -159,7 +159,7 @@ def heights(problem, f, x, truth, oracle, grade=lambda number: 1.0):
     space, term = problem.space, problem.terms[0]
     W, pairwise = space.weights(f), space.pairwise(f)
     structure = term.labels.structure
-    edges = np.zeros((0, 2), dtype=int) if structure.pairwise is None else structure.edges_
+    edges = np.zeros((0, 2), dtype=int) if structure.edges is None else structure.edges_
     found = {}
     for labels in product([0, 1], repeat=len(truth)):
         more = (pairs_of(labels, edges) - pairs_of(truth, edges)) @ pairwise
@@ -348,7 +348,7 @@ def test_positions_raises_for_invalid_indicator_matrices(y, error, message):
 def test_invalid_arguments_raise():
     X, y = data()
     codes, layout = positions(y)
-    with pytest.raises(ValueError, match="pairwise must be None or 'tree'"):
+    with pytest.raises(ValueError, match="edges must be None or 'tree'"):
         OneChange(X, codes, Identity(), Multilabel("all"), layout=layout)
     with pytest.raises(ValueError, match="same number of labels in all rows"):
         Multilabel("tree").bind(codes, layout=Layout.of_lengths([5, *[1] * (len(codes) - 5)]))

@@ -16,6 +16,7 @@ NAMES = sorted(path.stem for path in FOLDER.glob("old_*.model"))
 PRESENT = {
     "old_edits": {"edit": "add"},
     "old_mean": {"plane_tol": 0.05, "kernel__n_draws": 4},
+    "old_multilabel": {"structure__edges": "tree"},
     "old_nystroem": {"orbitnystroem__n_draws": 3},
     "old_patches": {
         "patchorbits__patch_size": 2,

@@ -18,6 +18,7 @@ from ..oracles import Offset, Rotations, Scalings, Segment, Shears, Shifts, Toke
 from ..oracles.images.image_curves import ImageCurve
 from ..solvers import FrankWolfe, Representer, Solution, Status, SVMStruct
 from ..spaces.tensor_rows import TensorRows
+from ..structures import Multilabel
 from ..terms.planes import PlaneSet
 from ..utils.matrices import dense
 
@@ -51,6 +52,7 @@ _RENAMED: dict[type, dict[str, str]] = {
     PlaneSet: {"masses": "alphas"},
     Solution: {"rows_asked": "oracle_calls"},
     CvxpyLoss: {"floor": "lower_bound"},
+    Multilabel: {"pairwise": "edges"},
 }
 # Parameters with two values that were stored as a tuple.
 _VALUES: dict[type, str] = {

@@ -39,14 +39,15 @@ class Multilabel(Structure):
 
     Parameters
     ----------
-    pairwise : None or "tree", default=None
-        Pairs of labels with a table of weights.
+    edges : None or "tree", default=None
+        Pairs of labels with a table of weights: no pairs, or the edges of a tree. Set it to "tree" if
+        labels depend on each other.
 
     Attributes
     ----------
     edges_ : ndarray of int of shape (L - 1, 2)
         Edges (s, t) of the tree, in the order of the tables. In the tree, s is nearer to label 0 than t.
-        `prepared` sets it if `pairwise` is "tree".
+        `prepared` sets it if `edges` is "tree".
 
     See Also
     --------
@@ -78,8 +79,8 @@ class Multilabel(Structure):
     one_row = True
     edges_: np.ndarray | None = None
 
-    def __init__(self, pairwise: str | None = None) -> None:
-        self.pairwise = pairwise
+    def __init__(self, edges: str | None = None) -> None:
+        self.edges = edges
 
     def read(self, X: Any, reader: Reader) -> tuple[Matrix, Layout]:
         """Convert a matrix with one row per example to rows and a layout.
@@ -170,15 +171,15 @@ class Multilabel(Structure):
         self, classes: np.ndarray | None, codes: np.ndarray, layout: Layout | None
     ) -> Structure:
         self._check()
-        if self.pairwise is None or self.edges_ is not None:
+        if self.edges is None or self.edges_ is not None:
             return self
         if layout is None or len(layout) == 0 or np.ptp(layout.lengths) > 0:
             raise ValueError("Multilabel('tree') requires the same number of labels in all rows")
         return self._with_tree(pair_counts(codes.reshape(len(layout), -1)), len(layout))
 
     def _check(self) -> None:
-        if self.pairwise not in (None, "tree"):
-            raise ValueError(f"pairwise must be None or 'tree', got {self.pairwise!r}")
+        if self.edges not in (None, "tree"):
+            raise ValueError(f"edges must be None or 'tree', got {self.edges!r}")
 
     def _with_tree(self, counts: np.ndarray, n_rows: int) -> Multilabel:
         prepared = clone(self)
@@ -186,18 +187,18 @@ class Multilabel(Structure):
         return prepared
 
     def summary(self, labels: np.ndarray, layout: Layout) -> tuple[np.ndarray, int] | None:
-        if self.pairwise is None:
+        if self.edges is None:
             return None
         return pair_counts(labels.reshape(len(layout), -1)), len(layout)
 
     def prepared_by(self, classes: np.ndarray, summaries: Sequence[Any]) -> Structure:
         self._check()
-        if self.pairwise is None or self.edges_ is not None:
+        if self.edges is None or self.edges_ is not None:
             return self
         return self._with_tree(sum(each for each, _ in summaries), sum(n for _, n in summaries))
 
     def _edges(self) -> np.ndarray:
-        if self.pairwise is None:
+        if self.edges is None:
             return np.zeros((0, 2), dtype=np.int64)
         if self.edges_ is None:
             raise ValueError("Multilabel('tree') has no tree: call prepared with the training labels")
@@ -221,7 +222,7 @@ class Multilabel(Structure):
         dict of str to ndarray
             "pairs" with shape (L - 1, 2, 2), by edge and label of each end; empty without a tree.
         """
-        return {} if self.pairwise is None else {"pairs": pairwise.reshape(-1, 2, 2)}
+        return {} if self.edges is None else {"pairs": pairwise.reshape(-1, 2, 2)}
 
     def features(self, labels: np.ndarray, layout: Layout, n_labels: int) -> sp.csr_matrix:
         edges = self._edges()
@@ -234,7 +235,7 @@ class Multilabel(Structure):
         return sp.csr_matrix((np.ones(columns.size), columns.ravel(), starts), shape)
 
     def decode(self, potentials: np.ndarray, pairwise: np.ndarray, layout: Layout) -> Decoding:
-        if self.pairwise is None:
+        if self.edges is None:
             return Decoding(np.argmax(potentials, axis=1))
         codes = np.zeros(len(potentials), dtype=np.int64)
         return Decoding(self._dynamic_program(potentials, pairwise, layout, codes, 0, 0)[0])

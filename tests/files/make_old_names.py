@@ -20,7 +20,7 @@ from structinv import (
 from structinv.embeddings import OrbitNystroem, PatchOrbits
 from structinv.kernels import Gaussian, OrbitMean, SetKernel, TangentDistributionKernel
 from structinv.oracles import FDrop, Offset, Rotations, Scalings, Segment, Shifts
-from structinv.structures import Sequence
+from structinv.structures import Multilabel, Sequence
 
 FOLDER = Path(__file__).parent
 
@@ -41,6 +41,11 @@ def sentences():
     rng = np.random.default_rng(0)
     X = [rng.poisson(1.0, (4, 5)).astype(float) for _ in range(6)]
     return X, [(rows[:, 0] > rows[:, 1]).astype(int) for rows in X]
+
+
+def label_sets():
+    X = np.random.default_rng(0).standard_normal((12, 3)).round(3)
+    return X, np.column_stack([X[:, 0] > 0, X[:, 0] + X[:, 1] > 0, X[:, 2] > 0.3]).astype(int)
 
 
 def models():
@@ -72,6 +77,12 @@ def models():
     yield (
         "tagger",
         InvariantStructuredSVC(Sequence(), oracle=FDrop(1), epsilon=0.01, random_state=0).fit(X, y),
+        X,
+    )
+    X, y = label_sets()
+    yield (
+        "multilabel",
+        InvariantStructuredSVC(Multilabel(pairwise="tree"), tol=1e-2, random_state=0).fit(X, y),
         X,
     )
 
