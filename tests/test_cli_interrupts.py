@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from sklearn.datasets import dump_svmlight_file
 import structinv
 from structinv import InvariantLinearSVC
 from structinv.datasets import make_mail_like
+from structinv.solvers import Status
 
 from .test_cli import run
 
@@ -119,6 +121,21 @@ class TestGaps:
         tighter = run("fit", rows, *WORDS, *self.hasty, "--accept-gap", 0, "-o", model)
         assert tighter.exit_code == 1
         assert structinv.load(model).solution_.relative_gap == gap
+
+    def test_crossed_bounds_are_an_error_whatever_gap_is_accepted(self, rows, model, monkeypatch):
+        fit = InvariantLinearSVC.fit
+
+        def crossed(self, X, y):
+            fit(self, X, y)
+            self.solution_ = replace(self.solution_, status=Status.INCONSISTENT)
+            return self
+
+        monkeypatch.setattr(InvariantLinearSVC, "fit", crossed)
+        result = run("fit", rows, *WORDS, "--tol", 0.05, "--C", 0.01, "--accept-gap", 10, "-o", model)
+        assert result.exit_code == 1
+        assert "the lower bound of the objective exceeds its value" in result.stderr
+        assert "--accept-gap" not in result.stderr
+        assert model.read_bytes() == b"good"
 
     def test_a_write_that_fails_leaves_the_old_file(self, rows, model, monkeypatch):
         def full(*_):

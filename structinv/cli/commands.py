@@ -189,20 +189,15 @@ def fit(
             classifier.set_params(C=choose_weight(classifier, X, y, console))
     with working_on(f"training on {counted(counts)}"):
         training, interrupted = train(classifier, X, y, counts)
-    sound = training["status"] != Status.INCONSISTENT.value
-    good = sound and training["relative_gap"] <= limit
-    if good:
+    reason = _why_not_saved(training, limit)
+    if reason is None:
         write(output, SavedModel(classifier, features, training).content())
         training_report(console, training, output, features.certified)
     else:
-        say(
-            f"not saved: the relative gap {training['relative_gap']:.1e} ({training['status']}) is "
-            f"above --accept-gap {limit:g}. {output} is unchanged. Allow more time, or pass a larger "
-            "--accept-gap"
-        )
+        say(f"not saved: {reason} {output} is unchanged")
     if interrupted:
         raise typer.Exit(130)
-    if not good:
+    if reason is not None:
         raise typer.Exit(1)
 
 
@@ -337,6 +332,21 @@ def _accepted(tol: float, accept_gap: float | None) -> float:
     if not accept_gap >= 0:
         raise ValueError(f"--accept-gap must be at least 0, got {accept_gap}")
     return accept_gap
+
+
+def _why_not_saved(training: dict[str, Any], limit: float) -> str | None:
+    """Return why a model is not saved, with advice; None if it is saved."""
+    if training["status"] == Status.INCONSISTENT.value:
+        return (
+            "the lower bound of the objective exceeds its value, so rounding errors are larger than the "
+            "gap. Rescale the features to smaller values."
+        )
+    if training["relative_gap"] <= limit:
+        return None
+    return (
+        f"the relative gap {training['relative_gap']:.1e} ({training['status']}) is above --accept-gap "
+        f"{limit:g}. Allow more time, or pass a larger --accept-gap."
+    )
 
 
 def _kernel(name: given.KernelName | None, gamma: str | None, degree: int | None) -> dict[str, Any]:
