@@ -37,8 +37,8 @@ class BlockState(DualState):
     """One dual state per block of rows; all but the current one are packed.
 
     A block consists of strips from different parts of the rows. Each pass creates blocks of other
-    strips, because fixed blocks converge slowly: blocks with opposite effects on f change it only in
-    small steps.
+    strips, because fixed blocks converge slowly. The rows of a block cancel their common effects on f
+    among themselves. Opposite effects of two blocks are reduced only in small steps.
 
     Rows with a large gap stay in memory, and are visited several times before the next pass (selective
     block minimization, Chang and Roth 2011).

@@ -15,7 +15,10 @@ STEPS = 5
 
 
 class PenaltyState(DualState):
-    """One slope per functional, which is more accurate than a list of planes.
+    """One slope per functional.
+
+    A list of planes would be less accurate. The average of planes has the averages of their slopes, so
+    one slope per functional represents all averages of planes.
 
     The dual of ``sum_j c_j r(L_j f)`` is ``- sum_j c_j r*(p_j)``, and its part of f is
     ``- sum_j c_j p_j z_j``. A sweep does proximal-gradient steps on p. The step length is the reciprocal
