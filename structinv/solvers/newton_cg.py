@@ -47,7 +47,8 @@ class NewtonCG(SmoothDescent):
             try:
                 return _solved(problem, bend, self.gradient)
             except LinAlgError:
-                # Norms of very different size cause rounding errors, which products reduce.
+                # Norms of very different size cause rounding errors. Those of products are smaller than
+                # those of factors.
                 pass
         project = _without_free(problem.basis, bend)
         first = 2.0 * self.smooth_gap
