@@ -29,20 +29,6 @@ D = 100
 
 
 @pytest.fixture(scope="module")
-def client():
-    # Tests of lost workers in this process may leave caches, which no fit forgets.
-    _CACHED.clear()
-    with Client(
-        processes=False,
-        n_workers=2,
-        threads_per_worker=1,
-        dashboard_address=":0",
-        set_as_default=False,
-    ) as client:
-        yield client
-
-
-@pytest.fixture(scope="module")
 def mails():
     X, y = make_mail_like(400, D, random_state=0)
     return X, np.asarray(y)

@@ -15,7 +15,6 @@ import dask.array as da
 import dask.bag as db
 import pandas as pd
 from dask import delayed
-from distributed import Client
 
 import structinv
 from structinv import InvariantStructuredSVC, explain_solver
@@ -24,20 +23,6 @@ from structinv.dask.group import _CACHED
 from structinv.datasets import conll_features, make_tagged_text
 from structinv.oracles import Box, FDrop
 from structinv.structures import Decoding, Graph, Multilabel, Sequence, Structure
-
-
-@pytest.fixture(scope="module")
-def client():
-    # Tests of lost workers in this process may leave caches, which no fit forgets.
-    _CACHED.clear()
-    with Client(
-        processes=False,
-        n_workers=2,
-        threads_per_worker=1,
-        dashboard_address=":0",
-        set_as_default=False,
-    ) as client:
-        yield client
 
 
 def sentences():
