@@ -18,14 +18,14 @@ from scipy.linalg import cho_factor, cho_solve
 from ..utils.jit import njit
 from ..utils.matrices import in_threads, one_blas_thread
 
-# Maximum numbers of Newton steps: for a program, and of bisections for a center.
+# Maximum number of Newton steps, and number of bisections for the centered iterate.
 MAX_STEPS = 50
 CENTRING_STEPS = 60
 # Fraction of the distance to the boundary that a step may take, as usual in interior-point methods.
 TO_BOUNDARY = 0.995
-# Gondzio's correctors: their number, the extra step length that they aim at, and the fraction of it
-# that justifies another one. Products of slack and dual variable between these multiples of their target
-# are not corrected.
+# Gondzio's correctors: maximum number, additional step length to aim at, and the fraction of it that
+# justifies another corrector. Products of slack and dual variable are corrected outside these multiples
+# of their target.
 CORRECTORS, LONGER, WORTH = 3, 0.3, 0.1
 NEAR_LOW, NEAR_HIGH = 0.3, 5.0
 # Shorter steps are rounding errors.
@@ -34,7 +34,7 @@ SHORTEST = 1e-9
 ROUNDING = 0.01
 # Smaller values on the diagonal of Newton's equations are rounding errors.
 TINY = 1e-15
-# Number of multiplications of a matrix product with the run time of one value elsewhere.
+# Number of multiplications in a matrix product that take as long as one value in other operations.
 PRODUCTS_OF_A_VALUE = 50
 # Rows are stored in full if there are more different coefficient vectors per output.
 MOST_KINDS = 16
@@ -56,7 +56,8 @@ class OuterProductRows:
     """
 
     def __init__(self, points: np.ndarray, coefficients: np.ndarray) -> None:
-        # The outer products of -u and -x and of u and x are equal: half as many kinds.
+        # The pairs (-u, -x) and (u, x) have the same outer product. Equal signs leave half as many
+        # groups.
         first = np.argmax(coefficients != 0, axis=1)[:, None]
         signs = np.where(np.take_along_axis(coefficients, first, axis=1) < 0, -1.0, 1.0)
         points, coefficients = signs * points, signs * coefficients
@@ -242,11 +243,11 @@ class Master:
         return self.per_block(values[:m]) + values[m:]
 
     def _feasible(self, at: Iterate) -> tuple[np.ndarray, float]:
-        """Return dual variables as fractions of their block's weight, and their duality gap."""
+        """Return feasible dual variables, as fractions of their block's weight, and the duality gap."""
         m = len(self.blocks)
         alphas = at.alpha[:m] / self._totals(at.alpha)[self.blocks]
         alpha = alphas * self.weights[self.blocks]
-        # The dual variables do not determine coordinates without a norm.
+        # Coordinates with ridge 0 are not in the norm, so the dual variables do not determine them.
         w = np.where(np.equal(self.ridge, 0.0), at.w, self.rows.combine(alpha))
         plane_values = self.offsets - self.rows.products(w)
         return alphas, float(self.weights @ self.highest(plane_values) - alpha @ plane_values)
@@ -264,7 +265,7 @@ class Master:
         chosen = newton.direction(change)
         length = min(1.0, TO_BOUNDARY * at.longest(chosen))
         for _ in range(CORRECTORS):
-            # Products too far from their target after a longer step are moved toward it.
+            # Correct the products that are far from their target after a longer step.
             ahead = at.products(chosen, min(1.0, length + LONGER))
             moved = np.clip(ahead, NEAR_LOW * wanted, NEAR_HIGH * wanted) - ahead
             change = change + np.maximum(moved, -NEAR_HIGH * wanted)
@@ -327,7 +328,8 @@ class _Newton:
         plane_values = np.concatenate([master.offsets - rows.products(at.w), np.zeros(len(self.totals))])
         self.left_slack = at.slack + plane_values - master._owners(at.bounds)
         self.left_alpha = master._totals(at.alpha) - master.weights
-        # The bound of a block changes the matrix by rank one. For a single plane this is a factor.
+        # Elimination of a block's bound subtracts a matrix of rank one. In a block with a single plane,
+        # this only scales the term of that plane.
         own = self.ratio[:m]
         factors = np.where(master.single, own * self.ratio[m:][blocks] / self.totals[blocks], own)
         matrix = rows.second_moment(factors)
@@ -352,7 +354,8 @@ class _Newton:
                 self.factor = cho_factor(matrix, lower=True, check_finite=False)
                 return
             except np.linalg.LinAlgError:
-                # Rounding errors: a larger diagonal shortens a few directions.
+                # Rounding errors have made the matrix indefinite. A larger diagonal shortens the step in
+                # a few directions.
                 ridge *= 100.0
                 if ridge > 1.0:
                     self.factor = np.eye(len(matrix)), True
@@ -398,9 +401,9 @@ class _Newton:
 def _second_moments(
     rows: np.ndarray, roots: np.ndarray, parts: Sequence[slice]
 ) -> list[tuple[int, np.ndarray]]:
-    """Return the terms of ``sum_j roots_j^2 row_j row_j'`` over the rows of each part, with its number.
+    """Return terms of ``sum_j roots_j^2 row_j row_j'``, each with the number of its part of the rows.
 
-    It has separate threads, because BLAS is limited to one thread here.
+    The threads are those of `in_threads`, because BLAS is limited to one thread here.
     """
     found: dict[int, tuple[int, np.ndarray]] = {}
 

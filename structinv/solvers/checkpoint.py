@@ -62,7 +62,7 @@ class Checkpoint:
         self._arrays: dict[str, np.ndarray] = {}
         self._header: dict[str, Any] = {}
         self._objective: Objective | None = None
-        # Arguments of the last call.
+        # Arguments of the last call of this object, for `rescue`.
         self._last: tuple[float, Callable[[], tuple[Element, PlaneSet]]] | None = None
         if not self.path.parent.is_dir() or self.path.is_dir():
             raise ValueError(f"checkpoint must be a file in an existing folder, got {str(path)!r}")

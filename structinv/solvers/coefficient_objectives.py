@@ -19,9 +19,9 @@ from ..terms.planes import PlaneSet
 
 # Rounding error of an equation, relative to its terms.
 ROUNDING = 1e-14
-# Rounding error of a product of numbers, and of their sums.
+# Relative rounding error of a product in a sum.
 UNIT = 2.0 * float(np.finfo(np.float64).eps)
-# All norms are computed for this many functionals at most, and otherwise this number of norms.
+# Maximum number of functionals whose norms are all computed; number of norms for more functionals.
 MAX_CHECKED, NORMS_SEEN = 3000, 256
 
 
@@ -79,7 +79,7 @@ class CoefficientProblem:
     def _norms(self) -> np.ndarray:
         """Norms of the representers, (n,).
 
-        For very many functionals, all values are the largest norm of a few.
+        For more than `MAX_CHECKED` functionals, all values are the largest norm of a sample.
         """
         system = self.space.system
         if system.size <= MAX_CHECKED:
@@ -158,7 +158,7 @@ class CoefficientProblem:
         `squared_norm` is the squared norm of the function of the slopes.
         """
         forces = self.weights * np.abs(slopes)
-        # Large forces of opposite signs may almost cancel.
+        # The squared norm is inaccurate if large terms of opposite signs almost cancel.
         lost = UNIT * float(forces @ self._norms) ** 2
         return -0.5 * (squared_norm + lost) - float(self.weights @ self.loss.conjugate(slopes))
 

@@ -95,7 +95,7 @@ class ConvexProgram(CoefficientMethod):
         found = super().bounds(objective)
         if self.problem.loss.has_slopes:
             return found
-        # Conjugates are also values of programs, and may be too small by their tolerance.
+        # cvxpy also computes these conjugates, and they may be too small by its tolerance.
         return replace(found, dual=found.dual - SOLVED * (1.0 + abs(float(found.upper or 0.0))))
 
 
@@ -123,9 +123,9 @@ class _Output:
 
 
 def _roots(problem: CoefficientProblem) -> list[tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]]:
-    """Return the coefficients of each output, a root of its Gram matrix, and the pseudoinverse.
+    """Return the coefficient numbers of each output, and a root of its Gram matrix with its inverse.
 
-    Outputs with the same Gram matrix share one root.
+    The inverse is the transposed pseudoinverse. Outputs with the same Gram matrix share one root.
     """
     found: list[tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]] = []
     before: tuple[np.ndarray, tuple[np.ndarray, np.ndarray]] | None = None

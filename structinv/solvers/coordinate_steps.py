@@ -51,7 +51,7 @@ def coordinate_sweeps(
 
 @njit(cache=True, nogil=True)
 def _slope(u, before, reach, breaks, intercepts, slopes):
-    """Return the subgradient p at the x with ``x + reach (p - before) = u``."""
+    """Return the subgradient p at the solution x of ``x + reach (p - before) = u``."""
     last = len(breaks)
     for k in range(last):
         if not np.isfinite(breaks[k]):

@@ -119,7 +119,7 @@ class CoordinateState(DualState):
             change[working_set.chosen] = moved - self.coefficients[working_set.chosen]
         self.coefficients = self.coefficients + change
         if len(self.free):
-            # The step of the multiplier is the step of the constant.
+            # The constant is the multiplier of its equation, so both have the same step.
             step = self._penalty * (problem.basis.T @ self.coefficients)
             self.free = self.free + step
         f += problem.function(change, step)
@@ -131,7 +131,7 @@ class CoordinateState(DualState):
         return PENALTY * float(np.mean(diagonal)) if len(diagonal) else 0.0
 
     def _border(self, working_set: _WorkingSet) -> np.ndarray:
-        """Return the vector whose outer product the augmented dual adds to the Gram matrix."""
+        """Return b such that the augmented dual adds b b' to the Gram matrix; empty without constant."""
         if len(self.free) == 0:
             return np.zeros(0)
         return np.sqrt(self._penalty) * self.problem.basis[working_set.chosen, 0]
@@ -154,7 +154,7 @@ class CoordinateState(DualState):
         order = self._order(gaps[chosen], weights)
         at_once = max(1, int(ENTRIES_AT_ONCE // max(1, len(chosen))))
         parts = [order[first : first + at_once] for first in range(0, len(order), at_once)]
-        # A single small portion is swept several times between two checks of the time.
+        # If all sweeps together are short, the time is checked only before them.
         together = SWEEPS if len(parts) == 1 and SWEEPS * len(order) <= at_once else 1
         for _ in range(0, SWEEPS, together):
             for part in parts:
@@ -181,7 +181,7 @@ class CoordinateState(DualState):
         return problem.weights * np.maximum(parts, 0.0)
 
     def _grow(self, working_set: _WorkingSet, gaps: np.ndarray) -> None:
-        """Add the functionals with most of the gap to the working set."""
+        """Add functionals with the largest gaps to the working set; drop those with coefficient 0."""
         active = np.flatnonzero(self.coefficients[working_set.chosen])
         capacity = int(np.sqrt(self.space.system.cache_bytes / (16.0 * len(self.working_sets))))
         outside = gaps.copy()
@@ -202,7 +202,7 @@ class CoordinateState(DualState):
         working_set.chosen, working_set.gram = chosen, table
 
     def _order(self, gaps: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """Return the coordinates to visit: all in random order, or those with most of the gap."""
+        """Return the coordinates to visit: all in random order, or the quarter with the largest gaps."""
         counted = np.flatnonzero(weights > 0)
         if self.selection == "random":
             return self.rng.permutation(counted)

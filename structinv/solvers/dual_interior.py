@@ -17,10 +17,10 @@ from .gram_systems import Equations
 from .method import CoefficientMethod
 from .newton_cg import ONE_THREAD, factors_pay
 
-# Maximum step as a fraction of the distance to the nearest end; the initial barrier, relative to the
-# mean product.
+# Maximum step as a fraction of the distance to the nearest end. The initial barrier parameter, relative
+# to the mean of twice the residual times the distance to the nearer end.
 LONGEST, FIRST = 0.995, 0.25
-# Fraction of functionals at kinks from which on a factorization for all of them pays.
+# Fraction of functionals at kinks, or with curvature everywhere, above which this method is fastest.
 MOST = 0.5
 # Distance of the initial values from the ends of their segments, if slopes are known.
 INSIDE = 0.02
@@ -110,7 +110,7 @@ class DualInterior(CoefficientMethod):
 
     @property
     def forces(self) -> np.ndarray:
-        """Forces q of the values, (n,)."""
+        """Forces ``q = base + sum t``, (n,)."""
         return self.segments.base + self.segments.total(self.t)
 
     def step(self, objective: Objective) -> None:
@@ -148,7 +148,8 @@ class DualInterior(CoefficientMethod):
         return self.coefficients, self.functionals
 
     def _dual(self, slopes: np.ndarray) -> float:
-        # The dual value of zero slopes is the sum of the losses' minima: the gap is 0 if f attains it.
+        # The dual value of zero slopes is the sum of the losses' minima. This closes the gap if a
+        # function with norm 0 attains all minima.
         least = self.problem.dual_value(np.zeros(self.problem.size), 0.0)
         return max(super()._dual(slopes), least)
 
@@ -176,7 +177,8 @@ class _Newton:
         run, segments = self.run, self.run.segments
         below = (self.has_low * aim - of_below) / self.low - run.below
         above = (self.has_high * aim - of_above) / self.high - run.above
-        # du = bend dt + h. The ends and the residual of u = start + bend t + z are in h.
+        # du = stiff dt + h. With dt = 0, h contains the changes of the multipliers, minus the residual
+        # of u = start + bend t + z.
         h = above - below - self.residual
         pushed = segments.total(h / self.stiff)
         moved, free = self.equations.solve(pushed, run.forces)
@@ -211,13 +213,13 @@ def _inside(segments: Segments, known: np.ndarray | None) -> np.ndarray:
     low, high = segments.low, segments.high
     length = high - low
     bounded, one_sided = np.isfinite(length), np.isfinite(low) | np.isfinite(high)
-    # If one end is infinite, the value is near u = 0.
+    # If one end is infinite, the distance from the other end is about that of u = 0.
     unit = np.maximum(np.abs(segments.start), 1.0) / np.where(bounded, 1.0, segments.bend)
     room = np.where(bounded, 0.5 * length, np.where(one_sided, unit, 0.0))
     wanted = np.zeros(len(low))
     if known is not None:
         room = 2.0 * INSIDE * room
-        # Segments are filled from the lowest one.
+        # The forces of a functional fill its segments in order, from the lowest one.
         filled = np.where(np.isfinite(high), high, 0.0)
         before = np.cumsum(filled) - filled
         first = np.searchsorted(segments.owners, segments.owners)

@@ -15,7 +15,7 @@ from ..terms.planes import PlaneSet
 from ..utils.parameters import check_number
 from .base import Bounds, Solver, check_planes
 
-# Dual variables without planes have converged if their part of the gap is at most this.
+# A dual state that adds no planes has converged if its gap is at most this fraction of the total.
 SETTLED_SHARE = 0.01
 
 
@@ -140,14 +140,14 @@ class FrankWolfe(Solver):
             # The best point of one term may be worse for the sum of all terms.
             points.append(f)
         if objective.out_of_time() or not any(part.quick_value for part in state.parts):
-            # The loop computes the value of the objective, for the certificate.
+            # `solve` computes the objective at these points.
             return Bounds(points[0], offset - half, others=tuple(points[1:]))
         found = [(*self._values(objective, state, point), point) for point in points]
         upper, attained, better = min(found, key=lambda one: one[:2])
         return Bounds(better, offset - half, upper, attained)
 
     def _values(self, objective: Objective, state: FrankWolfeState, f: Element) -> tuple[float, float]:
-        """Return the objective at f, from above and over found samples, as `DualState.value`."""
+        """Return an upper bound of the objective at f, and the value over found perturbed samples."""
         values = [part.value(f) for part in state.parts]
         objective.oracle_calls += objective.rows_of_a_pass
         norm = 0.5 * objective.space.dot(f, f)
@@ -178,7 +178,7 @@ def term_states(
 
 
 def _of_blocks(planes: PlaneSet, blocks: np.ndarray) -> PlaneSet:
-    """Return the planes of some blocks in increasing order, numbered by their position there."""
+    """Return the planes of increasing `blocks`; their numbers become positions in `blocks`."""
     selected = np.flatnonzero(np.isin(planes.blocks, blocks))
     return PlaneSet(
         planes.normals[selected],

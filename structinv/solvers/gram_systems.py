@@ -12,10 +12,10 @@ from scipy.linalg import LinAlgError, cho_solve, get_lapack_funcs
 
 from .coefficient_objectives import CoefficientProblem
 
-# Number of corrections by the residual, and the accepted residual relative to the right side.
+# Maximum number of steps of iterative refinement; accepted residual relative to the right side.
 CORRECTIONS, LEFT = 3, 1e-3
-# Added to the diagonal if rounding errors or an indefinite kernel have made the matrix indefinite:
-# fractions of the largest absolute row sum. The full sum always suffices.
+# Additions to the diagonal of an indefinite matrix, as fractions of the largest absolute row sum. The
+# fraction 1 always suffices.
 CORRECTION = (1e-14, 1e-12, 1e-10, 1e-8, 1e-6, 1e-3, 1.0)
 # Larger numbers may overflow in single precision.
 LARGEST = 1e30

@@ -19,12 +19,12 @@ from .barrier import Master, OuterProductRows
 from .base import Bounds, Solver, check_planes
 from .shared_changes import MOST_WEIGHTS, Program, program_of
 
-# The master problem is solved to this fraction of the gap, from an initial barrier of this multiple of
-# it.
+# Tolerance of the master problem, as a fraction of the gap. Initial barrier parameter, as a multiple of
+# the gap per constraint.
 MASTER_SHARE = 0.1
 START_FACTOR = 30.0
-# A plane is idle if its weighted dual variable is below this fraction of the largest one, times the
-# relative gap: dropping it must lose little compared with the gap.
+# A plane is idle if its weighted dual variable is at most this fraction of the largest one, times the
+# relative gap. The loss by dropping it is then small compared with the gap.
 IDLE_ALPHA = 1e-2
 SEARCH_STEPS, SEARCH_SHRINK = 5, 0.3
 TINY = np.finfo(float).tiny
@@ -112,7 +112,6 @@ class InteriorPoint(Solver):
         return InteriorPointState(program, found, np.zeros(len(found), dtype=np.int64), f, f.copy())
 
     def step(self, objective: Objective, state: InteriorPointState) -> None:
-        # Planes at the optimum of the last master problem, then the next master problem.
         given, objective = objective, state.program.objective
         objective.out_of_time = given.out_of_time
         answers = [self._planes_at(objective, state, state.f)]
@@ -160,7 +159,7 @@ class InteriorPoint(Solver):
         return answers
 
     def _drop_idle(self, objective: Objective, state: InteriorPointState) -> None:
-        """Drop planes after `max_idle` iterations with an almost zero dual variable."""
+        """Drop planes that were idle for more than `max_idle` iterations."""
         alpha = objective.weights[state.planes.blocks] * state.planes.alphas
         share = IDLE_ALPHA * min(1.0, _gap(objective, state) / max(state.attained, TINY))
         idle = alpha <= share * alpha.max(initial=0.0)
@@ -204,7 +203,7 @@ def _gap(objective: Objective, state: InteriorPointState) -> float:
 
 
 def _total(objective: Objective, found: PlaneSet) -> tuple[Element, float]:
-    """Return the element of the planes with their dual variables, and the lower bound."""
+    """Return the sum of planes, weighted by their dual variables, and the dual value."""
     f, offset = found.total(objective.space, objective.weights, objective.lower_bounds)
     return f, offset - 0.5 * objective.space.dot(f, f)
 
@@ -232,7 +231,7 @@ def _rows(space: Space, found: PlaneSet, f: Element) -> tuple[OuterProductRows, 
     if isinstance(normals, TensorRows):
         single = normals.coefficients.shape[0] == len(normals)
         if single and not space.n_pairwise:
-            # Sorted by output, as in outer products of `OuterProductRows`.
+            # `OuterProductRows` sorts weights by output, the space by feature.
             rows = OuterProductRows(dense(normals.points), dense(normals.coefficients))
             return rows, space.table(f).T.ravel()
         normals = normals.toarray()

@@ -18,8 +18,8 @@ from .interruption import Interrupts, interrupts
 from .stopping import Gap, Progress, Stall, StopRule
 from .warm_start import fitting
 
-# Bounds are inconsistent if they cross by more than this, relative, and by more than this number of
-# rounding units of the rows.
+# Largest excess of the lower over the upper bound due to rounding: relative, and in rounding units of
+# the rows. The larger one applies.
 CROSSED, UNITS_CROSSED = 1e-7, 10.0
 # Maximum fraction of the time limit that is reserved for the final check.
 MOST_RESERVED = 0.5
@@ -121,7 +121,7 @@ def solve(
 
 
 class _OverflowRecorder:
-    """Error handler of NumPy that records overflows; the status reports them, not a warning."""
+    """Error handler of NumPy that records overflows, for the status of the run."""
 
     def __init__(self) -> None:
         self.seen = False
@@ -207,9 +207,9 @@ class _Run:
         self.f = self.last = objective.space.zeros()
         at_zero = objective.at_zero
         self.primal, self.at_f = at_zero.upper, at_zero.attained
-        # Whether that value was computed by the objective without cached values.
+        # Whether the objective computed `primal` without cached values.
         self.value_is_recomputed = False
-        # With loose bounds, the lowest primal and the lowest attained value may have different points.
+        # Lowest attained value. If upper bounds are loose, another point than `f` may have it.
         self.attained = at_zero.attained
         self.scale = 1e-12 * at_zero.attained
         self.dual = -np.inf
@@ -239,7 +239,7 @@ class _Run:
         while reason is None:
             if ctrl_c.pressed:
                 return Status.INTERRUPTED
-            # A callback may have made another run with the same handler.
+            # A callback may have started another run, which shares this handler.
             ctrl_c.interruptible = True
             began, asked = self.watch.seconds, self.objective.oracle_calls
             self.overflow.seen = False
@@ -339,7 +339,7 @@ class _Run:
         )
         ends = [callback(progress) for callback in callbacks]
         if self.ending_cost is not None:
-            # If it ends here, the run is finished at this time.
+            # End time of the run if it ends here, because the final check takes time.
             progress = replace(progress, seconds=self.seconds + self.ending_cost.seconds)
         reason = self.stop.reason(progress)
         if reason is None and any(ends):
@@ -359,7 +359,7 @@ class _Run:
         return (before.primal, before.dual) == (now.primal, now.dual)
 
     def _due(self, estimate: float | None) -> bool:
-        """Return whether to check: without an estimate, if it is small, or after some steps."""
+        """Return True without an estimate, for a small one, or some steps after the last check."""
         if estimate is None:
             return True
         promising = estimate <= 1.5 * self.tolerance * abs(self.attained)
@@ -369,7 +369,7 @@ class _Run:
         return False
 
     def _check(self) -> bool:
-        """Update the best bounds; False if they are not numbers."""
+        """Update the best bounds; return False if the dual or the attained value is not finite."""
         began, asked = self.watch.seconds, self.objective.oracle_calls
         bounds = self.solver.bounds(self.objective, self.state)
         if not np.isfinite(bounds.dual + self.objective.space.dot(bounds.f, bounds.f)):

@@ -131,11 +131,11 @@ class CoefficientMethod(Method):
         return self.functionals + self.problem.basis @ self.free
 
     def _coefficients(self, slopes: np.ndarray) -> np.ndarray:
-        """Return the coefficients of the function of slopes."""
+        """Return the coefficients ``a_i = -c_i p_i`` for slopes p."""
         return -self.problem.weights * slopes
 
     def _dual_function(self, slopes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the coefficients of the function of slopes, and its functionals."""
+        """Return the coefficients for slopes p, and the functionals ``G a`` of this function."""
         coefficients = self._coefficients(slopes)
         return coefficients, self.problem.product(coefficients)
 

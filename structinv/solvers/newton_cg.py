@@ -15,7 +15,8 @@ from .coefficient_objectives import CoefficientProblem
 from .gram_systems import Equations
 from .smooth import SmoothDescent
 
-# Assumed number of products of a step by conjugate gradients, and a negligible number of operations.
+# Assumed number of products of a step by conjugate gradients. Number of operations below which factors
+# are always used.
 PRODUCTS_FOR_FACTORS, CHEAP = 300, 1e7
 # Maximum numbers of functionals for a factorization, and of products of a step.
 MAX_DIRECT, MAX_PRODUCTS = 3000, 200
@@ -47,8 +48,8 @@ class NewtonCG(SmoothDescent):
             try:
                 return _solved(problem, bend, self.gradient)
             except LinAlgError:
-                # Norms of very different size cause rounding errors. Those of products are smaller than
-                # those of factors.
+                # If the norms of representers differ very much, products have smaller rounding errors
+                # than factors.
                 pass
         project = _without_free(problem.basis, bend)
         first = 2.0 * self.smooth_gap
@@ -98,7 +99,7 @@ def _solved(
 
 
 def _without_free(basis: np.ndarray, bend: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """Return the product with ``W - W B (B' W B)^+ B' W``, which minimizes over the free part."""
+    """Return a function that multiplies by ``W - W B (B' W B)^+ B' W``, to eliminate the free part."""
     if basis.shape[1] == 0:
         return lambda values: bend * values
     weighted = bend[:, None] * basis

@@ -139,7 +139,7 @@ class Pegasos(Solver):
                 ends, passes = [(whole[0], whole[1] - lower_bound)], np.ones(1, dtype=np.int64)
             else:
                 passes = sums.passes
-        # If there are not four sums, as `planes` returns them, the first replaces the others.
+        # `planes` returns four sums. Otherwise, the first sum replaces all of them.
         best, ended, mean, anchor = ends if len(ends) == 4 else 4 * ends[:1]
         number = int(passes[0])
         f = ended[0].copy()
@@ -228,7 +228,7 @@ class Pegasos(Solver):
     ) -> bool:
         """Set f to ``(1 - fade) f + size * sum of the batch's planes``, and project.
 
-        The offset is updated in the same way. Return whether the point was outside the ball.
+        The offset is updated in the same way. Return whether the point was projected.
         """
         planes = objective.planes(state.f, batch)
         alpha = size * objective.weights[batch]
@@ -250,7 +250,7 @@ class Pegasos(Solver):
             self._raise(objective, state, f, offset)
         f, offset, passes = state.anchor
         if passes < state.passes:
-            # The sum of the planes since the anchor is a difference of two sums.
+            # The sum of the planes since the anchor is also feasible; it is a difference of two sums.
             share = state.passes / (state.passes - passes)
             later = share * state.f + (1.0 - share) * f
             self._raise(objective, state, later, share * state.offset + (1.0 - share) * offset)

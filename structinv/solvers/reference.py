@@ -77,7 +77,7 @@ class Reference(Solver):
     def _alphas(
         self, objective: Objective, normals: np.ndarray, offsets: np.ndarray, blocks: np.ndarray
     ) -> np.ndarray:
-        """Solve the master problem."""
+        """Return the dual variables at the optimum of the master problem."""
         import cvxpy as cp
 
         alphas: Any = cp.Variable(len(offsets), nonneg=True)

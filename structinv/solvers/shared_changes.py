@@ -26,11 +26,11 @@ from ..terms.planes import Planes, PlaneSet
 from ..terms.worst_margin import WorstMargin
 from ..utils.matrices import ALL_ROWS, Matrix, Rows, dense, dense_rows
 
-# Penalty for a part that is too small, relative to the sum of the rows' weights. At the optimum the rows
-# gain at most twice that sum by it: slopes are at most 1, and those of squared hinges at most 2 on
-# average, because the objective is at most that of zero.
+# Weight of the penalty on extra weights that are too small, relative to the sum of the rows' weights.
+# It exceeds the decrease of the rows' losses per unit: slopes are at most 1. Slopes of squared hinges
+# are at most 2 on average, because the objective is at most that of zero.
 STEEPNESS = 4.0
-# Parts are positive, because planes of rows do not determine the sign of a zero part.
+# Smallest extra weight of an initial point. At 0 the oracle `EitherSign` may return the wrong sign.
 TINY = 1e-12
 # Maximum number of weights for dense rows.
 MOST_WEIGHTS = 2000
@@ -111,13 +111,14 @@ class SpreadProgram(Program):
         return normals.reshape(2 * t, -1)
 
     def begin(self, planes: PlaneSet) -> PlaneSet:
-        # Planes of all directions. Planes of corners are invalid here.
+        # The given planes belong to corners of the perturbation sets, and are invalid here. Start with
+        # the planes of all directions.
         parts: Any = self.objective.terms[1]
         blocks = self.n_rows + np.tile(np.arange(parts.n_blocks), 2)
         return PlaneSet(parts.normals, np.zeros(len(blocks)), blocks, np.zeros(len(blocks)))
 
     def lifted(self, f: Element) -> Element:
-        # Every part is as small as the weights allow, but positive.
+        # Extra weights are as small as the other weights allow, but positive.
         needed = np.abs(self.directions @ f[: self.n_features])
         return np.insert(f, self.n_features, np.maximum(needed, TINY))
 
@@ -125,7 +126,7 @@ class SpreadProgram(Program):
         return np.delete(f, np.s_[self.n_features : self.width])
 
     def planes(self, found: PlaneSet) -> PlaneSet:
-        # Planes of rows, moved by the dual variables of the directions.
+        # Move the points of the planes as the dual variables of the directions determine.
         (t, d), original = self.directions.shape, found.normals
         normals = original.toarray() if isinstance(original, TensorRows) else dense(original)
         own, parts = np.flatnonzero(found.blocks < self.n_rows), found.blocks >= self.n_rows
@@ -133,7 +134,7 @@ class SpreadProgram(Program):
         ends = np.sign(np.einsum("jd,jd->j", normals[parts, :d], self.directions[numbers]))
         alpha, leaning = (np.bincount(numbers, each, minlength=t) for each in (alphas, alphas * ends))
         shares = np.divide(leaning, alpha, out=np.zeros(t), where=alpha > 0)
-        # The factor of the row in its plane: the slope of the loss.
+        # Slope of the loss: the oracle chooses the signs of the extra features that increase the loss.
         slopes = -normals[own, d]
         moved = np.delete(normals[own], np.s_[d : self.width], axis=1)
         moved[:, :d] += slopes[:, None] * (shares @ self.directions)
@@ -156,7 +157,7 @@ class SpreadSpace(ExplicitSpace):
 
 
 class _LiftedObjective(Objective):
-    """Objective over all weights, which counts the rows of the original objective."""
+    """Objective of a program; oracle calls are counted in the original objective."""
 
     def __init__(self, original: Objective, space: Space, terms: list[Term]) -> None:
         super().__init__(space, terms)

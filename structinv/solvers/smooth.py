@@ -16,9 +16,9 @@ from ..terms.planes import PlaneSet
 from .coefficient_objectives import CoefficientProblem, coefficient_problem
 from .method import CoefficientMethod
 
-# Envelopes are updated if the smoothing causes more than this fraction of the gap.
+# Envelopes are narrowed if smoothing causes more than this fraction of the gap.
 HIDDEN_SHARE = 0.5
-# Width of the first envelope, relative to the change of a functional that its weight can cause.
+# Initial width of envelopes, relative to the median of weight times squared norm of a representer.
 FIRST_WIDTH = 1.0
 NARROWEST = 1e-9
 FREE_STEPS = 50
@@ -75,7 +75,6 @@ class SmoothDescent(CoefficientMethod):
         self._update_gradient()
 
     def step(self, objective: Objective) -> float | None:
-        # A descent direction, and a line search along it.
         gap, hidden = self._gaps(objective)
         self.steps_of_envelope += 1
         if hidden > HIDDEN_SHARE * gap:
@@ -91,7 +90,7 @@ class SmoothDescent(CoefficientMethod):
 
     @abstractmethod
     def _direction(self, objective: Objective) -> tuple[np.ndarray, np.ndarray]:
-        """Return a descent direction for f and its functionals, the best so far if time is up."""
+        """Return a descent direction and its functionals; the best one so far if the time is up."""
 
     def _drop_history(self) -> None:
         """Drop the stored gradient changes after a change of the losses."""
@@ -166,7 +165,7 @@ class LBFGS(SmoothDescent):
         estimate = super().step(objective)
         s, of_s, y, of_y = (new - old for new, old in zip(self._place(), before, strict=True))
         bend = float(s @ of_y)
-        # Narrowed envelopes also change the gradient.
+        # Narrowed envelopes also change the gradient, so `bend` may be negative.
         if bend > 1e-12 * float(y @ of_y):
             self.pairs = [*self.pairs, (s, of_s, y, of_y, bend)][-MEMORY:]
         return estimate
@@ -196,7 +195,7 @@ class LBFGS(SmoothDescent):
 
 
 def _root(slope: Callable[[float], float], first: float) -> float:
-    """Return an approximate root of an increasing function with `first` < 0 at 0.
+    """Return an approximate root of the increasing function `slope`; `first` < 0 is its value at 0.
 
     The first trial value is 1.
     """
@@ -220,12 +219,13 @@ def _root(slope: Callable[[float], float], first: float) -> float:
 
 
 def _first_widths(problem: CoefficientProblem, rng: np.random.Generator) -> np.ndarray:
-    """Return the first width of each term's envelope, relative to the effect of its weights."""
+    """Return the initial envelope width of each term with kinks; 0 for smooth terms."""
     widths = np.zeros(len(problem.terms))
     if problem.loss.smooth:
         return widths
     signs = rng.choice([-1.0, 1.0], problem.size)
-    # The mean over random signs is the squared norm of the representer.
+    # Estimates of the squared norms of representers: for random signs s, the mean of s_i (G s)_i is
+    # G_ii.
     squares = np.abs(signs * problem.product(signs))
     parts = zip(problem.by_term(problem.weights * squares), problem.terms, strict=True)
     for number, (reach, term) in enumerate(parts):
@@ -292,7 +292,7 @@ def _best_constant(
 def _by_newton(
     basis: np.ndarray, weights: np.ndarray, loss: ScalarLoss, functionals: np.ndarray, free: np.ndarray
 ) -> np.ndarray:
-    """Return several optimal free coefficients, by Newton's method with halved steps."""
+    """Return the optimal free coefficients, by Newton's method with backtracking."""
     value = weights @ loss.value(functionals + basis @ free)
     scale = np.abs(basis).T @ weights
     for _ in range(FREE_STEPS):

@@ -86,7 +86,7 @@ def _bounds(objective: Objective) -> list[Any]:
 
 
 def _points(objective: Objective, arrays: dict[str, np.ndarray]) -> np.ndarray:
-    """Return the points of an expansion: members, recomputed, and all other points."""
+    """Return the points of an expansion; oracles recompute members."""
     owners, origins, others = arrays["pools"], arrays["origins"], arrays["points"]
     points = np.empty((len(owners), others.shape[1]), dtype=others.dtype)
     points[owners < 0] = others
@@ -94,8 +94,8 @@ def _points(objective: Objective, arrays: dict[str, np.ndarray]) -> np.ndarray:
         selected = np.flatnonzero(owners == number)
         if len(selected):
             rows, members = origins[selected].T
-            # A third-party oracle may list fewer members now. Planes are checked, so any member is
-            # valid.
+            # A third-party oracle may list fewer members than before. Planes are checked later, so any
+            # member may replace a missing one.
             changes = listed(bound)
             points[selected] = changes.points(rows, np.minimum(members, changes.size - 1))
     return points

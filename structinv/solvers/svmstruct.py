@@ -118,7 +118,7 @@ class SVMStruct(Solver):
     def _solve_master(self, state: SVMStructState, tolerance: float, out_of_time: OutOfTime) -> None:
         """Do block-coordinate ascent over the working sets, to a gap of `tolerance`.
 
-        The next iteration continues after the maximum number of rounds.
+        After the maximum number of rounds, the next iteration continues.
         """
         share = tolerance / len(state.sets)
         for _ in range(MASTER_ROUNDS):

@@ -48,13 +48,13 @@ def sound_start(
 def _shrunk(objective: Objective, planes: PlaneSet) -> PlaneSet:
     """Return planes with dual variables scaled by the best common factor up to 1.
 
-    Unscaled, they would overshoot for larger weights.
+    Without scaling, f would be too large if the weights have increased.
     """
     if planes.slopes or planes.passes is not None or len(planes) == 0:
         return planes
     space, weights, lower_bounds = objective.space, objective.weights, objective.lower_bounds
     f, offset = space.zeros(), 0.0
-    # Members of orbits are computed on access, so not all at the same time.
+    # Members of orbits are computed on access. Portions limit the memory.
     for first in range(0, len(planes), ROWS_AT_ONCE):
         rows = slice(first, first + ROWS_AT_ONCE)
         more, above = planes.chosen(rows).total(space, weights, lower_bounds)
@@ -87,14 +87,14 @@ def _proportional(objective: Objective, planes: PlaneSet) -> bool:
 
 
 def _recomputed(objective: Objective, solver: Solver, earlier: Solution) -> PlaneSet:
-    """Return planes of the new losses at the old function, with each block's dual variables."""
+    """Return planes of the new losses at the old function, with the old dual variable of each block."""
     space, f, old = objective.space, earlier.f, earlier.planes
     if solver.takes_sums or objective.planes_are_sums:
         plane = objective.plane_of_sum(f)
         whole = np.full(1, -1)
         return PlaneSet(plane.normals, plane.offsets, whole, np.ones(1), objective.weights.copy())
     if old.summed is not None:
-        # The parts of the blocks in the sum are unknown.
+        # A sum of planes does not contain the dual variables of the blocks.
         return join_planes(space, [])
     alphas = np.bincount(old.blocks, old.alphas, minlength=objective.n_blocks)
     blocks = np.flatnonzero(alphas > 0)
@@ -153,7 +153,7 @@ def carried(objective: Objective, earlier: Solution) -> Solution:
 
 
 def _keys(objective: Objective, store: AtomStore, atoms: np.ndarray) -> np.ndarray:
-    """Return keys in the objective's space for atoms of another store: of members, if possible."""
+    """Return keys in the objective's space for atoms of another store; of equal members, if any."""
     space: Any = objective.space
     points, origins = store.points(atoms), store.origins[atoms]
     rows, members = origins.T
@@ -162,7 +162,7 @@ def _keys(objective: Objective, store: AtomStore, atoms: np.ndarray) -> np.ndarr
         if not isinstance(term, WorstCase):
             continue
         pool, n_rows = space.atoms.pool(listed(term.bound)), term.X.shape[0]
-        # The old number is tried first; in a larger set it may differ.
+        # Try the old variant number first; in a larger set the number may differ.
         for guess in [np.minimum(members, pool.size - 1), *range(pool.size)]:
             left = np.flatnonzero((keys < 0) & (rows < n_rows))
             if len(left) == 0:
