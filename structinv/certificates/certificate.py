@@ -168,6 +168,21 @@ class WorstChange:
         Upper bound of the number of wrong rows of an example.
     lengths : ndarray of int of shape (n,) or None
         Number of rows of each example.
+
+    See Also
+    --------
+    worst_change : Function that returns this result.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv.certificates import WorstChange, worst_change
+    >>> from structinv.oracles import Box
+    >>> from structinv.structures import Binary
+    >>> X, labels = np.array([[2.0]]), Binary().bind(np.array([1]), np.array([-1, 1]))
+    >>> found = worst_change(np.array([[1.0]]), np.zeros(1), Box(0.5), labels, X)
+    >>> isinstance(found, WorstChange), found.points
+    (True, array([[1.5]]))
     """
 
     attacked: np.ndarray
@@ -179,7 +194,13 @@ class WorstChange:
     lengths: np.ndarray | None = None
 
     def certificate(self) -> Certificate:
-        """Return the certificate, with rounding errors subtracted."""
+        """Return the certificate, with rounding errors subtracted.
+
+        Returns
+        -------
+        Certificate
+            Margins, attacked margins and their agreement.
+        """
         margins = self.bounds - self.rounding
         # Equal infinities have the difference 0.
         difference = np.subtract(

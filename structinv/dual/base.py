@@ -13,6 +13,9 @@ from ..spaces.base import Element
 from ..terms.base import OutOfTime, never
 from ..terms.planes import PlaneSet, WorkingSet
 
+# Dual variables have converged if no plane was added and at most this fraction of the gap is left.
+CONVERGED_SHARE = 0.01
+
 
 class DualState(ABC):
     """Base class of the dual variables of one term.

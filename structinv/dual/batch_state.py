@@ -8,14 +8,12 @@ from typing import Any
 import numpy as np
 
 from ..spaces.base import Element
-from .base import DualState, OutOfTime, never
+from .base import CONVERGED_SHARE, DualState, OutOfTime, never
 from .case import Case
 
 # Passes over cached planes between two passes of the oracle. On digits this saves 2/3 to 9/10 of the
 # passes of the oracle.
 CACHED_ROUNDS = 20
-# A sweep without new planes has converged if at most this fraction of the gap is left.
-SETTLED_SHARE = 0.01
 
 
 class BatchedState(DualState):
@@ -87,7 +85,7 @@ class BatchedState(DualState):
             rows += self.term.rows_of(self.batches[number][:visited])
         self._after_oracle(f, total, out_of_time)
         left = self._optimize_stored(f, order, 0.2 * total, out_of_time)
-        self.converged = self.n_added == 0 and left <= SETTLED_SHARE * total
+        self.converged = self.n_added == 0 and left <= CONVERGED_SHARE * total
         for working in self.sets:
             if out_of_time():
                 break

@@ -17,7 +17,7 @@ from ..terms.planes import PlaneSet
 from ..utils.jit import njit
 from ..utils.matrices import Matrix, floating, same_entries, scale_rows
 from ..utils.packed_rows import PackedRows
-from .base import DualState, OutOfTime, in_runs, never
+from .base import CONVERGED_SHARE, DualState, OutOfTime, in_runs, never
 from .case import Case
 from .member_steps import ActiveMembers
 
@@ -27,8 +27,6 @@ BATCHES_OF_A_SWEEP = 12
 # Maximum number of rounds over active rows, and the fraction of the gap at which they end.
 FOCUSED_ROUNDS = 20
 FOCUSED_SHARE = 0.2
-# A sweep without new planes has converged if at most this fraction of the gap is left.
-SETTLED_SHARE = 0.01
 # Bytes of members in memory for these rounds: at least this, or half the size of the rows.
 LEAST_MADE = 64_000_000
 
@@ -121,8 +119,8 @@ class LinearMemberState(DualState):
         for rows in self._portions(holding):
             left += np.inf if out_of_time() else self._optimize_active(f, rows, out_of_time)
         left_out = self.plane_tol * self.term.weights.sum()
-        few = total <= (1.0 + SETTLED_SHARE) * left_out
-        self.converged = self.n_added == 0 and few and left <= SETTLED_SHARE * total
+        few = total <= (1.0 + CONVERGED_SHARE) * left_out
+        self.converged = self.n_added == 0 and few and left <= CONVERGED_SHARE * total
         return total, len(self.rows)
 
     def _visit(self, f: np.ndarray, rows: np.ndarray) -> None:
@@ -153,7 +151,7 @@ class LinearMemberState(DualState):
         block = self._active_block(rows, np.full(len(rows), -1))
         active_members = ActiveMembers(self._points(block.rows, block.members), block.start)
         gaps = self._ascend(f, rows, block, active_members, self.rng.permutation(len(rows)))
-        target = (FOCUSED_SHARE if self.n_added else SETTLED_SHARE) * total
+        target = (FOCUSED_SHARE if self.n_added else CONVERGED_SHARE) * total
         for _ in range(FOCUSED_ROUNDS):
             if out_of_time() or gaps.sum() <= target:
                 break

@@ -10,7 +10,7 @@ from ..spaces.atoms import AtomRows
 from ..spaces.kernel_space import Expansion
 from ..terms.planes import PlaneSet
 from ..utils.jit import njit
-from .base import DualState, OutOfTime, in_runs, never
+from .base import CONVERGED_SHARE, DualState, OutOfTime, in_runs, never
 from .case import Case
 from .member_blocks import RowBlock
 
@@ -20,8 +20,6 @@ FOCUSED_PASSES = 5
 # passes end. With a plane_tol, fewer atoms matter more than time, so each sweep does more passes.
 ROWS_AT_ONCE, FOCUSED_SHARE = 512, 1.0
 ROWS_AT_ONCE_SPARSE, FOCUSED_SHARE_SPARSE = 256, 0.3
-# A sweep without new atoms has converged if at most this fraction of the gap is left.
-SETTLED_SHARE = 0.01
 # Maximum number of new atoms of a row in a sweep if plane_tol is 0, and the number of members for each
 # atom after the first.
 MOST_NEWCOMERS, MEMBERS_A_NEWCOMER = 3, 10
@@ -105,7 +103,7 @@ class MemberState(DualState):
         if self.n_added == 0 and required == self.plane_tol > 0:
             # The gap over the rows' own atoms, compared with the gap due to plane_tol.
             self._do_steps(f, blocks, 0.0, out_of_time)
-            self.converged = not out_of_time() and bool(self.gaps.sum() <= SETTLED_SHARE * self.total)
+            self.converged = not out_of_time() and bool(self.gaps.sum() <= CONVERGED_SHARE * self.total)
         self._optimize_active(f, blocks, out_of_time)
         return self.total, len(self.rows)
 

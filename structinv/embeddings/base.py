@@ -38,6 +38,21 @@ class KernelError(NamedTuple):
     ----------
     spectral, frobenius : float
         Errors in the spectral and in the Frobenius norm, divided by the norm of the kernel matrix.
+
+    See Also
+    --------
+    OrbitNystroem : Features with a method `kernel_error` that returns this result.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv.embeddings import KernelError, OrbitNystroem
+    >>> from structinv.oracles import Flip
+    >>> X = np.random.default_rng(0).standard_normal((20, 2))
+    >>> features = OrbitNystroem(Flip(shape=(1, 2)), n_components=20, random_state=0).fit(X)
+    >>> error = features.kernel_error(X)
+    >>> isinstance(error, KernelError), bool(error.spectral < 1e-6)
+    (True, True)
     """
 
     spectral: float

@@ -1,7 +1,7 @@
 """Estimators of scikit-learn style: classifiers, regressors and structured SVMs."""
 
 from .custom_structured import CustomStructuredSVC
-from .explain_solver import explain_solver
+from .explain_solver import SolverExplanation, explain_solver
 from .kernel_classifier import InvariantSVC
 from .kernel_regressor import InvariantSVR
 from .laplacian import LapSVC
@@ -45,6 +45,7 @@ __all__ = [
     "OrbitRidge",
     "RepresenterClassifier",
     "RepresenterRegressor",
+    "SolverExplanation",
     "TextVectorizer",
     "TokenVectorizer",
     "VirtualSVC",

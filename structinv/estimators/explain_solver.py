@@ -34,6 +34,20 @@ class SolverExplanation(Tabulated):
         Names of all dual states for each term, in the sequence of preference. A value is the reason why
         the state does not suit the term, or an empty string. The solver uses the first suitable state.
         The tuple is empty for solvers without dual states.
+
+    See Also
+    --------
+    explain_solver : Function that returns this result.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv import InvariantLinearSVC, explain_solver
+    >>> from structinv.estimators import SolverExplanation
+    >>> X, y = np.eye(20), np.arange(20) % 2
+    >>> explanation = explain_solver(InvariantLinearSVC(solver="bmrm"), X, y)
+    >>> isinstance(explanation, SolverExplanation), explanation.solver, explanation.reason
+    (True, BMRM(), 'it was given as the parameter solver')
     """
 
     solver: Solver

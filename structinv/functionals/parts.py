@@ -165,6 +165,10 @@ class Values(Part):
     points, mix, blur
         Fields of `Part`.
 
+    See Also
+    --------
+    Functional : Base class whose method `parts` returns such parts.
+
     Examples
     --------
     >>> import numpy as np

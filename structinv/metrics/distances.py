@@ -28,6 +28,19 @@ class DistanceBounds(NamedTuple):
         Lower bounds.
     exact : bool
         Whether both bounds are equal up to rounding.
+
+    See Also
+    --------
+    distance_bounds : Function that returns this result.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv.metrics import DistanceBounds, distance_bounds
+    >>> from structinv.oracles import Box
+    >>> bounds = distance_bounds(Box(0.5), np.array([[0.0, 0.0], [3.0, 0.0]]))
+    >>> isinstance(bounds, DistanceBounds), bounds.upper[0].tolist(), bounds.exact
+    (True, [0.0, 2.0], True)
     """
 
     upper: np.ndarray

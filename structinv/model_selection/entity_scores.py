@@ -28,6 +28,18 @@ class SpanScores:
         Number of true spans.
     by_type : dict of str to SpanScores
         Scores of each type of span, such as "NP", in alphabetical sequence.
+
+    See Also
+    --------
+    span_scores : Function that returns this result.
+
+    Examples
+    --------
+    >>> from structinv.model_selection import SpanScores, span_scores
+    >>> truth, predicted = [["B-NP", "O", "B-VP"]], [["B-NP", "O", "O"]]
+    >>> scores = span_scores(truth, predicted)
+    >>> isinstance(scores, SpanScores), scores.precision, scores.recall
+    (True, 1.0, 0.5)
     """
 
     precision: float

@@ -45,6 +45,22 @@ class ChangesSelection(Tabulated):
         Axes of the last plot.
     figure_ : matplotlib.figure.Figure
         Figure of the last plot.
+
+    See Also
+    --------
+    select_changes : Function that returns this result.
+
+    Examples
+    --------
+    >>> from structinv import InvariantLinearSVC, select_changes
+    >>> from structinv.datasets import make_mail_like
+    >>> from structinv.model_selection import ChangesSelection
+    >>> from structinv.oracles import FDrop
+    >>> X, y = make_mail_like(60, 100, random_state=0)
+    >>> model = InvariantLinearSVC(FDrop(0), random_state=0)
+    >>> found = select_changes(model, X, y, {"oracle__max_changes": [0, 2], "C": [0.1]}, cv=3)
+    >>> isinstance(found, ChangesSelection), found.table_["param_oracle__max_changes"].tolist()
+    (True, [0, 2])
     """
 
     table_: dict[str, Any] = field(repr=False)
@@ -84,7 +100,7 @@ class ChangesSelection(Tabulated):
 
         Returns
         -------
-        selection : ChangesSelection
+        ChangesSelection
             The selection itself, with `axes_` and `figure_`.
         """
         self.axes_ = plot_settings(self.table_, self.best_index_, ax=ax)

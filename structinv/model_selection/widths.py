@@ -79,6 +79,21 @@ class WidthsSelection(Tabulated):
         Axes of the last plot.
     figure_ : matplotlib.figure.Figure
         Figure of the last plot.
+
+    See Also
+    --------
+    select_widths : Function that returns this result.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv.model_selection import WidthsSelection, select_widths
+    >>> from structinv.oracles import Flip
+    >>> X = np.random.default_rng(0).standard_normal((60, 4))
+    >>> y = X[:, 0] * X[:, 3] + X[:, 1] * X[:, 2]
+    >>> found = select_widths({"mirrored": Flip(shape=(1, 4))}, X, y, criterion="leave_one_out")
+    >>> isinstance(found, WidthsSelection), found.measure, len(found.table_["score"])
+    (True, 'negative mean squared error', 2)
     """
 
     table_: dict[str, Any] = field(repr=False)
@@ -130,7 +145,7 @@ class WidthsSelection(Tabulated):
 
         Returns
         -------
-        selection : WidthsSelection
+        WidthsSelection
             The selection itself, with `ax_` and `figure_`.
         """
         shown = dict(self.table_)

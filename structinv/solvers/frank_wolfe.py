@@ -8,15 +8,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..dual import Case, DualState, chosen, dual_state
-from ..dual.base import join_planes, total
+from ..dual.base import CONVERGED_SHARE, join_planes, total
 from ..spaces.base import Element
 from ..terms import Objective
 from ..terms.planes import PlaneSet
 from ..utils.parameters import check_number
 from .base import Bounds, Solver, check_planes
-
-# A dual state that adds no planes has converged if its gap is at most this fraction of the total.
-SETTLED_SHARE = 0.01
 
 
 @dataclass
@@ -30,7 +27,7 @@ class FrankWolfeState:
 
     def converged(self) -> bool:
         """Return True if only planes within the tolerance could reduce the gap."""
-        most = SETTLED_SHARE * sum(self.gaps)
+        most = CONVERGED_SHARE * sum(self.gaps)
         return all(
             part.converged if part.adds_planes else gap <= most
             for part, gap in zip(self.parts, self.gaps, strict=True)

@@ -30,6 +30,11 @@ class GraphLayout(Layout):
     edge_features : ndarray of shape (n_edges, n_edge_features)
         Features of each edge.
 
+    See Also
+    --------
+    Layout : Assignment of rows to examples without edges.
+    Graph : Structure whose labelings have this layout.
+
     Examples
     --------
     >>> layout = GraphLayout.of_graphs([2, 3], [[(0, 1)], [(0, 1), (2, 1)]])
