@@ -19,7 +19,8 @@ from .kernel_tiles import expand, in_kernel_tiles, wide_product
 if TYPE_CHECKING:
     from ..oracles.changes import Changes
 
-# The key of a point is the number of its pool and its index there. Pool 0 has points of no list.
+# A key consists of the number of a pool and the index of a point in it. Pool `LOOSE` has the points
+# outside all lists.
 PLACE_BITS = 40
 LOOSE = 0
 # All points of a pool are known from the start if this number of kernel columns fits into the cache.
@@ -283,7 +284,7 @@ class AtomStore:
         return created
 
     def _lists_the_same(self, source: Changes, size: int, pool: MemberPool) -> bool:
-        """Return True if a list has the points of a pool with known points."""
+        """Return True if a list and a pool have the same points, and those of the pool are stored."""
         n_rows = source.X.shape[0]
         if pool.mesh is None or pool.numbers.shape != (n_rows, size):
             return False

@@ -67,8 +67,8 @@ class Space(ABC):
     capabilities: frozenset[str] = frozenset()
     # Number of unpenalized parameters per output; each adds an equation to the dual.
     n_free: int = 0
-    # Number of blocks whose planes share a stored Gram matrix, and number of planes of a block above
-    # which solvers average those with the smallest dual variables.
+    # Number of blocks whose planes share a stored Gram matrix. If a block has more planes than the
+    # second number, solvers average those with the smallest dual variables.
     blocks_in_a_set: int = 128
     planes_of_a_block: int = 10
 

@@ -175,8 +175,8 @@ class ExplicitSpace(Space):
     def _in_one_form(self, parts: Sequence[Normals]) -> list[Any]:
         """Return all parts as tensor rows, or all as plain rows.
 
-        They are plain if all parts are, or if a part is sparse and has several outputs or pairwise
-        weights.
+        Mixed parts become plain if one of them is sparse and the space has several outputs or pairwise
+        weights. Otherwise they become tensor rows.
         """
         tensors = [isinstance(part, TensorRows) for part in parts]
         if all(tensors) or not any(tensors):
@@ -251,7 +251,7 @@ class ExplicitSpace(Space):
         groups: np.ndarray | None = None,
         pairwise: Matrix | None = None,
     ) -> Normals:
-        # Plain rows for a single output, tensor rows otherwise.
+        # Plain rows for groups or a single output, tensor rows otherwise.
         if groups is not None:
             return self._folded(points, coefficients, groups, pairwise)
         if self.n_outputs == 1 and not self.n_pairwise:
@@ -272,9 +272,9 @@ class ExplicitSpace(Space):
     def _fold(
         self, whole: Matrix, coefficients: np.ndarray, groups: np.ndarray, pairwise: Any
     ) -> Matrix:
-        """Sum over the rows of each group, to one row of the size of an element.
+        """Return the sum of each group's rows, with the length of an element.
 
-        The result is dense if the points are dense and it has about as many values as they have.
+        The result is dense if the points are dense, and if it needs about as much memory as the points.
         """
         n_blocks, n_rows = len(groups) - 1, whole.shape[0]
         owners = np.repeat(np.arange(n_blocks), np.diff(groups))

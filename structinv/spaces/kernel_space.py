@@ -382,7 +382,7 @@ class KernelSpace(Space):
         groups: np.ndarray | None = None,
         pairwise: Any = None,
     ) -> AtomRows:
-        # Points are keys. Rows without a coefficient add no atom.
+        # `points` are keys in this space. Rows without a coefficient add no atom.
         start = np.arange(len(points) + 1) if groups is None else groups
         return AtomRows(self.atoms, points, coefficients, start, pairwise).without_zeros()
 
@@ -427,7 +427,7 @@ class KernelSpace(Space):
         return f.function()(X)
 
     def members(self, bound: BoundOracle, rows: Rows, index: np.ndarray) -> np.ndarray:
-        # Points are keys.
+        # Points are given by keys in this space.
         numbers = np.arange(bound.X.shape[0])[rows]
         return self.atoms.pool(listed(bound).listed_in()[0]).keys(numbers, index)
 
@@ -475,7 +475,7 @@ class KernelSpace(Space):
         return values, mesh
 
     def _slack(self, f: Expansion, competitors: Competitors, mesh: np.ndarray) -> np.ndarray:
-        """Bound the increase of each label's score off the cover, (n, n_labels)."""
+        """Bound the error of each label's largest gain if only the cover is searched, (n, n_labels)."""
         gram = competitors.functions.scores(competitors.functions.scores(self.output_gram(f, f)).T)
         squared_norms = np.diagonal(gram)
         squares = squared_norms[:, None] + squared_norms[None, :] - gram - gram.T
@@ -591,7 +591,7 @@ class KernelSpace(Space):
 
 @dataclass(frozen=True)
 class MovedPoints:
-    """Refined points outside the cover: one per row, and the label it is for, or -2."""
+    """Refined points, one per row, with the label of each; -2 without an improvement."""
 
     points: np.ndarray
     labels: np.ndarray

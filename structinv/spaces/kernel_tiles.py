@@ -19,7 +19,7 @@ ROWS, COLUMNS, LEAST_ROWS = 512, 2048, 64
 FEW = 100_000
 # Number of kernel values that one thread computes at once, to reuse their memory.
 SUMMED_AT_ONCE = 4_000_000
-# Number of products in the time of one exponential.
+# Number of multiplications that take as long as one exponential.
 PRODUCTS_A_VALUE = 30
 
 Use: TypeAlias = Callable[[slice, slice, np.ndarray], None]

@@ -64,8 +64,8 @@ def moved_points(f: TargetExpansion, start: np.ndarray, max_iter: int) -> np.nda
 class _ScoreError:
     """Squared error of the scores, as a function of the points.
 
-    Tables are in single precision, which suffices for a direction. The caller recomputes the
-    coefficients of the final points.
+    Kernel values are in single precision, which suffices for a descent direction. The caller recomputes
+    the coefficients of the final points.
     """
 
     def __init__(self, f: TargetExpansion) -> None:

@@ -12,8 +12,8 @@ from ..kernels.checked_kernel import kernel_diagonal, kernel_matrix
 from ..kernels.kernel_utils import half_norms, squared_norms
 from .kernel_tiles import expand
 
-# Weight of the squared norm of the difference, in units of the mean of k(z, z), relative to the squared
-# changes of scores at the old atoms.
+# Weight of ``|g - f|^2`` in the score criterion of `best_coefficients`, as a fraction of the mean of
+# k(z, z).
 SHARE_OF_NORM = 0.1
 # Number of steps in a block, and number of candidate atoms of a block.
 STEPS_OF_A_BLOCK = 16
@@ -221,7 +221,7 @@ def norm_of_difference(f: TargetExpansion, points: np.ndarray, new: np.ndarray) 
     """
     kernel, new = f.kernel, new.astype(np.float64)
     across, square = kernel_matrix(kernel, f.points, points), kernel_matrix(kernel, points, points)
-    # Inner products of f - g with its expansion.
+    # ``|f - g|^2``: the inner product of f - g with its expansion, per output.
     squares = np.sum(f.coefficients * (f.values - across @ new), axis=0)
     squares -= np.sum(new * (across.T @ f.coefficients - square @ new), axis=0)
     both, sizes = np.concatenate([f.points, points]), np.abs(np.concatenate([f.coefficients, new]))

@@ -81,7 +81,7 @@ class TensorRows:
         return self._rows(terms, start, self.pairwise[chosen])
 
     def _rows(self, terms: np.ndarray, start: np.ndarray, pairwise: Matrix) -> TensorRows:
-        """Return rows of some of the points."""
+        """Return rows with these points; row j has ``terms[start[j]]`` to ``terms[start[j + 1] - 1]``."""
         return TensorRows(self.points[terms], self.coefficients[terms], start, pairwise)
 
     def products(self, f: np.ndarray) -> np.ndarray:
