@@ -59,7 +59,7 @@ class BoundEdits(BoundOracle):
         )
 
     def worst(self, rows: Rows, query: Query) -> Violations:
-        # If each label has its own function, one pass over the rows serves all labels.
+        # The fast path requires one weight vector per label. One pass over the rows serves all labels.
         if self.word_edits.adds or not query.of_all_labels or query.rounding:
             return worst_by_support(self, rows, query)
         part, competitors = take(self.words, rows), query.competitors
@@ -78,9 +78,10 @@ class BoundEdits(BoundOracle):
         return Violations(gains, competitors.costs, gains + competitors.costs, points_of)
 
     def _without_points(self, rows: sp.csr_matrix, query: Query) -> Violations | None:
-        """Return violations where all labels have the value of the worst one, from the loss.
+        """Return violations whose gain plus cost is the loss for every label except the true one.
 
-        The result is None if costs depend on the row.
+        Only the maximum over labels is then correct. The result is None if rows of one label have
+        different costs.
         """
         competitors = query.competitors
         codes, n_labels = competitors.codes, competitors.n_labels
@@ -96,7 +97,7 @@ class BoundEdits(BoundOracle):
         return Violations(gains, competitors.costs, gains + competitors.costs)
 
     def _label_maxima(self, rows: sp.csr_matrix, table: np.ndarray, codes: np.ndarray) -> np.ndarray:
-        """Return the largest score differences of all labels to the true one, (n, n_labels)."""
+        """Return the largest score gain of each label over S(x), (n, n_labels)."""
         n_labels, longest = table.shape[1], longest_row(rows.indptr)
         maxima, factors = np.empty((len(codes), n_labels)), self._factors
 
@@ -113,8 +114,8 @@ class BoundEdits(BoundOracle):
     def _edited_for(
         self, rows: sp.csr_matrix, table: np.ndarray, codes: np.ndarray, labels: np.ndarray
     ) -> Matrix:
-        """Return rows after their worst edits for one label each."""
-        # Places of the words' weights for the true labels in the table, and offsets to other labels.
+        """Return the rows after the worst edits for ``labels``, one label per row."""
+        # Positions of the true labels' weights in the flattened table, and offsets to the other labels.
         places, sizes = rows.indices * np.int64(table.shape[1]), np.diff(rows.indptr)
         places += np.repeat(codes, sizes)
         weights, offsets = np.ravel(table), np.repeat(labels - codes, sizes)
@@ -139,7 +140,7 @@ class BoundEdits(BoundOracle):
 
     @property
     def _factors(self) -> tuple[int, float, float]:
-        """Largest number of rescaled words of a row, and the smallest and the largest factor."""
+        """Maximum number of rescaled words of a row, and the smallest and the largest factor."""
         edits = self.word_edits
         return min(edits.max_changes, self.X.shape[1]), edits.low, edits.high
 

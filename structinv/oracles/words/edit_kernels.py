@@ -6,7 +6,7 @@ increase of word j. The gain of an edit of word j of a row :math:`x` is
 .. math:: g_j = \max\bigl(0, (l - 1) v_j x_j, (u - 1) v_j x_j, a_j v_j\bigr).
 
 The last term applies to absent words, or to all words. The best K edits have the K largest gains.
-Words that may be added are ranked once per direction; a row takes the best K that it lacks.
+Words that may be added are sorted once per direction. A row takes the best K of them that it lacks.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ WORK_ROWS = 3
 
 
 def ranked(V: np.ndarray, value: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the words whose addition has a positive gain, best first, by direction.
+    """Return the words with a positive gain of addition, best first, per direction.
 
     Parameters
     ----------
@@ -62,11 +62,11 @@ def worst_edits(
     indptr, indices, data, V, assign, K, low, high, value, present, ranks, order, listed, rho, cost,
     near, values, sizes, grades, out, added, n_added, work, places, has,
 ):  # fmt: skip
-    r"""Maximize scores over the word edits of every row, with costs and grades if any.
+    r"""Maximize the scores of rows over their word edits, with graded costs if given.
 
     .. math:: \max_{k \le K}\; \langle v, x_i \rangle + \sum_{m \le k} g_{(m)} + r_i \rho_k .
 
-    Ties are broken in favor of the first words of the row, before added words.
+    If gains are equal, the first words of the row come before later ones and before added words.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def worst_edits(
     cost : array of shape (n,)
         Costs r, which the grades multiply.
     near : array of shape (n,)
-        Guesses of the K-th gain of each row; 0 for no guess.
+        Guess of the K-th largest gain of each row; 0 for no guess.
     values, sizes : arrays of shape (n,)
         Outputs: maxima, costs included, and bounds of ``<|v|, |z|>``.
     grades : array of shape (n,)
@@ -117,7 +117,8 @@ def worst_edits(
         total, width = products(indices[start:stop], data[start:stop], 1.0, v, b)
         gains(b, length, low - 1.0, 1.0 - high, gain)
         if value.size:
-            # Mark the ranked words of the row, without unpredictable branches.
+            # Mark the words of the row that are also ranked. There is no branch, since branches on data
+            # are slow.
             noted = 0
             for t in range(length):
                 j = indices[start + t]
@@ -152,14 +153,14 @@ def worst_edits(
             # If words of the row may not change, only added words have gains.
             first = length if low == high and not present else 0
             top, cut = largest(gain[first:], count - first, K, near[i] if near[i] > 0 else guess)
-            # Next guess: similar texts have similar gains.
+            # Guess for the next row, which often has similar gains.
             guess = 0.5 * (guess + cut)
             values[i] = total + top
         sizes[i] = max(high, 1.0) * width + (top if value.size else 0.0)
         if n_added.size == 0:
             continue
         n_added[i] = 0
-        # Gains above the cut, without a branch, then gains equal to the cut.
+        # Choose the words with gains above the cut, then words with gains equal to it, up to K.
         size = 0
         for t in range(count):
             chosen[size] = t
@@ -183,14 +184,14 @@ def worst_edits(
 
 @njit(**_PLAIN)
 def label_maxima(indptr, indices, data, table, codes, K, low, high, found, work, guess):
-    r"""Maximize the score differences of all labels to the true one over word factors.
+    r"""Maximize the score gain of each label over the factors of the words of a row.
 
     .. math:: \max_{z \in S(x_i)} \langle w_k - w_c, z \rangle
        = \langle w_k - w_c, x_i \rangle + \sum_{t \le K} g_{(t)} ,
 
     .. math:: g_j = \max\bigl(0, (l - 1) b_j, (u - 1) b_j\bigr), \quad b_j = (w_k - w_c)_j x_{ij}
 
-    The differences of weights are not stored as directions.
+    The function does not store ``w_k - w_c`` as directions, since there are n_labels^2 of them.
 
     Parameters
     ----------
@@ -209,7 +210,7 @@ def label_maxima(indptr, indices, data, table, codes, K, low, high, found, work,
     work : array of shape (n_labels, longest row)
         Workspace.
     guess : array of shape (n_labels,)
-        Workspace: zeros, or guesses of the K-th gain of each label.
+        Workspace: zeros, or guesses of the K-th largest gain of each label.
     """
     n_labels = table.shape[1]
     for i in range(codes.size):

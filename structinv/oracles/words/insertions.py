@@ -11,8 +11,8 @@ import scipy.sparse as sp
 
 from ...utils.matrices import Rows
 
-# Function of rows, directions and their assignment. It returns the worst rows without inserted words,
-# their numbers of edits, and their gains including inserted words.
+# Function of rows, directions, and the direction of each row. It returns the worst rows without inserted
+# words, the number of edits of each row, and the gain of its edits and inserted words.
 Own = Callable[[Rows, np.ndarray, np.ndarray], tuple[sp.csr_matrix, np.ndarray, np.ndarray]]
 
 
@@ -20,7 +20,7 @@ Own = Callable[[Rows, np.ndarray, np.ndarray], tuple[sp.csr_matrix, np.ndarray, 
 class Insertions:
     """Edits of rows that insert words; each edit may also change other features.
 
-    k edits of a row insert any k m words of order m.
+    k edits of a row insert k m words of order m, such as n-grams of m tokens, in any combination.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ class Insertions:
     changed : array of bool of shape (n,)
         Mask of the rows that may be edited.
     values : tuple of arrays of shape (d,)
-        Largest increase of each word by an insertion, for each order; 0 if not allowed.
+        For each order, the largest increase of each word by an insertion; 0 if not allowed.
     often : bool
         Whether a word may be inserted by several edits. Otherwise only absent words are inserted, once.
     most : array of int of shape (n,)

@@ -1,9 +1,9 @@
 r"""In-hull steps of the multiclass loss for rescaled or removed words, compiled.
 
-`label_kernels` describes the dual variables of pairs of a row and a label, and their pools. Here each
-pair also has deviations of few words. Two more pools contain them: the word, counted from the first one
-of the row, and the deviation. Row i has the entries ``parts[i, 0]`` to
-``parts[i, 0] + parts[i, 1] - 1``, pair by pair.
+`label_kernels` describes pairs of a row and a label, and the pools with their dual variables. Here each
+pair also has deviations, most of them zero. Two more pools store the others: ``words`` has the position
+of the word in its row, and ``deviations`` the value. Row i has the entries ``parts[i, 0]`` to
+``parts[i, 0] + parts[i, 1] - 1``, sorted by pair. Pair p has ``sizes[p]`` of them.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ from .word_blocks import step_block
 from .word_selection import changing, gains, largest
 
 _PLAIN: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
-# Sums may be reordered; infinities are respected.
+# The compiler may reorder sums, but must respect infinities.
 _FAST: dict[str, Any] = {**_PLAIN, "fastmath": {"reassoc", "contract", "nsz", "arcp", "nnan"}}
-# Words whose gain is below this fraction of the multiplier are left unchanged in a visit.
+# Words without a deviation are not updated if their gain is below this fraction of the K-th gain.
 _KEEP = 0.7
-# Number of labels of a row that are always evaluated: a fraction of all labels and its limit. Number of
-# labels that may become active in a visit.
+# If all labels compete, at least this number of labels with a bound above the averaged violation is
+# evaluated: a fraction of all labels, up to a maximum. Maximum number of labels that become active in an
+# update.
 _EVALUATED_FRACTION, _EVALUATED, NEWCOMERS = 0.15, 16, 17
-# After so many evaluated labels, the bounds are computed again with a better guess.
+# After this number of evaluated labels, the bounds are computed again with a better guess.
 _TOO_MANY = 32
 _NOTHING = 1e-12
 
@@ -33,7 +34,7 @@ _NOTHING = 1e-12
 def workspace(most: int, longest: int, n_labels: int, drop: float, grow: float) -> tuple:
     """Return workspaces for rows with at most `most` labels and `longest` words."""
     vectors = np.empty((11, longest))
-    # Bases and ranges of all words.
+    # Base, largest decrease and largest increase of each word, as in `word_blocks`.
     vectors[7], vectors[8], vectors[9] = 1.0, drop, grow
     tables, lists = np.empty((4, most, longest)), np.empty((10, most))
     places = np.empty(most, dtype=np.int64), np.empty(longest, dtype=np.int64)
@@ -42,9 +43,10 @@ def workspace(most: int, longest: int, n_labels: int, drop: float, grow: float) 
 
 @njit(**_FAST)
 def _bound_all(indices, data, start, stop, W, truth, cost, intercept, K, drop, grow, guess, bound):
-    """Compute upper bounds of margin violations of all labels, tight if the guess is good.
+    """Compute upper bounds of the worst violations of all labels; ``guess`` is a K-th largest gain.
 
-    For any guess g, the K largest gains add up to at most K g plus the excess of all gains over g.
+    For any guess g, the K largest gains add up to at most K g plus the sum of ``max(gain - g, 0)``. The
+    bound is tight if g is the K-th largest gain.
     """
     if stop - start <= K or K == 0:
         guess = 0.0
@@ -73,7 +75,7 @@ def _largest_bound(bound):
 
 @njit(**_FAST)
 def _products(indices, data, start, stop, W, truth, k, b):
-    """Write the contribution of each word to the margin against a label; return the sum."""
+    """Write the contribution of each word to the margin against label ``k``; return the sum."""
     total = 0.0
     for j in range(start, stop):
         a = np.uint64(indices[j])
@@ -86,11 +88,12 @@ def _products(indices, data, start, stop, W, truth, k, b):
 @njit(**_PLAIN)
 def _step(b, total, delta, tau, limit, rate, cost, square, size2, length, K, drop, grow, top,
           threshold, vectors, place):  # fmt: skip
-    """Increase the dual objective in one pair; return whether it moved, and its dual variable.
+    """Update one pair; return True if its plane has changed, and its dual variable.
 
-    The dual variable is at most `limit`. In units of the limit the block is that of two classes.
-    ``rate`` is twice the weight of the row, since the weights of two labels move. ``total`` is the
-    margin. The line search is exact, so the K largest gains may be slightly out of date.
+    The dual variable is at most ``limit``. Divided by this limit, the block is that of two classes.
+    ``rate`` is twice the weight of the row, since a step changes the weights of two labels. ``total`` is
+    the margin. ``top`` and ``threshold`` may come from before a step of another pair: the line search is
+    exact, so the dual objective does not decrease.
     """
     h, q, kappa, products, dev = vectors[1], vectors[2], vectors[3], vectors[4], vectors[6]
     scale = 1.0 / limit
@@ -122,7 +125,11 @@ def _step(b, total, delta, tau, limit, rate, cost, square, size2, length, K, dro
 
 @njit(**_FAST)
 def _update_margins(b, total, size, pair, rate, size2, moved, length, intercept, step):
-    """Update the margins against all labels of a row after a step of one pair."""
+    """Update the margins against all labels of a row after a step of one pair.
+
+    A step changes the weights of the true label and of the label of the pair, so its own margin changes
+    twice as much.
+    """
     shift = 0.0
     for j in range(length):
         moved[j] *= rate * size2[j]
@@ -138,7 +145,7 @@ def _update_margins(b, total, size, pair, rate, size2, moved, length, intercept,
 
 @njit(**_PLAIN)
 def _worst_factors(b, length, K, drop, grow, threshold, point):
-    """Write the factors of the words in the worst edits against a label, from the K-th gain."""
+    """Write the factor of each word after the worst edits; ``threshold`` is the K-th largest gain."""
     left = K
     for j in range(length):
         point[j] = 1.0
@@ -153,10 +160,10 @@ def _worst_factors(b, length, K, drop, grow, threshold, point):
 
 @njit(**_PLAIN)
 def _targets(tau, free, size, curve, worst, mean, worst_target, mean_target):
-    """Compute target dual variables of the worst edits and of the averages, by label.
+    """Compute new dual variables of the worst edited and of the averaged point of each label.
 
-    They are optimal if all points are equal: a projection on a simplex, by Michelot's method. The
-    remainder is the dual variable of the null plane.
+    They would be optimal if all points were equal. They are a projection on a simplex, by Michelot's
+    method. The null plane gets the remainder.
     """
     cut = -np.inf
     while True:
@@ -178,7 +185,7 @@ def _targets(tau, free, size, curve, worst, mean, worst_target, mean_target):
 
 @njit(**_FAST)
 def _curvature(points, point_sum, size, size2, length):
-    """Write the sum of the points of all labels; return the squared length of the step of W."""
+    """Write the sum of the changes of all labels; return the squared norm of the change of W."""
     curve = 0.0
     point_sum[:length] = 0.0
     for t in range(size):
@@ -205,7 +212,7 @@ def _update_all_margins(b, total, size, rate, size2, points, point_sum, length, 
 @njit(**_PLAIN)
 def _step_all(b, total, delta, tau, free, size, rate, square, size2, length, K, drop, grow, worst,
               mean, cuts, intercept, points, fresh, mean_target, point_sum):  # fmt: skip
-    """Move dual variables from averages to worst edits, all labels at once, with a line search."""
+    """Move dual variables of all labels from averaged to worst points, with one line search."""
     _targets(tau, free, size, rate * (square + intercept), worst, mean, fresh, mean_target)
     slope, curve, moved = 0.0, 0.0, 0.0
     for t in range(size):
@@ -241,7 +248,7 @@ def _step_all(b, total, delta, tau, free, size, rate, square, size2, length, K, 
         for j in range(length):
             points[t, j] *= gamma
             delta[t, j] += points[t, j] - fresh[t]
-            # Rounding errors of unchanged words are removed, so that deviations remain sparse.
+            # Deviations of unchanged words are rounding errors. Zeros are not stored.
             if abs(delta[t, j]) <= 1e-15 * tau[t]:
                 delta[t, j] = 0.0
     _update_all_margins(b, total, size, rate, size2, points, point_sum, length, intercept, fresh, moved)
@@ -250,7 +257,10 @@ def _step_all(b, total, delta, tau, free, size, rate, square, size2, length, K, 
 @njit(**_PLAIN)
 def _evaluate(b, total, delta, tau, cost, size, length, K, drop, grow, mu, gain, worst, mean, tops,
               cuts):  # fmt: skip
-    """Compute worst and averaged violations of active labels; return free dual and mean."""
+    """Compute the violations of active labels at their worst and averaged points.
+
+    Returns 1 minus the dual variables, and the mean of the averaged violations with these weights.
+    """
     free, average = 1.0, 0.0
     for t in range(size):
         guess = mu if cuts[t] < 0 else cuts[t]
@@ -271,7 +281,7 @@ def _evaluate(b, total, delta, tau, cost, size, length, K, drop, grow, mu, gain,
 @njit(**_PLAIN)
 def _improve(b, total, delta, tau, cost, size, length, rate, square, size2, K, drop, grow,
              intercept, vectors, place, worst, mean, tops, cuts, points, fresh, kept):  # fmt: skip
-    """Step all dual variables if their sum is 1, then step the pair of each label."""
+    """Update all pairs of a row: together if the dual variables add up to 1, then one by one."""
     before, free, most, least = vectors[5], 1.0, 0, 0
     for t in range(size):
         free -= tau[t]
@@ -305,7 +315,7 @@ def _improve(b, total, delta, tau, cost, size, length, rate, square, size2, K, d
 
 @njit(**_PLAIN)
 def _load(slots, labels, taus, sizes, parts, words, deviations, i, length, work, tau, delta):
-    """Read the labels of a row with dual variables and deviations; return their number."""
+    """Load labels, dual variables and deviations of a row; return the number of labels."""
     first, at = slots[i, 0], parts[i, 0]
     for t in range(slots[i, 1]):
         work[t], tau[t] = labels[first + t], taus[first + t]
@@ -319,7 +329,7 @@ def _load(slots, labels, taus, sizes, parts, words, deviations, i, length, work,
 @njit(**_PLAIN)
 def _store(slots, labels, taus, sizes, parts, words, deviations, used, i, length, work, tau,
            delta, size, forget):  # fmt: skip
-    """Write a row's labels back, without the inactive ones of the first `forget` labels."""
+    """Store a row's labels, except those with tau = 0 among the first ``forget`` labels."""
     n_stored, entries = 0, 0
     for t in range(size):
         if tau[t] > 0 or t >= forget:
@@ -341,7 +351,7 @@ def _store(slots, labels, taus, sizes, parts, words, deviations, used, i, length
 @njit(**_PLAIN)
 def _update_weights(indices, data, start, stop, W, truth, work, size, tau, delta, old_tau,
                     old_delta, rate, intercept):  # fmt: skip
-    """Update W by the change of the stored points of a row."""
+    """Add the change of a row's averaged planes to W."""
     last = W.shape[0] - 1
     for t in range(size):
         step, k = tau[t] - old_tau[t], work[t]
@@ -361,9 +371,10 @@ def _worst_label(
     indices, data, start, stop, W, truth, cost, intercept, K, drop, grow, bound, n_always, average,
     best, threshold, work, size, b, delta, tau, total, costs, worst, mean, tops, cuts, gain,
 ):  # fmt: skip
-    """Evaluate labels by decreasing bound until none can exceed the worst one; add active labels.
+    """Evaluate labels, the largest bound first, until no other label can have a larger violation.
 
-    Returns the number of active labels, the largest violation, and its K-th gain.
+    Labels with a violation above ``average`` become active. Returns the number of active labels, the
+    largest violation, and the K-th largest gain of its label.
     """
     length, last, n_evaluated, most = stop - start, W.shape[0] - 1, 0, size + n_always + 1
     while True:
@@ -400,12 +411,11 @@ def sweep_words(
     slots, labels, taus, sizes, parts, words, deviations, used, W, order, gaps, least, full,
     tables, lists, vectors, bound, work, place,
 ):  # fmt: skip
-    """Step the pairs of the rows in ``order`` until a pool is full.
+    """Update the pairs of the rows in ``order`` until a pool is full.
 
-    Returns the number of processed rows. Rows with a gap of at most ``least`` are skipped. With ``full``
-    all labels compete and gaps are exact: labels are evaluated by decreasing bound until none can exceed
-    the worst one. Otherwise only the active labels of the row compete. The last arguments are the
-    workspaces of `workspace`.
+    Returns the number of processed rows. Rows with a gap of at most ``least`` keep their pairs. If
+    ``full`` is true, all labels compete and gaps are exact (`_worst_label`). Otherwise, only the active
+    labels of the row compete. The last six arguments are the result of `workspace`.
     """
     n_labels, last, recent = W.shape[1], W.shape[0] - 1, 0.0
     b, delta, old_deviations, points = tables[0], tables[1], tables[2], tables[3]
@@ -422,7 +432,7 @@ def sweep_words(
         gaps[i] = 0.0
         if c == 0:
             continue
-        # Initial guess: rows of a similar kind have similar gains.
+        # Without an earlier update, the guess is the K-th gain of the row before.
         guess = mu[i] if mu[i] > 0 else recent
         if full:
             _bound_all(
@@ -477,8 +487,8 @@ def losses_words(indptr, indices, data, codes, cost, intercept, K, drop, grow, m
                  tables, lists, vectors, bound, work, place):  # fmt: skip
     """Compute the exact losses of rows at ``W``.
 
-    ``mu`` contains guesses of their K-th gains. The last arguments are the workspaces of `workspace` for
-    one label.
+    ``mu`` has a guess of the K-th largest gain of each row. The last six arguments are the result of
+    `workspace` for one label.
     """
     b, delta, recent = tables[0], tables[1], 0.0
     for i in range(losses.size):

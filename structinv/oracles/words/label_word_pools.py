@@ -1,6 +1,6 @@
-"""Pools of deviations of words in dual states: weights, points, restoration.
+"""Dual states with word deviations: weights, points, restoration; compiled.
 
-`label_word_kernels` describes the pools.
+`label_word_kernels` describes the pools of pairs and deviations.
 """
 
 from __future__ import annotations
@@ -54,10 +54,11 @@ def points_words(indptr, data, rows, places, slots, taus, sizes, parts, words, d
 @njit(**_PLAIN)
 def restore_words(indptr, indices, data, K, drop, grow, start, labels_in, taus_in, n_indptr, n_indices,
                   n_data, slots, labels, taus, sizes, parts, words, deviations, w):  # fmt: skip
-    """Restore feasible dual variables and points, given by row and label.
+    """Restore dual variables and points of pairs, shrunk to feasible ones.
 
-    Deviations are shrunk to their bounds and to K edits, and dual variables to a sum of at most 1. The
-    workspace ``w`` contains zeros. Returns the used sizes of both pools.
+    The pairs are sorted by row. Deviations are shrunk to their bounds and to K edits, and dual variables
+    to a sum of at most 1. The workspace ``w`` contains zeros. Returns the used sizes of the pools of
+    pairs and of deviations.
     """
     at, e = 0, 0
     for i in range(slots.shape[0]):

@@ -1,4 +1,4 @@
-r"""Dual block of a row with editable words: dual variable and amount per word.
+r"""Dual block of a row with editable words: a dual variable, an amount per word.
 
 Word j of the averaged point is :math:`x_j (\beta_j \tau - s_j \kappa_j)`, where
 
@@ -8,8 +8,9 @@ Word j of the averaged point is :math:`x_j (\beta_j \tau - s_j \kappa_j)`, where
 - the amount of the edit satisfies :math:`0 \le \kappa_j \le c_j \tau`, where :math:`c_j` is ``cap[j]``,
 - :math:`s_j` is ``drop[j]`` if the word increases the margin, else ``-grow[j]``.
 
-The amounts add up to at most :math:`K \tau`. Given :math:`\tau` and the multiplier of this constraint
-the words are independent.
+The amounts add up to at most :math:`K \tau`. Given :math:`\tau` and the multiplier :math:`\mu` of this
+constraint, the dual objective is a sum over words. A step changes only the *listed* words of the row;
+sums represent the others.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ import numpy as np
 from ...utils.jit import njit
 
 _PLAIN: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
-# Sums may be reordered; infinities are respected.
+# The compiler may reorder sums, but must respect infinities.
 _FAST: dict[str, Any] = {**_PLAIN, "fastmath": {"reassoc", "contract", "nsz", "arcp", "nnan"}}
 _NEWTON_STEPS = 5
 _BISECTIONS = 40
-# Largest loss of an approximate solution, as a fraction of the possible gain of a step.
+# Tolerance of the dual objective for an approximate solution, as a fraction of the gain of a step.
 _LOSS = 0.05
 _NOTHING = 1e-12
-# Largest loss of an exact solution.
+# Tolerance of the dual objective for an exact solution.
 _EXACT = 1e-15
 
 
@@ -36,8 +37,8 @@ _EXACT = 1e-15
 def _respond(tau, mu, h, q, base, count, drop, grow, cap, kappa):
     """Write the best amounts of the listed words, given tau and the multiplier mu.
 
-    Returns the sum of the amounts, a bound of their gain, the terms of the worst-case margin, and the
-    derivatives for a Newton step in (tau, mu).
+    Returns the sum of the amounts, a bound of their gain, the part of the listed words in the worst-case
+    margin, and the derivatives for a Newton step in (tau, mu).
     """
     spent, gain_bound, margin, dm_tau, dm_mu, ds_mu = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for t in range(count):
@@ -62,12 +63,12 @@ def _respond(tau, mu, h, q, base, count, drop, grow, cap, kappa):
 
 @njit(**_PLAIN)
 def _solve(tau, mu, cost, h, q, base, count, h0, q0, K, drop, grow, cap, kappa, slack):
-    r"""Maximize a block over tau and the amounts of the listed words; return tau.
+    r"""Maximize the dual objective over tau and the amounts of the listed words; return tau.
 
     The method is semismooth Newton for the piecewise linear optimality conditions
     :math:`\sum_j \kappa_j = K\tau` (or :math:`\mu = 0`) and worst-case margin = cost (or :math:`\tau`
-    at a bound). It stops if the loss is at most ``slack``. If it fails, tau remains unchanged and the
-    multiplier is found by bisection.
+    at a bound). It stops if the objective is within ``slack`` of its maximum. If it does not converge,
+    tau keeps its initial value, and Newton steps with bisection find the multiplier.
     """
     start, fixed, lo, hi = tau, False, 0.0, 0.0
     for step in range(_NEWTON_STEPS + _BISECTIONS):
@@ -118,7 +119,7 @@ def _solve(tau, mu, cost, h, q, base, count, h0, q0, K, drop, grow, cap, kappa, 
 def step_block(
     level, cost, lack, gap, size, b, q, base, dev, count, b0, q0, threshold, K, drop, grow, cap, h, kappa
 ):
-    """Compute an exact step of a block toward its best dual variable and deviations.
+    """Compute a step toward the maximum of a block, with exact line search.
 
     Parameters
     ----------
@@ -129,21 +130,21 @@ def step_block(
     lack, gap : float
         Cost minus worst-case margin; loss minus averaged plane (> 0).
     size : float
-        Curvature of the unperturbed row, the scale of the gain of a step.
+        Curvature of the dual objective for the unperturbed row. The gain of a step is scaled by it.
     b, q, base, dev : arrays of shape (n,)
-        Listed words: products with the weights, curvatures, bases, and present deviations.
+        Contribution of each listed word to the margin, its curvature, base and current deviation.
     count : int
         Number of listed words.
     b0, q0 : float
-        Sums of the products and curvatures of all other words.
+        Sums of the contributions and curvatures of all other words.
     threshold : float
         K-th largest gain.
     K : int
         Maximum number of edits.
     drop, grow : arrays of shape (n,)
-        Changes of the listed words per unit of the amount.
+        Relative decrease and increase of each listed word per unit of its amount.
     cap : array of shape (n,)
-        Largest amounts for tau = 1.
+        Largest amount of each listed word for tau = 1.
     h : array of shape (n,)
         Workspace.
     kappa : array of shape (n,)
@@ -174,12 +175,12 @@ def step_block(
     fraction = gap / (4.0 * size)
     slack = _LOSS * gap * (fraction if fraction < 1.0 else 1.0)
     allowed = least = slack if slack > _EXACT else _EXACT
-    # The step is computed again, exactly, if its gain is below the loss of an approximate solution.
+    # If the gain is below the tolerance of the approximate solution, the step is computed exactly.
     while True:
         new = _solve(
             first, threshold, cost, h, q, base, count, h0, q0, K, drop, grow, cap, kappa, allowed
         )
-        # Amounts become feasible deviations, rescaled by the best factor.
+        # Amounts are shrunk to K edits. Point and tau are then multiplied by the best common factor.
         spent = 0.0
         for t in range(count):
             spent += kappa[t]

@@ -56,18 +56,19 @@ class WordEdits:
         return self.max_changes > 0 and len(self.value) > 0
 
     def moves(self, most: int) -> tuple[int, float, float]:
-        """Return the number of rescaled words, at most `most`, and the relative ranges.
+        """Return the maximum number of edits and the largest relative changes of a word.
 
-        The ranges are the largest decrease ``1 - low`` and the largest increase ``high - 1``.
+        The number is at most `most`. The changes are the decrease ``1 - low`` and the increase
+        ``high - 1``.
         """
         return min(self.max_changes, most), 1.0 - self.low, self.high - 1.0
 
     def maxima(
         self, rows: sp.csr_matrix, V: np.ndarray, assign: np.ndarray, near: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the largest ``<v, z>`` of each row, and bounds of ``<|v|, |z|>``.
+        """Return the largest ``<v, z>`` of each row, and a bound of ``<|v|, |z|>``.
 
-        `near` contains guesses of the gain of the last edit of each row.
+        `near` has a guess of the K-th largest gain of each row.
         """
         no_outputs = np.empty(0, rows.dtype), np.empty((0, 0), dtype=np.int64), _NO_PLACES
         return self._maximize(rows, V, assign, None, None, near, no_outputs)[:2]
@@ -80,7 +81,7 @@ class WordEdits:
         cost: np.ndarray | None = None,
         grades: np.ndarray | None = None,
     ) -> tuple[sp.csr_matrix, np.ndarray]:
-        """Return the worst perturbed rows along the directions, and their grades."""
+        """Return perturbed rows with the largest ``<v, z>`` plus costs, and grades."""
         n_rows, most = rows.shape[0], self._most(rows) if self.adds else 0
         edited, added = rows.data.copy(), np.empty((n_rows, most), dtype=np.int64)
         n_added = np.zeros(n_rows, dtype=np.int64)
@@ -90,7 +91,7 @@ class WordEdits:
         return self._with_added(points, added, n_added) if self.adds else points, reached
 
     def worst_of_products(self, rows: sp.csr_matrix, products: np.ndarray) -> np.ndarray:
-        """Return the data of rows after their worst edits, from products with weights."""
+        """Return the data of worst edited rows, given products of entries and weights."""
         edited, n_rows = rows.data.copy(), rows.shape[0]
         ones, nothing_added = np.ones((1, rows.shape[1])), np.empty((n_rows, 0), dtype=np.int64)
         outputs = edited, nothing_added, np.zeros(n_rows, dtype=np.int64)
@@ -122,7 +123,7 @@ class WordEdits:
         near: np.ndarray | None,
         outputs: tuple[np.ndarray, np.ndarray, np.ndarray],
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return maxima, sizes and grades; write the edits to `outputs` unless these are empty."""
+        """Return maxima, bounds and grades; write the edits to nonempty `outputs`."""
         n_rows, most = rows.shape[0], self._most(rows)
         V, longest = np.asarray(V, dtype=np.float64), longest_row(rows.indptr)
         ranks = ranked(V, self.value, most + longest) if self.adds else _NOTHING_ADDED

@@ -12,7 +12,7 @@ from ..query import rows_at
 from .word_edits import WordEdits
 from .word_kernels import WORK_ROWS, deviate, sweep_words
 
-# Number of matrix entries combined at a time.
+# Number of matrix entries in memory at a time in `deviating_combination`.
 _BLOCK = 2**18
 
 
@@ -23,8 +23,7 @@ class WordHull(IdentityHull):
        \sum_j n_{ij} \max\Bigl(\frac{-\delta_{ij}}{1-l}, \frac{\delta_{ij}}{u-1}\Bigr)
        \le K \tau_i ,
 
-    Here :math:`n_{ij} = 1`. If edits concern single occurrences, it is the number of occurrences of the
-    word.
+    Here :math:`n_{ij} = 1`. With `tallies`, :math:`n_{ij}` is the number of occurrences of the word.
 
     Parameters
     ----------
@@ -39,15 +38,15 @@ class WordHull(IdentityHull):
     intercept : bool, default=False
         Whether a constant feature 1, which is never edited, follows the d features.
     tallies : array of int64 of shape (nnz,), default=None
-        Number of occurrences of each word in its text, if at most K occurrences may be edited. Each of
-        n occurrences is a fraction 1 / n of the word. Such a state does not share dual variables.
+        Number n of occurrences of each word in its text, if edits act on single occurrences. Each
+        occurrence has the fraction 1 / n of the word's value. `shares` is then False.
 
     Attributes
     ----------
     delta : array of shape (nnz,)
-        Deviation of the factor of each word from the dual variable of its row.
+        Factor of each word in the averaged plane, minus the dual variable of its row.
     mu : array of shape (n,)
-        K-th largest gain of each row at its last visit.
+        K-th largest gain of each row in its last update.
     """
 
     def __init__(
@@ -65,7 +64,7 @@ class WordHull(IdentityHull):
         self.mu = np.zeros(X.shape[0])
         self.shares = tallies is None
         self.tallies = np.empty(0, dtype=np.int64) if tallies is None else tallies
-        # Rows with one entry per edit.
+        # Rows with one entry per possible edit.
         self.units = X if tallies is None else _occurrences(X, tallies)
         # Width of the workspaces of `sweep_words`.
         self.width = longest_row(self.units.indptr) + 1
@@ -104,7 +103,7 @@ class WordHull(IdentityHull):
         )  # fmt: skip
 
     def pack(self):
-        # Nonzero deviations are stored with their places in the row.
+        # Few deviations are nonzero.
         changed = np.flatnonzero(self.delta)
         counts = np.diff(np.searchsorted(changed, self.X.indptr))
         places = changed - np.repeat(self.X.indptr[:-1], counts)
@@ -135,12 +134,12 @@ class WordHull(IdentityHull):
         return averages, corners, corners
 
     def _directions(self, f, rows):
-        """Return both directions, and the index of the direction of each row."""
+        """Return ``-w`` and ``w``, and the index of the one that increases each loss."""
         w = f[: self.X.shape[1]]
         return np.stack([-w, w]), (self.signs[rows] < 0).astype(np.int64)
 
     def absorb(self, rows, chosen, keep, steps, corners):
-        # The deviations of a corner are its factors minus 1.
+        # A corner is a worst row with tau = 1, so its deviations are its factors minus 1.
         super().absorb(rows, chosen, keep, steps, corners)
         entries, row = _entries(self.X.indptr, rows[chosen])
         x, corner = self.X.data[entries], corners.data[_entries(corners.indptr, chosen)[0]]
@@ -150,7 +149,7 @@ class WordHull(IdentityHull):
         self.delta[entries[moved]] += change
 
     def losses(self, f):
-        # The K-th gains of the last visit are initial guesses.
+        # `mu` has good guesses of the K-th largest gains.
         V, assign = self._directions(f, slice(None))
         values, _ = self.edits.maxima(self.units, V, assign, self.mu)
         return np.maximum(0.0, 1.0 - self.signs * f[self.X.shape[1] :].sum() + values)
@@ -165,14 +164,14 @@ def _occurrences(X: sp.csr_matrix, tallies: np.ndarray) -> sp.csr_matrix:
 
 
 def _entries(indptr: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the entries of some rows of a CSR matrix, and the index in `rows` of each entry."""
+    """Return positions of the entries of CSR rows, and the index in `rows` of each."""
     return ranges(indptr[rows], np.diff(indptr)[rows])
 
 
 def deviating_combination(
     X: sp.csr_matrix, delta: np.ndarray, taus: np.ndarray, rates: np.ndarray, intercept: bool
 ) -> np.ndarray:
-    """Return the sum of the averaged points of all rows with factors ``rates``.
+    """Return the sum over all rows of ``rates[i]`` times the averaged point of row i.
 
     The averaged point of row i is its data times ``taus[i] + delta``. Blocks of rows bound the memory.
     """

@@ -23,10 +23,10 @@ from .word_blocks import step_block
 from .word_selection import changing, gains, largest, products
 
 _PLAIN: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
-# Sums may be reordered; infinities are respected.
+# The compiler may reorder sums, but must respect infinities.
 _FAST: dict[str, Any] = {**_PLAIN, "fastmath": {"reassoc", "contract", "nsz", "arcp", "nnan"}}
-# Words with a gain below this fraction of the row's last multiplier remain unchanged in a visit. The
-# smaller block is still an ascent direction.
+# Words without a deviation are not updated if their gain is below this fraction of the row's last
+# multiplier. The step over the other words still increases the dual objective.
 _KEEP = 0.7
 # Number of rows of the workspace of `sweep_words`.
 WORK_ROWS = 11
@@ -34,7 +34,7 @@ WORK_ROWS = 11
 
 @njit(**_FAST)
 def move_words(indices, data, delta, start, stop, place, count, step_tau, target, gamma, rate, f):
-    """Move a fraction gamma of the way to the target deviations; update delta and f."""
+    """Move deviations a fraction gamma of the way to their targets; update f."""
     if step_tau != 0:
         scale = rate * step_tau
         for j in range(start, stop):
@@ -50,15 +50,14 @@ def move_words(indices, data, delta, start, stop, place, count, step_tau, target
 @njit(**_PLAIN)
 def sweep_words(indptr, indices, data, tallies, delta, signs, weights, square, tau, mu, K, drop, grow,
                 intercept, f, order, gaps, work, place):  # fmt: skip
-    """Step the block of each row in ``order``.
+    """Update the block of each row in ``order``.
 
-    ``delta``, ``tau``, ``mu``, ``f`` and ``gaps`` are updated. Given tau and a multiplier the words of a
-    row are independent. Newton's method finds both, over the words that are or may become edited. Two
-    sums represent all other words.
+    This modifies ``delta``, ``tau``, ``mu``, ``f`` and ``gaps``. `word_blocks` describes the step of a
+    row. The listed words are those with a deviation or a large gain.
 
-    A word with ``tallies[t]`` occurrences requires as many edits; one edit if tallies are empty. The
-    workspaces ``work``, with `WORK_ROWS` rows, and ``place``, of integers, have one entry more than the
-    longest row has edits.
+    The removal of word t takes ``tallies[t]`` edits, or one edit if ``tallies`` is empty. The workspaces
+    ``work`` (`WORK_ROWS` rows) and ``place`` (integers) have one column more than the longest row has
+    possible edits.
     """
     size, gain, b, q, dev, h, kappa = (
         work[0], work[1], work[2], work[3], work[4], work[5], work[6]
@@ -74,7 +73,7 @@ def sweep_words(indptr, indices, data, tallies, delta, signs, weights, square, t
         start, stop, level = indptr[i], indptr[i + 1], tau[i]
         length, count, above, deviations = stop - start, 0, 0, delta[start:stop]
         total, _ = products(indices[start:stop], data[start:stop], signs[i], f, size)
-        # The K-th gain changes little between visits, so most words below it are skipped.
+        # The K-th gain changes little between updates, so words far below it are skipped.
         cut = _KEEP * mu[i]
         if tallies.size:
             # Each occurrence of a word has its own gain.
@@ -144,10 +143,10 @@ def sweep_words(indptr, indices, data, tallies, delta, signs, weights, square, t
 @njit(**_PLAIN)
 def deviate(indptr, indices, data, n_indptr, n_indices, n_data, signs, tau, K, drop, grow, costs, w,
             delta):  # fmt: skip
-    """Write the deviations of normals, shrunk to feasible ones.
+    """Compute the deviations of rows, given their normals, shrunk to feasible ones.
 
-    The workspace ``w`` contains zeros. Normals may lack explicit zeros. The largest deviation of word j
-    requires ``costs[j]`` edits.
+    The workspace ``w`` contains zeros. The normals (``n_indptr``, ``n_indices``, ``n_data``) may lack
+    zeros that the rows store. The largest deviation of word j requires ``costs[j]`` edits.
     """
     for i in range(tau.size):
         for j in range(n_indptr[i], n_indptr[i + 1]):

@@ -1,4 +1,4 @@
-"""Products of sparse rows with vectors, gains of words, k largest; compiled."""
+"""Products of sparse rows, gains of words, and the k largest gains; compiled."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 from ...utils.jit import njit
 
 _PLAIN: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
-# Sums may be reordered; infinities are respected.
+# The compiler may reorder sums, but must respect infinities.
 _FAST: dict[str, Any] = {**_PLAIN, "fastmath": {"reassoc", "contract", "nsz", "arcp", "nnan"}}
-# Number of interpolated cuts; later cuts are elements of the array.
+# Maximum number of interpolated cuts in `largest`. Later cuts are elements, so that the search ends.
 _GUESSES = 12
-# If at most so many elements are missing, they are selected one by one.
+# If at most this number of elements is missing, `largest` selects them one by one.
 _FEW = 2
 
 
@@ -42,14 +42,14 @@ def products(indices, data, sign, v, b):
 
 @njit(**_FAST)
 def gains(b, length, drop, grow, gain):
-    """Write the gains ``max(drop * b, -grow * b)`` of the best edits of products b."""
+    """Write the gain ``max(drop * b, -grow * b)`` of the best edit of each word."""
     for t in range(length):
         gain[t] = max(drop * b[t], -grow * b[t])
 
 
 @njit(**_FAST)
 def changing(b, delta, length, drop, grow, cut, place):
-    """Write the places of words with deviations or large gains; return their number."""
+    """Write positions of words with a deviation or gain above ``cut``; count them."""
     count = 0
     for t in range(length):
         place[count] = t
@@ -75,8 +75,7 @@ def largest(gain, count, k, guess):
 
     The cut separates the k-th largest element from the next one: at most k elements are above it, and
     the missing ones equal it. It is 0 if fewer than k elements are positive, and infinite for k = 0. The
-    sum is independent of the guess, bit by bit. The maximum of a row is therefore independent of other
-    rows.
+    sum does not depend on the guess, to the last bit. A guess may therefore come from another row.
 
     Parameters
     ----------
@@ -101,7 +100,7 @@ def largest(gain, count, k, guess):
     """
     if k <= 0:
         return 0.0, np.inf
-    # Numbers of elements above `low` and `high`; -1 if unknown.
+    # `above_low` and `above_high` are the numbers of elements above `low` and `high`; -1 if unknown.
     low, above_low, high, above_high = 0.0, -1.0, np.inf, -1.0
     cut = guess if 0 < guess < np.inf and count > k else 0.0
     total = 0.0
@@ -109,7 +108,7 @@ def largest(gain, count, k, guess):
         above, level, total = _weigh(gain, count, cut)
         if above <= k and (above + level >= k or cut <= 0):
             if above < k and cut > 0 and above + level == k:
-                # The summation order is the same for a cut at or below the k-th element.
+                # Sum all k elements in one pass, so that the rounding does not depend on the cut.
                 _, _, total = _weigh(gain, count, np.nextafter(cut, 0.0))
             elif above < k:
                 total += (k - above) * cut
@@ -126,7 +125,7 @@ def largest(gain, count, k, guess):
         else:
             cut = low + (high - low) * (above_low - k) / (above_low - above_high)
         if few or (above_low >= 0 and not low < cut < high):
-            # The next element of the array, so that the search ends; infinity at most once.
+            # The largest element below `high`, so that the search ends; infinity at most once.
             cut = 0.0
             for t in range(count):
                 if cut < gain[t] and (gain[t] < high or above_high < 0):
@@ -136,9 +135,9 @@ def largest(gain, count, k, guess):
 
 @njit(**_PLAIN)
 def ordered(gain, count, k):
-    """Sort the k largest positive elements to the front; return their number.
+    """Move the k largest positive elements to the front, in decreasing order.
 
-    They decrease. Other elements may be overwritten.
+    Returns their number. Other elements may be overwritten.
     """
     _, cut = largest(gain, count, k, 0.0)
     size, level = 0, 0
