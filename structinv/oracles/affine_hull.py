@@ -5,7 +5,8 @@ loss of a row with sign :math:`y_i` is
 
 .. math:: \ell_i(f) = \max\bigl(0,\; 1 - \min_{z \in S(x_i)} y_i \langle f, z \rangle\bigr).
 
-The hull of its planes and the zero plane needs a dual variable tau and a change:
+An averaged plane is an element of the convex hull of its planes and the null plane. It has a dual
+variable :math:`\tau_i` and a change :math:`\theta_i`:
 
 .. math:: a_i = y_i (\tau_i x_i + F_i \theta_i), \quad \text{offset } \tau_i, \quad
    0 \le \tau_i \le 1, \quad \theta_i \in \tau_i T.
@@ -28,14 +29,15 @@ from .query import rows_at
 Array = np.ndarray
 
 _MATH = {"reassoc", "contract", "nsz", "arcp"}
-# Maximum numbers of steps: for tau, for a multiplier, per row, and of a least-squares fit.
+# Maximum numbers of steps: of Newton's method for tau and for a multiplier, of an update, of a fit.
 _LEVEL_STEPS = 60
 _SECULAR_STEPS = 40
 _INNER_STEPS = 50
 _FIT_STEPS = 500
-# Slope at which tau has converged; the dual loses about its square.
+# Slope of the dual objective at which tau has converged. The objective is then too small by about the
+# square of this.
 _SETTLED = 1e-10
-# Fraction of a row's gap that may remain after an update; exact updates do not save sweeps.
+# Fraction of a row's gap that may remain after an update. More exact updates would not save sweeps.
 _LEAVE = 1e-2
 
 
@@ -56,7 +58,10 @@ def _add(step, x, f):
 
 @njit(cache=True, nogil=True, fastmath=_MATH)
 def _box_slope(tau, target, x, radius, c):
-    """Return the features' part of slope and curvature of the best dual at a given tau."""
+    """Return the features' part of slope and curvature in tau of the dual objective.
+
+    The objective is that of the best point for each tau.
+    """
     slope, curve = 0.0, 0.0
     for k in range(x.size):
         high, low = x[k] + radius[k], x[k] - radius[k]
@@ -68,7 +73,10 @@ def _box_slope(tau, target, x, radius, c):
 
 @njit(cache=True, nogil=True, fastmath=_MATH, error_model="numpy")
 def _look(x, point, radius, y, c, f, target):
-    """Return the worst margin and the margin of a row's point; set `target` to the free optimum."""
+    """Return worst-case margin and margin of the point; set `target`, the free optimum.
+
+    The free optimum is the best point without bounds.
+    """
     margin, inner = 0.0, 0.0
     for k in range(x.size):
         b = y * f[k]
@@ -82,7 +90,7 @@ def _look(x, point, radius, y, c, f, target):
 def _sweep_box(
     X, signs, weights, intercept, radius, taus, points, f, order, gaps, target
 ):  # fmt: skip
-    """Update rows exactly: given its tau, the features of a row do not interact."""
+    """Update rows exactly: at a given tau, each feature has its own optimum."""
     d = X.shape[1]
     for i in order:
         c, y, tau, x = weights[i], signs[i], taus[i], X[i]
@@ -90,7 +98,7 @@ def _sweep_box(
         if c == 0:
             continue
         margin, inner = _look(x, points[i], radius, y, c, f, target)
-        # Part of the intercept in the slope, as a constant and a rate.
+        # The intercept adds ``-free - bias * tau`` to the slope.
         bias, free = 0.0, 0.0
         if intercept:
             margin += y * f[d]
@@ -119,7 +127,6 @@ def _sweep_box(
             if new == tau:
                 break
             tau = new
-        # Best point at this tau.
         taus[i] = tau
         for k in range(d):
             least, most = tau * (x[k] - radius[k]), tau * (x[k] + radius[k])
@@ -167,9 +174,10 @@ def _coordinate_pass(tau, theta, g, row, p):
 
 @njit(cache=True, nogil=True, fastmath=_MATH, error_model="numpy")
 def _ball_pass(tau, mu, theta, g, row, p):
-    r"""Minimize over theta at a given tau: Newton's method for :math:`|\theta(\mu)| = \tau R`.
+    r"""Minimize over theta in a ball at a given tau; return the multiplier :math:`\mu`.
 
-    The problem separates in theta because the directions are orthogonal. Returns the multiplier.
+    Newton's method solves :math:`|\theta(\mu)| = \tau R`. The entries of theta are independent at a
+    given multiplier, because the directions are orthogonal.
     """
     c, _square, cross, gram, bounds, _ball = row
     length, excess = tau * bounds[0], 0.0
@@ -177,7 +185,7 @@ def _ball_pass(tau, mu, theta, g, row, p):
         # Squared length of theta, and minus half its derivative.
         size, fall = 0.0, 0.0
         for k in range(theta.size):
-            # A zero direction has no margin; its theta stays 0, also if mu is 0.
+            # For a zero direction `top` is 0. Its theta stays 0: mu may be 0, too.
             top = g[k] + c * tau * cross[k]
             inverse = 1.0 / (c * gram[k, 0] + mu) if top != 0 else 0.0
             theta[k] = -top * inverse
@@ -197,12 +205,12 @@ def _ball_pass(tau, mu, theta, g, row, p):
 
 @njit(cache=True, nogil=True)
 def _solve(tau, theta, h0, h, row, g, p):
-    """Alternate exact steps along the ray of (tau, theta) and over theta at a given tau.
+    """Update a row: steps over theta alternate with steps along the ray of (tau, theta).
 
-    ``h0`` and ``h`` are the margins of the row and of its directions; ``h`` is updated. ``g0`` and
-    ``g`` are the same without the plane of this row. ``row`` contains the weight, the squared length
-    of x, the products of x with the directions, their Gram matrix, the bounds, and True for a ball.
-    Returns tau, and the loss of the row minus its plane before the update.
+    All steps are exact. ``h0`` and ``h`` are the margins of the row and of its directions; ``h`` is
+    updated. ``g0`` and ``g`` are the same without the plane of this row. ``row`` contains the weight,
+    the squared length of x, the products of x with the directions, their Gram matrix, the bounds, and
+    True for a ball. Returns tau, and the gap before the update: loss minus averaged plane.
     """
     c, square, cross, _gram, bounds, ball = row
     first, mu, g0 = 0.0, 0.0, h0
@@ -236,7 +244,7 @@ def _solve(tau, theta, h0, h, row, g, p):
             mu = _ball_pass(tau, mu, theta, g, row, p)
         else:
             _coordinate_pass(tau, theta, g, row, p)
-        # Best common factor of tau and theta.
+        # The step along the ray multiplies tau and theta by the best common factor.
         curve = c * (tau * (tau * square + _dot(cross, theta)) + _dot(theta, p))
         slope = tau - tau * g0 - _dot(theta, g)
         slope = 0.0 if slope < 0.0 else slope
@@ -257,8 +265,8 @@ def _sweep_directions(
 ):  # fmt: skip
     """Update rows; with common directions an update costs O(d + t²), or O(d + t) in a ball.
 
-    Common directions are added to `f` at the end. Until then, ``scores`` has their products with the
-    full `f`, and ``pending`` has the missing coefficients.
+    Common directions are added to `f` after all updates. Until then, ``pending`` has their coefficients,
+    and ``scores`` has their products with `f` as if they were added.
     """
     d, t = X.shape[1], F.shape[1]
     shared = F.shape[0] == 1
@@ -296,7 +304,7 @@ def _sweep_directions(
 
 @njit(cache=True, nogil=True)
 def _fit_boxes(visited, taus, theta, margins, cross, gram, bounds, p):
-    """Fit theta within bounds by least squares, to given products with the directions."""
+    """Fit theta, within bounds, to products with the directions, by least squares."""
     for i in visited:
         row = (1.0, 0.0, cross[i], gram[0 if gram.shape[0] == 1 else i], bounds, False)
         _image(taus[i], theta[i], row, p)

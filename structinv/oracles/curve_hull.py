@@ -1,7 +1,7 @@
 r"""In-hull steps for rows on polynomial curves.
 
-The set of a row is :math:`S(x_i) = \{x_i(t) = \sum_{k=0}^p t^k x_{ik} : a \le t \le b\}`. The hull of
-its planes, including the zero plane, has normals and offsets
+The set of a row is :math:`S(x_i) = \{x_i(t) = \sum_{k=0}^p t^k x_{ik} : a \le t \le b\}`. An averaged
+plane, in the hull of its planes and the null plane, has the normal and the offset
 
 .. math:: a_i = y_i \sum_k \mu_{ik} x_{ik}, \quad \mu_{i0}.
 
@@ -11,8 +11,8 @@ Here
    \sum_j \alpha_{ij} \le 1.
 
 A few values :math:`t_{ij}` per row are enough. An update adds the worst t of a row, and changes pairs of
-its dual variables by exact steps. This needs only p + 1 numbers, the products with the x_k, for any
-number of features.
+its dual variables by exact steps. These steps use only the p + 1 products of f with the x_k, and not the
+features.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from .identity_hull import contiguous
 
 Array = np.ndarray
 
-# Maximum numbers of rounds per row, and of exchanges per round.
+# Maximum number of values of t that an update adds, and of exchanges after each.
 _ROUNDS = 30
 _EXCHANGES = 200
-# Fraction of a row's gap that may remain after an update; exact updates do not save sweeps.
+# Fraction of a row's gap that may remain after an update. More exact updates would not save sweeps.
 _LEAVE = 0.1
 _FIT_ROUNDS = 100
 
@@ -131,7 +131,7 @@ def _at(c, t):
 
 @njit(cache=True, nogil=True)
 def _move(step, first, second, null, gram, h, image):
-    """Move dual weight to one t from another one, or from the zero plane."""
+    """Update the products ``h`` after a step from `second`, or the null plane, to `first`."""
     power, other = 1.0, 0.0 if null else 1.0
     for j in range(h.size):
         image[j] = 0.0
@@ -147,9 +147,9 @@ def _move(step, first, second, null, gram, h, image):
 
 @njit(cache=True, nogil=True)
 def _exchange(places, alphas, h, unit, gram, goal, image):
-    """Move dual weight between pairs of t, including the zero plane, by exact steps."""
+    """Step the dual variables of pairs of t exactly; the null plane counts as a t."""
     for _ in range(_EXCHANGES):
-        # The derivative for a t is its lack of margin; for the zero plane it is 0.
+        # The dual objective's derivative for a t is `unit` minus margin; for the null plane it is 0.
         best, largest, worst, smallest, used = -1, 0.0, -1, 0.0, 0.0
         for j in range(places.size):
             used += alphas[j]
@@ -188,11 +188,11 @@ def _exchange(places, alphas, h, unit, gram, goal, image):
 
 @njit(cache=True, nogil=True)
 def _solve(places, alphas, h, unit, gram, low, high, goal, rounds, work):
-    """Add the worst t and exchange dual weight until the gap is small; return the first gap."""
+    """Add the worst t and step dual variables until the gap is small; return the first gap."""
     negative, image = work[0, : h.size], work[1, : h.size]
     first = 0.0
     for round_number in range(rounds):
-        # The t of smallest margin, and the difference to `unit`.
+        # Find the t with the smallest margin; `slope` is `unit` minus this margin.
         degree = 0
         for k in range(h.size):
             negative[k] = -h[k]
@@ -279,12 +279,12 @@ def _moments(places, alphas, into):
 
 @njit(cache=True, nogil=True)
 def _fit(gram, targets, taus, low, high, places, alphas, h, curve, work):
-    """Fit products with the vectors and tau of each row, by least squares."""
+    """Fit places and dual variables to the targets and tau of each row, by least squares."""
     size = gram.shape[1]
     for i in range(gram.shape[0]):
         if taus[i] == 0.0:
             continue
-        # Rescale the products to the weight of tau in the objective.
+        # Rescale the products, so that they and tau have similar weights in the objective.
         heavy = 0.0
         for k in range(size):
             heavy = gram[i, k, k] if gram[i, k, k] > heavy else heavy

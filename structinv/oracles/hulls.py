@@ -82,7 +82,7 @@ class Hull(ABC):
         )
 
     def restore_several(self, normals: Matrix, taus: np.ndarray, rows: np.ndarray, n_rows: int) -> None:
-        """Initialize the state from several planes per row; plane j is of ``rows[j]``."""
+        """Initialize the state from several planes per row; plane j is for ``rows[j]``."""
         gather = sp.csr_matrix(
             (np.ones(len(rows)), (rows, np.arange(len(rows)))), shape=(n_rows, len(rows))
         )
@@ -120,14 +120,17 @@ class Hull(ABC):
     def candidates(self, f: np.ndarray, rows: np.ndarray) -> tuple[Matrix, Matrix, Any]:
         """Return the points of some rows (times tau), and the worst members at `f`.
 
-        The third result is an opaque description of these members for `absorb`.
+        The third result describes these members for `absorb`; its format depends on the class.
         """
         raise NotImplementedError(f"{type(self).__name__} does not share dual variables")
 
     def absorb(
         self, rows: np.ndarray, chosen: np.ndarray, keep: np.ndarray, steps: np.ndarray, corners: Any
     ) -> None:
-        """Multiply point and tau of ``rows[chosen]`` by `keep`, and add corners."""
+        """Multiply points and taus of ``rows[chosen]`` by `keep`, and add corners.
+
+        `corners` is the third result of `candidates`: worst members. `steps` are their dual variables.
+        """
         raise NotImplementedError(f"{type(self).__name__} does not share dual variables")
 
 

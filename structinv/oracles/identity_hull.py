@@ -14,7 +14,7 @@ from ..utils.packed_rows import PackedRows
 from .hulls import Hull
 from .query import rows_at
 
-# Sums may be reordered; infinities must remain valid.
+# The compiler may reorder sums, but must respect infinities.
 _FAST: dict[str, Any] = {
     "cache": True,
     "nogil": True,
@@ -117,7 +117,7 @@ class IdentityHull(Hull):
 
 
 def contiguous(A: np.ndarray) -> np.ndarray:
-    """Return a contiguous array, of float32 if `A` has this type, or float64."""
+    """Return a contiguous array, of float32 if `A` is, else of float64."""
     A = np.asarray(A)
     return np.ascontiguousarray(A, A.dtype if A.dtype == np.float32 else np.float64)
 

@@ -13,9 +13,9 @@ from .words.label_word_kernels import NEWCOMERS, losses_words, sweep_words, work
 from .words.label_word_pools import combine_words, points_words, restore_words
 from .words.word_edits import WordEdits
 
-# Smallest free capacity of pools of pairs.
+# Minimum free capacity of a new pool of pairs.
 LEAST_PAIRS = 4096
-# If all labels compete, rows with at most this fraction of the mean gap are skipped.
+# If all labels compete, `WordLabelHull` does not update rows with at most this fraction of the mean gap.
 IDLE = 0.1
 
 
@@ -82,7 +82,7 @@ class IdentityLabelHull(LabelHull):
         return len(self.cost)
 
     def _pairs(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return row and position in the pool of every pair with a positive dual variable, by row."""
+        """Return rows and pool positions of the pairs with a positive dual variable."""
         places, rows = ranges(self.slots[:, 0], self.slots[:, 1])
         active = self.taus[places] > 0
         return rows[active], places[active]
@@ -199,7 +199,7 @@ class WordLabelHull(IdentityLabelHull):
     ) -> None:
         super().__init__(X, codes, weights, cost, intercept=intercept)
         self.edits = edits
-        # The last K-th largest gain of each row, as a starting point.
+        # K-th largest gain of each row in its last update: a guess for the next one.
         self.mu = np.zeros(X.shape[0])
         self.capacity = longest_row(X.indptr) + 1
         # Start, number and capacity of the deviations of each row.
@@ -293,7 +293,7 @@ class WordLabelHull(IdentityLabelHull):
 
 
 def _compacted(slots: np.ndarray, pool: np.ndarray, size: int) -> np.ndarray:
-    """Copy a pool to one of another size, with the entries of all rows without gaps."""
+    """Copy a pool to another size, with no gaps between the entries of rows."""
     entries, _ = ranges(slots[:, 0], slots[:, 1])
     new = np.zeros(size, dtype=pool.dtype)
     new[: len(entries)] = pool[entries]
@@ -301,21 +301,21 @@ def _compacted(slots: np.ndarray, pool: np.ndarray, size: int) -> np.ndarray:
 
 
 def _listed(slots: np.ndarray, *pools: np.ndarray) -> RaggedLists:
-    """Return the entries of all rows in pools as lists."""
+    """Return the entries of pools as one list per row."""
     size = int(slots[:, 1].sum())
     entries = tuple(_compacted(slots, pool, size) for pool in pools)
     return RaggedLists(slots[:, 1].astype(np.int32), entries)
 
 
 def _pooled(slots: np.ndarray, lists: RaggedLists) -> list[np.ndarray]:
-    """Return pools with spare capacity from lists of all rows, and set `slots`."""
+    """Return pools with spare capacity from one list per row, and set `slots`."""
     slots[:, 1] = lists.counts
     _side_by_side(slots)
     return [np.concatenate([entries, np.zeros(LEAST_PAIRS, entries.dtype)]) for entries in lists.entries]
 
 
 def _side_by_side(slots: np.ndarray) -> None:
-    """Set the starts and capacities of rows without gaps in a pool."""
+    """Set the starts and capacities of rows in a pool without gaps."""
     slots[:, 0] = np.cumsum(slots[:, 1]) - slots[:, 1]
     slots[:, 2] = slots[:, 1]
 
@@ -323,7 +323,7 @@ def _side_by_side(slots: np.ndarray) -> None:
 def _by_pair(
     rows: np.ndarray, taus: sp.csr_matrix, codes: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, sp.csr_matrix]:
-    """Sum dual variables by pair of row and label, sorted.
+    """Add up dual variables by pair of row and label, sorted by row.
 
     Returns the start of the pairs of each row, the label and tau of each pair, and a matrix
     (n_pairs, n_points) with the tau of each point in each pair.
@@ -348,7 +348,7 @@ def word_losses(
     near: np.ndarray,
     table: np.ndarray,
 ) -> np.ndarray:
-    """Compute exact losses (n,) of rows with word edits, skipping hopeless labels.
+    """Compute exact losses of rows with word edits, (n,); bounds exclude most labels.
 
     Parameters
     ----------

@@ -1,16 +1,16 @@
 r"""Compiled functions of in-hull steps for joint multiclass losses.
 
-The planes of a row :math:`x` of label :math:`c`, including the zero plane, have a hull. A point in it
-has a dual variable :math:`\tau_k \ge 0` for every other label, with :math:`\sum_k \tau_k
-\le 1`. With word edits it also has deviations
+An averaged plane of a row :math:`x` with label :math:`c` is an element of the convex hull of its planes
+and the null plane. It has a dual variable :math:`\tau_k \ge 0` for every other label, with
+:math:`\sum_k \tau_k \le 1`. With word edits it also has deviations :math:`\delta_k`:
 
 .. math:: W = \sum_k (e_c - e_k) \otimes x \circ (\tau_k + \delta_k), \quad
    \sum_j \max\Bigl(\frac{-\delta_{kj}}{1-l}, \frac{\delta_{kj}}{u-1}\Bigr) \le K \tau_k .
 
-Only labels of the active set are stored: those with a positive tau, or lately with a higher score
-than these.
-The pairs of row i are ``slots[i, 0]`` to ``slots[i, 0] + slots[i, 1] - 1`` in the pool, with capacity
-for ``slots[i, 2]``. Weights have shape (n_features, n_labels), so the labels of a word are contiguous.
+Only labels of the active set are stored. An update over all labels adds labels with large violations
+and removes labels with tau = 0. A *pool* is an array with the stored pairs of all rows. Row i has the
+pairs ``slots[i, 0]`` to ``slots[i, 0] + slots[i, 1] - 1``, with capacity for ``slots[i, 2]``. Weights
+have shape (n_features, n_labels), so the labels of a word are contiguous.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import numpy as np
 from ..utils.jit import njit
 
 _PLAIN: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
-# Sums may be reordered; infinities must remain valid.
+# The compiler may reorder sums, but must respect infinities.
 _FAST: dict[str, Any] = {**_PLAIN, "fastmath": {"reassoc", "contract", "nsz", "arcp", "nnan"}}
 # Maximum number of labels that join the active set of a row in one update.
 NEWCOMERS = 8
@@ -30,7 +30,7 @@ NEWCOMERS = 8
 
 @njit(**_FAST)
 def _score_all(indices, data, start, stop, W, score):
-    """Add the products of a row with the weights of all labels, four words at a time."""
+    """Add the scores of a row for all labels, four words at a time for speed."""
     n_labels, j = score.size, start
     while j + 4 <= stop:
         a, b, c, d = indices[j], indices[j + 1], indices[j + 2], indices[j + 3]
@@ -47,7 +47,7 @@ def _score_all(indices, data, start, stop, W, score):
 
 @njit(**_FAST)
 def _score_some(indices, data, start, stop, W, work, size, score):
-    """Add the products of a row with the weights of some labels."""
+    """Add the scores of a row for the labels in ``work``."""
     for j in range(start, stop):
         a, x = indices[j], data[j]
         for t in range(size):
@@ -56,7 +56,7 @@ def _score_some(indices, data, start, stop, W, work, size, score):
 
 @njit(**_PLAIN)
 def _load(slots, labels, taus, i, work, mass):
-    """Load labels and dual variables of a row; return their number and the sum of the dual variables."""
+    """Load labels and dual variables of a row; return their number and sum."""
     first, size, total = slots[i, 0], slots[i, 1], 0.0
     for t in range(size):
         work[t] = labels[first + t]
@@ -67,9 +67,9 @@ def _load(slots, labels, taus, i, work, mass):
 
 @njit(**_PLAIN)
 def place_in(slots, used, pool, i, size):
-    """Return the start of `size` entries of a row, moved to the end if necessary.
+    """Return the position in a pool at which to store `size` entries of a row.
 
-    At the end, the row gets half as much additional capacity.
+    If the row has less capacity, this is the end of the used part, with 50 % spare capacity.
     """
     if size > slots[i, 2]:
         slots[i, 0], slots[i, 2] = used[pool], size + size // 2
@@ -123,10 +123,10 @@ def sweep_identity(
 ):  # fmt: skip
     """Update the rows of ``order`` until the pool is full; return their number.
 
-    Levels of the competing labels are exact, as a projection on a simplex (Crammer and Singer 2001,
-    sec. 6; Keerthi et al. 2008). With ``full`` all labels compete and gaps are exact. Otherwise, the
-    labels of the active set compete. ``room`` (3, n_labels), ``work`` and ``inside`` are workspaces of
-    zeros.
+    An update is exact over the competing labels: a projection on a simplex (Crammer and Singer 2001,
+    sec. 6; Keerthi et al. 2008). If ``full`` is true, all labels compete and gaps are exact. Otherwise,
+    only the labels of the active set compete. ``room`` (3, n_labels), ``work`` and ``inside`` are
+    workspaces of zeros.
     """
     n_labels, last = W.shape[1], W.shape[0] - 1
     score, mass, change = room[0], room[1], room[2]
@@ -191,7 +191,7 @@ def sweep_identity(
 
 @njit(**_PLAIN)
 def _store(slots, labels, taus, used, i, work, size, mass, truth, full):
-    """Store the labels of a row, in a full update without those with tau = 0."""
+    """Store the labels of a row; if ``full``, only those with a positive tau."""
     count, total = 0, 0.0
     for t in range(size):
         count += work[t] != truth and (mass[work[t]] > 0 or not full)
@@ -221,7 +221,7 @@ def losses_identity(indptr, indices, data, codes, cost, intercept, W, losses, sc
 @njit(**_PLAIN)
 def combine_identity(indptr, indices, data, codes, weights, intercept, slots, labels, taus, W, work,
                      change):  # fmt: skip
-    """Add the weights of all taus to ``W``; workspaces have size n_labels + 1."""
+    """Add weighted planes of all rows to ``W``; workspaces have size n_labels + 1."""
     for i in range(codes.size):
         first, size, total = slots[i, 0], slots[i, 1], 0.0
         for t in range(size):
@@ -238,7 +238,7 @@ def combine_identity(indptr, indices, data, codes, weights, intercept, slots, la
 
 @njit(**_PLAIN)
 def restore_identity(start, labels_in, taus_in, slots, labels, taus):
-    """Set the dual variables, sorted by row; those of row i start at ``start[i]``."""
+    """Restore dual variables, sorted by row, shrunk to sums of 1; count them."""
     at = 0
     for i in range(slots.shape[0]):
         slots[i, 0], slots[i, 1], total = at, 0, 0.0

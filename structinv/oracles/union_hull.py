@@ -1,13 +1,14 @@
 r"""In-hull steps of a union: one dual variable and one point for each part.
 
-The hull of a union contains all mixtures of the hulls of its parts. So the averaged plane of a row is a
-sum of planes of the parts, :math:`a = \sum_l a_l`. The plane :math:`a_l` has a dual variable
+The hull of a union is the convex hull of the hulls of its parts. So the averaged plane of a row is a sum
+of planes of the parts, :math:`a = \sum_l a_l`. The plane :math:`a_l` has a dual variable
 :math:`\tau_l` and a point in :math:`\tau_l` times the hull of :math:`S_l(x)`. The taus of a row fulfill
 :math:`\sum_l \tau_l \le 1`.
 
-Each part maximizes the dual over its plane and its own tau, with the other taus fixed. This is slow if
-the taus add up to 1, or if several of them are positive, because their planes are nearly equal. In such
-rows, exact steps move dual weight between the averages and the worst members of all parts.
+Each part maximizes the dual objective over its plane and its own tau, with the other taus fixed. This
+is slow if the taus add up to 1, or if several of them are positive, because their planes are nearly
+equal. In such rows, exact pairwise steps follow: over the dual variables of the averaged planes and of
+the worst members of all parts.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from ..utils.jit import njit
 from ..utils.matrices import Matrix, scale_rows
 from .base import Hull
 
-# A smaller rest of 1 counts as 0.
+# If 1 minus the taus of a row is smaller than this, it counts as 0.
 SMALLEST_TAU = 1e-6
 # A part with tau = 0 and without a gap in a row is skipped for this number of updates.
 SKIPPED_UPDATES = 4
-# Fraction of a row's gap that may remain after an exchange, and its maximum number of steps.
+# Fraction of a row's gap that may remain after pairwise steps, and the maximum number of these steps.
 _LEAVE, _MOST_STEPS = 0.02, 50
 
 
@@ -66,7 +67,7 @@ class UnionHull(Hull):
         return sum(part.offset for part in self.parts)
 
     def sweep(self, f: np.ndarray, order: np.ndarray, gaps: np.ndarray) -> None:
-        """Update all parts, then exchange dual weight in rows with several active parts."""
+        """Update all parts, then take pairwise steps in rows where parts compete."""
         gaps[order] = 0.0
         for number, part in enumerate(self.parts):
             unused = 1.0 - (self.used_taus[:, order].sum(axis=0) - self.used_taus[number, order])
@@ -99,7 +100,7 @@ class UnionHull(Hull):
             self.factors[number, changed_rows] = factors[changed]
 
     def _exchange(self, f: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Exchange dual weight between averages and worst members of all parts, and return gaps."""
+        """Take pairwise steps between averaged planes and worst members; return gaps."""
         planes: list[Matrix] = []
         n_rows, worst = len(rows), []
         taus = np.ones((n_rows, 2 * len(self.parts)))
@@ -181,7 +182,7 @@ def _entries(planes: list[Matrix]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _repetitions(rows: np.ndarray) -> np.ndarray:
-    """Count the earlier entries with the same row."""
+    """Count, for each entry, the earlier entries with the same value."""
     order = np.argsort(rows, kind="stable")
     counts = np.empty(len(rows), dtype=np.int64)
     counts[order] = np.arange(len(rows)) - np.searchsorted(rows[order], rows[order])
@@ -194,7 +195,7 @@ def _gather(chosen: np.ndarray, rows: np.ndarray, n_rows: int) -> Any:
 
 
 def _distance(part: Hull, normals: Matrix, taus: np.ndarray) -> np.ndarray:
-    """Compute the distance of planes from the nearest ones of a hull."""
+    """Compute the distance of planes from those that `restore` finds; modifies `part`."""
     part.restore(normals, taus)
     found, of_found = part.planes()
     rest = np.asarray(abs(found - normals).sum(axis=1)).ravel()
@@ -205,10 +206,11 @@ def _distance(part: Hull, normals: Matrix, taus: np.ndarray) -> np.ndarray:
 def _exchange_rows(
     indptr, indices, data, taus, signs, weights, intercept, f, alphas, gaps, gram, known, rows, spread
 ):  # fmt: skip
-    """Take pairwise steps between the planes of each row, including the zero plane.
+    """Take pairwise steps between the planes of each row, including the null plane.
 
     Updates f and alphas. Plane p of row r is row ``p n_rows + r`` of the matrix. Planes 0, 2, 4 ... are
-    averages: their alpha is a factor, and they do not exist if their tau is 0.
+    averaged planes times ``taus[r, p]``; those with alpha 0 are omitted. Planes 1, 3, 5 ... are worst
+    members.
     """
     n_rows, q = alphas.shape
     losses, scale, before = rows[0], rows[1], rows[2]
