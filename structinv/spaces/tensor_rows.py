@@ -81,7 +81,7 @@ class TensorRows:
         return self._rows(terms, start, self.pairwise[chosen])
 
     def _rows(self, terms: np.ndarray, start: np.ndarray, pairwise: Matrix) -> TensorRows:
-        """Return rows with these points; row j has ``terms[start[j]]`` to ``terms[start[j + 1] - 1]``."""
+        """Return rows with the points `terms`; those of row j begin at ``start[j]``."""
         return TensorRows(self.points[terms], self.coefficients[terms], start, pairwise)
 
     def products(self, f: np.ndarray) -> np.ndarray:

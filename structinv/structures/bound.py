@@ -81,7 +81,7 @@ class BoundStructure:
         self.n_outputs, self.n_labels = self.functions.n_outputs, len(self.functions)
         self.n_pairwise = checked_structure.n_pairwise(structure, n_labels)
         if layout is None and (self.n_pairwise or not structure.rowwise):
-            # Examples of one row: their labelings have features, too.
+            # Each row is an example, and its labeling has features.
             self.layout = Layout.of_rows(len(self.codes))
 
     def _take_truth(self, y: np.ndarray, classes: np.ndarray | None, cost: ArrayLike | None) -> int:

@@ -70,7 +70,7 @@ def runner_up(
 def _unless_true(
     structure: Structure, decoding: Decoding, wins: np.ndarray, competitors: Competitors, layout: Layout
 ) -> Decoding:
-    """Return the decoding if its loss is positive, the true labels otherwise."""
+    """Return the decoding for examples with a positive loss (`wins`), and the true labels for others."""
     rows = wins[layout.owners]
     labels = np.where(rows, decoding.labels, competitors.codes)
     if decoding.fractions is None:
@@ -92,7 +92,7 @@ def _against_truth(
     pairwise: np.ndarray,
     layout: Layout,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the score minus the true labeling's, and the latter, for each block."""
+    """Return the score difference to the true labeling, and the true score, per block."""
     true_score = structure.score(potentials, codes, pairwise, layout)
     if decoding.fractions is None:
         score = structure.score(potentials, decoding.labels, pairwise, layout, decoding.levels)

@@ -127,7 +127,7 @@ def _least_fill(
 
 
 def _fill_in(neighbors: list[set[int]], u: int) -> int:
-    """Count the pairs of neighbors of u without an edge; a bound for many neighbors."""
+    """Count the pairs of neighbors of u without an edge; return an upper bound for many neighbors."""
     own = neighbors[u]
     if len(own) > 64:
         # The table is too large in any case.
@@ -156,10 +156,10 @@ def _edge_tables(edges, features, tables, when):
 def _plan(order, scopes, begin, edges):
     """Return the messages of an elimination: receivers, edges, and their positions.
 
-    `when` has the step at which each node is eliminated. `receiver` has the receiver of each step's
-    message. `owner` has the step of the end of each edge that is eliminated first. `places[i, p]` is the
-    position of the p-th scope node of sender i in the scope of its receiver; -1 is the receiver itself.
-    `other[e]` is the position of the last end of edge e in the scope of its first one.
+    `when` has the step that eliminates each node. `receiver` has the step that receives the message of
+    each step. `owner[e]` is the step that eliminates the first end of edge e. `other[e]` is the position
+    of its other end in the scope of the first one. `places` has the position of each scope node of a
+    sender in the scope of its receiver; -1 is the receiver itself.
     """
     n_nodes = len(order)
     when = np.empty(n_nodes, np.int64)
@@ -189,7 +189,7 @@ def _plan(order, scopes, begin, edges):
 
 @njit(cache=True, nogil=True)
 def _groups(owner, n_nodes):
-    """Return the items of each node, one node after the other, and where each begins."""
+    """Return the indices of `owner`, sorted by owner, and the start of each owner's indices."""
     begin = np.zeros(n_nodes + 1, np.int64)
     for each in owner:
         if each >= 0:
@@ -205,7 +205,7 @@ def _groups(owner, n_nodes):
 
 @njit(cache=True, nogil=True)
 def _at(c, places, begin, labels, own, n_labels):
-    """Return the index in sender c's table for these labels of its scope."""
+    """Return the index in sender c's table, for labels of the receiver (`own`) and of its scope."""
     place = 0
     for p in range(begin[c] - begin[0], begin[c + 1] - begin[0]):
         place = place * n_labels + (own if places[p] < 0 else labels[places[p]])
@@ -214,7 +214,7 @@ def _at(c, places, begin, labels, own, n_labels):
 
 @njit(cache=True, nogil=True)
 def _sums(own, labels, edges, edge_tables, other, senders, sent, offsets, places, begin, found):
-    """Compute the best score below a node by its label, given its scope's labels."""
+    """Compute the best score at and below a node for each of its labels, given those of its scope."""
     n_labels = len(own)
     for k in range(n_labels):
         found[k] = own[k]
@@ -230,9 +230,9 @@ def _sums(own, labels, edges, edge_tables, other, senders, sent, offsets, places
 
 @njit(cache=True, nogil=True)
 def _differing(found, truth, labels, senders, sent, differ, offsets, places, begin):
-    """Compute the best score with a difference at or below a node.
+    """Replace the score of the true label by the best one with another label below the node.
 
-    Returns the sender below which the labels differ if the node has its true label, or -1.
+    Returns the sender below which labels then differ; -1 if there is none.
     """
     loss, sender = np.inf, -1
     for c in senders:

@@ -362,7 +362,7 @@ def _numbers(name: str, given: Any) -> np.ndarray:
 
 
 def _not_negative(name: str, numbers: np.ndarray) -> np.ndarray:
-    """Return the numbers; raise ValueError for the first one not finite or negative."""
+    """Return the numbers; raise ValueError for the first negative number, NaN or infinity."""
     bad = np.flatnonzero(~(np.isfinite(numbers) & (numbers >= 0)))
     if len(bad):
         place = f"[{bad[0]}]" if numbers.ndim else ""

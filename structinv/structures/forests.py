@@ -214,7 +214,8 @@ def _best(
             continue
         first, n_nodes = starts[b], starts[b + 1] - starts[b]
         _preorder(n_nodes, edges, edge_starts[b], edge_starts[b + 1], nodes, ends)
-        # `best_scores`: best score of each node's subtree by its label. `messages`: to the parent.
+        # `best_scores`: best score of each node's subtree by the node's label. `messages`: the best
+        # score with the edge to the parent, by the parent's label.
         for u in range(n_nodes):
             for k in range(n_labels):
                 best_scores[u, k] = potentials[first + u, k]
@@ -246,7 +247,8 @@ def _best(
             message = differing[u, k] + table[code, k]
             if message > -np.inf and messages[u, code] - message < loss[above]:
                 loss[above], child[above] = messages[u, code] - message, u
-        # Assign labels from the root down; no ancestor of `wanted` differs.
+        # Assign labels from the root down. The subtree of `wanted` must contain a difference, because
+        # all its ancestors have their codes.
         wanted = -1
         for i in range(n_nodes):
             u, above = order[i], parent[order[i]]

@@ -218,7 +218,7 @@ class Graph(Structure):
         rest: np.ndarray,
         labels: np.ndarray,
     ) -> Decoding:
-        """Decode the other graphs by relaxed inference, and update labels and fractions."""
+        """Decode the graphs in `rest` by relaxed inference, and update `labels`."""
         relaxation = local_polytope.maximum(scores, tables, graphs, rest, self.tol, self.max_steps)
         is_relaxed = rest[graphs.owners]
         labels[is_relaxed] = relaxation.labels[is_relaxed]

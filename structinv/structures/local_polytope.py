@@ -2,9 +2,10 @@
 
 A split of the potentials among edges gives each pair of labels a loss to the best pair of its edge. The
 first program has the fractions of a few labels of each node, those with small losses. It minimizes the
-loss of their pairs. Its dual variables are added to the splits and close the gap for these labels. Other
-labels get splits that keep them below. For this, the changes of dual variables are limited (du Merle et
-al. 1999). If the gap stays open, a second program has all labels. Small graphs share a program.
+loss of their pairs. Its dual variables are added to the splits and close the gap for these labels. The
+splits of other labels are changed until their pairs do not exceed the maximum of an edge. For this, the
+changes of dual variables are limited (du Merle et al. 1999). If the gap stays open, a second program has
+all labels. Small graphs share a program.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from . import relaxed
 from .graph_layout import GraphLayout
 from .layout import Layout
 
-# Labels of the first program: largest loss in gaps of the graph, average number per node, and largest
-# change of dual variables relative to the loss limit.
+# Labels of the first program: largest loss, in units of the graph's gap, and average number per node.
+# Largest change of a dual variable, relative to the largest loss.
 START_GAPS, START_LABELS, START_MOVES = 30.0, 4.0, 0.25
 # Approximate number of label pairs in a shared program.
 PAIRS_AT_ONCE = 3000
-# Smaller fractions are set to 0; the relative tolerance for equal values.
+# Fractions up to this value are set to 0. Relative tolerance for equal values.
 LEAST_SHARE, ROUNDING = 1e-9, 1e-13
 
 
@@ -240,7 +241,7 @@ class _Part:
         found.features.update((int(self.blocks[i]), features[i]) for i in np.flatnonzero(mixed))
 
     def lower_bounds(self, found: Relaxation) -> np.ndarray:
-        """Split the potentials of inactive labels; return True for lower bounds."""
+        """Split the potentials of inactive labels; return True for graphs whose bound decreased."""
         few = np.where(self.active, self.potentials, -np.inf)
         relaxed.edge_maxima(few, self.table, self.edges, self.degrees, self.splits, self.tops)
         relaxed.split_others(

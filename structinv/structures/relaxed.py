@@ -77,7 +77,7 @@ def _messages(
     potentials, tables, starts, edges, edge_starts, features, ends, begin, chosen, tolerance,
     table, sent, trial_splits, rows, trial, labels, splits, values, bounds, aims,
 ):  # fmt: skip
-    """Run `messages`; edges number the nodes of all graphs, and `sent` has zeros."""
+    """Run `messages`. Node numbers in `edges` count all graphs, and `sent` contains zeros."""
     n_labels = potentials.shape[1]
     for b in range(len(starts) - 1):
         if not chosen[b]:
@@ -208,8 +208,8 @@ def _bound(
 ):  # fmt: skip
     """Compute splits from messages, and return the sum of the edges' maxima.
 
-    The sum is an upper bound. Splits are additions to equal parts. Nodes without edges contribute their
-    highest potential.
+    The sum is an upper bound. A split is added to an equal part of the node's potential. Nodes without
+    edges contribute their highest potential.
     """
     n_labels, total = potentials.shape[1], 0.0
     mean, second = rows[0], rows[1]

@@ -199,7 +199,8 @@ class Sequence(Structure):
 
     def features(self, labels: np.ndarray, layout: Layout, n_labels: int) -> sp.csr_matrix:
         starts = layout.starts
-        # The first label, then each pair, then the last label: one more than the example has rows.
+        # An example has one entry for the start, one per transition and one for the end: its length plus
+        # 1.
         ends = starts + np.arange(len(starts))
         columns = np.empty(ends[-1], dtype=np.int64)
         columns[np.arange(len(labels)) + layout.owners] = n_labels * np.r_[0, labels[:-1]] + labels
@@ -278,7 +279,7 @@ def _count(
     `levels` receive the labeling of the last column.
 
     `space`, of shape (2, n_levels * counts, n_labels), has scores by level used, number of wrong labels
-    and label. Its first part counts the last position, its second part does not. `notes`, of shape (2,
+    and label. The first part includes the last position, the second part does not. `notes`, of shape (2,
     longest, n_levels * counts, n_labels), has the back-pointers. The first part is the previous label.
     The second part is twice the position's level, plus 1 if the label is wrong and counted. The
     innermost loops run over labels.

@@ -150,7 +150,7 @@ class _Case:
         return total + self.rest(block)
 
     def rest(self, block: int) -> np.ndarray:
-        """Return the pairwise score of each labeling; minus infinity if not possible."""
+        """Return the pairwise score of each labeling; minus infinity if it is not allowed."""
         if block not in self.rests:
             labels, one = self.labelings(block), self.layout.take(np.array([block]))
             total = np.zeros(len(labels))
@@ -227,7 +227,7 @@ def _drawn(
     if structure.labeled:
         structure = structure.prepared(np.arange(n_labels), rng.integers(n_labels, size=n_rows), grouped)
         pairwise = np.zeros(structure.n_pairwise(n_labels))
-        # A possible labeling.
+        # `decoded` returns an allowed labeling.
         y = decoded(structure, rng.standard_normal((n_rows, n_labels)), pairwise, layout).labels
         cost = rng.random((n_labels, n_labels)) * (1.0 - np.eye(n_labels))
         bound = structure.bind(y, np.arange(n_labels), layout=grouped, cost=cost)
@@ -238,7 +238,7 @@ def _drawn(
         rng.standard_normal(bound.n_pairwise),
     )
     if number % 3 == 1:
-        # Ties: few values, and no pairwise weights.
+        # Rounded potentials without pairwise weights have ties.
         potentials, pairwise = np.round(potentials), np.zeros(bound.n_pairwise)
     barred = potentials.copy()
     if n_labels > 2:
@@ -375,7 +375,7 @@ def _check_runner_up(case: _Case) -> None:
 
 
 def _check_most_wrong(case: _Case) -> None:
-    """Check thresholds that all labelings attain, some of them, and only the best one."""
+    """Check `most_wrong` for thresholds that all, some or only the best labelings attain."""
     codes, layout = case.bound.codes, case.layout
     every = [case.scores(block, case.potentials) for block in range(len(layout))]
     finite = [scores[np.isfinite(scores)] for scores in every]

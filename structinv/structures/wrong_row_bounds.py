@@ -78,14 +78,14 @@ def _most_wrong_by_decoding(
     """Compute the bound of `Structure.most_wrong` by `decode`.
 
     Each wrong row adds a price p > 0. `decode` then maximizes the score plus p times the number of wrong
-    rows, and ``(maximum - threshold) / p`` bounds this number for any p. The best price lies between
-    labelings with a sufficient score and labelings without.
+    rows, and ``(maximum - threshold) / p`` bounds this number for any p. At the best price, a labeling
+    with a sufficient score and one without have the same value.
     """
     free = np.zeros(len(layout))
     score, count, value = _at_prices(structure, potentials, codes, free, pairwise, layout)
     bounds = np.where(value < thresholds, 0.0, layout.lengths.astype(np.float64))
-    # Score minus threshold, and number of wrong rows: of the sufficient labeling with most wrong rows,
-    # and of the last insufficient one.
+    # Score minus threshold, and number of wrong rows. `above` and `fewest` belong to the sufficient
+    # labeling with most wrong rows, `below` and `most` to the last insufficient one.
     above, fewest = score - thresholds, count
     below, most = np.full(len(layout), -np.inf), layout.lengths.astype(np.float64)
     prices = np.maximum(above, 1e-6 * (1.0 + np.abs(score)))
