@@ -141,7 +141,7 @@ class TestWorstCases:
     @pytest.mark.parametrize(
         ("originals", "changed", "options", "message"),
         [
-            (np.ones(4), np.ones(4), {}, r"originals must have shape \(n, d\).*\(4,\)"),
+            (np.ones(4), np.ones(4), {}, r"originals must have shape \(n_samples, n_features\).*\(4,\)"),
             (np.ones((0, 4)), np.ones((0, 4)), {}, "originals must have shape"),
             (
                 np.ones((2, 4)),

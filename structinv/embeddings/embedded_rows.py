@@ -29,7 +29,8 @@ def checked_rows(transformer: BaseEstimator, X: Any, *, reset: bool, **rules: An
         shape = (len(X), *X[0].shape)
     if len(shape) > 2:
         raise ValueError(
-            f"X must have shape (n, d), got {tuple(shape)}: pass np.reshape(X, (len(X), -1)), and "
+            f"X must have shape (n_samples, n_features), got {tuple(shape)}: pass "
+            "np.reshape(X, (len(X), -1)), and "
             f"shape={tuple(shape[1:])} for images that are not square"
         )
     return validate_data(transformer, X, reset=reset, **rules)

@@ -387,7 +387,7 @@ def name_changes(
     Raises
     ------
     ValueError
-        If `X` and `changed` do not have the same shape (n, d).
+        If `X` and `changed` do not have the same shape (n_samples, n_features).
     NotImplementedError
         If the oracle has neither orbit nor cover.
 
@@ -407,7 +407,8 @@ def name_changes(
     rows, others = np.asarray(X), np.asarray(changed)
     if rows.ndim != 2 or rows.shape != others.shape:
         raise ValueError(
-            f"X and changed must have the same shape (n, d), got {rows.shape} and {others.shape}"
+            f"X and changed must have the same shape (n_samples, n_features), got {rows.shape} and "
+            f"{others.shape}"
         )
     bound = bind(oracle, rows, None if y is None else np.asarray(y))
     changes = listed(bound)
@@ -438,7 +439,9 @@ def _images(name: str, images: ArrayLike) -> np.ndarray:
     if rows.ndim > 2 and rows.size:
         rows = rows.reshape(len(rows), -1)
     if rows.ndim != 2 or not rows.size:
-        raise ValueError(f"{name} must have shape (n, d), one image per row, got {rows.shape}")
+        raise ValueError(
+            f"{name} must have shape (n_samples, n_features), one image per row, got {rows.shape}"
+        )
     if not np.all(np.isfinite(rows)):
         raise ValueError(f"{name} must be finite")
     return rows

@@ -146,7 +146,7 @@ def check_rows(X: Any, Y: Any) -> None:
             raise TypeError(f"{name} must contain real numbers, got dtype {rows.dtype}")
         if rows.ndim != 2:
             hint = f": pass {name}.reshape(len({name}), -1)" if rows.ndim > 2 else ""
-            raise ValueError(f"{name} must have shape (n, d), got {rows.shape}{hint}")
+            raise ValueError(f"{name} must have shape (n_samples, n_features), got {rows.shape}{hint}")
         if not plugins.all_finite(rows):
             raise ValueError(f"{name} must be finite, got NaN or infinity")
     if X.shape[1] != Y.shape[1]:
